@@ -1,0 +1,325 @@
+"""`deployment.toml`: what a deployment is, read into one immutable object. Standard library only.
+
+Every wrong value is refused with its key, the value and the reason; so is every name that is not known.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from os import PathLike
+from typing import Any
+
+from packet_formats.layout import (
+    CARRIES,
+    COUNTS,
+    PACKINGS,
+    PAYLOAD_LIMIT,
+    SCHEMES,
+    LayoutError,
+    layout_of,
+    least_clock_bits,
+    source_bytes,
+    stamp_layout,
+)
+
+TABLES = ("network", "clock", "stamp", "observer")
+BOARDS = ("micaz", "mica2")
+POLICIES = ("none", "causal", "dapw", "cbd")
+CRYSTAL_HZ = 32768
+MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
+DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
+DEFAULT_CHANNEL = {("micaz", 1): 11, ("micaz", 2): 26, ("mica2", 1): 0, ("mica2", 2): 0}
+
+# Keys of [stamp] that only some schemes have; the others are for all.
+STAMP_KEYS_OF = {
+    "entries": ("kn",),
+    "count": ("kn",),
+    "counter_bits": ("kn", "hlc", "shlc"),
+    "carry": ("hlc", "shlc"),
+}
+
+
+class DeploymentError(ValueError):
+    """A deployment that cannot be: the key at fault (`clock.delta`), its value, and why."""
+
+    def __init__(self, key: str, value: object, reason: str) -> None:
+        super().__init__(f"{key} = {_shown(value)}: {reason}" if value is not None else f"{key}: {reason}")
+        self.key, self.value, self.reason = key, value, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    name: str
+    board: str
+    motes: int
+    group: int
+    channel: int
+    tinyos: int
+    hops: int
+    data_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    tick_log2: int
+    epsilon: int
+    delta: int
+    root: int
+    clock_bits: int
+
+    @property
+    def tick_seconds(self) -> float:
+        return 2.0**self.tick_log2 / CRYSTAL_HZ
+
+
+@dataclass(frozen=True, slots=True)
+class StampSettings:
+    """As given, or as computed; a key that the scheme does not have holds 0 or its only meaning."""
+
+    scheme: str
+    entries: int
+    packing: str
+    count: str
+    events_per_tick: int
+    counter_bits: int
+    carry: str
+    receipts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observer:
+    policy: str
+    phi: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    network: Network
+    clock: Clock
+    stamp: StampSettings
+    observer: Observer
+
+    def to_dict(self) -> dict[str, dict[str, Any]]:
+        """Every setting, defaults filled in, such that `from_dict` gives this deployment again."""
+        tables: dict[str, dict[str, Any]] = asdict(self)
+        for key, schemes in STAMP_KEYS_OF.items():
+            if self.stamp.scheme not in schemes:
+                del tables["stamp"][key]
+        return tables
+
+    def to_toml(self) -> str:
+        lines = []
+        for table, settings in self.to_dict().items():
+            lines.append(f"[{table}]")
+            lines += [f"{key} = {_shown(value)}" for key, value in settings.items()]
+            lines.append("")
+        return "\n".join(lines)
+
+
+def load(path: str | PathLike[str]) -> Deployment:
+    """The deployment in a file; `OSError` if it cannot be read, `DeploymentError` if it cannot be."""
+    with open(path, "rb") as file:
+        raw = file.read()
+    try:
+        return parse(raw.decode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise DeploymentError("file", None, f"not UTF-8 text at byte {error.start}") from error
+
+
+def parse(text: str) -> Deployment:
+    try:
+        tables = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DeploymentError("file", None, f"not TOML: {error}") from error
+    return from_dict(tables)
+
+
+def from_dict(tables: Mapping[str, Any]) -> Deployment:
+    _refuse_unknown("", tables, TABLES)
+    for name in TABLES:
+        if not isinstance(tables.get(name, {}), Mapping):
+            raise DeploymentError(name, tables[name], f"must be a table, [{name}]")
+    for name in ("network", "clock", "stamp"):
+        if name not in tables:
+            raise DeploymentError(name, None, "this table is required")
+    network = _network(_Table("network", tables["network"]))
+    clock = _clock(_Table("clock", tables["clock"]), network)
+    stamp = _stamp(_Table("stamp", tables["stamp"]), network, clock)
+    observer = _observer(_Table("observer", tables.get("observer", {})))
+    deployment = Deployment(network, clock, stamp, observer)
+    try:
+        layout_of(deployment)
+    except LayoutError as error:
+        raise _located(error) from error
+    return deployment
+
+
+class _Table:
+    """Typed access to one table; each reader says what it takes and refuses the rest."""
+
+    def __init__(self, name: str, settings: Mapping[str, Any]) -> None:
+        self.name, self.settings = name, settings
+
+    def key(self, key: str) -> str:
+        return f"{self.name}.{key}"
+
+    def known(self, *keys: str) -> None:
+        _refuse_unknown(self.name + ".", self.settings, keys)
+
+    def has(self, key: str) -> bool:
+        return key in self.settings
+
+    def whole(self, key: str, least: int, most: int, default: int | None = None, why: str = "") -> int:
+        value = self._get(key, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise DeploymentError(self.key(key), value, f"must be a whole number {least}..{most}")
+        if not least <= value <= most:
+            reason = f"must be {least}..{most}" + (f": {why}" if why else "")
+            raise DeploymentError(self.key(key), value, reason)
+        return value
+
+    def word(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
+        value = self._get(key, default)
+        if not isinstance(value, str) or value not in choices:
+            reason = f"must be one of {', '.join(choices)}"
+            raise DeploymentError(self.key(key), value, reason + _nearest(value, choices))
+        return value
+
+    def text(self, key: str, pattern: str, reason: str) -> str:
+        value = self._get(key, None)
+        if not isinstance(value, str) or not re.fullmatch(pattern, value):
+            raise DeploymentError(self.key(key), value, reason)
+        return value
+
+    def _get(self, key: str, default: Any) -> Any:
+        if key in self.settings:
+            return self.settings[key]
+        if default is None:
+            raise DeploymentError(self.key(key), None, "this key is required")
+        return default
+
+
+def _network(table: _Table) -> Network:
+    table.known("name", "board", "motes", "group", "channel", "tinyos", "hops", "data_bytes")
+    board = table.word("board", BOARDS)
+    tinyos = table.whole("tinyos", 1, 2, 1)
+    return Network(
+        name=table.text(
+            "name", r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "must be one word of letters, digits, _ . - (at most 64)"
+        ),
+        board=board,
+        motes=table.whole("motes", 1, MAX_MOTES),
+        group=table.whole("group", 0, 255, DEFAULT_GROUP[tinyos]),
+        channel=_channel(table, board, tinyos),
+        tinyos=tinyos,
+        hops=table.whole("hops", 1, 15, 1),
+        data_bytes=table.whole("data_bytes", 0, PAYLOAD_LIMIT[tinyos], 4),
+    )
+
+
+def _channel(table: _Table, board: str, tinyos: int) -> int:
+    least, most, why = (11, 26, "the CC2420's channels") if board == "micaz" else (0, 0, "the CC1000 has one frequency")
+    return table.whole("channel", least, most, DEFAULT_CHANNEL[board, tinyos], why)
+
+
+def _clock(table: _Table, network: Network) -> Clock:
+    table.known("tick_log2", "epsilon", "delta", "root", "clock_bits")
+    epsilon = table.whole("epsilon", 1, 32767, why="with epsilon 0 no clock could tick, for it would leave the others")
+    delta = table.whole("delta", 1, 65535)
+    most_id = 254 if source_bytes(network.motes) == 1 else 65534
+    return Clock(
+        tick_log2=table.whole("tick_log2", 0, 16),
+        epsilon=epsilon,
+        delta=delta,
+        root=table.whole("root", 0, most_id, network.motes),
+        clock_bits=table.whole("clock_bits", 0, 32, least_clock_bits(epsilon, delta)),
+    )
+
+
+def _stamp(table: _Table, network: Network, clock: Clock) -> StampSettings:
+    table.known(*StampSettings.__slots__)
+    scheme = table.word("scheme", SCHEMES)
+    for key, schemes in STAMP_KEYS_OF.items():
+        if table.has(key) and scheme not in schemes:
+            raise DeploymentError(
+                table.key(key), table.settings[key], f"is for {', '.join(schemes)} only; scheme {scheme} has no {key}"
+            )
+    events_per_tick = table.whole("events_per_tick", 1, 65535, 1)
+    packing = table.word("packing", PACKINGS, "bits")
+    try:
+        layout = stamp_layout(
+            scheme=scheme,
+            epsilon=clock.epsilon,
+            delta=clock.delta,
+            motes=network.motes,
+            entries=_entries(table, clock.epsilon),
+            packing=packing,
+            count=table.word("count", COUNTS, "events"),
+            events_per_tick=events_per_tick,
+            counter_bits=table.whole("counter_bits", 2, 16) if table.has("counter_bits") else None,
+            carry=table.word("carry", CARRIES) if table.has("carry") else None,
+            clock_bits=clock.clock_bits,
+        )
+    except LayoutError as error:
+        raise _located(error) from error
+    return StampSettings(
+        scheme=scheme,
+        entries=layout.entries,
+        packing=packing,
+        count=layout.count,
+        events_per_tick=events_per_tick,
+        counter_bits=layout.entry_bits,
+        carry=layout.carry,
+        receipts=table.whole("receipts", 0, PAYLOAD_LIMIT[1], 0),
+    )
+
+
+def _entries(table: _Table, epsilon: int) -> int | str:
+    if not table.has("entries") or table.settings["entries"] == "all":
+        return "all"
+    if isinstance(table.settings["entries"], str):
+        raise DeploymentError(table.key("entries"), table.settings["entries"], 'must be "all" or a whole number')
+    return table.whole("entries", 1, epsilon + 1, why='epsilon + 1 entries are the full stamp, "all"')
+
+
+def _observer(table: _Table) -> Observer:
+    table.known("policy", "phi")
+    policy = table.word("policy", POLICIES, "cbd")
+    phi = table.whole("phi", 0, 100, 100, why="it is a whole per cent")
+    if phi != 100 and policy in ("none", "causal"):
+        reason = {"none": "policy none delivers on arrival and has no phi", "causal": "policy causal is phi = 100"}
+        raise DeploymentError(table.key("phi"), phi, reason[policy] + "; dapw and cbd take any")
+    return Observer(policy, phi)
+
+
+_TABLE_OF = {"clock_bits": "clock", "epsilon": "clock", "delta": "clock", "motes": "network", "data_bytes": "network"}
+
+
+def _located(error: LayoutError) -> DeploymentError:
+    return DeploymentError(f"{_TABLE_OF.get(error.key, 'stamp')}.{error.key}", error.value, error.reason)
+
+
+def _refuse_unknown(prefix: str, found: Mapping[str, Any], known: tuple[str, ...]) -> None:
+    what = "key" if prefix else "table"
+    for name in found:
+        if name not in known:
+            hint = _nearest(name, known) or f"; known: {', '.join(known)}"
+            raise DeploymentError(f"{prefix}{name}", None, f"no such {what}{hint}")
+
+
+def _nearest(name: object, known: tuple[str, ...]) -> str:
+    close = difflib.get_close_matches(str(name), known, 1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def _shown(value: object) -> str:
+    """A value as TOML writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return str(value)

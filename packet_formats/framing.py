@@ -1,0 +1,150 @@
+"""Serial framing: flags, escapes and a CRC around each packet, as TinyOS sends them.
+
+    7E | packet, with 7E and 7D escaped | CRC-16, low byte first, escaped likewise | 7E
+
+A flag byte can stand nowhere else, so whatever lies between two flags is judged as a whole. That is why the
+decoder gives the same frames and the same counters however the byte stream was cut into chunks.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import crc_hqx
+from dataclasses import dataclass, field
+
+FLAG = 0x7E
+ESCAPE = 0x7D
+FLIP = 0x20
+MIN_BYTES = 4  # packet type, one byte, CRC: the shortest packet is an acknowledgement
+MAX_BYTES = 256  # unescaped, CRC included
+
+_FLAG = bytes([FLAG])
+_SPECIAL = re.compile(rb"[\x7d\x7e]")
+_ESCAPED = re.compile(rb"\x7d(.)", re.DOTALL)
+
+
+def crc16(data: bytes) -> int:
+    """The CRC of the serial line: polynomial 0x1021, initial value 0, most significant bit first."""
+    return crc_hqx(data, 0)
+
+
+def encode_frame(packet: bytes) -> bytes:
+    """A packet, from its type byte on, as it goes on the line."""
+    if not MIN_BYTES - 2 <= len(packet) <= MAX_BYTES - 2:
+        raise ValueError(f"a packet has {MIN_BYTES - 2}..{MAX_BYTES - 2} bytes, not {len(packet)}")
+    body = packet + crc16(packet).to_bytes(2, "little")
+    return _FLAG + _SPECIAL.sub(lambda match: bytes([ESCAPE, match[0][0] ^ FLIP]), body) + _FLAG
+
+
+@dataclass(slots=True)
+class Drop:
+    """How often something was dropped for one reason, and how many raw bytes of the line that cost."""
+
+    count: int = 0
+    bytes: int = 0
+
+    def add(self, raw_bytes: int) -> None:
+        self.count += 1
+        self.bytes += raw_bytes
+
+
+@dataclass(slots=True)
+class FrameCounters:
+    """Where every byte went: `fed` equals flags + good + all drops + what the decoder still holds."""
+
+    fed: int = 0
+    flags: int = 0
+    frames: int = 0
+    good: int = 0  # raw bytes, escapes included, of the frames handed on
+    noise: Drop = field(default_factory=Drop)  # before the first flag
+    short: Drop = field(default_factory=Drop)  # fewer than 4 bytes between flags
+    crc: Drop = field(default_factory=Drop)
+    escape: Drop = field(default_factory=Drop)  # an escape followed by a flag
+    long: Drop = field(default_factory=Drop)  # more than 256 bytes between flags
+    partial: Drop = field(default_factory=Drop)  # no flag came before the stream ended
+
+    def drops(self) -> dict[str, Drop]:
+        names = ("noise", "short", "crc", "escape", "long", "partial")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def dropped_bytes(self) -> int:
+        return sum(drop.bytes for drop in self.drops().values())
+
+
+class FrameDecoder:
+    """Bytes in, packets out. `feed` any chunks; `close` once, to account for what was left half-way."""
+
+    def __init__(self) -> None:
+        self.counters = FrameCounters()
+        self._in_sync = False
+        self._held = bytearray()
+        self._overrun = 0  # raw bytes of a frame already known to be too long, counted and not kept
+
+    @property
+    def pending(self) -> int:
+        """Raw bytes received since the last flag."""
+        return len(self._held) + self._overrun
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The packets completed by this chunk, each from its type byte on, without its CRC."""
+        self.counters.fed += len(chunk)
+        packets = []
+        *ended, rest = bytes(chunk).split(_FLAG)
+        for piece in ended:
+            self._hold(piece)
+            packet = self._end()
+            if packet is not None:
+                packets.append(packet)
+        self._hold(rest)
+        return packets
+
+    def close(self) -> None:
+        """The stream is over: count what no flag ended."""
+        if self.pending:
+            drop = self.counters.partial if self._in_sync else self.counters.noise
+            drop.add(self.pending)
+        self._reset()
+
+    def _hold(self, piece: bytes) -> None:
+        # Twice the limit of raw bytes cannot unescape to less than the limit; noise is only counted.
+        room = 2 * MAX_BYTES + 1 - len(self._held) if self._in_sync else 0
+        self._held += piece[:room]
+        self._overrun += len(piece) - len(piece[:room])
+
+    def _end(self) -> bytes | None:
+        raw, size, was_in_sync = bytes(self._held), self.pending, self._in_sync
+        self.counters.flags += 1
+        self._in_sync = True
+        self._reset()
+        if not size:
+            return None
+        outcome = self._judge(raw) if was_in_sync else self.counters.noise
+        if isinstance(outcome, Drop):
+            outcome.add(size)
+            return None
+        self.counters.frames += 1
+        self.counters.good += size
+        return outcome
+
+    def _judge(self, raw: bytes) -> bytes | Drop:
+        """The packet in the bytes between two flags, or the counter that their loss belongs to."""
+        body = _ESCAPED.sub(lambda match: bytes([match[1][0] ^ FLIP]), raw)
+        if len(body) > MAX_BYTES:
+            return self.counters.long
+        if _ends_in_escape(raw):
+            return self.counters.escape
+        if len(body) < MIN_BYTES:
+            return self.counters.short
+        if crc16(body[:-2]) != int.from_bytes(body[-2:], "little"):
+            return self.counters.crc
+        return body[:-2]
+
+    def _reset(self) -> None:
+        self._held.clear()
+        self._overrun = 0
+
+
+def _ends_in_escape(raw: bytes) -> bool:
+    """Whether the last byte is an escape itself, not one that an escape before it has used up."""
+    return (len(raw) - len(raw.rstrip(b"\x7d"))) % 2 == 1

@@ -1,0 +1,177 @@
+"""The messages of fixed form, each described once. Standard library only.
+
+The construct definitions, the numpy dtypes and the C header are all derived from these dataclasses. Integers are
+little-endian on TinyOS 1.x and big-endian on 2.x; every record fits the payload of both. Ids have 16 bits here,
+whatever the width of `source` in data messages. Times are 32-bit network time in cycles of the 32768 Hz crystal, so
+that tick = time >> tick_log2, and mean something only within one root epoch. Counters count since the boot named
+beside them and wrap; the reader unwraps them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from typing import Any, ClassVar
+
+
+class Reason(IntEnum):
+    """Why a frame was not read. All but the first mean: another layout or another application."""
+
+    OK = 0
+    PACKET = 1  # no message at all: unknown packet type, another TinyOS version, header and length at odds
+    GROUP = 2
+    TYPE = 3
+    LENGTH = 4
+    SPARE = 5  # a bit that is always zero is set
+    VALUE = 6  # a value too large for its field (bytes packing)
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One integer of a record: its type (`u8`, `i8`, `u16`, `u32`), its place in bytes, and what it means."""
+
+    name: str
+    type: str
+    offset: int
+    doc: str
+
+    @property
+    def size(self) -> int:
+        return int(self.type[1:]) // 8
+
+    @property
+    def signed(self) -> bool:
+        return self.type[0] == "i"
+
+    @property
+    def range(self) -> range:
+        span = 1 << int(self.type[1:])
+        return range(-span // 2, span // 2) if self.signed else range(span)
+
+
+def _integer(type_: str, doc: str) -> Any:
+    return field(metadata={"type": type_, "doc": doc})
+
+
+@dataclass(frozen=True, slots=True)
+class Beacon:
+    """Time sync: what the network's time was at `sender` as this frame left it. `time` is last, so that a radio
+    driver can fill it in while the frame's first bytes are already on the air."""
+
+    AM_TYPE: ClassVar[int] = 0x70
+    sender: int = _integer("u16", "who sent this beacon")
+    root: int = _integer("u16", "whose clock the network follows")
+    epoch: int = _integer("u8", "root epoch: a new one means that time started afresh, stamps are cleared")
+    sequence: int = _integer("u16", "the root's beacon number; a mote passes each on once")
+    hops: int = _integer("u8", "of the sender from the root, 0 at the root")
+    flags: int = _integer("u8", "bit 0: the sender is in sync")
+    error: int = _integer("u8", "the sender's estimate of its own error in cycles, 255: that or more")
+    time: int = _integer("u32", "network time at the frame's start-of-frame delimiter")
+
+    @property
+    def in_sync(self) -> bool:
+        return bool(self.flags & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """Gateway to host, just before each frame that it hands up: when and how the gateway heard that frame."""
+
+    AM_TYPE: ClassVar[int] = 0x71
+    gateway: int = _integer("u16", "which gateway heard the frame")
+    epoch: int = _integer("u8", "root epoch of the time")
+    sequence: int = _integer("u8", "number of this record, so that the host sees records lost on the line")
+    lost: int = _integer("u16", "records with their frames dropped before this one for want of room, 65535: or more")
+    flags: int = _integer("u8", "bit 0: the gateway is in sync; bit 1: it is the root; bit 2: lqi is known")
+    rssi: int = _integer("i8", "received strength in dBm, -128: not known")
+    lqi: int = _integer("u8", "link quality as the CC2420 gives it")
+    check: int = _integer("u16", "CRC-16 (as on the line) of the next frame's payload: ties this record to it")
+    time: int = _integer("u32", "network time at the start-of-frame delimiter of the frame that was heard")
+
+    @property
+    def in_sync(self) -> bool:
+        return bool(self.flags & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """Every so often from each mote and gateway: who it is, what it was built for, how it fares."""
+
+    AM_TYPE: ClassVar[int] = 0x72
+    source: int = _integer("u16", "whose health this is")
+    time: int = _integer("u32", "network time when this was sent")
+    epoch: int = _integer("u8", "root epoch of the time")
+    flags: int = _integer("u8", "bit 0: in sync")
+    boots: int = _integer("u16", "boot count, from EEPROM; data messages carry its last 3 bits")
+    layout: int = _integer("u32", "layout hash that the mote was built for")
+    sent: int = _integer("u16", "messages of its own sent")
+    received: int = _integer("u16", "messages of peers received and merged")
+    late: int = _integer("u16", "frames dropped because they could no longer make delta")
+    relayed: int = _integer("u16", "frames passed on for others")
+    duplicates: int = _integer("u16", "frames dropped because they had been heard before")
+    bounds: int = _integer("u16", "stamps beyond clock + epsilon, its own or received, cut by the bound")
+    battery: int = _integer("u8", "battery in steps of 20 mV, 0: not measured")
+    hops: int = _integer("u8", "from the time root, 255: none known")
+
+    @property
+    def in_sync(self) -> bool:
+        return bool(self.flags & 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """Gateway to host: where frames went, up and down; every kind of drop has its counter."""
+
+    AM_TYPE: ClassVar[int] = 0x73
+    gateway: int = _integer("u16", "whose status this is")
+    time: int = _integer("u32", "network time when this was sent")
+    epoch: int = _integer("u8", "root epoch of the time")
+    boots: int = _integer("u8", "boot count, its low 8 bits")
+    heard: int = _integer("u16", "radio frames received with a good CRC")
+    forwarded: int = _integer("u16", "of those, handed up the line")
+    radio_crc: int = _integer("u16", "radio frames dropped: bad CRC")
+    radio_overrun: int = _integer("u16", "radio frames dropped: the radio's own buffer was full")
+    foreign: int = _integer("u16", "radio frames dropped: another group, or a length that cannot be")
+    up_full: int = _integer("u16", "frames dropped: no room in the queue to the host")
+    line_crc: int = _integer("u16", "host packets dropped: bad CRC, broken escape, overrun")
+    line_refused: int = _integer("u16", "host packets dropped: unknown type, or over the payload limit")
+    down_sent: int = _integer("u16", "host messages put on the air")
+    down_full: int = _integer("u16", "host messages dropped: no room in the queue to the radio, or never a clear channel")
+
+
+@dataclass(frozen=True, slots=True)
+class Downlink:
+    """Host to motes: one command, flooded within a hop budget."""
+
+    AM_TYPE: ClassVar[int] = 0x74
+    target: int = _integer("u16", "mote id, 65535: all")
+    sequence: int = _integer("u16", "command number; a mote acts on each, and passes each on, once")
+    hops: int = _integer("u8", "how many more times this may be passed on")
+    command: int = _integer("u8", "1 rate, 2 report, 3 blink, 4 reboot")
+    argument: int = _integer("u32", "rate: cycles between sends; blink: which LEDs; else 0")
+
+
+class Command(IntEnum):
+    RATE = 1
+    REPORT = 2
+    BLINK = 3
+    REBOOT = 4
+
+
+Record = Beacon | Heard | Health | Status | Downlink
+RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink)
+RECORD_OF: dict[int, type[Record]] = {record.AM_TYPE: record for record in RECORDS}
+
+
+def members(record: type[Record]) -> tuple[Member, ...]:
+    """The integers of a record in wire order, without gaps."""
+    found, offset = [], 0
+    for item in fields(record):
+        member = Member(item.name, item.metadata["type"], offset, item.metadata["doc"])
+        found.append(member)
+        offset += member.size
+    return tuple(found)
+
+
+def size(record: type[Record]) -> int:
+    return sum(member.size for member in members(record))
