@@ -1,0 +1,165 @@
+"""The command ``basestation``: a group whose commands are loaded only when they are called.
+
+To add a command: a module in this package that has a click command named ``command``, and a line in ``COMMANDS``.
+
+Exit codes: 0 good, 1 a fault, 2 wrong usage, 130 interrupted, 141 the reader of our output went away.
+"""
+
+import contextlib
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+import click
+from click.shell_completion import CompletionItem
+
+from basestation import __version__
+
+FAULT = 1
+INTERRUPTED = 128 + signal.SIGINT
+READER_GONE = 128 + 13  # SIGPIPE, which Windows does not have
+
+COMMANDS: dict[str, tuple[str, str]] = {
+    "simulate": ("basestation.cli.simulate", "Run the paper's model of a network and measure the order."),
+    "plan": ("basestation.cli.plan", "Find the delta a network needs and the smallest stamp that will do."),
+    "describe": ("basestation.cli.describe", "Show a deployment's layout, field by field and bit by bit."),
+    "encode": ("basestation.cli.encode", "Turn JSON lines into frames."),
+    "decode": ("basestation.cli.decode", "Turn frames, binary or hex, into JSON lines."),
+    "figures": ("basestation.cli.figures", "Draw the paper's figures again, from our own runs."),
+    "demo": ("basestation.cli.demo", "Simulate a network, order it live and show what each byte buys."),
+}
+
+# Which extra brings a module in; "" is the core.
+PROVIDED_BY = {
+    "construct": "",
+    "numpy": "",
+    "pyarrow": "",
+    "rich": "",
+    "llvmlite": "analysis",
+    "matplotlib": "analysis",
+    "numba": "analysis",
+    "pyspark": "spark",
+    "starlette": "web",
+    "uvicorn": "web",
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands' names and one-line helps, and imports one only to run it."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        if not isinstance(command, click.Command):
+            raise TypeError(f"{COMMANDS[cmd_name][0]}.command is not a click command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [
+            CompletionItem(name, help=line)
+            for name, (_, line) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return names + click.Command.shell_complete(self, ctx, incomplete)
+
+    def invoke(self, ctx: click.Context) -> None:
+        """Drop what a command returns, so that only ``ctx.exit(code)`` sets the exit code."""
+        super().invoke(ctx)
+
+
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={
+        "help_option_names": ["-h", "--help"],
+        "max_content_width": 110,
+        "auto_envvar_prefix": "BASESTATION",
+    },
+)
+@click.version_option(__version__, prog_name="basestation", message="%(prog)s %(version)s")
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Watch a network of sensor motes in causal order.
+
+    Results go to standard output, everything else to standard error.
+    Every option can also be set in the environment, e.g. BASESTATION_SIMULATE_MOTES=50.
+    """
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    try:
+        code = _run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _silence()
+        return READER_GONE
+    except OSError as error:
+        _say(_describe_os_error(error))
+        _silence()
+        return FAULT
+    except (click.Abort, KeyboardInterrupt):
+        with contextlib.suppress(OSError):
+            click.echo("Interrupted.", err=True)
+        return INTERRUPTED
+    return code
+
+
+def _run(args: Sequence[str] | None) -> int:
+    try:
+        code = cli.main(args=args, prog_name="basestation", standalone_mode=False)
+    except click.ClickException as error:
+        sys.stdout.flush()
+        error.show()
+        return error.exit_code
+    except ImportError as error:
+        message = _describe_import_error(error)
+        if message is None:
+            raise
+        _say(message)
+        return FAULT
+    return code if isinstance(code, int) else 0
+
+
+def _describe_import_error(error: ImportError) -> str | None:
+    """One line on a dependency that is missing or broken; None when the fault is in our own code."""
+    name = (error.name or "").partition(".")[0]
+    if name not in PROVIDED_BY:
+        return None
+    if not isinstance(error, ModuleNotFoundError):
+        return f"{name} is installed but cannot be loaded: {error}"
+    extra = PROVIDED_BY[name]
+    target = f"causeway[{extra}]" if extra else "causeway"
+    return f"this command needs {name}, which is not installed: pip install '{target}'"
+
+
+def _describe_os_error(error: OSError) -> str:
+    reason = error.strerror or str(error)
+    return f"{error.filename}: {reason}" if error.filename is not None else reason
+
+
+def _say(message: str) -> None:
+    with contextlib.suppress(OSError):
+        click.echo(f"Error: {message}", err=True)
+
+
+def _silence() -> None:
+    """Let what is left in the buffers go nowhere, so that the interpreter's last flush says nothing."""
+    with open(os.devnull, "w") as nowhere:
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                stream.flush()
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(nowhere.fileno(), stream.fileno())

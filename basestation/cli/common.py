@@ -1,0 +1,220 @@
+"""What the commands share: options, JSON lines, chatter, faults and progress."""
+
+import dataclasses
+import enum
+import json
+import math
+import os
+import sys
+import textwrap
+import threading
+import time
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn, TypeVar, overload
+
+import click
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from packet_formats.deployment import Deployment
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
+
+PROGRESS_AFTER = 2.0  # seconds
+PROGRESS_STEP = 0.05  # seconds between two redraws
+PLAIN_WIDTH = 110  # columns of a table that is not written to a terminal
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Leave it to ``main``: rich would exit by itself, with another code."""
+        raise BrokenPipeError
+
+
+def _console(*, stderr: bool) -> _Console:
+    stream = sys.stderr if stderr else sys.stdout
+    width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
+    return _Console(stderr=stderr, width=width, highlight=False)
+
+
+out = _console(stderr=False)
+"""For results: tables and text on standard output."""
+
+err = _console(stderr=True)
+"""For everything else."""
+
+
+def note(message: str, *, style: str | None = None) -> None:
+    """Say something to the person at the terminal; never part of the output."""
+    err.print(message, style=style, markup=False, soft_wrap=True)
+
+
+def fail(message: str) -> NoReturn:
+    """End the command with exit code 1 and a line on standard error."""
+    raise click.ClickException(message)
+
+
+def example(text: str) -> str:
+    """An epilog of examples for ``--help``, with its line breaks kept: ``epilog=example(...)``."""
+    blocks = textwrap.dedent(text).strip("\n").split("\n\n")
+    return "\n\n".join("\b\n" + textwrap.indent(block, "  ") for block in ("Examples:", *blocks))
+
+
+def json_option(function: F) -> F:
+    """Give a command the flag ``--json``, as the parameter ``as_json``."""
+    option = click.option("--json", "-j", "as_json", is_flag=True, help="Print one JSON object per line.")
+    return option(function)
+
+
+def plain(value: object) -> object:
+    """A value in the terms of JSON: NaN and infinities become null, bytes become hex."""
+    if value is None or isinstance(value, bool | str | int) and not isinstance(value, enum.Enum):
+        return value
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value).hex()
+    if isinstance(value, Mapping):
+        return {str(plain(key)): plain(item) for key, item in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, set | frozenset):
+        return sorted((plain(item) for item in value), key=repr)
+    if isinstance(value, Path):
+        return str(value)
+    if isinstance(value, Iterable):
+        tolist = getattr(value, "tolist", None)  # numpy arrays, without importing numpy
+        return [plain(item) for item in (tolist() if tolist else value)]
+    item = getattr(value, "item", None)  # numpy scalars
+    if callable(item):
+        return plain(item())
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def emit_json(obj: object, *, flush: bool = False) -> None:
+    """Print one object on one line of standard output; ``flush`` when someone waits for each line."""
+    sys.stdout.write(json.dumps(plain(obj), allow_nan=False) + "\n")
+    if flush:
+        sys.stdout.flush()
+
+
+def deployment_option(*, required: bool = True) -> Callable[[F], F]:
+    """Give a command the option ``--deployment FILE``, as the parameter ``deployment``: a path for
+    ``load_deployment``, or None when it is not required and not given.
+    """
+    return click.option(
+        "--deployment",
+        "-d",
+        "deployment",
+        type=click.Path(path_type=Path),
+        required=required,
+        metavar="FILE",
+        help="The deployment.toml that describes the network.",
+    )
+
+
+def load_deployment(path: Path) -> "Deployment":
+    """Read a deployment; one that is missing or wrong ends the command with a line that says why."""
+    from packet_formats import deployment  # noqa: PLC0415
+
+    try:
+        return deployment.load(path)
+    except OSError as error:
+        fail(f"{path}: {error.strerror or error}")
+    except (deployment.DeploymentError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        message = str(error)
+        fail(message if str(path) in message else f"{path}: {message}")
+
+
+class _Bar:
+    """Counts what is done; the bar itself appears only on a terminal and only once the work takes long."""
+
+    def __init__(self, description: str, total: int | None) -> None:
+        self._description = description
+        self._total = total
+        self._done = 0
+        self._drawn = 0.0
+        self._bar: Progress | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._timer: threading.Timer | None = None
+        if err.is_terminal and not err.is_dumb_terminal:
+            self._timer = threading.Timer(PROGRESS_AFTER, self._show)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def advance(self, count: int = 1) -> None:
+        self._done += count
+        if self._bar is not None:
+            now = time.monotonic()
+            if now - self._drawn >= PROGRESS_STEP:
+                self._drawn = now
+                self._bar.update(self._bar.task_ids[0], completed=self._done)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        with self._lock:
+            self._closed = True
+            if self._bar is not None:
+                self._bar.stop()
+
+    def _show(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TimeRemainingColumn(),
+                console=err,
+                transient=True,
+                # Lines on standard output go above the bar when they are on the same terminal, else untouched.
+                redirect_stdout=sys.stdout.isatty(),
+            )
+            bar.add_task(self._description, total=self._total, completed=self._done)
+            bar.start()
+            self._bar = bar
+
+
+@overload
+def progress(work: int | None, description: str) -> AbstractContextManager[Callable[..., None]]: ...
+@overload
+def progress(work: Iterable[T], description: str) -> AbstractContextManager[Iterator[T]]: ...
+@contextmanager
+def progress(
+    work: Iterable[T] | int | None, description: str
+) -> Iterator[Iterator[T]] | Iterator[Callable[..., None]]:
+    """A progress bar on standard error, on a terminal only, once two seconds have passed.
+
+    Over an iterable it gives an iterator; for a total (None: not known) a function ``advance(count=1)``:
+
+        with progress(frames, "decoding") as each:
+            for frame in each: ...
+        with progress(1000, "simulating") as advance:
+            advance(50)
+    """
+    total: int | None
+    if work is None or isinstance(work, int):
+        total = work
+    else:
+        total = len(work) if hasattr(work, "__len__") else None
+    bar = _Bar(description, total)
+    try:
+        yield bar.advance if work is None or isinstance(work, int) else _each(work, bar)
+    finally:
+        bar.close()
+
+
+def _each(work: Iterable[T], bar: _Bar) -> Iterator[T]:
+    for item in work:
+        yield item
+        bar.advance()

@@ -1,0 +1,1 @@
+"""Analysis of logged traces with Spark."""
