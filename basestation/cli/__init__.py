@@ -1,6 +1,6 @@
 """The command ``basestation``: a group whose commands are loaded only when they are called.
 
-To add a command: a module in this package that has a click command named ``command``, and a line in ``COMMANDS``.
+To add a command: a module of this package with a click command named ``command``, and a line in ``COMMANDS``.
 
 Exit codes: 0 good, 1 a fault, 2 wrong usage, 130 interrupted, 141 the reader of our output went away.
 """
@@ -23,7 +23,7 @@ READER_GONE = 128 + 13  # SIGPIPE, which Windows does not have
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "simulate": ("basestation.cli.simulate", "Run the paper's model of a network and measure the order."),
-    "plan": ("basestation.cli.plan", "Find the delta a network needs and the smallest stamp that will do."),
+    "plan": ("basestation.cli.plan", "Find the smallest stamp that will do for a network."),
     "describe": ("basestation.cli.describe", "Show a deployment's layout, field by field and bit by bit."),
     "encode": ("basestation.cli.encode", "Turn JSON lines into frames."),
     "decode": ("basestation.cli.decode", "Turn frames, binary or hex, into JSON lines."),
@@ -72,10 +72,6 @@ class LazyGroup(click.Group):
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
-    def invoke(self, ctx: click.Context) -> None:
-        """Drop what a command returns, so that only ``ctx.exit(code)`` sets the exit code."""
-        super().invoke(ctx)
-
 
 @click.group(
     cls=LazyGroup,
@@ -112,14 +108,21 @@ def main(args: Sequence[str] | None = None) -> int:
         return FAULT
     except (click.Abort, KeyboardInterrupt):
         with contextlib.suppress(OSError):
-            click.echo("Interrupted.", err=True)
+            after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal has just shown ^C
+            click.echo(f"{after_echo}Interrupted.", err=True)
         return INTERRUPTED
     return code
 
 
 def _run(args: Sequence[str] | None) -> int:
+    """What ``cli.main`` does, but for a broken pipe and an interrupt, which are left to ``main``."""
+    if "_BASESTATION_COMPLETE" in os.environ:
+        cli.main(prog_name="basestation")  # the shell asks for completions
     try:
-        code = cli.main(args=args, prog_name="basestation", standalone_mode=False)
+        with cli.make_context("basestation", list(sys.argv[1:] if args is None else args)) as ctx:
+            cli.invoke(ctx)
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
     except click.ClickException as error:
         sys.stdout.flush()
         error.show()
@@ -130,7 +133,7 @@ def _run(args: Sequence[str] | None) -> int:
             raise
         _say(message)
         return FAULT
-    return code if isinstance(code, int) else 0
+    return 0
 
 
 def _describe_import_error(error: ImportError) -> str | None:

@@ -9,8 +9,7 @@ import sys
 import textwrap
 import threading
 import time
-import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, TypeVar, overload
@@ -73,12 +72,12 @@ def json_option(function: F) -> F:
 
 def plain(value: object) -> object:
     """A value in the terms of JSON: NaN and infinities become null, bytes become hex."""
-    if value is None or isinstance(value, bool | str | int) and not isinstance(value, enum.Enum):
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
+    if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else None
-    if isinstance(value, enum.Enum):
-        return plain(value.value)
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).hex()
     if isinstance(value, Mapping):
@@ -122,15 +121,14 @@ def deployment_option(*, required: bool = True) -> Callable[[F], F]:
 
 def load_deployment(path: Path) -> "Deployment":
     """Read a deployment; one that is missing or wrong ends the command with a line that says why."""
-    from packet_formats import deployment  # noqa: PLC0415
+    from packet_formats import deployment
 
     try:
         return deployment.load(path)
     except OSError as error:
         fail(f"{path}: {error.strerror or error}")
-    except (deployment.DeploymentError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        message = str(error)
-        fail(message if str(path) in message else f"{path}: {message}")
+    except deployment.DeploymentError as error:
+        fail(f"{path}: {error}")
 
 
 class _Bar:
@@ -177,7 +175,7 @@ class _Bar:
                 TimeRemainingColumn(),
                 console=err,
                 transient=True,
-                # Lines on standard output go above the bar when they are on the same terminal, else untouched.
+                # Lines on standard output go above the bar on the same terminal, and else stay untouched.
                 redirect_stdout=sys.stdout.isatty(),
             )
             bar.add_task(self._description, total=self._total, completed=self._done)
@@ -189,10 +187,9 @@ class _Bar:
 def progress(work: int | None, description: str) -> AbstractContextManager[Callable[..., None]]: ...
 @overload
 def progress(work: Iterable[T], description: str) -> AbstractContextManager[Iterator[T]]: ...
-@contextmanager
 def progress(
     work: Iterable[T] | int | None, description: str
-) -> Iterator[Iterator[T]] | Iterator[Callable[..., None]]:
+) -> AbstractContextManager[Iterator[T]] | AbstractContextManager[Callable[..., None]]:
     """A progress bar on standard error, on a terminal only, once two seconds have passed.
 
     Over an iterable it gives an iterator; for a total (None: not known) a function ``advance(count=1)``:
@@ -202,19 +199,26 @@ def progress(
         with progress(1000, "simulating") as advance:
             advance(50)
     """
-    total: int | None
     if work is None or isinstance(work, int):
-        total = work
-    else:
-        total = len(work) if hasattr(work, "__len__") else None
+        return _counted(work, description)
+    return _iterated(work, description)
+
+
+@contextmanager
+def _counted(total: int | None, description: str) -> Iterator[Callable[..., None]]:
     bar = _Bar(description, total)
     try:
-        yield bar.advance if work is None or isinstance(work, int) else _each(work, bar)
+        yield bar.advance
     finally:
         bar.close()
 
 
-def _each(work: Iterable[T], bar: _Bar) -> Iterator[T]:
-    for item in work:
-        yield item
-        bar.advance()
+@contextmanager
+def _iterated(work: Iterable[T], description: str) -> Iterator[Iterator[T]]:
+    def each() -> Iterator[T]:
+        for item in work:
+            yield item
+            advance()
+
+    with _counted(len(work) if isinstance(work, Sized) else None, description) as advance:
+        yield each()

@@ -1,0 +1,477 @@
+"""The frame of the command line: the lazy group, exit codes, and what the commands share."""
+
+import dataclasses
+import enum
+import importlib
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import click
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from rich.console import Console
+
+from basestation import __version__, cli
+from basestation.cli import common
+
+COMMAND = """
+import click
+from basestation.cli import common
+
+@click.command(epilog=common.example("basestation fake --n 1\\nbasestation fake --n 2"))
+@click.option("--n", type=int, default=1)
+@click.option("--how", default="good")
+def command(n, how):
+    if how == "lines":
+        for i in range(n):
+            common.emit_json({"i": i})
+    elif how == "table":
+        for i in range(n):
+            common.out.print("row", i)
+    elif how == "wait":
+        common.note("waiting")
+        import time
+        time.sleep(60)
+    elif how == "fail":
+        common.fail("it broke")
+    elif how == "abort":
+        raise click.Abort
+    elif how == "returns":
+        return 7
+    elif how == "exits":
+        click.get_current_context().exit(3)
+    elif how == "import":
+        from numba_not_here import x
+    elif how == "os":
+        open("/nonexistent/file")
+    elif how == "bug":
+        raise RuntimeError("a bug")
+"""
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
+    """Start ``basestation fake ARGS`` in a process of its own; ``before`` is Python to run first."""
+    (tmp_path / "fake_command.py").write_text(COMMAND)
+    started = []
+
+    def start(*args: str, before: str = "", **streams: object) -> "subprocess.Popen[str]":
+        program = textwrap.dedent(before) + textwrap.dedent(
+            """
+            import sys
+            from basestation import cli
+            cli.COMMANDS["fake"] = ("fake_command", "A stand-in.")
+            sys.exit(cli.main())
+            """
+        )
+        path = os.pathsep.join([str(tmp_path), str(Path(cli.__file__).parents[2])])
+        process = subprocess.Popen(
+            [sys.executable, "-c", program, *args],
+            env={**os.environ, "PYTHONPATH": path},
+            text=True,
+            **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams},
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def finish(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    stdout, stderr = process.communicate(timeout=60)
+    return process.returncode, stdout, stderr
+
+
+# The group
+
+
+def test_importing_the_group_loads_nothing_heavy() -> None:
+    program = "import sys, basestation.cli; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    heavy = {"numpy", "pyarrow", "numba", "matplotlib", "construct", "rich", "packet_formats"}
+    assert not heavy & set(loaded.split())
+
+
+@pytest.mark.parametrize("args", [["--help"], ["-h"], []])
+def test_help_lists_every_command_and_imports_none(
+    args: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {module for module, _ in cli.COMMANDS.values() if module in sys.modules}
+    assert cli.main(args) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    for name, (module, line) in cli.COMMANDS.items():
+        assert name in shown
+        assert line in shown
+        assert module in before or module not in sys.modules
+
+
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_every_listed_command_loads(name: str) -> None:
+    command = importlib.import_module(cli.COMMANDS[name][0]).command
+    assert isinstance(command, click.Command)
+    result = CliRunner().invoke(cli.cli, [name, "--help"])
+    assert result.exit_code == 0, result.output
+
+
+def test_names_are_completed_without_an_import() -> None:
+    context = click.Context(cli.cli)
+    assert [item.value for item in cli.cli.shell_complete(context, "de")] == ["describe", "decode", "demo"]
+
+
+def test_the_shell_can_ask_for_completions() -> None:
+    asked = {"_BASESTATION_COMPLETE": "bash_complete", "COMP_WORDS": "basestation sim", "COMP_CWORD": "1"}
+    command = [sys.executable, "-m", "basestation"]
+    answer = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=True)
+    assert answer.stdout == "plain,simulate\n"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["--version"]) == 0
+    assert capsys.readouterr().out == f"basestation {__version__}\n"
+
+
+def test_python_dash_m() -> None:
+    command = [sys.executable, "-m", "basestation", "--version"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.startswith(
+        "basestation "
+    )
+
+
+# Exit codes
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["fake"], 0, ""),
+        (["fake", "--how", "returns"], 0, ""),
+        (["fake", "--how", "exits"], 3, ""),
+        (["fake", "--how", "fail"], 1, "Error: it broke\n"),
+        (["fake", "--how", "os"], 1, "Error: /nonexistent/file: No such file or directory\n"),
+        (["fake", "--n", "x"], 2, "Invalid value for '--n'"),
+        (["nonsense"], 2, "No such command 'nonsense'"),
+        (["--nonsense"], 2, "No such option"),
+        (["fake", "--how", "abort"], 130, "Interrupted.\n"),
+    ],
+)
+def test_exit_codes(
+    fake: Callable[..., "subprocess.Popen[str]"], args: list[str], code: int, says: str
+) -> None:
+    returned, stdout, stderr = finish(fake(*args))
+    assert (returned, stdout) == (code, "")
+    assert says in stderr
+    assert "Traceback" not in stderr
+    if not says:
+        assert stderr == ""
+
+
+def test_a_bug_shows_its_traceback(fake: Callable[..., "subprocess.Popen[str]"]) -> None:
+    code, _, stderr = finish(fake("fake", "--how", "bug"))
+    assert code == 1
+    assert "RuntimeError: a bug" in stderr
+    code, _, stderr = finish(fake("fake", "--how", "import"))
+    assert code == 1
+    assert "numba_not_here" in stderr
+
+
+def test_an_interrupt_is_130(fake: Callable[..., "subprocess.Popen[str]"]) -> None:
+    process = fake("fake", "--how", "wait")
+    assert process.stderr is not None
+    assert process.stderr.readline() == "waiting\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    code, stdout, stderr = finish(process)
+    assert (code, stdout, stderr) == (130, "", "Interrupted.\n")
+
+
+@pytest.mark.parametrize("how", ["lines", "table"])
+def test_a_reader_that_goes_away_is_no_noise(fake: Callable[..., "subprocess.Popen[str]"], how: str) -> None:
+    process = fake("fake", "--how", how, "--n", "20000")
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr is not None
+    assert process.stderr.read() == ""
+    assert process.wait(60) == cli.READER_GONE
+
+
+def test_a_short_output_to_a_closed_pipe_is_no_noise(fake: Callable[..., "subprocess.Popen[str]"]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    process = fake("fake", "--how", "lines", stdout=write)
+    os.close(write)
+    code, _, stderr = finish(process)
+    assert (code, stderr) == (cli.READER_GONE, "")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_is_a_fault(fake: Callable[..., "subprocess.Popen[str]"]) -> None:
+    with open("/dev/full", "w") as full:
+        code, _, stderr = finish(fake("fake", "--how", "lines", stdout=full))
+    assert (code, stderr) == (1, "Error: No space left on device\n")
+
+
+@pytest.mark.parametrize(
+    ("module", "hint"),
+    [
+        ("numba", "pip install 'causeway[analysis]'"),
+        ("matplotlib.pyplot", "pip install 'causeway[analysis]'"),
+        ("pyspark", "pip install 'causeway[spark]'"),
+        ("uvicorn", "pip install 'causeway[web]'"),
+        ("pyarrow", "pip install 'causeway'"),
+    ],
+)
+def test_a_missing_dependency_names_its_extra(
+    fake: Callable[..., "subprocess.Popen[str]"], tmp_path: Path, module: str, hint: str
+) -> None:
+    block = f"""
+        import importlib.abc, sys
+        class Absent(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] == {module.partition(".")[0]!r}:
+                    raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+        sys.meta_path.insert(0, Absent())
+        """
+    (tmp_path / "fake_command.py").write_text(f"import {module}\n{COMMAND}")
+    code, stdout, stderr = finish(fake("fake", before=block))
+    assert (code, stdout) == (1, "")
+    assert stderr.startswith(f"Error: this command needs {module.partition('.')[0]},")
+    assert hint in stderr
+    assert stderr.count("\n") == 1
+
+
+def test_a_dependency_that_does_not_load_says_why(
+    fake: Callable[..., "subprocess.Popen[str]"], tmp_path: Path
+) -> None:
+    (tmp_path / "fake_command.py").write_text('raise ImportError("too new", name="numba")')
+    assert finish(fake("fake")) == (1, "", "Error: numba is installed but cannot be loaded: too new\n")
+
+
+def test_options_are_taken_from_the_environment(
+    fake: Callable[..., "subprocess.Popen[str]"], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BASESTATION_FAKE_N", "3")
+    assert finish(fake("fake", "--how", "lines"))[1].count("\n") == 3
+
+
+# What the commands share
+
+
+def test_examples_keep_their_lines() -> None:
+    @click.command(epilog=common.example("\n    basestation a \\\n        --b\n\n    basestation c\n"))
+    def command() -> None:
+        """Do it."""
+
+    shown = CliRunner().invoke(command, ["--help"]).output
+    assert "Examples:\n\n    basestation a \\\n        --b\n\n    basestation c\n" in shown
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Level(enum.IntEnum):
+    HIGH = 3
+
+
+@dataclasses.dataclass(frozen=True)
+class Point:
+    x: float
+    tags: frozenset[str]
+
+
+@pytest.mark.parametrize(
+    ("value", "line"),
+    [
+        ({"a": float("nan"), "b": [float("inf"), -float("inf"), 1.5]}, '{"a": null, "b": [null, null, 1.5]}'),
+        ({"a": np.float64("nan"), "b": np.int16(7), "c": np.float32(0.5)}, '{"a": null, "b": 7, "c": 0.5}'),
+        ({"a": np.array([[1.0, np.nan]]), "b": np.bool_(True)}, '{"a": [[1.0, null]], "b": true}'),
+        ({"a": b"\x01\xff", "b": (1, None, True)}, '{"a": "01ff", "b": [1, null, true]}'),
+        ({"a": Colour.RED, "b": Level.HIGH}, '{"a": "red", "b": 3}'),
+        (Point(1.0, frozenset({"q", "p"})), '{"x": 1.0, "tags": ["p", "q"]}'),
+        ({1: Path("a"), "é": "line\nbreak"}, '{"1": "a", "\\u00e9": "line\\nbreak"}'),
+        ({"a": (n for n in range(2))}, '{"a": [0, 1]}'),
+    ],
+)
+def test_json_lines(value: object, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    common.emit_json(value)
+    shown = capsys.readouterr().out
+    assert shown == line + "\n"
+    json.loads(shown, parse_constant=pytest.fail)
+
+
+def test_json_refuses_what_it_cannot_say() -> None:
+    with pytest.raises(TypeError, match="object has no JSON form"):
+        common.emit_json({"a": object()})
+
+
+def test_json_option() -> None:
+    @click.command()
+    @common.json_option
+    def command(as_json: bool) -> None:
+        common.emit_json({"as_json": as_json})
+
+    for args, expected in (([], False), (["--json"], True), (["-j"], True)):
+        assert json.loads(CliRunner().invoke(command, args).stdout) == {"as_json": expected}
+
+
+def test_notes_go_to_stderr_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    common.note("kn[3] is [bold]not[/bold] markup " + "x" * 300)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert shown.err == "kn[3] is [bold]not[/bold] markup " + "x" * 300 + "\n"
+
+
+DEPLOYMENT = """
+[network]
+name = "field"
+board = "micaz"
+motes = 10
+[clock]
+tick_log2 = 5
+epsilon = 10
+delta = 20
+[stamp]
+scheme = "hlc"
+"""
+
+
+def describe(path: Path) -> "click.testing.Result":
+    @click.command()
+    @common.deployment_option()
+    def command(deployment: Path) -> None:
+        click.echo(common.load_deployment(deployment).network.name)
+
+    return CliRunner().invoke(command, ["--deployment", str(path)])
+
+
+def test_a_deployment_is_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.toml"
+    path.write_text(DEPLOYMENT)
+    result = describe(path)
+    assert (result.exit_code, result.stdout) == (0, "field\n")
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (None, "No such file or directory"),
+        (b"\xff\xfe", "UTF-8"),
+        (b"not toml", "TOML"),
+        (DEPLOYMENT.replace("epsilon = 10", "epsilon = -1").encode(), "clock.epsilon = -1"),
+        (DEPLOYMENT.replace("delta = 20", "delta = 20\ndelat = 20").encode(), "delat"),
+    ],
+)
+def test_a_wrong_deployment_is_a_clear_fault(tmp_path: Path, content: bytes | None, says: str) -> None:
+    path = tmp_path / "deployment.toml"
+    if content is not None:
+        path.write_bytes(content)
+    result = describe(path)
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"Error: {path}: ")
+    assert says in result.stderr
+
+
+def test_an_optional_deployment_may_be_absent() -> None:
+    @click.command()
+    @common.deployment_option(required=False)
+    def command(deployment: Path | None) -> None:
+        click.echo(str(deployment))
+
+    assert CliRunner().invoke(command, []).stdout == "None\n"
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
+    """Standard error as a terminal whose text is kept, and a bar that appears at once."""
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=80, _environ={"TERM": "xterm"})
+    monkeypatch.setattr(common, "err", console)
+    monkeypatch.setattr(common, "PROGRESS_AFTER", 0.01)
+    return screen
+
+
+def wait_for(screen: io.StringIO, text: str) -> None:
+    end = time.monotonic() + 30
+    while text not in screen.getvalue():
+        assert time.monotonic() < end, screen.getvalue()
+        time.sleep(0.01)
+
+
+def test_progress_counts(terminal: io.StringIO) -> None:
+    with common.progress(10, "counting") as advance:
+        advance()
+        advance(4)
+        wait_for(terminal, "counting")
+        wait_for(terminal, "5/10")
+
+
+def test_progress_over_an_iterable(terminal: io.StringIO) -> None:
+    seen = []
+    with common.progress(["a", "b"], "walking") as each:
+        for item in each:
+            seen.append(item)
+            wait_for(terminal, "walking")
+    assert seen == ["a", "b"]
+    assert "/2" in terminal.getvalue()
+
+
+def test_progress_of_an_unknown_length(terminal: io.StringIO) -> None:
+    with common.progress((n for n in range(3)), "walking") as each:
+        assert next(each) == 0
+        wait_for(terminal, "walking")
+        assert list(each) == [1, 2]
+
+
+def test_short_work_shows_no_progress(terminal: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common, "PROGRESS_AFTER", 60.0)
+    with common.progress(range(1000), "walking") as each:
+        assert sum(each) == 499500
+    assert terminal.getvalue() == ""
+
+
+def test_no_progress_off_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(common, "PROGRESS_AFTER", 0.0)
+    with common.progress(3, "counting") as advance:
+        time.sleep(0.05)
+        advance(3)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_progress_ends_when_the_work_fails(terminal: io.StringIO) -> None:
+    def work() -> None:
+        with common.progress(None, "counting"):
+            wait_for(terminal, "counting")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert "\x1b[?25h" in terminal.getvalue()  # the cursor is back
+
+
+def test_the_tool_helper_skips_here_and_fails_in_ci(
+    require_tool: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert require_tool("sh")
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception):
+        require_tool("no-such-tool")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception):
+        require_tool("no-such-tool")

@@ -1,0 +1,48 @@
+"""What all tests share."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+# The first call of a compiled kernel is slow, so no test has a deadline.
+settings.register_profile(
+    "ci",
+    max_examples=50,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "thorough",
+    max_examples=1000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    """The top folder of the repository."""
+    return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def require_tool() -> Callable[[str], str]:
+    """``require_tool("gcc")`` is the tool's path. Where it is missing the test is skipped; in CI it fails."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name)
+        if path is not None:
+            return path
+        if os.environ.get("CI") == "true":
+            pytest.fail(f"{name} is missing, and in CI nothing is skipped")
+        pytest.skip(f"{name} is not on this machine")
+
+    return find
