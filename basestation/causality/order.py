@@ -1,0 +1,67 @@
+"""Stamps as the observer reads them, the clock modulo B, and the total order `less`.
+
+Every scheme's stamp is one plain value (r, c, kn). kn holds the entries that travel, from the top down: kn[c], kn[c-1],
+... in the paper's indices. The hybrid clocks are the case of a single entry, their counter; DPC has none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Ties = Literal["sequence", "arrival"]
+
+
+class Stamp(NamedTuple):
+    """Clock of the sender, how far the largest clock it knew of was ahead, and event counts from that clock down."""
+
+    r: int
+    c: int
+    kn: tuple[int, ...]
+
+    @property
+    def top(self) -> int:
+        """L = r + c, the largest clock value known to the sender."""
+        return self.r + self.c
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What a policy orders: who sent it, its sequence number unwrapped per source, its stamp unwrapped at receipt."""
+
+    source: int
+    sequence: int
+    stamp: Stamp
+    in_sync: bool = True
+    data: bytes = b""
+
+
+def key(message: Message, ties: Ties = "sequence") -> tuple[int, ...]:
+    """The lexicographic key of `less`; without the sequence ("arrival") the paper's, which is no total order."""
+    stamp = message.stamp
+    tail = (message.source, message.sequence) if ties == "sequence" else (message.source,)
+    return (stamp.top, *stamp.kn, *tail)
+
+
+def less(a: Message, b: Message) -> bool:
+    """True when `a` is to be delivered before `b`; send(a) -> send(b) implies less(a, b) for full stamps."""
+    return key(a) < key(b)
+
+
+def least_modulus(epsilon: int, delta: int) -> int:
+    """The least B that unwraps exactly: at receipt the field lies in [now - delta - epsilon, now + epsilon].
+
+    The paper's epsilon + delta + 1 is too small: it leaves out that the receiver's clock may also be ahead.
+    """
+    return delta + 2 * epsilon + 1
+
+
+def unwrap(field: int, now: int, epsilon: int, modulus: int) -> int:
+    """The value congruent to `field` modulo B in [now + epsilon - B + 1, now + epsilon]."""
+    latest = now + epsilon
+    return latest - (latest - field) % modulus
+
+
+def deadline(stamp: Stamp, phi: int, epsilon: int, delta: int) -> int:
+    """D = r + ceil(phi * (c + delta + epsilon) / 100), phi a whole percentage: the tick that must be over."""
+    return stamp.r - (-phi * (stamp.c + delta + epsilon) // 100)

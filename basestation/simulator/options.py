@@ -1,0 +1,76 @@
+"""What a simulated network is. `docs/algorithms.md` says what the paper leaves open and these options settle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from .topology import Topology, everyone_hears_everyone
+
+DelayLaw = Literal["half", "quarter"]
+Recipients = Literal["all", "one"]
+DelayDraw = Literal["shared", "each"]
+DelayClock = Literal["fastest", "sender", "global"]
+Reception = Literal["tick", "message", "immediate"]
+G2 = Literal["paper", "enforce"]
+
+
+class OptionError(ValueError):
+    """An option has a value that no network could have; `option` is its name."""
+
+    def __init__(self, option: str, value: object, reason: str) -> None:
+        super().__init__(f"{option} = {value}: {reason}")
+        self.option = option
+
+
+@dataclass(frozen=True, slots=True)
+class WorldOptions:
+    """The network and its readings. The defaults are the reading that fits the paper's stated results best."""
+
+    motes: int = 10
+    epsilon: int = 10
+    delta: int = 10
+    rate: float = 0.1
+    messages: int = 10_000
+    seed: int = 1
+    delay_law: DelayLaw = "half"
+    recipients: Recipients = "all"
+    delay: DelayDraw = "shared"
+    delay_clock: DelayClock = "fastest"
+    reception: Reception = "tick"
+    g2: G2 = "paper"
+    loss: float = 0.0
+    events_per_tick: int = 1
+    topology: Topology | None = None
+
+    def __post_init__(self) -> None:
+        _require(self.motes >= 2, "motes", self.motes, "causality needs at least two motes")
+        _require(self.epsilon >= 1, "epsilon", self.epsilon, "with 0 no clock could ever tick alone")
+        _require(self.delta >= 1, "delta", self.delta, "a message needs at least one tick")
+        _require(0 < self.rate <= 1, "rate", self.rate, "is a probability above 0, at most 1")
+        _require(self.messages >= 1, "messages", self.messages, "at least one message must be sent")
+        _require(self.seed >= 0, "seed", self.seed, "seeds are not negative")
+        _require(0 <= self.loss <= 1, "loss", self.loss, "is a probability from 0 to 1")
+        _require(self.events_per_tick >= 1, "events_per_tick", self.events_per_tick, "is at least 1")
+        known = self.topology is None or self.topology.motes == self.motes
+        _require(known, "motes", self.motes, "the topology is of another number of motes")
+
+    @property
+    def network(self) -> Topology:
+        """Who hears whom; by default everybody, the observer too, in one hop."""
+        return self.topology or everyone_hears_everyone(self.motes)
+
+    @property
+    def mean_hop_delay(self) -> float:
+        """mu of the delay law. delta is end to end, so that a hop of a relayed network has its share of it."""
+        return self.delta / max(self.network.hops) / (2 if self.delay_law == "half" else 4)
+
+    @property
+    def events_bound(self) -> int:
+        """K for the width of the stamp's fields: a mote that takes each message as an event of its own has about n."""
+        return self.events_per_tick * (1 if self.reception == "tick" else self.motes)
+
+
+def _require(good: bool, option: str, value: object, reason: str) -> None:
+    if not good:
+        raise OptionError(option, value, reason)

@@ -1,0 +1,41 @@
+"""What both engines, plain and kernel, compute: stamps on a stream, deliveries at the observer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .stream import Int8, Int64, Int32
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """The stamp of each message as its sender meant it, and what the motes noticed while they merged."""
+
+    r: Int64
+    c: Int64
+    kn: Int64  # (messages, entries)
+    bounded: int
+    wrong_unwraps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The stamps as the observer read them, one row an arrival."""
+
+    r: Int64
+    c: Int64
+    kn: Int64
+    bounded: int
+    wrong_unwraps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """Arrival numbers in the order of delivery, the observer's clock when each left, and how many came late."""
+
+    order: Int64
+    left: Int64
+    late: int
+
+
+__all__ = ["Delivered", "Int8", "Int32", "Int64", "Observed", "Stamped"]

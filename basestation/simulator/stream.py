@@ -1,0 +1,49 @@
+"""A simulated run as plain arrays: what was sent, what each mote did in which order, what reached the observer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int8 = NDArray[np.int8]
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+
+# Kinds of event rows. One receive event may bring several messages: MERGE rows precede the RECEIVE row that ends it.
+SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Independent of any scheme: every scheme stamps this same stream.
+
+    Messages are numbered in the true order of their sends. An observer's `batch` is what it takes in at one go; a
+    batch is `fresh` when it comes with the observer's tick, before that tick's deliveries.
+    """
+
+    motes: int
+    sent_by: Int32
+    sent_index: Int32
+    sent_at: Int64
+    event_kind: Int8
+    event_mote: Int32
+    event_clock: Int64
+    event_message: Int64
+    arrival_message: Int64
+    arrival_clock: Int64
+    arrival_batch: Int64
+    arrival_fresh: Int8
+
+    @property
+    def messages(self) -> int:
+        return len(self.sent_by)
+
+    @property
+    def arrivals(self) -> int:
+        return len(self.arrival_message)
+
+    @property
+    def sends_per_mote(self) -> Int64:
+        return np.bincount(self.sent_by, minlength=self.motes).astype(np.int64)

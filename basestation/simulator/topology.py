@@ -1,0 +1,158 @@
+"""Who hears whom, and how far the observer is: the full network of the paper, or one laid out in a field.
+
+Peers hear a broadcast directly. The observer's copy is relayed along the way of fewest hops (among these the
+likeliest), which is what puts arrivals out of causal order in a real network.
+"""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from .stream import Int32, Int64
+
+
+class TopologyError(ValueError):
+    """A file of positions or links can't be read, or leaves a mote without a way to the observer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """For each mote: its peers, the chance that each hears it, its hops to the observer and the chance of getting there."""
+
+    peers: tuple[tuple[int, ...], ...]
+    hearing: tuple[tuple[float, ...], ...]
+    hops: tuple[int, ...]
+    path: tuple[float, ...]
+
+    @property
+    def motes(self) -> int:
+        return len(self.peers)
+
+    def arrays(self) -> tuple[Int64, Int32, np.ndarray, Int64, np.ndarray]:
+        """The same as flat arrays (offsets into peers and hearing, hops, path), for the kernel."""
+        offsets = np.cumsum([0, *(len(row) for row in self.peers)], dtype=np.int64)
+        peers = np.array([peer for row in self.peers for peer in row], dtype=np.int32)
+        hearing = np.array([chance for row in self.hearing for chance in row], dtype=np.float64)
+        return offsets, peers, hearing, np.array(self.hops, dtype=np.int64), np.array(self.path, dtype=np.float64)
+
+
+@lru_cache(maxsize=64)
+def everyone_hears_everyone(motes: int) -> Topology:
+    """The paper's network: one hop, no link worse than another."""
+    peers = tuple(tuple(j for j in range(motes) if j != i) for i in range(motes))
+    return Topology(peers, ((1.0,) * (motes - 1),) * motes, (1,) * motes, (1.0,) * motes)
+
+
+def from_positions(positions: Iterable[tuple[float, float]], observer: tuple[float, float], reach: float) -> Topology:
+    """Motes within `reach` of one another hear each other; the observer's place is given apart."""
+    places = [observer, *positions]
+    links = {
+        (a, b): 1.0
+        for a, here in enumerate(places)
+        for b, there in enumerate(places)
+        if a != b and math.dist(here, there) <= reach
+    }
+    return _with_gateway_first(links, len(places))
+
+
+def from_links(links: dict[tuple[int, int], float], motes: Iterable[int], gateway: int) -> Topology:
+    """Links as (sender, receiver) -> delivery probability. The gateway's own links lead to the observer."""
+    names = [gateway, *(mote for mote in sorted(motes) if mote != gateway)]
+    number = {name: i for i, name in enumerate(names)}
+    known = {
+        (number[a], number[b]): p for (a, b), p in links.items() if a != b and p > 0 and a in number and b in number
+    }
+    return _with_gateway_first(known, len(names))
+
+
+def _with_gateway_first(links: dict[tuple[int, int], float], places: int) -> Topology:
+    """Place 0 is the gateway; place i + 1 becomes mote i."""
+    hops, path = _ways_to_gateway(links, places)
+    peers: list[list[int]] = [[] for _ in range(places)]
+    hearing: list[list[float]] = [[] for _ in range(places)]
+    for (a, b), chance in sorted(links.items()):
+        if a and b:
+            peers[a].append(b - 1)
+            hearing[a].append(chance)
+    return Topology(
+        tuple(map(tuple, peers[1:])), tuple(map(tuple, hearing[1:])), tuple(hops[1:]), tuple(path[1:])
+    )
+
+
+def _ways_to_gateway(links: dict[tuple[int, int], float], places: int) -> tuple[list[int], list[float]]:
+    """Breadth first from the gateway; of several nearest relays the likeliest is taken."""
+    hops, path = [0] + [-1] * (places - 1), [1.0] + [0.0] * (places - 1)
+    ring = [0]
+    for distance in range(1, places + 1):
+        found: dict[int, float] = {}
+        for (sender, receiver), chance in links.items():
+            if receiver in ring and hops[sender] == -1:
+                found[sender] = max(found.get(sender, 0.0), chance * path[receiver])
+        for sender, chance in found.items():
+            hops[sender], path[sender] = distance, chance
+        ring = list(found)
+    lost = [place - 1 for place in range(1, places) if hops[place] == -1]
+    if lost:
+        raise TopologyError(f"motes {', '.join(map(str, lost))} have no way to the observer: a longer range is needed")
+    return hops, path
+
+
+def read_positions(path: Path) -> list[tuple[int, float, float]]:
+    """Rows of `id,x,y` or `id x y`, such as the Line-in-the-Sand coordinates; gzip is read as it is."""
+    rows = []
+    for number, line in enumerate(_lines(path), start=1):
+        words = line.replace(",", " ").split()
+        if not words:
+            continue
+        try:
+            rows.append((int(words[0]), float(words[1]), float(words[2])))
+        except (ValueError, IndexError):
+            raise TopologyError(f"{path}, line {number}: expected id, x and y, found {line.strip()!r}") from None
+    if len(rows) < 3:
+        raise TopologyError(f"{path}: a network needs a gateway and at least two motes, found {len(rows)} positions")
+    return rows
+
+
+def read_links(path: Path) -> dict[tuple[int, int], float]:
+    """Rows of `sender receiver p`, such as the Intel lab's connectivity."""
+    links: dict[tuple[int, int], float] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        words = line.split()
+        if not words:
+            continue
+        try:
+            sender, receiver, chance = int(words[0]), int(words[1]), float(words[2])
+        except (ValueError, IndexError):
+            raise TopologyError(f"{path}, line {number}: expected sender receiver p, found {line.strip()!r}") from None
+        if not 0 <= chance <= 1:
+            raise TopologyError(f"{path}, line {number}: {chance} is no probability")
+        links[sender, receiver] = chance
+    if not links:
+        raise TopologyError(f"{path}: no links in it")
+    return links
+
+
+def field(path: Path, reach: float, gateway: int | None = None) -> Topology:
+    """A network from a file of positions; the gateway stands at the first row's place unless named."""
+    rows = read_positions(path)
+    if gateway is None:
+        gateway = rows[0][0]
+    at = {name: (x, y) for name, x, y in rows}
+    if gateway not in at:
+        raise TopologyError(f"{path}: no position for the gateway {gateway}")
+    return from_positions([at[name] for name in sorted(at) if name != gateway], at[gateway], reach)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        raw = path.read_bytes()
+        return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode().splitlines()
+    except (OSError, UnicodeDecodeError, EOFError) as error:
+        raise TopologyError(f"{path}: {error}") from None

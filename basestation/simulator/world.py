@@ -1,0 +1,179 @@
+"""The paper's simulation in plain Python: the statement that the kernel is tested against.
+
+Each step picks one of n + 1 processes at random, ticks its clock unless that would break G1 (then another is picked),
+lets it receive what has reached it, and lets it send with probability `rate`.
+"""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+
+from .options import WorldOptions
+from .stream import MERGE, RECEIVE, SEND, Stream
+
+
+
+class World:
+    """Clocks of all processes, copies in flight, and the stream recorded so far. The observer is process n."""
+
+    def __init__(self, options: WorldOptions) -> None:
+        self._options = options
+        self._network = options.network
+        self._random = np.random.default_rng(options.seed)
+        self._observer = options.motes
+        self._clock = [0] * (options.motes + 1)
+        self._acts = [0] * (options.motes + 1)
+        self._steps = 0
+        self._copies = 0
+        domains = options.motes if options.delay_clock == "sender" else 1
+        self._flying: list[list[tuple[float, int, int, int]]] = [[] for _ in range(domains)]
+        self._inbox: list[list[int]] = [[] for _ in range(options.motes + 1)]
+        self._sent: list[tuple[int, int, int]] = []
+        self._sends = [0] * options.motes
+        self._events: list[tuple[int, int, int, int]] = []
+        self._arrivals: list[tuple[int, int, int, int]] = []
+        self._batches = 0
+
+    def run(self) -> Stream:
+        """Step until every message has been sent and has arrived or been lost."""
+        while self._sending or any(self._flying) or any(self._inbox):
+            self._step()
+        return self._stream()
+
+    @property
+    def _sending(self) -> bool:
+        return len(self._sent) < self._options.messages
+
+    def _step(self) -> None:
+        process = self._pick()
+        self._steps += 1
+        self._ripen(process)
+        if self._options.reception != "immediate":
+            self._take_inbox(process)
+        if process != self._observer and self._sending and self._random.random() < self._options.rate:
+            self._send(process)
+            if self._options.reception == "immediate":
+                self._ripen(process)
+
+    def _pick(self) -> int:
+        """A process whose turn keeps G1. Its clock ticks on the first of every `events_per_tick` turns."""
+        while True:
+            process = int(self._random.random() * len(self._clock))
+            if self._acts[process] == 0:
+                if self._clock[process] + 1 - min(self._clock) > self._options.epsilon:
+                    continue
+                self._clock[process] += 1
+            self._acts[process] = (self._acts[process] + 1) % self._options.events_per_tick
+            return process
+
+    # Sending
+
+    def _send(self, mote: int) -> None:
+        message = len(self._sent)
+        self._sends[mote] += 1
+        self._sent.append((mote, self._sends[mote], self._clock[mote]))
+        self._events.append((SEND, mote, self._clock[mote], message))
+        shared = self._draw_delay() if self._options.delay == "shared" else None
+        for peer, hearing in self._recipients(mote):
+            delay = self._draw_delay() if shared is None else shared
+            self._launch(message, mote, peer, delay, hearing * (1 - self._options.loss))
+        delay = self._draw_delay() if shared is None else shared
+        for _ in range(self._network.hops[mote] - 1):
+            delay += self._draw_delay()
+        survives = self._network.path[mote] * (1 - self._options.loss) ** self._network.hops[mote]
+        self._launch(message, mote, self._observer, delay, survives)
+
+    def _recipients(self, mote: int) -> list[tuple[int, float]]:
+        peers = list(zip(self._network.peers[mote], self._network.hearing[mote], strict=True))
+        if self._options.recipients == "one" and peers:
+            return [peers[int(self._random.random() * len(peers))]]
+        return peers
+
+    def _draw_delay(self) -> float:
+        """N(mu, mu/2), redrawn while negative."""
+        mean = self._options.mean_hop_delay
+        while True:
+            delay = mean + mean / 2 * float(self._random.standard_normal())
+            if delay >= 0:
+                return delay
+
+    def _launch(self, message: int, sender: int, receiver: int, delay: float, survives: float) -> None:
+        """Put a copy into the air. A delay over delta is a loss; so is a draw against the link."""
+        if survives < 1 and self._random.random() >= survives:
+            return
+        if delay > self._options.delta:
+            return
+        if self._options.delay_clock == "global":
+            due = self._steps + delay * len(self._clock) * self._options.events_per_tick
+        else:
+            due = self._clock[sender] + delay
+        self._copies += 1
+        heapq.heappush(self._flying[self._domain(sender)], (due, self._copies, message, receiver))
+
+    def _domain(self, process: int) -> int:
+        return process if self._options.delay_clock == "sender" else 0
+
+    # Receiving
+
+    def _ripen(self, process: int) -> None:
+        """Hand over the copies whose delay is over, after a turn of `process`."""
+        if self._options.delay_clock == "sender" and process == self._observer:
+            return
+        flying = self._flying[self._domain(process)]
+        now = self._delay_clock(process)
+        while flying and flying[0][0] <= now:
+            _, _, message, receiver = heapq.heappop(flying)
+            self._inbox[receiver].append(message)
+            if self._options.reception == "immediate":
+                self._take_inbox(receiver)
+
+    def _delay_clock(self, process: int) -> int:
+        if self._options.delay_clock == "global":
+            return self._steps
+        return self._clock[process] if self._options.delay_clock == "sender" else max(self._clock)
+
+    def _take_inbox(self, process: int) -> None:
+        messages = [message for message in self._inbox[process] if self._in_time(message)]
+        self._inbox[process] = []
+        if not messages:
+            return
+        if process == self._observer:
+            self._observe(messages)
+            return
+        joined = self._options.reception == "tick"
+        for i, message in enumerate(messages):
+            kind = MERGE if joined and i < len(messages) - 1 else RECEIVE
+            self._events.append((kind, process, self._clock[process], message))
+
+    def _in_time(self, message: int) -> bool:
+        """G2 as the sender's clock sees it; when enforced, a reception beyond it is a loss."""
+        sender, _, sent_at = self._sent[message]
+        return self._options.g2 == "paper" or self._clock[sender] <= sent_at + self._options.delta
+
+    def _observe(self, messages: list[int]) -> None:
+        first_turn = self._acts[self._observer] == 1 % self._options.events_per_tick
+        fresh = first_turn and self._options.reception != "immediate"
+        self._batches += 1
+        now = self._clock[self._observer]
+        self._arrivals.extend((message, now, self._batches, int(fresh)) for message in messages)
+
+    def _stream(self) -> Stream:
+        sent = np.array(self._sent, dtype=np.int64).reshape(-1, 3)
+        events = np.array(self._events, dtype=np.int64).reshape(-1, 4)
+        arrivals = np.array(self._arrivals, dtype=np.int64).reshape(-1, 4)
+        return Stream(
+            motes=self._options.motes,
+            sent_by=sent[:, 0].astype(np.int32),
+            sent_index=sent[:, 1].astype(np.int32),
+            sent_at=sent[:, 2].copy(),
+            event_kind=events[:, 0].astype(np.int8),
+            event_mote=events[:, 1].astype(np.int32),
+            event_clock=events[:, 2].copy(),
+            event_message=events[:, 3].copy(),
+            arrival_message=arrivals[:, 0].copy(),
+            arrival_clock=arrivals[:, 1].copy(),
+            arrival_batch=arrivals[:, 2].copy(),
+            arrival_fresh=arrivals[:, 3].astype(np.int8),
+        )
