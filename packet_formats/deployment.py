@@ -209,7 +209,7 @@ def _network(table: _Table) -> Network:
     tinyos = table.whole("tinyos", 1, 2, 1)
     return Network(
         name=table.text(
-            "name", r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "must be one word of letters, digits, _ . - (at most 64)"
+            "name", r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "must be one word of letters, digits and _ . -"
         ),
         board=board,
         motes=table.whole("motes", 1, MAX_MOTES),
@@ -222,13 +222,15 @@ def _network(table: _Table) -> Network:
 
 
 def _channel(table: _Table, board: str, tinyos: int) -> int:
-    least, most, why = (11, 26, "the CC2420's channels") if board == "micaz" else (0, 0, "the CC1000 has one frequency")
-    return table.whole("channel", least, most, DEFAULT_CHANNEL[board, tinyos], why)
+    default = DEFAULT_CHANNEL[board, tinyos]
+    if board == "micaz":
+        return table.whole("channel", 11, 26, default, "the channels of the CC2420")
+    return table.whole("channel", 0, 0, default, "a MICA2 stays on its version's own frequency")
 
 
 def _clock(table: _Table, network: Network) -> Clock:
     table.known("tick_log2", "epsilon", "delta", "root", "clock_bits")
-    epsilon = table.whole("epsilon", 1, 32767, why="with epsilon 0 no clock could tick, for it would leave the others")
+    epsilon = table.whole("epsilon", 1, 32767, why="with epsilon 0 no clock could tick")
     delta = table.whole("delta", 1, 65535)
     most_id = 254 if source_bytes(network.motes) == 1 else 65534
     return Clock(
@@ -246,7 +248,7 @@ def _stamp(table: _Table, network: Network, clock: Clock) -> StampSettings:
     for key, schemes in STAMP_KEYS_OF.items():
         if table.has(key) and scheme not in schemes:
             raise DeploymentError(
-                table.key(key), table.settings[key], f"is for {', '.join(schemes)} only; scheme {scheme} has no {key}"
+                table.key(key), table.settings[key], f"is for {', '.join(schemes)} only, not {scheme}"
             )
     events_per_tick = table.whole("events_per_tick", 1, 65535, 1)
     packing = table.word("packing", PACKINGS, "bits")
@@ -282,7 +284,8 @@ def _entries(table: _Table, epsilon: int) -> int | str:
     if not table.has("entries") or table.settings["entries"] == "all":
         return "all"
     if isinstance(table.settings["entries"], str):
-        raise DeploymentError(table.key("entries"), table.settings["entries"], 'must be "all" or a whole number')
+        reason = 'must be "all" or a whole number'
+        raise DeploymentError(table.key("entries"), table.settings["entries"], reason)
     return table.whole("entries", 1, epsilon + 1, why='epsilon + 1 entries are the full stamp, "all"')
 
 
@@ -291,12 +294,13 @@ def _observer(table: _Table) -> Observer:
     policy = table.word("policy", POLICIES, "cbd")
     phi = table.whole("phi", 0, 100, 100, why="it is a whole per cent")
     if phi != 100 and policy in ("none", "causal"):
-        reason = {"none": "policy none delivers on arrival and has no phi", "causal": "policy causal is phi = 100"}
-        raise DeploymentError(table.key("phi"), phi, reason[policy] + "; dapw and cbd take any")
+        reason = {"none": "policy none delivers on arrival", "causal": "policy causal is phi = 100"}[policy]
+        raise DeploymentError(table.key("phi"), phi, f"{reason}; dapw and cbd take any phi")
     return Observer(policy, phi)
 
 
-_TABLE_OF = {"clock_bits": "clock", "epsilon": "clock", "delta": "clock", "motes": "network", "data_bytes": "network"}
+_TABLE_OF = {"motes": "network", "data_bytes": "network"}
+_TABLE_OF |= {"clock_bits": "clock", "epsilon": "clock", "delta": "clock"}
 
 
 def _located(error: LayoutError) -> DeploymentError:

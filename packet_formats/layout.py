@@ -1,7 +1,7 @@
 """Which bits of a payload mean what. Standard library only.
 
-A layout is computed, never written down: the widths of a stamp's fields follow from epsilon, delta and the number of
-motes. `StampLayout.pack` and `unpack` are the plain reference that every faster reader is tested against.
+A layout is computed, never written down: the widths of a stamp's fields follow from epsilon, delta and the
+number of motes. `StampLayout.pack` and `unpack` are the reference that every faster reader is tested against.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ class StampLayout:
 
 
 def least_clock_bits(epsilon: int, delta: int) -> int:
-    """The fewest bits for which B >= delta + 2*epsilon + 1, so that a receiver can unwrap every legal stamp."""
+    """The fewest bits for which B >= delta + 2*epsilon + 1, so that every legal stamp unwraps."""
     return (delta + 2 * epsilon).bit_length()
 
 
@@ -189,9 +189,8 @@ def _only_for_scheme(
     _one_of("carry", carry or "pair", CARRIES)
     if packing == "bytes" and scheme in ("hlc", "shlc"):
         raise LayoutError("packing", packing, f"{scheme} is packed in bits; bytes is for kn, dpc1 and dpc2")
-    if carry is not None and scheme not in ("hlc", "shlc"):
-        if carry != "pair":
-            raise LayoutError("carry", carry, f"{scheme} needs r itself; only hlc and shlc can carry the sum")
+    if carry == "sum" and scheme not in ("hlc", "shlc"):
+        raise LayoutError("carry", carry, f"{scheme} needs r itself; only hlc and shlc can carry the sum")
     if count != "events" and scheme != "kn":
         raise LayoutError("count", count, f"only kn has a choice of what it counts, {scheme} has none")
     if counter_bits is not None and scheme in ("dpc1", "dpc2"):
@@ -208,13 +207,15 @@ def _clock_bits(epsilon: int, delta: int, packing: str, asked: int | None) -> in
         raise LayoutError(
             "clock_bits",
             bits,
-            f"B = 2^{bits} = {2**max(bits, 0)} is below delta + 2*epsilon + 1 = {need}, so a receiver could take "
-            f"a clock for another one; the least clock_bits is {least}",
+            f"B = 2^{bits} = {2 ** max(bits, 0)} is below delta + 2*epsilon + 1 = {need}, so a receiver "
+            f"could take one time for another; the least clock_bits is {least}",
         )
     if least > most:
         advice = "bits packing or a longer tick" if packing == "bytes" else "a longer tick"
         raise LayoutError(
-            "clock_bits", bits, f"delta + 2*epsilon + 1 = {need} needs {least} bits, a field has {most}: use {advice}"
+            "clock_bits",
+            bits,
+            f"delta + 2*epsilon + 1 = {need} needs {least} bits, a field has {most}: use {advice}",
         )
     if bits > most:
         raise LayoutError("clock_bits", bits, f"a clock field has at most {most} bits in {packing} packing")
@@ -227,7 +228,7 @@ def _entries(scheme: str, entries: int | str, epsilon: int) -> int:
     if entries == "all":
         return epsilon + 1
     if isinstance(entries, str) or not 1 <= entries <= epsilon + 1:
-        raise LayoutError("entries", entries, f'must be "all" or a whole number 1..epsilon + 1 = {epsilon + 1}')
+        raise LayoutError("entries", entries, f'must be "all" or 1..epsilon + 1 = {epsilon + 1}')
     return entries
 
 
@@ -247,8 +248,8 @@ def _entry_bits(scheme: str, packing: str, head_bits: int, most_events: int, ask
         raise LayoutError(
             "counter_bits",
             None,
-            f"events_per_tick * motes + 1 = {most_events + 1} needs {needed} bits below the top code, a field "
-            f"has {most}; set counter_bits = {most} to accept saturated stamps",
+            f"events_per_tick * motes + 1 = {most_events + 1} needs {needed} bits below the top code, "
+            f"a field has {most}; set counter_bits = {most} to accept saturated stamps",
         )
     return 8 if packing == "bytes" else needed
 
@@ -384,7 +385,7 @@ def layout_of(deployment: Deployment) -> DataLayout:
 
 
 def _too_long(layout: DataLayout) -> str:
-    over, stamp = -layout.left, layout.stamp
+    over, limit, stamp = -layout.left, layout.limit, layout.stamp
     cuts = []
     if layout.data_bytes >= over:
         cuts.append(f"data_bytes = {layout.data_bytes - over}")
@@ -398,8 +399,9 @@ def _too_long(layout: DataLayout) -> str:
         cuts.append('packing = "bits"')
     if not cuts:
         cuts.append('scheme = "shlc", the smallest')
+    receipts = layout.data_at - layout.receipts_at
     return (
-        f"the payload would be {layout.length} bytes, {over} over the {layout.limit} of TinyOS {layout.tinyos} "
-        f"(header {layout.stamp_at}, stamp {stamp.size}, receipts {layout.data_at - layout.receipts_at}, "
-        f"data {layout.data_bytes}); what could be cut: {', or '.join(cuts)}"
+        f"the payload would be {layout.length} bytes, {over} over the {limit} of TinyOS {layout.tinyos} "
+        f"(header {layout.stamp_at}, stamp {stamp.size}, receipts {receipts}, data {layout.data_bytes}); "
+        f"what could be cut: {', or '.join(cuts)}"
     )

@@ -1,10 +1,12 @@
 """The messages of fixed form, each described once. Standard library only.
 
-The construct definitions, the numpy dtypes and the C header are all derived from these dataclasses. Integers are
-little-endian on TinyOS 1.x and big-endian on 2.x; every record fits the payload of both. Ids have 16 bits here,
-whatever the width of `source` in data messages. Times are 32-bit network time in cycles of the 32768 Hz crystal, so
-that tick = time >> tick_log2, and mean something only within one root epoch. Counters count since the boot named
-beside them and wrap; the reader unwraps them.
+The construct definitions, the numpy dtypes and the C header are all derived from these dataclasses.
+
+- Integers are little-endian on TinyOS 1.x and big-endian on 2.x; every record fits the payload of both.
+- Ids have 16 bits here, whatever the width of `source` in data messages.
+- Times are 32-bit network time in cycles of the 32768 Hz crystal, so that tick = time >> tick_log2; they mean
+  something only within one root epoch.
+- Counters count since boot and wrap; the reader unwraps them.
 """
 
 from __future__ import annotations
@@ -55,8 +57,8 @@ def _integer(type_: str, doc: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Beacon:
-    """Time sync: what the network's time was at `sender` as this frame left it. `time` is last, so that a radio
-    driver can fill it in while the frame's first bytes are already on the air."""
+    """Time sync: the network's time at `sender` as this frame left it. `time` is last, so that a radio driver
+    can fill it in while the frame's first bytes are already on the air."""
 
     AM_TYPE: ClassVar[int] = 0x70
     sender: int = _integer("u16", "who sent this beacon")
@@ -81,11 +83,11 @@ class Heard:
     gateway: int = _integer("u16", "which gateway heard the frame")
     epoch: int = _integer("u8", "root epoch of the time")
     sequence: int = _integer("u8", "number of this record, so that the host sees records lost on the line")
-    lost: int = _integer("u16", "records with their frames dropped before this one for want of room, 65535: or more")
+    lost: int = _integer("u16", "records dropped, with their frames, just before this one; 65535: or more")
     flags: int = _integer("u8", "bit 0: the gateway is in sync; bit 1: it is the root; bit 2: lqi is known")
     rssi: int = _integer("i8", "received strength in dBm, -128: not known")
     lqi: int = _integer("u8", "link quality as the CC2420 gives it")
-    check: int = _integer("u16", "CRC-16 (as on the line) of the next frame's payload: ties this record to it")
+    check: int = _integer("u16", "CRC-16, as on the line, of the next frame's payload: ties the two together")
     time: int = _integer("u32", "network time at the start-of-frame delimiter of the frame that was heard")
 
     @property
@@ -136,7 +138,7 @@ class Status:
     line_crc: int = _integer("u16", "host packets dropped: bad CRC, broken escape, overrun")
     line_refused: int = _integer("u16", "host packets dropped: unknown type, or over the payload limit")
     down_sent: int = _integer("u16", "host messages put on the air")
-    down_full: int = _integer("u16", "host messages dropped: no room in the queue to the radio, or never a clear channel")
+    down_full: int = _integer("u16", "host messages dropped: radio queue full, or never a clear channel")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """TinyOS packets on the serial line, versions 1.x and 2.x.
 
-A packet is a type byte, a token if an acknowledgement is wanted, and a message. The type byte tells the version.
-The two versions order and size the message header differently, and only 2.x names the sender.
+A packet is a type byte, a token if an acknowledgement is wanted, and a message. The type byte tells the
+version. The two versions order and size the message header differently, and only 2.x names the sender.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def decode_am(tinyos: int, raw: bytes, kind: str = "data", token: int | None = N
 
 
 def encode_am(message: ActiveMessage) -> bytes:
-    """The inverse of `decode_am`. Gateways acknowledge an oversize message and radiate it corrupt: refused."""
+    """The inverse of `decode_am`. An oversize message is refused: gateways radiate it corrupt."""
     limit = PAYLOAD_LIMIT[message.tinyos]
     if len(message.data) > limit:
         raise PacketError(f"{len(message.data)} data bytes, over the {limit} of TinyOS {message.tinyos}")

@@ -1,0 +1,268 @@
+"""Whole arrays of frames at once, in numpy: what construct does one by one, some thousand times faster.
+
+`Frames` holds many messages side by side. `decode_data` and `decode_records` read them into structured arrays
+with a reason code for each row, 0 where it was read; `encode_data` goes the other way. Tests hold all of it equal
+to construct on random and hostile input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, Field
+from packet_formats.records import Reason, Record, members, size
+from packet_formats.tinyos import PACKET_TYPES
+
+Bytes = NDArray[np.uint8]
+
+FLAG_IN_SYNC, FLAG_SATURATED, FLAG_COMPLETE = 1, 2, 4
+BOOT_SHIFT, BOOT_MASK, SPARE_MASK = 3, 7, 0xC0
+
+
+@dataclass(frozen=True, slots=True)
+class Frames:
+    """N messages of one TinyOS version. `payload` has one row each, zero beyond `length`. Where `packet` is
+    false there was no message of this version, and the other columns hold zeros."""
+
+    tinyos: int
+    packet: NDArray[np.bool_]
+    group: Bytes
+    type: Bytes
+    length: Bytes
+    payload: Bytes
+
+    def __len__(self) -> int:
+        return len(self.type)
+
+    @classmethod
+    def of_payloads(cls, payload: Bytes, layout: DataLayout, type_: int | None = None) -> Frames:
+        """Equally long payloads, one a row, known to be this layout's data (or of the given type)."""
+        rows, length = payload.shape
+        return cls(
+            tinyos=layout.tinyos,
+            packet=np.ones(rows, np.bool_),
+            group=np.full(rows, layout.group, np.uint8),
+            type=np.full(rows, layout.am_type if type_ is None else type_, np.uint8),
+            length=np.full(rows, length, np.uint8),
+            payload=payload,
+        )
+
+    @classmethod
+    def of_packets(cls, packets: Sequence[bytes], tinyos: int) -> Frames:
+        """Packets as `FrameDecoder` gives them, from the type byte on, of any lengths."""
+        lengths = np.fromiter((len(packet) for packet in packets), np.int64, len(packets))
+        return cls.of_buffer(np.frombuffer(b"".join(packets), np.uint8), lengths, tinyos)
+
+    @classmethod
+    def of_buffer(cls, buffer: Bytes, lengths: NDArray[np.int64], tinyos: int) -> Frames:
+        """Packets laid end to end in one buffer."""
+        header, limit = (5, PAYLOAD_LIMIT[1]) if tinyos == 1 else (8, PAYLOAD_LIMIT[2])
+        starts = np.cumsum(lengths) - lengths
+        kind = _at(buffer, starts, lengths, np.zeros_like(lengths))
+        has_token = kind == _packet_type(tinyos, "data-ack")
+        ours = has_token | (kind == _packet_type(tinyos, "data"))
+        body = starts + 1 + has_token
+        room = lengths - 1 - has_token
+        head = np.stack([_at(buffer, body, room, np.full_like(room, at)) for at in range(header)], axis=1)
+        dispatch_ok, length, group, type_ = _header_columns(head, tinyos)
+        packet = ours & dispatch_ok & (room == header + length.astype(np.int64)) & (length <= limit)
+        length = np.where(packet, length, 0).astype(np.uint8)
+        columns = np.arange(limit)
+        inside = columns < length[:, None]
+        at = np.where(inside, (body + header)[:, None] + columns, 0)
+        payload = np.where(inside, buffer[at] if len(buffer) else np.uint8(0), 0).astype(np.uint8)
+        zeroed = [np.where(packet, column, 0).astype(np.uint8) for column in (group, type_)]
+        return cls(tinyos, packet, zeroed[0], zeroed[1], length, payload)
+
+
+def _packet_type(tinyos: int, kind: str) -> int:
+    return next(byte for byte, value in PACKET_TYPES.items() if value == (tinyos, kind))
+
+
+def _at(buffer: Bytes, starts: NDArray[Any], room: NDArray[Any], offset: NDArray[Any]) -> Bytes:
+    """One byte of each packet, 0 where the packet is too short to have it."""
+    there = offset < room
+    if not len(buffer):
+        return np.zeros(len(starts), np.uint8)
+    return np.where(there, buffer[np.where(there, starts + offset, 0)], 0).astype(np.uint8)
+
+
+def _header_columns(head: Bytes, tinyos: int) -> tuple[NDArray[np.bool_], Bytes, Bytes, Bytes]:
+    """Whether the dispatch byte is right, then length, group and type."""
+    if tinyos == 1:
+        return np.ones(len(head), np.bool_), head[:, 4], head[:, 3], head[:, 2]
+    return head[:, 0] == 0, head[:, 5], head[:, 6], head[:, 7]
+
+
+def data_dtype(layout: DataLayout) -> np.dtype[np.void]:
+    """One row of decoded data. Receipts are raw slots: an unused one repeats the row's source and sequence."""
+    stamp = layout.stamp
+    columns: list[tuple[Any, ...]] = [
+        ("source", np.uint16),
+        ("sequence", np.uint8),
+        ("in_sync", np.bool_),
+        ("saturated", np.bool_),
+        ("complete", np.bool_),
+        ("boot", np.uint8),
+        ("clock", np.uint16),
+        ("c", np.uint16),
+        ("entries", np.uint16, (stamp.entries,)),
+        ("receipt_source", np.uint16, (layout.receipts,)),
+        ("receipt_sequence", np.uint8, (layout.receipts,)),
+        ("data", np.uint8, (layout.data_bytes,)),
+    ]
+    return np.dtype(columns)
+
+
+def decode_data(frames: Frames, layout: DataLayout) -> tuple[NDArray[np.void], Bytes]:
+    """Rows of `data_dtype` and a `Reason` for each; a row that was not read holds zeros."""
+    reason = _mismatch(frames, layout, layout.am_type, layout.length)
+    ok = reason == Reason.OK
+    payload = _payload(frames, layout.length)
+    stamp = payload[:, layout.stamp_at : layout.receipts_at]
+    flags = payload[:, layout.flags_at]
+    padding = (1 << layout.stamp.size * 8 - layout.stamp.bits) - 1
+    reason[ok & (((flags & SPARE_MASK) | (stamp[:, -1] & padding)) != 0)] = Reason.SPARE
+    values = [_extract(stamp, field) for field in layout.stamp.fields]
+    for field, value in zip(layout.stamp.fields, values, strict=True):
+        reason[(reason == Reason.OK) & (value > field.top)] = Reason.VALUE
+    rows = np.zeros(len(frames), data_dtype(layout))
+    _fill(rows, payload, flags, values, layout)
+    rows[reason != Reason.OK] = np.zeros((), rows.dtype)
+    return rows, reason
+
+
+def _fill(
+    rows: NDArray[np.void], payload: Bytes, flags: Bytes, values: list[Any], layout: DataLayout
+) -> None:
+    rows["source"] = _source(payload[:, : layout.source_bytes], layout)
+    rows["sequence"] = payload[:, layout.sequence_at]
+    rows["in_sync"] = flags & FLAG_IN_SYNC
+    rows["saturated"] = flags & FLAG_SATURATED
+    rows["complete"] = flags & FLAG_COMPLETE
+    rows["boot"] = flags >> BOOT_SHIFT & BOOT_MASK
+    for field, value in zip(layout.stamp.fields, values, strict=True):
+        if field.name in ("clock", "c"):
+            rows[field.name] = value
+    for index, value in enumerate(values[len(values) - layout.stamp.entries :]):
+        rows["entries"][:, index] = value
+    for slot in range(layout.receipts):
+        at = layout.receipts_at + slot * layout.receipt_bytes
+        rows["receipt_source"][:, slot] = _source(payload[:, at : at + layout.source_bytes], layout)
+        rows["receipt_sequence"][:, slot] = payload[:, at + layout.source_bytes]
+    rows["data"] = payload[:, layout.data_at : layout.length]
+
+
+def _mismatch(frames: Frames, layout: DataLayout, type_: int, length: int) -> Bytes:
+    """The first reason, in `decode_message`'s order, why each frame is not of this kind."""
+    reason = np.zeros(len(frames), np.uint8)
+    tests = (
+        (Reason.LENGTH, frames.length != length),
+        (Reason.TYPE, frames.type != type_),
+        (Reason.GROUP, frames.group != layout.group),
+        (Reason.PACKET, ~frames.packet | (frames.tinyos != layout.tinyos)),
+    )
+    for code, fails in tests:
+        reason[fails] = code
+    return reason
+
+
+def _payload(frames: Frames, length: int) -> Bytes:
+    """Rows of exactly this length; what is missing is zero and belongs to rows already refused."""
+    short = length - frames.payload.shape[1]
+    if short > 0:
+        return np.pad(frames.payload, ((0, 0), (0, short)))
+    return frames.payload[:, :length]
+
+
+def _source(raw: Bytes, layout: DataLayout) -> NDArray[np.uint16]:
+    if layout.source_bytes == 1:
+        return raw[:, 0].astype(np.uint16)
+    low, high = (0, 1) if layout.byteorder == "little" else (1, 0)
+    return raw[:, low].astype(np.uint16) | raw[:, high].astype(np.uint16) << np.uint16(8)
+
+
+def _span(field: Field) -> tuple[int, int, int]:
+    """The first and last byte that a field touches, and how many bits of the last lie behind it."""
+    first, last = field.offset // 8, (field.offset + field.bits - 1) // 8
+    return first, last, (last + 1) * 8 - field.offset - field.bits
+
+
+def _extract(stamp: Bytes, field: Field) -> NDArray[np.uint32]:
+    first, last, behind = _span(field)
+    word = np.zeros(len(stamp), np.uint32)
+    for at in range(first, last + 1):
+        word = word << np.uint32(8) | stamp[:, at]
+    return word >> np.uint32(behind) & np.uint32((1 << field.bits) - 1)
+
+
+def _insert(stamp: Bytes, field: Field, value: NDArray[Any]) -> None:
+    first, last, behind = _span(field)
+    word = value.astype(np.uint32) << np.uint32(behind)
+    for at in range(last, first - 1, -1):
+        stamp[:, at] |= (word & np.uint32(0xFF)).astype(np.uint8)
+        word >>= np.uint32(8)
+
+
+def encode_data(rows: NDArray[np.void], layout: DataLayout) -> Bytes:
+    """Payloads of rows of `data_dtype`; `ValueError` names a column that does not fit its field."""
+    payload = np.zeros((len(rows), layout.length), np.uint8)
+    _put_source(payload[:, : layout.source_bytes], rows["source"], layout)
+    payload[:, layout.sequence_at] = rows["sequence"]
+    payload[:, layout.flags_at] = _flags(rows)
+    stamp = payload[:, layout.stamp_at : layout.receipts_at]
+    entries = len(layout.stamp.fields) - layout.stamp.entries
+    for index, field in enumerate(layout.stamp.fields):
+        value = rows["entries"][:, index - entries] if index >= entries else rows[field.name]
+        if len(value) and int(value.max()) > field.top:
+            raise ValueError(f"stamp field {field.name} = {int(value.max())} is outside 0..{field.top}")
+        _insert(stamp, field, value)
+    for slot in range(layout.receipts):
+        at = layout.receipts_at + slot * layout.receipt_bytes
+        _put_source(payload[:, at : at + layout.source_bytes], rows["receipt_source"][:, slot], layout)
+        payload[:, at + layout.source_bytes] = rows["receipt_sequence"][:, slot]
+    payload[:, layout.data_at :] = rows["data"]
+    return payload
+
+
+def _flags(rows: NDArray[np.void]) -> Bytes:
+    if len(rows) and int(rows["boot"].max()) > BOOT_MASK:
+        raise ValueError(f"boot = {int(rows['boot'].max())} is outside 0..{BOOT_MASK}")
+    flags = rows["boot"] << np.uint8(BOOT_SHIFT)
+    for name, bit in (("in_sync", FLAG_IN_SYNC), ("saturated", FLAG_SATURATED), ("complete", FLAG_COMPLETE)):
+        flags = flags | rows[name] * np.uint8(bit)
+    return np.asarray(flags, np.uint8)
+
+
+def _put_source(target: Bytes, source: NDArray[Any], layout: DataLayout) -> None:
+    if layout.source_bytes == 1:
+        if len(source) and int(source.max()) > 0xFF:
+            raise ValueError(f"source = {int(source.max())} is outside 0..255")
+        target[:, 0] = source
+        return
+    low, high = (0, 1) if layout.byteorder == "little" else (1, 0)
+    target[:, low] = source & 0xFF
+    target[:, high] = source >> 8
+
+
+def record_dtype(record: type[Record], byteorder: str) -> np.dtype[np.void]:
+    """A fixed message as it lies on the wire."""
+    order = "<" if byteorder == "little" else ">"
+    return np.dtype([(m.name, f"{order}{m.type[0]}{m.size}") for m in members(record)])
+
+
+def decode_records(
+    frames: Frames, record: type[Record], layout: DataLayout
+) -> tuple[NDArray[np.void], Bytes]:
+    """Rows of one kind of fixed message, in this machine's byte order, and a `Reason` for each frame."""
+    reason = _mismatch(frames, layout, record.AM_TYPE, size(record))
+    payload = np.ascontiguousarray(_payload(frames, size(record)))
+    wire = payload.view(record_dtype(record, layout.byteorder))[:, 0]
+    rows = wire.astype(record_dtype(record, "little").newbyteorder("="))
+    rows[reason != Reason.OK] = np.zeros((), rows.dtype)
+    return rows, reason

@@ -1,0 +1,231 @@
+"""Causeway's messages: construct definitions, and the plain values that the rest of the program sees.
+
+A frame is read only when its TinyOS version, group, AM type and exact length match; anything else comes back
+as `Unknown` with the reason, "another layout or another application", and not a byte of it is interpreted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cache
+from typing import Any
+
+from construct import (
+    Array,
+    BitsInteger,
+    BitStruct,
+    Byte,
+    Bytes,
+    Flag,
+    Int8sb,
+    Int16ub,
+    Int16ul,
+    Int32ub,
+    Int32ul,
+    Struct,
+    Terminated,
+)
+
+from packet_formats.layout import DataLayout
+from packet_formats.records import RECORD_OF, RECORDS, Reason, Record, members, size
+from packet_formats.tinyos import BROADCAST, ActiveMessage
+
+
+class FormatError(ValueError):
+    """A message whose values do not fit its form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A stamped application message. `stamp` holds the wire values in the order of the layout's fields."""
+
+    source: int
+    sequence: int
+    stamp: tuple[int, ...]
+    in_sync: bool = True
+    saturated: bool = False
+    complete: bool = False  # the receipts name every message received since the last send
+    boot: int = 0  # boot count modulo 8
+    receipts: tuple[tuple[int, int], ...] = ()  # (source, sequence), used slots only
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A frame that was not read, and why."""
+
+    reason: Reason
+    detail: str
+
+    def __str__(self) -> str:
+        return f"another layout or another application: {self.detail}"
+
+
+Message = Data | Record
+
+_INTEGERS: dict[tuple[str, str], Any] = {
+    ("u8", "little"): Byte,
+    ("u8", "big"): Byte,
+    ("i8", "little"): Int8sb,
+    ("i8", "big"): Int8sb,
+    ("u16", "little"): Int16ul,
+    ("u16", "big"): Int16ub,
+    ("u32", "little"): Int32ul,
+    ("u32", "big"): Int32ub,
+}
+
+
+# The construct definitions of the fixed messages, by record and byte order.
+RECORD_STRUCT: dict[tuple[type[Record], str], Any] = {
+    (record, order): Struct(*[m.name / _INTEGERS[m.type, order] for m in members(record)], Terminated)
+    for record in RECORDS
+    for order in ("little", "big")
+}
+
+
+@cache
+def data_struct(layout: DataLayout) -> Any:
+    """The construct definition of a deployment's data message."""
+    source = _INTEGERS["u8" if layout.source_bytes == 1 else "u16", layout.byteorder]
+    flags = BitStruct(
+        "spare" / BitsInteger(2),
+        "boot" / BitsInteger(3),
+        "complete" / Flag,
+        "saturated" / Flag,
+        "in_sync" / Flag,
+    )
+    stamp = [field.name / BitsInteger(field.bits) for field in layout.stamp.fields]
+    padding = layout.stamp.size * 8 - layout.stamp.bits
+    if padding:
+        stamp.append("padding" / BitsInteger(padding))
+    return Struct(
+        "source" / source,
+        "sequence" / Byte,
+        "flags" / flags,
+        "stamp" / BitStruct(*stamp),
+        "receipts" / Array(layout.receipts, Struct("source" / source, "sequence" / Byte)),
+        "data" / Bytes(layout.data_bytes),
+        Terminated,
+    )
+
+
+def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unknown:
+    """What a message says under this layout."""
+    if message.tinyos != layout.tinyos:
+        return Unknown(Reason.PACKET, f"TinyOS {message.tinyos}, ours is {layout.tinyos}")
+    if message.group != layout.group:
+        return Unknown(Reason.GROUP, f"group {message.group:#04x}, ours is {layout.group:#04x}")
+    record = RECORD_OF.get(message.type)
+    if record is None and message.type != layout.am_type:
+        return Unknown(Reason.TYPE, f"AM type {message.type:#04x}, our data is {layout.am_type:#04x}")
+    length = layout.length if record is None else size(record)
+    if len(message.data) != length:
+        found = f"{len(message.data)} bytes of type {message.type:#04x}"
+        return Unknown(Reason.LENGTH, f"{found}, ours has {length}")
+    if record is None:
+        return _decode_data(message.data, layout)
+    parsed = RECORD_STRUCT[record, layout.byteorder].parse(message.data)
+    return record(**{member.name: parsed[member.name] for member in members(record)})
+
+
+def _decode_data(payload: bytes, layout: DataLayout) -> Data | Unknown:
+    parsed = data_struct(layout).parse(payload)
+    if parsed.flags.spare:
+        return Unknown(Reason.SPARE, "spare flag bits are set")
+    if parsed.stamp.get("padding", 0):
+        return Unknown(Reason.SPARE, "padding bits after the stamp are set")
+    for field in layout.stamp.fields:
+        if parsed.stamp[field.name] > field.top:
+            return Unknown(Reason.VALUE, f"stamp field {field.name} is over {field.top}")
+    own = (parsed.source, parsed.sequence)
+    slots = [(slot.source, slot.sequence) for slot in parsed.receipts]
+    return Data(
+        source=parsed.source,
+        sequence=parsed.sequence,
+        stamp=tuple(parsed.stamp[field.name] for field in layout.stamp.fields),
+        in_sync=parsed.flags.in_sync,
+        saturated=parsed.flags.saturated,
+        complete=parsed.flags.complete,
+        boot=parsed.flags.boot,
+        receipts=tuple(slot for slot in slots if slot != own),
+        data=bytes(parsed.data),
+    )
+
+
+def encode_message(
+    message: Message, layout: DataLayout, dest: int = BROADCAST, source: int | None = None
+) -> ActiveMessage:
+    """The message as TinyOS carries it; `source` names the sender of a relayed copy on 2.x."""
+    if isinstance(message, Data):
+        type_, payload = layout.am_type, encode_data(message, layout)
+    else:
+        type_, payload = message.AM_TYPE, encode_record(message, layout.byteorder)
+    if layout.tinyos == 1:
+        return ActiveMessage(1, dest, layout.group, type_, payload)
+    sender = _origin(message) if source is None else source
+    return ActiveMessage(2, dest, layout.group, type_, payload, sender)
+
+
+def encode_record(record: Record, byteorder: str) -> bytes:
+    for member in members(type(record)):
+        _check(member.name, getattr(record, member.name), member.range)
+    return bytes(RECORD_STRUCT[type(record), byteorder].build(asdict(record)))
+
+
+def encode_data(message: Data, layout: DataLayout) -> bytes:
+    """The payload of a data message."""
+    own = (message.source, message.sequence)
+    _check_data(message, layout)
+    slots = [*message.receipts, *[own] * (layout.receipts - len(message.receipts))]
+    names = [field.name for field in layout.stamp.fields]
+    return bytes(
+        data_struct(layout).build(
+            {
+                "source": message.source,
+                "sequence": message.sequence,
+                "flags": {
+                    "spare": 0,
+                    "boot": message.boot,
+                    "complete": message.complete,
+                    "saturated": message.saturated,
+                    "in_sync": message.in_sync,
+                },
+                "stamp": {**dict(zip(names, message.stamp, strict=True)), "padding": 0},
+                "receipts": [{"source": source, "sequence": sequence} for source, sequence in slots],
+                "data": message.data,
+            }
+        )
+    )
+
+
+def _check_data(message: Data, layout: DataLayout) -> None:
+    sources, byte = range(1 << 8 * layout.source_bytes), range(256)
+    _check("source", message.source, sources)
+    _check("sequence", message.sequence, byte)
+    _check("boot", message.boot, range(8))
+    if len(message.stamp) != len(layout.stamp.fields):
+        raise FormatError(f"the stamp has {len(layout.stamp.fields)} fields, not {len(message.stamp)}")
+    for field, value in zip(layout.stamp.fields, message.stamp, strict=True):
+        _check(f"stamp field {field.name}", value, range(field.top + 1))
+    if len(message.receipts) > layout.receipts:
+        raise FormatError(f"{len(message.receipts)} receipts, the layout has {layout.receipts} slots")
+    for source, sequence in message.receipts:
+        _check("receipt source", source, sources)
+        _check("receipt sequence", sequence, byte)
+        if (source, sequence) == (message.source, message.sequence):
+            raise FormatError("a receipt of the message itself would read as an unused slot")
+    if len(message.data) != layout.data_bytes:
+        raise FormatError(f"{len(message.data)} application bytes, the layout has {layout.data_bytes}")
+
+
+def _check(name: str, value: int, allowed: range) -> None:
+    if value not in allowed:
+        raise FormatError(f"{name} = {value} is outside {allowed.start}..{allowed.stop - 1}")
+
+
+def _origin(message: Message) -> int:
+    """The id that a message gives as its sender's; the host itself has none and takes 0."""
+    for name in ("source", "sender", "gateway"):
+        if hasattr(message, name):
+            return int(getattr(message, name))
+    return 0

@@ -1,0 +1,164 @@
+"""Packets and messages as plain JSON values, and back: what `decode` prints and `encode` reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from packet_formats.layout import DataLayout
+from packet_formats.messages import Data, FormatError, Message, Unknown, decode_message, encode_message
+from packet_formats.records import RECORDS, members
+from packet_formats.tinyos import BROADCAST, TYPE_OF, Ack, ActiveMessage
+
+RECORD_NAMED = {record.__name__.lower(): record for record in RECORDS}
+
+
+def packet_to_plain(packet: ActiveMessage | Ack, layout: DataLayout | None = None) -> dict[str, Any]:
+    """One object a packet; a layout adds what it says as `message`, or why it was not read as `unknown`."""
+    if isinstance(packet, Ack):
+        plain: dict[str, Any] = {"tinyos": packet.tinyos, "kind": "ack", "token": packet.token}
+        return plain | {"type": None, "group": None, "length": 0, "payload": ""}
+    plain = {"tinyos": packet.tinyos, "kind": packet.kind, "dest": packet.dest, "source": packet.source}
+    plain |= {"type": packet.type, "group": packet.group}
+    plain |= {"length": len(packet.data), "payload": packet.data.hex()}
+    if packet.token is not None:
+        plain["token"] = packet.token
+    if layout is not None:
+        message = decode_message(packet, layout)
+        if isinstance(message, Unknown):
+            plain["unknown"] = str(message)
+        else:
+            plain["message"] = message_to_plain(message, layout)
+    return plain
+
+
+def packet_from_plain(plain: Mapping[str, Any], layout: DataLayout | None = None) -> ActiveMessage | Ack:
+    """The inverse. If payload and message are given they must agree; a message alone needs a layout."""
+    kind = plain.get("kind", "data")
+    if (plain.get("tinyos", 1), kind) not in TYPE_OF:
+        raise FormatError(f"no packet of kind {kind!r} in TinyOS {plain.get('tinyos', 1)!r}")
+    if kind == "ack":
+        return Ack(_whole(plain, "tinyos", 1), _whole(plain, "token"))
+    token = _whole(plain, "token") if plain.get("token") is not None else None
+    if plain.get("message") is not None:
+        packet = _from_message(plain, layout)
+    else:
+        source = plain.get("source")
+        packet = ActiveMessage(
+            tinyos=_whole(plain, "tinyos", 1),
+            dest=_whole(plain, "dest", BROADCAST),
+            group=_whole(plain, "group"),
+            type=_whole(plain, "type"),
+            data=_hex(plain, "payload"),
+            source=None if source is None else _whole(plain, "source"),
+        )
+        if _whole(plain, "length", len(packet.data)) != len(packet.data):
+            raise FormatError(f"length = {plain['length']}, but the payload has {len(packet.data)} bytes")
+    return ActiveMessage(
+        packet.tinyos, packet.dest, packet.group, packet.type, packet.data, packet.source, str(kind), token
+    )
+
+
+def _from_message(plain: Mapping[str, Any], layout: DataLayout | None) -> ActiveMessage:
+    if layout is None:
+        if "payload" not in plain:
+            raise FormatError("a message without its payload needs the deployment")
+        return _without_message(plain, None)
+    message = message_from_plain(plain["message"], layout)
+    source = plain.get("source")
+    built = encode_message(
+        message, layout, _whole(plain, "dest", BROADCAST), None if source is None else _whole(plain, "source")
+    )
+    if "payload" not in plain:
+        return built
+    given = _without_message(plain, layout)
+    if decode_message(given, layout) != message:
+        raise FormatError("payload and message do not say the same; remove the one that is not meant")
+    return given
+
+
+def _without_message(plain: Mapping[str, Any], layout: DataLayout | None) -> ActiveMessage:
+    rest = {key: value for key, value in plain.items() if key not in ("message", "kind", "token")}
+    packet = packet_from_plain(rest, layout)
+    assert isinstance(packet, ActiveMessage)
+    return packet
+
+
+def message_to_plain(message: Message, layout: DataLayout) -> dict[str, Any]:
+    plain = {"name": type(message).__name__.lower(), **asdict(message)}
+    if isinstance(message, Data):
+        names = [field.name for field in layout.stamp.fields]
+        plain["stamp"] = dict(zip(names, message.stamp, strict=True))
+        plain["receipts"] = [list(receipt) for receipt in message.receipts]
+        plain["data"] = message.data.hex()
+    return plain
+
+
+def message_from_plain(plain: Any, layout: DataLayout) -> Message:
+    if not isinstance(plain, Mapping):
+        raise FormatError("message must be an object")
+    name, values = plain.get("name"), {key: value for key, value in plain.items() if key != "name"}
+    if name == "data":
+        _refuse_unknown(values, Data)
+        return _data_from_plain(values, layout)
+    record = RECORD_NAMED.get(str(name))
+    if record is None:
+        raise FormatError(f"message name {name!r} is none of data, {', '.join(RECORD_NAMED)}")
+    _refuse_unknown(values, record)
+    return record(**{member.name: _whole(values, member.name) for member in members(record)})
+
+
+def _refuse_unknown(values: Mapping[str, Any], kind: type[Message]) -> None:
+    known = [field.name for field in fields(kind)]
+    for key in values:
+        if key not in known:
+            raise FormatError(f"a {kind.__name__.lower()} message has no {key}; it has {', '.join(known)}")
+
+
+def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
+    stamp = values.get("stamp")
+    names = [field.name for field in layout.stamp.fields]
+    if not isinstance(stamp, Mapping) or set(stamp) != set(names):
+        raise FormatError(f"stamp must be an object with {', '.join(names)}")
+    receipts = values.get("receipts", [])
+    if not isinstance(receipts, list) or any(not isinstance(r, list) or len(r) != 2 for r in receipts):
+        raise FormatError("receipts must be a list of [source, sequence]")
+    return Data(
+        source=_whole(values, "source"),
+        sequence=_whole(values, "sequence"),
+        stamp=tuple(_whole(stamp, name) for name in names),
+        in_sync=_truth(values, "in_sync", True),
+        saturated=_truth(values, "saturated", False),
+        complete=_truth(values, "complete", False),
+        boot=_whole(values, "boot", 0),
+        receipts=tuple((_integer("receipt", slot[0]), _integer("receipt", slot[1])) for slot in receipts),
+        data=_hex(values, "data") if "data" in values else b"",
+    )
+
+
+def _whole(values: Mapping[str, Any], key: str, default: int | None = None) -> int:
+    if key not in values and default is None:
+        raise FormatError(f"{key} is missing")
+    return _integer(key, values.get(key, default))
+
+
+def _integer(key: str, value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise FormatError(f"{key} = {value!r} must be a whole number")
+    return value
+
+
+def _truth(values: Mapping[str, Any], key: str, default: bool) -> bool:
+    value = values.get(key, default)
+    if not isinstance(value, bool):
+        raise FormatError(f"{key} = {value!r} must be true or false")
+    return value
+
+
+def _hex(values: Mapping[str, Any], key: str) -> bytes:
+    value = values.get(key)
+    try:
+        return bytes.fromhex(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise FormatError(f"{key} = {value!r} must be hex digits, two to a byte") from error
