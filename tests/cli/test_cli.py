@@ -67,7 +67,8 @@ def fake(tmp_path: Path) -> Iterator[Callable[..., "subprocess.Popen[str]"]]:
     def start(*args: str, before: str = "", **streams: object) -> "subprocess.Popen[str]":
         program = textwrap.dedent(before) + textwrap.dedent(
             """
-            import sys
+            import signal, sys
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
             from basestation import cli
             cli.COMMANDS["fake"] = ("fake_command", "A stand-in.")
             sys.exit(cli.main())
