@@ -1,8 +1,8 @@
 """Whole arrays of frames at once, in numpy: what construct does one by one, some thousand times faster.
 
 `Frames` holds many messages side by side. `decode_data` and `decode_records` read them into structured arrays
-with a reason code for each row, 0 where it was read; `encode_data` goes the other way. Tests hold all of it equal
-to construct on random and hostile input.
+with a reason code for each row, 0 where it was read; `encode_data` goes the other way. Tests hold all of it
+equal to construct on random and hostile input.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _header_columns(head: Bytes, tinyos: int) -> tuple[NDArray[np.bool_], Bytes,
 
 
 def data_dtype(layout: DataLayout) -> np.dtype[np.void]:
-    """One row of decoded data. Receipts are raw slots: an unused one repeats the row's source and sequence."""
+    """One row of decoded data. Receipts are raw slots: an unused one repeats source and sequence."""
     stamp = layout.stamp
     columns: list[tuple[Any, ...]] = [
         ("source", np.uint16),

@@ -1,6 +1,7 @@
 """The C header that the firmware is built with. Standard library only.
 
-Everything in it is a `#define`, so that it costs nothing on the mote and serves the preprocessor too. An `int` has 16 bits on the ATmega128: larger numbers are marked UL.
+Everything in it is a `#define`, so that it costs nothing on the mote and serves the preprocessor too.
+An `int` has 16 bits on the ATmega128: larger numbers are marked UL.
 """
 
 from __future__ import annotations

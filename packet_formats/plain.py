@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from packet_formats.layout import DataLayout
@@ -35,53 +35,40 @@ def packet_to_plain(packet: ActiveMessage | Ack, layout: DataLayout | None = Non
 
 def packet_from_plain(plain: Mapping[str, Any], layout: DataLayout | None = None) -> ActiveMessage | Ack:
     """The inverse. If payload and message are given they must agree; a message alone needs a layout."""
+    tinyos = _whole(plain, "tinyos", layout.tinyos if layout else 1)
     kind = plain.get("kind", "data")
-    if (plain.get("tinyos", 1), kind) not in TYPE_OF:
-        raise FormatError(f"no packet of kind {kind!r} in TinyOS {plain.get('tinyos', 1)!r}")
+    if not isinstance(kind, str) or (tinyos, kind) not in TYPE_OF:
+        raise FormatError(f"no packet of kind {kind!r} in TinyOS {tinyos}")
     if kind == "ack":
-        return Ack(_whole(plain, "tinyos", 1), _whole(plain, "token"))
-    token = _whole(plain, "token") if plain.get("token") is not None else None
-    if plain.get("message") is not None:
-        packet = _from_message(plain, layout)
+        return Ack(tinyos, _whole(plain, "token"))
+    if plain.get("message") is None or layout is None:
+        packet = _as_given(plain, tinyos)
     else:
-        source = plain.get("source")
-        packet = ActiveMessage(
-            tinyos=_whole(plain, "tinyos", 1),
-            dest=_whole(plain, "dest", BROADCAST),
-            group=_whole(plain, "group"),
-            type=_whole(plain, "type"),
-            data=_hex(plain, "payload"),
-            source=None if source is None else _whole(plain, "source"),
-        )
-        if _whole(plain, "length", len(packet.data)) != len(packet.data):
-            raise FormatError(f"length = {plain['length']}, but the payload has {len(packet.data)} bytes")
-    return ActiveMessage(
-        packet.tinyos, packet.dest, packet.group, packet.type, packet.data, packet.source, str(kind), token
-    )
+        packet = _as_said(plain, tinyos, layout)
+    return replace(packet, kind=kind, token=_optional(plain, "token"))
 
 
-def _from_message(plain: Mapping[str, Any], layout: DataLayout | None) -> ActiveMessage:
-    if layout is None:
-        if "payload" not in plain:
-            raise FormatError("a message without its payload needs the deployment")
-        return _without_message(plain, None)
+def _as_given(plain: Mapping[str, Any], tinyos: int) -> ActiveMessage:
+    """From header fields and payload."""
+    if "message" in plain and "payload" not in plain:
+        raise FormatError("a message without its payload needs the deployment")
+    payload = _hex(plain, "payload")
+    if _whole(plain, "length", len(payload)) != len(payload):
+        raise FormatError(f"length = {plain['length']}, but the payload has {len(payload)} bytes")
+    dest, source = _whole(plain, "dest", BROADCAST), _optional(plain, "source")
+    return ActiveMessage(tinyos, dest, _whole(plain, "group"), _whole(plain, "type"), payload, source)
+
+
+def _as_said(plain: Mapping[str, Any], tinyos: int, layout: DataLayout) -> ActiveMessage:
+    """From the message's own fields."""
+    if tinyos != layout.tinyos:
+        raise FormatError(f"tinyos = {tinyos}, the deployment's is {layout.tinyos}")
     message = message_from_plain(plain["message"], layout)
-    source = plain.get("source")
-    built = encode_message(
-        message, layout, _whole(plain, "dest", BROADCAST), None if source is None else _whole(plain, "source")
-    )
     if "payload" not in plain:
-        return built
-    given = _without_message(plain, layout)
-    if decode_message(given, layout) != message:
+        return encode_message(message, layout, _whole(plain, "dest", BROADCAST), _optional(plain, "source"))
+    packet = _as_given(plain, tinyos)
+    if decode_message(packet, layout) != message:
         raise FormatError("payload and message do not say the same; remove the one that is not meant")
-    return given
-
-
-def _without_message(plain: Mapping[str, Any], layout: DataLayout | None) -> ActiveMessage:
-    rest = {key: value for key, value in plain.items() if key not in ("message", "kind", "token")}
-    packet = packet_from_plain(rest, layout)
-    assert isinstance(packet, ActiveMessage)
     return packet
 
 
@@ -141,6 +128,10 @@ def _whole(values: Mapping[str, Any], key: str, default: int | None = None) -> i
     if key not in values and default is None:
         raise FormatError(f"{key} is missing")
     return _integer(key, values.get(key, default))
+
+
+def _optional(values: Mapping[str, Any], key: str) -> int | None:
+    return None if values.get(key) is None else _whole(values, key)
 
 
 def _integer(key: str, value: Any) -> int:

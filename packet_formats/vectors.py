@@ -1,7 +1,7 @@
 """Golden vectors: for many layouts, field values, payload bytes and whole serial frames, as one JSON file.
 
-The firmware's tests read it, and so do ours. It comes out the same every time: a change in it is a change of the
-wire.
+The firmware's tests read it, and so do ours. It comes out the same every time: a change in it is a
+change of the wire.
 """
 
 from __future__ import annotations

@@ -1,0 +1,92 @@
+"""Random deployments, layouts and messages for the property tests."""
+
+from typing import Any
+
+from hypothesis import assume
+from hypothesis import strategies as st
+
+from packet_formats.deployment import Deployment, DeploymentError, from_dict
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import Data
+from packet_formats.records import RECORDS, Record, members
+
+
+def tables(**stamp: Any) -> dict[str, dict[str, Any]]:
+    """The paper's deployment as tables, with another stamp if one is given."""
+    return {
+        "network": {"name": "paper", "board": "micaz", "motes": 10},
+        "clock": {"tick_log2": 7, "epsilon": 10, "delta": 10},
+        "stamp": stamp or {"scheme": "kn"},
+        "observer": {},
+    }
+
+
+@st.composite
+def stamps(draw: st.DrawFn, epsilon: int) -> dict[str, Any]:
+    scheme = draw(st.sampled_from(["kn", "dpc1", "dpc2", "hlc", "shlc"]))
+    stamp: dict[str, Any] = {"scheme": scheme, "receipts": draw(st.integers(0, 4))}
+    if scheme in ("kn", "dpc1", "dpc2"):
+        stamp["packing"] = draw(st.sampled_from(["bits", "bytes"]))
+    if scheme == "kn":
+        stamp["entries"] = draw(st.one_of(st.just("all"), st.integers(1, epsilon + 1)))
+        stamp["count"] = draw(st.sampled_from(["events", "sends"]))
+    if scheme in ("hlc", "shlc"):
+        stamp["carry"] = draw(st.sampled_from(["pair", "sum"]))
+    if scheme in ("kn", "hlc", "shlc") and draw(st.booleans()):
+        stamp["counter_bits"] = draw(st.integers(2, 16))
+    return stamp
+
+
+@st.composite
+def deployments(draw: st.DrawFn) -> Deployment:
+    epsilon = draw(st.one_of(st.integers(1, 12), st.integers(1, 2000)))
+    wanted = {
+        "network": {
+            "name": "drawn",
+            "board": draw(st.sampled_from(["micaz", "mica2"])),
+            "motes": draw(st.one_of(st.integers(1, 60), st.integers(230, 5000))),
+            "group": draw(st.integers(0, 255)),
+            "tinyos": draw(st.sampled_from([1, 2])),
+            "data_bytes": draw(st.integers(0, 10)),
+        },
+        "clock": {
+            "tick_log2": draw(st.integers(0, 16)),
+            "epsilon": epsilon,
+            "delta": draw(st.one_of(st.integers(1, 40), st.integers(1, 40000))),
+        },
+        "stamp": draw(stamps(epsilon)),
+    }
+    try:
+        return from_dict(wanted)
+    except DeploymentError:
+        assume(False)
+        raise
+
+
+def layouts() -> st.SearchStrategy[DataLayout]:
+    return deployments().map(layout_of)
+
+
+@st.composite
+def data_messages(draw: st.DrawFn, layout: DataLayout) -> Data:
+    ids, byte = st.integers(0, (1 << 8 * layout.source_bytes) - 1), st.integers(0, 255)
+    own = (draw(ids), draw(byte))
+    slot = st.tuples(ids, byte).filter(lambda receipt: receipt != own)
+    return Data(
+        source=own[0],
+        sequence=own[1],
+        stamp=tuple(draw(st.integers(0, field.top)) for field in layout.stamp.fields),
+        in_sync=draw(st.booleans()),
+        saturated=draw(st.booleans()),
+        complete=draw(st.booleans()),
+        boot=draw(st.integers(0, 7)),
+        receipts=tuple(draw(st.lists(slot, max_size=layout.receipts))),
+        data=draw(st.binary(min_size=layout.data_bytes, max_size=layout.data_bytes)),
+    )
+
+
+@st.composite
+def records(draw: st.DrawFn) -> Record:
+    record = draw(st.sampled_from(RECORDS))
+    values = {m.name: draw(st.integers(m.range.start, m.range.stop - 1)) for m in members(record)}
+    return record(**values)

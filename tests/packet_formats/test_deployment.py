@@ -1,0 +1,212 @@
+"""What a deployment may be, and how it is refused."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from packet_formats.deployment import Deployment, DeploymentError, from_dict, load, parse
+from packet_formats.layout import layout_of
+from tests.packet_formats.strategies import deployments, tables
+
+
+def refused(table: str, key: str, value: Any) -> DeploymentError:
+    wanted = tables()
+    wanted[table][key] = value
+    with pytest.raises(DeploymentError) as caught:
+        from_dict(wanted)
+    return caught.value
+
+
+def test_defaults() -> None:
+    deployment = from_dict(tables())
+    assert (deployment.network.group, deployment.network.channel, deployment.network.tinyos) == (0x7D, 11, 1)
+    assert (deployment.network.hops, deployment.network.data_bytes) == (1, 4)
+    assert (deployment.clock.root, deployment.clock.clock_bits) == (10, 5)
+    assert (deployment.stamp.entries, deployment.stamp.packing, deployment.stamp.count) == (
+        11,
+        "bits",
+        "events",
+    )
+    assert (deployment.stamp.counter_bits, deployment.stamp.carry, deployment.stamp.receipts) == (
+        4,
+        "pair",
+        0,
+    )
+    assert (deployment.observer.policy, deployment.observer.phi) == ("cbd", 100)
+
+
+@pytest.mark.parametrize(
+    ("board", "tinyos", "group", "channel"),
+    [("micaz", 1, 0x7D, 11), ("micaz", 2, 0x22, 26), ("mica2", 1, 0x7D, 0), ("mica2", 2, 0x22, 0)],
+)
+def test_each_version_has_its_own_defaults(board: str, tinyos: int, group: int, channel: int) -> None:
+    wanted = tables()
+    wanted["network"] |= {"board": board, "tinyos": tinyos}
+    network = from_dict(wanted).network
+    assert (network.group, network.channel) == (group, channel)
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "value", "reason"),
+    [
+        ("network", "name", "two words", "one word"),
+        ("network", "name", "", "one word"),
+        ("network", "name", 7, "one word"),
+        ("network", "board", "telosb", "micaz, mica2"),
+        ("network", "motes", 0, "1..65000"),
+        ("network", "motes", True, "whole number"),
+        ("network", "motes", 10.0, "whole number"),
+        ("network", "motes", "10", "whole number"),
+        ("network", "group", 256, "0..255"),
+        ("network", "channel", 10, "11..26"),
+        ("network", "tinyos", 3, "1..2"),
+        ("network", "hops", 0, "1..15"),
+        ("network", "data_bytes", 30, "0..29"),
+        ("network", "data_bytes", 29, "10 over the 29 of TinyOS 1"),
+        ("clock", "tick_log2", -1, "0..16"),
+        ("clock", "epsilon", 0, "no clock could tick"),
+        ("clock", "delta", 0, "1..65535"),
+        ("clock", "delta", False, "whole number"),
+        ("clock", "root", 255, "0..254"),
+        ("clock", "clock_bits", 4, "delta + 2*epsilon + 1 = 31"),
+        ("clock", "clock_bits", 17, "at most 16"),
+        ("stamp", "scheme", "nk", "kn, dpc1"),
+        ("stamp", "entries", 12, "1..11"),
+        ("stamp", "entries", "some", '"all"'),
+        ("stamp", "entries", True, "whole number"),
+        ("stamp", "packing", "words", "bits, bytes"),
+        ("stamp", "count", "receives", "events, sends"),
+        ("stamp", "events_per_tick", 0, "1..65535"),
+        ("stamp", "counter_bits", 1, "2..16"),
+        ("stamp", "carry", "pair", "hlc, shlc only"),
+        ("stamp", "receipts", -1, "0..29"),
+        ("stamp", "receipts", 12, "over the 29"),
+        ("observer", "policy", "fifo", "none, causal"),
+        ("observer", "phi", 101, "whole per cent"),
+        ("observer", "phi", 99.5, "whole number"),
+    ],
+)
+def test_wrong_values_are_refused_with_key_value_and_reason(
+    table: str, key: str, value: Any, reason: str
+) -> None:
+    error = refused(table, key, value)
+    assert reason in error.reason
+    if "over the 29" not in reason:
+        assert (error.key, error.value) == (f"{table}.{key}", value)
+        assert str(error).startswith(f"{table}.{key} = ")
+
+
+@pytest.mark.parametrize(
+    ("scheme", "key", "value"),
+    [
+        ("shlc", "count", "sends"),
+        ("hlc", "entries", "all"),
+        ("dpc1", "counter_bits", 4),
+        ("dpc2", "carry", "pair"),
+        ("kn", "carry", "sum"),
+    ],
+)
+def test_a_scheme_refuses_keys_of_others(scheme: str, key: str, value: Any) -> None:
+    wanted = tables(scheme=scheme)
+    wanted["stamp"][key] = value
+    with pytest.raises(DeploymentError, match=f"stamp.{key}.* only, not {scheme}"):
+        from_dict(wanted)
+
+
+@pytest.mark.parametrize("policy", ["none", "causal"])
+def test_phi_is_for_policies_that_have_one(policy: str) -> None:
+    wanted = tables()
+    wanted["observer"] = {"policy": policy, "phi": 50}
+    with pytest.raises(DeploymentError, match=r"observer.phi = 50: policy"):
+        from_dict(wanted)
+    wanted["observer"] = {"policy": policy}
+    assert from_dict(wanted).observer.policy == policy
+
+
+def test_unknown_names_are_refused_and_the_nearest_is_suggested() -> None:
+    assert "did you mean epsilon?" in refused("clock", "epsilom", 3).reason
+    assert "known: policy, phi" in refused("observer", "zzz", 3).reason
+    wanted = tables() | {"netwrok": {}}
+    with pytest.raises(DeploymentError, match=r"netwrok: no such table; did you mean network\?"):
+        from_dict(wanted)
+
+
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ("network", "name"),
+        ("network", "board"),
+        ("network", "motes"),
+        ("clock", "tick_log2"),
+        ("clock", "epsilon"),
+    ]
+    + [("clock", "delta"), ("stamp", "scheme")],
+)
+def test_missing_keys_are_named(table: str, key: str) -> None:
+    wanted = tables()
+    del wanted[table][key]
+    with pytest.raises(DeploymentError, match=f"{table}.{key}: this key is required"):
+        from_dict(wanted)
+
+
+def test_missing_and_misshapen_tables_are_named() -> None:
+    for table in ("network", "clock", "stamp"):
+        wanted: dict[str, Any] = dict(tables())
+        del wanted[table]
+        with pytest.raises(DeploymentError, match=f"{table}: this table is required"):
+            from_dict(wanted)
+    with pytest.raises(DeploymentError, match=r"stamp = 3: must be a table"):
+        from_dict(tables() | {"stamp": 3})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [{"scheme": "kn", "receipts": 12}, {"scheme": "kn", "packing": "bytes", "receipts": 6}, {"scheme": "kn"}],
+)
+def test_what_the_error_says_could_be_cut_helps(stamp: dict[str, Any]) -> None:
+    wanted = tables(**stamp)
+    wanted["network"]["data_bytes"] = 22 if stamp == {"scheme": "kn"} else 4
+    with pytest.raises(DeploymentError) as caught:
+        from_dict(wanted)
+    cuts = re.findall(r"(data_bytes|receipts|entries) = (\d+)", caught.value.reason.split("cut:")[1])
+    assert cuts
+    for key, value in cuts:
+        cut = tables(**stamp)
+        cut["network"]["data_bytes"] = wanted["network"]["data_bytes"]
+        cut["network" if key == "data_bytes" else "stamp"][key] = int(value)
+        assert layout_of(from_dict(cut)).left >= 0
+
+
+@given(deployments())
+def test_tables_and_toml_give_the_same_deployment_again(deployment: Deployment) -> None:
+    assert from_dict(deployment.to_dict()) == deployment
+    assert parse(deployment.to_toml()) == deployment
+    assert layout_of(parse(deployment.to_toml())) == layout_of(deployment)
+
+
+def test_files_that_are_no_deployments(tmp_path: Path) -> None:
+    path = tmp_path / "deployment.toml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(DeploymentError, match="not UTF-8"):
+        load(path)
+    path.write_text("[network\n")
+    with pytest.raises(DeploymentError, match="not TOML"):
+        load(path)
+    with pytest.raises(OSError, match="absent"):
+        load(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    ("name", "length", "stamp_bits", "tick_ms"),
+    [("paper", 14, 53, 3.90625), ("micaz", 17, 13, 3.90625), ("mica2", 11, 11, 15.625)],
+)
+def test_examples_are_what_their_comments_say(
+    root: Path, name: str, length: int, stamp_bits: int, tick_ms: float
+) -> None:
+    deployment = load(root / "examples" / f"{name}.toml")
+    layout = layout_of(deployment)
+    assert (layout.length, layout.stamp.bits) == (length, stamp_bits)
+    assert deployment.clock.tick_seconds * 1000 == tick_ms
