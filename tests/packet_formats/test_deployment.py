@@ -142,8 +142,9 @@ def test_unknown_names_are_refused_and_the_nearest_is_suggested() -> None:
         ("network", "motes"),
         ("clock", "tick_log2"),
         ("clock", "epsilon"),
-    ]
-    + [("clock", "delta"), ("stamp", "scheme")],
+        ("clock", "delta"),
+        ("stamp", "scheme"),
+    ],
 )
 def test_missing_keys_are_named(table: str, key: str) -> None:
     wanted = tables()

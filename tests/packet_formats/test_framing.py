@@ -1,6 +1,7 @@
 """The serial line: frames, chunks, damage, and an account of every byte."""
 
 import dataclasses
+import itertools
 
 import pytest
 from hypothesis import example, given
@@ -63,7 +64,7 @@ def test_packets_that_no_frame_can_hold(size: int) -> None:
 def test_chunking_changes_nothing(line: bytes, cuts: list[int]) -> None:
     whole = decoded(line)
     edges = sorted({0, *(min(cut, len(line)) for cut in cuts), len(line)})
-    assert decoded(*[line[a:b] for a, b in zip(edges, edges[1:], strict=False)]) == whole
+    assert decoded(*[line[a:b] for a, b in itertools.pairwise(edges)]) == whole
     assert decoded(*[bytes([byte]) for byte in line]) == whole
 
 

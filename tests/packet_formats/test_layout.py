@@ -61,11 +61,10 @@ def test_least_clock_bits_is_least(epsilon: int, delta: int) -> None:
 
 
 def test_the_papers_modulus_is_refused() -> None:
-    """B = epsilon + delta + 1 = 21 would need 2^clock_bits >= 21; 4 bits are below even that, 5 suffice for 31."""
     with pytest.raises(LayoutError, match=r"delta \+ 2\*epsilon \+ 1 = 31.*least clock_bits is 5"):
         paper("kn", clock_bits=4)
     # At epsilon = 10, delta = 20 the paper's bound, 31, fits 5 bits; the true one, 41, does not.
-    with pytest.raises(LayoutError, match="B = 2\\^5 = 32 is below .* = 41.*least clock_bits is 6"):
+    with pytest.raises(LayoutError, match=r"B = 2\^5 = 32 is below .* = 41.*least clock_bits is 6"):
         stamp_layout(scheme="shlc", epsilon=10, delta=20, motes=10, clock_bits=5)
 
 
@@ -164,7 +163,7 @@ def test_data_layout_of_the_paper() -> None:
 
 @given(layouts())
 def test_layout_fits_and_types_do_not_collide_with_the_fixed_ones(layout: DataLayout) -> None:
-    assert 0 <= layout.left
+    assert layout.left >= 0
     assert 0x80 <= layout.am_type <= 0xFF
     assert layout.length <= {1: 29, 2: 28}[layout.tinyos]
 

@@ -1,0 +1,177 @@
+"""`basestation describe`: a deployment's layout as a table and as a picture of its bits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+from rich.text import Text
+
+from basestation.cli import common
+from packet_formats.deployment import Deployment
+from packet_formats.layout import DataLayout, layout_of
+
+COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
+CELL = 9  # characters for one bit of the picture, so that most names fit into a few bits
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A run of bits of the payload, from its first bit on."""
+
+    name: str
+    offset: int
+    bits: int
+    meaning: str
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation describe examples/paper.toml
+        basestation describe --json examples/micaz.toml
+        """
+    )
+)
+@click.argument("deployment", type=click.Path(path_type=Path))
+@common.json_option
+def command(deployment: Path, as_json: bool) -> None:
+    """Show the layout of a DEPLOYMENT: fields, bits, what is left of the payload, and timings."""
+    described = common.load_deployment(deployment)
+    layout = layout_of(described)
+    if as_json:
+        common.emit_json(as_plain(described, layout))
+        return
+    common.out.print(_summary(described, layout))
+    common.out.print(_fields(layout))
+    common.out.print(_picture(layout))
+
+
+def parts(layout: DataLayout) -> list[Part]:
+    """Everything in the payload, in order, to the bit."""
+    found = [
+        Part("source", 0, layout.source_bytes * 8, "id of the mote"),
+        Part("sequence", layout.sequence_at * 8, 8, "of the message, modulo 256"),
+    ]
+    flags = layout.flags_at * 8
+    found += [
+        Part("spare", flags, 2, "always 0"),
+        Part("boot", flags + 2, 3, "boot count modulo 8"),
+        Part("complete", flags + 5, 1, "the receipts are complete"),
+        Part("saturated", flags + 6, 1, "a field of the stamp holds its top code"),
+        Part("in sync", flags + 7, 1, "the sender's clock follows the root"),
+    ]
+    start = layout.stamp_at * 8
+    found += [Part(f.name, start + f.offset, f.bits, _meaning(f.name, layout)) for f in layout.stamp.fields]
+    padding = layout.stamp.size * 8 - layout.stamp.bits
+    if padding:
+        found.append(Part("padding", start + layout.stamp.bits, padding, "always 0"))
+    for slot in range(layout.receipts):
+        at = (layout.receipts_at + slot * layout.receipt_bytes) * 8
+        found.append(
+            Part(f"receipt{slot}", at, layout.receipt_bytes * 8, "source and sequence of a message received")
+        )
+    if layout.data_bytes:
+        found.append(Part("data", layout.data_at * 8, layout.data_bytes * 8, "of the application"))
+    return found
+
+
+def _meaning(name: str, layout: DataLayout) -> str:
+    stamp = layout.stamp
+    counted = "sends" if stamp.count == "sends" else "events"
+    if name == "clock":
+        return f"{'l = r + c' if stamp.carry == 'sum' else 'r'} modulo {stamp.modulus}"
+    if name == "c":
+        return f"how far the largest clock known is ahead, 0..{layout.epsilon}"
+    if name == "counter":
+        return f"{counted} at this l; {stamp.entry_max}: that many or more"
+    age = int(name[2:])
+    return f"{counted} known at r + c{f' - {age}' if age else ''}; {stamp.entry_max}: that many or more"
+
+
+def as_plain(deployment: Deployment, layout: DataLayout) -> dict[str, Any]:
+    clock, stamp = deployment.clock, layout.stamp
+    tick_ms = clock.tick_seconds * 1000
+    return {
+        "name": deployment.network.name,
+        "deployment": deployment.to_dict(),
+        "am_type": layout.am_type,
+        "hash": layout.hash,
+        "canonical": layout.canonical,
+        "scheme": stamp.scheme,
+        "stamp_bits": stamp.bits,
+        "stamp_bytes": stamp.size,
+        "payload_bytes": layout.length,
+        "payload_limit": layout.limit,
+        "payload_left": layout.left,
+        "modulus": stamp.modulus,
+        "modulus_least": clock.delta + 2 * clock.epsilon + 1,
+        "tick_ms": tick_ms,
+        "epsilon_ms": clock.epsilon * tick_ms,
+        "delta_ms": clock.delta * tick_ms,
+        "fields": [
+            {"name": p.name, "bit": p.offset, "bits": p.bits, "meaning": p.meaning} for p in parts(layout)
+        ],
+    }
+
+
+def _summary(deployment: Deployment, layout: DataLayout) -> Table:
+    plain, network, clock = as_plain(deployment, layout), deployment.network, deployment.clock
+    least = plain["modulus_least"]
+    spare = plain["modulus"] - least
+    table = Table(title=f"{network.name}: {network.motes} motes, {network.board}, TinyOS {network.tinyos}")
+    table.add_column("what")
+    table.add_column("value")
+    rows = [
+        ("stamp", f"{layout.stamp.scheme}, {layout.stamp.bits} bits in {layout.stamp.size} bytes"),
+        ("payload", f"{layout.length} of {layout.limit} bytes, {layout.left} left"),
+        ("AM type", f"{layout.am_type:#04x} in group {layout.group:#04x}"),
+        ("layout hash", f"{layout.hash:#010x}"),
+        ("B", f"{plain['modulus']} >= delta + 2*epsilon + 1 = {least}, {spare} residues to spare"),
+        ("tick", f"{plain['tick_ms']:.4g} ms (2^{clock.tick_log2} cycles of 32768 Hz)"),
+        ("epsilon", f"{clock.epsilon} ticks, {plain['epsilon_ms']:.4g} ms"),
+        ("delta", f"{clock.delta} ticks, {plain['delta_ms']:.4g} ms"),
+        ("clock wraps", f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"),
+    ]
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _fields(layout: DataLayout) -> Table:
+    table = Table(title="Fields of a data message")
+    table.add_column("byte", justify="right")
+    table.add_column("bit", justify="right")
+    table.add_column("field")
+    table.add_column("bits", justify="right")
+    table.add_column("meaning")
+    for index, part in enumerate(parts(layout)):
+        name = Text(part.name, COLOURS[index % len(COLOURS)])
+        table.add_row(str(part.offset // 8), str(part.offset % 8), name, str(part.bits), part.meaning)
+    return table
+
+
+def _picture(layout: DataLayout) -> Text:
+    """One row a byte, or a field of whole bytes, most significant bit first; a bar where a field begins."""
+    found, text, byte = parts(layout), Text("Bits of a data message, most significant first\n"), 0
+    while byte < layout.length:
+        whole = next((part for part in found if part.offset == byte * 8 and part.bits % 8 == 0), None)
+        last = byte + whole.bits // 8 - 1 if whole else byte
+        text.append(f"{byte:>5} " if last == byte else f"{f'{byte}-{last}':>5} ")
+        for index, part in enumerate(found):
+            start, end = max(part.offset, byte * 8), min(part.offset + part.bits, byte * 8 + 8)
+            if start < end:
+                begins = start == part.offset
+                text.append("|" if begins else ":")
+                label = _fitted(part.name if begins else "", (end - start) * CELL - 1)
+                text.append(label, COLOURS[index % len(COLOURS)])
+        text.append("|\n")
+        byte = last + 1
+    return text
+
+
+def _fitted(label: str, width: int) -> str:
+    return f"{label:^{width}}" if len(label) <= width else label[: width - 1] + "."

@@ -1,0 +1,73 @@
+"""`basestation encode`: JSON lines to frames, the inverse of `decode`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import click
+
+from basestation.cli import common
+from packet_formats.framing import encode_frame
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import FormatError
+from packet_formats.plain import packet_from_plain
+from packet_formats.tinyos import PacketError, encode_packet
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation decode --json capture.bin | basestation encode --format binary > copy.bin
+        echo '{"type": 4, "group": 125, "payload": "04000100"}' | basestation encode
+        basestation encode -d examples/micaz.toml commands.jsonl
+        """
+    )
+)
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True), default="-")
+@common.deployment_option(required=False)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["hex", "binary"]),
+    default="hex",
+    show_default=True,
+    help="One frame a line in hex, or the raw bytes of the line.",
+)
+@common.json_option
+def command(file: Path, deployment: Path | None, form: str, as_json: bool) -> None:
+    """Turn the JSON lines in FILE, or on standard input, into serial frames.
+
+    A line is an object as `decode --json` prints it. What is sent is said by `payload` (hex), `type` and
+    `group` or, with --deployment, by `message` alone; where both are there they must agree. A line that
+    cannot be encoded ends the command with exit code 1 and its number.
+    """
+    if as_json and form == "binary":
+        raise click.UsageError("--json and --format binary exclude each other")
+    layout = layout_of(common.load_deployment(deployment)) if deployment else None
+    try:
+        lines = click.open_file(str(file), encoding="utf-8", errors="replace")
+    except OSError as error:
+        common.fail(f"{file}: {error.strerror or error}")
+    with lines:
+        for frame in _frames(lines, layout, str(file)):
+            if as_json:
+                common.emit_json({"frame": frame.hex()})
+            else:
+                click.echo(frame if form == "binary" else frame.hex(" "), nl=form == "hex")
+
+
+def _frames(lines: Iterable[str], layout: DataLayout | None, name: str) -> Iterator[bytes]:
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            plain = json.loads(line)
+            if not isinstance(plain, dict):
+                raise FormatError("not an object")
+            yield encode_frame(encode_packet(packet_from_plain(plain, layout)))
+        except json.JSONDecodeError as error:
+            common.fail(f"{name}: line {number}: not JSON: {error.msg} at column {error.colno}")
+        except (FormatError, PacketError, RecursionError) as error:
+            common.fail(f"{name}: line {number}: {error}")

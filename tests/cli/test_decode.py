@@ -1,0 +1,247 @@
+"""`basestation decode`, on made-up captures and on real ones."""
+
+import gzip
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from basestation.cli.decode import command
+from packet_formats import captures
+from packet_formats.deployment import load
+from packet_formats.framing import encode_frame
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data, encode_message
+from packet_formats.records import Beacon
+from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
+
+SEEN = "7e 42 ff ff 04 7d 5d 04 04 00 01 00 3d 0e 7e"
+LISTEN = "7E 00 13 11 0A 00 00 00 00 00 00 61 EB A8 06" + " 00" * 19 + " 01 00 "
+
+
+def run(*arguments: str, stdin: str | bytes = b"") -> Result:
+    return CliRunner().invoke(command, list(arguments), input=stdin)
+
+
+def objects(result: Result) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def decoded(raw: bytes | str, *arguments: str) -> list[dict[str, Any]]:
+    result = run("--json", *arguments, stdin=raw)
+    assert result.exit_code == 0, result.output
+    return objects(result)
+
+
+@pytest.mark.parametrize("raw", [bytes.fromhex(SEEN), SEEN, SEEN.replace(" ", ""), SEEN.upper() + "\r\n"])
+def test_binary_and_hex_are_told_apart(raw: bytes | str) -> None:
+    (plain,) = decoded(raw)
+    assert {key: plain[key] for key in ("type", "group", "length", "payload", "dest", "tinyos")} == {
+        "type": 4,
+        "group": 0x7D,
+        "length": 4,
+        "payload": "04000100",
+        "dest": 0xFFFF,
+        "tinyos": 1,
+    }
+
+
+def test_hex_frames_may_break_over_lines() -> None:
+    assert len(decoded(SEEN[:17] + "\n" + SEEN[17:] + "\n# a remark\n" + SEEN)) == 2
+
+
+def test_listen_lines_of_both_versions() -> None:
+    (padded, bare, second) = decoded(f"{LISTEN}\nFF FF 0A 7D 02 01 02\n00 FF FF 00 01 02 22 06 00 01\n")
+    assert (padded["length"], padded["payload"], padded["line"]) == (10, "00000000000061eba806", 1)
+    assert (bare["tinyos"], bare["payload"]) == (1, "0102")
+    assert (second["tinyos"], second["source"], second["type"], second["payload"]) == (2, 1, 6, "0001")
+
+
+def test_acks_and_packets_that_want_one() -> None:
+    line = encode_frame(encode_packet(Ack(2, 5)))
+    line += encode_frame(encode_packet(ActiveMessage(1, 1, 2, 3, b"\0", None, "data-ack", 9)))
+    ack, data = decoded(line)
+    assert (ack["kind"], ack["token"], ack["payload"]) == ("ack", 5, "")
+    assert (data["kind"], data["token"], data["payload"]) == ("data-ack", 9, "00")
+
+
+def test_what_is_dropped_from_a_stream_is_reported() -> None:
+    bad = bytearray(bytes.fromhex(SEEN))
+    bad[4] ^= 1
+    result = run("--json", stdin=b"\0\1" + bytes(bad) + bytes.fromhex(SEEN) + b"\x45\x00")
+    assert (result.exit_code, len(objects(result))) == (0, 1)
+    assert "bytes before the first flag: 1 times, 2 bytes" in result.stderr
+    assert "bad CRC: 1 times" in result.stderr
+    assert "a frame that did not end: 1 times, 2 bytes" in result.stderr
+
+
+def test_truncated_lines_are_reported_and_passed_over() -> None:
+    result = run("--json", stdin=f"{LISTEN}\n{LISTEN[:30]}\n7E 00 1\n00 00\n{LISTEN}\nsf@localhost:9001\n")
+    assert (result.exit_code, [plain["line"] for plain in objects(result)]) == (0, [1, 5])
+    assert "line 2: truncated, passed over: 10 bytes, its length byte asks for 15" in result.stderr
+    assert "line 3: truncated within a byte" in result.stderr
+    assert "line 4: truncated, passed over: 2 bytes, a header alone has 5" in result.stderr
+    assert "line 6: not hex, passed over: 'sf@localhost:9001'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "whole", "rest"),
+    [
+        (LISTEN + LISTEN, 2, ""),
+        (LISTEN + LISTEN[:30], 1, "10 bytes"),
+        (LISTEN[:30] + LISTEN, 1, "10 bytes"),
+        (LISTEN + LISTEN[:30] + LISTEN, 2, "10 bytes"),
+    ],
+)
+def test_packets_are_recovered_from_lines_that_ran_together(line: str, whole: int, rest: str) -> None:
+    result = run("--json", stdin=f"{LISTEN}\n{line}\n")
+    found = objects(result)
+    assert len(found) == 1 + whole
+    assert {plain["payload"] for plain in found} == {"00000000000061eba806"}
+    assert (
+        f"line 2: {len(bytes.fromhex(line))} bytes run together: {whole} whole packets recovered"
+        in result.stderr
+    )
+    assert (rest in result.stderr) if rest else ("passed over" not in result.stderr)
+
+
+def test_bare_packets_that_ran_together_must_fill_the_line() -> None:
+    bare = "FF FF 0A 7D 02 01 02 "
+    assert len(decoded(f"{bare}\n{bare}{bare}{bare}\n")) == 4
+    result = run("--json", stdin=f"{bare}\n{bare}{bare}FF\n")
+    assert len(objects(result)) == 1
+    assert "line 2: no message has 15 bytes" in result.stderr
+
+
+def test_nothing_is_recovered_without_a_clean_line_to_know_it_by() -> None:
+    result = run("--json", "--format", "listen", stdin=LISTEN + LISTEN)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nothing could be decoded as listen" in result.stderr
+
+
+@pytest.mark.parametrize("raw", [b"", b"\n\n", b"hello world\n", b"\0\1\2\3", b"\x7e\x7e\x7e"])
+def test_nothing_to_decode_is_a_fault(raw: bytes) -> None:
+    result = run("--json", stdin=raw)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nothing could be decoded" in result.stderr
+
+
+def test_files_gzipped_or_missing_or_damaged(tmp_path: Path) -> None:
+    text = (LISTEN + "\n").encode() * 2000
+    path = tmp_path / "capture.gz"
+    path.write_bytes(gzip.compress(text))
+    assert len(objects(run("--json", str(path)))) == 2000
+    path.write_bytes(gzip.compress(text) + gzip.compress(text))
+    assert len(objects(run("--json", str(path)))) == 4000
+    path.write_bytes(gzip.compress(text)[:-12])
+    result = run("--json", str(path))
+    assert result.exit_code == 0
+    assert "the gzip file was cut off" in result.stderr
+    path.write_bytes(b"\x1f\x8b damaged")
+    result = run("--json", str(path))
+    assert (result.exit_code, "damaged gzip file" in result.stderr) == (1, True)
+    result = run(str(tmp_path / "absent"))
+    assert (result.exit_code, "absent: No such file" in result.stderr) == (1, True)
+    assert run(str(tmp_path)).exit_code == 1
+    assert run("--format", "morse").exit_code == 2
+
+
+def test_a_deployment_adds_what_the_message_says(root: Path) -> None:
+    path = root / "examples" / "paper.toml"
+    layout = layout_of(load(path))
+    data = Data(3, 7, (1, 2, *range(11)), boot=5, data=b"abcd")
+    stranger = ActiveMessage(1, 0xFFFF, 0x7D, 4, b"\1")
+    packets = [
+        encode_message(data, layout),
+        encode_message(Beacon(1, 10, 0, 9, 1, 1, 2, 99), layout),
+        stranger,
+    ]
+    line = b"".join(encode_frame(encode_packet(packet)) for packet in packets)
+    first, second, third = decoded(line, "--deployment", str(path))
+    assert (first["message"]["name"], first["message"]["stamp"]["kn10"], first["message"]["boot"]) == (
+        "data",
+        10,
+        5,
+    )
+    assert (second["message"]["name"], second["message"]["time"]) == ("beacon", 99)
+    assert third["unknown"].startswith("another layout or another application: AM type 0x04")
+    readable = run("-d", str(path), stdin=line).stdout.splitlines()
+    assert "data source=3 sequence=7 stamp=1/2/0/1" in readable[0]
+    assert "beacon sender=1 root=10" in readable[1]
+    assert "01 (another layout" in readable[2]
+
+
+def test_readable_lines() -> None:
+    line = encode_frame(encode_packet(Ack(2, 5))) + bytes.fromhex(SEEN)
+    assert run(stdin=line).stdout.splitlines() == [
+        "ack token 0x05",
+        "type 0x04 group 0x7d to 0xffff length 4: 04000100",
+    ]
+
+
+@given(st.lists(st.integers(-(2**31) + 1, 2**31 - 1), max_size=30), st.integers(0, 2**32 - 1))
+def test_unwrapping_follows_any_steps_below_half_the_range(steps: list[int], start: int) -> None:
+    unwrap, true = captures.Unwrapper(), start
+    assert unwrap(start) == start
+    for step in steps:
+        true += step
+        assert unwrap(true % 2**32) == true
+    assert unwrap.wraps == true >> 32
+
+
+def test_a_clock_beyond_the_payload_is_null() -> None:
+    assert [plain["clock"] for plain in decoded(SEEN, "--clock-at", "0")] == [0x00010004]
+    assert [plain["clock"] for plain in decoded(SEEN, "--clock-at", "1")] == [None]
+
+
+@given(st.binary(max_size=400), st.sampled_from(["auto", *captures.FORMATS]))
+def test_hostile_input_never_breaks_it(raw: bytes, form: str) -> None:
+    result = run("--json", "--format", form, stdin=raw)
+    assert result.exit_code in (0, 1)
+    assert not result.exception or isinstance(result.exception, SystemExit)
+
+
+@pytest.fixture(scope="session")
+def recordings(root: Path) -> Path:
+    folder = root.parent / "shared" / "data" / "tinyos1_hexdumps"
+    if not folder.is_dir():
+        pytest.skip("the recordings in ../shared/data are not on this machine")
+    return folder
+
+
+def is_in_order_part(part: list[int], whole: list[int]) -> bool:
+    rest = iter(whole)
+    return all(value in rest for value in part)
+
+
+def test_drift_recording_matches_its_authors_own_decoding(recordings: Path) -> None:
+    result = run("--json", "--clock-at", "6", str(recordings / "sp_drift0.gz"))
+    clocks = [plain["clock"] for plain in objects(result)]
+    theirs = [int(line) for line in gzip.decompress((recordings / "sp_drift0.int.gz").read_bytes()).split()]
+    assert (result.exit_code, len(clocks), len(theirs)) == (0, 2058, 2043)
+    assert is_in_order_part(theirs, [clock % 2**32 for clock in clocks])
+    assert all(earlier < later for earlier, later in itertools.pairwise(clocks))
+    assert clocks[-1] >> 32 == 14
+    assert "clock wrapped 14 times" in result.stderr
+
+
+def test_time_sync_recording_ends_in_a_truncated_line(recordings: Path) -> None:
+    result = run("--json", "--clock-at", "6", str(recordings / "sp_tsync1.gz"))
+    clocks = [plain["clock"] for plain in objects(result)]
+    theirs = [int(line) for line in gzip.decompress((recordings / "sp_tsync1.int.gz").read_bytes()).split()]
+    assert (result.exit_code, len(clocks)) == (0, 279)
+    assert is_in_order_part(theirs, [clock % 2**32 for clock in clocks])
+    assert "line 280: truncated, passed over: 4 bytes" in result.stderr
+
+
+def test_nestfe_recording(recordings: Path) -> None:
+    result = run("--json", str(recordings / "nestfe_XSM_11samplepktsInputData.gz"))
+    found = objects(result)
+    assert (result.exit_code, len(found)) == (0, 236)
+    assert {(plain["type"], plain["group"], plain["length"]) for plain in found} == {(10, 0x7D, 28)}
+    assert "line 1: not hex, passed over: 'sf@localhost:9001'" in result.stderr

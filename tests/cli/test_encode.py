@@ -1,0 +1,75 @@
+"""`basestation encode`, and the round trip with `decode`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from basestation.cli import decode
+from basestation.cli.encode import command
+from packet_formats.framing import encode_frame
+from packet_formats.tinyos import encode_packet
+from packet_formats.vectors import render
+from tests.packet_formats.test_tinyos import packets
+
+
+def run(*arguments: str, stdin: str | bytes = "") -> Result:
+    return CliRunner().invoke(command, list(arguments), input=stdin)
+
+
+@given(st.lists(packets(), min_size=1, max_size=5))
+def test_decode_and_encode_are_inverse(sent: list) -> None:  # type: ignore[type-arg]
+    line = b"".join(encode_frame(encode_packet(packet)) for packet in sent)
+    read = CliRunner().invoke(decode.command, ["--json", "--format", "serial"], input=line)
+    assert read.exit_code == 0
+    assert run("--format", "binary", stdin=read.stdout).stdout_bytes == line
+    assert bytes.fromhex(run(stdin=read.stdout).stdout) == line
+    objects = [json.loads(row) for row in run("--json", stdin=read.stdout).stdout.splitlines()]
+    assert "".join(row["frame"] for row in objects) == line.hex()
+
+
+def test_every_golden_message_is_encoded_from_its_fields_alone(tmp_path: Path) -> None:
+    from packet_formats.deployment import from_dict
+
+    for entry in json.loads(render())["layouts"]:
+        path = tmp_path / "d.toml"
+        path.write_text(from_dict(entry["deployment"]).to_toml())
+        lines = "\n".join(json.dumps({"message": vector["message"]}) for vector in entry["messages"])
+        result = run("--deployment", str(path), stdin=lines)
+        assert result.exit_code == 0, result.output
+        assert result.stdout.replace(" ", "").split() == [vector["frame"] for vector in entry["messages"]]
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "line 2: not JSON: "),
+        ("[1]", "line 2: not an object"),
+        ('{"type": 4}', "line 2: payload = None must be hex"),
+        ('{"type": 300, "group": 1, "payload": ""}', "line 2: type = 300"),
+        (json.dumps({"type": 4, "group": 1, "payload": "00" * 30}), "line 2: 30 data bytes, over the 29"),
+        ('{"message": {"name": "beacon"}}', "line 2: a message without its payload needs the deployment"),
+        ("[" * 100000, "line 2: "),
+    ],
+)
+def test_a_bad_line_is_named_and_ends_the_command(line: str, reason: str) -> None:
+    good = '{"type": 4, "group": 125, "payload": "04000100"}'
+    result = run(stdin=f"{good}\n{line}\n{good}\n")
+    assert result.exit_code == 1
+    assert result.stdout == "7e 42 ff ff 04 7d 5d 04 04 00 01 00 3d 0e 7e\n"
+    assert reason in result.stderr
+
+
+def test_blank_lines_and_nothing_are_fine() -> None:
+    assert (run(stdin="\n\n").exit_code, run(stdin="").stdout) == (0, "")
+
+
+def test_faults_and_usage(tmp_path: Path) -> None:
+    result = run(str(tmp_path / "absent.jsonl"))
+    assert (result.exit_code, "absent.jsonl: No such file" in result.stderr) == (1, True)
+    assert run("--json", "--format", "binary").exit_code == 2
+    assert run("--deployment", str(tmp_path / "absent.toml")).exit_code == 1
+    assert "basestation decode --json capture.bin | basestation encode" in run("--help").stdout
