@@ -130,7 +130,7 @@ class KnProgram:
         rise = top - (self.r + self.c)
         if rise > 0:
             self.c += rise
-            self.kn = ([0] * rise + self.kn)[: len(self.kn)]
+            self.kn = ([0] * min(rise, len(self.kn)) + self.kn)[: len(self.kn)]
 
     def _merge(self, stamp: Stamp) -> None:
         if stamp.top > self.r + self._epsilon:

@@ -66,7 +66,8 @@ def deliver(
 ) -> Delivered:
     """Feed a policy the arrivals batch by batch, as the observer took them."""
     filter_ = make_policy(policy, phi, scheme.epsilon, scheme.delta, ties)
-    arrival_of = {id(m): i for i, m in enumerate(messages := list(_messages(stream, observed)))}
+    messages = list(_messages(stream, observed))
+    arrival_of = {id(message): i for i, message in enumerate(messages)}
     out = list(_run_policy(stream, messages, filter_))
     order = np.array([arrival_of[id(delivery.message)] for delivery in out], dtype=np.int64)
     return Delivered(order, np.array([delivery.left for delivery in out], dtype=np.int64), filter_.late)

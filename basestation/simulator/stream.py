@@ -36,6 +36,24 @@ class Stream:
     arrival_batch: Int64
     arrival_fresh: Int8
 
+    @classmethod
+    def from_tables(cls, motes: int, sent: Int64, events: Int64, arrivals: Int64) -> Stream:
+        """From rows of (mote, index, clock), (kind, mote, clock, message) and (message, clock, batch, fresh)."""
+        return cls(
+            motes=motes,
+            sent_by=sent[:, 0].astype(np.int32),
+            sent_index=sent[:, 1].astype(np.int32),
+            sent_at=sent[:, 2].copy(),
+            event_kind=events[:, 0].astype(np.int8),
+            event_mote=events[:, 1].astype(np.int32),
+            event_clock=events[:, 2].copy(),
+            event_message=events[:, 3].copy(),
+            arrival_message=arrivals[:, 0].copy(),
+            arrival_clock=arrivals[:, 1].copy(),
+            arrival_batch=arrivals[:, 2].copy(),
+            arrival_fresh=arrivals[:, 3].astype(np.int8),
+        )
+
     @property
     def messages(self) -> int:
         return len(self.sent_by)

@@ -7,11 +7,12 @@ lets it receive what has reached it, and lets it send with probability `rate`.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 
 import numpy as np
 
 from .options import WorldOptions
-from .stream import MERGE, RECEIVE, SEND, Stream
+from .stream import MERGE, RECEIVE, SEND, Int64, Stream
 
 
 
@@ -160,20 +161,9 @@ class World:
         self._arrivals.extend((message, now, self._batches, int(fresh)) for message in messages)
 
     def _stream(self) -> Stream:
-        sent = np.array(self._sent, dtype=np.int64).reshape(-1, 3)
-        events = np.array(self._events, dtype=np.int64).reshape(-1, 4)
-        arrivals = np.array(self._arrivals, dtype=np.int64).reshape(-1, 4)
-        return Stream(
-            motes=self._options.motes,
-            sent_by=sent[:, 0].astype(np.int32),
-            sent_index=sent[:, 1].astype(np.int32),
-            sent_at=sent[:, 2].copy(),
-            event_kind=events[:, 0].astype(np.int8),
-            event_mote=events[:, 1].astype(np.int32),
-            event_clock=events[:, 2].copy(),
-            event_message=events[:, 3].copy(),
-            arrival_message=arrivals[:, 0].copy(),
-            arrival_clock=arrivals[:, 1].copy(),
-            arrival_batch=arrivals[:, 2].copy(),
-            arrival_fresh=arrivals[:, 3].astype(np.int8),
+        def table(rows: Sequence[tuple[int, ...]], columns: int) -> Int64:
+            return np.array(rows, dtype=np.int64).reshape(-1, columns)
+
+        return Stream.from_tables(
+            self._options.motes, table(self._sent, 3), table(self._events, 4), table(self._arrivals, 4)
         )

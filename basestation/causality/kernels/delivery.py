@@ -1,0 +1,195 @@
+"""The total order as one rank per arrival, and DAPW and CBD over ranks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+
+@njit(cache=True)
+def _before(i, j, top, kn, source, last):
+    """less(i, j). `last` is the sequence number, or the arrival number where ties are left to arrival."""
+    if top[i] != top[j]:
+        return top[i] < top[j]
+    for k in range(kn.shape[1]):
+        if kn[i, k] != kn[j, k]:
+            return kn[i, k] < kn[j, k]
+    if source[i] != source[j]:
+        return source[i] < source[j]
+    if last[i] != last[j]:
+        return last[i] < last[j]
+    return i < j
+
+
+@njit(cache=True)
+def _merge_runs(items, spare, low, middle, high, top, kn, source, last):
+    left, right = low, middle
+    for place in range(low, high):
+        take_left = left < middle and (
+            right >= high or not _before(items[right], items[left], top, kn, source, last)
+        )
+        if take_left:
+            spare[place] = items[left]
+            left += 1
+        else:
+            spare[place] = items[right]
+            right += 1
+    items[low:high] = spare[low:high]
+
+
+@njit(cache=True)
+def _sort_runs(items, top, kn, source, last):
+    """Merge sort of arrival numbers by `less`. Arrivals come nearly in order, so sorted neighbours are left alone."""
+    count, run = len(items), 16
+    for low in range(0, count, run):
+        for i in range(low + 1, min(low + run, count)):
+            item, j = items[i], i
+            while j > low and _before(item, items[j - 1], top, kn, source, last):
+                items[j] = items[j - 1]
+                j -= 1
+            items[j] = item
+    spare = np.empty_like(items)
+    while run < count:
+        for low in range(0, count - run, 2 * run):
+            middle, high = low + run, min(low + 2 * run, count)
+            if not _before(items[middle], items[middle - 1], top, kn, source, last):
+                continue
+            # Only the part around the seam is out of order: skip what is already in its place.
+            while not _before(items[middle], items[low], top, kn, source, last):
+                low += 1
+            while high > middle and not _before(items[high - 1], items[middle - 1], top, kn, source, last):
+                high -= 1
+            _merge_runs(items, spare, low, middle, high, top, kn, source, last)
+        run *= 2
+
+
+@njit(cache=True)
+def ranks(r, c, kn, source, last):
+    """Each arrival's place in the total order."""
+    top = r + c
+    items = np.arange(len(r))
+    _sort_runs(items, top, kn, source, last)
+    rank = np.empty(len(r), np.int64)
+    for place in range(len(r)):
+        rank[items[place]] = place
+    return rank
+
+
+@njit(cache=True)
+def due_ticks(r, c, arrived, phi, epsilon, delta):
+    """The tick from which each arrival may leave, and how many arrived after their deadline."""
+    due_at = np.empty(len(r), np.int64)
+    late = 0
+    for i in range(len(r)):
+        last_tick = r[i] - (-phi * (c[i] + delta + epsilon) // 100)
+        late += arrived[i] > last_tick
+        due_at[i] = last_tick + 1 if phi else last_tick
+    return due_at, late
+
+
+def dapw_order(rank, due_at, arrived, batch, fresh, phi):  # type: ignore[no-untyped-def]
+    """Arrival numbers in order of delivery, and the tick in which each leaves."""
+    leaves = np.maximum(due_at, arrived + 1 if phi else arrived)
+    if phi:
+        order = _argsort_pairs(leaves, rank)
+    else:
+        order = np.lexsort((rank, _leaving_batch(due_at, arrived, batch, fresh), leaves))
+    return order, leaves[order]
+
+
+@njit(cache=True)
+def _leaving_batch(due_at, arrived, batch, fresh):
+    """With phi = 0 nothing waits for the end of a tick: which batch of its tick each message leaves with.
+
+    Its own; or, if it came before its sender's time, the one that is fresh in the tick that reaches that time; or
+    none (0), at the beginning of that tick.
+    """
+    out = batch.copy()
+    for i in range(len(batch)):
+        if due_at[i] > arrived[i]:
+            then = np.searchsorted(arrived, due_at[i])
+            joins = then < len(arrived) and arrived[then] == due_at[i] and fresh[then]
+            out[i] = batch[then] if joins else 0
+    return out
+
+
+def _argsort_pairs(major, minor):  # type: ignore[no-untyped-def]
+    """Argsort by (major, minor), minor a rank: one integer sort."""
+    if not len(major):
+        return np.empty(0, np.int64)
+    base = major.min()
+    return np.argsort((major - base) * len(major) + minor)
+
+
+@njit(cache=True)
+def _push(heap, size, item):
+    while size > 0:
+        parent = (size - 1) >> 1
+        if heap[parent] <= item:
+            break
+        heap[size] = heap[parent]
+        size = parent
+    heap[size] = item
+
+
+@njit(cache=True)
+def _pop(heap, size):
+    """Remove the least of `size` items; the heap then holds size - 1."""
+    last = heap[size - 1]
+    size -= 1
+    hole = 0
+    while True:
+        child = 2 * hole + 1
+        if child >= size:
+            break
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if last <= heap[child]:
+            break
+        heap[hole] = heap[child]
+        hole = child
+    heap[hole] = last
+
+
+@njit(cache=True)
+def cbd_order(rank, due_at, arrived, batch, fresh):
+    """CBD: one heap of ranks whose top leaves as soon as it is due. Returns as `dapw_order`."""
+    count = len(rank)
+    of_rank = np.empty(count, np.int64)
+    for i in range(count):
+        of_rank[rank[i]] = i
+    heap = np.empty(count, np.int64)
+    order = np.empty(count, np.int64)
+    left = np.empty(count, np.int64)
+    size = out = i = 0
+    clock = arrived[0] if count else 0
+    while out < count:
+        # Let go all that leaves before the next batch is taken in; after the last one, everything.
+        if i < count:
+            settle_to = arrived[i] - 1 if fresh[i] else arrived[i]
+        else:
+            settle_to = np.iinfo(np.int64).max
+        while size:
+            first = of_rank[heap[0]]
+            at = max(due_at[first], clock)
+            if at > settle_to:
+                break
+            _pop(heap, size)
+            size -= 1
+            clock = at
+            order[out] = first
+            left[out] = at
+            out += 1
+        if i < count:
+            clock, taken = arrived[i], batch[i]
+            while i < count and batch[i] == taken:
+                _push(heap, size, rank[i])
+                size += 1
+                i += 1
+            while size and due_at[of_rank[heap[0]]] <= clock:
+                order[out] = of_rank[heap[0]]
+                left[out] = clock
+                out += 1
+                _pop(heap, size)
+                size -= 1
+    return order, left

@@ -1,0 +1,172 @@
+"""Stamp programs and vector clocks run over a whole stream of events.
+
+A mote's state is a row of arrays: `top` = r + c and the window `kn` counted down from it. An HLC is the window of one
+entry; DPC2 the empty one.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3  # as in basestation.simulator.stream
+KN, DPC1, HLC, SHLC = 0, 1, 2, 3
+
+
+@njit(cache=True, inline="always")
+def _unwrap(value, now, epsilon, modulus):
+    latest = now + epsilon
+    return latest - (latest - value % modulus) % modulus
+
+
+@njit(cache=True)
+def _raise_top(top, kn, mote, new_top):
+    """Slide the window up: its first entry counts the events at clock `new_top`."""
+    rise = new_top - top[mote]
+    if rise <= 0:
+        return
+    entries = kn.shape[1]
+    for i in range(entries - 1, -1, -1):
+        kn[mote, i] = kn[mote, i - rise] if i >= rise else 0
+    top[mote] = new_top
+
+
+@njit(cache=True)
+def _bound(top, kn, mote, rt, epsilon):
+    """What is known of the future can't be beyond rt + epsilon; if it is, the state is at fault and forgotten."""
+    if top[mote] <= rt + epsilon:
+        return 0
+    top[mote] = rt
+    kn[mote, :] = 0
+    return 1
+
+
+@njit(cache=True)
+def _kn_merge(top, kn, mote, rt, epsilon, read_r, read_c, entries_read):
+    read_top = read_r + read_c
+    if read_top > rt + epsilon:
+        _raise_top(top, kn, mote, read_r)
+        return 1
+    _raise_top(top, kn, mote, read_top)
+    below = top[mote] - read_top
+    for i in range(below, kn.shape[1]):
+        if entries_read[i - below] > kn[mote, i]:
+            kn[mote, i] = entries_read[i - below]
+    return 0
+
+
+@njit(cache=True)
+def _kn_count(top, kn, mote, rt, entry_max):
+    place = top[mote] - rt
+    if place < kn.shape[1] and kn[mote, place] < entry_max:
+        kn[mote, place] += 1
+
+
+@njit(cache=True)
+def _hlc_take(top, kn, mote, rt, epsilon, read_top, counter):
+    if read_top > rt + epsilon:
+        return 1
+    if read_top > top[mote] or (read_top == top[mote] and counter > kn[mote, 0]):
+        top[mote] = read_top
+        kn[mote, 0] = counter
+    return 0
+
+
+@njit(cache=True)
+def _hlc_count(top, kn, mote, rt, entry_max):
+    if rt > top[mote]:
+        top[mote] = rt
+        kn[mote, 0] = 0
+    elif kn[mote, 0] < entry_max:
+        kn[mote, 0] += 1
+
+
+@njit(cache=True)
+def stamp_events(
+    kind, mote_of, clock, message_of, motes, messages, program, epsilon, modulus, entries, entry_max,
+    counts_receives, carries_sum, corrupt_offset, corrupt_c, corrupt_kn,
+):  # fmt: skip
+    """Run one program on every mote. Returns (r, c, kn) per message, cuts by the bound, stamps unwrapped wrongly."""
+    out_r = np.zeros(messages, np.int64)
+    out_c = np.zeros(messages, np.int64)
+    out_kn = np.zeros((messages, entries), np.int64)
+    top = np.zeros(motes, np.int64)
+    kn = np.zeros((motes, entries), np.int64)
+    bounded = wrong = 0
+    if program == KN:
+        for mote in range(motes):
+            _kn_count(top, kn, mote, 0, entry_max)
+    within = False  # a receive event has begun and not ended
+    for row in range(len(kind)):
+        mote, rt, message = mote_of[row], clock[row], message_of[row]
+        if kind[row] == CORRUPT:
+            top[mote] = rt + corrupt_offset[message] + corrupt_c[message]
+            for i in range(entries):
+                kn[mote, i] = min(corrupt_kn[message, i], entry_max)
+            continue
+        if program != DPC1 and not within:
+            bounded += _bound(top, kn, mote, rt, epsilon)
+            if program == KN:
+                _raise_top(top, kn, mote, rt)
+        if kind[row] == SEND:
+            if program == KN:
+                _kn_count(top, kn, mote, rt, entry_max)
+            elif program != DPC1:
+                _hlc_count(top, kn, mote, rt, entry_max)
+            out_r[message] = top[mote] if carries_sum else rt
+            out_c[message] = 0 if carries_sum or program == DPC1 else top[mote] - rt
+            out_kn[message] = kn[mote]
+            continue
+        read_r = _unwrap(out_r[message], rt, epsilon, modulus)
+        wrong += read_r != out_r[message]
+        read_c = out_c[message]
+        if program == KN:
+            bounded += _kn_merge(top, kn, mote, rt, epsilon, read_r, read_c, out_kn[message])
+        elif program != DPC1:
+            bounded += _hlc_take(top, kn, mote, rt, epsilon, read_r + read_c, out_kn[message, 0])
+        within = kind[row] == MERGE
+        if not within and counts_receives:
+            if program == KN:
+                _kn_count(top, kn, mote, rt, entry_max)
+            elif program == HLC:
+                _hlc_count(top, kn, mote, rt, entry_max)
+    return out_r, out_c, out_kn, bounded, wrong
+
+
+@njit(cache=True)
+def observe_stamps(arrival_message, arrival_clock, r, c, kn, epsilon, modulus):
+    """Stamps as the observer reads them at each arrival, bounded. Returns (r, c, kn, bounded, wrong)."""
+    arrivals = len(arrival_message)
+    out_r = np.empty(arrivals, np.int64)
+    out_c = np.empty(arrivals, np.int64)
+    out_kn = np.empty((arrivals, kn.shape[1]), np.int64)
+    bounded = wrong = 0
+    for i in range(arrivals):
+        message, now = arrival_message[i], arrival_clock[i]
+        out_r[i] = _unwrap(r[message], now, epsilon, modulus)
+        out_c[i] = c[message]
+        wrong += out_r[i] != r[message]
+        if out_r[i] + out_c[i] > now + epsilon:
+            bounded += 1
+            out_c[i] = now + epsilon - out_r[i]
+            out_kn[i] = 0
+        else:
+            out_kn[i] = kn[message]
+    return out_r, out_c, out_kn, bounded, wrong
+
+
+@njit(cache=True)
+def vector_clocks(kind, mote_of, message_of, motes, messages):
+    """How many sends of each mote led to each message, itself counted."""
+    out = np.zeros((messages, motes), np.int32)
+    known = np.zeros((motes, motes), np.int32)
+    for row in range(len(kind)):
+        mote, message = mote_of[row], message_of[row]
+        if kind[row] == SEND:
+            known[mote, mote] += 1
+            out[message] = known[mote]
+        elif kind[row] != CORRUPT:
+            for i in range(motes):
+                if out[message, i] > known[mote, i]:
+                    known[mote, i] = out[message, i]
+    return out

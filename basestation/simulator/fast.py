@@ -1,0 +1,112 @@
+"""The simulation's bulk steps by way of the kernels. Same functions, same answers as `plain`; needs the extra `analysis`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from basestation.causality import kernels
+from basestation.causality.kernels import stamping
+from basestation.causality.order import Ties
+from basestation.causality.stamps import Scheme
+from basestation.causality.violations import Violations
+
+from .corruption import Corruption
+from .kernel import generate
+from .results import Delivered, Int32, Int64, Observed, Stamped
+from .stream import Stream
+
+PROGRAM = {
+    "kn": stamping.KN,
+    "dpc1": stamping.DPC1,
+    "dpc2": stamping.KN,
+    "hlc": stamping.HLC,
+    "shlc": stamping.SHLC,
+}
+NO_CORRUPTION = Corruption(0, np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
+
+__all__ = ["deliver", "generate", "observe", "stamp", "vector_clocks", "violations"]
+
+
+def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
+    fault = corruption or NO_CORRUPTION
+    r, c, kn, bounded, wrong = kernels.stamp_events(
+        stream.event_kind,
+        stream.event_mote,
+        stream.event_clock,
+        stream.event_message,
+        stream.motes,
+        stream.messages,
+        PROGRAM[scheme.name],
+        scheme.epsilon,
+        scheme.modulus,
+        scheme.entries,
+        scheme.entry_max,
+        scheme.count == "events",
+        scheme.carry == "sum",
+        fault.offset,
+        fault.c,
+        fault.kn,
+    )
+    return Stamped(r, c, kn, int(bounded), int(wrong))
+
+
+def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
+    r, c, kn, bounded, wrong = kernels.observe_stamps(
+        stream.arrival_message,
+        stream.arrival_clock,
+        stamped.r,
+        stamped.c,
+        stamped.kn,
+        scheme.epsilon,
+        scheme.modulus,
+    )
+    return Observed(r, c, kn, int(bounded), int(wrong))
+
+
+def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> Int64:
+    """Each arrival's place in the total order; the same for every policy and phi."""
+    last = stream.sent_index[stream.arrival_message] if ties == "sequence" else np.zeros(stream.arrivals, np.int32)
+    ranked: Int64 = kernels.ranks(
+        observed.r, observed.c, observed.kn, stream.sent_by[stream.arrival_message], last
+    )
+    return ranked
+
+
+def deliver(
+    stream: Stream,
+    observed: Observed,
+    scheme: Scheme,
+    policy: str,
+    phi: int,
+    ties: Ties = "sequence",
+    ranked: Int64 | None = None,
+) -> Delivered:
+    """As `plain.deliver`; pass `ranked` to order once and deliver by many policies."""
+    arrived = stream.arrival_clock
+    if policy == "none":
+        return Delivered(np.arange(stream.arrivals), arrived.copy(), 0)
+    if ranked is None:
+        ranked = rank(stream, observed, ties)
+    phi = 100 if policy == "causal" else phi
+    due_at, late = kernels.due_ticks(observed.r, observed.c, arrived, phi, scheme.epsilon, scheme.delta)
+    if policy == "cbd":
+        order, left = kernels.cbd_order(ranked, due_at, arrived, stream.arrival_batch, stream.arrival_fresh)
+    else:
+        order, left = kernels.dapw_order(
+            ranked, due_at, arrived, stream.arrival_batch, stream.arrival_fresh, phi
+        )
+    return Delivered(order, left, int(late))
+
+
+def vector_clocks(stream: Stream) -> Int32:
+    vectors: Int32 = kernels.vector_clocks(
+        stream.event_kind, stream.event_mote, stream.event_message, stream.motes, stream.messages
+    )
+    return vectors
+
+
+def violations(stream: Stream, vectors: Int32, order: Int64) -> Violations:
+    counts = kernels.count_pairs(
+        order, stream.sent_by, stream.sent_index, vectors, kernels.first_sends(stream.sends_per_mote)
+    )
+    return Violations(len(order), *(int(count) for count in counts[:5]))
