@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import codecs
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,6 +20,7 @@ from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_am, de
 
 FORMATS = ("serial", "hex", "listen")
 HEADER = 5  # of a 1.x message: address, type, group, length
+HEADER_2X = 8
 BUFFER = HEADER + PAYLOAD_LIMIT[1]
 CRC_GOOD = b"\x01\x00"
 PIECE = 4096
@@ -68,7 +70,8 @@ def detect(raw: bytes) -> str:
         return "serial"
     decoder = FrameDecoder()
     decoder.feed(b"".join(lines))
-    clean = sum(len(line) for line in lines if _clean(line) is not None)
+    shape = _shape(lines)
+    clean = sum(len(line) for line in lines if shape in _shapes(line))
     return "hex" if decoder.counters.good > clean else "listen"
 
 
@@ -137,75 +140,98 @@ _DROPPED = {
 
 def _listen(raw: bytes) -> Iterator[Found | Fault]:
     lines = _hex_lines(raw)
-    headers = {line[:HEADER] for _, line in lines if isinstance(line, bytes) and _is_1x(line)}
+    shape = _shape([line for _, line in lines if isinstance(line, bytes)])
+    clean = [line for _, line in lines if isinstance(line, bytes) and shape in _shapes(line)]
+    headers = {line[:HEADER] for line in clean} if shape != "2.x" else set()
     for number, line in lines:
         if isinstance(line, str):
             yield Fault(line, number)
-            continue
-        packet = _clean(line)
-        if packet is not None:
-            yield Found(packet, number)
+        elif shape in _shapes(line):
+            yield Found(_message(line, shape), number)
         else:
-            yield from _damaged(line, number, headers)
+            yield from _damaged(line, number, shape, headers)
 
 
-def _clean(line: bytes) -> ActiveMessage | None:
-    """The message of a line that holds exactly one."""
-    if _is_1x(line):
-        return decode_am(1, line[: HEADER + line[4]])
-    try:
-        return decode_am(2, line)
-    except PacketError:
-        return None
+# What one line of a capture can be: a 1.x message buffer, whole, without its CRC bytes, or cut to the
+# message's own length; or a 2.x message. One tool printed the whole capture, so only the shape that most
+# lines have is taken: otherwise a cut-off line could pass for a shorter message.
+SHAPES = ("buffer", "buffer, CRC not good", "buffer without CRC", "1.x", "2.x")
 
 
-def _is_1x(line: bytes) -> bool:
-    """Header and data, or the whole buffer, with the CRC bytes or without."""
-    if len(line) < HEADER or line[4] > PAYLOAD_LIMIT[1]:
-        return False
-    return len(line) in (HEADER + line[4], BUFFER, BUFFER + 2)
+def _shapes(line: bytes) -> set[str]:
+    """Every shape that this line could be of."""
+    shapes = set()
+    if len(line) >= HEADER and line[4] <= PAYLOAD_LIMIT[1]:
+        if len(line) == BUFFER + 2:
+            shapes.add("buffer" if line.endswith(CRC_GOOD) else "buffer, CRC not good")
+        if len(line) == BUFFER:
+            shapes.add("buffer without CRC")
+        if len(line) == HEADER + line[4]:
+            shapes.add("1.x")
+    length = len(line) - HEADER_2X
+    if 0 <= length <= PAYLOAD_LIMIT[2] and line[0] == 0 and line[5] == length:
+        shapes.add("2.x")
+    return shapes
 
 
-def _damaged(line: bytes, number: int, headers: set[bytes]) -> Iterator[Found | Fault]:
-    packets, rest = _run_together(line, headers)
+def _shape(lines: list[bytes]) -> str:
+    """The shape that most lines have."""
+    count = Counter(shape for line in lines for shape in _shapes(line))
+    return max(SHAPES, key=lambda shape: count[shape])
+
+
+def _message(line: bytes, shape: str) -> ActiveMessage:
+    return decode_am(2, line) if shape == "2.x" else decode_am(1, line[: HEADER + line[4]])
+
+
+def _damaged(line: bytes, number: int, shape: str, headers: set[bytes]) -> Iterator[Found | Fault]:
+    packets, rest = _run_together(line, shape, headers)
     for packet in packets:
         yield Found(packet, number)
     if packets:
         left = f", {rest} bytes between or after them passed over" if rest else ""
         yield Fault(f"{len(line)} bytes run together: {len(packets)} whole packets recovered{left}", number)
-    elif len(line) < HEADER or len(line) < HEADER + line[4]:
-        yield Fault(f"truncated, passed over: {len(line)} bytes, {_wanted(line)}", number)
+        return
+    wanted = _wanted(line, shape)
+    if len(line) < wanted:
+        yield Fault(f"truncated, passed over: {len(line)} bytes where {wanted} are due", number)
     else:
-        yield Fault(f"no message has {len(line)} bytes with a length byte of {line[4]}, passed over", number)
+        yield Fault(f"passed over: {len(line)} bytes that are no message of this capture's shape", number)
 
 
-def _wanted(line: bytes) -> str:
-    return (
-        f"a header alone has {HEADER}"
-        if len(line) < HEADER
-        else f"its length byte asks for {HEADER + line[4]}"
-    )
+def _wanted(line: bytes, shape: str) -> int:
+    """How many bytes the line ought to have."""
+    if shape.startswith("buffer"):
+        return BUFFER if shape == "buffer without CRC" else BUFFER + 2
+    header, length_at = (HEADER, 4) if shape == "1.x" else (HEADER_2X, 5)
+    return header + line[length_at] if len(line) >= header else header
 
 
-def _run_together(line: bytes, headers: set[bytes]) -> tuple[list[ActiveMessage], int]:
-    """Whole packets in a line that holds more than one, and how many bytes belong to none.
+def _run_together(line: bytes, shape: str, headers: set[bytes]) -> tuple[list[ActiveMessage], int]:
+    """Whole packets in a damaged line, as far as that is safe, and how many of its bytes belong to none.
 
-    A whole buffer is known by a header seen before and by the good-CRC bytes at its end, wherever it starts.
-    Bare packets have no such end mark: they count only if they fill the line from first byte to last.
+    A whole buffer is known, wherever it starts, by a header seen before, by the good-CRC bytes at its end,
+    and by what follows: the line's end or another such header. Packets without such an end mark count only if
+    they fill the line from its first byte to its last.
     """
+    if shape == "1.x":
+        return _tiled(line, headers), 0
     packets, at, rest = [], 0, 0
-    while at < len(line):
+    while shape == "buffer" and at < len(line):
         if _buffer_at(line, at, headers):
-            packets.append(decode_am(1, line[at : at + HEADER + line[at + 4]]))
+            packets.append(_message(line[at:], shape))
             at += BUFFER + 2
         else:
             at, rest = at + 1, rest + 1
-    return (packets, rest) if packets else (_tiled(line, headers), 0)
+    return packets, rest
 
 
 def _buffer_at(line: bytes, at: int, headers: set[bytes]) -> bool:
     end = at + BUFFER + 2
-    return line[at : at + HEADER] in headers and line[end - 2 : end] == CRC_GOOD and end <= len(line)
+    if line[at : at + HEADER] not in headers or end > len(line) or line[end - 2 : end] != CRC_GOOD:
+        return False
+    follows = line[end : end + HEADER]
+    return any(header.startswith(follows) for header in headers)
 
 
 def _tiled(line: bytes, headers: set[bytes]) -> list[ActiveMessage]:

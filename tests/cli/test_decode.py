@@ -55,11 +55,31 @@ def test_hex_frames_may_break_over_lines() -> None:
     assert len(decoded(SEEN[:17] + "\n" + SEEN[17:] + "\n# a remark\n" + SEEN)) == 2
 
 
-def test_listen_lines_of_both_versions() -> None:
-    (padded, bare, second) = decoded(f"{LISTEN}\nFF FF 0A 7D 02 01 02\n00 FF FF 00 01 02 22 06 00 01\n")
-    assert (padded["length"], padded["payload"], padded["line"]) == (10, "00000000000061eba806", 1)
-    assert (bare["tinyos"], bare["payload"]) == (1, "0102")
-    assert (second["tinyos"], second["source"], second["type"], second["payload"]) == (2, 1, 6, "0001")
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (LISTEN, (1, None, 0x13, 0x11, "00000000000061eba806")),
+        (LISTEN[: 34 * 3], (1, None, 0x13, 0x11, "00000000000061eba806")),
+        (LISTEN[: 34 * 3] + "00 00", (1, None, 0x13, 0x11, "00000000000061eba806")),
+        ("FF FF 0A 7D 02 01 02", (1, None, 0x0A, 0x7D, "0102")),
+        ("00 FF FF 00 01 02 22 06 00 01", (2, 1, 6, 0x22, "0001")),
+    ],
+)
+def test_shapes_of_listen_lines(line: str, expected: tuple[object, ...]) -> None:
+    for plain in decoded(f"{line}\n{line}"):
+        assert tuple(plain[key] for key in ("tinyos", "source", "type", "group", "payload")) == expected
+
+
+def test_a_cut_off_line_does_not_pass_for_a_shorter_message() -> None:
+    """The 15 bytes that are left hold the whole message; but so might 15 bytes of two of them."""
+    result = run("--json", stdin=f"{LISTEN}\n{LISTEN}\n{LISTEN[: 15 * 3]}\n")
+    assert len(objects(result)) == 2
+    assert "line 3: truncated, passed over: 15 bytes where 36 are due" in result.stderr
+
+
+def test_bare_lines_may_differ_in_length() -> None:
+    found = decoded("FF FF 0A 7D 02 01 02\nFF FF 0A 7D 1D" + " 07" * 29 + "\nFF FF 0A 7D 00\n")
+    assert [plain["length"] for plain in found] == [2, 29, 0]
 
 
 def test_acks_and_packets_that_want_one() -> None:
@@ -83,9 +103,9 @@ def test_what_is_dropped_from_a_stream_is_reported() -> None:
 def test_truncated_lines_are_reported_and_passed_over() -> None:
     result = run("--json", stdin=f"{LISTEN}\n{LISTEN[:30]}\n7E 00 1\n00 00\n{LISTEN}\nsf@localhost:9001\n")
     assert (result.exit_code, [plain["line"] for plain in objects(result)]) == (0, [1, 5])
-    assert "line 2: truncated, passed over: 10 bytes, its length byte asks for 15" in result.stderr
+    assert "line 2: truncated, passed over: 10 bytes where 36 are due" in result.stderr
     assert "line 3: truncated within a byte" in result.stderr
-    assert "line 4: truncated, passed over: 2 bytes, a header alone has 5" in result.stderr
+    assert "line 4: truncated, passed over: 2 bytes where 36 are due" in result.stderr
     assert "line 6: not hex, passed over: 'sf@localhost:9001'" in result.stderr
 
 
@@ -110,12 +130,39 @@ def test_packets_are_recovered_from_lines_that_ran_together(line: str, whole: in
     assert (rest in result.stderr) if rest else ("passed over" not in result.stderr)
 
 
+def buffer(payload: bytes) -> bytes:
+    return b"\x7e\x00\x13\x11" + bytes([len(payload)]) + payload.ljust(29, b"\0") + b"\1\0"
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(1, 36), st.booleans()), max_size=6),
+    st.sampled_from([b"\1\0", b"\0\1", b"\0\0"]),
+)
+def test_what_is_recovered_was_sent(pieces: list[tuple[int, int, bool]], tail: bytes) -> None:
+    """Among clean lines, some cut off anywhere and run together anyhow give no packet that nobody sent."""
+    sent = [clock.to_bytes(4, "little") + tail * 3 for clock, _, _ in pieces]
+    text = (buffer(bytes(10)).hex() + "\n") * 7
+    for payload, (_, kept, joined) in zip(sent, pieces, strict=True):
+        text += buffer(payload)[:kept].hex() + ("" if joined else "\n")
+    found = [item for item in captures.read(text.encode(), "listen") if isinstance(item, captures.Found)]
+    payloads = [item.packet.data for item in found if isinstance(item.packet, ActiveMessage)]
+    assert payloads[:7] == [bytes(10)] * 7
+    assert set(payloads[7:]) <= set(sent)
+    assert len(payloads) - 7 <= len([kept for _, kept, _ in pieces if kept >= 15])
+    assert set(payloads) >= {p for at, p in enumerate(sent) if _stands_alone(pieces, at)}
+
+
+def _stands_alone(pieces: list[tuple[int, int, bool]], at: int) -> bool:
+    """Whole, on a line of its own."""
+    return pieces[at][1] == 36 and not pieces[at][2] and (at == 0 or not pieces[at - 1][2])
+
+
 def test_bare_packets_that_ran_together_must_fill_the_line() -> None:
     bare = "FF FF 0A 7D 02 01 02 "
     assert len(decoded(f"{bare}\n{bare}{bare}{bare}\n")) == 4
     result = run("--json", stdin=f"{bare}\n{bare}{bare}FF\n")
     assert len(objects(result)) == 1
-    assert "line 2: no message has 15 bytes" in result.stderr
+    assert "line 2: passed over: 15 bytes that are no message" in result.stderr
 
 
 def test_nothing_is_recovered_without_a_clean_line_to_know_it_by() -> None:
