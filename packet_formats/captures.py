@@ -155,7 +155,7 @@ def _listen(raw: bytes) -> Iterator[Found | Fault]:
 # What one line of a capture can be: a 1.x message buffer, whole, without its CRC bytes, or cut to the
 # message's own length; or a 2.x message. One tool printed the whole capture, so only the shape that most
 # lines have is taken: otherwise a cut-off line could pass for a shorter message.
-SHAPES = ("buffer", "buffer, CRC not good", "buffer without CRC", "1.x", "2.x")
+SHAPES = ("buffer", "buffer, CRC not good", "1.x", "buffer without CRC", "2.x")
 
 
 def _shapes(line: bytes) -> set[str]:

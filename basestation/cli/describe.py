@@ -170,6 +170,7 @@ def _picture(layout: DataLayout) -> Text:
                 text.append(label, COLOURS[index % len(COLOURS)])
         text.append("|\n")
         byte = last + 1
+    text.rstrip()
     return text
 
 

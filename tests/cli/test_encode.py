@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from basestation.cli import decode
 from basestation.cli.encode import command
+from packet_formats.deployment import from_dict
 from packet_formats.framing import encode_frame
-from packet_formats.tinyos import encode_packet
+from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 from packet_formats.vectors import render
-from tests.packet_formats.test_tinyos import packets
+from tests.packet_formats.strategies import packets
 
 
 def run(*arguments: str, stdin: str | bytes = "") -> Result:
@@ -21,7 +22,7 @@ def run(*arguments: str, stdin: str | bytes = "") -> Result:
 
 
 @given(st.lists(packets(), min_size=1, max_size=5))
-def test_decode_and_encode_are_inverse(sent: list) -> None:  # type: ignore[type-arg]
+def test_decode_and_encode_are_inverse(sent: list[ActiveMessage | Ack]) -> None:
     line = b"".join(encode_frame(encode_packet(packet)) for packet in sent)
     read = CliRunner().invoke(decode.command, ["--json", "--format", "serial"], input=line)
     assert read.exit_code == 0
@@ -32,8 +33,6 @@ def test_decode_and_encode_are_inverse(sent: list) -> None:  # type: ignore[type
 
 
 def test_every_golden_message_is_encoded_from_its_fields_alone(tmp_path: Path) -> None:
-    from packet_formats.deployment import from_dict
-
     for entry in json.loads(render())["layouts"]:
         path = tmp_path / "d.toml"
         path.write_text(from_dict(entry["deployment"]).to_toml())

@@ -9,6 +9,7 @@ from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data
 from packet_formats.records import RECORDS, Record, members
+from packet_formats.tinyos import Ack, ActiveMessage
 
 
 def tables(**stamp: Any) -> dict[str, dict[str, Any]]:
@@ -90,3 +91,22 @@ def records(draw: st.DrawFn) -> Record:
     record = draw(st.sampled_from(RECORDS))
     values = {m.name: draw(st.integers(m.range.start, m.range.stop - 1)) for m in members(record)}
     return record(**values)
+
+
+@st.composite
+def packets(draw: st.DrawFn) -> ActiveMessage | Ack:
+    u8, u16 = st.integers(0, 255), st.integers(0, 65535)
+    tinyos = draw(st.sampled_from([1, 2]))
+    kind = draw(st.sampled_from(["ack", "data", "data-ack"]))
+    if kind == "ack":
+        return Ack(tinyos, draw(u8))
+    return ActiveMessage(
+        tinyos=tinyos,
+        dest=draw(u16),
+        group=draw(u8),
+        type=draw(u8),
+        data=draw(st.binary(max_size=29 if tinyos == 1 else 28)),
+        source=draw(u16) if tinyos == 2 else None,
+        kind=kind,
+        token=draw(u8) if kind == "data-ack" else None,
+    )

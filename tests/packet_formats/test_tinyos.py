@@ -6,26 +6,7 @@ from hypothesis import strategies as st
 
 from packet_formats.framing import FrameDecoder
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_am, decode_packet, encode_packet
-
-u8, u16 = st.integers(0, 255), st.integers(0, 65535)
-
-
-@st.composite
-def packets(draw: st.DrawFn) -> ActiveMessage | Ack:
-    tinyos = draw(st.sampled_from([1, 2]))
-    kind = draw(st.sampled_from(["ack", "data", "data-ack"]))
-    if kind == "ack":
-        return Ack(tinyos, draw(u8))
-    return ActiveMessage(
-        tinyos=tinyos,
-        dest=draw(u16),
-        group=draw(u8),
-        type=draw(u8),
-        data=draw(st.binary(max_size=29 if tinyos == 1 else 28)),
-        source=draw(u16) if tinyos == 2 else None,
-        kind=kind,
-        token=draw(u8) if kind == "data-ack" else None,
-    )
+from tests.packet_formats.strategies import packets
 
 
 @given(packets())
