@@ -164,7 +164,11 @@ class Dpc1Program:
 
 
 class HlcProgram:
-    """Hybrid logical clock (l, counter): l is the largest clock known, the counter orders events that share it."""
+    """Hybrid logical clock (l, counter): l is the largest clock known, the counter orders events that share it.
+
+    A counter that is full carries into l, which may run ahead of the clocks as far as the bound lets it: so a counter
+    of three bits orders what would else need five. Only when that is used up too does it saturate, at its top code.
+    """
 
     def __init__(self, scheme: Scheme, rt: int) -> None:
         self._epsilon = scheme.epsilon
@@ -176,7 +180,7 @@ class HlcProgram:
 
     def on_send(self, rt: int) -> Stamp:
         self._bound(rt)
-        self._step(max(self.l, rt), self.l, self.counter)
+        self._step(rt, self.l, self.counter)
         if self._carries_sum:
             return Stamp(self.l, 0, (self.counter,))
         return Stamp(rt, self.l - rt, (self.counter,))
@@ -184,16 +188,21 @@ class HlcProgram:
     def on_receive(self, rt: int, stamps: Sequence[Stamp]) -> None:
         self._bound(rt)
         best = max(((s.top, s.kn[0]) for s in self._sound(rt, stamps)), default=(self.l, self.counter))
-        known, counter = max(best, (self.l, self.counter))
-        self._step(max(known, rt), known, counter)
+        self._step(rt, *max(best, (self.l, self.counter)))
 
     def corrupt(self, r: int, c: int, kn: Sequence[int]) -> None:
         self.l, self.counter = r + c, min(kn[0], self._entry_max)
 
-    def _step(self, l: int, known: int, counter: int) -> None:  # noqa: E741
-        """One event at `l`; `counter` events are known at clock `known` <= l."""
-        self.counter = min(counter + 1, self._entry_max) if l == known else 0
-        self.l = l
+    def _step(self, rt: int, known: int, counter: int) -> None:
+        """One event at clock `rt`, when `counter` events are known at `known`, the largest clock known."""
+        if rt > known:
+            self.l, self.counter = rt, 0
+        elif counter + 1 < self._entry_max:
+            self.l, self.counter = known, counter + 1
+        elif known < rt + self._epsilon:
+            self.l, self.counter = known + 1, 0
+        else:
+            self.l, self.counter = known, self._entry_max
 
     def _bound(self, rt: int) -> None:
         if self.l > rt + self._epsilon:

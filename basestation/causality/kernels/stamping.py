@@ -73,12 +73,18 @@ def _hlc_take(top, kn, mote, rt, epsilon, read_top, counter):
 
 
 @njit(cache=True)
-def _hlc_count(top, kn, mote, rt, entry_max):
+def _hlc_count(top, kn, mote, rt, entry_max, epsilon):
+    """A full counter carries into l while the bound leaves room; then it saturates."""
     if rt > top[mote]:
         top[mote] = rt
         kn[mote, 0] = 0
-    elif kn[mote, 0] < entry_max:
+    elif kn[mote, 0] + 1 < entry_max:
         kn[mote, 0] += 1
+    elif top[mote] < rt + epsilon:
+        top[mote] += 1
+        kn[mote, 0] = 0
+    else:
+        kn[mote, 0] = entry_max
 
 
 @njit(cache=True)
@@ -112,7 +118,7 @@ def stamp_events(
             if program == KN:
                 _kn_count(top, kn, mote, rt, entry_max)
             elif program != DPC1:
-                _hlc_count(top, kn, mote, rt, entry_max)
+                _hlc_count(top, kn, mote, rt, entry_max, epsilon)
             out_r[message] = top[mote] if carries_sum else rt
             out_c[message] = 0 if carries_sum or program == DPC1 else top[mote] - rt
             out_kn[message] = kn[mote]
@@ -129,7 +135,7 @@ def stamp_events(
             if program == KN:
                 _kn_count(top, kn, mote, rt, entry_max)
             elif program == HLC:
-                _hlc_count(top, kn, mote, rt, entry_max)
+                _hlc_count(top, kn, mote, rt, entry_max, epsilon)
     return out_r, out_c, out_kn, bounded, wrong
 
 
