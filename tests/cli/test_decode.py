@@ -157,6 +157,15 @@ def _stands_alone(pieces: list[tuple[int, int, bool]], at: int) -> bool:
     return pieces[at][1] == 36 and not pieces[at][2] and (at == 0 or not pieces[at - 1][2])
 
 
+def test_bytes_that_look_like_an_end_mark_do_not_cost_the_next_packet() -> None:
+    """36 bytes after the cut-off first header the second packet happens to hold 01 00."""
+    first, second = buffer(bytes(10)), buffer(bytes(9) + b"\1")
+    joined = first[:20] + second
+    assert joined[34:36] == b"\1\0"
+    found = decoded(f"{first.hex()}\n{joined.hex()}\n")
+    assert [plain["payload"] for plain in found] == [bytes(10).hex(), (bytes(9) + b"\1").hex()]
+
+
 def test_bare_packets_that_ran_together_must_fill_the_line() -> None:
     bare = "FF FF 0A 7D 02 01 02 "
     assert len(decoded(f"{bare}\n{bare}{bare}{bare}\n")) == 4

@@ -118,6 +118,17 @@ def test_records_equal_construct(data: st.DataObject) -> None:
             }
 
 
+@pytest.mark.parametrize(("head", "limit"), [("42ffff137d", 29), ("4500ffff0001", 28)])
+def test_a_payload_over_the_limit_is_no_packet(head: str, limit: int) -> None:
+    """As in `tinyos`, and not merely a message of another length."""
+    tinyos = 1 if limit == 29 else 2
+    rest = b"" if tinyos == 1 else b"\x22\x13"
+    packets = [bytes.fromhex(head) + bytes([size]) + rest + bytes(size) for size in (limit, limit + 1)]
+    frames = bulk.Frames.of_packets(packets, tinyos)
+    assert frames.packet.tolist() == [True, False]
+    assert frames.length.tolist() == [limit, 0]
+
+
 @pytest.mark.parametrize("packets", [[], [b""], [b"", b"\x42"]])
 def test_nothing_to_read(packets: list[bytes]) -> None:
     layout = layout_of(from_dict(tables()))

@@ -160,7 +160,7 @@ def test_missing_and_misshapen_tables_are_named() -> None:
         with pytest.raises(DeploymentError, match=f"{table}: this table is required"):
             from_dict(wanted)
     with pytest.raises(DeploymentError, match=r"stamp = 3: must be a table"):
-        from_dict(tables() | {"stamp": 3})  # type: ignore[dict-item]
+        from_dict({**tables(), "stamp": 3})
 
 
 @pytest.mark.parametrize(
