@@ -43,6 +43,11 @@ class Violations:
 
 def count_violations(order: Sequence[Send]) -> Violations:
     """Count over messages given in their order of delivery, each delivered once."""
+    return find_violations(order)[0]
+
+
+def find_violations(order: Sequence[Send]) -> tuple[Violations, set[tuple[int, int]]]:
+    """The counts, and the messages in a violation, as (source, index)."""
     motes = len(order[0].vector) if order else 0
     position = _positions(order, motes)
     latest = [list(accumulate(row, max)) for row in position]
@@ -60,7 +65,8 @@ def count_violations(order: Sequence[Send]) -> Violations:
                     overtaken.add((mote, causes))
                     hasty.add((send.source, send.index))
                 causes -= 1
-    return Violations(len(order), pairs, len(overtaken), len(hasty), len(overtaken | hasty), related)
+    either = overtaken | hasty
+    return Violations(len(order), pairs, len(overtaken), len(hasty), len(either), related), either
 
 
 def _positions(order: Sequence[Send], motes: int) -> list[list[int]]:

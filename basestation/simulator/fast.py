@@ -1,8 +1,12 @@
-"""The simulation's bulk steps by way of the kernels. Same functions, same answers as `plain`; needs the extra `analysis`."""
+"""The simulation's bulk steps by way of the kernels: the same functions and answers as `plain`.
+
+Needs the extra `analysis`.
+"""
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from basestation.causality import kernels
 from basestation.causality.kernels import stamping
@@ -24,7 +28,7 @@ PROGRAM = {
 }
 NO_CORRUPTION = Corruption(0, np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
 
-__all__ = ["deliver", "generate", "observe", "stamp", "vector_clocks", "violations"]
+__all__ = ["deliver", "generate", "in_violation", "observe", "rank", "stamp", "vector_clocks", "violations"]
 
 
 def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
@@ -105,8 +109,19 @@ def vector_clocks(stream: Stream) -> Int32:
     return vectors
 
 
+def in_violation(stream: Stream, vectors: Int32, order: Int64) -> NDArray[np.bool_]:
+    """For each message, whether it is in a violated pair."""
+    counts = _counts(stream, vectors, order)
+    either: NDArray[np.bool_] = counts.overtaken | counts.hasty
+    return either
+
+
 def violations(stream: Stream, vectors: Int32, order: Int64) -> Violations:
-    counts = kernels.count_pairs(
-        order, stream.sent_by, stream.sent_index, vectors, kernels.first_sends(stream.sends_per_mote)
-    )
+    counts = _counts(stream, vectors, order)
     return Violations(len(order), *(int(count) for count in counts[:5]))
+
+
+def _counts(stream: Stream, vectors: Int32, order: Int64) -> kernels.Counts:
+    rows = kernels.first_sends(stream.sends_per_mote)
+    counts: kernels.Counts = kernels.count_pairs(order, stream.sent_by, stream.sent_index, vectors, rows)
+    return counts

@@ -6,12 +6,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from basestation.causality.order import Message, Stamp, Ties
 from basestation.causality.policies import Delivery, Policy, make_policy
 from basestation.causality.stamps import Scheme
 from basestation.causality.truth import Send, VectorTruth
-from basestation.causality.violations import Violations, count_violations
+from basestation.causality.violations import Violations, count_violations, find_violations
 
 from .corruption import Corruption
 from .options import WorldOptions
@@ -107,12 +108,20 @@ def vector_clocks(stream: Stream) -> Int32:
 
 def violations(stream: Stream, vectors: Int32, order: Int64) -> Violations:
     """Count over messages (by number) in their order of delivery."""
-    return count_violations(
-        [
-            Send(int(stream.sent_by[m]), int(stream.sent_index[m]), tuple(vectors[m].tolist()))
-            for m in order.tolist()
-        ]
-    )
+    return count_violations(_sends(stream, vectors, order))
+
+
+def in_violation(stream: Stream, vectors: Int32, order: Int64) -> NDArray[np.bool_]:
+    """For each message, whether it is in a violated pair."""
+    _, found = find_violations(_sends(stream, vectors, order))
+    ids = zip(stream.sent_by.tolist(), stream.sent_index.tolist(), strict=True)
+    return np.array([message in found for message in ids], dtype=np.bool_)
+
+
+def _sends(stream: Stream, vectors: Int32, order: Int64) -> list[Send]:
+    return [
+        Send(int(stream.sent_by[m]), int(stream.sent_index[m]), tuple(vectors[m].tolist())) for m in order.tolist()
+    ]
 
 
 def _rows(stream: Stream) -> Iterator[tuple[int, int, int, int]]:
