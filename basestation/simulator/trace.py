@@ -1,0 +1,183 @@
+"""A simulated run as a trace: what the wire would have carried, beside what really happened."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from basestation.causality.stamps import Scheme
+from basestation.deployed import scheme_of
+from basestation.traces.files import Trace, TraceError
+from basestation.traces.schema import KINDS, events_schema, messages_schema
+from packet_formats import bulk
+from packet_formats.deployment import Deployment, DeploymentError, from_dict
+from packet_formats.layout import DataLayout, layout_of
+
+from .options import OptionError, WorldOptions
+from .results import Int32, Int64, Observed, Stamped
+from .run import Run, engine
+from .stream import CORRUPT, MERGE, RECEIVE, SEND, Stream
+
+TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a MICAz network
+
+
+def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int) -> Deployment:
+    """The deployment whose motes would send what this simulation stamps."""
+    clock_bits = (scheme.modulus - 1).bit_length()
+    if scheme.modulus != 1 << clock_bits:
+        raise OptionError("modulus", scheme.modulus, "a trace holds what the wire carries, where B is a power of two")
+    stamp: dict[str, Any] = {"scheme": scheme.name, "events_per_tick": options.events_per_tick}
+    if scheme.name == "kn":
+        stamp |= {"entries": scheme.entries, "count": scheme.count}
+    if scheme.name in ("hlc", "shlc"):
+        stamp |= {"carry": scheme.carry}
+    if scheme.entries:
+        stamp |= {"counter_bits": scheme.entry_max.bit_length()}
+    network = {"name": "simulation", "board": "micaz", "motes": options.motes, "hops": max(options.network.hops)}
+    clock = {
+        "tick_log2": TICK_LOG2,
+        "epsilon": options.epsilon,
+        "delta": options.delta,
+        "clock_bits": clock_bits,
+    }
+    observer = {"policy": policy} | ({"phi": phi} if policy in ("dapw", "cbd") else {})
+    try:
+        return from_dict({"network": network, "clock": clock, "stamp": stamp, "observer": observer})
+    except DeploymentError as error:
+        raise OptionError(error.key, error.value, error.reason) from None
+
+
+def trace_of(run: Run, deployment: Deployment) -> Trace:
+    """Stamp the run as the deployment's motes would, and lay it out as tables."""
+    scheme, layout = scheme_of(deployment), layout_of(deployment)
+    stamped = engine.stamp(run.stream, scheme, run.fault)
+    observed = engine.observe(run.stream, stamped, scheme)
+    payload = bulk.encode_data(_wire_rows(run.stream, stamped, scheme, layout), layout)
+    name = f"{run.options} {deployment.to_toml()}"
+    return Trace(
+        run=f"sim-{hashlib.sha256(name.encode()).hexdigest()[:16]}",
+        deployment=deployment,
+        origin=f"simulator, seed {run.options.seed}",
+        messages=_messages(run, observed, payload, deployment, layout),
+        events=_events(run.stream),
+    )
+
+
+def _wire_rows(stream: Stream, stamped: Stamped, scheme: Scheme, layout: DataLayout) -> NDArray[np.void]:
+    """Each arrival's fields as its sender put them into the payload; the application's data is the message's number."""
+    message = stream.arrival_message
+    rows = np.zeros(stream.arrivals, bulk.data_dtype(layout))
+    rows["source"] = stream.sent_by[message]
+    rows["sequence"] = (stream.sent_index[message] - 1) % 256
+    rows["in_sync"] = True
+    rows["clock"] = stamped.r[message] % scheme.modulus
+    rows["c"] = stamped.c[message]
+    rows["entries"] = stamped.kn[message]
+    rows["saturated"] = (stamped.kn[message] == scheme.entry_max).any(axis=1)
+    rows["receipt_source"] = rows["source"][:, None]
+    rows["receipt_sequence"] = rows["sequence"][:, None]
+    number = message.astype(np.uint32).view(np.uint8).reshape(-1, 4)
+    rows["data"][:, :4] = number[:, : rows["data"].shape[1]]
+    return rows
+
+
+def _messages(
+    run: Run, observed: Observed, payload: NDArray[np.uint8], deployment: Deployment, layout: DataLayout
+) -> pa.Table:
+    stream = run.stream
+    message, count = stream.arrival_message, stream.arrivals
+    vectors = np.ascontiguousarray(run.vectors[message].astype("<i4"))
+    columns: dict[str, Any] = {
+        "source": stream.sent_by[message].astype(np.uint16),
+        "boot": np.zeros(count, np.uint8),
+        "sequence": stream.sent_index[message].astype(np.int64) - 1,
+        "am_type": np.full(count, layout.am_type, np.uint8),
+        "payload": _binary(payload),
+        "heard_time": (stream.arrival_clock << deployment.clock.tick_log2).astype(np.uint32),
+        "heard": stream.arrival_clock,
+        "batch": stream.arrival_batch,
+        "fresh": stream.arrival_fresh.astype(np.bool_),
+        "gateway": np.full(count, deployment.network.motes, np.uint16),
+        "in_sync": np.ones(count, np.bool_),
+        "saturated": (payload[:, layout.flags_at] & bulk.FLAG_SATURATED).astype(np.bool_),
+        "r": observed.r,
+        "c": observed.c.astype(np.uint16),
+        "sent": stream.sent_at[message],
+        "vector": _binary(vectors.view(np.uint8).reshape(count, -1)),
+    }
+    columns |= {f"kn{i}": observed.kn[:, i].astype(np.uint16) for i in range(observed.kn.shape[1])}
+    schema = messages_schema(layout, stream.motes)
+    arrays = [
+        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _binary(rows: NDArray[np.uint8]) -> pa.Array:
+    width = rows.shape[1]
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(width), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))]
+    )
+
+
+def _events(stream: Stream) -> pa.Table:
+    real = stream.event_kind != CORRUPT
+    kind = stream.event_kind[real]
+    message = stream.event_message[real]
+    arrays = [
+        pa.DictionaryArray.from_arrays(pa.array((kind != SEND).astype(np.int8)), pa.array(KINDS)),
+        pa.array(kind != MERGE),
+        pa.array(stream.event_mote[real].astype(np.uint16)),
+        pa.array(stream.event_clock[real]),
+        pa.array(stream.sent_by[message].astype(np.uint16)),
+        pa.array(stream.sent_index[message].astype(np.int64) - 1),
+    ]
+    return pa.Table.from_arrays(arrays, schema=events_schema())
+
+
+def stream_of(trace: Trace) -> tuple[Stream, Int32]:
+    """The stream that a trace with events holds, and the vector clocks of the messages that arrived."""
+    if trace.events is None:
+        raise TraceError(f"run {trace.run} holds no events of the motes, only what its observer received")
+    motes = trace.deployment.network.motes
+    sends = _column(trace.events, "kind") == KINDS[0]
+    mote, clock = _column(trace.events, "mote"), _column(trace.events, "clock")
+    source, sequence = _column(trace.events, "source"), _column(trace.events, "sequence")
+    sent_by, sent_index = mote[sends].astype(np.int32), sequence[sends].astype(np.int32) + 1
+    number = _numbering(sent_by, sent_index, motes)
+    kind = np.where(sends, SEND, np.where(_column(trace.events, "ends"), RECEIVE, MERGE))
+    arrived = number(_column(trace.messages, "source"), _column(trace.messages, "sequence") + 1)
+    stream = Stream(
+        motes=motes,
+        sent_by=sent_by,
+        sent_index=sent_index,
+        sent_at=clock[sends],
+        event_kind=kind.astype(np.int8),
+        event_mote=mote.astype(np.int32),
+        event_clock=clock,
+        event_message=number(source, sequence + 1),
+        arrival_message=arrived,
+        arrival_clock=_column(trace.messages, "heard"),
+        arrival_batch=_column(trace.messages, "batch"),
+        arrival_fresh=_column(trace.messages, "fresh").astype(np.int8),
+    )
+    return stream, engine.vector_clocks(stream)
+
+
+def _column(table: pa.Table, name: str) -> NDArray[Any]:
+    values: NDArray[Any] = table[name].to_numpy()
+    return values
+
+
+def _numbering(sent_by: Int32, sent_index: Int32, motes: int) -> Any:
+    """A function from (mote, index) to the message's number in the order of all sends."""
+    per_mote = np.bincount(sent_by, minlength=motes)
+    row = np.concatenate(([0], np.cumsum(per_mote + 1)))
+    table: Int64 = np.full(row[-1], -1, np.int64)
+    table[row[sent_by] + sent_index] = np.arange(len(sent_by))
+    return lambda mote, index: table[row[mote] + index]

@@ -1,0 +1,66 @@
+"""The tables of a trace, the same for the simulator and for a live log. `docs/formats.md` explains the columns.
+
+A trace is a folder of one run:
+
+    messages.parquet   one row an arrival at the observer, in order of arrival
+    events.parquet     one row a send or a receive on the motes, in their true order (where anybody knows it)
+
+The run's id and its deployment are in the metadata of each file. The raw payload is the evidence; the columns beside
+it are what was read from it, and can be read again. A column that nobody could fill is null, never a made-up value.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from packet_formats.layout import DataLayout
+
+FORMAT = "1"
+META_FORMAT, META_RUN, META_DEPLOYMENT, META_ORIGIN = (
+    b"causeway.format",
+    b"causeway.run",
+    b"causeway.deployment",
+    b"causeway.origin",
+)
+KINDS = ("send", "receive")
+
+
+def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
+    return pa.schema(
+        [
+            pa.field("source", pa.uint16(), False),
+            pa.field("boot", pa.uint8(), False),
+            pa.field("sequence", pa.int64(), False),
+            pa.field("am_type", pa.uint8(), False),
+            pa.field("payload", pa.binary(layout.length), False),
+            pa.field("heard_time", pa.uint32(), False),
+            pa.field("heard", pa.int64(), False),
+            pa.field("batch", pa.int64(), False),
+            pa.field("fresh", pa.bool_(), False),
+            pa.field("gateway", pa.uint16()),
+            pa.field("rssi", pa.int8()),
+            pa.field("lqi", pa.uint8()),
+            pa.field("mono_ns", pa.int64()),
+            pa.field("wall_ns", pa.int64()),
+            pa.field("in_sync", pa.bool_(), False),
+            pa.field("saturated", pa.bool_(), False),
+            pa.field("r", pa.int64(), False),
+            pa.field("c", pa.uint16(), False),
+            *(pa.field(f"kn{i}", pa.uint16(), False) for i in range(layout.stamp.entries)),
+            pa.field("sent", pa.int64()),
+            pa.field("vector", pa.binary(4 * motes)),
+        ]
+    )
+
+
+def events_schema() -> pa.Schema:
+    return pa.schema(
+        [
+            pa.field("kind", pa.dictionary(pa.int8(), pa.string()), False),
+            pa.field("ends", pa.bool_(), False),
+            pa.field("mote", pa.uint16(), False),
+            pa.field("clock", pa.int64(), False),
+            pa.field("source", pa.uint16(), False),
+            pa.field("sequence", pa.int64(), False),
+        ]
+    )
