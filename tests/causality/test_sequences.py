@@ -1,0 +1,62 @@
+"""Sequence numbers unwrapped per source, duplicates dropped."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from basestation.causality.sequences import SequenceUnwrapper
+
+
+def test_numbers_wrap_many_times():
+    unwrapper = SequenceUnwrapper()
+    assert [unwrapper.accept(i % 256) for i in range(2000)] == list(range(2000))
+
+
+def test_a_number_from_before_a_wrap_that_comes_after_it():
+    unwrapper = SequenceUnwrapper()
+    assert [unwrapper.accept(field) for field in (254, 0, 255, 1)] == [254, 256, 255, 257]
+
+
+def test_a_number_from_before_the_first_one_seen():
+    unwrapper = SequenceUnwrapper()
+    assert [unwrapper.accept(field) for field in (1, 0, 255)] == [1, 0, -1]
+
+
+def test_duplicates_are_dropped_also_long_after_and_across_a_wrap():
+    unwrapper = SequenceUnwrapper()
+    for i in range(300):
+        assert unwrapper.accept(i % 256) == i
+    for old in range(299, 299 - 128, -1):
+        assert unwrapper.accept(old % 256) is None
+
+
+@given(
+    first=st.integers(0, 255),
+    numbers=st.lists(st.tuples(st.integers(1, 60), st.integers(0, 40), st.booleans()), max_size=120),
+)
+def test_any_order_within_half_the_range_is_read_right(first, numbers):
+    """Numbers rise by up to 60, come up to 40 (and what those rose) late, some twice: all within 128 of the newest."""
+    unwrapper = SequenceUnwrapper()
+    assert unwrapper.accept(first) == first
+    newest, seen = first, {first}
+    for rise, back, again in numbers:
+        newest += rise
+        assert unwrapper.accept(newest % 256) == newest
+        seen.add(newest)
+        earlier = newest - back
+        assert unwrapper.accept(earlier % 256) == (None if earlier in seen else earlier)
+        seen.add(earlier)
+        if again:
+            assert unwrapper.accept(newest % 256) is None
+
+
+def test_memory_is_bounded():
+    unwrapper = SequenceUnwrapper(bits=4)
+    for i in range(10_000):
+        unwrapper.accept(i % 16)
+    assert len(unwrapper._seen) <= 17
+
+
+@given(st.integers(2, 12))
+def test_other_widths(bits):
+    unwrapper = SequenceUnwrapper(bits)
+    assert [unwrapper.accept(i % (1 << bits)) for i in range(3 << bits)] == list(range(3 << bits))
