@@ -16,8 +16,8 @@ from basestation.causality.violations import Violations
 
 from .corruption import Corruption
 from .kernel import generate
-from .results import Delivered, Int32, Int64, Observed, Stamped
-from .stream import Stream
+from .results import Delivered, Observed, Stamped
+from .stream import Int32, Int64, Stream
 
 PROGRAM = {
     "kn": stamping.KN,
@@ -69,7 +69,11 @@ def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
 
 def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> Int64:
     """Each arrival's place in the total order; the same for every policy and phi."""
-    last = stream.sent_index[stream.arrival_message] if ties == "sequence" else np.zeros(stream.arrivals, np.int32)
+    last = (
+        stream.sent_index[stream.arrival_message]
+        if ties == "sequence"
+        else np.zeros(stream.arrivals, np.int32)
+    )
     ranked: Int64 = kernels.ranks(
         observed.r, observed.c, observed.kn, stream.sent_by[stream.arrival_message], last
     )

@@ -12,9 +12,15 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.random import Generator
+from numpy.typing import NDArray
 
 from .options import WorldOptions
 from .stream import Stream
+from .topology import FlatTopology
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
 
 SEND, RECEIVE, MERGE = 0, 1, 2  # as in .stream; numba wants its own constants
 FASTEST, SENDER, GLOBAL = 0, 1, 2
@@ -22,7 +28,9 @@ TICK, MESSAGE, IMMEDIATE = 0, 1, 2
 NOTHING = -1
 
 # at: the world's counters
-STEPS, SENT, EVENTS, ARRIVALS, BATCHES, FLYING, WAITING, FREE, USED, LOWEST, AT_LOWEST, FASTEST_CLOCK = range(12)
+STEPS, SENT, EVENTS, ARRIVALS, BATCHES, FLYING, WAITING, FREE, USED, LOWEST, AT_LOWEST, FASTEST_CLOCK = range(
+    12
+)
 # processes: clock, turns taken in this tick, messages sent, its inbox as a chain of copies
 CLOCK, ACTS, SENDS, INBOX_FIRST, INBOX_LAST = range(5)
 # copies: NEXT chains them in a slot of the ring, in an inbox, or on the list of free places
@@ -50,7 +58,7 @@ class Settings(NamedTuple):
 
 
 @njit(cache=True)
-def _pick(random, s, at, processes):
+def _pick(random: Generator, s: Settings, at: Ints, processes: Ints) -> int:
     """A process whose turn keeps G1, its clock ticked on the first of every `turns` turns."""
     while True:
         process = int(random.random() * len(processes))
@@ -65,7 +73,7 @@ def _pick(random, s, at, processes):
 
 
 @njit(cache=True)
-def _tick(at, processes, process):
+def _tick(at: Ints, processes: Ints, process: int) -> None:
     """Keep the largest clock, the least, and how many show the least, so that G1 costs no search."""
     processes[process, CLOCK] += 1
     now = processes[process, CLOCK]
@@ -78,7 +86,7 @@ def _tick(at, processes, process):
 
 
 @njit(cache=True)
-def _draw_delay(random, mean):
+def _draw_delay(random: Generator, mean: float) -> float:
     while True:
         delay = mean + mean / 2 * random.standard_normal()
         if delay >= 0:
@@ -86,7 +94,24 @@ def _draw_delay(random, mean):
 
 
 @njit(cache=True)
-def _send(random, s, at, processes, copies, due, first, last, sent, events, mote, offsets, peers, hearing, hops, path):
+def _send(
+    random: Generator,
+    s: Settings,
+    at: Ints,
+    processes: Ints,
+    copies: Ints,
+    due: Floats,
+    first: Ints,
+    last: Ints,
+    sent: Ints,
+    events: Ints,
+    mote: int,
+    offsets: Ints,
+    peers: Ints,
+    hearing: Floats,
+    hops: Ints,
+    path: Floats,
+) -> None:
     message = at[SENT]
     at[SENT] += 1
     processes[mote, SENDS] += 1
@@ -106,7 +131,9 @@ def _send(random, s, at, processes, copies, due, first, last, sent, events, mote
     for peer in range(begin, end):
         delay = _draw_delay(random, s.mean) if s.each else shared
         if _survives(random, s, delay, hearing[peer] * (1 - s.loss)):
-            _launch(at, copies, due, first[domain], last[domain], message, peers[peer], start + delay * unit, now)
+            _launch(
+                at, copies, due, first[domain], last[domain], message, peers[peer], start + delay * unit, now
+            )
     delay = _draw_delay(random, s.mean) if s.each else shared
     for _ in range(hops[mote] - 1):
         delay += _draw_delay(random, s.mean)
@@ -115,14 +142,24 @@ def _send(random, s, at, processes, copies, due, first, last, sent, events, mote
 
 
 @njit(cache=True)
-def _survives(random, s, delay, chance):
+def _survives(random: Generator, s: Settings, delay: float, chance: float) -> bool:
     if chance < 1 and random.random() >= chance:
         return False
     return delay <= s.delta
 
 
 @njit(cache=True)
-def _launch(at, copies, due, first, last, message, receiver, when, now):
+def _launch(
+    at: Ints,
+    copies: Ints,
+    due: Floats,
+    first: Ints,
+    last: Ints,
+    message: int,
+    receiver: int,
+    when: float,
+    now: int,
+) -> None:
     """Hang a copy at the end of the chain for the clock value at which its delay is over."""
     copy = at[FREE]
     if copy == NOTHING:
@@ -138,7 +175,7 @@ def _launch(at, copies, due, first, last, message, receiver, when, now):
 
 
 @njit(cache=True)
-def _append(copies, first, last, chain, copy):
+def _append(copies: Ints, first: Ints, last: Ints, chain: int, copy: int) -> None:
     copies[copy, NEXT] = NOTHING
     if first[chain] == NOTHING:
         first[chain] = copy
@@ -148,14 +185,28 @@ def _append(copies, first, last, chain, copy):
 
 
 @njit(cache=True)
-def _delay_clock(s, at, processes, process):
+def _delay_clock(s: Settings, at: Ints, processes: Ints, process: int) -> int:
     if s.delay_clock == GLOBAL:
         return at[STEPS]
     return processes[process, CLOCK] if s.delay_clock == SENDER else at[FASTEST_CLOCK]
 
 
 @njit(cache=True)
-def _ripen(s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, process):
+def _ripen(
+    s: Settings,
+    at: Ints,
+    processes: Ints,
+    copies: Ints,
+    due: Floats,
+    first: Ints,
+    last: Ints,
+    drained: Ints,
+    ripe: Ints,
+    sent: Ints,
+    events: Ints,
+    arrivals: Ints,
+    process: int,
+) -> None:
     """Hand over the copies whose delay is over, after a turn of `process`."""
     if s.delay_clock == SENDER and process == s.motes:
         return
@@ -177,7 +228,7 @@ def _ripen(s, at, processes, copies, due, first, last, drained, ripe, sent, even
 
 
 @njit(cache=True)
-def _unhook(copies, due, first, slot, ripe):
+def _unhook(copies: Ints, due: Floats, first: Ints, slot: int, ripe: Ints) -> int:
     """Empty a chain into `ripe`, in order of delay and then of launch; how many there were."""
     count = 0
     copy = first[slot]
@@ -199,7 +250,16 @@ def _unhook(copies, due, first, slot, ripe):
 
 
 @njit(cache=True)
-def _take_inbox(s, at, processes, copies, sent, events, arrivals, process):
+def _take_inbox(
+    s: Settings,
+    at: Ints,
+    processes: Ints,
+    copies: Ints,
+    sent: Ints,
+    events: Ints,
+    arrivals: Ints,
+    process: int,
+) -> None:
     copy = processes[process, INBOX_FIRST]
     processes[process, INBOX_FIRST] = NOTHING
     events_before, arrivals_before = at[EVENTS], at[ARRIVALS]
@@ -221,7 +281,7 @@ def _take_inbox(s, at, processes, copies, sent, events, arrivals, process):
 
 
 @njit(cache=True)
-def _record(at, processes, events, kind, mote, message):
+def _record(at: Ints, processes: Ints, events: Ints, kind: int, mote: int, message: int) -> None:
     row = at[EVENTS]
     at[EVENTS] += 1
     events[row, 0] = kind
@@ -231,7 +291,7 @@ def _record(at, processes, events, kind, mote, message):
 
 
 @njit(cache=True)
-def _observe(s, at, processes, arrivals, message):
+def _observe(s: Settings, at: Ints, processes: Ints, arrivals: Ints, message: int) -> None:
     row = at[ARRIVALS]
     at[ARRIVALS] += 1
     first_turn = processes[s.motes, ACTS] == 1 % s.turns
@@ -242,7 +302,21 @@ def _observe(s, at, processes, arrivals, message):
 
 
 @njit(cache=True)
-def _run(random, s, at, processes, copies, due, first, last, drained, sent, events, arrivals, network):
+def _run(
+    random: Generator,
+    s: Settings,
+    at: Ints,
+    processes: Ints,
+    copies: Ints,
+    due: Floats,
+    first: Ints,
+    last: Ints,
+    drained: Ints,
+    sent: Ints,
+    events: Ints,
+    arrivals: Ints,
+    network: FlatTopology,
+) -> None:
     ripe = np.empty(len(copies), np.int64)
     offsets, peers, hearing, hops, path = network
     while at[SENT] < s.messages or at[FLYING] or at[WAITING]:
@@ -256,7 +330,9 @@ def _run(random, s, at, processes, copies, due, first, last, drained, sent, even
                 offsets, peers, hearing, hops, path,
             )  # fmt: skip
             if s.reception == IMMEDIATE:
-                _ripen(s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, process)
+                _ripen(
+                    s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, process
+                )
 
 
 def generate(options: WorldOptions) -> Stream:
@@ -267,7 +343,9 @@ def generate(options: WorldOptions) -> Stream:
     at[FREE], at[AT_LOWEST] = NOTHING, s.motes + 1
     processes = np.zeros((s.motes + 1, 5), np.int64)
     processes[:, INBOX_FIRST:] = NOTHING
-    rows = s.messages * (2 if s.one else int(np.diff(network[0]).max()) + 1)  # a copy, or a receive, for each receiver
+    rows = s.messages * (
+        2 if s.one else int(np.diff(network[0]).max()) + 1
+    )  # a copy, or a receive, for each receiver
     copies, due = np.empty((rows, 3), np.int64), np.empty(rows)
     domains = s.motes if s.delay_clock == SENDER else 1
     slots = ceil(s.delta * ((s.motes + 1) * s.turns if s.delay_clock == GLOBAL else 1)) + 2

@@ -16,8 +16,8 @@ from basestation.causality.violations import Violations, count_violations, find_
 
 from .corruption import Corruption
 from .options import WorldOptions
-from .results import Delivered, Int32, Int64, Observed, Stamped
-from .stream import CORRUPT, MERGE, SEND, Stream
+from .results import Delivered, Observed, Stamped
+from .stream import CORRUPT, MERGE, SEND, Int32, Int64, Stream
 from .world import World
 
 
@@ -75,7 +75,9 @@ def deliver(
 
 
 def _run_policy(stream: Stream, messages: Sequence[Message], policy: Policy) -> Iterator[Delivery]:
-    rows = zip(stream.arrival_batch, stream.arrival_clock.tolist(), stream.arrival_fresh, messages, strict=True)
+    rows = zip(
+        stream.arrival_batch, stream.arrival_clock.tolist(), stream.arrival_fresh, messages, strict=True
+    )
     for _, batch in groupby(rows, key=lambda row: int(row[0])):
         taken = list(batch)
         now, fresh = taken[0][1], taken[0][2]
@@ -120,7 +122,8 @@ def in_violation(stream: Stream, vectors: Int32, order: Int64) -> NDArray[np.boo
 
 def _sends(stream: Stream, vectors: Int32, order: Int64) -> list[Send]:
     return [
-        Send(int(stream.sent_by[m]), int(stream.sent_index[m]), tuple(vectors[m].tolist())) for m in order.tolist()
+        Send(int(stream.sent_by[m]), int(stream.sent_index[m]), tuple(vectors[m].tolist()))
+        for m in order.tolist()
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .stream import Int8, Int64, Int32
+from .stream import Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,3 @@ class Delivered:
     order: Int64
     left: Int64
     late: int
-
-
-__all__ = ["Delivered", "Int8", "Int32", "Int64", "Observed", "Stamped"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,14 @@ from packet_formats.layout import MAX_FIELD_BITS, LayoutError, stamp_layout
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
 from .options import OptionError, WorldOptions
-from .results import Delivered, Int32, Observed, Stamped
-from .stream import Stream
+from .results import Delivered, Observed, Stamped
+from .stream import Int32, Stream
 
+engine: Any
 try:
     from . import fast as engine
 except ImportError:  # without the extra `analysis` the same answers take longer
-    from . import plain as engine  # type: ignore[no-redef]
+    from . import plain as engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Measurement:
 
     def to_dict(self) -> dict[str, Any]:
         """As `basestation simulate --json` prints it."""
-        row = {
+        row: dict[str, Any] = {
             "scheme": self.scheme.name,
             "entries": self.scheme.entries,
             "policy": self.delivery.policy,
@@ -166,13 +166,13 @@ def measure(
     """Stamp the run by one scheme and deliver it by each policy."""
     stamped = engine.stamp(run.stream, scheme, run.fault)
     observed = engine.observe(run.stream, stamped, scheme)
-    shared = _shared_order(engine, run.stream, observed, ties)
+    shared = _shared_order(run.stream, observed, ties)
     for delivery in deliveries:
         delivered = engine.deliver(run.stream, observed, scheme, delivery.policy, delivery.phi, ties, *shared)
         yield _measurement(run, scheme, delivery, stamped, observed, delivered)
 
 
-def _shared_order(engine: ModuleType, stream: Stream, observed: Observed, ties: Ties) -> tuple[Any, ...]:
+def _shared_order(stream: Stream, observed: Observed, ties: Ties) -> tuple[Any, ...]:
     """The kernels order a scheme's arrivals once for all policies; the objects order as they go."""
     return (engine.rank(stream, observed, ties),) if hasattr(engine, "rank") else ()
 

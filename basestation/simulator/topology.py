@@ -1,30 +1,43 @@
 """Who hears whom, and how far the observer is: the full network of the paper, or one laid out in a field.
 
-Peers hear a broadcast directly. The observer's copy is relayed along the way of fewest hops (among these the
-likeliest), which is what puts arrivals out of causal order in a real network.
+Peers hear a broadcast directly. The observer's copy is relayed along the way of fewest expected transmissions, which is
+what puts arrivals out of causal order in a real network.
 """
 
 from __future__ import annotations
 
 import gzip
+import heapq
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .stream import Int32, Int64
+from .stream import Int64
 
 
 class TopologyError(ValueError):
     """A file of positions or links can't be read, or leaves a mote without a way to the observer."""
 
 
+class FlatTopology(NamedTuple):
+    """A topology for the kernel: mote i's peers and their hearing are at offsets[i] to offsets[i + 1]."""
+
+    offsets: Int64
+    peers: Int64
+    hearing: NDArray[np.float64]
+    hops: Int64
+    path: NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """For each mote: its peers, the chance that each hears it, its hops to the observer and the chance of getting there."""
+    """For each mote: its peers, the chance that each hears it, its hops to the observer, the chance to get there."""
 
     peers: tuple[tuple[int, ...], ...]
     hearing: tuple[tuple[float, ...], ...]
@@ -35,12 +48,14 @@ class Topology:
     def motes(self) -> int:
         return len(self.peers)
 
-    def arrays(self) -> tuple[Int64, Int32, np.ndarray, Int64, np.ndarray]:
-        """The same as flat arrays (offsets into peers and hearing, hops, path), for the kernel."""
-        offsets = np.cumsum([0, *(len(row) for row in self.peers)], dtype=np.int64)
-        peers = np.array([peer for row in self.peers for peer in row], dtype=np.int32)
-        hearing = np.array([chance for row in self.hearing for chance in row], dtype=np.float64)
-        return offsets, peers, hearing, np.array(self.hops, dtype=np.int64), np.array(self.path, dtype=np.float64)
+    def arrays(self) -> FlatTopology:
+        return FlatTopology(
+            offsets=np.cumsum([0, *(len(row) for row in self.peers)], dtype=np.int64),
+            peers=np.array([peer for row in self.peers for peer in row], dtype=np.int64),
+            hearing=np.array([chance for row in self.hearing for chance in row], dtype=np.float64),
+            hops=np.array(self.hops, dtype=np.int64),
+            path=np.array(self.path, dtype=np.float64),
+        )
 
 
 @lru_cache(maxsize=64)
@@ -50,7 +65,9 @@ def everyone_hears_everyone(motes: int) -> Topology:
     return Topology(peers, ((1.0,) * (motes - 1),) * motes, (1,) * motes, (1.0,) * motes)
 
 
-def from_positions(positions: Iterable[tuple[float, float]], observer: tuple[float, float], reach: float) -> Topology:
+def from_positions(
+    positions: Iterable[tuple[float, float]], observer: tuple[float, float], reach: float
+) -> Topology:
     """Motes within `reach` of one another hear each other; the observer's place is given apart."""
     places = [observer, *positions]
     links = {
@@ -67,7 +84,9 @@ def from_links(links: dict[tuple[int, int], float], motes: Iterable[int], gatewa
     names = [gateway, *(mote for mote in sorted(motes) if mote != gateway)]
     number = {name: i for i, name in enumerate(names)}
     known = {
-        (number[a], number[b]): p for (a, b), p in links.items() if a != b and p > 0 and a in number and b in number
+        (number[a], number[b]): p
+        for (a, b), p in links.items()
+        if a != b and p > 0 and a in number and b in number
     }
     return _with_gateway_first(known, len(names))
 
@@ -87,20 +106,27 @@ def _with_gateway_first(links: dict[tuple[int, int], float], places: int) -> Top
 
 
 def _ways_to_gateway(links: dict[tuple[int, int], float], places: int) -> tuple[list[int], list[float]]:
-    """Breadth first from the gateway; of several nearest relays the likeliest is taken."""
-    hops, path = [0] + [-1] * (places - 1), [1.0] + [0.0] * (places - 1)
-    ring = [0]
-    for distance in range(1, places + 1):
-        found: dict[int, float] = {}
-        for (sender, receiver), chance in links.items():
-            if receiver in ring and hops[sender] == -1:
-                found[sender] = max(found.get(sender, 0.0), chance * path[receiver])
-        for sender, chance in found.items():
-            hops[sender], path[sender] = distance, chance
-        ring = list(found)
-    lost = [place - 1 for place in range(1, places) if hops[place] == -1]
+    """For each place the way of fewest expected transmissions, 1/p a hop: its hops, and the chance of getting through.
+
+    Fewest hops would choose the longest and so the worst links.
+    """
+    heard_by: dict[int, list[tuple[int, float]]] = {}
+    for (sender, receiver), chance in links.items():
+        heard_by.setdefault(receiver, []).append((sender, chance))
+    hops, path = [-1] * places, [0.0] * places
+    open_ways = [(0.0, 0, 1.0, 0)]
+    while open_ways:
+        cost, distance, chance, place = heapq.heappop(open_ways)
+        if hops[place] >= 0:
+            continue
+        hops[place], path[place] = distance, chance
+        for sender, p in heard_by.get(place, []):
+            heapq.heappush(open_ways, (cost + 1 / p, distance + 1, chance * p, sender))
+    lost = [place - 1 for place in range(1, places) if hops[place] < 0]
     if lost:
-        raise TopologyError(f"motes {', '.join(map(str, lost))} have no way to the observer: a longer range is needed")
+        raise TopologyError(
+            f"motes {', '.join(map(str, lost))} have no way to the observer: a longer range is needed"
+        )
     return hops, path
 
 
@@ -114,23 +140,29 @@ def read_positions(path: Path) -> list[tuple[int, float, float]]:
         try:
             rows.append((int(words[0]), float(words[1]), float(words[2])))
         except (ValueError, IndexError):
-            raise TopologyError(f"{path}, line {number}: expected id, x and y, found {line.strip()!r}") from None
+            raise TopologyError(
+                f"{path}, line {number}: expected id, x and y, found {line.strip()!r}"
+            ) from None
     if len(rows) < 3:
-        raise TopologyError(f"{path}: a network needs a gateway and at least two motes, found {len(rows)} positions")
+        raise TopologyError(
+            f"{path}: a network needs a gateway and at least two motes, found {len(rows)} positions"
+        )
     return rows
 
 
 def read_links(path: Path) -> dict[tuple[int, int], float]:
-    """Rows of `sender receiver p`, such as the Intel lab's connectivity."""
+    """Rows of `sender receiver p`, such as the Intel lab's connectivity; a row without p was never measured."""
     links: dict[tuple[int, int], float] = {}
     for number, line in enumerate(_lines(path), start=1):
         words = line.split()
-        if not words:
+        if not words or len(words) == 2:
             continue
         try:
             sender, receiver, chance = int(words[0]), int(words[1]), float(words[2])
         except (ValueError, IndexError):
-            raise TopologyError(f"{path}, line {number}: expected sender receiver p, found {line.strip()!r}") from None
+            raise TopologyError(
+                f"{path}, line {number}: expected sender receiver p, found {line.strip()!r}"
+            ) from None
         if not 0 <= chance <= 1:
             raise TopologyError(f"{path}, line {number}: {chance} is no probability")
         links[sender, receiver] = chance
@@ -148,6 +180,22 @@ def field(path: Path, reach: float, gateway: int | None = None) -> Topology:
     if gateway not in at:
         raise TopologyError(f"{path}: no position for the gateway {gateway}")
     return from_positions([at[name] for name in sorted(at) if name != gateway], at[gateway], reach)
+
+
+def linked(path: Path, gateway: int | None = None) -> Topology:
+    """A network from a file of links; the first sender is the gateway unless one is named.
+
+    Every id that hears and is heard belongs to it.
+    """
+    links = read_links(path)
+    senders = {a for (a, b), chance in links.items() if a != b and chance > 0}
+    receivers = {b for (a, b), chance in links.items() if a != b and chance > 0}
+    known = senders & receivers
+    if gateway is None:
+        gateway = next(iter(links))[0]
+    if gateway not in known:
+        raise TopologyError(f"{path}: no links to and from the gateway {gateway}")
+    return from_links(links, known, gateway)
 
 
 def _lines(path: Path) -> list[str]:

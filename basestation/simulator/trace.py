@@ -18,9 +18,9 @@ from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
 
 from .options import OptionError, WorldOptions
-from .results import Int32, Int64, Observed, Stamped
+from .results import Observed, Stamped
 from .run import Run, engine
-from .stream import CORRUPT, MERGE, RECEIVE, SEND, Stream
+from .stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
 
 TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a MICAz network
 
@@ -29,7 +29,9 @@ def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int)
     """The deployment whose motes would send what this simulation stamps."""
     clock_bits = (scheme.modulus - 1).bit_length()
     if scheme.modulus != 1 << clock_bits:
-        raise OptionError("modulus", scheme.modulus, "a trace holds what the wire carries, where B is a power of two")
+        raise OptionError(
+            "modulus", scheme.modulus, "a trace holds what the wire carries, where B is a power of two"
+        )
     stamp: dict[str, Any] = {"scheme": scheme.name, "events_per_tick": options.events_per_tick}
     if scheme.name == "kn":
         stamp |= {"entries": scheme.entries, "count": scheme.count}
@@ -37,7 +39,12 @@ def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int)
         stamp |= {"carry": scheme.carry}
     if scheme.entries:
         stamp |= {"counter_bits": scheme.entry_max.bit_length()}
-    network = {"name": "simulation", "board": "micaz", "motes": options.motes, "hops": max(options.network.hops)}
+    network = {
+        "name": "simulation",
+        "board": "micaz",
+        "motes": options.motes,
+        "hops": max(options.network.hops),
+    }
     clock = {
         "tick_log2": TICK_LOG2,
         "epsilon": options.epsilon,

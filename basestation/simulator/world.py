@@ -15,7 +15,6 @@ from .options import WorldOptions
 from .stream import MERGE, RECEIVE, SEND, Int64, Stream
 
 
-
 class World:
     """Clocks of all processes, copies in flight, and the stream recorded so far. The observer is process n."""
 

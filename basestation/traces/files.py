@@ -15,7 +15,17 @@ from packet_formats.deployment import Deployment
 from . import schema
 
 ROW_GROUP = 1 << 17  # so that a segment's halo is a row group or two
-COUNTED = ("sequence", "heard_time", "heard", "batch", "r", "sent", "clock", "mono_ns", "wall_ns")  # small steps
+COUNTED = (
+    "sequence",
+    "heard_time",
+    "heard",
+    "batch",
+    "r",
+    "sent",
+    "clock",
+    "mono_ns",
+    "wall_ns",
+)  # small steps
 
 
 class TraceError(ValueError):

@@ -6,6 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+from .stamping import Ints
+
+Flags = NDArray[np.bool_]
 
 
 class Counts(NamedTuple):
@@ -16,17 +21,19 @@ class Counts(NamedTuple):
     forward: int
     any: int
     related_pairs: int
-    overtaken: np.ndarray
-    hasty: np.ndarray
+    overtaken: Flags
+    hasty: Flags
 
 
-def first_sends(sends_per_mote):  # type: ignore[no-untyped-def]
+def first_sends(sends_per_mote: Ints) -> Ints:
     """Where each mote's row begins in the flat tables below; slot 0 of a row stands for "no send"."""
     return np.concatenate(([0], np.cumsum(sends_per_mote + 1)))
 
 
 @njit(cache=True)
-def _count(order, sent_by, sent_index, vectors, row_of):
+def _count(
+    order: Ints, sent_by: Ints, sent_index: Ints, vectors: Ints, row_of: Ints
+) -> tuple[int, int, Flags, Flags]:
     motes = vectors.shape[1]
     slots = row_of[motes]
     position = np.full(slots, -1, np.int64)
@@ -59,9 +66,15 @@ def _count(order, sent_by, sent_index, vectors, row_of):
     return pairs, related, overtaken, hasty
 
 
-def count_pairs(order, sent_by, sent_index, vectors, row_of):  # type: ignore[no-untyped-def]
+def count_pairs(order: Ints, sent_by: Ints, sent_index: Ints, vectors: Ints, row_of: Ints) -> Counts:
     """Count over message numbers in order of delivery; `row_of` from `first_sends`."""
     pairs, related, overtaken, hasty = _count(order, sent_by, sent_index, vectors, row_of)
     return Counts(
-        pairs, int(overtaken.sum()), int(hasty.sum()), int((overtaken | hasty).sum()), related, overtaken, hasty
+        pairs,
+        int(overtaken.sum()),
+        int(hasty.sum()),
+        int((overtaken | hasty).sum()),
+        related,
+        overtaken,
+        hasty,
     )

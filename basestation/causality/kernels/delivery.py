@@ -5,9 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from .stamping import Ints
+
+FOREVER = np.iinfo(np.int64).max
+
 
 @njit(cache=True)
-def _before(i, j, top, kn, source, last):
+def _before(i: int, j: int, top: Ints, kn: Ints, source: Ints, last: Ints) -> bool:
     """less(i, j). `last` is the sequence number, or the arrival number where ties are left to arrival."""
     if top[i] != top[j]:
         return top[i] < top[j]
@@ -22,7 +26,9 @@ def _before(i, j, top, kn, source, last):
 
 
 @njit(cache=True)
-def _merge_runs(items, spare, low, middle, high, top, kn, source, last):
+def _merge_runs(
+    items: Ints, spare: Ints, low: int, middle: int, high: int, top: Ints, kn: Ints, source: Ints, last: Ints
+) -> None:
     left, right = low, middle
     for place in range(low, high):
         take_left = left < middle and (
@@ -38,7 +44,7 @@ def _merge_runs(items, spare, low, middle, high, top, kn, source, last):
 
 
 @njit(cache=True)
-def _sort_runs(items, top, kn, source, last):
+def _sort_runs(items: Ints, top: Ints, kn: Ints, source: Ints, last: Ints) -> None:
     """Merge sort of arrival numbers by `less`. Arrivals come nearly in order, so sorted neighbours are left alone."""
     count, run = len(items), 16
     for low in range(0, count, run):
@@ -64,7 +70,7 @@ def _sort_runs(items, top, kn, source, last):
 
 
 @njit(cache=True)
-def ranks(r, c, kn, source, last):
+def ranks(r: Ints, c: Ints, kn: Ints, source: Ints, last: Ints) -> Ints:
     """Each arrival's place in the total order."""
     top = r + c
     items = np.arange(len(r))
@@ -76,7 +82,7 @@ def ranks(r, c, kn, source, last):
 
 
 @njit(cache=True)
-def due_ticks(r, c, arrived, phi, epsilon, delta):
+def due_ticks(r: Ints, c: Ints, arrived: Ints, phi: int, epsilon: int, delta: int) -> tuple[Ints, int]:
     """The tick from which each arrival may leave, and how many arrived after their deadline."""
     due_at = np.empty(len(r), np.int64)
     late = 0
@@ -87,7 +93,9 @@ def due_ticks(r, c, arrived, phi, epsilon, delta):
     return due_at, late
 
 
-def dapw_order(rank, due_at, arrived, batch, fresh, phi):  # type: ignore[no-untyped-def]
+def dapw_order(
+    rank: Ints, due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints, phi: int
+) -> tuple[Ints, Ints]:
     """Arrival numbers in order of delivery, and the tick in which each leaves."""
     leaves = np.maximum(due_at, arrived + 1 if phi else arrived)
     if phi:
@@ -98,7 +106,7 @@ def dapw_order(rank, due_at, arrived, batch, fresh, phi):  # type: ignore[no-unt
 
 
 @njit(cache=True)
-def _leaving_batch(due_at, arrived, batch, fresh):
+def _leaving_batch(due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints) -> Ints:
     """With phi = 0 nothing waits for the end of a tick: which batch of its tick each message leaves with.
 
     Its own; or, if it came before its sender's time, the one that is fresh in the tick that reaches that time; or
@@ -113,7 +121,7 @@ def _leaving_batch(due_at, arrived, batch, fresh):
     return out
 
 
-def _argsort_pairs(major, minor):  # type: ignore[no-untyped-def]
+def _argsort_pairs(major: Ints, minor: Ints) -> Ints:
     """Argsort by (major, minor), minor a rank: one integer sort."""
     if not len(major):
         return np.empty(0, np.int64)
@@ -122,7 +130,7 @@ def _argsort_pairs(major, minor):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def _push(heap, size, item):
+def _push(heap: Ints, size: int, item: int) -> None:
     while size > 0:
         parent = (size - 1) >> 1
         if heap[parent] <= item:
@@ -133,7 +141,7 @@ def _push(heap, size, item):
 
 
 @njit(cache=True)
-def _pop(heap, size):
+def _pop(heap: Ints, size: int) -> None:
     """Remove the least of `size` items; the heap then holds size - 1."""
     last = heap[size - 1]
     size -= 1
@@ -152,7 +160,7 @@ def _pop(heap, size):
 
 
 @njit(cache=True)
-def cbd_order(rank, due_at, arrived, batch, fresh):
+def cbd_order(rank: Ints, due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints) -> tuple[Ints, Ints]:
     """CBD: one heap of ranks whose top leaves as soon as it is due. Returns as `dapw_order`."""
     count = len(rank)
     of_rank = np.empty(count, np.int64)
@@ -165,10 +173,7 @@ def cbd_order(rank, due_at, arrived, batch, fresh):
     clock = arrived[0] if count else 0
     while out < count:
         # Let go all that leaves before the next batch is taken in; after the last one, everything.
-        if i < count:
-            settle_to = arrived[i] - 1 if fresh[i] else arrived[i]
-        else:
-            settle_to = np.iinfo(np.int64).max
+        settle_to = FOREVER if i == count else arrived[i] - fresh[i]
         while size:
             first = of_rank[heap[0]]
             at = max(due_at[first], clock)

@@ -6,21 +6,26 @@ entry; DPC2 the empty one.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+Ints = NDArray[Any]  # of any width: numba compiles for what it is given
 
 SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3  # as in basestation.simulator.stream
 KN, DPC1, HLC, SHLC = 0, 1, 2, 3
 
 
 @njit(cache=True, inline="always")
-def _unwrap(value, now, epsilon, modulus):
+def _unwrap(value: int, now: int, epsilon: int, modulus: int) -> int:
     latest = now + epsilon
     return latest - (latest - value % modulus) % modulus
 
 
 @njit(cache=True)
-def _raise_top(top, kn, mote, new_top):
+def _raise_top(top: Ints, kn: Ints, mote: int, new_top: int) -> None:
     """Slide the window up: its first entry counts the events at clock `new_top`."""
     rise = new_top - top[mote]
     if rise <= 0:
@@ -32,7 +37,7 @@ def _raise_top(top, kn, mote, new_top):
 
 
 @njit(cache=True)
-def _bound(top, kn, mote, rt, epsilon):
+def _bound(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int) -> int:
     """What is known of the future can't be beyond rt + epsilon; if it is, the state is at fault and forgotten."""
     if top[mote] <= rt + epsilon:
         return 0
@@ -42,7 +47,9 @@ def _bound(top, kn, mote, rt, epsilon):
 
 
 @njit(cache=True)
-def _kn_merge(top, kn, mote, rt, epsilon, read_r, read_c, entries_read):
+def _kn_merge(
+    top: Ints, kn: Ints, mote: int, rt: int, epsilon: int, read_r: int, read_c: int, entries_read: Ints
+) -> int:
     read_top = read_r + read_c
     if read_top > rt + epsilon:
         _raise_top(top, kn, mote, read_r)
@@ -56,14 +63,14 @@ def _kn_merge(top, kn, mote, rt, epsilon, read_r, read_c, entries_read):
 
 
 @njit(cache=True)
-def _kn_count(top, kn, mote, rt, entry_max):
+def _kn_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int) -> None:
     place = top[mote] - rt
     if place < kn.shape[1] and kn[mote, place] < entry_max:
         kn[mote, place] += 1
 
 
 @njit(cache=True)
-def _hlc_take(top, kn, mote, rt, epsilon, read_top, counter):
+def _hlc_take(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int, read_top: int, counter: int) -> int:
     if read_top > rt + epsilon:
         return 1
     if read_top > top[mote] or (read_top == top[mote] and counter > kn[mote, 0]):
@@ -73,7 +80,7 @@ def _hlc_take(top, kn, mote, rt, epsilon, read_top, counter):
 
 
 @njit(cache=True)
-def _hlc_count(top, kn, mote, rt, entry_max, epsilon):
+def _hlc_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int, epsilon: int) -> None:
     """A full counter carries into l while the bound leaves room; then it saturates."""
     if rt > top[mote]:
         top[mote] = rt
@@ -89,9 +96,23 @@ def _hlc_count(top, kn, mote, rt, entry_max, epsilon):
 
 @njit(cache=True)
 def stamp_events(
-    kind, mote_of, clock, message_of, motes, messages, program, epsilon, modulus, entries, entry_max,
-    counts_receives, carries_sum, corrupt_offset, corrupt_c, corrupt_kn,
-):  # fmt: skip
+    kind: Ints,
+    mote_of: Ints,
+    clock: Ints,
+    message_of: Ints,
+    motes: int,
+    messages: int,
+    program: int,
+    epsilon: int,
+    modulus: int,
+    entries: int,
+    entry_max: int,
+    counts_receives: bool,
+    carries_sum: bool,
+    corrupt_offset: Ints,
+    corrupt_c: Ints,
+    corrupt_kn: Ints,
+) -> tuple[Ints, Ints, Ints, int, int]:
     """Run one program on every mote. Returns (r, c, kn) per message, cuts by the bound, stamps unwrapped wrongly."""
     out_r = np.zeros(messages, np.int64)
     out_c = np.zeros(messages, np.int64)
@@ -140,7 +161,9 @@ def stamp_events(
 
 
 @njit(cache=True)
-def observe_stamps(arrival_message, arrival_clock, r, c, kn, epsilon, modulus):
+def observe_stamps(
+    arrival_message: Ints, arrival_clock: Ints, r: Ints, c: Ints, kn: Ints, epsilon: int, modulus: int
+) -> tuple[Ints, Ints, Ints, int, int]:
     """Stamps as the observer reads them at each arrival, bounded. Returns (r, c, kn, bounded, wrong)."""
     arrivals = len(arrival_message)
     out_r = np.empty(arrivals, np.int64)
@@ -162,7 +185,9 @@ def observe_stamps(arrival_message, arrival_clock, r, c, kn, epsilon, modulus):
 
 
 @njit(cache=True)
-def vector_clocks(kind, mote_of, message_of, motes, messages):
+def vector_clocks(
+    kind: Ints, mote_of: Ints, message_of: Ints, motes: int, messages: int
+) -> NDArray[np.int32]:
     """How many sends of each mote led to each message, itself counted."""
     out = np.zeros((messages, motes), np.int32)
     known = np.zeros((motes, motes), np.int32)

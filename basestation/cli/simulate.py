@@ -1,0 +1,394 @@
+"""`basestation simulate`: the paper's model of a network, every scheme on the same stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import click
+from rich.table import Table
+
+from basestation.causality.order import Ties
+from basestation.causality.policies import POLICIES
+from basestation.causality.stamps import PROGRAMS, Carry, Count, Scheme
+from basestation.cli import common
+from basestation.simulator import topology
+from basestation.simulator.options import OptionError, WorldOptions
+from basestation.simulator.run import Delivery, Fault, Measurement, Run, build_scheme, generate, measure
+from basestation.traces.files import TraceError, write_trace
+
+ARRIVAL_ORDER = Delivery("none", 0)
+CONTINUUM: tuple[tuple[str, int | str], ...] = (
+    ("dpc1", "all"),
+    ("dpc2", "all"),
+    ("kn", 2),
+    ("kn", 6),
+    ("kn", "all"),
+    ("hlc", "all"),
+    ("shlc", "all"),
+)
+
+
+class Entries(click.ParamType[Any]):
+    """A number of kn entries, or "all"."""
+
+    name = "K|all"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int | str:
+        if value == "all" or isinstance(value, int):
+            return value  # type: ignore[no-any-return]
+        try:
+            return int(value)
+        except ValueError:
+            self.fail(f"{value!r} is neither a number nor all", param, ctx)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is to be run, after the options and a deployment have been put together."""
+
+    options: WorldOptions
+    schemes: tuple[Scheme, ...]
+    deliveries: tuple[Delivery, ...]
+    ties: Ties
+    fault: Fault | None
+
+
+# The options of the network itself: names, types and defaults are those of `WorldOptions`.
+NETWORK_HELP = {
+    "motes": "Number of motes, n.",
+    "epsilon": "Largest difference of two clocks, in ticks (G1).",
+    "delta": "Longest delay of a message, in ticks (G2).",
+    "rate": "Chance that a mote sends when its clock ticks.",
+    "messages": "How many messages are sent.",
+    "seed": "The same seed gives the same network.",
+    "delay_law": "Mean delay of a message: delta/2 or delta/4.",
+    "recipients": "Who gets a message: every peer, or one of them.",
+    "delay": "One delay for all copies of a message, or one for each.",
+    "delay_clock": "The clock that delays run in.",
+    "reception": "All that is due in one event at the next tick; one event each; or each at once.",
+    "g2": "Delays as drawn; or a reception that G2 does not allow is a loss.",
+    "loss": "Chance that a copy is lost on a hop.",
+    "events_per_tick": "Turns that a process has in one tick of its clock, K.",
+}
+FILE = click.Path(path_type=Path)
+LAYOUT_OPTIONS = [
+    click.option("--positions", type=FILE, help="Lay the motes out: a file of id, x, y. Needs --range."),
+    click.option("--range", "reach", type=float, help="How far a mote is heard, in the unit of --positions."),
+    click.option("--links", type=FILE, help="Who hears whom: a file of sender, receiver, probability."),
+    click.option("--gateway", type=int, help="Which id in that file is the observer. [default: the first]"),
+]
+STAMP_OPTIONS = [
+    click.option(
+        "--scheme",
+        "schemes",
+        type=click.Choice(list(PROGRAMS)),
+        multiple=True,
+        help="Stamp; repeatable. [default: the whole continuum]",
+    ),
+    click.option(
+        "--entries", type=Entries(), multiple=True, help="kn entries on the wire; repeatable. [default: all]"
+    ),
+    click.option(
+        "--policy",
+        "policies",
+        type=click.Choice(list(POLICIES)),
+        multiple=True,
+        help="Delivery; repeatable. [default: cbd]",
+    ),
+    click.option(
+        "--phi",
+        "phis",
+        type=click.IntRange(0, 100),
+        multiple=True,
+        help="Share of the safe wait in per cent; repeatable. [default: 100]",
+    ),
+    click.option(
+        "--ties",
+        type=click.Choice(get_args(Ties)),
+        default="sequence",
+        show_default=True,
+        help="What decides between equal stamps of one mote.",
+    ),
+    click.option(
+        "--count",
+        type=click.Choice(get_args(Count)),
+        default="events",
+        show_default=True,
+        help="What kn counts.",
+    ),
+    click.option(
+        "--counter-bits", type=int, help="Width of a kn entry or an HLC counter. [default: as deployed]"
+    ),
+    click.option("--carry", type=click.Choice(get_args(Carry)), help="hlc, shlc: r and c, or their sum."),
+    click.option("--modulus", type=int, help="B, from 2 up, also one too small. [default: as deployed]"),
+]
+FAULT_OPTIONS = [
+    click.option(
+        "--corrupt", type=click.Choice(["one", "all"]), help="Overwrite the state of one mote, or all."
+    ),
+    click.option("--corrupt-after", type=int, help="After which message. [default: the middle one]"),
+]
+
+
+def _network_option(name: str, help_text: str) -> Callable[..., Any]:
+    kind: Any = get_type_hints(WorldOptions)[name]
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        type=click.Choice(get_args(kind)) if get_args(kind) else kind,
+        default=getattr(WorldOptions(), name),
+        show_default=True,
+        help=help_text,
+    )
+
+
+def all_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Every option that says what to simulate, in the order in which --help lists them."""
+    network = [_network_option(name, text) for name, text in NETWORK_HELP.items()]
+    for option in reversed([*network, *LAYOUT_OPTIONS, *STAMP_OPTIONS, *FAULT_OPTIONS]):
+        function = option(function)
+    return function
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation simulate
+        basestation simulate --motes 50 --scheme shlc --scheme kn --entries 2 --policy cbd --policy dapw --phi 100 --phi 40
+        basestation simulate --deployment examples/paper.toml --loss 0.1 --json
+
+        # The paper's modulus, which is too small:
+        basestation simulate --delay-clock sender --scheme kn --modulus 21
+
+        # Corrupt every mote's memory and see how long it takes to recover:
+        basestation simulate --corrupt all --scheme kn --scheme shlc
+        """
+    )
+)
+@all_options
+@click.option("--trace", type=FILE, help="Write the run to this folder as Parquet tables; one scheme only.")
+@common.deployment_option(required=False)
+@common.json_option
+@click.pass_context
+def command(ctx: click.Context, /, as_json: bool, trace: Path | None, **given: Any) -> None:
+    """Simulate a network as in the paper, and measure how well each scheme orders it.
+
+    Every scheme stamps the same stream of events. Violations are in per cent of the messages delivered ("related": of
+    the causally related pairs); delay is the hold from arrival to delivery, in ticks.
+    """
+    try:
+        request = _request(ctx, given)
+        with common.progress(len(request.schemes) + 1, "simulating") as advance:
+            run = generate(request.options, request.fault)
+            advance()
+            if trace is not None:
+                _write_trace(run, request, trace)
+            rows = _measure_all(run, request, advance)
+            if as_json:
+                for base, row in rows:
+                    common.emit_json(row.to_dict() | {"arrival_order": base.violations.percent()}, flush=True)
+            else:
+                shown = list(rows)
+    except OptionError as error:
+        raise click.UsageError(str(error)) from None
+    except (topology.TopologyError, TraceError) as error:
+        common.fail(str(error))
+    if not as_json:
+        _show(run, shown)
+
+
+def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
+    settled = _with_deployment(ctx, given)
+    settled |= _network(settled)
+    options = WorldOptions(
+        **{name: settled[name] for name in WorldOptions.__dataclass_fields__ if name in settled}
+    )
+    return Request(
+        options=options,
+        schemes=tuple(_schemes(options, settled)),
+        deliveries=tuple(_deliveries(settled["policies"] or ("cbd",), settled["phis"] or (100,))),
+        ties=settled["ties"],
+        fault=_fault(options, settled),
+    )
+
+
+def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """A deployment gives what the command line does not."""
+    path = given.pop("deployment")
+    if path is None:
+        return given
+    described = common.load_deployment(path)
+    stamp, clock = described.stamp, described.clock
+    offered = {
+        "motes": described.network.motes,
+        "epsilon": clock.epsilon,
+        "delta": clock.delta,
+        "events_per_tick": stamp.events_per_tick,
+        "schemes": (stamp.scheme,),
+        "entries": (stamp.entries,),
+        "count": stamp.count,
+        "counter_bits": stamp.counter_bits,
+        "carry": stamp.carry,
+        "modulus": 1 << clock.clock_bits,
+        "policies": (described.observer.policy,),
+        "phis": (described.observer.phi,),
+    }
+    said = {
+        name
+        for name in given
+        if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT)
+    }
+    return given | {name: value for name, value in offered.items() if name not in said}
+
+
+def _network(given: dict[str, Any]) -> dict[str, Any]:
+    """`motes` and `topology`, where a file gives them."""
+    positions, links, reach, gateway = (
+        given.pop(name) for name in ("positions", "links", "reach", "gateway")
+    )
+    if positions is None and links is None:
+        for name, value in (("range", reach), ("gateway", gateway)):
+            if value is not None:
+                raise OptionError(name, value, "means nothing without --positions or --links")
+        return {}
+    if positions is not None and links is not None:
+        raise OptionError("links", links, "give either --positions or --links")
+    if positions is not None:
+        if reach is None:
+            raise OptionError("positions", positions, "needs --range: how far a mote is heard")
+        laid_out = topology.field(positions, reach, gateway)
+    else:
+        laid_out = topology.linked(links, gateway)
+    return {"motes": laid_out.motes, "topology": laid_out}
+
+
+def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[Scheme]:
+    asked: Sequence[tuple[str, int | str]] = CONTINUUM
+    if given["schemes"] or given["entries"]:
+        entries = given["entries"] or ("all",)
+        names = given["schemes"] or ("kn",)
+        asked = [(name, k) for name in names for k in (entries if name == "kn" else ("all",))]
+    for name, k in asked:
+        if isinstance(k, int) and not given["entries"]:
+            k = min(k, options.epsilon + 1)  # the default continuum, cut to what there is
+        yield build_scheme(
+            options,
+            name,
+            entries=k,
+            count=given["count"],
+            counter_bits=given["counter_bits"],
+            carry=given["carry"],
+            modulus=given["modulus"],
+        )
+
+
+def _deliveries(policies: Sequence[str], phis: Sequence[int]) -> list[Delivery]:
+    """Arrival order and causal delivery have one phi only, whatever is asked."""
+    fixed = {"none": [0], "causal": [100]}
+    return list(
+        dict.fromkeys(Delivery(policy, phi) for policy in policies for phi in fixed.get(policy, phis))
+    )
+
+
+def _fault(options: WorldOptions, given: dict[str, Any]) -> Fault | None:
+    which, after = given["corrupt"], given["corrupt_after"]
+    if which is None:
+        if after is not None:
+            raise OptionError("corrupt-after", after, "means nothing without --corrupt")
+        return None
+    after = options.messages // 2 if after is None else after
+    if not 0 <= after < options.messages:
+        raise OptionError("corrupt-after", after, f"there are messages 0 to {options.messages - 1}")
+    return Fault(tuple(range(options.motes)) if which == "all" else (0,), after)
+
+
+def _measure_all(
+    run: Run, request: Request, advance: Callable[[], None]
+) -> Iterator[tuple[Measurement, Measurement]]:
+    """Each measurement, with arrival order on the same stream beside it."""
+    for scheme in request.schemes:
+        rows = measure(run, scheme, [ARRIVAL_ORDER, *request.deliveries], request.ties)
+        base = next(rows)
+        for row in rows:
+            yield base, row
+        advance()
+
+
+def _write_trace(run: Run, request: Request, folder: Path) -> None:
+    from basestation.simulator.trace import deployment_for, trace_of
+
+    if len(request.schemes) != 1:
+        raise OptionError("trace", folder, "a trace holds one kind of stamp: give one --scheme")
+    first = request.deliveries[0]
+    deployment = deployment_for(request.options, request.schemes[0], first.policy, first.phi)
+    write_trace(trace_of(run, deployment), folder)
+    common.note(f"wrote {folder}: {run.stream.arrivals} messages, {len(run.stream.event_kind)} events")
+
+
+def _show(run: Run, rows: Sequence[tuple[Measurement, Measurement]]) -> None:
+    options = run.options
+    title = (
+        f"{options.motes} motes, epsilon {options.epsilon}, delta {options.delta}, rate {options.rate:g}: "
+        f"{run.stream.messages} messages sent, {run.stream.arrivals} arrived"
+    )
+    table = Table(title=title, caption=_caption(rows))
+    table.add_column("scheme")
+    for name in (
+        "bits",
+        "policy",
+        "phi",
+        "mean",
+        "any",
+        "pairs",
+        "hold",
+        "p95",
+        "p99",
+        "saturated",
+        "misread",
+    ):
+        table.add_column(name, justify="right")
+    recovers = run.fault is not None
+    if recovers:
+        table.add_column("healed in", justify="right")
+    for row in [*(base for base, _ in rows[:1]), *(row for _, row in rows)]:
+        table.add_row(*_cells(row, recovers))
+    common.out.print(table)
+
+
+def _caption(rows: Sequence[tuple[Measurement, Measurement]]) -> str:
+    saturated = max((row.saturated for _, row in rows), default=0)
+    advice = "; a full stamp may tie, --counter-bits widens it" if saturated else ""
+    return f"violations in % of messages delivered; hold in ticks; full: saturated stamps{advice}"
+
+
+def _cells(row: Measurement, recovers: bool) -> list[str]:
+    percent, unstamped = row.violations.percent(), row.delivery == ARRIVAL_ORDER
+    name = "(arrival)" if unstamped else scheme_label(row.scheme)
+    cells = [
+        name,
+        "0" if unstamped else str(row.scheme.bits),
+        row.delivery.policy,
+        "-" if unstamped else f"{row.delivery.phi}%",
+        *(_percent(percent[figure]) for figure in ("mean", "any", "pairs")),
+        f"{row.hold_mean:.1f}",
+        f"{row.hold_p95:.0f}",
+        f"{row.hold_p99:.0f}",
+        "" if unstamped else str(row.saturated),
+        "" if unstamped else str(row.wrong_unwraps),
+    ]
+    return cells + (["" if unstamped else f"{row.recovery_ticks} ticks"] if recovers else [])
+
+
+def _percent(value: float) -> str:
+    """Never round a violation down to nothing."""
+    return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"
+
+
+def scheme_label(scheme: Scheme) -> str:
+    """A short name for tables and plots."""
+    if scheme.name != "kn":
+        return scheme.name
+    every = scheme.entries == scheme.epsilon + 1
+    return f"kn {'all' if every else scheme.entries}" + (" sends" if scheme.count == "sends" else "")
