@@ -156,7 +156,7 @@ def all_options(function: Callable[..., Any]) -> Callable[..., Any]:
     epilog=common.example(
         """
         basestation simulate
-        basestation simulate --motes 50 --scheme shlc --scheme kn --entries 2 --policy cbd --policy dapw --phi 100 --phi 40
+        basestation simulate --motes 50 --scheme shlc --scheme kn --entries 2 --policy dapw --phi 100 --phi 40
         basestation simulate --deployment examples/paper.toml --loss 0.1 --json
 
         # The paper's modulus, which is too small:

@@ -24,17 +24,20 @@ class Corruption:
         return clock + int(self.offset[row]), int(self.c[row]), self.kn[row].tolist()
 
 
-def draw_corruption(motes: int, epsilon: int, modulus: int, after: int, seed: int) -> Corruption:
-    """One arbitrary state a mote: every third far ahead, every third far off either way, the rest near the truth."""
+def draw_corruption(motes: int, epsilon: int, after: int, seed: int) -> Corruption:
+    """One arbitrary state a mote: every third far ahead, every third far off either way, the rest close to the truth.
+
+    The last kind is the worst: it may pass the bound, and only time removes it.
+    """
     random = np.random.default_rng([seed, 0xC0])
     kind = random.permutation(motes) % 3
-    near = random.integers(-2 * modulus, 2 * modulus, motes)
+    near = random.integers(-epsilon, epsilon + 1, motes)
     far = random.integers(-FAR, FAR, motes)
     ahead = random.integers(FAR // 2, FAR, motes)
     return Corruption(
         after=after,
         offset=np.choose(kind, [ahead, far, near]).astype(np.int64),
-        c=random.integers(0, 256, motes),
+        c=np.where(kind == 2, random.integers(0, epsilon + 1, motes), random.integers(0, 256, motes)),
         kn=random.integers(0, 256, (motes, epsilon + 1)),
     )
 

@@ -171,7 +171,7 @@ def _launch(
     copies[copy, COPY_RECEIVER] = receiver
     due[copy] = when
     at[FLYING] += 1
-    _append(copies, first, last, max(int(ceil(when)), now) % len(first), copy)
+    _append(copies, first, last, max(int(np.ceil(when)), now) % len(first), copy)
 
 
 @njit(cache=True)

@@ -154,8 +154,7 @@ def generate(options: WorldOptions, fault: Fault | None = None) -> Run:
     vectors = engine.vector_clocks(stream)
     if fault is None:
         return Run(options, stream, vectors)
-    modulus = options.delta + 2 * options.epsilon + 1
-    corruption = draw_corruption(options.motes, options.epsilon, modulus, fault.after, options.seed)
+    corruption = draw_corruption(options.motes, options.epsilon, fault.after, options.seed)
     corrupted, clock = corrupt_stream(stream, corruption, list(fault.motes))
     return Run(options, corrupted, vectors, corruption, clock)
 

@@ -1,0 +1,69 @@
+"""The figures as pictures: panels as in the paper, (a) to (d), with the spread over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+
+from basestation.simulator.options import DelayLaw
+
+from .grid import CURVES, LAWS, PHIS, TITLES, Point, Policy, policies_of
+
+LAW_NAMES = {"half": "N(δ/2, δ/4)", "quarter": "N(δ/4, δ/8)"}
+# What the paper's text says of a panel, drawn in: (figure, policy, law) -> (low, high, words).
+STATED: dict[tuple[int, Policy, DelayLaw | None], tuple[float, float, str]] = {
+    (4, "cbd", "quarter"): (0, 2, "paper: 0–2%"),
+    (5, "cbd", "quarter"): (0, 3, "paper: 0–3%"),
+}
+STATED_AT_100 = {"DPC1": (30, 50), "2 kn entries": (10, 15)}
+
+
+def draw(figure: int, points: Sequence[Point], folder: Path) -> Path:
+    """Draw one figure into `folder`."""
+    policies = policies_of(figure)
+    fig, axes = plt.subplots(
+        len(LAWS), len(policies), figsize=(5.2 * len(policies), 7.2), squeeze=False, layout="constrained"
+    )
+    fig.suptitle(f"Figure {figure}. {TITLES[figure]}")
+    for row, law in enumerate(LAWS):
+        for column, policy in enumerate(policies):
+            shown = [p for p in points if (p.curve.figure, p.law, p.policy) == (figure, law, policy)]
+            _panel(axes[row][column], figure, law, policy, shown)
+    path = folder / f"figure{figure}.png"
+    fig.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(fig)
+    return path
+
+
+def _panel(axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Sequence[Point]) -> None:
+    labels = [curve.label for curve in CURVES if curve.figure == figure]
+    for number, label in enumerate(labels):
+        line = sorted((p for p in points if p.curve.label == label), key=lambda p: p.phi)
+        phis = [p.phi for p in line]
+        axes.plot(phis, [p.mean for p in line], marker="osd^vx*"[number % 7], label=label, color=f"C{number}")
+        axes.fill_between(
+            phis, [min(p.values) for p in line], [max(p.values) for p in line], color=f"C{number}", alpha=0.2
+        )
+    _stated(axes, figure, policy, law)
+    axes.set_title(f"{policy.upper()}, delay {LAW_NAMES[law]}", fontsize="medium")
+    axes.set_xlabel("φ (% of the safe wait)")
+    axes.set_ylabel("violations (mean, %)")
+    axes.set_xlim(max(PHIS) + 3, min(PHIS) - 3)
+    axes.set_ylim(bottom=0)
+    axes.legend(fontsize="small")
+
+
+def _stated(axes: Axes, figure: int, policy: Policy, law: DelayLaw) -> None:
+    if (figure, policy, law) in STATED:
+        low, high, words = STATED[figure, policy, law]
+        axes.axhspan(low, high, color="grey", alpha=0.15, label=words)
+    if figure in (6, 7):
+        for label, (low, high) in STATED_AT_100.items():
+            axes.plot([100, 100], [low, high], color="black", linewidth=4, alpha=0.4)
+            axes.annotate(f"paper, {label}", (99, (low + high) / 2), fontsize="x-small", va="center")

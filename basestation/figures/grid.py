@@ -1,0 +1,116 @@
+"""Which networks the paper's figures show, and the measurements on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import Any, Literal, get_args
+
+from basestation.simulator.options import DelayLaw, WorldOptions
+from basestation.simulator.run import Delivery, Run, build_scheme, generate, measure
+
+PHIS = (100, 80, 60, 40, 20, 0)
+LAWS: tuple[DelayLaw, ...] = get_args(DelayLaw)
+Policy = Literal["dapw", "cbd"]
+POLICIES: tuple[Policy, ...] = get_args(Policy)
+FULL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """One line of a figure: a network (by what it changes from epsilon = delta = 10, rate 0.1, n = 10) and a stamp."""
+
+    figure: int
+    label: str
+    changes: tuple[tuple[str, Any], ...] = ()
+    scheme: str = "kn"
+    entries: int | str = FULL
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The paper's figure of merit, `mean`, at one phi: a value for each seed."""
+
+    curve: Curve
+    law: DelayLaw
+    policy: Policy
+    phi: int
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values)
+
+
+def _varied(figure: int, symbol: str, option: str, values: tuple[Any, ...]) -> list[Curve]:
+    return [Curve(figure, f"{symbol} = {value}", ((option, value),)) for value in values]
+
+
+def _partial(figure: int, motes: int) -> list[Curve]:
+    network = (("motes", motes),)
+    return [
+        Curve(figure, "DPC1", network, "dpc1"),
+        Curve(figure, "DPC2", network, "dpc2"),
+        *(Curve(figure, f"{k} kn entries", network, "kn", k) for k in (2, 4, 6)),
+        Curve(figure, "all kn entries", network),
+        Curve(figure, "one-byte sHLC (ours)", network, "shlc"),
+    ]
+
+
+CURVES: tuple[Curve, ...] = (
+    *_varied(2, "ε", "epsilon", (5, 10, 20, 30)),
+    *_varied(3, "δ", "delta", (5, 10, 20, 30)),
+    *_varied(4, "rate", "rate", (0.5, 0.1, 0.01)),
+    *_varied(5, "n", "motes", (5, 10, 50)),
+    *_partial(6, 10),
+    *_partial(7, 50),
+)
+TITLES = {
+    2: "Effect of the clocks' difference ε (δ = 10)",
+    3: "Effect of the longest delay δ (ε = 10)",
+    4: "Effect of the message rate",
+    5: "Effect of the number of motes",
+    6: "Partial stamps, 10 motes",
+    7: "Partial stamps, 50 motes",
+}
+
+
+def policies_of(figure: int) -> tuple[Policy, ...]:
+    """The figures of partial stamps show CBD alone."""
+    return ("cbd",) if figure in (6, 7) else POLICIES
+
+
+def streams(messages: int, seeds: int) -> int:
+    """How many networks `measure_grid` simulates."""
+    return len({curve.changes for curve in CURVES}) * len(LAWS) * seeds
+
+
+def measure_grid(messages: int, seeds: int) -> Iterator[list[Point]]:
+    """Measure all curves, one batch a network, law and seed; points of the same curve have one value each."""
+    for changes in dict.fromkeys(curve.changes for curve in CURVES):
+        curves = [curve for curve in CURVES if curve.changes == changes]
+        for law in LAWS:
+            for seed in range(1, seeds + 1):
+                options = replace(WorldOptions(messages=messages, seed=seed, delay_law=law), **dict(changes))
+                yield _measure_curves(generate(options), curves, law)
+
+
+def _measure_curves(run: Run, curves: list[Curve], law: DelayLaw) -> list[Point]:
+    points = []
+    for curve in curves:
+        scheme = build_scheme(run.options, curve.scheme, entries=curve.entries)
+        wanted = [Delivery(policy, phi) for policy in policies_of(curve.figure) for phi in PHIS]
+        for delivery, row in zip(wanted, measure(run, scheme, wanted), strict=True):
+            policy: Policy = "dapw" if delivery.policy == "dapw" else "cbd"
+            points.append(Point(curve, law, policy, delivery.phi, (row.violations.percent()["mean"],)))
+    return points
+
+
+def gather(batches: list[list[Point]]) -> list[Point]:
+    """Put the seeds of each point together."""
+    values: dict[Point, list[float]] = {}
+    for batch in batches:
+        for point in batch:
+            values.setdefault(replace(point, values=()), []).extend(point.values)
+    return [replace(point, values=tuple(found)) for point, found in values.items()]

@@ -1,0 +1,1 @@
+"""Planning a deployment before it is built: its delay budget, and the smallest stamp that will do."""

@@ -1,0 +1,339 @@
+"""The delay budget of a network: from airtime, backoff, relays and crystals to a tick, epsilon and delta.
+
+`docs/planning.md` gives the source of every number here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.layout import HEADER_AFTER_SOURCE, PAYLOAD_LIMIT, source_bytes
+from packet_formats.records import Heard, size
+
+STAMP_ALLOWANCE = (
+    8  # bytes: the budget is made before the stamp is chosen, and must hold for the largest of them
+)
+RARE = 1 / 1000  # what is allowed for is exceeded at most this often
+QUEUE_SLOTS = 8  # a mote's queue is short; what does not get into it is lost and not late
+CRYSTAL_PPM = 50
+BEACONS_LOST = 1  # in a row, without epsilon being broken
+LINE_BYTES_PER_MS = 5.76  # 57600 baud, ten bits a byte
+LINE_FRAMING = 5  # two flags, the packet type, CRC
+LINE_HEADER = {1: 5, 2: 8}  # TinyOS version -> bytes
+LEAST_CLOCK_BITS = 5  # with three bits of a counter they make the one-byte stamp
+MOST_TICK_LOG2 = 16
+CROWDED = 0.3  # load above which CSMA loses and delays more than the budget allows for
+
+
+class BudgetError(ValueError):
+    """A setting from which no budget can be made; `setting` is its name."""
+
+    def __init__(self, setting: str, reason: str) -> None:
+        super().__init__(reason)
+        self.setting = setting
+
+
+@dataclass(frozen=True, slots=True)
+class Radio:
+    """What a board's radio and its CSMA layer take. Backoff windows are the longest draw."""
+
+    chip: str
+    byte_ms: float
+    before_header: int
+    header: dict[int, int]
+    after_data: int
+    initial_backoff_ms: float
+    congestion_backoff_ms: float
+    processing_ms: float
+    sync_error_ms: float
+    margin: float
+
+
+JIFFY_MS = 1000 / CRYSTAL_HZ
+CC1000_BYTE_MS = 8 / 19.2
+
+RADIOS = {
+    "micaz": Radio(
+        chip="CC2420",
+        byte_ms=0.032,
+        before_header=6,  # preamble 4, delimiter, length
+        header={1: 9, 2: 11},
+        after_data=2,  # FCS
+        initial_backoff_ms=320 * JIFFY_MS,
+        congestion_backoff_ms=80 * JIFFY_MS,
+        processing_ms=2.0,
+        sync_error_ms=0.2,
+        margin=1 / 3,
+    ),
+    "mica2": Radio(
+        chip="CC1000",
+        byte_ms=CC1000_BYTE_MS,
+        before_header=20,  # preamble 18, sync 2
+        header={1: 5, 2: 7},
+        after_data=4,  # CRC 2, flush 2
+        initial_backoff_ms=32 * CC1000_BYTE_MS,
+        congestion_backoff_ms=16 * CC1000_BYTE_MS,
+        processing_ms=1.0,
+        sync_error_ms=0.4,
+        margin=1 / 2,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What one knows of a network before it is built. `rate` is in messages per second and mote."""
+
+    motes: int
+    board: str
+    rate: float
+    hops: int = 1
+    tinyos: int = 1
+    data_bytes: int = 4
+    receipts: int = 0
+    beacon_seconds: float = 30.0
+    foreign_gateway: bool = False
+    margin: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.motes < 2:
+            raise BudgetError("motes", "causality needs at least two motes")
+        if not 1 <= self.hops <= self.motes:
+            raise BudgetError("hops", f"{self.hops} hops need a mote at each: there are {self.motes} motes")
+        if self.rate <= 0:
+            raise BudgetError("rate", "a mote that never sends needs no plan")
+        if self.beacon_seconds <= 0:
+            raise BudgetError("beacon", "beacons are some time apart")
+
+    @property
+    def radio(self) -> Radio:
+        return RADIOS[self.board]
+
+    @property
+    def hops_of_motes(self) -> tuple[int, ...]:
+        """The assumed layout: as many groups as hops, of equal size, one behind the other."""
+        return tuple(1 + mote * self.hops // self.motes for mote in range(self.motes))
+
+    @property
+    def payload_without_stamp(self) -> int:
+        source = source_bytes(self.motes)
+        return source + HEADER_AFTER_SOURCE + self.receipts * (source + 1) + self.data_bytes
+
+    @property
+    def payload(self) -> int:
+        """Bytes of payload that the budget is made for."""
+        return min(self.payload_without_stamp + STAMP_ALLOWANCE, PAYLOAD_LIMIT[self.tinyos])
+
+    @property
+    def air_bytes(self) -> int:
+        radio = self.radio
+        return radio.before_header + radio.header[self.tinyos] + self.payload + radio.after_data
+
+    @property
+    def airtime_ms(self) -> float:
+        return self.air_bytes * self.radio.byte_ms
+
+    @property
+    def line_bytes(self) -> int:
+        """A message on the serial line; our gateway precedes it by a heard record, a foreign one does not."""
+        framing = LINE_FRAMING + LINE_HEADER[self.tinyos]
+        return framing + self.payload + (0 if self.foreign_gateway else framing + size(Heard))
+
+    @property
+    def usual_hop_ms(self) -> float:
+        """The mean time of a hop through a quiet channel."""
+        return self.airtime_ms + self.radio.initial_backoff_ms / 2 + self.radio.processing_ms
+
+    @property
+    def channel_load(self) -> float:
+        """The share of time that the channel is busy, if all motes shared one. Each hop is one transmission."""
+        return self.airtime_ms * self.rate * sum(self.hops_of_motes) / 1000
+
+    @property
+    def relay_load(self) -> float:
+        """The share of time that a relay is at work through which all messages from beyond it pass."""
+        passing = sum(hops > 1 for hops in self.hops_of_motes)
+        return self.rate * (passing + 1) * self.usual_hop_ms / 1000 if passing else 0.0
+
+    @property
+    def line_load(self) -> float:
+        return self.rate * self.motes * self.line_bytes / LINE_BYTES_PER_MS / 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A named share of the budget; one that does not count is shown for the reader."""
+
+    name: str
+    ms: float
+    why: str
+    counts: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ClockPlan:
+    tick_log2: int
+    epsilon: int
+    delta: int
+
+    @property
+    def tick_ms(self) -> float:
+        return 2.0**self.tick_log2 * JIFFY_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """`delay` adds up to what delta must cover, `sync` to what epsilon must cover."""
+
+    network: Network
+    delay: tuple[Row, ...]
+    sync: tuple[Row, ...]
+    clock: ClockPlan
+
+    @property
+    def delay_ms(self) -> float:
+        return _sum(self.delay)
+
+    @property
+    def sync_ms(self) -> float:
+        return _sum(self.sync)
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why this network cannot be: nothing carries more than all of the time."""
+        network, found = self.network, []
+        if network.channel_load > 1:
+            found.append(
+                f"the channel would be busy {network.channel_load:.0%} of the time: fewer motes, a lower rate, "
+                "fewer hops or several channels"
+            )
+        if network.line_load > 1:
+            found.append(
+                f"the gateway's serial line would be busy {network.line_load:.0%} of the time: a lower rate "
+                "or several gateways"
+            )
+        return found
+
+    @property
+    def warnings(self) -> list[str]:
+        network, clock, found = self.network, self.clock, []
+        if CROWDED < network.channel_load <= 1:
+            found.append(
+                f"the channel is busy {network.channel_load:.0%} of the time; above about {CROWDED:.0%} "
+                "collisions and backoff outgrow this budget"
+            )
+        if network.relay_load > 0.5:
+            found.append(
+                f"a relay that passes on everything from beyond it is at work {network.relay_load:.0%} of the "
+                f"time; its queue of {QUEUE_SLOTS} will overflow unless several share the work"
+            )
+        if clock.delta * clock.tick_ms < self.delay_ms:
+            found.append(
+                f"delta = {clock.delta} ticks is {clock.delta * clock.tick_ms:.4g} ms, less than the budget's "
+                f"{self.delay_ms:.4g} ms: what comes later is dropped"
+            )
+        if clock.epsilon * clock.tick_ms < self.sync_ms + clock.tick_ms:
+            found.append(
+                f"epsilon = {clock.epsilon} ticks is less than the clocks' {self.sync_ms:.4g} ms and a tick of "
+                "rounding: clocks may differ by more, and the order then fails"
+            )
+        return found
+
+
+def make_budget(
+    network: Network, tick_log2: int | None = None, epsilon: int | None = None, delta: int | None = None
+) -> Budget:
+    """The budget of a network; a tick, epsilon or delta that is given is kept."""
+    delay, sync = _delay_rows(network), _sync_rows(network)
+    clock = _clock(_sum(delay), _sum(sync), tick_log2, epsilon, delta)
+    return Budget(network, delay, sync, clock)
+
+
+def _sum(rows: tuple[Row, ...]) -> float:
+    return sum(row.ms for row in rows if row.counts)
+
+
+def _delay_rows(network: Network) -> tuple[Row, ...]:
+    radio, hops, airtime = network.radio, network.hops, network.airtime_ms
+    busy_tries = _allowed(network.channel_load)
+    busy_ms = busy_tries * (radio.congestion_backoff_ms + airtime)
+    hop_ms = airtime + radio.initial_backoff_ms + busy_ms + radio.processing_ms
+    ahead = _allowed(network.relay_load) if hops > 1 else 0
+    per_hop = f"{hops} x " if hops > 1 else ""
+    rows = [
+        Row(
+            "airtime", hops * airtime, f"{per_hop}{network.air_bytes} bytes of {1000 * radio.byte_ms:.3g} us"
+        ),
+        Row(
+            "initial backoff",
+            hops * radio.initial_backoff_ms,
+            f"{per_hop}the longest draw before a first try, {radio.initial_backoff_ms:.3g} ms",
+        ),
+        Row(
+            "congestion backoff",
+            hops * busy_ms,
+            f"{per_hop}{busy_tries} busy tries at a load of {network.channel_load:.2g}, each "
+            f"{radio.congestion_backoff_ms:.3g} ms and a frame",
+        ),
+        Row("processing", hops * radio.processing_ms, f"{per_hop}from the radio to the queue and back"),
+        Row("queueing", ahead * hop_ms, f"{ahead} frames ahead at the busiest relay, {hop_ms:.3g} ms each"),
+        _line_row(network),
+    ]
+    share = radio.margin if network.margin is None else network.margin
+    return (
+        *rows,
+        Row("margin", share * _sum(tuple(rows)), f"{share:.0%} for interference and other traffic"),
+    )
+
+
+def _line_row(network: Network) -> Row:
+    if network.foreign_gateway:
+        why = f"{network.line_bytes} bytes at 57600 baud; a foreign gateway stamps no time of reception"
+    else:
+        why = f"{network.line_bytes} bytes at 57600 baud; not part of delta: the gateway stamps at reception"
+    return Row("serial line", network.line_bytes / LINE_BYTES_PER_MS, why, counts=network.foreign_gateway)
+
+
+def _allowed(load: float) -> int:
+    """How many in a row to allow for, if each happens with chance `load`: one more is rarer than RARE."""
+    if load >= 1:
+        return QUEUE_SLOTS
+    return min(QUEUE_SLOTS, max(0, math.ceil(math.log(RARE) / math.log(load)) - 1)) if load > 0 else 0
+
+
+def _sync_rows(network: Network) -> tuple[Row, ...]:
+    error, periods = network.radio.sync_error_ms, 1 + BEACONS_LOST
+    drift_ms = 2 * CRYSTAL_PPM * 1e-6 * network.beacon_seconds * 1000
+    return (
+        Row(
+            "time stamps",
+            2 * network.hops * error,
+            f"2 motes, {network.hops} hops each, {error:.3g} ms a hop",
+        ),
+        Row(
+            "crystals",
+            periods * drift_ms,
+            f"{CRYSTAL_PPM} ppm each way over {network.beacon_seconds:.4g} s of beacon interval, "
+            f"{BEACONS_LOST} beacon lost",
+        ),
+    )
+
+
+def _clock(
+    delay_ms: float, sync_ms: float, tick_log2: int | None, epsilon: int | None, delta: int | None
+) -> ClockPlan:
+    """The shortest tick for which the clock's field stays small: shorter ticks only widen it."""
+    bits = max(LEAST_CLOCK_BITS, (3 * epsilon).bit_length() if epsilon else 0)
+    for log2 in range(MOST_TICK_LOG2 + 1) if tick_log2 is None else (tick_log2,):
+        tick_ms = 2.0**log2 * JIFFY_MS
+        plan = ClockPlan(
+            log2,
+            epsilon or math.ceil(sync_ms / tick_ms) + 1,
+            delta or math.ceil(delay_ms / tick_ms),
+        )
+        small = plan.delta * tick_ms >= delay_ms if delta else plan.delta + 2 * plan.epsilon < 1 << bits
+        if small or tick_log2 is not None:
+            return plan
+    raise BudgetError("delta", f"no tick makes {delay_ms:.4g} ms of delay fit")

@@ -1,0 +1,321 @@
+"""Which stamp: every candidate measured on the same simulated network, and the smallest that is good enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import attrgetter
+
+from basestation.causality.stamps import Scheme
+from basestation.deployed import scheme_of_layout
+from basestation.simulator import run as simulation
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.run import Delivery, Measurement
+from basestation.simulator.topology import Topology, from_positions
+from packet_formats import deployment
+from packet_formats.deployment import Deployment
+from packet_formats.layout import PAYLOAD_LIMIT, LayoutError, StampLayout, stamp_layout
+
+from .budget import Budget, Network
+
+FIGURES = ("pairs", "backward", "forward", "mean", "any", "related")
+POLICIES = ("cbd", "dapw", "causal")
+PHIS = (0, 20, 40, 60, 80, 90, 100)
+COUNTER_BITS = (2, 3, 4, 5, 7)
+ENTRIES = (1, 2, 4, 6, "all")
+EXACT = ("hlc", "shlc")  # and kn with all entries: at phi = 100, unsaturated, they err never
+
+MOST_MESSAGES = 20_000  # of one seed
+LEAST_MESSAGES = 500
+STEPS_FAST, STEPS_PLAIN = 25_000_000, 200_000  # of all seeds: about five seconds with numba, and without
+GROUP_WIDTH, REACH = 0.4, 1.1  # groups of motes stand 1 apart
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to simulate: `messages` of each seed, or as many as a few seconds allow."""
+
+    messages: int | None = None
+    seed: int = 1
+    seeds: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A stamp that could be chosen; `left` is what it leaves of the payload, negative when it does not fit."""
+
+    layout: StampLayout
+    scheme: Scheme
+    events_per_tick: int
+    left: int
+
+    @property
+    def name(self) -> str:
+        layout = self.layout
+        if layout.scheme == "kn":
+            entries = "all" if layout.entries == self.scheme.epsilon + 1 else str(layout.entries)
+            return f"kn {entries} {layout.count}"
+        return f"shlc {layout.entry_bits}" if layout.scheme == "shlc" else layout.scheme
+
+    @property
+    def exact(self) -> bool:
+        layout = self.layout
+        return layout.scheme in EXACT or (layout.scheme == "kn" and layout.entries == self.scheme.epsilon + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A candidate under one policy and phi, over all seeds. Violations in per cent, hold in ticks."""
+
+    candidate: Candidate
+    policy: str
+    phi: int
+    sent: int
+    delivered: int
+    violations: dict[str, float]
+    hold_mean: float
+    hold_p95: float
+    saturated: int
+
+    @property
+    def guaranteed(self) -> bool:
+        """No violation by design and not only by what was seen, as long as G1 and G2 hold."""
+        return self.candidate.exact and self.phi == 100 and self.saturated == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All rows worth a look, and arrival order as the base line."""
+
+    rows: tuple[Row, ...]
+    arrival: Row
+    options: WorldOptions
+    figure: str
+    tolerance: float
+
+    @property
+    def good(self) -> list[Row]:
+        """What fits and meets the tolerance, the best first."""
+        good = [row for row in self.rows if row.candidate.left >= 0 and self._of(row) <= self.tolerance]
+        return sorted(good, key=_cost)
+
+    @property
+    def choice(self) -> Row | None:
+        return next(iter(self.good), None)
+
+    @property
+    def guaranteed_choice(self) -> Row | None:
+        return next((row for row in self.good if row.guaranteed), None)
+
+    @property
+    def nearest(self) -> list[Row]:
+        """When nothing is good enough: for each stamp that fits its fewest violations, the fewest first."""
+        ranked = sorted(self.rows, key=lambda row: (row.candidate.left < 0, self._of(row), _cost(row)))
+        seen: dict[str, Row] = {}
+        for row in ranked:
+            seen.setdefault(row.candidate.name, row)
+        return list(seen.values())
+
+    def _of(self, row: Row) -> float:
+        return row.violations[self.figure]
+
+
+def _cost(row: Row) -> tuple[int, float, int, float]:
+    """The smallest stamp first, then the shortest hold; a tie goes to fewer bits, then to the shorter tail."""
+    layout = row.candidate.layout
+    return layout.size, round(row.hold_mean, 6), layout.bits, row.hold_p95
+
+
+def upper_bound_percent(row: Row) -> float:
+    """With no violation seen in N messages, at 95% confidence fewer than 3/N have one (the rule of three)."""
+    return 300 / row.delivered if row.delivered else 100.0
+
+
+def candidates(budget: Budget) -> list[Candidate]:
+    """Every stamp to compare, in the widths that this network's deployment would give it."""
+    heard = 1 + int(budget.clock.tick_ms / budget.network.airtime_ms)  # the channel brings no more in a tick
+    sent = _turns(budget)
+    wanted: list[tuple[int, dict[str, object]]] = [
+        (heard, {"scheme": "shlc", "counter_bits": bits}) for bits in COUNTER_BITS
+    ]
+    wanted.append((heard, {"scheme": "hlc"}))
+    entries = [k for k in ENTRIES if isinstance(k, str) or k <= budget.clock.epsilon]
+    for count, events in (("events", heard), ("sends", sent)):
+        wanted += [
+            (events, {"scheme": "kn", "entries": k, "count": count, "packing": packing})
+            for k in entries
+            for packing in ("bits", "bytes")
+        ]
+    wanted += [
+        (heard, {"scheme": scheme, "packing": packing})
+        for scheme in ("dpc1", "dpc2")
+        for packing in ("bits", "bytes")
+    ]
+    found = [_candidate(budget, events, settings) for events, settings in wanted]
+    return [candidate for candidate in found if candidate is not None]
+
+
+def _candidate(budget: Budget, events: int, settings: dict[str, object]) -> Candidate | None:
+    """None when its fields could not hold what they must."""
+    clock, network = budget.clock, budget.network
+    arguments = {
+        "epsilon": clock.epsilon,
+        "delta": clock.delta,
+        "motes": network.motes,
+        "events_per_tick": events,
+    }
+    try:
+        layout = stamp_layout(**arguments | settings)  # type: ignore[arg-type]
+    except LayoutError:
+        return None
+    left = PAYLOAD_LIMIT[network.tinyos] - network.payload_without_stamp - layout.size
+    return Candidate(layout, scheme_of_layout(layout, clock.epsilon, clock.delta), events, left)
+
+
+def topology_of(network: Network) -> Topology | None:
+    """Groups on a line, a hop apart: a mote hears its own group and those next to it, the gateway the first."""
+    if network.hops == 1:
+        return None
+    places = [
+        (float(hops), GROUP_WIDTH * mote / network.motes) for mote, hops in enumerate(network.hops_of_motes)
+    ]
+    return from_positions(places, (0.0, 0.0), REACH)
+
+
+def world_of(budget: Budget, effort: Effort) -> WorldOptions:
+    """The simulation of this network: a broadcast is heard by all peers at once, and relayed to the observer."""
+    network, clock, turns = budget.network, budget.clock, _turns(budget)
+    rate = network.rate * clock.tick_ms / 1000 / turns
+    return WorldOptions(
+        motes=network.motes,
+        epsilon=clock.epsilon,
+        delta=clock.delta,
+        rate=rate,
+        messages=effort.messages or _affordable_messages(network.motes, rate, effort.seeds),
+        seed=effort.seed,
+        delay_law="quarter",
+        delay="shared",
+        delay_clock="global",
+        reception="immediate",
+        g2="enforce",
+        events_per_tick=turns,
+        topology=topology_of(network),
+    )
+
+
+def _turns(budget: Budget) -> int:
+    """Sends that a mote may have in a tick: more than one only at rates above one a tick."""
+    return max(1, math.ceil(budget.network.rate * budget.clock.tick_ms / 1000))
+
+
+def _affordable_messages(motes: int, rate: float, seeds: int) -> int:
+    fast = simulation.engine.__name__.endswith(".fast")
+    steps_per_message = (motes + 1) / (motes * rate) + 10 * motes
+    affordable = (STEPS_FAST if fast else STEPS_PLAIN) / seeds / steps_per_message
+    return int(min(MOST_MESSAGES, max(LEAST_MESSAGES, affordable)))
+
+
+def compare(
+    budget: Budget,
+    tolerance: float = 0.0,
+    figure: str = "mean",
+    policies: Sequence[str] = POLICIES,
+    effort: Effort | None = None,
+    advance: Callable[[], object] = lambda: None,
+) -> Comparison:
+    """Measure every candidate on the same streams; `advance` is called after each of `steps_of`."""
+    effort = effort or Effort()
+    options = world_of(budget, effort)
+    stamps = candidates(budget)
+    found: dict[Scheme, list[list[Measurement]]] = {stamp.scheme: [] for stamp in stamps}
+    for seed in range(effort.seed, effort.seed + effort.seeds):
+        stream = simulation.generate(replace(options, seed=seed))
+        for scheme, runs in found.items():
+            runs.append(list(simulation.measure(stream, scheme, _deliveries(policies))))
+            advance()
+    rows = [row for stamp in stamps for row in _rows(stamp, found[stamp.scheme])]
+    arrival = next(row for row in rows if row.policy == "none")
+    worth = (
+        row
+        for _, same in groupby(rows, attrgetter("candidate", "policy"))
+        for row in worth_it(list(same), figure)
+    )
+    return Comparison(
+        tuple(row for row in worth if row.policy != "none"), arrival, options, figure, tolerance
+    )
+
+
+def steps_of(budget: Budget, effort: Effort) -> int:
+    return effort.seeds * len({stamp.scheme for stamp in candidates(budget)})
+
+
+def _deliveries(policies: Sequence[str]) -> list[Delivery]:
+    """Causal delivery is dapw at 100, so that is measured once, under the name asked for."""
+    phis = {"cbd": PHIS, "dapw": PHIS[:-1] if "causal" in policies else PHIS, "causal": (100,)}
+    return [Delivery("none", 100), *(Delivery(policy, phi) for policy in policies for phi in phis[policy])]
+
+
+def _rows(candidate: Candidate, runs: Sequence[Sequence[Measurement]]) -> Iterator[Row]:
+    """One row for each policy and phi; `runs` holds them in the same order for each seed."""
+    for same in zip(*runs, strict=True):
+        delivered = sum(one.delivered for one in same)
+        weights = [one.delivered / delivered if delivered else 0.0 for one in same]
+        figures = [one.violations.percent() for one in same]
+        yield Row(
+            candidate=candidate,
+            policy=same[0].delivery.policy,
+            phi=same[0].delivery.phi,
+            sent=sum(one.messages for one in same),
+            delivered=delivered,
+            violations={
+                name: sum(w * f[name] for w, f in zip(weights, figures, strict=True)) for name in FIGURES
+            },
+            hold_mean=sum(w * one.hold_mean for w, one in zip(weights, same, strict=True)),
+            hold_p95=max(one.hold_p95 for one in same),
+            saturated=sum(one.saturated for one in same),
+        )
+
+
+def worth_it(rows: Sequence[Row], figure: str) -> list[Row]:
+    """Without those that another row equals or beats in both violations and hold; of equals the first stays."""
+
+    def beats(other: Row, row: Row) -> bool:
+        violations, hold = other.violations[figure], other.hold_mean
+        if violations > row.violations[figure] or hold > row.hold_mean:
+            return False
+        return violations < row.violations[figure] or hold < row.hold_mean or other.phi < row.phi
+
+    return [row for row in rows if not any(beats(other, row) for other in rows)]
+
+
+def deployment_of(budget: Budget, row: Row, name: str) -> Deployment:
+    """The deployment with this stamp; `DeploymentError` if it cannot be."""
+    network, clock, layout = budget.network, budget.clock, row.candidate.layout
+    stamp: dict[str, object] = {
+        "scheme": layout.scheme,
+        "packing": layout.packing,
+        "events_per_tick": row.candidate.events_per_tick,
+        "receipts": network.receipts,
+    }
+    if layout.scheme == "kn":
+        stamp |= {"entries": layout.entries, "count": layout.count}
+    if layout.scheme in EXACT:
+        stamp |= {"carry": layout.carry}
+    if layout.entry_bits:
+        stamp |= {"counter_bits": layout.entry_bits}
+    tables = {
+        "network": {
+            "name": name,
+            "board": network.board,
+            "motes": network.motes,
+            "tinyos": network.tinyos,
+            "hops": network.hops,
+            "data_bytes": network.data_bytes,
+        },
+        "clock": {"tick_log2": clock.tick_log2, "epsilon": clock.epsilon, "delta": clock.delta},
+        "stamp": stamp,
+        "observer": {"policy": row.policy, "phi": row.phi},
+    }
+    return deployment.from_dict(tables)
