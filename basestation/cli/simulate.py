@@ -196,7 +196,7 @@ def command(ctx: click.Context, /, as_json: bool, trace: Path | None, **given: A
     except (topology.TopologyError, TraceError) as error:
         common.fail(str(error))
     if not as_json:
-        _show(run, shown)
+        show_measurements(run, shown)
 
 
 def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
@@ -327,7 +327,8 @@ def _write_trace(run: Run, request: Request, folder: Path) -> None:
     common.note(f"wrote {folder}: {run.stream.arrivals} messages, {len(run.stream.event_kind)} events")
 
 
-def _show(run: Run, rows: Sequence[tuple[Measurement, Measurement]]) -> None:
+def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]]) -> None:
+    """A table of measurements, each given with arrival order on the same stream."""
     options = run.options
     title = (
         f"{options.motes} motes, epsilon {options.epsilon}, delta {options.delta}, rate {options.rate:g}: "

@@ -1,0 +1,44 @@
+"""A simulated run as the gateway's serial line would carry it: each data frame preceded by its heard record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+
+import numpy as np
+
+from basestation.traces.files import Trace
+from packet_formats.framing import crc16, encode_frame
+from packet_formats.layout import layout_of
+from packet_formats.messages import encode_message
+from packet_formats.records import Heard
+from packet_formats.tinyos import BROADCAST, ActiveMessage, encode_packet
+
+
+def serial_line(trace: Trace) -> Iterator[tuple[int, bytes]]:
+    """(tick, bytes on the line in that tick), for each batch that the observer took in."""
+    layout = layout_of(trace.deployment)
+    gateway = trace.deployment.network.motes
+    columns = [
+        trace.messages[name].to_numpy(zero_copy_only=False) for name in ("batch", "heard", "heard_time")
+    ]
+    rows = zip(*columns, trace.messages["payload"].to_pylist(), strict=True)
+    records = 0
+    for _, batch in groupby(rows, key=lambda row: int(row[0])):
+        line = b""
+        for _, heard, time, payload in batch:
+            tick = int(heard)
+            record = Heard(
+                gateway, 0, records % 256, 0, flags=3, rssi=-60, lqi=100, check=crc16(payload), time=int(time)
+            )
+            records += 1
+            source = gateway if layout.tinyos == 2 else None
+            data = ActiveMessage(layout.tinyos, BROADCAST, layout.group, layout.am_type, payload, source)
+            for message in (encode_message(record, layout), data):
+                line += encode_frame(encode_packet(message))
+        yield tick, line
+
+
+def unwrap_time(time: int, before: int) -> int:
+    """A 32-bit network time as the value nearest to `before`."""
+    return before + int(np.int32(np.uint32((time - before) % (1 << 32))))
