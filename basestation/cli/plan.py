@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
@@ -174,9 +175,8 @@ def _show_budget(budget: Budget, as_json: bool) -> None:
         common.emit_json(budget_as_plain(budget))
         return
     network, clock = budget.network, budget.clock
-    table = Table(
-        title=f"Delay budget: {network.motes} {network.board}, {network.hops} hops", title_justify="left"
-    )
+    hops = f"{network.hops} hop{'s' if network.hops > 1 else ''}"
+    table = Table(title=f"Delay budget: {network.motes} {network.board}, {hops}", title_justify="left")
     table.add_column("share")
     table.add_column("ms", justify="right")
     table.add_column("why")
@@ -277,23 +277,24 @@ def choice_as_plain(comparison: Comparison, choice: Row | None, budget: Budget) 
 
 def _table(title: str, rows: list[Row], comparison: Comparison, choice: Row | None, budget: Budget) -> Table:
     """A line for each stamp, a column for each phi worth it; its cells are violations and hold."""
-    limit = PAYLOAD_LIMIT[budget.network.tinyos]
     phis = [phi for phi in PHIS if any(row.phi == phi for row in rows)]
     table = Table(
         title=f"Policy {title}: violations ({comparison.figure}, % of messages) and mean hold (ms)",
         title_justify="left",
-        padding=(0, 1, 0, 0),
+        box=SIMPLE_HEAD,
+        padding=(0, 2, 0, 0),
     )
     table.add_column("stamp", no_wrap=True)
-    for heading in ("packing", "bytes", f"of {limit}"):
-        table.add_column(heading, justify="left" if heading == "packing" else "right", no_wrap=True)
+    table.add_column("pack", no_wrap=True)
+    table.add_column("bytes", justify="right", no_wrap=True)
+    table.add_column("left", justify="right", no_wrap=True)
     for phi in phis:
         table.add_column(
             "causal" if phi == 100 and "causal" in title else f"phi {phi}", justify="right", no_wrap=True
         )
     for candidate in dict.fromkeys(row.candidate for row in rows):
         own = {row.phi: row for row in rows if row.candidate is candidate}
-        left = str(candidate.left) if candidate.left >= 0 else f"{candidate.left} no"
+        left = str(candidate.left) if candidate.left >= 0 else f"{candidate.left}!"
         cells = [_cell(own.get(phi), comparison, choice, budget.clock.tick_ms) for phi in phis]
         style = None if candidate.left >= 0 else "dim"
         table.add_row(
@@ -307,15 +308,18 @@ def _cell(row: Row | None, comparison: Comparison, choice: Row | None, tick_ms: 
         return Text("")
     mark = "*" if row is choice else ""
     style = "bold green" if row is choice else ("" if comparison.of(row) <= comparison.tolerance else "dim")
-    return Text(f"{mark}{comparison.of(row):.2g}{row.hold_mean * tick_ms:5.0f}", style)
+    violations = comparison.of(row)
+    digits = 2 if violations >= 0.1 else 1
+    return Text(f"{mark}{violations:.{digits}g} {row.hold_mean * tick_ms:3.0f}", style)
 
 
 def _summary(comparison: Comparison, choice: Row | None, budget: Budget) -> str:
     options, arrival = comparison.options, comparison.arrival
     lines = [
-        "'no': does not fit the payload. No cell: another phi has no more violations and no longer hold.",
+        f"Left: of {PAYLOAD_LIMIT[budget.network.tinyos]} bytes of payload; with a ! the stamp does not fit. "
+        "No cell: another phi is no worse in both.",
         f"Arrival order (policy none): {comparison.of(arrival):.2g}% violations, no hold.",
-        f"Simulated: {arrival.sent} messages; a mote sends with chance {options.rate * options.events_per_tick:.3g} a tick.",
+        f"Simulated: {arrival.sent} messages, {options.rate * options.events_per_tick:.3g} a tick from each mote.",
         f"Assumed: {_layout_assumed(budget.network)}",
     ]
     if choice is not None:
@@ -347,9 +351,10 @@ def _choice_lines(comparison: Comparison, choice: Row, budget: Budget) -> list[s
 def _described(row: Row, comparison: Comparison, budget: Budget) -> str:
     layout, candidate = row.candidate.layout, row.candidate
     size = f"{layout.bits} bits in {layout.size} byte{'s' if layout.size > 1 else ''}"
+    left = f"{candidate.left} left" if candidate.left >= 0 else f"{-candidate.left} too many"
     policy = row.policy if row.policy == "causal" else f"{row.policy} phi {row.phi}"
     return (
-        f"{candidate.name} ({layout.packing}), {size}, {candidate.left} left; {policy}: "
+        f"{candidate.name} ({layout.packing}), {size}, {left}; {policy}: "
         f"{comparison.of(row):.2g}% violations, hold {row.hold_mean:.1f} ticks = "
         f"{row.hold_mean * budget.clock.tick_ms:.0f} ms"
     )

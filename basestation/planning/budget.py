@@ -106,6 +106,10 @@ class Network:
             raise BudgetError("rate", "a mote that never sends needs no plan")
         if self.beacon_seconds <= 0:
             raise BudgetError("beacon", "beacons are some time apart")
+        room = PAYLOAD_LIMIT[self.tinyos] - self.payload_without_stamp
+        if room < 1:
+            reason = f"header, receipts and data take {self.payload_without_stamp} of {PAYLOAD_LIMIT[self.tinyos]} bytes"
+            raise BudgetError("data-bytes", f"{reason}, which leaves none for a stamp")
 
     @property
     def radio(self) -> Radio:
@@ -274,11 +278,15 @@ def _delay_rows(network: Network) -> tuple[Row, ...]:
         Row(
             "congestion backoff",
             hops * busy_ms,
-            f"{per_hop}{busy_tries} busy tries at a load of {network.channel_load:.2g}, each "
+            f"{per_hop}{_many(busy_tries, 'busy try', 'busy tries')} at a load of {network.channel_load:.2g}, each "
             f"{radio.congestion_backoff_ms:.3g} ms and a frame",
         ),
         Row("processing", hops * radio.processing_ms, f"{per_hop}from the radio to the queue and back"),
-        Row("queueing", ahead * hop_ms, f"{ahead} frames ahead at the busiest relay, {hop_ms:.3g} ms each"),
+        Row(
+            "queueing",
+            ahead * hop_ms,
+            f"{_many(ahead, 'frame', 'frames')} ahead at the busiest relay, {hop_ms:.3g} ms each",
+        ),
         _line_row(network),
     ]
     share = radio.margin if network.margin is None else network.margin
@@ -286,6 +294,10 @@ def _delay_rows(network: Network) -> tuple[Row, ...]:
         *rows,
         Row("margin", share * _sum(tuple(rows)), f"{share:.0%} for interference and other traffic"),
     )
+
+
+def _many(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
 
 
 def _line_row(network: Network) -> Row:
@@ -310,7 +322,7 @@ def _sync_rows(network: Network) -> tuple[Row, ...]:
         Row(
             "time stamps",
             2 * network.hops * error,
-            f"2 motes, {network.hops} hops each, {error:.3g} ms a hop",
+            f"2 motes, {_many(network.hops, 'hop', 'hops')} each, {error:.3g} ms a hop",
         ),
         Row(
             "crystals",

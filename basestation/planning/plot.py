@@ -5,51 +5,44 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
 from .budget import Budget
-from .choose import Comparison, Row
+from .choose import PHIS, Comparison, Row
 
 MARKERS = {"shlc": "o", "hlc": "s", "kn": "^", "dpc1": "x", "dpc2": "+"}
 SPREAD = 0.11  # bytes that schemes of the same size stand apart
 
 
 def draw(comparison: Comparison, budget: Budget, path: Path) -> None:
-    """Violations against bytes, and hold against violations, of every row worth a look under the best policy."""
-    figure = Figure(figsize=(11, 4.8), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    """Violations against bytes, and hold against violations, of every row worth a look under one policy."""
     policy = comparison.choice.policy if comparison.choice else comparison.measured[0].policy
     rows = [row for row in comparison.rows if row.policy == policy]
+    figure = Figure(figsize=(11, 5.4), layout="constrained")
+    left, right = figure.subplots(1, 2)
     _violations_by_bytes(left, comparison, rows)
     _hold_by_violations(right, comparison, rows, budget.clock.tick_ms)
     network = budget.network
     figure.suptitle(
-        f"{network.motes} {network.board}, {network.hops} hops, {network.rate:g} messages/s each, policy {policy}"
+        f"{network.motes} {network.board}, hops: {network.hops}, {network.rate:g} messages/s each, policy {policy}"
     )
     figure.savefig(path, dpi=130)
 
 
 def _violations_by_bytes(axes: Any, comparison: Comparison, rows: list[Row]) -> None:
-    names = list(MARKERS)
-    for row in rows:
-        shift = SPREAD * (names.index(row.candidate.layout.scheme) - 2)
-        _mark(axes, row, row.candidate.layout.size + shift, comparison.of(row))
     axes.axhline(comparison.of(comparison.arrival), color="grey", linestyle=":", label="arrival order")
-    axes.axhline(comparison.tolerance, color="black", linewidth=0.8, label="tolerated")
+    axes.axhline(comparison.tolerance, color="grey", linewidth=0.8, label="tolerated")
+    for row in rows:
+        _mark(axes, row, _bytes_place(row), comparison.of(row))
     if comparison.choice is not None:
-        row = comparison.choice
-        shift = SPREAD * (names.index(row.candidate.layout.scheme) - 2)
-        _ring(axes, row.candidate.layout.size + shift, comparison.of(row))
+        _ring(axes, _bytes_place(comparison.choice), comparison.of(comparison.choice))
+    for scheme, marker in MARKERS.items():
+        axes.scatter([], [], marker=marker, color="black", label=scheme)
     axes.set_xlabel("bytes of the stamp")
     axes.xaxis.get_major_locator().set_params(integer=True)
     _violation_axis(axes.set_yscale, axes.set_ylabel, comparison, rows)
-    for scheme, marker in MARKERS.items():
-        axes.scatter([], [], marker=marker, color="black", label=scheme)
-    axes.legend(fontsize="small")
+    _legend_below(axes)
 
 
 def _hold_by_violations(axes: Any, comparison: Comparison, rows: list[Row], tick_ms: float) -> None:
@@ -57,11 +50,16 @@ def _hold_by_violations(axes: Any, comparison: Comparison, rows: list[Row], tick
         _mark(axes, row, comparison.of(row), row.hold_mean * tick_ms)
     if comparison.choice is not None:
         _ring(axes, comparison.of(comparison.choice), comparison.choice.hold_mean * tick_ms)
-    axes.set_ylabel("mean hold [ms]")
-    _violation_axis(axes.set_xscale, axes.set_xlabel, comparison, rows)
     for phi in sorted({row.phi for row in rows}):
         axes.scatter([], [], color=_colour(phi), label=f"phi {phi}")
-    axes.legend(fontsize="small")
+    axes.set_ylabel("mean hold [ms]")
+    _violation_axis(axes.set_xscale, axes.set_xlabel, comparison, rows)
+    _legend_below(axes)
+
+
+def _bytes_place(row: Row) -> float:
+    layout = row.candidate.layout
+    return layout.size + SPREAD * (list(MARKERS).index(layout.scheme) - 2)
 
 
 def _violation_axis(set_scale: Any, set_label: Any, comparison: Comparison, rows: list[Row]) -> None:
@@ -69,14 +67,17 @@ def _violation_axis(set_scale: Any, set_label: Any, comparison: Comparison, rows
     shown = [value for row in rows if (value := comparison.of(row)) > 0]
     if shown:
         set_scale("symlog", linthresh=min(shown))
-    set_label(f"violations, {comparison.figure} [% of messages]")
+    set_label(f"violations, {comparison.figure} [%]")
+
+
+def _legend_below(axes: Any) -> None:
+    axes.legend(fontsize="small", ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.13), frameon=False)
 
 
 def _mark(axes: Any, row: Row, x: float, y: float) -> None:
     marker = MARKERS[row.candidate.layout.scheme]
-    face = {} if marker in "x+" else {"edgecolors": "none"}
-    alpha = 0.8 if row.candidate.left >= 0 else 0.25  # pale: does not fit the payload
-    axes.scatter([x], [y], marker=marker, color=[_colour(row.phi)], alpha=alpha, clip_on=False, **face)
+    alpha = 0.85 if row.candidate.left >= 0 else 0.25  # pale: does not fit the payload
+    axes.scatter([x], [y], marker=marker, color=[_colour(row.phi)], alpha=alpha, clip_on=False)
 
 
 def _ring(axes: Any, x: float, y: float) -> None:
@@ -86,4 +87,4 @@ def _ring(axes: Any, x: float, y: float) -> None:
 
 
 def _colour(phi: int) -> Any:
-    return colormaps["viridis"](phi / 110)
+    return colormaps["turbo"](PHIS.index(phi) / (len(PHIS) - 1))
