@@ -151,7 +151,7 @@ class NaiveCbd:
 
 @dataclass
 class NaiveDapw:
-    """Each tick, all whose own time is over leave in `less` order; none in the tick in which it came (but at phi = 0)."""
+    """All whose own time is over leave in `less` order; none in the tick in which it came, but at phi = 0."""
 
     phi: int
     epsilon: int

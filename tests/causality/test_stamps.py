@@ -149,7 +149,9 @@ def test_hybrid_clocks_are_the_textbooks_while_counters_are_wide(name, oracle, r
             clocks[step.process].receive(step.clock, [pairs[message] for message in step.messages])
     assert [(stamp.top, *stamp.kn) for stamp in stepped.stamps] == pairs
     assert (stepped.bounded, stepped.wrong_unwraps) == (0, 0)
-    expected_c = [0 if carry == "sum" else l - at for (l, _), (_, at) in zip(pairs, run.sent, strict=True)]
+    expected_c = [
+        0 if carry == "sum" else top - at for (top, _), (_, at) in zip(pairs, run.sent, strict=True)
+    ]
     assert [stamp.c for stamp in stepped.stamps] == expected_c
 
 

@@ -1,0 +1,169 @@
+"""The kernels compute what the plain objects do, on sound and on broken streams alike."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from itertools import product
+
+import numpy as np
+import pytest
+
+from basestation.simulator import fast, plain
+from basestation.simulator.corruption import corrupt_stream, draw_corruption
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.stream import Stream
+from tests.simulator.worlds import DELAY_CLOCKS, RECEPTIONS, dpc, every_option, hlc, kn, relayed_network
+
+READINGS = list(product(DELAY_CLOCKS, RECEPTIONS))
+POLICIES = [("none", 0), ("causal", 0), *product(["dapw", "cbd"], [0, 1, 40, 100])]
+
+
+def assert_same(ours: object, theirs: object) -> None:
+    for column in fields(ours):  # type: ignore[arg-type]
+        a, b = getattr(ours, column.name), getattr(theirs, column.name)
+        np.testing.assert_array_equal(a, b, err_msg=column.name)
+        if isinstance(a, np.ndarray):
+            assert a.dtype == b.dtype, column.name
+
+
+def schemes_of(options: WorldOptions) -> list:
+    """Sound ones, narrow ones that saturate, and moduli far too small: wrong, and wrong in the same way."""
+    epsilon, delta = options.epsilon, options.delta
+    paper = epsilon + delta + 1
+    return [
+        kn(options),
+        kn(options, 2, count="sends"),
+        kn(options, 1, entry_max=3),
+        kn(options, entry_max=2, modulus=paper),
+        kn(options, modulus=2),
+        dpc(options, 1),
+        dpc(options, 2),
+        hlc(options),
+        hlc(options, entry_max=1),
+        hlc(options, entry_max=3, modulus=paper, carry="sum"),
+        hlc(options, "shlc"),
+        hlc(options, "shlc", entry_max=3, carry="sum"),
+        hlc(options, "shlc", entry_max=1, modulus=3, carry="sum"),
+    ]
+
+
+def assert_engines_agree(stream: Stream, scheme, corruption=None, policies=POLICIES) -> None:
+    stamped = plain.stamp(stream, scheme, corruption)
+    assert_same(stamped, fast.stamp(stream, scheme, corruption))
+    observed = plain.observe(stream, stamped, scheme)
+    assert_same(observed, fast.observe(stream, stamped, scheme))
+    for (policy, phi), ties in product(policies, ("sequence", "arrival")):
+        delivered = plain.deliver(stream, observed, scheme, policy, phi, ties)
+        assert_same(delivered, fast.deliver(stream, observed, scheme, policy, phi, ties))
+        assert sorted(delivered.order.tolist()) == list(range(stream.arrivals))
+
+
+@pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
+def test_both_engines_make_the_same_stream(delay_clock, reception):
+    worlds = every_option(50, ["paper", "enforce"], delay_clock=delay_clock, reception=reception)
+    for options in worlds:
+        assert_same(plain.generate(options), fast.generate(options))
+
+
+@pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
+def test_both_engines_stamp_deliver_and_count_alike(delay_clock, reception):
+    """Every tenth combination of the other options, under all schemes and policies."""
+    worlds = every_option(60, ["paper", "enforce"], delay_clock=delay_clock, reception=reception)
+    for options in worlds[READINGS.index((delay_clock, reception)) :: 10]:
+        stream = fast.generate(options)
+        vectors = plain.vector_clocks(stream)
+        np.testing.assert_array_equal(vectors, fast.vector_clocks(stream))
+        for number, scheme in enumerate(schemes_of(options)):
+            some = POLICIES[number % 5 :: 5]
+            assert_engines_agree(stream, scheme, policies=some)
+        arrivals = stream.arrival_message
+        for order in (arrivals, arrivals[::-1], arrivals[::2], arrivals[:0]):
+            assert asdict(plain.violations(stream, vectors, order)) == asdict(
+                fast.violations(stream, vectors, order)
+            )
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=str)
+@pytest.mark.parametrize("reception", RECEPTIONS)
+def test_deliveries_of_a_longer_run_are_alike(policy, reception):
+    options = WorldOptions(
+        motes=8, epsilon=4, delta=6, rate=0.4, messages=700, seed=5, reception=reception, events_per_tick=2
+    )
+    stream = fast.generate(options)
+    for scheme in (kn(options), dpc(options, 1), hlc(options, "shlc", entry_max=3)):
+        assert_engines_agree(stream, scheme, policies=[policy])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_engines_agree_about_corrupted_motes(seed):
+    options = WorldOptions(
+        motes=6,
+        epsilon=3,
+        delta=5,
+        rate=0.4,
+        messages=160,
+        seed=seed,
+        reception=RECEPTIONS[seed % 3],
+        delay_clock=DELAY_CLOCKS[seed % 2],
+    )
+    stream = fast.generate(options)
+    corruption = draw_corruption(6, 3, after=40, seed=seed)
+    corrupted, _ = corrupt_stream(stream, corruption, list(range(6)) if seed % 2 else [seed % 6])
+    np.testing.assert_array_equal(plain.vector_clocks(corrupted), fast.vector_clocks(corrupted))
+    for number, scheme in enumerate(schemes_of(options)):
+        assert_engines_agree(corrupted, scheme, corruption, POLICIES[number % 5 :: 5])
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_violations_are_counted_alike_in_any_order(seed):
+    random = np.random.default_rng(seed)
+    stream = fast.generate(WorldOptions(motes=5, rate=0.5, messages=300, seed=seed, epsilon=4, delta=5))
+    vectors = fast.vector_clocks(stream)
+    shuffled = random.permutation(stream.messages)
+    for order in (shuffled, shuffled[:100], np.sort(shuffled[:200])[::-1].copy()):
+        ours = plain.violations(stream, vectors, order)
+        assert ours == fast.violations(stream, vectors, order)
+        assert ours.pairs > 0
+    nearly = np.argsort(np.arange(stream.messages) + random.normal(0, 5, stream.messages))
+    assert plain.violations(stream, vectors, nearly) == fast.violations(stream, vectors, nearly)
+
+
+def test_a_network_that_loses_everything():
+    options = WorldOptions(motes=3, messages=20, loss=1.0)
+    stream = fast.generate(options)
+    assert_same(plain.generate(options), stream)
+    assert stream.arrivals == 0
+    for scheme in schemes_of(options):
+        assert_engines_agree(stream, scheme)
+    assert fast.violations(stream, fast.vector_clocks(stream), stream.arrival_message).delivered == 0
+
+
+@pytest.mark.parametrize("motes", [2, 50])
+def test_the_smallest_and_a_large_network(motes):
+    options = WorldOptions(motes=motes, messages=120, rate=0.3, seed=2, epsilon=5, delta=5)
+    stream = fast.generate(options)
+    assert_same(plain.generate(options), stream)
+    for scheme in schemes_of(options):
+        assert_engines_agree(stream, scheme, policies=[("cbd", 60), ("dapw", 60)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
+def test_both_engines_make_the_same_long_stream(delay_clock, reception):
+    for seed, network in enumerate([None, relayed_network()]):
+        options = WorldOptions(
+            motes=6,
+            messages=20_000,
+            rate=0.3,
+            loss=0.05,
+            delay="each",
+            seed=seed,
+            delay_clock=delay_clock,
+            reception=reception,
+            topology=network,
+        )
+        stream = plain.generate(options)
+        assert_same(stream, fast.generate(options))
+        for scheme in (kn(options), one := hlc(options, "shlc", entry_max=7, carry="sum")):
+            assert_engines_agree(stream, scheme, policies=[("cbd", 50), ("dapw", 50)])
+        assert one.bits == 8
