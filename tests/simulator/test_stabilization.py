@@ -12,9 +12,7 @@ from basestation.simulator.stream import CORRUPT, Stream
 from tests.simulator.worlds import hlc, kn, outcome
 
 MOTES, EPSILON, DELTA, AFTER = 10, 10, 10, 1000
-# A state that the bound lets pass is overtaken after epsilon ticks of its own mote's clock, within 2 * epsilon of the
-# fastest one; what was stamped by it till then is under way for delta more, and takes as long again to be overtaken.
-SOON = 4 * EPSILON + DELTA
+SOON = 40  # ticks, at this epsilon and delta, to the last send in a violation; most seen here: 17
 SCHEMES = {
     "kn": lambda options: kn(options, entry_max=31),
     "hlc": lambda options: hlc(options, entry_max=31),
@@ -23,8 +21,10 @@ SCHEMES = {
 }
 
 
-def options_of(seed: int, messages: int = 4000) -> WorldOptions:
-    return WorldOptions(motes=MOTES, epsilon=EPSILON, delta=DELTA, messages=messages, seed=seed, g2="enforce")
+def options_of(seed: int, messages: int = 4000, rate: float = 0.1) -> WorldOptions:
+    return WorldOptions(
+        motes=MOTES, epsilon=EPSILON, delta=DELTA, messages=messages, seed=seed, rate=rate, g2="enforce"
+    )
 
 
 def far_ahead(entries: int) -> Corruption:
@@ -54,15 +54,15 @@ def recovery(stream: Stream, scheme, corruption: Corruption, motes: list[int]) -
 
 
 def check(
-    name: str, seed: int, motes: list[int], corruption: Corruption, record_property, messages: int = 4000
+    name: str, seed: int, motes: list[int], corruption: Corruption, record_property, rate: float = 0.1
 ) -> int:
-    options = options_of(seed, messages)
+    options = options_of(seed, rate=rate)
     stream = fast.generate(options)
     scheme = SCHEMES[name](options)
     assert outcome(stream, scheme).violations.pairs == 0
     ticks, violating, after = recovery(stream, scheme, corruption, motes)
     record_property(
-        f"{name}, {len(motes)} motes, seed {seed}",
+        f"{name}, {len(motes)} motes, rate {rate}, seed {seed}",
         f"last violation {ticks} ticks after, {violating} messages",
     )
     assert ticks <= SOON
@@ -71,17 +71,19 @@ def check(
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-@pytest.mark.parametrize("seed", range(6))
-def test_one_corrupted_mote(name, seed, record_property):
-    corruption = draw_corruption(MOTES, EPSILON, AFTER, seed)
-    check(name, seed, [seed % MOTES], corruption, record_property)
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_one_corrupted_mote(name, rate, record_property):
+    for seed in range(12):
+        corruption = draw_corruption(MOTES, EPSILON, AFTER, seed)
+        check(name, seed, [seed % MOTES], corruption, record_property, rate)
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-@pytest.mark.parametrize("seed", range(6))
-def test_all_motes_corrupted(name, seed, record_property):
-    corruption = draw_corruption(MOTES, EPSILON, AFTER, seed)
-    check(name, seed, list(range(MOTES)), corruption, record_property)
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_all_motes_corrupted(name, rate, record_property):
+    for seed in range(6):
+        corruption = draw_corruption(MOTES, EPSILON, AFTER, seed)
+        check(name, seed, list(range(MOTES)), corruption, record_property, rate)
 
 
 @pytest.mark.parametrize("name", SCHEMES)
@@ -93,11 +95,12 @@ def test_l_far_ahead_and_l_at_the_bound(name, motes, state, record_property):
 
 
 @pytest.mark.parametrize("name", SCHEMES)
-def test_a_fault_does_harm_before_it_is_gone(name, record_property):
+@pytest.mark.parametrize("motes", [1, MOTES])
+def test_a_fault_does_harm_before_it_is_gone(name, motes, record_property):
     """Else the tests above would show nothing."""
     harm = [
-        check(name, seed, list(range(MOTES)), corruption, record_property)
-        for seed in range(3)
+        check(name, seed, list(range(motes)), corruption, record_property, rate=0.5)
+        for seed in range(8)
         for corruption in (draw_corruption(MOTES, EPSILON, AFTER, seed), at_the_bound(EPSILON + 1))
     ]
     assert sum(harm) > 0
