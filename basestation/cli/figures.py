@@ -12,6 +12,7 @@ from rich.table import Table
 from basestation.cli import common
 from basestation.figures.claims import Verdict, judge
 from basestation.figures.grid import TITLES, Point, gather, measure_grid, streams
+from basestation.figures.tables import sheets
 
 
 @click.command(
@@ -31,11 +32,10 @@ from basestation.figures.grid import TITLES, Point, gather, measure_grid, stream
 def command(out: Path | None, messages: int, seeds: int, as_json: bool) -> None:
     """Draw the paper's figures 2 to 7 from our own runs, and judge its claims by them.
 
-    With --out: a PNG a figure, points.csv with every point and seed, claims.md with the paper's claims beside ours.
+    With --out: a PNG a figure, points.csv with every point and seed, claims.md with the paper's claims beside ours,
+    and tables.md with what the paper does not show: exactness under loss, the modulus, faults, counter widths.
     """
-    with common.progress(
-        measure_grid(messages, seeds), f"simulating {streams(messages, seeds)} networks"
-    ) as each:
+    with common.progress(measure_grid(messages, seeds), f"simulating {streams(seeds)} networks") as each:
         points = gather(list(each))
     verdicts = judge(points)
     if out is not None:
@@ -63,7 +63,9 @@ def _write(
                 place = [point.curve.figure, point.curve.label, point.law, point.policy, point.phi]
                 rows.writerow([*place, seed, f"{value:.4f}"])
     (out / "claims.md").write_text(_markdown(verdicts, messages, seeds))
-    common.note(f"wrote {out / 'points.csv'} and {out / 'claims.md'}")
+    with common.progress(sheets(messages), "measuring tables") as each:
+        (out / "tables.md").write_text("\n\n".join(sheet.markdown() for sheet in each) + "\n")
+    common.note(f"wrote points.csv, claims.md and tables.md in {out}")
 
 
 def _markdown(verdicts: Sequence[Verdict], messages: int, seeds: int) -> str:

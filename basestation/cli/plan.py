@@ -158,7 +158,7 @@ def command(
     choice = comparison.guaranteed_choice if guaranteed else comparison.choice
     _show_comparison(comparison, choice, budget, as_json)
     if plot is not None:
-        _draw(comparison, budget, plot)
+        _draw(comparison, choice, budget, plot)
     if choice is None:
         common.fail(_nothing_good(comparison, budget))
     if toml is not None:
@@ -224,16 +224,22 @@ def budget_as_plain(budget: Budget) -> dict[str, Any]:
 
 def _show_comparison(comparison: Comparison, choice: Row | None, budget: Budget, as_json: bool) -> None:
     if as_json:
-        for row in (comparison.arrival, *comparison.rows):
+        for row in (comparison.arrival, *_shown(comparison, choice)):
             common.emit_json({"kind": "row"} | row_as_plain(row, comparison, budget, choice))
         common.emit_json(choice_as_plain(comparison, choice, budget))
         return
     common.out.print()
     for policies in (("cbd",), ("dapw", "causal")):
-        rows = [row for row in comparison.rows if row.policy in policies]
+        rows = [row for row in _shown(comparison, choice) if row.policy in policies]
         if rows:
             common.out.print(_table(" and ".join(policies), rows, comparison, choice, budget))
     common.out.print(_summary(comparison, choice, budget))
+
+
+def _shown(comparison: Comparison, choice: Row | None) -> list[Row]:
+    """What is worth it, and the choice, which --guaranteed may take from the rest."""
+    worth = {id(row) for row in (*comparison.rows, choice)}
+    return [row for row in comparison.measured if id(row) in worth]
 
 
 def row_as_plain(row: Row, comparison: Comparison, budget: Budget, choice: Row | None) -> dict[str, Any]:
@@ -282,7 +288,7 @@ def _table(title: str, rows: list[Row], comparison: Comparison, choice: Row | No
         title=f"Policy {title}: violations ({comparison.figure}, % of messages) and mean hold (ms)",
         title_justify="left",
         box=SIMPLE_HEAD,
-        padding=(0, 2, 0, 0),
+        padding=(0, 1, 0, 0),
     )
     table.add_column("stamp", no_wrap=True)
     table.add_column("pack", no_wrap=True)
@@ -373,10 +379,10 @@ def _nothing_good(comparison: Comparison, budget: Budget) -> str:
 # Files
 
 
-def _draw(comparison: Comparison, budget: Budget, path: Path) -> None:
+def _draw(comparison: Comparison, choice: Row | None, budget: Budget, path: Path) -> None:
     from basestation.planning.plot import draw
 
-    draw(comparison, budget, path)
+    draw(comparison, choice, budget, path)
     common.note(f"Drawn: {path}")
 
 

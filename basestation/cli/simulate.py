@@ -346,7 +346,7 @@ def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]])
         "hold",
         "p95",
         "p99",
-        "saturated",
+        "full",
         "misread",
     ):
         table.add_column(name, justify="right")

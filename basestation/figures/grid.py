@@ -81,7 +81,7 @@ def policies_of(figure: int) -> tuple[Policy, ...]:
     return ("cbd",) if figure in (6, 7) else POLICIES
 
 
-def streams(messages: int, seeds: int) -> int:
+def streams(seeds: int) -> int:
     """How many networks `measure_grid` simulates."""
     return len({curve.changes for curve in CURVES}) * len(LAWS) * seeds
 

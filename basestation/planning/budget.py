@@ -102,14 +102,14 @@ class Network:
             raise BudgetError("motes", "causality needs at least two motes")
         if not 1 <= self.hops <= self.motes:
             raise BudgetError("hops", f"{self.hops} hops need a mote at each: there are {self.motes} motes")
-        if self.rate <= 0:
-            raise BudgetError("rate", "a mote that never sends needs no plan")
-        if self.beacon_seconds <= 0:
+        if not 0 < self.rate < math.inf:
+            raise BudgetError("rate", "must be above 0: a mote that never sends needs no plan")
+        if not 0 < self.beacon_seconds < math.inf:
             raise BudgetError("beacon", "beacons are some time apart")
-        room = PAYLOAD_LIMIT[self.tinyos] - self.payload_without_stamp
-        if room < 1:
-            reason = f"header, receipts and data take {self.payload_without_stamp} of {PAYLOAD_LIMIT[self.tinyos]} bytes"
-            raise BudgetError("data-bytes", f"{reason}, which leaves none for a stamp")
+        taken, limit = self.payload_without_stamp, PAYLOAD_LIMIT[self.tinyos]
+        if taken >= limit:
+            reason = f"header, receipts and data take {taken} of {limit} bytes, which leaves none for a stamp"
+            raise BudgetError("data-bytes", reason)
 
     @property
     def radio(self) -> Radio:

@@ -15,14 +15,15 @@ MARKERS = {"shlc": "o", "hlc": "s", "kn": "^", "dpc1": "x", "dpc2": "+"}
 SPREAD = 0.11  # bytes that schemes of the same size stand apart
 
 
-def draw(comparison: Comparison, budget: Budget, path: Path) -> None:
+def draw(comparison: Comparison, choice: Row | None, budget: Budget, path: Path) -> None:
     """Violations against bytes, and hold against violations, of every row worth a look under one policy."""
-    policy = comparison.choice.policy if comparison.choice else comparison.measured[0].policy
-    rows = [row for row in comparison.rows if row.policy == policy]
+    policy = choice.policy if choice else comparison.measured[0].policy
+    rows = [row for row in comparison.rows if row.policy == policy and row is not choice]
+    rows += [choice] if choice else []
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    _violations_by_bytes(left, comparison, rows)
-    _hold_by_violations(right, comparison, rows, budget.clock.tick_ms)
+    _violations_by_bytes(left, comparison, choice, rows)
+    _hold_by_violations(right, comparison, choice, rows, budget.clock.tick_ms)
     network = budget.network
     figure.suptitle(
         f"{network.motes} {network.board}, hops: {network.hops}, {network.rate:g} messages/s each, policy {policy}"
@@ -30,13 +31,13 @@ def draw(comparison: Comparison, budget: Budget, path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def _violations_by_bytes(axes: Any, comparison: Comparison, rows: list[Row]) -> None:
+def _violations_by_bytes(axes: Any, comparison: Comparison, choice: Row | None, rows: list[Row]) -> None:
     axes.axhline(comparison.of(comparison.arrival), color="grey", linestyle=":", label="arrival order")
     axes.axhline(comparison.tolerance, color="grey", linewidth=0.8, label="tolerated")
     for row in rows:
         _mark(axes, row, _bytes_place(row), comparison.of(row))
-    if comparison.choice is not None:
-        _ring(axes, _bytes_place(comparison.choice), comparison.of(comparison.choice))
+    if choice is not None:
+        _ring(axes, _bytes_place(choice), comparison.of(choice))
     for scheme, marker in MARKERS.items():
         axes.scatter([], [], marker=marker, color="black", label=scheme)
     axes.set_xlabel("bytes of the stamp")
@@ -45,11 +46,13 @@ def _violations_by_bytes(axes: Any, comparison: Comparison, rows: list[Row]) -> 
     _legend_below(axes)
 
 
-def _hold_by_violations(axes: Any, comparison: Comparison, rows: list[Row], tick_ms: float) -> None:
+def _hold_by_violations(
+    axes: Any, comparison: Comparison, choice: Row | None, rows: list[Row], tick_ms: float
+) -> None:
     for row in rows:
         _mark(axes, row, comparison.of(row), row.hold_mean * tick_ms)
-    if comparison.choice is not None:
-        _ring(axes, comparison.of(comparison.choice), comparison.choice.hold_mean * tick_ms)
+    if choice is not None:
+        _ring(axes, comparison.of(choice), choice.hold_mean * tick_ms)
     for phi in sorted({row.phi for row in rows}):
         axes.scatter([], [], color=_colour(phi), label=f"phi {phi}")
     axes.set_ylabel("mean hold [ms]")

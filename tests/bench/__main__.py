@@ -1,7 +1,7 @@
 """`make bench`: kernels beside the plain objects, bulk decoding beside construct, measured side by side in one run.
 
-Figures in messages a second depend on the machine; the ratios hold. Both sides of a ratio give the same answers (the tests
-say so), on the same input; each is timed as the best of a few rounds.
+Figures in messages a second depend on the machine; the ratios hold. Both sides of a ratio give the same answers, as the
+tests say; each is timed as the best of a few rounds.
 """
 
 from __future__ import annotations
