@@ -391,6 +391,8 @@ def _write_toml(budget: Budget, choice: Row, name: str, path: Path) -> None:
         text = deployment_of(budget, choice, name).to_toml()
         deployments.parse(text)
     except deployments.DeploymentError as error:
+        if error.key == "network.name":
+            raise click.BadParameter(error.reason, param_hint="--name") from None
         common.fail(f"{path}: {error}")
     notes = [f"# {row.name}: {row.ms:.1f} ms. {row.why}" for row in (*budget.delay, *budget.sync)]
     path.write_text("\n".join(["# Made by `basestation plan`. The delay budget:", *notes, "", text]))

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.layout import HEADER_AFTER_SOURCE, PAYLOAD_LIMIT, source_bytes
+from packet_formats.layout import HEADER_AFTER_SOURCE, MAX_FIELD_BITS, PAYLOAD_LIMIT, source_bytes
 from packet_formats.records import Heard, size
 
 STAMP_ALLOWANCE = (
@@ -346,6 +346,10 @@ def _clock(
             delta or math.ceil(delay_ms / tick_ms),
         )
         small = plan.delta * tick_ms >= delay_ms if delta else plan.delta + 2 * plan.epsilon < 1 << bits
+        if plan.delta + 2 * plan.epsilon >= 1 << MAX_FIELD_BITS and (tick_log2 is not None or delta):
+            raise BudgetError(
+                "delta", f"{plan.delta} + 2 * {plan.epsilon} ticks need a clock of over {MAX_FIELD_BITS} bits"
+            )
         if small or tick_log2 is not None:
             return plan
     raise BudgetError("delta", f"no tick makes {delay_ms:.4g} ms of delay fit")

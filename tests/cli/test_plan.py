@@ -1,0 +1,138 @@
+"""`basestation plan`."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from basestation.cli import describe
+from basestation.cli.plan import command
+
+SMALL = ["--motes", "8", "--hops", "2", "--rate", "2", "--messages", "800", "--seeds", "1"]
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(command, [*SMALL, *args])
+
+
+def lines(*args: str) -> list[dict[str, object]]:
+    result = run("--json", *args)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_json_is_a_budget_rows_and_a_choice() -> None:
+    found = lines()
+    kinds = [line["kind"] for line in found]
+    assert kinds == ["budget", *["row"] * (len(found) - 2), "choice"]
+    budget, arrival, *rows, choice = found
+    assert {"delta", "epsilon", "tick_ms", "delay", "channel_load"} <= budget.keys()
+    assert (arrival["policy"], arrival["scheme"], arrival["hold"]) == (
+        "none",
+        None,
+        {"mean": 0.0, "p95": 0.0},
+    )
+    assert {row["policy"] for row in rows} >= {"cbd", "dapw"}
+    assert [row for row in rows if row["chosen"]] == [
+        {key: choice[key] for key in rows[0] if key != "kind"} | {"kind": "row"}
+    ]
+    assert choice["upper_bound_percent"] == pytest.approx(300 / float(str(choice["delivered"])))
+
+
+def test_the_same_seed_gives_the_same_answer() -> None:
+    assert lines("--policy", "cbd") == lines("--policy", "cbd")
+
+
+def test_the_table_marks_the_choice_and_fits_the_terminal() -> None:
+    result = run()
+    assert result.exit_code == 0
+    assert result.stdout.count("*0") == 1
+    assert "…" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 110
+    for words in (
+        "airtime",
+        "initial backoff",
+        "epsilon",
+        "Arrival order (policy none)",
+        "95% confidence",
+        "--guaranteed",
+    ):
+        assert words in result.stdout
+
+
+def test_toml_is_what_describe_takes(tmp_path: Path) -> None:
+    path = tmp_path / "field.toml"
+    choice = lines("--toml", str(path), "--name", "field", "--receipts", "1")[-1]
+    described = CliRunner().invoke(describe.command, ["--json", str(path)])
+    assert described.exit_code == 0
+    plain = json.loads(described.stdout)
+    assert (plain["name"], plain["stamp_bits"], plain["payload_left"]) == (
+        "field",
+        choice["stamp_bits"],
+        choice["payload_left"],
+    )
+    assert plain["deployment"]["observer"] == {"policy": choice["policy"], "phi": choice["phi"]}
+    assert "# airtime" in path.read_text()
+
+
+def test_guaranteed_takes_what_cannot_err() -> None:
+    choice = lines("--guaranteed")[-1]
+    assert (choice["scheme"], choice["phi"], choice["guaranteed"]) == ("shlc", 100, True)
+    assert run("--guaranteed").stdout.count("*0") == 1
+
+
+@pytest.mark.parametrize("name", ["plan.png", "plan.svg"])
+def test_plot(tmp_path: Path, name: str) -> None:
+    pytest.importorskip("matplotlib")
+    path = tmp_path / name
+    assert run("--plot", str(path)).exit_code == 0
+    assert path.stat().st_size > 5000
+
+
+def test_nothing_good_enough_is_a_fault_with_the_nearest() -> None:
+    settings = ["--policy", "cbd", "--guaranteed", "--data-bytes", "25", "--tick-log2", "5"]
+    result = run(*settings)
+    assert result.exit_code == 1
+    assert "no stamp that fits has at most 0% violations (mean); nearest:" in result.stderr
+    found = [json.loads(line) for line in run("--json", *settings).stdout.splitlines()]
+    assert not found[-1]["found"]
+    assert found[-1]["nearest"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--hops", "9"], "9 hops need a mote at each"),
+        (["--rate", "0"], "never sends"),
+        (["--rate", "nan"], "never sends"),
+        (["--data-bytes", "27"], "leaves none for a stamp"),
+        (["--plot", "x.txt"], "must end in .png"),
+        (["--tolerate", "-1"], "--tolerate"),
+        (["--board", "telos"], "--board"),
+        (["--epsilon", "0"], "--epsilon"),
+        (["--name", "two words", "--toml", "x.toml"], "one word"),
+    ],
+)
+def test_bad_values_are_wrong_usage(args: list[str], words: str) -> None:
+    result = run(*args)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+def test_an_overfull_channel_is_refused_after_its_budget() -> None:
+    result = run("--board", "mica2", "--rate", "20")
+    assert result.exit_code == 1
+    assert "Delay budget" in result.stdout
+    assert "the channel would be busy" in result.stderr
+
+
+def test_a_crowded_channel_is_warned_of() -> None:
+    result = run("--board", "mica2", "--rate", "2", "--policy", "cbd")
+    assert "Warning: the channel is busy" in result.stderr
+
+
+def test_help_has_examples() -> None:
+    result = CliRunner().invoke(command, ["--help"])
+    assert result.exit_code == 0
+    assert "basestation plan --motes 20 --hops 3 --rate 0.5" in result.stdout
