@@ -26,8 +26,11 @@ class Sheet:
         return "\n".join([f"**{self.title}**", "", *head, *(f"| {' | '.join(row)} |" for row in self.rows)])
 
 
-def _causal(run: Run, name: str, **widths: int) -> Measurement:
-    return next(measure(run, build_scheme(run.options, name, **widths), [CAUSAL]))
+def _causal(
+    run: Run, name: str, *, modulus: int | None = None, counter_bits: int | None = None
+) -> Measurement:
+    scheme = build_scheme(run.options, name, modulus=modulus, counter_bits=counter_bits)
+    return next(measure(run, scheme, [CAUSAL]))
 
 
 def loss_sheet(messages: int) -> Sheet:
