@@ -29,6 +29,7 @@ EXACT = ("hlc", "shlc")  # and kn with all entries: at phi = 100, unsaturated, t
 MOST_MESSAGES = 20_000  # of one seed
 LEAST_MESSAGES = 500
 STEPS_FAST, STEPS_PLAIN = 20_000_000, 150_000  # of all seeds: about five seconds with numba, and without
+LEAST_RATE_FAST, LEAST_RATE_PLAIN = 3e-4, 3e-3  # a tick and mote: at less, hardly two messages would meet
 GROUP_WIDTH, REACH = 0.4, 1.1  # groups of motes stand 1 apart
 
 
@@ -192,9 +193,14 @@ def topology_of(network: Network) -> Topology | None:
 
 
 def world_of(budget: Budget, effort: Effort) -> WorldOptions:
-    """The simulation of this network: a broadcast is heard by all peers at once, and relayed to the observer."""
+    """The simulation of this network: a broadcast is heard by all peers at once, and relayed to the observer.
+
+    Unless told how many messages to simulate, a very low rate is raised: that errs on the side of more violations.
+    """
     network, clock, turns = budget.network, budget.clock, _turns(budget)
     rate = network.rate * clock.tick_ms / 1000 / turns
+    if effort.messages is None:
+        rate = max(rate, LEAST_RATE_FAST if _is_fast() else LEAST_RATE_PLAIN)
     return WorldOptions(
         motes=network.motes,
         epsilon=clock.epsilon,
@@ -217,10 +223,14 @@ def _turns(budget: Budget) -> int:
     return max(1, math.ceil(budget.network.rate * budget.clock.tick_ms / 1000))
 
 
+def _is_fast() -> bool:
+    """Whether the kernels are there."""
+    return simulation.engine.__name__.endswith(".fast")
+
+
 def _affordable_messages(motes: int, rate: float, seeds: int) -> int:
-    fast = simulation.engine.__name__.endswith(".fast")
     steps_per_message = (motes + 1) / (motes * rate) + 10 * motes
-    affordable = (STEPS_FAST if fast else STEPS_PLAIN) / seeds / steps_per_message
+    affordable = (STEPS_FAST if _is_fast() else STEPS_PLAIN) / seeds / steps_per_message
     return int(min(MOST_MESSAGES, max(LEAST_MESSAGES, affordable)))
 
 

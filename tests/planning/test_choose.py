@@ -59,6 +59,13 @@ def test_a_rate_above_one_a_tick_takes_several_turns() -> None:
     assert world.rate * world.events_per_tick == pytest.approx(30 * budget.clock.tick_ms / 1000)
 
 
+def test_a_very_low_rate_is_raised_unless_the_effort_is_given() -> None:
+    budget = make_budget(Network(motes=5, board="micaz", rate=0.001))
+    asked = 0.001 * budget.clock.tick_ms / 1000
+    assert world_of(budget, Effort()).rate > asked
+    assert world_of(budget, Effort(messages=10)).rate == pytest.approx(asked)
+
+
 def test_the_choice_is_the_smallest_then_the_soonest() -> None:
     _, comparison = plan(tolerance=0.5)
     choice = comparison.choice
