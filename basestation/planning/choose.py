@@ -225,7 +225,7 @@ def _turns(budget: Budget) -> int:
 
 def _is_fast() -> bool:
     """Whether the kernels are there."""
-    return simulation.engine.__name__.endswith(".fast")
+    return bool(simulation.engine.__name__.endswith(".fast"))
 
 
 def _affordable_messages(motes: int, rate: float, seeds: int) -> int:
