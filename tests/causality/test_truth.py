@@ -1,6 +1,7 @@
 """Happened-before by vector clocks, and the violations counted against it."""
 
 from dataclasses import asdict
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -59,6 +60,36 @@ def test_violations_of_a_known_order():
         "any": 75.0,
         "related": 50.0,
     }
+
+
+def test_every_cause_from_one_mote_counts():
+    """b knows three sends of mote 0; two of them come after it, one is lost."""
+    a = [Send(0, i, (i, 0)) for i in (1, 2, 3)]
+    b = Send(1, 1, (3, 1))
+    assert count_violations([b, a[0], a[2]]) == Violations(
+        3, pairs=2, backward=2, forward=1, any=3, related_pairs=3
+    )
+    assert count_violations([b, a[2], a[1], a[0]]).pairs == 6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_violations_of_long_runs_are_those_of_all_pairs(seed):
+    """Shuffled near and far, with losses."""
+    random = Random(seed)
+    motes = 2 + seed % 4
+    truth, sends = VectorTruth(motes), []
+    for _ in range(80):
+        mote = random.randrange(motes)
+        if sends and random.random() < 0.5:
+            truth.on_receive(mote, random.sample(sends[-10:], 1))
+        sends.append(truth.on_send(mote))
+    reach = (2, 10, 100)[seed % 3]
+    place = {id(send): i + random.uniform(0, reach) for i, send in enumerate(sends)}
+    kept = [send for send in sends if random.random() < (1, 0.7)[seed % 2]]
+    order = sorted(kept, key=lambda send: place[id(send)])
+    counted = count_violations(order)
+    assert asdict(counted) == brute_force(order)
+    assert counted.pairs > 0
 
 
 def test_nothing_delivered_is_no_violation():
