@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import click
+from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from basestation.causality.order import Ties
@@ -334,8 +335,10 @@ def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]])
         f"{options.motes} motes, epsilon {options.epsilon}, delta {options.delta}, rate {options.rate:g}: "
         f"{run.stream.messages} messages sent, {run.stream.arrivals} arrived"
     )
-    table = Table(title=title, caption=_caption(rows))
-    table.add_column("scheme")
+    table = Table(
+        title=title, caption=_caption(rows), box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )  # fits 80 columns
+    table.add_column("scheme", no_wrap=True)
     for name in (
         "bits",
         "policy",

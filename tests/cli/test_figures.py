@@ -1,0 +1,32 @@
+"""`basestation figures`: pictures, points and verdicts, all from what was measured."""
+
+import csv
+import json
+
+from click.testing import CliRunner
+
+from basestation.cli.figures import command
+
+
+def test_everything_is_written(tmp_path):
+    result = CliRunner().invoke(command, ["--out", str(tmp_path), "--messages", "200", "--seeds", "2"])
+    assert result.exit_code == 0, result.output
+    for figure in range(2, 8):
+        assert (tmp_path / f"figure{figure}.png").read_bytes().startswith(b"\x89PNG")
+    with (tmp_path / "points.csv").open() as file:
+        points = list(csv.DictReader(file))
+    assert {row["figure"] for row in points} == {str(figure) for figure in range(2, 8)}
+    assert {row["seed"] for row in points} == {"1", "2"}
+    full = [row for row in points if row["curve"] == "all kn entries" and row["phi"] == "100"]
+    assert full
+    assert all(float(row["mean_percent"]) == 0 for row in full)
+    assert "claims agree" in (tmp_path / "claims.md").read_text()
+    assert (tmp_path / "tables.md").read_text().count("**") == 8
+
+
+def test_verdicts_as_json():
+    result = CliRunner().invoke(command, ["--json", "--messages", "200", "--seeds", "1"])
+    assert result.exit_code == 0, result.output
+    verdicts = [json.loads(line) for line in result.stdout.splitlines()]
+    assert {verdict["agrees"] for verdict in verdicts} == {True, False}
+    assert all(verdict["claim"] and verdict["ours"] for verdict in verdicts)

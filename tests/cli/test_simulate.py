@@ -1,0 +1,176 @@
+"""`basestation simulate`: its lines, its refusals, its trace."""
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from basestation.cli.simulate import command
+from basestation.traces.files import read_trace
+
+QUICK = ["--messages", "800"]
+
+
+def run(*args):
+    return CliRunner().invoke(command, [*QUICK, *args])
+
+
+def rows(*args):
+    result = run("--json", *args)
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.stdout.splitlines()]
+
+
+def test_one_line_for_each_scheme_policy_and_phi():
+    asked = [
+        "--scheme",
+        "kn",
+        "--scheme",
+        "shlc",
+        "--policy",
+        "dapw",
+        "--policy",
+        "cbd",
+        "--phi",
+        "100",
+        "--phi",
+        "40",
+    ]
+    found = [(row["scheme"], row["policy"], row["phi"]) for row in rows(*asked)]
+    assert found == [(s, p, phi) for s in ("kn", "shlc") for p in ("dapw", "cbd") for phi in (100, 40)]
+
+
+def test_a_line_has_what_scripts_rely_on():
+    (row,) = rows("--scheme", "kn", "--entries", "2", "--seed", "9")
+    assert row["entries"] == 2
+    assert row["seed"] == 9
+    assert row["messages"] == 800
+    assert row["delivered"] <= 800
+    assert row["stamp_bits"] == 5 + 4 + 2 * 4
+    assert set(row["violations"]) == {"pairs", "backward", "forward", "mean", "any", "related"}
+    assert {"mean", "p95", "p99"} <= set(row["delay"])
+    assert {"max_c", "max_kn", "saturated", "wrong_unwraps", "arrival_order"} <= set(row)
+    both = (row["violations"]["backward"] + row["violations"]["forward"]) / 2
+    assert row["violations"]["mean"] == pytest.approx(both)
+
+
+def test_the_same_seed_gives_the_same_lines_and_another_does_not():
+    first, again, other = (
+        run("--json", "--scheme", "hlc", "--seed", seed).stdout for seed in ("4", "4", "5")
+    )
+    assert first == again != other
+
+
+def test_arrival_order_and_causal_delivery_have_one_phi():
+    found = rows("--scheme", "shlc", "--policy", "none", "--policy", "causal", "--phi", "20", "--phi", "60")
+    assert [(row["policy"], row["phi"]) for row in found] == [("none", 0), ("causal", 100)]
+    assert found[0]["violations"] == found[0]["arrival_order"]
+    assert found[0]["violations"]["pairs"] > 0
+    assert found[1]["violations"]["pairs"] == 0
+
+
+def test_every_option_changes_the_network_or_its_reading():
+    plain = rows("--scheme", "kn", "--policy", "dapw", "--phi", "40")[0]
+    for change in (
+        ["--motes", "7"], ["--epsilon", "6"], ["--delta", "14"], ["--rate", "0.3"], ["--delay-law", "quarter"],
+        ["--recipients", "one"], ["--delay", "each"], ["--delay-clock", "sender"], ["--delay-clock", "global"],
+        ["--reception", "message"], ["--reception", "immediate"], ["--loss", "0.3"], ["--events-per-tick", "3"],
+        ["--count", "sends"], ["--entries", "1"], ["--modulus", "15"], ["--g2", "enforce", "--delay-clock", "global"],
+    ):  # fmt: skip
+        changed = rows("--scheme", "kn", "--policy", "dapw", "--phi", "40", *change)[0]
+        assert changed != plain, change
+
+
+def test_the_table_shows_arrival_order_and_every_stamp():
+    result = run()
+    assert result.exit_code == 0
+    for name in ("(arrival)", "dpc1", "dpc2", "kn 2", "kn 6", "kn all", "hlc", "shlc"):
+        assert name in result.stdout
+
+
+def test_a_deployment_gives_what_the_command_line_does_not(root):
+    (row,) = rows("--deployment", str(root / "examples" / "paper.toml"))
+    assert (row["scheme"], row["entries"], row["stamp_bits"], row["policy"], row["phi"]) == (
+        "kn",
+        11,
+        53,
+        "cbd",
+        100,
+    )
+    (row,) = rows("--deployment", str(root / "examples" / "paper.toml"), "--scheme", "shlc", "--phi", "40")
+    assert (row["scheme"], row["phi"]) == ("shlc", 40)
+
+
+def test_corruption_reports_how_long_it_took():
+    for row in rows("--corrupt", "all", "--policy", "causal", "--scheme", "kn", "--scheme", "shlc"):
+        assert 0 <= row["recovery_ticks"] <= 60
+        assert row["messages_after_recovery"] > 100
+        assert row["bounded"] > 0
+
+
+def test_a_trace_is_written_once(tmp_path):
+    folder = tmp_path / "trace"
+    result = run("--scheme", "shlc", "--trace", str(folder))
+    assert result.exit_code == 0, result.output
+    assert len(read_trace(folder).messages) <= 800
+    again = run("--scheme", "shlc", "--trace", str(folder))
+    assert again.exit_code == 1
+    assert "never overwritten" in again.stderr
+
+
+def test_a_network_laid_out_by_files(tmp_path):
+    places = tmp_path / "field.csv"
+    places.write_text("".join(f"{i},{10 * i},0\n" for i in range(6)))
+    (row,) = rows("--positions", str(places), "--range", "15", "--scheme", "kn", "--policy", "causal")
+    assert row["violations"]["pairs"] == 0
+    assert row["arrival_order"]["pairs"] > 0
+    links = tmp_path / "links.txt"
+    links.write_text("".join(f"{a} {b} 0.9\n" for a in range(4) for b in range(4) if abs(a - b) == 1))
+    (row,) = rows("--links", str(links), "--scheme", "kn", "--policy", "causal")
+    assert row["violations"]["pairs"] == 0
+    assert row["delivered"] < 800
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--epsilon", "0"], "epsilon = 0"),
+        (["--motes", "1"], "motes = 1"),
+        (["--rate", "0"], "rate = 0"),
+        (["--rate", "nan"], "rate = nan"),
+        (["--loss", "1.5"], "loss = 1.5"),
+        (["--messages", "0"], "messages = 0"),
+        (["--entries", "12"], "entries = 12"),
+        (["--entries", "few"], "neither a number nor all"),
+        (["--modulus", "1"], "modulus = 1"),
+        (["--counter-bits", "1", "--scheme", "shlc"], "counter_bits = 1"),
+        (["--phi", "101"], "101"),
+        (["--corrupt-after", "3"], "means nothing without --corrupt"),
+        (["--corrupt", "one", "--corrupt-after", "800"], "corrupt-after = 800"),
+        (["--range", "3"], "means nothing"),
+        (["--positions", "x"], "needs --range"),
+        (["--trace", "x"], "give one --scheme"),
+        (["--trace", "x", "--scheme", "kn", "--modulus", "31"], "power of two"),
+    ],
+)
+def test_wrong_usage_is_refused_with_the_name_and_the_reason(args, words):
+    result = run(*args)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("1 2\n", "line 1"),
+        ("0,0,0\n1,1,0\n2,500,0\n", "no way to the observer"),
+        ("0,0,0\n", "at least two motes"),
+    ],
+)
+def test_a_bad_layout_is_a_fault_with_its_place(tmp_path, text, words):
+    places = tmp_path / "field.csv"
+    places.write_text(text)
+    result = run("--positions", str(places), "--range", "5")
+    assert result.exit_code == 1
+    assert words in result.stderr
+    assert run("--positions", str(tmp_path / "none"), "--range", "5").exit_code == 1

@@ -1,0 +1,105 @@
+"""A run survives its trace: the same stream, truth and payloads come back, and wrong folders are refused in words."""
+
+from dataclasses import fields
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from basestation.deployed import scheme_of
+from basestation.simulator.options import OptionError, WorldOptions
+from basestation.simulator.run import build_scheme, engine, generate
+from basestation.simulator.trace import deployment_for, stream_of, trace_of
+from basestation.traces.files import TraceError, read_trace, write_trace
+from packet_formats import bulk
+from packet_formats.layout import layout_of
+
+OPTIONS = WorldOptions(messages=3000, loss=0.1, seed=3)
+SCHEMES = [("kn", "all"), ("kn", 2), ("dpc1", "all"), ("dpc2", "all"), ("hlc", "all"), ("shlc", "all")]
+
+
+@pytest.fixture(scope="module")
+def run():
+    return generate(OPTIONS)
+
+
+@pytest.mark.parametrize(("name", "entries"), SCHEMES)
+def test_a_trace_comes_back_whole(tmp_path, run, name, entries):
+    scheme = build_scheme(OPTIONS, name, entries=entries)
+    deployment = deployment_for(OPTIONS, scheme, "cbd", 40)
+    assert scheme_of(deployment) == scheme
+    written = trace_of(run, deployment)
+    write_trace(written, tmp_path / "trace")
+    back = read_trace(tmp_path / "trace")
+    assert (back.run, back.deployment, back.origin) == (written.run, deployment, written.origin)
+    assert back.messages.equals(written.messages)
+    assert back.events.equals(written.events)
+    stream, vectors = stream_of(back)
+    for field in fields(stream):
+        assert np.array_equal(getattr(stream, field.name), getattr(run.stream, field.name)), field.name
+    assert np.array_equal(vectors, run.vectors)
+
+
+@pytest.mark.parametrize(("name", "entries"), SCHEMES)
+def test_the_columns_are_what_the_payload_says(run, name, entries):
+    deployment = deployment_for(OPTIONS, build_scheme(OPTIONS, name, entries=entries), "cbd", 100)
+    messages = trace_of(run, deployment).messages
+    scheme, layout = scheme_of(deployment), layout_of(deployment)
+    raw = np.frombuffer(b"".join(messages["payload"].to_pylist()), np.uint8).reshape(len(messages), -1)
+    rows, reasons = bulk.decode_data(bulk.Frames.of_payloads(raw, layout), layout)
+    assert not reasons.any()
+    for i in range(0, len(messages), 97):
+        values = [int(rows["clock"][i]), *([int(rows["c"][i])] if scheme.carries_c else [])]
+        read = scheme.decode([*values, *rows["entries"][i].tolist()], messages["heard"][i].as_py())
+        stamp = scheme.observe(read, messages["heard"][i].as_py())
+        assert stamp.r == messages["r"][i].as_py()
+        assert stamp.c == messages["c"][i].as_py()
+        assert list(stamp.kn) == [messages[f"kn{k}"][i].as_py() for k in range(scheme.entries)]
+        assert rows["sequence"][i] == messages["sequence"][i].as_py() % 256
+        assert messages["heard_time"][i].as_py() >> deployment.clock.tick_log2 == messages["heard"][i].as_py()
+
+
+def test_the_vector_column_is_the_truth(run):
+    deployment = deployment_for(OPTIONS, build_scheme(OPTIONS, "shlc"), "cbd", 100)
+    messages = trace_of(run, deployment).messages
+    raw = np.frombuffer(b"".join(messages["vector"].to_pylist()), "<i4").reshape(len(messages), -1)
+    assert np.array_equal(raw, engine.vector_clocks(run.stream)[run.stream.arrival_message])
+
+
+def test_the_run_id_tells_runs_apart(run):
+    deployment = deployment_for(OPTIONS, build_scheme(OPTIONS, "shlc"), "cbd", 100)
+    other = generate(WorldOptions(messages=3000, loss=0.1, seed=4))
+    assert trace_of(run, deployment).run == trace_of(generate(OPTIONS), deployment).run
+    assert trace_of(run, deployment).run != trace_of(other, deployment).run
+
+
+def test_a_trace_is_never_overwritten(tmp_path, run):
+    trace = trace_of(run, deployment_for(OPTIONS, build_scheme(OPTIONS, "shlc"), "cbd", 100))
+    write_trace(trace, tmp_path)
+    with pytest.raises(TraceError, match="never overwritten"):
+        write_trace(trace, tmp_path)
+
+
+def test_a_modulus_that_no_wire_has_is_refused():
+    with pytest.raises(OptionError, match="power of two"):
+        deployment_for(OPTIONS, build_scheme(OPTIONS, "kn", modulus=31), "cbd", 100)
+
+
+def test_what_is_no_trace_is_refused_in_words(tmp_path, run):
+    with pytest.raises(TraceError, match="does not exist"):
+        read_trace(tmp_path)
+    (tmp_path / "messages.parquet").write_bytes(b"PAR1 but cut off")
+    with pytest.raises(TraceError, match=r"messages\.parquet"):
+        read_trace(tmp_path)
+    trace = trace_of(run, deployment_for(OPTIONS, build_scheme(OPTIONS, "shlc"), "cbd", 100))
+    pq.write_table(trace.messages, tmp_path / "messages.parquet")
+    with pytest.raises(TraceError, match="format none"):
+        read_trace(tmp_path)
+
+
+def test_a_trace_without_events_says_so(tmp_path, run):
+    trace = trace_of(run, deployment_for(OPTIONS, build_scheme(OPTIONS, "shlc"), "cbd", 100))
+    write_trace(trace, tmp_path)
+    (tmp_path / "events.parquet").unlink()
+    with pytest.raises(TraceError, match="no events"):
+        stream_of(read_trace(tmp_path))
