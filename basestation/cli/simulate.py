@@ -335,9 +335,7 @@ def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]])
         f"{options.motes} motes, epsilon {options.epsilon}, delta {options.delta}, rate {options.rate:g}: "
         f"{run.stream.messages} messages sent, {run.stream.arrivals} arrived"
     )
-    table = Table(
-        title=title, caption=_caption(rows), box=SIMPLE_HEAD, padding=(0, 1, 0, 0)
-    )  # fits 80 columns
+    table = Table(title=title, caption=_caption(rows), box=SIMPLE_HEAD, padding=0)  # fits 80 columns
     table.add_column("scheme", no_wrap=True)
     for name in (
         "bits",
@@ -355,7 +353,7 @@ def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]])
         table.add_column(name, justify="right")
     recovers = run.fault is not None
     if recovers:
-        table.add_column("healed in", justify="right")
+        table.add_column("healed", justify="right")
     for row in [*(base for base, _ in rows[:1]), *(row for _, row in rows)]:
         table.add_row(*_cells(row, recovers))
     common.out.print(table)
@@ -363,8 +361,10 @@ def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]])
 
 def _caption(rows: Sequence[tuple[Measurement, Measurement]]) -> str:
     saturated = max((row.saturated for _, row in rows), default=0)
-    advice = "; a full stamp may tie, --counter-bits widens it" if saturated else ""
-    return f"violations in % of messages delivered; hold in ticks; full: saturated stamps{advice}"
+    advice = "\nfull: saturated stamps, which may tie; --counter-bits widens them" if saturated else ""
+    faults = any(row.recovery_ticks is not None for _, row in rows)
+    healed = "\nhealed: ticks from the fault to the last violation" if faults else ""
+    return f"violations in % of messages delivered; hold in ticks{advice}{healed}"
 
 
 def _cells(row: Measurement, recovers: bool) -> list[str]:
@@ -382,7 +382,7 @@ def _cells(row: Measurement, recovers: bool) -> list[str]:
         "" if unstamped else str(row.saturated),
         "" if unstamped else str(row.wrong_unwraps),
     ]
-    return cells + (["" if unstamped else f"{row.recovery_ticks} ticks"] if recovers else [])
+    return cells + (["" if unstamped else str(row.recovery_ticks)] if recovers else [])
 
 
 def _percent(value: float) -> str:
