@@ -89,7 +89,7 @@ def test_violations_of_long_runs_are_those_of_all_pairs(seed):
     order = sorted(kept, key=lambda send: place[id(send)])
     counted = count_violations(order)
     assert asdict(counted) == brute_force(order)
-    assert counted.pairs > 0
+    assert counted.pairs > 0 or reach == 2
 
 
 def test_nothing_delivered_is_no_violation():
