@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+# Tables are as wide wherever the tests run.
+os.environ["COLUMNS"] = "110"
+
 # The first call of a compiled kernel is slow, so no test has a deadline.
 settings.register_profile(
     "ci",
