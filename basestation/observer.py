@@ -11,6 +11,9 @@ from basestation.deployed import policy_of, scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.messages import Data
 
+# A copy may come this many times later than G1 and G2 allow and still be known for a duplicate.
+PATIENCE = 4
+
 
 class Observer:
     """Unwraps stamps and sequence numbers at receipt, drops duplicates, and asks a policy when to let go.
@@ -21,7 +24,9 @@ class Observer:
     def __init__(self, deployment: Deployment, policy: Policy | None = None) -> None:
         self._scheme = scheme_of(deployment)
         self._policy = policy or policy_of(deployment)
-        self._sequences: defaultdict[tuple[int, int], SequenceUnwrapper] = defaultdict(SequenceUnwrapper)
+        clock = deployment.clock
+        patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
+        self._sequences = defaultdict[tuple[int, int], SequenceUnwrapper](lambda: SequenceUnwrapper(patience))
         self.received = 0
         self.duplicates = 0
         self.bounded = 0
@@ -32,7 +37,7 @@ class Observer:
 
     def receive(self, data: Data, now: int) -> Message | None:
         """Take a message that was heard at `now`; None when it was a duplicate."""
-        sequence = self._sequences[data.source, data.boot].accept(data.sequence)
+        sequence = self._sequences[data.source, data.boot].accept(data.sequence, now)
         if sequence is None:
             self.duplicates += 1
             return None

@@ -166,13 +166,15 @@ class Dpc1Program:
 class HlcProgram:
     """Hybrid logical clock (l, counter): l is the largest clock known, the counter orders events that share it.
 
-    A counter that is full carries into l, which may run ahead of the clocks as far as the bound lets it: so a counter
-    of three bits orders what would else need five. Only when that is used up too does it saturate, at its top code.
+    A counter that is full carries into l, which may so run ahead of the clocks: a counter of three bits orders what
+    would else need five. It stops a quarter short of epsilon, since a receiver may be behind the sender and must not
+    take l for an impossible value. Only when that is used up too does the counter saturate, at its top code.
     """
 
     def __init__(self, scheme: Scheme, rt: int) -> None:
         self._epsilon = scheme.epsilon
         self._entry_max = scheme.entry_max
+        self._carry_room = scheme.epsilon - scheme.epsilon // 4
         self._carries_sum = scheme.carry == "sum"
         self.bounded = 0
         self.l = rt
@@ -199,7 +201,7 @@ class HlcProgram:
             self.l, self.counter = rt, 0
         elif counter + 1 < self._entry_max:
             self.l, self.counter = known, counter + 1
-        elif known < rt + self._epsilon:
+        elif known < rt + self._carry_room:
             self.l, self.counter = known + 1, 0
         else:
             self.l, self.counter = known, self._entry_max

@@ -13,7 +13,7 @@ FAR = 1 << 30  # a mote's clock has 32 bits, so a flipped high bit puts its stat
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
-    """States to be written: the clock's offset from the truth, c, and the entries. Row i belongs to CORRUPT row i."""
+    """States to be written: the clock's offset from the truth, c, and the entries. Row i is for mote i."""
 
     after: int
     offset: Int64

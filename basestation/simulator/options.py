@@ -67,7 +67,10 @@ class WorldOptions:
 
     @property
     def events_bound(self) -> int:
-        """K for the width of the stamp's fields: a mote that takes each message as an event of its own has about n."""
+        """K for the width of the stamp's fields: a mote that takes each message as an event of its own has about n.
+
+        It is the paper's K, not a bound: a turn may receive and send. A busy network saturates, and is seen to.
+        """
         return self.events_per_tick * (1 if self.reception == "tick" else self.motes)
 
 

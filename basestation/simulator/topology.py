@@ -172,14 +172,16 @@ def read_links(path: Path) -> dict[tuple[int, int], float]:
 
 
 def field(path: Path, reach: float, gateway: int | None = None) -> Topology:
-    """A network from a file of positions; the gateway stands at the first row's place unless named."""
+    """A network from a file of positions; the gateway stands at the first row's place unless named.
+
+    Every other row is a mote, also one that repeats an id, as real files do.
+    """
     rows = read_positions(path)
-    if gateway is None:
-        gateway = rows[0][0]
-    at = {name: (x, y) for name, x, y in rows}
-    if gateway not in at:
+    found = [i for i, (name, _, _) in enumerate(rows) if gateway in (None, name)]
+    if not found:
         raise TopologyError(f"{path}: no position for the gateway {gateway}")
-    return from_positions([at[name] for name in sorted(at) if name != gateway], at[gateway], reach)
+    _, *observer = rows.pop(found[0])
+    return from_positions([(x, y) for _, x, y in sorted(rows)], (observer[0], observer[1]), reach)
 
 
 def linked(path: Path, gateway: int | None = None) -> Topology:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.causality.order import Message, Stamp, deadline, key
-from basestation.causality.policies import Delivery, Policy, make_policy
+from basestation.causality.policies import Cbd, Dapw, Delivery, Policy, make_policy
 from tests.causality.oracles import NaiveCbd, NaiveDapw
 
 EPSILON, DELTA = 3, 5
@@ -303,3 +303,12 @@ def test_phi_is_a_percentage(phi):
 def test_policies_have_names():
     with pytest.raises(ValueError, match="no policy 'fifo'"):
         make_policy("fifo", 100, EPSILON, DELTA)
+
+
+def test_a_stray_message_does_not_overtake_what_left_before_it():
+    """One that passes straight through leaves after all whose time was over, also when the caller asks late."""
+    for policy in (Dapw(100, 1, 1), Cbd(100, 1, 1)):
+        policy.receive(Message(0, 0, Stamp(16, 0, ())), 17)
+        policy.receive(Message(1, 0, Stamp(0, 0, ()), in_sync=False), 30)
+        assert policy.next_due() == 19
+        assert [(d.message.source, d.left) for d in policy.due(40)] == [(0, 19), (1, 30)]

@@ -5,28 +5,30 @@ from hypothesis import strategies as st
 
 from basestation.causality.sequences import SequenceUnwrapper
 
+PATIENCE = 100
+
 
 def test_numbers_wrap_many_times():
-    unwrapper = SequenceUnwrapper()
-    assert [unwrapper.accept(i % 256) for i in range(2000)] == list(range(2000))
+    unwrapper = SequenceUnwrapper(PATIENCE)
+    assert [unwrapper.accept(i % 256, 0) for i in range(2000)] == list(range(2000))
 
 
 def test_a_number_from_before_a_wrap_that_comes_after_it():
-    unwrapper = SequenceUnwrapper()
-    assert [unwrapper.accept(field) for field in (254, 0, 255, 1)] == [254, 256, 255, 257]
+    unwrapper = SequenceUnwrapper(PATIENCE)
+    assert [unwrapper.accept(field, 0) for field in (254, 0, 255, 1)] == [254, 256, 255, 257]
 
 
 def test_a_number_from_before_the_first_one_seen():
-    unwrapper = SequenceUnwrapper()
-    assert [unwrapper.accept(field) for field in (1, 0, 255)] == [1, 0, -1]
+    unwrapper = SequenceUnwrapper(PATIENCE)
+    assert [unwrapper.accept(field, 0) for field in (1, 0, 255)] == [1, 0, -1]
 
 
 def test_duplicates_are_dropped_also_long_after_and_across_a_wrap():
-    unwrapper = SequenceUnwrapper()
+    unwrapper = SequenceUnwrapper(PATIENCE)
     for i in range(300):
-        assert unwrapper.accept(i % 256) == i
+        assert unwrapper.accept(i % 256, 0) == i
     for old in range(299, 299 - 128, -1):
-        assert unwrapper.accept(old % 256) is None
+        assert unwrapper.accept(old % 256, 0) is None
 
 
 @given(
@@ -35,28 +37,46 @@ def test_duplicates_are_dropped_also_long_after_and_across_a_wrap():
 )
 def test_any_order_within_half_the_range_is_read_right(first, numbers):
     """Numbers rise by up to 60, come up to 40 (and what those rose) late, some twice: all within 128 of the newest."""
-    unwrapper = SequenceUnwrapper()
-    assert unwrapper.accept(first) == first
+    unwrapper = SequenceUnwrapper(PATIENCE)
+    assert unwrapper.accept(first, 0) == first
     newest, seen = first, {first}
     for rise, back, again in numbers:
         newest += rise
-        assert unwrapper.accept(newest % 256) == newest
+        assert unwrapper.accept(newest % 256, 0) == newest
         seen.add(newest)
         earlier = newest - back
-        assert unwrapper.accept(earlier % 256) == (None if earlier in seen else earlier)
+        assert unwrapper.accept(earlier % 256, 0) == (None if earlier in seen else earlier)
         seen.add(earlier)
         if again:
-            assert unwrapper.accept(newest % 256) is None
+            assert unwrapper.accept(newest % 256, 0) is None
 
 
 def test_memory_is_bounded():
-    unwrapper = SequenceUnwrapper(bits=4)
+    unwrapper = SequenceUnwrapper(PATIENCE, bits=4)
     for i in range(10_000):
-        unwrapper.accept(i % 16)
+        unwrapper.accept(i % 16, 0)
     assert len(unwrapper._seen) <= 17
 
 
 @given(st.integers(2, 12))
 def test_other_widths(bits):
-    unwrapper = SequenceUnwrapper(bits)
-    assert [unwrapper.accept(i % (1 << bits)) for i in range(3 << bits)] == list(range(3 << bits))
+    unwrapper = SequenceUnwrapper(PATIENCE, bits)
+    assert [unwrapper.accept(i % (1 << bits), 0) for i in range(3 << bits)] == list(range(3 << bits))
+
+
+@given(gap=st.integers(1, 255), silence=st.integers(PATIENCE + 1, 10_000))
+def test_after_a_silence_any_gap_is_read_as_later(gap, silence):
+    """However many were lost, nothing that follows is taken for an old message."""
+    unwrapper = SequenceUnwrapper(PATIENCE)
+    for i in range(1000):
+        assert unwrapper.accept(i % 256, i) == i
+    first = 999 + gap
+    for i in range(300):
+        assert unwrapper.accept((first + i) % 256, 999 + silence + i) == first + i
+
+
+def test_a_duplicate_within_the_patience_is_still_one():
+    unwrapper = SequenceUnwrapper(PATIENCE)
+    assert unwrapper.accept(7, 50) == 7
+    assert unwrapper.accept(7, 50 + PATIENCE) is None
+    assert unwrapper.accept(7, 51 + PATIENCE) == 7 + 256

@@ -81,13 +81,13 @@ def _hlc_take(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int, read_top: i
 
 @njit(cache=True)
 def _hlc_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int, epsilon: int) -> None:
-    """A full counter carries into l while the bound leaves room; then it saturates."""
+    """A full counter carries into l while there is room below the bound; then it saturates."""
     if rt > top[mote]:
         top[mote] = rt
         kn[mote, 0] = 0
     elif kn[mote, 0] + 1 < entry_max:
         kn[mote, 0] += 1
-    elif top[mote] < rt + epsilon:
+    elif top[mote] < rt + epsilon - epsilon // 4:
         top[mote] += 1
         kn[mote, 0] = 0
     else:
@@ -152,8 +152,8 @@ def stamp_events(
         elif program != DPC1:
             bounded += _hlc_take(top, kn, mote, rt, epsilon, read_r + read_c, out_kn[message, 0])
         within = kind[row] == MERGE
-        if not within and counts_receives:
-            if program == KN:
+        if not within:
+            if program == KN and counts_receives:
                 _kn_count(top, kn, mote, rt, entry_max)
             elif program == HLC:
                 _hlc_count(top, kn, mote, rt, entry_max, epsilon)
