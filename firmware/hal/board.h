@@ -1,0 +1,35 @@
+/** The small parts of a board: LEDs, ADC, EEPROM, watchdog, reset, serial id. */
+#ifndef HAL_BOARD_H
+#define HAL_BOARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { LED_RED = 1, LED_GREEN = 2, LED_YELLOW = 4 };
+
+/** Pins to their resting state, LEDs off. First thing at boot. */
+void board_start(void);
+
+/** Light exactly these LEDs. */
+void leds_set(uint8_t leds);
+
+/** Change these LEDs. */
+void leds_toggle(uint8_t leds);
+
+/** Start one conversion of `channel` (0..7); EVENT_ADC follows, then adc_value() holds 0..1023. False while one is running.
+ *  On MICA2 the radio's RSSI conversions come first and may delay it. */
+bool adc_start(uint8_t channel);
+uint16_t adc_value(void);
+
+/** Read or write EEPROM bytes; writing waits (3.4 ms to 8.5 ms a byte), interrupts stay on. Unchanged bytes are not written. */
+uint8_t eeprom_get(uint16_t address);
+void eeprom_put(uint16_t address, uint8_t value);
+
+/** Reset the mote unless watchdog_pat() comes every 2 s. */
+void watchdog_start(void);
+void watchdog_pat(void);
+
+/** Reset now. */
+_Noreturn void board_reset(void);
+
+#endif
