@@ -21,7 +21,8 @@ from packet_formats.tinyos import PACKET_TYPES
 Bytes = NDArray[np.uint8]
 
 FLAG_IN_SYNC, FLAG_SATURATED, FLAG_COMPLETE = 1, 2, 4
-BOOT_SHIFT, BOOT_MASK, SPARE_MASK = 3, 7, 0xC0
+BOOT_SHIFT, BOOT_MASK = 3, 7
+HOPS_SHIFT, HOPS_MASK = 6, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ def data_dtype(layout: DataLayout) -> np.dtype[np.void]:
         ("saturated", np.bool_),
         ("complete", np.bool_),
         ("boot", np.uint8),
+        ("hops", np.uint8),
         ("clock", np.uint16),
         ("c", np.uint16),
         ("entries", np.uint16, (stamp.entries,)),
@@ -127,7 +129,7 @@ def decode_data(frames: Frames, layout: DataLayout) -> tuple[NDArray[np.void], B
     stamp = payload[:, layout.stamp_at : layout.receipts_at]
     flags = payload[:, layout.flags_at]
     padding = (1 << layout.stamp.size * 8 - layout.stamp.bits) - 1
-    reason[ok & (((flags & SPARE_MASK) | (stamp[:, -1] & padding)) != 0)] = Reason.SPARE
+    reason[ok & (stamp[:, -1] & padding != 0)] = Reason.SPARE
     values = [_extract(stamp, field) for field in layout.stamp.fields]
     for field, value in zip(layout.stamp.fields, values, strict=True):
         reason[(reason == Reason.OK) & (value > field.top)] = Reason.VALUE
@@ -146,6 +148,7 @@ def _fill(
     rows["saturated"] = flags & FLAG_SATURATED
     rows["complete"] = flags & FLAG_COMPLETE
     rows["boot"] = flags >> BOOT_SHIFT & BOOT_MASK
+    rows["hops"] = flags >> HOPS_SHIFT & HOPS_MASK
     for field, value in zip(layout.stamp.fields, values, strict=True):
         if field.name in ("clock", "c"):
             rows[field.name] = value
@@ -231,9 +234,10 @@ def encode_data(rows: NDArray[np.void], layout: DataLayout) -> Bytes:
 
 
 def _flags(rows: NDArray[np.void]) -> Bytes:
-    if len(rows) and int(rows["boot"].max()) > BOOT_MASK:
-        raise ValueError(f"boot = {int(rows['boot'].max())} is outside 0..{BOOT_MASK}")
-    flags = rows["boot"] << np.uint8(BOOT_SHIFT)
+    for name, most in (("boot", BOOT_MASK), ("hops", HOPS_MASK)):
+        if len(rows) and int(rows[name].max()) > most:
+            raise ValueError(f"{name} = {int(rows[name].max())} is outside 0..{most}")
+    flags = rows["boot"] << np.uint8(BOOT_SHIFT) | rows["hops"] << np.uint8(HOPS_SHIFT)
     for name, bit in (("in_sync", FLAG_IN_SYNC), ("saturated", FLAG_SATURATED), ("complete", FLAG_COMPLETE)):
         flags = flags | rows[name] * np.uint8(bit)
     return np.asarray(flags, np.uint8)

@@ -13,8 +13,8 @@ from packet_formats.layout import SCHEMES, DataLayout, StampLayout, layout_of
 from packet_formats.records import RECORDS, Record, members, size
 
 PREFIX = "CAUSEWAY_"
-# Bit of each flag in a data message's flags byte; boot takes three bits from its own on.
-FLAG_BITS = {"IN_SYNC": 0, "SATURATED": 1, "COMPLETE": 2, "BOOT": 3}
+# Bit of each flag in a data message's flags byte; boot takes three bits from its own on, hops two.
+FLAG_BITS = {"IN_SYNC": 0, "SATURATED": 1, "COMPLETE": 2, "BOOT": 3, "HOPS": 6}
 
 Define = tuple[str, object, str]
 
@@ -145,7 +145,11 @@ def _payload(layout: DataLayout) -> list[Define]:
 
 
 def _flags() -> list[Define]:
-    notes = {"COMPLETE": "receipts name all since the last send", "BOOT": "boot count mod 8, three bits"}
+    notes = {
+        "COMPLETE": "receipts name all since the last send",
+        "BOOT": "boot count mod 8, three bits",
+        "HOPS": "how often a relay may still pass it on, two bits; 3: or more",
+    }
     return [(f"FLAG_{name}", bit, notes.get(name, "")) for name, bit in FLAG_BITS.items()]
 
 

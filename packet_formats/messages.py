@@ -46,6 +46,7 @@ class Data:
     saturated: bool = False
     complete: bool = False  # the receipts name every message received since the last send
     boot: int = 0  # boot count modulo 8
+    hops: int = 0  # how many more times a relay may pass it on; 3: three or more, not counted down
     receipts: tuple[tuple[int, int], ...] = ()  # (source, sequence), used slots only
     data: bytes = b""
 
@@ -88,7 +89,7 @@ def data_struct(layout: DataLayout) -> Any:
     """The construct definition of a deployment's data message."""
     source = _INTEGERS["u8" if layout.source_bytes == 1 else "u16", layout.byteorder]
     flags = BitStruct(
-        "spare" / BitsInteger(2),
+        "hops" / BitsInteger(2),
         "boot" / BitsInteger(3),
         "complete" / Flag,
         "saturated" / Flag,
@@ -130,8 +131,6 @@ def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unkn
 
 def _decode_data(payload: bytes, layout: DataLayout) -> Data | Unknown:
     parsed = data_struct(layout).parse(payload)
-    if parsed.flags.spare:
-        return Unknown(Reason.SPARE, "spare flag bits are set")
     if parsed.stamp.get("padding", 0):
         return Unknown(Reason.SPARE, "padding bits after the stamp are set")
     for field in layout.stamp.fields:
@@ -147,6 +146,7 @@ def _decode_data(payload: bytes, layout: DataLayout) -> Data | Unknown:
         saturated=parsed.flags.saturated,
         complete=parsed.flags.complete,
         boot=parsed.flags.boot,
+        hops=parsed.flags.hops,
         receipts=tuple(slot for slot in slots if slot != own),
         data=bytes(parsed.data),
     )
@@ -184,7 +184,7 @@ def encode_data(message: Data, layout: DataLayout) -> bytes:
                 "source": message.source,
                 "sequence": message.sequence,
                 "flags": {
-                    "spare": 0,
+                    "hops": message.hops,
                     "boot": message.boot,
                     "complete": message.complete,
                     "saturated": message.saturated,
@@ -203,6 +203,7 @@ def _check_data(message: Data, layout: DataLayout) -> None:
     _check("source", message.source, sources)
     _check("sequence", message.sequence, byte)
     _check("boot", message.boot, range(8))
+    _check("hops", message.hops, range(4))
     if len(message.stamp) != len(layout.stamp.fields):
         raise FormatError(f"the stamp has {len(layout.stamp.fields)} fields, not {len(message.stamp)}")
     for field, value in zip(layout.stamp.fields, message.stamp, strict=True):

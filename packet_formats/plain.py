@@ -119,6 +119,7 @@ def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
         saturated=_truth(values, "saturated", False),
         complete=_truth(values, "complete", False),
         boot=_whole(values, "boot", 0),
+        hops=_whole(values, "hops", 0),
         receipts=tuple((_integer("receipt", slot[0]), _integer("receipt", slot[1])) for slot in receipts),
         data=_hex(values, "data") if "data" in values else b"",
     )

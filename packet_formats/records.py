@@ -24,7 +24,7 @@ class Reason(IntEnum):
     GROUP = 2
     TYPE = 3
     LENGTH = 4
-    SPARE = 5  # a bit that is always zero is set
+    SPARE = 5  # a padding bit after the stamp is set
     VALUE = 6  # a value too large for its field (bytes packing)
 
 

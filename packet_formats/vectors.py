@@ -113,7 +113,7 @@ def _data_messages(layout: DataLayout) -> Iterator[Data]:
     most = (1 << 8 * layout.source_bytes) - 1
     full_receipts = tuple((most - 1, 255) for _ in range(layout.receipts))
     yield Data(0, 0, tuple(0 for _ in tops), in_sync=False, data=bytes(layout.data_bytes))
-    yield Data(most, 255, tuple(tops), True, True, True, 7, full_receipts, b"\xff" * layout.data_bytes)
+    yield Data(most, 255, tuple(tops), True, True, True, 7, 3, full_receipts, b"\xff" * layout.data_bytes)
     draw = Draw(layout.canonical)
     for _ in range(2):
         used = draw.upto(layout.receipts)
@@ -124,6 +124,7 @@ def _data_messages(layout: DataLayout) -> Iterator[Data]:
             saturated=bool(draw.upto(1)),
             complete=bool(draw.upto(1)),
             boot=draw.upto(7),
+            hops=draw.upto(3),
             receipts=tuple((draw.upto(most), draw.upto(0x50)) for _ in range(used)),
             data=bytes(draw.upto(255) for _ in range(layout.data_bytes)),
         )

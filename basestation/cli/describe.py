@@ -58,7 +58,7 @@ def parts(layout: DataLayout) -> list[Part]:
     ]
     flags = layout.flags_at * 8
     found += [
-        Part("spare", flags, 2, "always 0"),
+        Part("hops", flags, 2, "how often a relay may still pass it on, 3: or more"),
         Part("boot", flags + 2, 3, "boot count modulo 8"),
         Part("complete", flags + 5, 1, "the receipts are complete"),
         Part("saturated", flags + 6, 1, "a field of the stamp holds its top code"),

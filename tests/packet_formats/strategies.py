@@ -81,6 +81,7 @@ def data_messages(draw: st.DrawFn, layout: DataLayout) -> Data:
         saturated=draw(st.booleans()),
         complete=draw(st.booleans()),
         boot=draw(st.integers(0, 7)),
+        hops=draw(st.integers(0, 3)),
         receipts=tuple(draw(st.lists(slot, max_size=layout.receipts))),
         data=draw(st.binary(min_size=layout.data_bytes, max_size=layout.data_bytes)),
     )

@@ -19,7 +19,7 @@ def row_of(message: Data, layout: DataLayout) -> np.ndarray:
     own = (message.source, message.sequence)
     slots = [*message.receipts, *[own] * (layout.receipts - len(message.receipts))]
     named = dict(zip([f.name for f in layout.stamp.fields], message.stamp, strict=True))
-    for name in ("source", "sequence", "in_sync", "saturated", "complete", "boot"):
+    for name in ("source", "sequence", "in_sync", "saturated", "complete", "boot", "hops"):
         row[name] = getattr(message, name)
     row["clock"], row["c"] = named["clock"], named.get("c", 0)
     row["entries"] = message.stamp[len(message.stamp) - layout.stamp.entries :]
@@ -139,7 +139,7 @@ def test_nothing_to_read(packets: list[bytes]) -> None:
 
 @pytest.mark.parametrize(
     ("column", "value", "name"),
-    [("source", 256, "source"), ("boot", 8, "boot"), ("clock", 32, "clock"), ("c", 16, "c ")],
+    [("source", 256, "source"), ("boot", 8, "boot"), ("hops", 4, "hops"), ("clock", 32, "clock"), ("c", 16, "c ")],
 )
 def test_columns_that_do_not_fit_are_named(column: str, value: int, name: str) -> None:
     layout = layout_of(from_dict(tables()))
