@@ -139,7 +139,13 @@ def test_nothing_to_read(packets: list[bytes]) -> None:
 
 @pytest.mark.parametrize(
     ("column", "value", "name"),
-    [("source", 256, "source"), ("boot", 8, "boot"), ("hops", 4, "hops"), ("clock", 32, "clock"), ("c", 16, "c ")],
+    [
+        ("source", 256, "source"),
+        ("boot", 8, "boot"),
+        ("hops", 4, "hops"),
+        ("clock", 32, "clock"),
+        ("c", 16, "c "),
+    ],
 )
 def test_columns_that_do_not_fit_are_named(column: str, value: int, name: str) -> None:
     layout = layout_of(from_dict(tables()))

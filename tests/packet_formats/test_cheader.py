@@ -53,6 +53,7 @@ def test_the_numbers_are_the_layouts(deployment: Deployment) -> None:
     assert number(found["CLOCK_BIT"]) == 0
     assert number(found["CLOCK_WIDTH"]) == fields["clock"].bits
     assert number(found["C_WIDTH"]) == (fields["c"].bits if "c" in fields else 0)
+    assert number(found["C_TOP"]) == (fields["c"].top if "c" in fields else 0)
     for index, field in enumerate(layout.stamp.fields[len(fields) - layout.stamp.entries :]):
         assert number(found["ENTRY_BIT"]) + index * number(found["ENTRY_WIDTH"]) == field.offset
 

@@ -1,0 +1,16 @@
+/** CRC-16 of the serial line and of the CC1000's frames: polynomial 0x1021, initial value 0, most significant bit first.
+ *
+ * It goes out low byte first, so a receiver compares; running on over the CRC itself does not give 0.
+ */
+#ifndef CW_CRC_H
+#define CW_CRC_H
+
+#include <stdint.h>
+
+/** The CRC of what `crc` is the CRC of, and one byte more. */
+uint16_t cw_crc16_add(uint16_t crc, uint8_t byte);
+
+/** The CRC of `length` bytes. */
+uint16_t cw_crc16(const uint8_t *bytes, uint8_t length);
+
+#endif

@@ -1,0 +1,115 @@
+/** The payload of a data message: source, sequence, flags, stamp, receipts, application data.
+ *
+ * A payload stays in wire form; it is built in place and read in place. To build one, when it is handed to the radio:
+ *
+ *     cw_data_head(payload, own_id, sequence, boots, hops, in_sync);
+ *     cw_data_put_stamp(payload, &stamp, tick);
+ *     cw_data_put_receipts(payload, &receipts);
+ *     memcpy(cw_data_application(payload), readings, CAUSEWAY_DATA_BYTES);
+ *
+ * A received one: cw_data_check(), and only if that says CW_DATA_OK the accessors below.
+ */
+#ifndef CW_DATA_H
+#define CW_DATA_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "bytes.h"
+#include "causeway_layout.h"
+#include "receipts.h"
+#include "stamp.h"
+
+#define CW_DATA_BOOT_MASK 7
+#define CW_DATA_HOPS_TOP 3      /* "3 or more": not counted down */
+
+/** Why a payload is not read. */
+typedef enum {
+    CW_DATA_OK,
+    CW_DATA_LENGTH,      /* not exactly CAUSEWAY_PAYLOAD_BYTES */
+    CW_DATA_SPARE,       /* padding bits after the stamp are set */
+    CW_DATA_VALUE,       /* a stamp value over its field's range (bytes packing) */
+    CW_DATA_REASONS,
+} cw_data_reason_t;
+
+/** Payloads looked at, by outcome; each wraps. count[CW_DATA_OK] counts the good ones. */
+typedef struct {
+    uint16_t count[CW_DATA_REASONS];
+} cw_data_counters_t;
+
+/** Judge a received payload of our data type and count the outcome. Nothing beyond `length` is read. */
+cw_data_reason_t cw_data_check(const uint8_t *payload, uint8_t length, cw_data_counters_t *counters);
+
+/** Write source, sequence and flags. Of `boot` the last 3 bits count; `hops` over 3 becomes 3. Saturated and complete are clear. */
+void cw_data_head(uint8_t *payload, uint16_t source, uint8_t sequence, uint8_t boot, uint8_t hops, bool in_sync);
+
+/** Take a send event and write its stamp and the saturated flag. */
+void cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick);
+
+/** Fill the receipt slots and write the complete flag. */
+void cw_data_put_receipts(uint8_t *payload, cw_receipts_t *receipts);
+
+/** Make a received payload the one to pass on: count its hops down in place. False, and nothing changes, when it may go no further.
+ *  "3 or more" stays as it is: such a message is ended by the duplicate filter and by delta. */
+bool cw_data_relay(uint8_t *payload);
+
+static inline uint16_t cw_data_source(const uint8_t *payload)
+{
+    return cw_get_source(payload + CAUSEWAY_SOURCE_AT);
+}
+
+static inline uint8_t cw_data_sequence(const uint8_t *payload)
+{
+    return payload[CAUSEWAY_SEQUENCE_AT];
+}
+
+static inline bool cw_data_flag(const uint8_t *payload, uint8_t bit)
+{
+    return (payload[CAUSEWAY_FLAGS_AT] & (1U << bit)) != 0;
+}
+
+static inline bool cw_data_in_sync(const uint8_t *payload)
+{
+    return cw_data_flag(payload, CAUSEWAY_FLAG_IN_SYNC);
+}
+
+static inline bool cw_data_saturated(const uint8_t *payload)
+{
+    return cw_data_flag(payload, CAUSEWAY_FLAG_SATURATED);
+}
+
+static inline bool cw_data_complete(const uint8_t *payload)
+{
+    return cw_data_flag(payload, CAUSEWAY_FLAG_COMPLETE);
+}
+
+/** Boot count modulo 8. */
+static inline uint8_t cw_data_boot(const uint8_t *payload)
+{
+    return payload[CAUSEWAY_FLAGS_AT] >> CAUSEWAY_FLAG_BOOT & CW_DATA_BOOT_MASK;
+}
+
+/** How many more times it may be passed on; 3: three or more. */
+static inline uint8_t cw_data_hops(const uint8_t *payload)
+{
+    return payload[CAUSEWAY_FLAGS_AT] >> CAUSEWAY_FLAG_HOPS;
+}
+
+/** Boot and sequence in one number: with the source, what names a message. For the duplicate filter. */
+static inline uint16_t cw_data_number(const uint8_t *payload)
+{
+    return (uint16_t)((uint16_t)cw_data_boot(payload) << 8 | cw_data_sequence(payload));
+}
+
+static inline const uint8_t *cw_data_stamp(const uint8_t *payload)
+{
+    return payload + CAUSEWAY_STAMP_AT;
+}
+
+/** The CAUSEWAY_DATA_BYTES bytes of the application. */
+static inline uint8_t *cw_data_application(uint8_t *payload)
+{
+    return payload + CAUSEWAY_DATA_AT;
+}
+
+#endif

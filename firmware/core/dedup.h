@@ -1,0 +1,30 @@
+/** Duplicate filter: remembers the newest CW_DEDUP_ROOM messages by source and number.
+ *
+ * For data the number is cw_data_number(): boot and sequence. Beacons and downlink commands have numbers of their own; give them a
+ * filter each, or sources that no data message has. The oldest entry makes room for a new one; a message heard again is not
+ * made newer, so a copy that goes round is still known as long as any of its time is left.
+ */
+#ifndef CW_DEDUP_H
+#define CW_DEDUP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifndef CW_DEDUP_ROOM
+#define CW_DEDUP_ROOM 32    /* at most 255 */
+#endif
+
+typedef struct {
+    uint16_t source[CW_DEDUP_ROOM];
+    uint16_t number[CW_DEDUP_ROOM];
+    uint8_t next;    /* where the next one goes */
+    uint8_t used;
+} cw_dedup_t;
+
+/** Forget all. A static filter is ready without it. */
+void cw_dedup_start(cw_dedup_t *filter);
+
+/** Whether this one was noted before; if not, it is noted now. */
+bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number);
+
+#endif

@@ -1,0 +1,41 @@
+/** Ticks: network time >> CAUSEWAY_TICK_LOG2.
+ *
+ * Network time is 32 bits wide, so a tick count is CW_TICK_BITS wide and wraps with it, every 36 hours. Ticks are compared by
+ * serial-number arithmetic: right for ticks less than half the range (18 hours) apart. The bits of a tick above
+ * CW_TICK_BITS are never looked at, so sums of ticks need no masking.
+ */
+#ifndef CW_TICKS_H
+#define CW_TICKS_H
+
+#include <stdint.h>
+
+#include "causeway_layout.h"
+
+#define CW_TICK_BITS (32 - CAUSEWAY_TICK_LOG2)
+#define CW_TICK_MASK (UINT32_MAX >> CAUSEWAY_TICK_LOG2)
+#define CW_TICK_SIGN (UINT32_C(1) << (CW_TICK_BITS - 1))
+
+/** The tick of a network time. */
+static inline uint32_t cw_tick(uint32_t network_time)
+{
+    return network_time >> CAUSEWAY_TICK_LOG2;
+}
+
+/** How many ticks a is after b; negative when it is before. */
+static inline int32_t cw_tick_diff(uint32_t a, uint32_t b)
+{
+    /* Sign extension by masks: a shift by TICK_LOG2 and back would be two loops on the AVR. */
+    uint32_t apart = (a - b) & CW_TICK_MASK;
+    return (int32_t)((apart ^ CW_TICK_SIGN) - CW_TICK_SIGN);
+}
+
+/** How far the clock value meant by a stamp's clock field is ahead of `now`, the tick at which the message was received:
+ *  the value congruent to the field modulo B in [EPSILON - B + 1, EPSILON]. `field` may be any number; only its low
+ *  CLOCK_BITS count. */
+static inline int32_t cw_clock_ahead(uint16_t field, uint32_t now)
+{
+    uint16_t behind_latest = (uint16_t)(now + CAUSEWAY_EPSILON - field) & CAUSEWAY_CLOCK_MASK;
+    return (int32_t)CAUSEWAY_EPSILON - (int32_t)behind_latest;
+}
+
+#endif
