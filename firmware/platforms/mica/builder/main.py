@@ -1,0 +1,103 @@
+"""Build for the ATmega128L with avr-gcc; program with avrdude."""
+
+import sys
+from pathlib import Path
+
+from SCons.Script import COMMAND_LINE_TARGETS, AlwaysBuild, Builder, Default, DefaultEnvironment
+
+env = DefaultEnvironment()
+
+sys.path.insert(0, str(Path(env.PioPlatform().get_dir()).parents[1] / "scripts"))
+import avrdude  # noqa: E402
+
+env.Replace(
+    AR="avr-gcc-ar",
+    AS="avr-as",
+    CC="avr-gcc",
+    CXX="avr-g++",
+    GDB="avr-gdb",
+    OBJCOPY="avr-objcopy",
+    RANLIB="avr-gcc-ranlib",
+    SIZETOOL="avr-size",
+    ARFLAGS=["rc"],
+    PROGNAME="firmware",
+    PROGSUFFIX=".elf",
+    SIZECHECKCMD="$SIZETOOL -A -d $SOURCES",
+    SIZEPRINTCMD="$SIZETOOL -C --mcu=$BOARD_MCU $SOURCES",
+    SIZEPROGREGEXP=r"^(?:\.text|\.data|\.bootloader)\s+(\d+).*",
+    SIZEDATAREGEXP=r"^(?:\.data|\.bss|\.noinit)\s+(\d+).*",
+)
+machine = ["-mmcu=$BOARD_MCU", "-Os", "-g"]
+env.Append(
+    ASFLAGS=machine,
+    ASPPFLAGS=["-x", "assembler-with-cpp"],
+    CCFLAGS=[*machine, "-ffunction-sections", "-fdata-sections"],
+    CPPDEFINES=[("F_CPU", "$BOARD_F_CPU")],
+    LINKFLAGS=[*machine, "-Wl,--gc-sections"],
+    BUILDERS={
+        "ElfToHex": Builder(
+            action=env.VerboseAction("$OBJCOPY -O ihex -R .eeprom $SOURCES $TARGET", "Building $TARGET"),
+            suffix=".hex",
+        )
+    },
+)
+
+if "nobuild" in COMMAND_LINE_TARGETS:
+    elf = str(Path("$BUILD_DIR") / "${PROGNAME}.elf")
+    hexfile = str(Path("$BUILD_DIR") / "${PROGNAME}.hex")
+else:
+    elf = env.BuildProgram()
+    hexfile = env.ElfToHex(str(Path("$BUILD_DIR") / "${PROGNAME}"), elf)
+    env.Depends(hexfile, "checkprogsize")
+AlwaysBuild(env.Alias("nobuild", hexfile))
+Default(env.Alias("buildprog", hexfile, hexfile))
+
+
+def program(*memories):
+    """Call avrdude; a failure comes with what to do about it."""
+
+    def action(target, source, env):
+        config = env.PioPlatform().get_package_dir("tool-avrdude")
+        operations = [avrdude.write_flash(str(source[0]))] if source and not memories else list(memories)
+        try:
+            command = avrdude.command(
+                env.subst("$UPLOAD_PORT"),
+                operations,
+                programmer=env.subst("$UPLOAD_PROTOCOL"),
+                config=Path(config) / "avrdude.conf" if config else None,
+            )
+            print(avrdude.shown(command))
+            avrdude.run(command)
+        except avrdude.ProgrammingError as error:
+            sys.stderr.write(f"Error: {error}\n")
+            return 1
+        return 0
+
+    return action
+
+
+def confirm_fuses(target, source, env):
+    try:
+        avrdude.confirm_fuses()
+    except avrdude.ProgrammingError as error:
+        sys.stderr.write(f"Error: {error}\n")
+        return 1
+    return 0
+
+
+env.AddPlatformTarget(
+    "size", elf, env.VerboseAction("$SIZEPRINTCMD", "Size of $SOURCE"), "Size", "Flash and RAM used"
+)
+env.AddPlatformTarget(
+    "upload", hexfile, env.VerboseAction(program(), "Programming $SOURCE"), "Upload", "Program one mote"
+)
+env.AddPlatformTarget(
+    "fuses",
+    None,
+    [
+        env.VerboseAction(confirm_fuses, "Fuses of an ATmega128L on a MICA mote"),
+        env.VerboseAction(program(*avrdude.FUSES), "Writing the fuses"),
+    ],
+    "Fuses",
+    "Set the fuses of one mote: once in its life",
+)

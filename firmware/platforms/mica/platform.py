@@ -1,0 +1,24 @@
+"""PlatformIO's view of MICA motes. Tools on PATH are used as they are; the registry is asked for the others."""
+
+import shutil
+import sys
+from pathlib import Path
+
+from platformio.public import PlatformBase
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
+import pypi_scons
+
+# PlatformIO's package, and the program that makes it unnecessary.
+PROGRAM_OF = {"toolchain-atmelavr": "avr-gcc", "tool-avrdude": "avrdude"}
+
+
+class MicaPlatform(PlatformBase):
+    def configure_default_packages(self, options, targets):
+        super().configure_default_packages(options, targets)
+        pypi_scons.provide(self.config.get("platformio", "packages_dir"))
+        programming = any("upload" in target or target == "fuses" for target in targets)
+        wanted = {"toolchain-atmelavr": True, "tool-avrdude": programming}
+        for package, program in PROGRAM_OF.items():
+            missing = shutil.which(program) is None
+            self.packages[package]["optional"] = not (wanted[package] and missing)

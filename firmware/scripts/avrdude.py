@@ -1,0 +1,171 @@
+"""Calling avrdude for a mote on a programming board, and turning its messages into advice. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+from collections.abc import Sequence
+from glob import glob
+from pathlib import Path
+
+# Boards that speak avrdude's mib510: over RS-232, over USB (the first of its two ttys), over Ethernet.
+PROGRAMMERS = ("mib510", "mib520", "mib600")
+NET_PORT = 10001
+PART = "m128"
+BAUD = 115200
+TIMEOUT_S = 180
+
+# ATmega103 mode off, JTAG off. The low fuse, which holds the clock source, is left alone: a wrong one there leaves a
+# mote that no programming board can reach.
+FUSES = ("hfuse:w:0xD9:m", "efuse:w:0xFF:m")
+FUSES_VARIABLE = "CAUSEWAY_FUSES"
+
+# What avrdude says, and what it means on a mote. The first that is found counts.
+ADVICE = (
+    (
+        r"permission denied",
+        "No permission to open the port: `sudo usermod -aG dialout $USER`, then log in again.",
+    ),
+    (
+        r"(device or resource busy|resource temporarily unavailable)",
+        "Another program holds the port: stop the base station or terminal that uses it.",
+    ),
+    (
+        r"(no such file or directory|cannot open port|can't open device|not found|refused)",
+        "The port cannot be opened: is the programming board plugged in? `ls /dev/ttyUSB*` shows the ports there are.",
+    ),
+    (
+        r"(not in sync|get into sync|getsync|not responding|timeout|programmer is not)",
+        "The programming board does not answer: on a MIB520 take the first of its two ttys; on a MIB510 check its\n"
+        "supply, and set SW2 to ON while programming (it cuts off the mote's own serial output).",
+    ),
+    (
+        r"signature = 0x(000000|ffffff)|initialization failed|program enable|not connected",
+        "The board answers but the mote does not: press it home on the 51-pin connector; the board powers it, so its\n"
+        "own switch is to be off.",
+    ),
+    (
+        r"(expected signature|wrong microcontroller|invalid device signature)",
+        "The chip is not an ATmega128: is this a MICAz or MICA2? An IRIS, for one, has an ATmega1281.",
+    ),
+    (
+        r"(verification (error|mismatch)|content mismatch)",
+        "What was written reads back wrong: a weak supply or a loose connector. Try again.",
+    ),
+)
+
+
+class ProgrammingError(Exception):
+    """A mote that was not programmed: what went wrong and what to do."""
+
+
+def write_flash(image: str) -> str:
+    return f"flash:w:{image}:i"
+
+
+def port_of(port: str, programmer: str) -> str:
+    """The port as avrdude wants it; a MIB600 may be given as its host name alone."""
+    if not port:
+        raise ProgrammingError(f"which port? Give --upload-port (or --port). {_ports_here()}")
+    if programmer == "mib600" and not port.startswith("net:"):
+        return f"net:{port}" if ":" in port else f"net:{port}:{NET_PORT}"
+    return port
+
+
+def _ports_here() -> str:
+    ports = sorted([*glob("/dev/ttyUSB*"), *glob("/dev/cu.usbserial*")])
+    if not ports:
+        return "No USB serial port is on this machine."
+    return f"Here are: {', '.join(ports)}. A MIB520 shows two, and the first of them programs."
+
+
+def command(
+    port: str, operations: Sequence[str], *, programmer: str = "mib510", config: Path | None = None
+) -> list[str]:
+    """The avrdude command that does these -U operations. Writing verifies by itself."""
+    if programmer not in PROGRAMMERS:
+        raise ProgrammingError(f"{programmer!r} is no programming board: {', '.join(PROGRAMMERS)}")
+    program = shutil.which("avrdude")
+    if program is None:
+        raise ProgrammingError("avrdude is not on PATH (Debian: apt install avrdude)")
+    words = [program, *(["-C", str(config)] if config else []), "-q"]
+    words += ["-c", "mib510", "-p", PART, "-P", port_of(port, programmer), "-b", str(BAUD)]
+    for operation in operations:
+        words += ["-U", operation]
+    return words
+
+
+def shown(words: Sequence[str]) -> str:
+    return shlex.join(["avrdude", *words[1:]])
+
+
+def run(words: Sequence[str], timeout: float = TIMEOUT_S) -> str:
+    """Run it; what it said, or ProgrammingError with the last of what it said and advice. Never waits for ever."""
+    process = subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        _end(process)
+        raise ProgrammingError(f"avrdude did not end within {timeout:g} s. {advice('timeout')}") from None
+    except BaseException:
+        _end(process)
+        raise
+    if process.returncode != 0:
+        raise ProgrammingError(explain(said, process.returncode))
+    return said
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def explain(said: str, code: int) -> str:
+    """The lines of avrdude that matter, and what to do."""
+    lines = [
+        line.strip() for line in said.splitlines() if re.search(r"error|warning|fail|cannot", line, re.I)
+    ]
+    lines = lines or [line.strip() for line in said.splitlines() if line.strip()][-3:]
+    text = "\n".join(f"  {line}" for line in lines[:6])
+    hint = advice(said)
+    return f"avrdude ended with {code}:\n{text}" + (f"\n{hint}" if hint else "")
+
+
+def advice(said: str) -> str:
+    for pattern, hint in ADVICE:
+        if re.search(pattern, said, re.I):
+            return hint
+    return ""
+
+
+def confirm_fuses() -> None:
+    """Return if the user wants the fuses written; else ProgrammingError."""
+    if os.environ.get(FUSES_VARIABLE) == "yes":
+        return
+    try:
+        terminal = open("/dev/tty", "r+", buffering=1)  # noqa: SIM115  (closed by the next statement)
+    except OSError:
+        raise ProgrammingError(
+            f"no terminal to ask on, so the fuses are left alone; {FUSES_VARIABLE}=yes writes them without asking"
+        ) from None
+    with terminal:
+        terminal.write(
+            "This writes hfuse D9 and efuse FF to the mote on the programming board (ATmega103 mode and JTAG off;\n"
+            "the clock fuses stay as they are). Once in a mote's life is enough. Type yes to go on: "
+        )
+        terminal.flush()
+        answer = terminal.readline().strip()
+    if answer != "yes":
+        raise ProgrammingError("the fuses were left alone")

@@ -1,0 +1,174 @@
+"""A firmware image and the node id in it. Reads the ELF that avr-gcc makes; standard library only.
+
+The id is the initial value of the global variable TOS_NODE_ID, as TinyOS has it. Initial values of variables lie in
+flash behind the code; the ELF's program headers say where, and the symbol table says which of those bytes are the id.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+
+SYMBOL = "TOS_NODE_ID"
+EM_AVR = 83
+PT_LOAD = 1
+SHT_SYMTAB = 2
+EEPROM_BASE = 0x810000  # in the linker's one address space for flash, RAM and EEPROM
+FLASH_BYTES = 128 * 1024
+
+
+class ImageError(Exception):
+    """An image that cannot be used, and why."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stretch of the file that is loaded: `load` is where it lies in flash, `run` where the program sees it."""
+
+    offset: int
+    run: int
+    load: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Image:
+    elf: bytes
+    segments: tuple[Segment, ...]
+    id_offset: int  # of the id in the file
+    id_flash: int  # of the id in flash
+
+    @property
+    def node_id(self) -> int:
+        return int.from_bytes(self.elf[self.id_offset : self.id_offset + 2], "little")
+
+    def with_id(self, node_id: int) -> Image:
+        if not 0 <= node_id < 0xFFFF:
+            raise ImageError(f"node id {node_id}: ids go from 0 to 65534 (65535 is everybody)")
+        elf = bytearray(self.elf)
+        elf[self.id_offset : self.id_offset + 2] = node_id.to_bytes(2, "little")
+        return Image(bytes(elf), self.segments, self.id_offset, self.id_flash)
+
+    def flash(self) -> dict[int, bytes]:
+        """What goes into flash, by address."""
+        return {s.load: self.elf[s.offset : s.offset + s.size] for s in self.segments}
+
+    def ihex(self) -> str:
+        """The same as Intel hex, which avrdude takes."""
+        return to_ihex(self.flash())
+
+
+def load(path: Path) -> Image:
+    try:
+        elf = path.read_bytes()
+    except OSError as error:
+        raise ImageError(f"{path}: {error.strerror}") from None
+    try:
+        return parse(elf)
+    except ImageError as error:
+        raise ImageError(f"{path}: {error}") from None
+    except (struct.error, IndexError, UnicodeDecodeError):
+        raise ImageError(f"{path}: a damaged ELF file") from None
+
+
+def parse(elf: bytes) -> Image:
+    if elf[:6] != b"\x7fELF\x01\x01":
+        raise ImageError(
+            "not a 32-bit little-endian ELF file; the id is set in firmware.elf, not in firmware.hex"
+        )
+    machine = struct.unpack_from("<H", elf, 18)[0]
+    if machine != EM_AVR:
+        raise ImageError(f"not for an AVR (ELF machine {machine})")
+    segments = _segments(elf)
+    address, size = _symbol(elf, SYMBOL)
+    if size != 2:
+        raise ImageError(f"{SYMBOL} has {size} bytes, not the 2 of a uint16_t")
+    for segment in segments:
+        if segment.run <= address and address + 2 <= segment.run + segment.size:
+            at = address - segment.run
+            return Image(elf, segments, segment.offset + at, segment.load + at)
+    raise ImageError(
+        f"{SYMBOL} at {address:#x} has no initial value in the image (in .bss?); build it with an id that is not 0"
+    )
+
+
+def _segments(elf: bytes) -> tuple[Segment, ...]:
+    table = struct.unpack_from("<I", elf, 28)[0]
+    step, count = struct.unpack_from("<HH", elf, 42)
+    found = []
+    for number in range(count):
+        kind, offset, run, load_at, size = struct.unpack_from("<5I", elf, table + number * step)
+        if kind != PT_LOAD or size == 0 or run >= EEPROM_BASE:
+            continue
+        if offset + size > len(elf):
+            raise ImageError("cut off")
+        if load_at + size > FLASH_BYTES:
+            raise ImageError(f"{load_at + size:#x} bytes do not fit into the ATmega128's flash")
+        found.append(Segment(offset, run, load_at, size))
+    if not found:
+        raise ImageError("nothing to load in it")
+    return tuple(found)
+
+
+def _symbol(elf: bytes, name: str) -> tuple[int, int]:
+    """Address and size of a variable."""
+    table = struct.unpack_from("<I", elf, 32)[0]
+    step, count = struct.unpack_from("<HH", elf, 46)
+    sections = [struct.unpack_from("<10I", elf, table + number * step) for number in range(count)]
+    found = set()
+    for section in sections:
+        if section[1] != SHT_SYMTAB:
+            continue
+        names = sections[section[6]]
+        for at in range(section[4], section[4] + section[5], 16):
+            name_at, value, size, _info, _other, where = struct.unpack_from("<3I2BH", elf, at)
+            start = names[4] + name_at
+            if where != 0 and elf[start : elf.index(b"\0", start)] == name.encode():
+                found.add((value, size))
+    if not found:
+        raise ImageError(f"no symbol {name}: not a mote's image, or stripped")
+    if len(found) > 1:
+        raise ImageError(f"{len(found)} symbols {name}")
+    return found.pop()
+
+
+def to_ihex(flash: dict[int, bytes], width: int = 16) -> str:
+    """Intel hex. Addresses above 64 KB take extended segment records, as avr-objcopy writes them."""
+    lines, upper = [], 0
+    for start, data in sorted(flash.items()):
+        at = start
+        while at < start + len(data):
+            if at >> 16 != upper:
+                upper = at >> 16
+                lines.append(_record(0, 2, (upper << 12).to_bytes(2, "big")))
+            end = min(at + width, start + len(data), (upper + 1) << 16)
+            lines.append(_record(at & 0xFFFF, 0, data[at - start : end - start]))
+            at = end
+    return "\n".join([*lines, _record(0, 1, b""), ""])
+
+
+def _record(address: int, kind: int, data: bytes) -> str:
+    body = bytes([len(data)]) + address.to_bytes(2, "big") + bytes([kind]) + data
+    return f":{(body + bytes([-sum(body) & 0xFF])).hex().upper()}"
+
+
+def from_ihex(text: str) -> dict[int, int]:
+    """Bytes by address; every checksum is checked."""
+    memory: dict[int, int] = {}
+    base = 0
+    for number, line in enumerate(text.split(), 1):
+        try:
+            record = bytes.fromhex(line.removeprefix(":"))
+        except ValueError:
+            raise ImageError(f"line {number} is not Intel hex") from None
+        if len(record) < 5 or len(record) != record[0] + 5 or sum(record) & 0xFF or line[0] != ":":
+            raise ImageError(f"line {number} is damaged")
+        address, kind, data = int.from_bytes(record[1:3], "big"), record[3], record[4:-1]
+        if kind == 0:
+            memory.update((base + address + at, byte) for at, byte in enumerate(data))
+        elif kind == 1:
+            return memory
+        elif kind in (2, 4):
+            base = int.from_bytes(data, "big") << (4 if kind == 2 else 16)
+    raise ImageError("no end record")

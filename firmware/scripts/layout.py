@@ -1,0 +1,136 @@
+"""PlatformIO's step before a build: from `deployment.toml` to `causeway_layout.h`, and the node id.
+
+The deployment is CAUSEWAY_DEPLOYMENT from the environment; else, for a test, its own deployment.toml beside it; else
+`custom_deployment` of platformio.ini. One that cannot be ends the build with its reason. Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+HEADER = "causeway_layout.h"
+RECORD = "firmware.json"
+TOP_ID = 0xFFFE  # 0xFFFF is everybody
+
+
+class BuildError(Exception):
+    """Why there is nothing to build."""
+
+
+def choose(project: Path, default: str | None, test: str | None) -> Path:
+    """Which deployment to build for."""
+    given = os.environ.get("CAUSEWAY_DEPLOYMENT")
+    if given:
+        return project / given
+    if test:
+        own = project / "firmware" / "test" / test / "deployment.toml"
+        if own.exists():
+            return own
+    if not default:
+        raise BuildError("no deployment: set custom_deployment in platformio.ini, or CAUSEWAY_DEPLOYMENT")
+    return project / default
+
+
+def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
+    """The deployment and its header. `board` is None where any will do."""
+    if str(project) not in sys.path:
+        sys.path.insert(0, str(project))
+    from packet_formats import cheader
+    from packet_formats.deployment import DeploymentError, load
+
+    try:
+        deployment = load(path)
+        header = cheader.render(deployment)
+    except DeploymentError as error:
+        raise BuildError(f"{_short(project, path)}: {error}") from None
+    except OSError as error:
+        raise BuildError(f"{_short(project, path)}: {error.strerror}") from None
+    if board and deployment.network.board != board:
+        raise BuildError(
+            f'{_short(project, path)}: network.board = "{deployment.network.board}", and this environment builds '
+            f"for {board}"
+        )
+    return deployment, header
+
+
+def node_id(text: str | None, app: str | None, motes: int) -> int:
+    """The id that the image starts with. Ids 0 to motes - 1 are motes', the others gateways'."""
+    given = os.environ.get("CAUSEWAY_NODE_ID") or text
+    if not given:
+        # Not 0: an initial value of 0 leaves no place in the image where another id could be written.
+        return motes if app == "gateway" else min(1, motes - 1)
+    try:
+        number = int(given, 0)
+    except ValueError:
+        raise BuildError(f"node id {given!r}: not a number") from None
+    check_id(number, app, motes)
+    return number
+
+
+def check_id(number: int, app: str | None, motes: int) -> None:
+    if app == "mote" and not 0 <= number < motes:
+        raise BuildError(f"node id {number}: the deployment's motes have ids 0 to {motes - 1}")
+    if app == "gateway" and not motes <= number <= TOP_ID:
+        raise BuildError(f"node id {number}: this deployment's gateways have ids from {motes} up")
+    if not 0 <= number <= TOP_ID:
+        raise BuildError(f"node id {number}: ids go from 0 to {TOP_ID}")
+
+
+def write_if_changed(path: Path, text: str) -> None:
+    """Leave the file alone when it would not change, so that nothing is compiled anew."""
+    if path.exists() and path.read_text(encoding="utf-8") == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def record(deployment: Any, header: str, **about: object) -> dict[str, object]:
+    """What an image was built for; it lies beside the image as firmware.json, for flash.py and the inventory."""
+    return {
+        **about,
+        "deployment": deployment.network.name,
+        "motes": deployment.network.motes,
+        "layout_sha256": hashlib.sha256(header.encode()).hexdigest(),
+    }
+
+
+def sha256_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _short(project: Path, path: Path) -> Path:
+    return path.relative_to(project) if path.is_relative_to(project) else path
+
+
+def configure(env: Any) -> None:
+    """The pre-build step: `env` is SCons' build environment."""
+    project, build = Path(env["PROJECT_DIR"]), Path(env.subst("$BUILD_DIR"))
+    test = env.get("PIOTEST_RUNNING_NAME")
+    app = env.GetProjectOption("custom_app", None)
+    path = choose(project, env.GetProjectOption("custom_deployment", None), test)
+    deployment, header = read(project, path, env.get("BOARD") if app else None)
+    identity = node_id(env.GetProjectOption("custom_node_id", None), app, deployment.network.motes)
+    print(f"Deployment {deployment.network.name} ({_short(project, path)}), node id {identity}")
+    write_if_changed(build / "include" / HEADER, header)
+    env.Append(CPPPATH=[str(build / "include")], CPPDEFINES=[("CAUSEWAY_NODE_ID", identity)])
+    if app:
+        about = record(deployment, header, environment=env["PIOENV"], board=env.get("BOARD"), app=app)
+        env.AddPostAction("$PROGPATH", lambda target, source, env: _leave_record(Path(str(target[0])), about))
+
+
+def _leave_record(image: Path, about: dict[str, object]) -> None:
+    text = json.dumps({**about, "image_sha256": sha256_of(image)}, indent=2)
+    (image.parent / RECORD).write_text(text + "\n", encoding="utf-8")
+
+
+if "Import" in globals():  # SCons runs this file; flash.py imports it
+    Import("env")  # type: ignore[name-defined]  # noqa: F821
+    try:
+        configure(env)  # type: ignore[name-defined]  # noqa: F821
+    except BuildError as error:
+        sys.exit(f"Error: {error}")
