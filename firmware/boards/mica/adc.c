@@ -1,0 +1,113 @@
+/* The ADC: single conversions for the loop, and before them for a radio that asks (adc_share.h).
+ *
+ * 115 kHz, so a conversion takes 217 us with the switching on, which each begins with: the converter draws nothing in between.
+ */
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <util/atomic.h>
+
+#include "boards/mica/adc_share.h"
+#include "hal/board.h"
+#include "hal/events.h"
+#include "hal/power.h"
+
+enum {
+    CHANNELS = 0x07,
+    GO = _BV(ADEN) | _BV(ADSC) | _BV(ADIF) | _BV(ADIE) | _BV(ADPS2) | _BV(ADPS1), /* main clock / 64; ADIF: forget the last one */
+};
+
+/* Who waits for a conversion, and whose is running. */
+enum { NOBODY, LOOP, RADIO, CANCELLED };
+
+static volatile uint8_t running;   /* NOBODY, LOOP, RADIO or CANCELLED */
+static volatile bool loop_waits;   /* from adc_start() until its value is there */
+static uint8_t loop_channel;
+static volatile uint16_t loop_value;
+static uint8_t radio_channel;
+static adc_share_done_t radio_done; /* NULL: no request */
+
+static void convert(uint8_t channel, uint8_t who)
+{
+    running = who;
+    ADMUX = channel & CHANNELS;    /* the reference is AREF, which these boards tie to AVCC */
+    ADCSRA = GO;
+}
+
+/* Start whatever comes first, or switch off. Interrupts are off, no conversion runs. */
+static void start_next(void)
+{
+    if (radio_done != NULL) {
+        convert(radio_channel, RADIO);
+    } else if (loop_waits) {
+        convert(loop_channel, LOOP);
+    } else {
+        running = NOBODY;
+        ADCSRA = 0;
+        power_release(POWER_ADC);
+    }
+}
+
+bool adc_start(uint8_t channel)
+{
+    if (loop_waits) {
+        return false;
+    }
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        loop_channel = channel;
+        loop_waits = true;
+        power_need(POWER_ADC);
+        if (running == NOBODY) {
+            start_next();
+        }
+    }
+    return true;
+}
+
+uint16_t adc_value(void)
+{
+    uint16_t value;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        value = loop_value;
+    }
+    return value;
+}
+
+void adc_share_request(uint8_t channel, adc_share_done_t done)
+{
+    radio_channel = channel;
+    radio_done = done;
+    power_need(POWER_ADC);
+    if (running == RADIO) {
+        running = CANCELLED;       /* the value under way is for the request that this one replaces */
+    } else if (running == NOBODY) {
+        start_next();
+    }
+}
+
+void adc_share_cancel(void)
+{
+    radio_done = NULL;
+    if (running == RADIO) {
+        running = CANCELLED;
+    }
+}
+
+ISR(ADC_vect)
+{
+    uint16_t value = ADC;
+    if (running == RADIO) {
+        adc_share_done_t done = radio_done;
+        radio_done = NULL;         /* before the call, which may ask again */
+        running = CANCELLED;       /* and must not start anything itself */
+        done(value);
+    } else if (running == LOOP) {
+        loop_value = value;
+        loop_waits = false;
+        events_post(EVENT_ADC);
+    }
+    start_next();
+}

@@ -1,0 +1,21 @@
+/** The ADC shared between adc_start() of hal/board.h and a radio that needs conversions of its own (MICA2's RSSI).
+ *
+ * The radio's conversion comes first: it starts at once when the converter is idle, else right after the conversion that runs; one
+ * of adc_start() that has not begun yet waits. adc_start() takes no notice: it still posts EVENT_ADC when its own value is there.
+ */
+#ifndef MICA_ADC_SHARE_H
+#define MICA_ADC_SHARE_H
+
+#include <stdint.h>
+
+/** Called from the ADC's interrupt with 0..1023. */
+typedef void (*adc_share_done_t)(uint16_t value);
+
+/** Convert `channel` (0..7, reference AVCC) for the radio; `done` follows within two conversions. One request at a time: a second
+ *  one before `done` replaces the first. From an interrupt, or from the loop with interrupts off. */
+void adc_share_request(uint8_t channel, adc_share_done_t done);
+
+/** Forget the request, if there is one; `done` is not called any more. As above. */
+void adc_share_cancel(void);
+
+#endif

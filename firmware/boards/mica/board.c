@@ -1,0 +1,83 @@
+/* Pins, LEDs, watchdog, reset. */
+#include "hal/board.h"
+
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <avr/wdt.h>
+
+#include "boards/mica/board_pins.h"
+
+/* Port A: LEDs and the flash chip's select are low when active; PA4 is the serial id's wire, PA5 and PA6 are the radio's (and on
+ * MICA2 the battery monitor's), PA7 powers the thermistor. */
+enum {
+    PIN_YELLOW = _BV(PA0),
+    PIN_GREEN = _BV(PA1),
+    PIN_RED = _BV(PA2),
+    PIN_LEDS = PIN_YELLOW | PIN_GREEN | PIN_RED,
+    PIN_FLASH_SELECT = _BV(PA3),
+    PIN_THERMISTOR = _BV(PA7),
+    PIN_FLASH_IN = _BV(PD2),       /* port D */
+    PIN_FLASH_CLOCK = _BV(PD5),
+};
+
+__attribute__((weak)) void board_radio_pins(void)
+{
+}
+
+void board_start(void)
+{
+    wdt_disable();
+    PORTA |= PIN_LEDS | PIN_FLASH_SELECT;
+    PORTA &= (uint8_t)~PIN_THERMISTOR;
+    DDRA |= PIN_LEDS | PIN_FLASH_SELECT | PIN_THERMISTOR;
+    PORTD &= (uint8_t)~(PIN_FLASH_IN | PIN_FLASH_CLOCK);
+    DDRD |= PIN_FLASH_IN | PIN_FLASH_CLOCK;
+    PORTC = 0;                     /* the sensor board's power switches: off */
+    DDRC = 0xFF;
+    ACSR = _BV(ACD);               /* the comparator only draws current */
+    board_radio_pins();
+}
+
+/* From LED_ bits to pins. */
+static uint8_t led_pins(uint8_t leds)
+{
+    uint8_t pins = 0;
+    if (leds & LED_RED) {
+        pins |= PIN_RED;
+    }
+    if (leds & LED_GREEN) {
+        pins |= PIN_GREEN;
+    }
+    if (leds & LED_YELLOW) {
+        pins |= PIN_YELLOW;
+    }
+    return pins;
+}
+
+void leds_set(uint8_t leds)
+{
+    PORTA = (uint8_t)((PORTA | PIN_LEDS) & ~led_pins(leds));
+}
+
+void leds_toggle(uint8_t leds)
+{
+    PORTA ^= led_pins(leds);
+}
+
+void watchdog_start(void)
+{
+    wdt_enable(WDTO_2S);
+}
+
+void watchdog_pat(void)
+{
+    wdt_reset();
+}
+
+_Noreturn void board_reset(void)
+{
+    cli();
+    wdt_enable(WDTO_15MS);
+    for (;;) {
+    }
+}

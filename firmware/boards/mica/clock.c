@@ -1,0 +1,226 @@
+/* Local time: timer 0 counts the 32768 Hz crystal asynchronously, its overflows are counted here.
+ *
+ * Three things the data sheet says of asynchronous operation decide how TCNT0 is read:
+ *  - TOV0 and OCF0 come one crystal cycle and three processor cycles after the count that causes them. So for a whole
+ *    crystal cycle TCNT0 has wrapped and nothing tells: such a reading would lie before one made earlier, and is mended by that.
+ *    (The overflow's interrupt makes one itself, at a count of 1 or more, so there always is an earlier one.)
+ *  - After power-save TCNT0 shows its old value until the next crystal edge. Waiting for a write to TCCR0 to go through
+ *    waits for that edge, and for the one that the wake-up logic needs before the next sleep. (OCR0 would do as well, but
+ *    while it is being written no compare happens, and an alarm could be missed.)
+ *  - A register may be written again only when its last write has gone through.
+ */
+#include "hal/clock.h"
+
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <util/atomic.h>
+
+#include "boards/mica/clock_sleep.h"
+#include "hal/events.h"
+
+enum {
+    RUN = _BV(CS00),               /* TCCR0: the crystal undivided */
+    COMPARE_LEAD = 3,              /* cycles: a value written to OCR0 is in place after two crystal edges */
+    STEADY_CYCLES = 32,            /* of the crystal: one look at whether it runs at its rate ... */
+    STEADY_COUNTS = 900,           /* ... in counts of timer 1 ... */
+    STEADY_SLACK = 9,              /* ... give or take a per cent */
+    STEADY_LOOKS = 3,              /* so many good looks in a row */
+};
+
+#define START_LIMIT (F_CPU / 8)    /* counts of timer 1 that clock_start() waits: a second */
+
+static uint32_t base;              /* local time when the count was last 0, as far as overflows have been served */
+static uint32_t latest;            /* the last time read */
+static uint32_t alarm_time;
+static bool alarm_set;
+static bool asleep;                /* power-save since TCNT0 was last in step */
+
+static uint16_t timer1_now(void)
+{
+    uint16_t counts;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        counts = TCNT1;            /* the high byte goes through a register that all of timer 1 shares */
+    }
+    return counts;
+}
+
+void clock_settle(void)
+{
+    while (ASSR & (_BV(TCN0UB) | _BV(OCR0UB) | _BV(TCR0UB))) {
+    }
+    if (asleep) {
+        TCCR0 = RUN;
+        while (ASSR & _BV(TCR0UB)) {
+        }
+        asleep = false;
+    }
+}
+
+void clock_sleeps(void)
+{
+    asleep = true;
+}
+
+/* The time now. Interrupts are off. */
+static uint32_t read_time(void)
+{
+    if (asleep) {
+        clock_settle();
+    }
+    uint8_t count = TCNT0;
+    uint32_t time = base;
+    __builtin_avr_delay_cycles(4); /* a flag that belongs to this count is up now, unless the count is 0 */
+    if (TIFR & _BV(TOV0)) {
+        count = TCNT0;
+        time += 256;
+    }
+    time |= count;
+    if (clock_before(time, latest)) {
+        time += 256;
+    }
+    latest = time;
+    return time;
+}
+
+uint32_t clock_now(void)
+{
+    uint32_t now;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        now = read_time();
+    }
+    return now;
+}
+
+uint32_t clock_of_capture(uint16_t capture)
+{
+    uint32_t now;
+    uint16_t age;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        now = read_time();
+        age = (uint16_t)(TCNT1 - capture);
+    }
+    /* A count is 8 / 225 crystal cycles. The clock shows whole cycles, half a cycle behind on average: so round to the nearest. */
+    return now - ((age * 2330UL + 0x8000UL) >> 16);
+}
+
+static void write_compare(uint8_t count)
+{
+    if (OCR0 == count) {
+        return;
+    }
+    while (ASSR & _BV(OCR0UB)) {
+    }
+    OCR0 = count;
+}
+
+/* Fire the alarm if it is due, or set the compare if it is due before the count comes round. Interrupts are off. */
+static void arm(uint32_t now)
+{
+    if (!alarm_set) {
+        return;
+    }
+    if (!clock_before(now, alarm_time)) {
+        alarm_set = false;
+        TIMSK &= (uint8_t)~_BV(OCIE0);
+        events_post(EVENT_ALARM);
+        return;
+    }
+    uint32_t left = alarm_time - now;
+    if (left >= 256) {
+        return;                    /* the next overflow looks again */
+    }
+    write_compare((uint8_t)(now + (left < COMPARE_LEAD ? (uint32_t)COMPARE_LEAD : left)));
+    TIFR = _BV(OCF0);
+    TIMSK |= _BV(OCIE0);
+}
+
+void clock_alarm(uint32_t when)
+{
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        TIMSK &= (uint8_t)~_BV(OCIE0);
+        alarm_time = when;
+        alarm_set = true;
+        arm(read_time());
+    }
+}
+
+void clock_alarm_off(void)
+{
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        alarm_set = false;
+        TIMSK &= (uint8_t)~_BV(OCIE0);
+    }
+}
+
+ISR(TIMER0_OVF_vect)
+{
+    base += 256;
+    arm(read_time());
+}
+
+ISR(TIMER0_COMP_vect)
+{
+    arm(read_time());              /* a match left over from an earlier alarm finds it not due, and changes nothing */
+}
+
+/* Does the crystal make STEADY_CYCLES in the time it should? Ends in any case after twice that time. */
+static bool looks_steady(void)
+{
+    uint8_t count = TCNT0;
+    uint16_t begin = timer1_now();
+    while (TCNT0 == count) {       /* from edge to edge */
+        if ((uint16_t)(timer1_now() - begin) > STEADY_COUNTS) {
+            return false;
+        }
+    }
+    count = TCNT0;
+    begin = timer1_now();
+    uint16_t took = 0;
+    while ((uint8_t)(TCNT0 - count) < STEADY_CYCLES && took <= STEADY_COUNTS + STEADY_SLACK) {
+        took = (uint16_t)(timer1_now() - begin);
+    }
+    return took >= STEADY_COUNTS - STEADY_SLACK && took <= STEADY_COUNTS + STEADY_SLACK;
+}
+
+/* Wait until the crystal runs at its rate, but no longer than START_LIMIT. */
+static void wait_for_crystal(void)
+{
+    uint32_t waited = 0;
+    uint8_t good = 0;
+    uint16_t last = timer1_now();
+    while (good < STEADY_LOOKS && waited < START_LIMIT) {
+        bool busy = (ASSR & (_BV(TCN0UB) | _BV(OCR0UB) | _BV(TCR0UB))) != 0;
+        good = !busy && looks_steady() ? (uint8_t)(good + 1) : 0;
+        uint16_t now = timer1_now();
+        waited += (uint16_t)(now - last);
+        last = now;
+    }
+}
+
+void clock_start(void)
+{
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        TIMSK &= (uint8_t)~(_BV(TOIE0) | _BV(OCIE0));
+        TCCR1A = 0;
+        TCCR1B = _BV(CS11);        /* main clock / 8, for captures */
+        ASSR = _BV(AS0);
+        TCNT0 = 0;                 /* changing AS0 may have spoilt all three */
+        OCR0 = 0;
+        TCCR0 = RUN;
+    }
+    wait_for_crystal();
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        TIFR = _BV(TOV0) | _BV(OCF0);
+        base = 0;
+        latest = 0;
+        asleep = false;
+        TIMSK |= _BV(TOIE0);
+    }
+}

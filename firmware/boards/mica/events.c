@@ -1,0 +1,73 @@
+/* Events and sleep. */
+#include "hal/events.h"
+
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <avr/sleep.h>
+#include <util/atomic.h>
+
+#include "boards/mica/clock_sleep.h"
+#include "hal/power.h"
+
+static volatile uint8_t pending;
+static volatile uint8_t users;     /* of the I/O clock */
+
+void events_post(uint8_t events)
+{
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        pending |= events;
+    }
+}
+
+uint8_t events_take(void)
+{
+    uint8_t taken;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        taken = pending;
+        pending = 0;
+    }
+    return taken;
+}
+
+void power_need(uint8_t user)
+{
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        users |= user;
+    }
+}
+
+void power_release(uint8_t user)
+{
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        users &= (uint8_t)~user;
+    }
+}
+
+/* Sleep once. Interrupts are off, and on for the sleep alone: the instruction after sei is done before any interrupt. */
+static void sleep_once(void)
+{
+    uint8_t mode = SLEEP_MODE_IDLE;
+    if (users == 0) {
+        mode = SLEEP_MODE_PWR_SAVE;
+        clock_settle();
+        clock_sleeps();
+    }
+    MCUCR = (uint8_t)((MCUCR & ~(_BV(SM0) | _BV(SM1) | _BV(SM2))) | mode | _BV(SE));
+    sei();
+    sleep_cpu();
+    cli();
+    MCUCR &= (uint8_t)~_BV(SE);
+}
+
+void events_wait(void)
+{
+    cli();
+    while (pending == 0) {
+        sleep_once();
+    }
+    sei();
+}
