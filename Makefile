@@ -7,13 +7,27 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-LOCKED_EXTRAS := analysis dev
+LOCKED_EXTRAS := analysis firmware dev
 WORKERS ?= 2
 
+# PlatformIO, unless PIO=... names another one, comes with the environment.
+ifeq ($(origin PIO),undefined)
+PIO := $(BIN)/pio
+PIO_READY := setup
+else
+PIO_READY := debian
+endif
+export PLATFORMIO_SETTING_ENABLE_TELEMETRY := no
+export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
+# What the images and their tests are made from.
+FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
+    $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
+
 .PHONY: help setup debian demo test test-all bench lint lock figures clean
+.PHONY: firmware firmware-test firmware-check firmware-if-able flash
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: debian $(VENV)/.project ## Debian packages and the Python environment; quick when they are there
 
@@ -26,6 +40,22 @@ test: setup lint ## lint, then the fast tests
 test-all: setup lint ## lint, then every test, the slow ones with more examples
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS)
 
+firmware: $(PIO_READY) ## the four images, in .pio/build; CAUSEWAY_DEPLOYMENT=my.toml builds for another deployment
+	$(PIO) run
+
+firmware-test: $(PIO_READY) ## the firmware's unit tests on this machine and on an emulated ATmega128
+	$(PIO) test -e native -e micaz_sim
+
+firmware-check: debian ## cppcheck over the firmware
+	PYTHON="$(PYTHON)" firmware/scripts/check.sh
+
+# make flash IDS=0-9 PORT=/dev/ttyUSB0 [ENV=micaz] [PROGRAMMER=mib520]
+flash: ENV ?= micaz
+flash: PROGRAMMER ?= mib510
+flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT=/dev/ttyUSB0 (docs/flashing.md)
+	$(PIO) run -e $(ENV)
+	"$(PYTHON)" firmware/scripts/flash.py -e $(ENV) --ids "$(IDS)" --port "$(PORT)" --programmer $(PROGRAMMER)
+
 bench: setup ## how fast the simulator, the kernels and the decoders are
 	@$(BIN)/python -m tests.bench
 
@@ -33,12 +63,13 @@ lint: setup ## ruff and strict mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy firmware/scripts
 
 figures: setup ## draw the figures of docs/ again
 	$(BIN)/basestation figures --out docs/figures
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) .lock-venv build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The lock holds versions and hashes; where packages come from is each machine's own setting.
@@ -46,7 +77,7 @@ lock: debian ## resolve requirements.lock again from pyproject.toml
 	$(PYTHON) -m venv .lock-venv
 	.lock-venv/bin/pip install -q uv
 	.lock-venv/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
-	    --no-header --no-emit-index-url --no-emit-find-links --fork-strategy fewest \
+	    --no-header --no-emit-index-url --no-emit-find-links --no-emit-package pip --fork-strategy fewest \
 	    $(addprefix --extra ,$(LOCKED_EXTRAS)) --output-file requirements.lock pyproject.toml
 
 debian:

@@ -16,14 +16,32 @@ need() {
   $left_out (Debian: $packages)"
 }
 
+install() {
+    apt-get install -qq -y --no-install-recommends "$@"
+}
+
 compiles_c() {
     echo '#include <stdint.h>' | gcc -fsyntax-only -x c -
+}
+
+compiles_avr() {
+    echo '#include <avr/io.h>' | avr-gcc -mmcu=atmega128 -fsyntax-only -x c -
+}
+
+fuzzes_c() {
+    [ -e "$(clang -print-file-name="libclang_rt.fuzzer-$(uname -m).a")" ]
 }
 
 look() {
     missing='' report=''
     need 'python3 python3-venv' 'everything: no Python environment can be made' "$PYTHON" -c 'import ensurepip, venv'
-    need 'gcc libc6-dev' 'the tests that compile the generated C header' compiles_c
+    need 'gcc libc6-dev' 'the tests that compile C: the generated header, the firmware' compiles_c
+    need 'gcc-avr avr-libc binutils-avr' 'the firmware images' compiles_avr
+    need 'avrdude' 'programming motes' command -v avrdude
+    need 'simavr' 'the firmware tests on an emulated ATmega128' command -v simavr
+    need 'libsimavr-dev libelf-dev pkg-config' 'motes in the emulator' pkg-config --exists simavr libelf
+    need 'cppcheck' 'make firmware-check' command -v cppcheck
+    need 'clang libclang-rt-14-dev' 'fuzzing the parsers' fuzzes_c
 }
 
 look
@@ -32,8 +50,12 @@ look
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
     echo "Installing Debian packages:$missing" >&2
     export DEBIAN_FRONTEND=noninteractive
+    # One by one if all at once fails: a package that this release does not have must not keep the others out.
     # shellcheck disable=SC2086  # a list of words
-    { apt-get update -qq && apt-get install -qq -y --no-install-recommends $missing; } >&2
+    {
+        apt-get update -qq
+        install $missing || for package in $missing; do install "$package"; done
+    } >&2
     look
     [ -z "$missing" ] && exit 0
 fi

@@ -6,6 +6,7 @@ flash behind the code; the ELF's program headers say where, and the symbol table
 
 from __future__ import annotations
 
+import hashlib
 import struct
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,6 +54,11 @@ class Image:
     def flash(self) -> dict[int, bytes]:
         """What goes into flash, by address."""
         return {s.load: self.elf[s.offset : s.offset + s.size] for s in self.segments}
+
+    @property
+    def sha256(self) -> str:
+        """Of the hex file with id 0: the same for all motes of a batch, and for every build of the same sources."""
+        return hashlib.sha256(self.with_id(0).ihex().encode()).hexdigest()
 
     def ihex(self) -> str:
         """The same as Intel hex, which avrdude takes."""

@@ -120,11 +120,14 @@ def configure(env: Any) -> None:
     env.Append(CPPPATH=[str(build / "include")], CPPDEFINES=[("CAUSEWAY_NODE_ID", identity)])
     if app:
         about = record(deployment, header, environment=env["PIOENV"], board=env.get("BOARD"), app=app)
-        env.AddPostAction("$PROGPATH", lambda target, source, env: _leave_record(Path(str(target[0])), about))
+        leave = env.VerboseAction(
+            lambda target, source, env: _leave_record(Path(str(target[0])), about), None
+        )
+        env.AddPostAction("$PROGPATH", leave)
 
 
 def _leave_record(image: Path, about: dict[str, object]) -> None:
-    text = json.dumps({**about, "image_sha256": sha256_of(image)}, indent=2)
+    text = json.dumps({**about, "elf_sha256": sha256_of(image)}, indent=2)
     (image.parent / RECORD).write_text(text + "\n", encoding="utf-8")
 
 
