@@ -122,7 +122,9 @@ def _stamp(stamp: StampLayout) -> list[Define]:
         field = fields.get(name)
         defines.append((f"{name.upper()}_BIT", field.offset if field else 0, notes.get(name, "")))
         defines.append((f"{name.upper()}_WIDTH", field.bits if field else 0, "" if field else "not carried"))
-    defines.append(("C_TOP", fields["c"].top if "c" in fields else 0, "the largest c that its field may hold"))
+    defines.append(
+        ("C_TOP", fields["c"].top if "c" in fields else 0, "the largest c that its field may hold")
+    )
     return defines
 
 

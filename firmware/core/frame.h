@@ -51,7 +51,7 @@ int16_t cw_framer_next(cw_framer_t *framer);
 /** What was dropped, and why; each wraps. */
 typedef struct {
     uint16_t frames;    /* given out, not dropped */
-    uint16_t noise;     /* bytes before the first flag: at most one */
+    uint16_t noise;     /* bytes before the first flag, or before the first one after cw_deframer_resync() */
     uint16_t brief;     /* fewer than 4 bytes between flags: "short" elsewhere, but that is a word of C */
     uint16_t crc;
     uint16_t escape;    /* an escape followed by a flag */
@@ -64,14 +64,14 @@ typedef struct {
     uint16_t crc;       /* of all but the last two bytes */
     uint16_t count;     /* bytes since the flag, unescaped; stays at CW_FRAME_MAX + 1 */
     uint8_t last[2];    /* the last two, older first: perhaps the CRC */
-    bool in_sync;       /* a flag was seen */
+    bool in_sync;       /* a flag was seen: until then bytes are noise */
     bool escaping;
 } cw_deframer_t;
 
 /** Wait for a flag, counters at 0. A static deframer is ready without it. */
 void cw_deframer_start(cw_deframer_t *deframer);
 
-/** Bytes were lost (the UART said so): drop the frame at hand, wait for a flag. Counted as noise if it had begun. */
+/** Bytes were lost (the UART said so): drop the frame at hand, wait for a flag. What lies before it counts as noise. */
 void cw_deframer_resync(cw_deframer_t *deframer);
 
 /** Take a byte from the line. When it completes a good packet: the packet's length from its type byte on, without CRC, 2 to 254;

@@ -47,9 +47,9 @@ void cw_receipts_start(cw_receipts_t *receipts);
 void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uint8_t sequence);
 
 /** Fill the receipt slots of a message that `own` sends with `sequence`; slots not needed repeat these two.
- *  True when every message received since the last call is named, or an own later one of its source: the message is complete.
+ *  `slots` has CAUSEWAY_RECEIPTS * CAUSEWAY_RECEIPT_BYTES bytes. True when every message received since the last call is named, or a
+ *  later one of its source: the message is complete.
  *  (Always false without slots.) */
-bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence,
-                     uint8_t slots[CAUSEWAY_RECEIPTS * CAUSEWAY_RECEIPT_BYTES]);
+bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence, uint8_t *slots);
 
 #endif

@@ -1,0 +1,23 @@
+#include "dedup.h"
+
+#include <string.h>
+
+_Static_assert(CW_DEDUP_ROOM >= 1 && CW_DEDUP_ROOM <= 255, "entries are counted in a byte");
+
+void cw_dedup_start(cw_dedup_t *filter)
+{
+    memset(filter, 0, sizeof(*filter));
+}
+
+bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number)
+{
+    for (uint8_t at = 0; at < filter->used; at++)
+        if (filter->number[at] == number && filter->source[at] == source)
+            return true;
+    filter->source[filter->next] = source;
+    filter->number[filter->next] = number;
+    if (filter->used <= filter->next)
+        filter->used = (uint8_t)(filter->next + 1);
+    filter->next = (uint8_t)(filter->next + 1 == CW_DEDUP_ROOM ? 0 : filter->next + 1);
+    return false;
+}
