@@ -106,17 +106,8 @@ uint32_t clock_of_capture(uint16_t capture)
     return now - ((age * 2330UL + 0x8000UL) >> 16);
 }
 
-static void write_compare(uint8_t count)
-{
-    if (OCR0 == count) {
-        return;
-    }
-    while (ASSR & _BV(OCR0UB)) {
-    }
-    OCR0 = count;
-}
-
-/* Fire the alarm if it is due, or set the compare if it is due before the count comes round. Interrupts are off. */
+/* Fire the alarm if it is due, or set the compare if it is due before the count comes round. Interrupts are off.
+ * A compare that is set stays: a match left over from an earlier alarm finds this one not due, and changes nothing. */
 static void arm(uint32_t now)
 {
     if (!alarm_set) {
@@ -129,19 +120,23 @@ static void arm(uint32_t now)
         return;
     }
     uint32_t left = alarm_time - now;
-    if (left >= 256) {
+    if (left >= 256 || (TIMSK & _BV(OCIE0))) {
         return;                    /* the next overflow looks again */
     }
-    write_compare((uint8_t)(now + (left < COMPARE_LEAD ? (uint32_t)COMPARE_LEAD : left)));
+    while (ASSR & _BV(OCR0UB)) {   /* only if two alarms were set within two crystal cycles */
+    }
+    OCR0 = (uint8_t)(now + (left < COMPARE_LEAD ? (uint32_t)COMPARE_LEAD : left));
     TIFR = _BV(OCF0);
     TIMSK |= _BV(OCIE0);
 }
 
 void clock_alarm(uint32_t when)
 {
+    clock_alarm_off();
+    while (ASSR & _BV(OCR0UB)) {   /* here, since interrupts are on */
+    }
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
-        TIMSK &= (uint8_t)~_BV(OCIE0);
         alarm_time = when;
         alarm_set = true;
         arm(read_time());
@@ -165,7 +160,7 @@ ISR(TIMER0_OVF_vect)
 
 ISR(TIMER0_COMP_vect)
 {
-    arm(read_time());              /* a match left over from an earlier alarm finds it not due, and changes nothing */
+    arm(read_time());
 }
 
 /* Does the crystal make STEADY_CYCLES in the time it should? Ends in any case after twice that time. */
