@@ -1,0 +1,102 @@
+/* MICA2's side of the CC1000 driver.
+ *
+ * The radio is the SPI's master: it clocks SCK whenever it receives or sends. Its one data line is on MOSI and, through our driver
+ * while we send, on MISO. Timer 3, which nobody else uses, is the watch.
+ */
+#include "chips/cc1000/cc1000_board.h"
+
+#include <util/delay_basic.h>
+
+#include "boards/mica/adc_share.h"
+#include "boards/mica/board_pins.h"
+#include "chips/cc1000/cc1000_control.h"
+
+enum { RSSI_CHANNEL = 0 };
+
+#define SPI_SLAVE (1 << SPIE | 1 << SPE)    /* mode 0, most significant bit first */
+
+/** Timer 1 counts (8 CPU cycles) from the end of a byte to where the handler reads the timer, when nothing holds it up. */
+#define SPI_LATENCY 7
+
+/** 7372800 / 1024 / 10: 100 ms. */
+#define WATCH_TOP (720 - 1)
+
+void cc1000_board_start(void)
+{
+    uint8_t was = cc1000_lock();
+
+    SPCR = 0;
+    DDRB &= (uint8_t)~(MICA2_SS | MICA2_SCK | MICA2_MOSI | MICA2_MISO | MICA2_OC1C);
+    PORTB &= (uint8_t)~(MICA2_SS | MICA2_SCK | MICA2_MOSI | MICA2_MISO | MICA2_OC1C);
+    DDRA &= (uint8_t)~MICA2_CHP_OUT;
+    PORTD |= MICA2_PALE | MICA2_PCLK | MICA2_PDATA;
+    DDRD |= MICA2_PALE | MICA2_PCLK | MICA2_PDATA;
+    cc1000_unlock(was);
+}
+
+void board_radio_pins(void)
+{
+    cc1000_board_start();
+    cc1000_control_stop();      /* a reset of ours is none of the radio's: it may be sending */
+}
+
+void cc1000_board_wait(uint16_t us)
+{
+    /* Four CPU cycles a round, 1.8432 rounds a us: 59 / 32 of up to 1024 us at a time. */
+    for (; us > 1024; us = (uint16_t)(us - 1024)) {
+        _delay_loop_2(32 * 59);
+    }
+    _delay_loop_2((uint16_t)((uint16_t)(us * 59) / 32 + 1));
+}
+
+void cc1000_board_spi(bool on)
+{
+    SPCR = on ? SPI_SLAVE : 0;
+}
+
+void cc1000_board_drive(bool on)
+{
+    if (on) {
+        DDRB |= MICA2_MISO;
+    } else {
+        DDRB &= (uint8_t)~MICA2_MISO;
+    }
+}
+
+void cc1000_board_rssi(void)
+{
+    adc_share_request(RSSI_CHANNEL, cc1000_on_rssi);
+}
+
+void cc1000_board_watch(bool on)
+{
+    uint8_t was = cc1000_lock();
+
+    if (on) {
+        TCCR3A = 0;
+        TCNT3 = 0;
+        OCR3A = WATCH_TOP;
+        TCCR3B = 1 << WGM32 | 1 << CS32 | 1 << CS30;
+        ETIFR = 1 << OCF3A;
+        ETIMSK |= 1 << OCIE3A;
+    } else {
+        ETIMSK &= (uint8_t)~(1 << OCIE3A);
+        TCCR3B = 0;
+    }
+    cc1000_unlock(was);
+}
+
+ISR(SPI_STC_vect)
+{
+    uint8_t byte = SPDR;
+    uint16_t count;
+
+    SPDR = cc1000_outgoing;
+    count = TCNT1;
+    cc1000_on_byte(byte, (uint16_t)(count - SPI_LATENCY));
+}
+
+ISR(TIMER3_COMPA_vect)
+{
+    cc1000_on_watch();
+}

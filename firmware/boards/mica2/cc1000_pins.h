@@ -1,0 +1,81 @@
+/** MICA2's wires to its CC1000: see chips/cc1000/cc1000_board.h. */
+#ifndef MICA2_CC1000_PINS_H
+#define MICA2_CC1000_PINS_H
+
+#include <avr/interrupt.h>
+#include <avr/io.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CC1000_ROM __flash
+
+enum {
+    MICA2_PALE = 1 << 4,    /* port D */
+    MICA2_PCLK = 1 << 6,
+    MICA2_PDATA = 1 << 7,
+    MICA2_CHP_OUT = 1 << 6, /* port A */
+    MICA2_SS = 1 << 0,      /* port B */
+    MICA2_SCK = 1 << 1,
+    MICA2_MOSI = 1 << 2,
+    MICA2_MISO = 1 << 3,
+    MICA2_OC1C = 1 << 7,
+};
+
+/* Each of these is a single instruction, so no other user of the port is disturbed. */
+
+static inline void cc1000_pale(bool high)
+{
+    if (high) {
+        PORTD |= MICA2_PALE;
+    } else {
+        PORTD &= (uint8_t)~MICA2_PALE;
+    }
+}
+
+static inline void cc1000_pclk(bool high)
+{
+    if (high) {
+        PORTD |= MICA2_PCLK;
+    } else {
+        PORTD &= (uint8_t)~MICA2_PCLK;
+    }
+}
+
+static inline void cc1000_pdata(bool high)
+{
+    if (high) {
+        PORTD |= MICA2_PDATA;
+    } else {
+        PORTD &= (uint8_t)~MICA2_PDATA;
+    }
+}
+
+static inline void cc1000_pdata_input(bool input)
+{
+    if (input) {
+        DDRD &= (uint8_t)~MICA2_PDATA;
+    } else {
+        DDRD |= MICA2_PDATA;
+    }
+}
+
+static inline bool cc1000_pdata_read(void)
+{
+    return (PIND & MICA2_PDATA) != 0;
+}
+
+static inline uint8_t cc1000_lock(void)
+{
+    uint8_t was = SREG;
+
+    cli();
+    return was;
+}
+
+static inline void cc1000_unlock(uint8_t was)
+{
+    __asm__ volatile("" ::: "memory");
+    SREG = was;
+}
+
+#endif
