@@ -1,0 +1,298 @@
+#include "gateway.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "core/am.h"
+#include "core/crc.h"
+#include "core/frame.h"
+#include "core/records.h"
+#include "hal/board.h"
+#include "hal/clock.h"
+#include "hal/events.h"
+#include "hal/radio.h"
+#include "hal/uart.h"
+#include "line.h"
+#include "net/outbox.h"
+#include "net/random.h"
+#include "net/store.h"
+#include "net/timesync.h"
+
+#define SECOND UINT32_C(32768)
+#define DOWN_PATIENCE SECOND      /* a host's message waits this long for a clear channel */
+#define HEALTH_EVERY 6            /* status records */
+
+#ifndef CAUSEWAY_NODE_ID
+#define CAUSEWAY_NODE_ID CAUSEWAY_ROOT
+#endif
+
+/* In .data whatever its value, so that its initial value is in the image. */
+__attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = CAUSEWAY_NODE_ID;
+
+static uint16_t own_id;
+static uint16_t boots;
+static uint8_t record_number;     /* of the next heard record */
+static uint16_t lost;             /* pairs dropped since the last one that went up */
+static uint32_t status_at;
+static uint8_t until_health;
+static cw_deframer_t deframer;
+static uint16_t uart_lost_before;
+static uint16_t line_breaks;      /* times that the UART lost bytes */
+
+/* What status reports, as far as no other module counts it. */
+static uint16_t forwarded, up_full, line_refused, down_sent, down_full;
+
+/* ---- Up: to the host ---- */
+
+static uint8_t build(uint8_t type, const uint8_t *data, uint8_t length, uint8_t *packet)
+{
+    cw_am_t am = {CW_AM_BROADCAST, own_id, type, CAUSEWAY_GROUP, length, data};
+    return cw_am_build(&am, packet);
+}
+
+static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *packet)
+{
+    uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) | (timesync_is_root() ? CW_HEARD_ROOT : 0) |
+                              (CAUSEWAY_BOARD_MICAZ ? CW_HEARD_LQI_KNOWN : 0));
+    cw_heard_t record = {
+        .gateway = own_id,
+        .epoch = timesync_epoch(),
+        .sequence = record_number,
+        .lost = lost,
+        .flags = flags,
+        .rssi = heard->rssi,
+        .lqi = heard->lqi,
+        .check = cw_crc16(heard->message.data, heard->message.length),
+        .time = timesync_network(heard->time),
+    };
+    uint8_t data[CAUSEWAY_HEARD_BYTES];
+    cw_heard_put(data, &record);
+    return build(CAUSEWAY_AM_HEARD, data, CAUSEWAY_HEARD_BYTES, packet);
+}
+
+static void hand_up(const radio_heard_t *heard, uint32_t now)
+{
+    uint8_t record[CW_PACKET_LIMIT], frame[CW_PACKET_LIMIT];
+    const radio_message_t *message = &heard->message;
+    cw_am_t am = {message->dest, message->source, message->type, message->group, message->length, message->data};
+    if (line_put_pair(record, build_heard(heard, now, record), frame, cw_am_build(&am, frame))) {
+        record_number++;
+        lost = 0;
+        forwarded++;
+    } else {
+        lost = lost < UINT16_MAX ? (uint16_t)(lost + 1) : UINT16_MAX;
+        up_full++;
+    }
+}
+
+void radio_on_heard(const radio_heard_t *heard)
+{
+    const radio_message_t *message = &heard->message;
+    uint32_t now = clock_now();
+    hand_up(heard, now);
+    if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP && message->length == CAUSEWAY_BEACON_BYTES) {
+        timesync_on_beacon(message->data, heard->time, now);
+    }
+}
+
+static bool send_status(uint32_t now)
+{
+    const radio_counters_t *radio = radio_counters();
+    const cw_deframer_counters_t *line = &deframer.counters;
+    cw_status_t status = {
+        .gateway = own_id,
+        .time = timesync_network(now),
+        .epoch = timesync_epoch(),
+        .boots = (uint8_t)boots,
+        .heard = radio->heard,
+        .forwarded = forwarded,
+        .radio_crc = radio->crc,
+        .radio_overrun = radio->overrun,
+        .foreign = radio->garbage,
+        .up_full = up_full,
+        .line_crc = (uint16_t)(line->crc + line->escape + line->overlong + line_breaks),
+        .line_refused = line_refused,
+        .down_sent = down_sent,
+        .down_full = down_full,
+    };
+    uint8_t data[CAUSEWAY_STATUS_BYTES], packet[CW_PACKET_LIMIT];
+    cw_status_put(data, &status);
+    return line_put(packet, build(CAUSEWAY_AM_STATUS, data, CAUSEWAY_STATUS_BYTES, packet));
+}
+
+static bool send_health(uint32_t now)
+{
+    cw_health_t health = {
+        .source = own_id,
+        .time = timesync_network(now),
+        .epoch = timesync_epoch(),
+        .flags = timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0,
+        .boots = boots,
+        .layout = CAUSEWAY_LAYOUT_HASH,
+        .hops = timesync_hops(),
+    };
+    uint8_t data[CAUSEWAY_HEALTH_BYTES], packet[CW_PACKET_LIMIT];
+    cw_health_put(data, &health);
+    return line_put(packet, build(CAUSEWAY_AM_HEALTH, data, CAUSEWAY_HEALTH_BYTES, packet));
+}
+
+/* Without room it is tried again the next time round. */
+static void report(uint32_t now)
+{
+    if (clock_before(now, status_at) || !send_status(now)) {
+        return;
+    }
+    status_at = now + GATEWAY_STATUS_PERIOD;
+    if (until_health > 0) {
+        until_health--;
+    } else if (send_health(now)) {
+        until_health = HEALTH_EVERY - 1;
+    }
+}
+
+/* ---- Down: from the host ---- */
+
+static void send_down(const cw_am_t *am, uint32_t now)
+{
+    outbox_frame_t *frame = outbox_place();
+    if (!frame) {
+        down_full++;
+        return;
+    }
+    frame->kind = OUTBOX_PLAIN;
+    frame->not_before = now;
+    frame->deadline = now + DOWN_PATIENCE;
+    frame->message.dest = am->dest;
+    frame->message.source = own_id;
+    frame->message.type = am->type;
+    frame->message.group = CAUSEWAY_GROUP;
+    frame->message.length = am->length;
+    memcpy(frame->message.data, am->data, am->length);
+    outbox_put(frame);
+}
+
+/* Whether a command is for the gateway alone. A report of all includes it too. */
+static bool obey(const cw_am_t *am, uint32_t now)
+{
+    cw_downlink_t command;
+    if (am->type != CAUSEWAY_AM_DOWNLINK || !cw_downlink_get(am->data, am->length, &command)) {
+        return false;
+    }
+    bool ours = command.target == own_id;
+    if (command.command == CW_COMMAND_REPORT && (ours || command.target == CW_TARGET_ALL)) {
+        until_health = 0;
+        status_at = now;
+    } else if (command.command == CW_COMMAND_REBOOT && ours) {
+        board_reset();
+    }
+    return ours;
+}
+
+static void take_packet(uint8_t length, uint32_t now)
+{
+    cw_packet_t packet;
+    cw_packet_kind_t kind = cw_am_parse(deframer.packet, length, &packet);
+    if (packet.wants_ack) {
+        line_put_ack(packet.token);    /* it is lost when several wait: the host then sends again */
+    }
+    if (kind == CW_PACKET_IS_DATA || kind == CW_PACKET_IS_DATA_ACK) {
+        if (!obey(&packet.am, now)) {
+            send_down(&packet.am, now);
+        }
+    } else if (kind != CW_PACKET_IS_ACK) {
+        line_refused++;
+    }
+}
+
+static void read_line(uint32_t now)
+{
+    uint16_t uart_lost_now = uart_lost();
+    if (uart_lost_now != uart_lost_before) {
+        uart_lost_before = uart_lost_now;
+        line_breaks++;
+        cw_deframer_resync(&deframer);
+    }
+    int16_t byte;
+    while ((byte = uart_read()) >= 0) {
+        uint8_t length = cw_deframer_put(&deframer, (uint8_t)byte);
+        if (length > 0) {
+            take_packet(length, now);
+        }
+    }
+}
+
+/* ---- The loop ---- */
+
+static void set_alarm(uint32_t now)
+{
+    uint32_t next = outbox_next(now);
+    if (clock_before(now + SECOND, next)) {
+        next = now + SECOND;
+    }
+    if (clock_before(status_at, next) && clock_before(now, status_at)) {
+        next = status_at;
+    }
+    clock_alarm(next);
+}
+
+void gateway_start(void)
+{
+    board_start();
+    clock_start();
+    own_id = store_id(TOS_NODE_ID);
+    boots = store_count_boot();
+    uint16_t seed = (uint16_t)((own_id + 1) * 40503U ^ boots * 2531U);
+    random_start(seed);
+    uint32_t now = clock_now();
+    uart_start();
+    timesync_start(own_id, own_id == CAUSEWAY_ROOT, store_epoch(), now);
+    while (!radio_start(seed)) {
+        leds_toggle(LED_RED);    /* no gateway without a radio: somebody should see it */
+    }
+    status_at = now + SECOND;
+    watchdog_start();
+}
+
+void gateway_step(void)
+{
+    uint8_t events = events_take();
+    if (events & EVENT_RADIO) {
+        radio_service();
+    }
+    uint32_t now = clock_now();
+    if (events & EVENT_UART_RX) {
+        read_line(now);
+    }
+    outbox_service(now);
+    report(now);
+    line_service();
+    leds_set(timesync_in_sync(now) ? 0 : LED_RED);
+    set_alarm(now);
+    watchdog_pat();
+}
+
+/* ---- What the layers below ask for ---- */
+
+void timesync_on_epoch(uint8_t epoch)
+{
+    if (timesync_is_root()) {
+        store_keep_epoch(epoch);
+    }
+}
+
+bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)
+{
+    (void)frame;
+    (void)now;
+    return true;
+}
+
+void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
+{
+    (void)frame;
+    if (result == OUTBOX_SENT) {
+        down_sent++;
+    } else {
+        down_full++;
+    }
+}

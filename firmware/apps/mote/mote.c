@@ -1,0 +1,233 @@
+#include "mote.h"
+
+#include <string.h>
+
+#include "core/bytes.h"
+#include "core/records.h"
+#include "hal/board.h"
+#include "hal/clock.h"
+#include "hal/events.h"
+#include "hal/radio.h"
+#include "net/messaging.h"
+#include "net/outbox.h"
+#include "net/random.h"
+#include "net/store.h"
+#include "net/timesync.h"
+
+#define SECOND UINT32_C(32768)
+#define PERIOD_LEAST UINT32_C(256)
+#define PERIOD_MOST (UINT32_C(1) << 30)
+#define SENSOR_PATIENCE (SECOND / 16)
+
+#ifndef CAUSEWAY_NODE_ID
+#define CAUSEWAY_NODE_ID 1
+#endif
+
+/* In .data whatever its value, so that its initial value is in the image. */
+__attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = CAUSEWAY_NODE_ID;
+
+/* Timers: local times, looked at while their bit is set. */
+enum { SEND, SENSOR, HEALTH, UNBLINK, REBOOT, TIMERS };
+static uint32_t timer_at[TIMERS];
+static uint8_t timers;
+
+static uint32_t period;
+static uint16_t counter;
+static uint8_t application[CAUSEWAY_DATA_BYTES + 1];
+static uint8_t blinking;
+
+static void timer_set(uint8_t timer, uint32_t when)
+{
+    timer_at[timer] = when;
+    timers = (uint8_t)(timers | 1U << timer);
+}
+
+static void timer_off(uint8_t timer)
+{
+    timers = (uint8_t)(timers & ~(1U << timer));
+}
+
+/* True once when its time has come. */
+static bool timer_due(uint8_t timer, uint32_t now)
+{
+    if (!(timers >> timer & 1) || clock_before(now, timer_at[timer])) {
+        return false;
+    }
+    timer_off(timer);
+    return true;
+}
+
+/* From 3/4 to 5/4 of the mean. */
+static uint32_t vary(uint32_t mean)
+{
+    return mean - mean / 4 + (mean >> 9) * (random_next() >> 8);
+}
+
+/* ---- Sampling and sending ---- */
+
+static void send_reading(uint16_t reading)
+{
+#if CAUSEWAY_DATA_BYTES >= 2
+    memmove(application + 2, application, CAUSEWAY_DATA_BYTES - 2);
+    cw_put16(application, reading);
+#else
+    application[0] = (uint8_t)reading;
+#endif
+    messaging_send(application);
+    counter++;
+}
+
+static void sample(uint32_t now)
+{
+    if (MOTE_SENSOR != MOTE_NO_SENSOR && adc_start(MOTE_SENSOR)) {
+        timer_set(SENSOR, now + SENSOR_PATIENCE);
+    } else {
+        send_reading(counter);
+    }
+}
+
+static void on_sample(void)
+{
+    if (timers >> SENSOR & 1) {
+        timer_off(SENSOR);
+        send_reading(adc_value());
+    }
+}
+
+/* ---- Commands ---- */
+
+static void set_period(uint32_t wanted)
+{
+    timer_off(SEND);
+    if (wanted == 0) {
+        return;
+    }
+    period = wanted < PERIOD_LEAST ? PERIOD_LEAST : wanted > PERIOD_MOST ? PERIOD_MOST : wanted;
+    timer_set(SEND, clock_now() + vary(period));
+}
+
+static void obey(uint8_t command, uint32_t argument)
+{
+    uint32_t now = clock_now();
+    switch (command) {
+    case CW_COMMAND_RATE:
+        set_period(argument);
+        break;
+    case CW_COMMAND_REPORT:
+        timer_set(HEALTH, now + random_below(SECOND / 4));
+        break;
+    case CW_COMMAND_BLINK:
+        blinking = (uint8_t)(argument & (LED_RED | LED_GREEN | LED_YELLOW));
+        timer_set(UNBLINK, now + 2 * SECOND);
+        break;
+    case CW_COMMAND_REBOOT:
+        timer_set(REBOOT, now + 2 * SECOND);    /* others must have heard it from us first, and its copies have died out */
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- The loop ---- */
+
+static void run_timers(uint32_t now)
+{
+    if (timer_due(SEND, now)) {
+        timer_set(SEND, now + vary(period));
+        sample(now);
+    }
+    if (timer_due(SENSOR, now)) {
+        send_reading(counter);
+    }
+    if (timer_due(HEALTH, now)) {
+        timer_set(HEALTH, now + vary(MOTE_HEALTH_PERIOD));
+        messaging_send_health(0);
+    }
+    if (timer_due(UNBLINK, now)) {
+        blinking = 0;
+    }
+    if (timer_due(REBOOT, now)) {
+        board_reset();
+    }
+}
+
+static void show(uint32_t now)
+{
+    leds_set((uint8_t)(blinking | (timesync_in_sync(now) ? 0 : LED_RED)));
+}
+
+/* At least every second, for the watchdog. */
+static void set_alarm(uint32_t now)
+{
+    uint32_t next = outbox_next(now);
+    if (clock_before(now + SECOND, next)) {
+        next = now + SECOND;
+    }
+    for (uint8_t i = 0; i < TIMERS; i++) {
+        if ((timers >> i & 1) && clock_before(timer_at[i], next)) {
+            next = timer_at[i];
+        }
+    }
+    clock_alarm(next);
+}
+
+void mote_start(void)
+{
+    board_start();
+    clock_start();
+    uint16_t id = store_id(TOS_NODE_ID);
+    uint16_t boots = store_count_boot();
+    uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
+    random_start(seed);
+    uint32_t now = clock_now();
+    timesync_start(id, id == CAUSEWAY_ROOT, store_epoch(), now);
+    messaging_start(id, boots, obey);
+    while (!radio_start(seed)) {
+        leds_toggle(LED_RED);    /* no mote without a radio: somebody should see it */
+    }
+    set_period(MOTE_PERIOD);
+    timer_set(HEALTH, now + 4 * SECOND + vary(4 * SECOND));
+    watchdog_start();
+}
+
+void mote_step(void)
+{
+    uint8_t events = events_take();
+    if (events & EVENT_RADIO) {
+        radio_service();
+    }
+    if (events & EVENT_ADC) {
+        on_sample();
+    }
+    uint32_t now = clock_now();
+    run_timers(now);
+    outbox_service(now);
+    show(now);
+    set_alarm(now);
+    watchdog_pat();
+}
+
+/* ---- What the layers below ask for ---- */
+
+void radio_on_heard(const radio_heard_t *heard)
+{
+    messaging_on_heard(heard);
+}
+
+void timesync_on_epoch(uint8_t epoch)
+{
+    if (timesync_is_root()) {
+        store_keep_epoch(epoch);
+    }
+    messaging_on_epoch(epoch);
+}
+
+bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)
+{
+    return messaging_on_ready(frame, now);
+}
+
+void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
+{
+    messaging_on_done(frame, result);
+}

@@ -1,0 +1,395 @@
+#include "messaging.h"
+
+#include <string.h>
+
+#include "core/am.h"
+#include "core/dedup.h"
+#include "core/ticks.h"
+#include "hal/clock.h"
+#include "outbox.h"
+#include "random.h"
+#include "recorder.h"
+#include "timesync.h"
+
+/* The duplicate filter's sources for what is no data message; mote ids are below. */
+#define COMMANDS 0xFFFFU
+#define HEALTH_OF(source) ((uint16_t)((source) | 0x8000U))
+
+/* Health and commands have no deadline of their own. */
+#define PLAIN_PATIENCE UINT32_C(32768)
+
+#define ROOT_IS_GATEWAY (CAUSEWAY_ROOT >= CAUSEWAY_MOTES)
+
+static uint16_t own_id;
+static uint16_t boots;
+static messaging_command_t *on_command;
+static uint8_t sequence;
+static uint32_t last_tick;      /* of the last event: events must not run backwards */
+static cw_stamp_t stamp;
+static cw_receipts_t receipts;
+static cw_dedup_t seen;
+static cw_data_counters_t checks;
+static messaging_counters_t counters;
+
+void messaging_start(uint16_t id, uint16_t boot_count, messaging_command_t *handler)
+{
+    own_id = id;
+    boots = boot_count;
+    on_command = handler;
+    sequence = 0;
+    counters = (messaging_counters_t){0};
+    cw_dedup_start(&seen);
+    recorder_start();
+    recorder_note(RECORDER_BOOT, id, (uint8_t)boot_count, 0);
+    messaging_on_epoch(timesync_epoch());
+}
+
+const messaging_counters_t *messaging_counters(void)
+{
+    return &counters;
+}
+
+uint16_t messaging_bounds(void)
+{
+    return stamp.bounded;
+}
+
+void messaging_on_epoch(uint8_t epoch)
+{
+    last_tick = cw_tick(timesync_network(clock_now()));
+    cw_stamp_start(&stamp, last_tick);
+    cw_receipts_start(&receipts);
+    outbox_forget(OUTBOX_RELAY);
+    recorder_note(RECORDER_EPOCH, epoch, 0, last_tick);
+}
+
+/* The tick of an event. A frame that came in before our last send was handed over, but is looked at only now, takes
+ * that send's tick. */
+static uint32_t event_tick(uint32_t local)
+{
+    uint32_t tick = cw_tick(timesync_network(local));
+    if (cw_tick_diff(tick, last_tick) > 0) {
+        last_tick = tick;
+    }
+    return last_tick;
+}
+
+/* ---- How far, how late ---- */
+
+/* Hops that a message of ours needs after its first. */
+static uint8_t own_hops(uint32_t now)
+{
+    uint8_t most = timesync_hops_most();
+    if (ROOT_IS_GATEWAY && timesync_in_sync(now) && most < CAUSEWAY_HOPS) {
+        return (uint8_t)(most - 1);
+    }
+    return CAUSEWAY_HOPS - 1;
+}
+
+static bool knows_distance(uint32_t now)
+{
+    return ROOT_IS_GATEWAY && timesync_in_sync(now);
+}
+
+/* Hops that a message passed on by us needs after that. */
+static uint8_t hops_beyond(const uint8_t *payload, uint32_t now)
+{
+    if (knows_distance(now)) {
+        return (uint8_t)(timesync_hops() - 1);
+    }
+    uint8_t left = cw_data_hops(payload);
+    return left < CW_DATA_HOPS_TOP ? (uint8_t)(left - 1) : 0;
+}
+
+static bool can_arrive(const uint8_t *payload, uint32_t now)
+{
+    uint8_t left = cw_data_hops(payload);
+    return left == CW_DATA_HOPS_TOP || (left > 0 && (!knows_distance(now) || left >= timesync_hops()));
+}
+
+/* The last local time at which a message sent in `tick` may start on the air and still make delta. */
+static uint32_t latest_start(uint32_t tick, uint8_t hops_after)
+{
+    uint32_t end = ((tick + CAUSEWAY_DELTA + 1) << CAUSEWAY_TICK_LOG2) - 1;
+    uint16_t airtime = radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
+    uint32_t needed = airtime + (uint32_t)hops_after * (uint16_t)(airtime + MESSAGING_BACKOFF);
+    return timesync_local(end) - needed;
+}
+
+/* ---- Sending ---- */
+
+static outbox_frame_t *new_frame(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before, uint32_t deadline)
+{
+    outbox_frame_t *frame = outbox_place();
+    if (!frame) {
+        counters.full++;
+        return 0;
+    }
+    frame->kind = kind;
+    frame->not_before = not_before;
+    frame->deadline = deadline;
+    frame->message.dest = CW_AM_BROADCAST;
+    frame->message.source = own_id;
+    frame->message.type = type;
+    frame->message.group = CAUSEWAY_GROUP;
+    frame->message.length = length;
+    return frame;
+}
+
+bool messaging_send(const uint8_t *application)
+{
+    uint32_t now = clock_now();
+    uint32_t urgency = now + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / 2;
+    outbox_frame_t *frame = new_frame(OUTBOX_OWN, CAUSEWAY_AM_DATA, CAUSEWAY_PAYLOAD_BYTES, now, urgency);
+    if (!frame) {
+        return false;
+    }
+    memcpy(cw_data_application(frame->message.data), application, CAUSEWAY_DATA_BYTES);
+    outbox_put(frame);
+    return true;
+}
+
+bool messaging_send_health(uint8_t battery)
+{
+    uint32_t now = clock_now();
+    outbox_frame_t *frame = new_frame(OUTBOX_PLAIN, CAUSEWAY_AM_HEALTH, CAUSEWAY_HEALTH_BYTES, now, now + PLAIN_PATIENCE);
+    if (!frame) {
+        return false;
+    }
+    uint8_t hops = own_hops(now) < CW_DATA_HOPS_TOP ? own_hops(now) : CW_DATA_HOPS_TOP;
+    cw_health_t health = {
+        .source = own_id,
+        .epoch = timesync_epoch(),
+        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) | hops << CAUSEWAY_FLAG_HOPS),
+        .boots = boots,
+        .layout = CAUSEWAY_LAYOUT_HASH,
+        .sent = counters.sent,
+        .received = counters.received,
+        .late = counters.late,
+        .relayed = counters.relayed,
+        .duplicates = counters.duplicates,
+        .bounds = stamp.bounded,
+        .battery = battery,
+        .hops = timesync_hops(),
+    };
+    cw_health_put(frame->message.data, &health);
+    outbox_put(frame);
+    return true;
+}
+
+/* Stamp an own message, unless it cannot make delta anyway. */
+static bool stamp_own(outbox_frame_t *frame, uint32_t now)
+{
+    uint8_t *payload = frame->message.data;
+    uint8_t hops = own_hops(now);
+    uint32_t tick = event_tick(now);
+    frame->deadline = latest_start(tick, hops);
+    if (clock_before(frame->deadline, now)) {
+        counters.late++;
+        recorder_note(RECORDER_LATE, own_id, (uint8_t)(sequence + 1), tick);
+        return false;
+    }
+    cw_data_head(payload, own_id, ++sequence, (uint8_t)boots, hops, timesync_in_sync(now));
+    cw_data_put_stamp(payload, &stamp, tick);
+    cw_data_put_receipts(payload, &receipts);
+    recorder_note(RECORDER_SEND, own_id, sequence, tick);
+    return true;
+}
+
+bool messaging_on_ready(outbox_frame_t *frame, uint32_t now)
+{
+    const uint8_t *payload = frame->message.data;
+    if (frame->kind == OUTBOX_OWN) {
+        return stamp_own(frame, now);
+    }
+    if (frame->message.type == CAUSEWAY_AM_HEALTH && cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) == own_id) {
+        cw_put32(frame->message.data + CAUSEWAY_HEALTH_TIME_AT, timesync_network(now));
+    }
+    return true;
+}
+
+static void note_data(recorder_kind_t kind, const uint8_t *payload)
+{
+    recorder_note(kind, cw_data_source(payload), cw_data_sequence(payload), last_tick);
+}
+
+static void count_sent(const outbox_frame_t *frame)
+{
+    const uint8_t *payload = frame->message.data;
+    if (frame->kind == OUTBOX_OWN) {
+        counters.sent++;
+    } else if (frame->kind == OUTBOX_RELAY) {
+        counters.relayed++;
+        note_data(RECORDER_RELAY, payload);
+    } else if (frame->message.type != CAUSEWAY_AM_HEALTH || cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) != own_id) {
+        counters.relayed++;
+    }
+}
+
+void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
+{
+    if (result == OUTBOX_SENT) {
+        count_sent(frame);
+    } else if (result == OUTBOX_FAILED) {
+        counters.failed++;
+    } else if (frame->kind == OUTBOX_PLAIN) {
+        counters.expired++;
+    } else {
+        counters.late++;
+        note_data(RECORDER_LATE, frame->message.data);
+    }
+}
+
+/* ---- Passing on ---- */
+
+/* Relays that heard the same frame should not all answer it at once. */
+static uint16_t jitter(uint8_t length, uint32_t slack)
+{
+    uint16_t spread = (uint16_t)(8 * radio_airtime(length));
+    return random_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
+}
+
+static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint32_t deadline, uint32_t now)
+{
+    uint32_t wait = jitter(message->length, deadline - now);
+    outbox_frame_t *frame = new_frame(kind, message->type, message->length, now + wait, deadline);
+    if (frame) {
+        memcpy(frame->message.data, message->data, message->length);
+        outbox_put(frame);
+    }
+}
+
+static void drop_late(const uint8_t *payload)
+{
+    counters.late++;
+    note_data(RECORDER_LATE, payload);
+}
+
+/* The message's tick is known only if its sender was in sync, and only to one who is in sync; another one is given the time
+ * of one hop. */
+static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
+{
+    radio_message_t copy = heard->message;
+    uint8_t *payload = copy.data;
+    if (!can_arrive(payload, now)) {
+        counters.spent++;
+        return;
+    }
+    if (!timesync_in_sync(now)) {
+        drop_late(payload);
+        return;
+    }
+    uint8_t beyond = hops_beyond(payload, now);
+    uint32_t sent = cw_data_in_sync(payload) ? cw_stamp_clock(cw_data_stamp(payload), tick) : tick;
+    uint32_t deadline = latest_start(sent, beyond);
+    cw_data_relay(payload);
+    if (clock_before(deadline, now)) {
+        drop_late(payload);
+    } else {
+        pass_on(OUTBOX_RELAY, &copy, deadline, now);
+    }
+}
+
+/* ---- Hearing ---- */
+
+static void merge(const uint8_t *payload, uint32_t heard_at)
+{
+    uint32_t tick = event_tick(heard_at);
+    if (!cw_data_in_sync(payload)) {
+        counters.unmerged++;
+        note_data(RECORDER_UNMERGED, payload);
+        return;
+    }
+    cw_stamp_receive(&stamp, tick, cw_data_stamp(payload));
+    cw_receipts_add(&receipts, cw_data_source(payload), cw_data_boot(payload), cw_data_sequence(payload));
+    counters.received++;
+    note_data(RECORDER_RECEIVE, payload);
+}
+
+static void on_data(const radio_heard_t *heard, uint32_t now)
+{
+    const uint8_t *payload = heard->message.data;
+    if (cw_data_check(payload, heard->message.length, &checks) != CW_DATA_OK || cw_data_source(payload) >= CAUSEWAY_MOTES) {
+        counters.foreign++;
+    } else if (cw_data_source(payload) == own_id) {
+        counters.echoes++;
+    } else if (cw_dedup_seen(&seen, cw_data_source(payload), cw_data_number(payload))) {
+        counters.duplicates++;
+    } else {
+        merge(payload, heard->time);
+        relay_data(heard, cw_tick(timesync_network(heard->time)), now);
+    }
+}
+
+/* Health is passed on as data is: its hops are in the same bits of its own flags. */
+static void relay_health(radio_message_t copy, uint32_t now)
+{
+    uint8_t *flags = copy.data + CAUSEWAY_HEALTH_FLAGS_AT;
+    uint8_t left = *flags >> CAUSEWAY_FLAG_HOPS;
+    if (left == 0 || (left < CW_DATA_HOPS_TOP && knows_distance(now) && left < timesync_hops())) {
+        counters.spent++;
+        return;
+    }
+    if (left < CW_DATA_HOPS_TOP) {
+        *flags = (uint8_t)(*flags - (1U << CAUSEWAY_FLAG_HOPS));
+    }
+    pass_on(OUTBOX_PLAIN, &copy, now + PLAIN_PATIENCE, now);
+}
+
+static void on_health(const radio_message_t *message, uint32_t now)
+{
+    if (message->length != CAUSEWAY_HEALTH_BYTES) {
+        counters.foreign++;
+        return;
+    }
+    uint16_t source = cw_get16(message->data + CAUSEWAY_HEALTH_SOURCE_AT);
+    uint16_t number = (uint16_t)(cw_get32(message->data + CAUSEWAY_HEALTH_TIME_AT) >> 4);
+    if (source == own_id) {
+        counters.echoes++;
+    } else if (cw_dedup_seen(&seen, HEALTH_OF(source), number)) {
+        counters.duplicates++;
+    } else {
+        relay_health(*message, now);
+    }
+}
+
+static void on_downlink(const radio_message_t *message, uint32_t now)
+{
+    cw_downlink_t command;
+    if (!cw_downlink_get(message->data, message->length, &command)) {
+        counters.foreign++;
+        return;
+    }
+    if (cw_dedup_seen(&seen, COMMANDS, command.sequence)) {
+        counters.duplicates++;
+        return;
+    }
+    if (command.hops > 0 && command.target != own_id) {
+        radio_message_t copy = *message;
+        copy.data[CAUSEWAY_DOWNLINK_HOPS_AT]--;
+        pass_on(OUTBOX_PLAIN, &copy, now + PLAIN_PATIENCE, now);
+    }
+    if (command.target == own_id || command.target == CW_TARGET_ALL) {
+        on_command(command.command, command.argument);
+    }
+}
+
+void messaging_on_heard(const radio_heard_t *heard)
+{
+    const radio_message_t *message = &heard->message;
+    uint32_t now = clock_now();
+    if (message->group != CAUSEWAY_GROUP || (message->dest != CW_AM_BROADCAST && message->dest != own_id)) {
+        counters.foreign++;
+    } else if (message->type == CAUSEWAY_AM_DATA) {
+        on_data(heard, now);
+    } else if (message->type == CAUSEWAY_AM_BEACON && message->length == CAUSEWAY_BEACON_BYTES) {
+        counters.beacons++;
+        timesync_on_beacon(message->data, heard->time, now);
+    } else if (message->type == CAUSEWAY_AM_HEALTH) {
+        on_health(message, now);
+    } else if (message->type == CAUSEWAY_AM_DOWNLINK) {
+        on_downlink(message, now);
+    } else {
+        counters.foreign++;
+    }
+}

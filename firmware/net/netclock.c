@@ -1,0 +1,118 @@
+#include "netclock.h"
+
+typedef struct {
+    uint32_t local;        /* the line's start ... */
+    uint32_t network;      /* ... the estimate there ... */
+    uint16_t part;         /* ... and its fraction, in 2^-16 cycles */
+    int16_t skew;
+    int32_t behind;        /* the estimate less the shown time at `since` */
+    uint32_t since;
+    uint8_t slew_log2;     /* one cycle of correction in 2^this cycles */
+} line_t;
+
+enum { SLEW_GENTLE = 6, SLEW_HARD = 1 };
+
+/* An interrupt may read at any moment, so a change is written beside the line in use, which is then exchanged
+ * with one store of a byte. */
+static line_t lines[2];
+static volatile uint8_t current;
+
+static line_t *spare(void)
+{
+    return &lines[current ^ 1];
+}
+
+static void exchange(void)
+{
+    __asm__ volatile("" ::: "memory");   /* all of the line is in memory before it is in use */
+    current = (uint8_t)(current ^ 1);
+}
+
+/* The correction for skew moves by at most a cycle, and only where `elapsed` is a multiple of 256. */
+static int32_t gained(const line_t *line, uint32_t local)
+{
+    int32_t elapsed = (int32_t)(local - line->local);
+    return (elapsed >> 8) * line->skew + line->part;
+}
+
+static uint32_t estimate(const line_t *line, uint32_t local)
+{
+    return line->network + (local - line->local) + (uint32_t)(gained(line, local) >> 16);
+}
+
+/* Steps of the slew fall half-way between multiples of 2^slew_log2, so that none meets a step of the skew: two steps
+ * back in one cycle would turn the clock back. `since` and `local` of a line are a multiple of 256 apart. */
+static int32_t left(const line_t *line, uint32_t local)
+{
+    int32_t elapsed = (int32_t)(local - line->since);
+    if (line->behind == 0 || elapsed < 0) {
+        return line->behind;
+    }
+    int32_t done = (elapsed + (INT32_C(1) << (line->slew_log2 - 1))) >> line->slew_log2;
+    if (line->behind > 0) {
+        return line->behind > done ? line->behind - done : 0;
+    }
+    return -line->behind > done ? line->behind + done : 0;
+}
+
+void netclock_set(uint32_t local, uint32_t network)
+{
+    *spare() = (line_t){.local = local, .network = network, .since = local, .slew_log2 = SLEW_GENTLE};
+    exchange();
+}
+
+void netclock_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew, uint16_t step)
+{
+    int32_t behind = (int32_t)(network - netclock_shown(now));
+    if (behind > (int32_t)step) {
+        behind = 0;
+    }
+    uint8_t slew = behind < -(int32_t)step ? SLEW_HARD : SLEW_GENTLE;
+    *spare() = (line_t){now, network, part, skew, behind, now, slew};
+    exchange();
+}
+
+void netclock_tidy(uint32_t now)
+{
+    const line_t *line = &lines[current];
+    int32_t elapsed = (int32_t)(now - line->local);
+    if (elapsed < NETCLOCK_REACH / 4) {
+        return;
+    }
+    uint32_t start = line->local + ((uint32_t)elapsed & ~UINT32_C(0xFF));
+    line_t *next = spare();
+    *next = *line;
+    next->network = estimate(line, start);
+    next->part = (uint16_t)gained(line, start);
+    next->local = start;
+    if (left(line, start) == 0) {
+        next->behind = 0;
+        next->since = start;
+    }
+    exchange();
+}
+
+uint32_t netclock_shown(uint32_t local)
+{
+    const line_t *line = &lines[current];
+    return estimate(line, local) - (uint32_t)left(line, local);
+}
+
+uint32_t netclock_estimate(uint32_t local)
+{
+    return estimate(&lines[current], local);
+}
+
+int32_t netclock_left(uint32_t local)
+{
+    return left(&lines[current], local);
+}
+
+uint32_t netclock_local(uint32_t network)
+{
+    uint32_t local = lines[current].local + (network - lines[current].network);
+    for (uint8_t i = 0; i < 3; i++) {   /* each round leaves a 64th of the error, or half of it in a hard slew */
+        local += network - netclock_shown(local);
+    }
+    return local;
+}

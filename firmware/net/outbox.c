@@ -1,0 +1,141 @@
+#include "outbox.h"
+
+#include "core/am.h"
+#include "core/bytes.h"
+#include "hal/clock.h"
+#include "timesync.h"
+
+#define BEACON_PATIENCE UINT32_C(32768)      /* a beacon waits this long for a clear channel */
+#define RADIO_PATIENCE (4 * UINT32_C(32768)) /* a radio that says nothing this long after the deadline is taken for free */
+#define IDLE_PAUSE (30 * UINT32_C(32768))
+
+static outbox_frame_t frames[OUTBOX_ROOM];
+static outbox_frame_t going;        /* the frame at the radio; not `used`: a beacon */
+static bool busy;                   /* the radio has one */
+
+outbox_frame_t *outbox_place(void)
+{
+    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
+        if (!frames[i].used) {
+            return &frames[i];
+        }
+    }
+    return 0;
+}
+
+void outbox_put(outbox_frame_t *frame)
+{
+    frame->used = true;
+}
+
+void outbox_forget(outbox_kind_t kind)
+{
+    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
+        if (frames[i].kind == kind) {
+            frames[i].used = false;
+        }
+    }
+}
+
+bool outbox_idle(void)
+{
+    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
+        if (frames[i].used) {
+            return false;
+        }
+    }
+    return !busy;
+}
+
+static outbox_frame_t *most_urgent(uint32_t now)
+{
+    outbox_frame_t *found = 0;
+    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
+        outbox_frame_t *frame = &frames[i];
+        if (frame->used && !clock_before(now, frame->not_before) &&
+            (!found || clock_before(frame->deadline, found->deadline))) {
+            found = frame;
+        }
+    }
+    return found;
+}
+
+static void send_beacon(uint32_t now)
+{
+    radio_message_t *message = &going.message;
+    message->dest = CW_AM_BROADCAST;
+    message->type = CAUSEWAY_AM_BEACON;
+    message->group = CAUSEWAY_GROUP;
+    message->length = CAUSEWAY_BEACON_BYTES;
+    timesync_fill(message->data, now);
+    message->source = cw_get16(message->data + CAUSEWAY_BEACON_SENDER_AT);
+    going.used = false;
+    going.deadline = now + BEACON_PATIENCE;
+    busy = radio_send(message, going.deadline, CAUSEWAY_BEACON_TIME_AT);
+}
+
+/* The frame leaves its place first, so that the reports may put a new one there. */
+static void send_frame(outbox_frame_t *frame, uint32_t now)
+{
+    going = *frame;
+    frame->used = false;
+    if (!outbox_on_ready(&going, now)) {
+        return;
+    }
+    if (clock_before(going.deadline, now)) {
+        outbox_on_done(&going, OUTBOX_LATE);
+        return;
+    }
+    busy = radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
+    if (!busy) {
+        outbox_on_done(&going, OUTBOX_FAILED);
+    }
+}
+
+void outbox_service(uint32_t now)
+{
+    if (busy && clock_before(going.deadline + RADIO_PATIENCE, now)) {
+        radio_on_sent(RADIO_FAILED, now);
+    }
+    if (!busy && timesync_due(now)) {
+        send_beacon(now);
+    }
+    outbox_frame_t *frame;
+    while (!busy && (frame = most_urgent(now)) != 0) {
+        send_frame(frame, now);
+    }
+}
+
+static uint32_t sooner(uint32_t a, uint32_t b)
+{
+    return clock_before(a, b) ? a : b;
+}
+
+uint32_t outbox_next(uint32_t now)
+{
+    if (busy) {
+        return going.deadline + RADIO_PATIENCE + 1;
+    }
+    uint32_t next = sooner(now + IDLE_PAUSE, timesync_next());
+    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
+        if (frames[i].used) {
+            next = sooner(next, frames[i].not_before);
+        }
+    }
+    return next;
+}
+
+void radio_on_sent(radio_result_t result, uint32_t time)
+{
+    (void)time;
+    busy = false;
+    if (going.used) {
+        going.used = false;
+        outbox_on_done(&going, result == RADIO_SENT ? OUTBOX_SENT : result == RADIO_BUSY ? OUTBOX_LATE : OUTBOX_FAILED);
+    }
+}
+
+uint32_t radio_stamp(uint32_t local)
+{
+    return timesync_stamp(local);
+}

@@ -1,0 +1,16 @@
+/** Small random numbers, for jitter. Not for secrets. */
+#ifndef NET_RANDOM_H
+#define NET_RANDOM_H
+
+#include <stdint.h>
+
+/** Start the row of numbers; motes should start from different seeds. */
+void random_start(uint16_t seed);
+
+/** The next number of the row, 1..65535. */
+uint16_t random_next(void);
+
+/** A number in 0..limit - 1; 0 when the limit is 0. */
+uint16_t random_below(uint16_t limit);
+
+#endif

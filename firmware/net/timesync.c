@@ -1,0 +1,582 @@
+#include "timesync.h"
+
+#include "hal/clock.h"
+#include "hal/radio.h"
+
+#include "core/records.h"
+#include "netclock.h"
+#include "random.h"
+
+enum {
+    WINDOW = 8,              /* pairs that the line is fitted to */
+    OUTLIERS = 3,            /* so many in a row, and the line is begun anew */
+    QUICK_BEACONS = 8,       /* of the root's, at its start */
+    SEQUENCE_LEAP = 16,      /* an adopting root goes on this far ahead of what it heard: others may have heard more */
+    DRIFT_UNKNOWN = 128,     /* growth of the error in 2^-20: 122 ppm while no skew is known ... */
+    DRIFT_LEAST = 8,         /* ... and 7.6 ppm at best: temperature, and the errors of the hops before */
+    OFFSET_MOST = 8191,      /* cycles that offsets in one window may differ by; with it the sums stay within 32 bits */
+};
+
+#define MEMORY (UINT32_C(1) << 24)           /* pairs older than this (8.5 minutes) are not used */
+#define SPAN_LEAST (UINT32_C(1) << 15)       /* pairs closer together than a second say nothing about skew */
+#define ASTRAY (UINT32_C(1) << 18)            /* off by more than this (8 s): not a clock gone wrong but another time */
+#define ASK_FIRST (UINT32_C(32768) / 4)      /* cycles from the start to the first question, and between a root's */
+#define ASK_MOST (60 * UINT32_C(32768))      /* cycles between questions, at last */
+#define ANSWER_PAUSE UINT32_C(32768)         /* a root answers questions with a new beacon, but no more often than this */
+#define TIDY (60 * UINT32_C(32768))
+#define LISTEN_QUESTIONS 4           /* a starting root asks so often before it opens an epoch */
+
+/* Time to pass a beacon on in, so that neighbours do not all send at once. */
+#define SPREAD ((uint16_t)(16 * radio_airtime(CAUSEWAY_BEACON_BYTES)))
+
+typedef struct {
+    uint32_t local;
+    uint32_t offset;      /* network - local */
+    uint8_t hops;
+} pair_t;
+
+/* The fit, relative to the newest pair: x in 1024 cycles, y in cycles. */
+typedef struct {
+    int32_t mean_x;
+    int32_t mean_y;       /* in 1/256 cycles */
+    uint16_t residual;    /* largest distance of a pair from the line */
+} fit_t;
+
+typedef enum {
+    LISTENING,            /* a starting root */
+    ROOT,
+    LOST,                 /* no time known */
+    FOLLOWING,
+} state_t;
+
+static state_t state;
+static uint16_t own_id;
+static uint8_t epoch;
+static uint16_t sequence;       /* root: of the last beacon sent; else the last one taken */
+static uint8_t hops;            /* our own, by the last beacon taken */
+
+static pair_t window[WINDOW];   /* newest first */
+static uint8_t pairs;
+static uint8_t outliers;
+static uint16_t base_error;     /* at the newest pair, in cycles */
+static uint16_t drift;          /* growth of the error since, in 2^-20 */
+static int16_t skew;            /* as last fitted; it serves until there are pairs enough again */
+
+/* What the next beacon, at beacon_at, will be. An answer is not needed once somebody else has given it. */
+typedef enum { NOTHING, QUESTION, ANSWER, BEACON } intent_t;
+static intent_t intent;
+static uint32_t beacon_at;
+static uint32_t ask_pause;
+static uint8_t burst;           /* quick beacons left, or a listening root's questions */
+static uint32_t last_beacon;    /* root: when the last one went out */
+static uint32_t tidy_at;
+static cw_beacon_t best;        /* a listening root's best answer, */
+static uint32_t best_heard;     /* when it was heard, */
+static bool answered;           /* and whether there is one */
+
+static timesync_counters_t counters;
+
+static bool newer8(uint8_t a, uint8_t b)
+{
+    return (int8_t)(uint8_t)(a - b) > 0;
+}
+
+static bool newer16(uint16_t a, uint16_t b)
+{
+    return (int16_t)(uint16_t)(a - b) > 0;
+}
+
+static uint32_t magnitude(int32_t value)
+{
+    return value < 0 ? 0U - (uint32_t)value : (uint32_t)value;
+}
+
+static void plan(intent_t what, uint32_t when)
+{
+    intent = what;
+    beacon_at = when;
+}
+
+void timesync_start(uint16_t id, bool is_root, uint8_t last_epoch, uint32_t now)
+{
+    own_id = id;
+    epoch = last_epoch;
+    state = is_root ? LISTENING : LOST;
+    sequence = 0;
+    hops = TIMESYNC_NO_HOPS;
+    pairs = 0;
+    outliers = 0;
+    answered = false;
+    burst = LISTEN_QUESTIONS;
+    ask_pause = ASK_FIRST;
+    tidy_at = now + TIDY;
+    counters = (timesync_counters_t){0};
+    netclock_set(now, now);
+    plan(QUESTION, now + ASK_FIRST / 4 + random_below((uint16_t)ASK_FIRST));
+}
+
+uint32_t timesync_network(uint32_t local)
+{
+    return netclock_shown(local);
+}
+
+uint32_t timesync_local(uint32_t network)
+{
+    return netclock_local(network);
+}
+
+uint32_t timesync_stamp(uint32_t local)
+{
+    return netclock_estimate(local);
+}
+
+/* Error of the estimate; the shown clock is off by what is left to correct besides. */
+static uint16_t estimate_error(uint32_t now)
+{
+    if (state != FOLLOWING) {
+        return state == ROOT ? 0 : UINT16_MAX;
+    }
+    int32_t age = (int32_t)(now - window[0].local);
+    uint32_t growth = age > 0 ? (((uint32_t)age >> 8) * drift) >> 12 : 0;
+    return growth > (uint32_t)(UINT16_MAX - base_error) ? UINT16_MAX : (uint16_t)(base_error + growth);
+}
+
+uint16_t timesync_error(uint32_t now)
+{
+    uint16_t error = estimate_error(now);
+    uint32_t left = magnitude(netclock_left(now));
+    return left > (uint32_t)(UINT16_MAX - error) ? UINT16_MAX : (uint16_t)(error + left);
+}
+
+bool timesync_in_sync(uint32_t now)
+{
+    return state == ROOT || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
+}
+
+/* The least hops of the window, or the most. */
+static uint8_t window_hops(bool most)
+{
+    if (state == ROOT) {
+        return 0;
+    }
+    if (state != FOLLOWING) {
+        return TIMESYNC_NO_HOPS;
+    }
+    uint8_t found = window[0].hops;
+    for (uint8_t i = 1; i < pairs; i++) {
+        if ((window[i].hops > found) == most) {
+            found = window[i].hops;
+        }
+    }
+    return found;
+}
+
+uint8_t timesync_hops(void)
+{
+    return window_hops(false);
+}
+
+uint8_t timesync_hops_most(void)
+{
+    return window_hops(true);
+}
+
+uint8_t timesync_epoch(void)
+{
+    return epoch;
+}
+
+bool timesync_known(void)
+{
+    return state == ROOT || state == FOLLOWING;
+}
+
+bool timesync_is_root(void)
+{
+    return state == ROOT;
+}
+
+const timesync_counters_t *timesync_counters(void)
+{
+    return &counters;
+}
+
+/* ---- The line ---- */
+
+static int32_t x_of(const pair_t *pair)
+{
+    return -(int32_t)((window[0].local - pair->local) >> 10);
+}
+
+static int32_t y_of(const pair_t *pair)
+{
+    return (int32_t)(pair->offset - window[0].offset);
+}
+
+static void forget_old_pairs(void)
+{
+    while (pairs > 1) {
+        const pair_t *oldest = &window[pairs - 1];
+        if (window[0].local - oldest->local <= MEMORY && magnitude(y_of(oldest)) <= OFFSET_MOST) {
+            return;
+        }
+        pairs--;
+    }
+}
+
+static void push_pair(uint32_t local, uint32_t offset, uint8_t from_hops)
+{
+    if (pairs < WINDOW) {
+        pairs++;
+    }
+    for (uint8_t i = (uint8_t)(pairs - 1); i > 0; i--) {
+        window[i] = window[i - 1];
+    }
+    window[0] = (pair_t){local, offset, from_hops};
+    forget_old_pairs();
+}
+
+static uint32_t span(void)
+{
+    return window[0].local - window[pairs - 1].local;
+}
+
+/* y per x is cycles in 1024, so the quotient is wanted times 2^14. */
+static int16_t slope(int32_t xy, int32_t xx)
+{
+    while (magnitude(xy) >= UINT32_C(1) << 16) {
+        xy /= 2;
+        xx /= 2;
+    }
+    int32_t found = xx > 0 ? xy * 16384 / xx : 0;
+    if (found > NETCLOCK_SKEW_MAX) {
+        return NETCLOCK_SKEW_MAX;
+    }
+    return (int16_t)(found < -NETCLOCK_SKEW_MAX ? -NETCLOCK_SKEW_MAX : found);
+}
+
+static void find_means(fit_t *fit)
+{
+    int32_t sum_x = 0, sum_y = 0;
+    for (uint8_t i = 0; i < pairs; i++) {
+        sum_x += x_of(&window[i]);
+        sum_y += y_of(&window[i]);
+    }
+    fit->mean_x = sum_x / pairs;
+    fit->mean_y = sum_y * 256 / pairs;
+}
+
+/* At most 8 products of 2^14 and 2^14. */
+static void find_skew(const fit_t *fit)
+{
+    int32_t xx = 0, xy = 0;
+    for (uint8_t i = 0; i < pairs; i++) {
+        int32_t x = x_of(&window[i]) - fit->mean_x;
+        xx += (x * x) >> 1;
+        xy += (x * (y_of(&window[i]) - (fit->mean_y >> 8))) >> 1;
+    }
+    skew = slope(xy, xx);
+}
+
+static void find_residual(fit_t *fit)
+{
+    fit->residual = 0;
+    for (uint8_t i = 0; i < pairs; i++) {
+        int32_t expected = (fit->mean_y >> 8) + (((x_of(&window[i]) - fit->mean_x) * 4 * skew) >> 16);
+        uint32_t off = magnitude(y_of(&window[i]) - expected);
+        if (off > fit->residual) {
+            fit->residual = (uint16_t)off;
+        }
+    }
+}
+
+static uint16_t drift_of(uint16_t residual)
+{
+    if (pairs < 2 || span() < SPAN_LEAST) {
+        return DRIFT_UNKNOWN;
+    }
+    uint32_t unsure = ((uint32_t)(TIMESYNC_NOISE + residual) << 16) / (span() >> 4);
+    return unsure > DRIFT_UNKNOWN - DRIFT_LEAST ? DRIFT_UNKNOWN : (uint16_t)(unsure + DRIFT_LEAST);
+}
+
+/* Fit the line to the window and steer the clock to it. False when the clock is so far off that time must start afresh. */
+static bool fit_line(uint8_t sender_error, uint32_t now)
+{
+    fit_t fit;
+    find_means(&fit);
+    if (pairs > 1 && span() >= SPAN_LEAST) {
+        find_skew(&fit);
+    }
+    find_residual(&fit);
+    base_error = (uint16_t)((uint16_t)(sender_error + TIMESYNC_NOISE) + fit.residual);
+    drift = drift_of(fit.residual);
+
+    int32_t since_mean = (int32_t)(now - window[0].local) - fit.mean_x * 1024;
+    int32_t gain = (since_mean >> 8) * skew + fit.mean_y * 256;
+    uint32_t network = now + window[0].offset + (uint32_t)(gain >> 16);
+    if (magnitude((int32_t)(network - netclock_shown(now))) > ASTRAY) {
+        return false;
+    }
+    netclock_steer(now, network, (uint16_t)gain, skew, (uint16_t)TIMESYNC_LIMIT);
+    return true;
+}
+
+/* ---- Following ---- */
+
+static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
+{
+    state = FOLLOWING;
+    epoch = beacon->epoch;
+    pairs = 0;
+    skew = 0;
+    push_pair(heard, beacon->time - heard, (uint8_t)(beacon->hops + 1));
+    base_error = (uint16_t)(beacon->error + TIMESYNC_NOISE);
+    drift = DRIFT_UNKNOWN;
+    netclock_set(heard, beacon->time);
+    timesync_on_epoch(epoch);
+}
+
+static bool far_off(const cw_beacon_t *beacon, uint32_t heard)
+{
+    uint32_t off = magnitude((int32_t)(beacon->time - netclock_estimate(heard)));
+    return off > (uint32_t)estimate_error(heard) + beacon->error + 2 * TIMESYNC_NOISE;
+}
+
+/* Take a pair that fits; false for an outlier. */
+static bool add_to_line(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
+{
+    if (far_off(beacon, heard)) {
+        counters.outliers++;
+        if (++outliers < OUTLIERS) {
+            return false;
+        }
+        counters.restarts++;
+        pairs = 0;
+        skew = 0;
+    }
+    push_pair(heard, beacon->time - heard, (uint8_t)(beacon->hops + 1));
+    if (!fit_line(beacon->error, now)) {
+        start_afresh(beacon, heard);
+    }
+    return true;
+}
+
+static bool is_question(const cw_beacon_t *beacon)
+{
+    return beacon->hops == TIMESYNC_NO_HOPS;
+}
+
+static bool may_follow(const cw_beacon_t *beacon)
+{
+    return (beacon->flags & CW_BEACON_IN_SYNC) != 0 && beacon->hops < TIMESYNC_MAX_HOPS;
+}
+
+static void pass_on(uint32_t now)
+{
+    if (hops < TIMESYNC_MAX_HOPS) {
+        plan(BEACON, now + random_below(SPREAD));
+    }
+}
+
+static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
+{
+    bool in_sync = timesync_in_sync(now);
+    if (!may_follow(beacon)) {
+        counters.foreign++;
+        return;
+    }
+    if (in_sync && beacon->epoch != epoch && !newer8(beacon->epoch, epoch)) {
+        counters.old++;
+        return;
+    }
+    bool afresh = state == LOST || beacon->epoch != epoch;
+    if (!afresh && (beacon->sequence == sequence || (in_sync && !newer16(beacon->sequence, sequence)))) {
+        counters.repeated++;
+        if (intent == ANSWER) {
+            intent = NOTHING;
+        }
+        return;
+    }
+    if (afresh) {
+        start_afresh(beacon, heard);
+    } else if (!add_to_line(beacon, heard, now)) {
+        return;
+    }
+    outliers = 0;
+    counters.accepted++;
+    sequence = beacon->sequence;
+    hops = (uint8_t)(beacon->hops + 1);
+    ask_pause = ASK_FIRST;
+    pass_on(now);
+}
+
+/* ---- The root ---- */
+
+static void adopt(const cw_beacon_t *beacon, uint32_t heard)
+{
+    state = ROOT;
+    epoch = beacon->epoch;
+    sequence = (uint16_t)(beacon->sequence + SEQUENCE_LEAP);
+    netclock_set(heard, beacon->time);
+    timesync_on_epoch(epoch);
+}
+
+static void be_root(uint32_t now)
+{
+    if (answered) {
+        adopt(&best, best_heard);
+    } else {
+        state = ROOT;
+        epoch++;
+        netclock_set(now, now);
+        timesync_on_epoch(epoch);
+    }
+    burst = QUICK_BEACONS;
+    last_beacon = now;
+    plan(BEACON, now);
+}
+
+static bool better(const cw_beacon_t *beacon)
+{
+    if (!answered || beacon->epoch != best.epoch) {
+        return !answered || newer8(beacon->epoch, best.epoch);
+    }
+    uint8_t change = (uint8_t)((beacon->flags ^ best.flags) & CW_BEACON_IN_SYNC);
+    return change ? (beacon->flags & CW_BEACON_IN_SYNC) != 0 : beacon->error < best.error;
+}
+
+static void listen(const cw_beacon_t *beacon, uint32_t heard)
+{
+    if (better(beacon)) {
+        best = *beacon;
+        best_heard = heard;
+        answered = true;
+    }
+}
+
+static void answer_as_root(uint32_t now)
+{
+    uint32_t when = now + random_below(SPREAD);
+    if (clock_before(when, last_beacon + ANSWER_PAUSE)) {
+        when = last_beacon + ANSWER_PAUSE;
+    }
+    if (clock_before(when, beacon_at)) {
+        plan(BEACON, when);
+    }
+}
+
+/* Beacons in our own name, as the root hears them: mostly its own, passed on. */
+static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
+{
+    if (beacon->epoch == epoch) {
+        if (newer16(beacon->sequence, sequence)) {
+            counters.conflicts++;
+            sequence = beacon->sequence;
+        }
+    } else if (newer8(beacon->epoch, epoch) && may_follow(beacon)) {
+        counters.conflicts++;
+        adopt(beacon, heard);
+    } else {
+        answer_as_root(now);    /* somebody has not heard of our epoch yet */
+    }
+}
+
+/* ---- Beacons in and out ---- */
+
+static void answer(const cw_beacon_t *question, uint32_t now)
+{
+    if (state == ROOT) {
+        answer_as_root(now);
+    } else if (state == FOLLOWING && intent != BEACON &&
+               (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
+        plan(ANSWER, now + random_below(SPREAD));
+    }
+}
+
+void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint32_t now)
+{
+    cw_beacon_t beacon;
+    cw_beacon_get(payload, CAUSEWAY_BEACON_BYTES, &beacon);
+    if (beacon.root != CAUSEWAY_ROOT) {
+        counters.foreign++;
+    } else if (is_question(&beacon)) {
+        answer(&beacon, now);
+    } else if (state == LISTENING) {
+        listen(&beacon, heard);
+    } else if (state == ROOT) {
+        hear_as_root(&beacon, heard, now);
+    } else {
+        follow(&beacon, heard, now);
+    }
+}
+
+/* A mote out of sync asks, less and less often. */
+static void ask_again(uint32_t now)
+{
+    if (intent == NOTHING && !timesync_in_sync(now)) {
+        plan(QUESTION, now + ask_pause + random_below((uint16_t)ASK_FIRST));
+        ask_pause = ask_pause < ASK_MOST ? ask_pause * 2 : ASK_MOST;
+    }
+}
+
+bool timesync_due(uint32_t now)
+{
+    if (!clock_before(now, tidy_at)) {
+        netclock_tidy(now);
+        tidy_at = now + TIDY;
+    }
+    ask_again(now);
+    if (intent == NOTHING || clock_before(now, beacon_at)) {
+        return false;
+    }
+    if (state == LISTENING && burst == 0) {
+        be_root(now);
+    } else if (intent == QUESTION && timesync_in_sync(now)) {
+        intent = NOTHING;
+    }
+    return intent != NOTHING;
+}
+
+uint32_t timesync_next(void)
+{
+    return intent != NOTHING && clock_before(beacon_at, tidy_at) ? beacon_at : tidy_at;
+}
+
+static void plan_next(uint32_t now)
+{
+    intent = NOTHING;
+    if (state == LISTENING) {
+        burst--;
+        plan(QUESTION, now + 2 * ASK_FIRST);
+    } else if (state == ROOT) {
+        last_beacon = now;
+        plan(BEACON, now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD));
+        burst = burst > 0 ? (uint8_t)(burst - 1) : 0;
+    } else {
+        ask_again(now);
+    }
+}
+
+void timesync_fill(uint8_t *payload, uint32_t now)
+{
+    if (state == ROOT) {
+        sequence++;
+    }
+    uint16_t error = estimate_error(now);
+    bool in_sync = state == ROOT || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
+    cw_beacon_t beacon = {
+        .sender = own_id,
+        .root = CAUSEWAY_ROOT,
+        .epoch = epoch,
+        .sequence = sequence,
+        .hops = state == ROOT ? 0 : hops,
+        .flags = in_sync ? CW_BEACON_IN_SYNC : 0,
+        .error = (uint8_t)(error < UINT8_MAX ? error : UINT8_MAX),
+    };
+    if (intent == QUESTION) {
+        beacon.hops = TIMESYNC_NO_HOPS;
+        beacon.flags = 0;
+    }
+    cw_beacon_put(payload, &beacon);
+    plan_next(now);
+}
