@@ -106,7 +106,12 @@ def main(args: Sequence[str] | None = None) -> int:
         _say(_describe_os_error(error))
         _silence()
         return FAULT
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt, SystemError) as ended:
+        # A compiled kernel that an interrupt lands in ends with a SystemError around it.
+        if isinstance(ended, SystemError) and not isinstance(
+            ended.__cause__ or ended.__context__, KeyboardInterrupt
+        ):
+            raise
         with contextlib.suppress(OSError):
             after_echo = "\n" if sys.stderr.isatty() else ""  # the terminal has just shown ^C
             click.echo(f"{after_echo}Interrupted.", err=True)

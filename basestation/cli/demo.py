@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import click
+import numpy as np
 from rich.console import Group
 from rich.live import Live
 from rich.table import Table
@@ -18,7 +19,7 @@ from basestation.cli import common
 from basestation.cli.simulate import ARRIVAL_ORDER, CONTINUUM, show_measurements
 from basestation.observer import Observer
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import Delivery, Run, build_scheme, generate, measure
+from basestation.simulator.run import Delivery, Run, build_scheme, engine, generate, measure
 from basestation.simulator.topology import from_positions
 from basestation.simulator.trace import deployment_for, trace_of
 from basestation.simulator.wire import serial_line, unwrap_time
@@ -56,7 +57,11 @@ class Step:
     )
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0), default=15.0, show_default=True, help="Length of the live part."
+    "--seconds",
+    type=click.FloatRange(0),
+    default=15.0,
+    show_default=True,
+    help="Length of the live part.",
 )
 @click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Same seed, same show.")
 @common.json_option
@@ -79,10 +84,12 @@ def command(seconds: float, seed: int, as_json: bool) -> None:
         f"Simulating {MOTES} motes, up to {max(field.hops)} hops away; each frame crosses the serial format and back. "
         f"One byte of stamp, check before delivery, phi = 100%."
     )
+    played = list(steps)
     if common.out.is_terminal:
-        _show_live(steps, hasty, seconds)
+        _show_live(played, hasty, seconds)
     else:
-        _print_lines(steps, hasty)
+        _print_lines(played, hasty)
+    _sum_up(run, played, hasty)
     _continuum(WorldOptions(motes=MOTES, messages=TABLE_MESSAGES, seed=seed, topology=field))
 
 
@@ -145,7 +152,17 @@ def _name(step: Step) -> str:
     return f"mote {step.source} #{step.sequence}"
 
 
-def _print_lines(steps: Iterator[Step], hasty: set[int]) -> None:
+def _sum_up(run: Run, played: Sequence[Step], hasty: set[int]) -> None:
+    """Judge the show by the truth, which the observer never saw."""
+    delivered = np.array([step.message for step in played if step.left is not None], dtype=np.int64)
+    wrong = engine.violations(run.stream, run.vectors, delivered).forward
+    common.out.print(
+        f"{len(delivered)} messages: {len(hasty)} arrived before one of their causes, {wrong} delivered so.\n",
+        style="bold",
+    )
+
+
+def _print_lines(steps: Sequence[Step], hasty: set[int]) -> None:
     """For a pipe or a log: every step on a line of its own."""
     for step in steps:
         mark = "  (before a cause of it)" if step.message in hasty and step.left is None else ""
@@ -155,9 +172,8 @@ def _print_lines(steps: Iterator[Step], hasty: set[int]) -> None:
         common.out.print(f"tick {step.tick:4}  {_name(step):<12} {verb}{mark}", markup=False)
 
 
-def _show_live(steps: Iterator[Step], hasty: set[int], seconds: float) -> None:
+def _show_live(played: Sequence[Step], hasty: set[int], seconds: float) -> None:
     view = _View(hasty)
-    played = list(steps)
     pace = seconds / max(1, played[-1].tick - played[0].tick)
     clock = played[0].tick
     with Live(view.picture(clock), console=common.out, refresh_per_second=12) as live:
@@ -192,7 +208,7 @@ class _View:
             self._held -= 1
 
     def picture(self, clock: int) -> Group:
-        table = Table(expand=False, pad_edge=False)
+        table = Table(expand=False, pad_edge=True)
         table.add_column("as they arrived", width=34)
         table.add_column("as delivered, in causal order", width=34)
         for i in range(SHOWN):

@@ -19,6 +19,7 @@ from basestation.simulator import topology
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.run import Delivery, Fault, Measurement, Run, build_scheme, generate, measure
 from basestation.traces.files import TraceError, write_trace
+from packet_formats.deployment import Deployment
 
 ARRIVAL_ORDER = Delivery("none", 0)
 CONTINUUM: tuple[tuple[str, int | str], ...] = (
@@ -75,10 +76,12 @@ NETWORK_HELP = {
     "events_per_tick": "Turns that a process has in one tick of its clock, K.",
 }
 FILE = click.Path(path_type=Path)
+HOPS_HELP = "Hops to the farthest mote: the motes stand in so many equal groups in a line."
 LAYOUT_OPTIONS = [
-    click.option("--positions", type=FILE, help="Lay the motes out: a file of id, x, y. Needs --range."),
+    click.option("--hops", type=click.IntRange(1), default=1, show_default=True, help=HOPS_HELP),
+    click.option("--positions", type=FILE, help="Lay the motes out: lines of id, x, y; needs --range."),
     click.option("--range", "reach", type=float, help="How far a mote is heard, in the unit of --positions."),
-    click.option("--links", type=FILE, help="Who hears whom: a file of sender, receiver, probability."),
+    click.option("--links", type=FILE, help="Who hears whom: lines of sender, receiver, probability."),
     click.option("--gateway", type=int, help="Which id in that file is the observer. [default: the first]"),
 ]
 STAMP_OPTIONS = [
@@ -216,52 +219,74 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
 
 
 def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """A deployment gives what the command line does not."""
+    """A deployment gives what the command line does not; another scheme than its own has its own settings."""
     path = given.pop("deployment")
-    if path is None:
-        return given
-    described = common.load_deployment(path)
-    stamp, clock = described.stamp, described.clock
-    offered = {
-        "motes": described.network.motes,
-        "epsilon": clock.epsilon,
-        "delta": clock.delta,
-        "events_per_tick": stamp.events_per_tick,
-        "schemes": (stamp.scheme,),
-        "entries": (stamp.entries,),
-        "count": stamp.count,
-        "counter_bits": stamp.counter_bits,
-        "carry": stamp.carry,
-        "modulus": 1 << clock.clock_bits,
-        "policies": (described.observer.policy,),
-        "phis": (described.observer.phi,),
-    }
     said = {
         name
         for name in given
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT)
     }
+    for name in ("positions", "links"):
+        if name in said and said & {"motes", "hops"}:
+            raise OptionError(
+                name, given[name], "says itself how many motes there are and how far they stand"
+            )
+    if path is None:
+        return given
+    described = common.load_deployment(path)
+    offered = _network_settings(described)
+    if said & {"epsilon", "delta"}:
+        del offered["modulus"]  # it was made for the deployment's own
+    if "schemes" not in said or set(given["schemes"]) == {described.stamp.scheme}:
+        offered |= _stamp_settings(described)
+    if "rate" not in said:
+        common.note(
+            f"a deployment says nothing of how often motes send: --rate {given['rate']:g} a tick is assumed"
+        )
     return given | {name: value for name, value in offered.items() if name not in said}
 
 
+def _network_settings(described: Deployment) -> dict[str, Any]:
+    clock, network = described.clock, described.network
+    return {
+        "motes": network.motes,
+        "hops": network.hops,
+        "epsilon": clock.epsilon,
+        "delta": clock.delta,
+        "events_per_tick": described.stamp.events_per_tick,
+        "modulus": 1 << clock.clock_bits,
+        "policies": (described.observer.policy,),
+        "phis": (described.observer.phi,),
+    }
+
+
+def _stamp_settings(described: Deployment) -> dict[str, Any]:
+    stamp = described.stamp
+    return {
+        "schemes": (stamp.scheme,),
+        "entries": (stamp.entries,),
+        "count": stamp.count,
+        "counter_bits": stamp.counter_bits,
+        "carry": stamp.carry,
+    }
+
+
 def _network(given: dict[str, Any]) -> dict[str, Any]:
-    """`motes` and `topology`, where a file gives them."""
-    positions, links, reach, gateway = (
-        given.pop(name) for name in ("positions", "links", "reach", "gateway")
-    )
+    """`motes` and `topology`, where a file or a number of hops gives them."""
+    positions, links, reach, gateway = (given[name] for name in ("positions", "links", "reach", "gateway"))
     if positions is None and links is None:
         for name, value in (("range", reach), ("gateway", gateway)):
             if value is not None:
                 raise OptionError(name, value, "means nothing without --positions or --links")
-        return {}
+        return {"topology": topology.in_groups(given["motes"], given["hops"])} if given["hops"] > 1 else {}
     if positions is not None and links is not None:
         raise OptionError("links", links, "give either --positions or --links")
-    if positions is not None:
-        if reach is None:
-            raise OptionError("positions", positions, "needs --range: how far a mote is heard")
-        laid_out = topology.field(positions, reach, gateway)
-    else:
+    if links is not None:
         laid_out = topology.linked(links, gateway)
+    elif reach is None:
+        raise OptionError("positions", positions, "needs --range: how far a mote is heard")
+    else:
+        laid_out = topology.field(positions, reach, gateway)
     return {"motes": laid_out.motes, "topology": laid_out}
 
 
@@ -331,14 +356,15 @@ def _write_trace(run: Run, request: Request, folder: Path) -> None:
 def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]]) -> None:
     """A table of measurements, each given with arrival order on the same stream."""
     options = run.options
-    title = (
+    common.out.print(
         f"{options.motes} motes, epsilon {options.epsilon}, delta {options.delta}, rate {options.rate:g}: "
         f"{run.stream.messages} messages sent, {run.stream.arrivals} arrived"
     )
-    table = Table(title=title, caption=_caption(rows), box=SIMPLE_HEAD, padding=0)  # fits 80 columns
+    table = Table(box=SIMPLE_HEAD, padding=0)  # fits 80 columns
     table.add_column("scheme", no_wrap=True)
     for name in (
         "bits",
+        "B",
         "policy",
         "phi",
         "mean",
@@ -357,14 +383,19 @@ def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]])
     for row in [*(base for base, _ in rows[:1]), *(row for _, row in rows)]:
         table.add_row(*_cells(row, recovers))
     common.out.print(table)
+    common.out.print("\n".join(_legend(rows, recovers)), style="dim")
 
 
-def _caption(rows: Sequence[tuple[Measurement, Measurement]]) -> str:
-    saturated = max((row.saturated for _, row in rows), default=0)
-    advice = "\nfull: saturated stamps, which may tie; --counter-bits widens them" if saturated else ""
-    faults = any(row.recovery_ticks is not None for _, row in rows)
-    healed = "\nhealed: ticks from the fault to the last violation" if faults else ""
-    return f"violations in % of messages delivered; hold in ticks{advice}{healed}"
+def _legend(rows: Sequence[tuple[Measurement, Measurement]], recovers: bool) -> list[str]:
+    lines = [
+        "B: bytes of stamp. Violations in % of messages delivered: mean (the paper's), any (messages in one), pairs.",
+        "hold: ticks from arrival to delivery. misread: clocks unwrapped wrongly.",
+    ]
+    if any(row.saturated for _, row in rows):
+        lines.append("full: saturated stamps, which may tie; --counter-bits widens them.")
+    if recovers:
+        lines.append("healed: ticks from the fault to the last violation.")
+    return lines
 
 
 def _cells(row: Measurement, recovers: bool) -> list[str]:
@@ -373,6 +404,7 @@ def _cells(row: Measurement, recovers: bool) -> list[str]:
     cells = [
         name,
         "0" if unstamped else str(row.scheme.bits),
+        "0" if unstamped else str(-(-row.scheme.bits // 8)),
         row.delivery.policy,
         "-" if unstamped else f"{row.delivery.phi}%",
         *(_percent(percent[figure]) for figure in ("mean", "any", "pairs")),

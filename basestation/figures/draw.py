@@ -55,8 +55,12 @@ def _panel(axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Seque
     axes.set_xlabel("φ (% of the safe wait)")
     axes.set_ylabel("violations (mean, %)")
     axes.set_xlim(max(PHIS) + 3, min(PHIS) - 3)
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize="small")
+    axes.set_ylim(
+        0, axes.get_ylim()[1] * (1.5 if len(labels) > 4 else 1)
+    )  # room for the legend above the lines
+    axes.legend(
+        fontsize="small", ncols=2 if len(labels) > 4 else 1, loc="upper right" if len(labels) > 4 else "best"
+    )
 
 
 def _stated(axes: Axes, figure: int, policy: Policy, law: DelayLaw) -> None:

@@ -57,7 +57,7 @@ class Settings(NamedTuple):
     turns: int
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _pick(random: Generator, s: Settings, at: Ints, processes: Ints) -> int:
     """A process whose turn keeps G1, its clock ticked on the first of every `turns` turns."""
     while True:
@@ -72,7 +72,7 @@ def _pick(random: Generator, s: Settings, at: Ints, processes: Ints) -> int:
     return process
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _tick(at: Ints, processes: Ints, process: int) -> None:
     """Keep the largest clock, the least, and how many show the least, so that G1 costs no search."""
     processes[process, CLOCK] += 1
@@ -85,7 +85,7 @@ def _tick(at: Ints, processes: Ints, process: int) -> None:
             at[AT_LOWEST] += processes[p, CLOCK] == at[LOWEST]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _draw_delay(random: Generator, mean: float) -> float:
     while True:
         delay = mean + mean / 2 * random.standard_normal()
@@ -93,7 +93,7 @@ def _draw_delay(random: Generator, mean: float) -> float:
             return delay
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _send(
     random: Generator,
     s: Settings,
@@ -141,14 +141,14 @@ def _send(
         _launch(at, copies, due, first[domain], last[domain], message, s.motes, start + delay * unit, now)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _survives(random: Generator, s: Settings, delay: float, chance: float) -> bool:
     if chance < 1 and random.random() >= chance:
         return False
     return delay <= s.delta
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _launch(
     at: Ints,
     copies: Ints,
@@ -174,7 +174,7 @@ def _launch(
     _append(copies, first, last, max(int(np.ceil(when)), now) % len(first), copy)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _append(copies: Ints, first: Ints, last: Ints, chain: int, copy: int) -> None:
     copies[copy, NEXT] = NOTHING
     if first[chain] == NOTHING:
@@ -184,14 +184,14 @@ def _append(copies: Ints, first: Ints, last: Ints, chain: int, copy: int) -> Non
     last[chain] = copy
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _delay_clock(s: Settings, at: Ints, processes: Ints, process: int) -> int:
     if s.delay_clock == GLOBAL:
         return at[STEPS]
     return processes[process, CLOCK] if s.delay_clock == SENDER else at[FASTEST_CLOCK]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _ripen(
     s: Settings,
     at: Ints,
@@ -227,7 +227,7 @@ def _ripen(
     drained[domain] = now
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _unhook(copies: Ints, due: Floats, first: Ints, slot: int, ripe: Ints) -> int:
     """Empty a chain into `ripe`, in order of delay and then of launch; how many there were."""
     count = 0
@@ -249,7 +249,7 @@ def _unhook(copies: Ints, due: Floats, first: Ints, slot: int, ripe: Ints) -> in
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _take_inbox(
     s: Settings,
     at: Ints,
@@ -280,7 +280,7 @@ def _take_inbox(
     at[BATCHES] += at[ARRIVALS] > arrivals_before
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _record(at: Ints, processes: Ints, events: Ints, kind: int, mote: int, message: int) -> None:
     row = at[EVENTS]
     at[EVENTS] += 1
@@ -290,7 +290,7 @@ def _record(at: Ints, processes: Ints, events: Ints, kind: int, mote: int, messa
     events[row, 3] = message
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _observe(s: Settings, at: Ints, processes: Ints, arrivals: Ints, message: int) -> None:
     row = at[ARRIVALS]
     at[ARRIVALS] += 1
@@ -301,7 +301,7 @@ def _observe(s: Settings, at: Ints, processes: Ints, arrivals: Ints, message: in
     arrivals[row, 3] = first_turn and s.reception != IMMEDIATE
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _run(
     random: Generator,
     s: Settings,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import heapq
 import math
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -79,6 +80,14 @@ def from_positions(
     return _with_gateway_first(links, len(places))
 
 
+def in_groups(motes: int, hops: int) -> Topology:
+    """Equal groups in a line: a mote hears its own group and those beside it, the gateway the first one."""
+    if hops > motes:
+        raise TopologyError(f"{motes} motes can't reach {hops} hops: at least one must stand at each")
+    places = [(float(1 + mote * hops // motes), 0.0) for mote in range(motes)]
+    return from_positions(places, (0.0, 0.0), 1.5)
+
+
 def from_links(links: dict[tuple[int, int], float], motes: Iterable[int], gateway: int) -> Topology:
     """Links as (sender, receiver) -> delivery probability. The gateway's own links lead to the observer."""
     names = [gateway, *(mote for mote in sorted(motes) if mote != gateway)]
@@ -134,7 +143,7 @@ def read_positions(path: Path) -> list[tuple[int, float, float]]:
     """Rows of `id,x,y` or `id x y`, such as the Line-in-the-Sand coordinates; gzip is read as it is."""
     rows = []
     for number, line in enumerate(_lines(path), start=1):
-        words = line.replace(",", " ").split()
+        words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
         try:
@@ -154,7 +163,7 @@ def read_links(path: Path) -> dict[tuple[int, int], float]:
     """Rows of `sender receiver p`, such as the Intel lab's connectivity; a row without p was never measured."""
     links: dict[tuple[int, int], float] = {}
     for number, line in enumerate(_lines(path), start=1):
-        words = line.split()
+        words = line.partition("#")[0].split()
         if not words or len(words) == 2:
             continue
         try:
@@ -204,5 +213,7 @@ def _lines(path: Path) -> list[str]:
     try:
         raw = path.read_bytes()
         return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode().splitlines()
-    except (OSError, UnicodeDecodeError, EOFError) as error:
-        raise TopologyError(f"{path}: {error}") from None
+    except OSError as error:
+        raise TopologyError(f"{path}: {error.strerror or error}") from None
+    except (UnicodeDecodeError, EOFError, zlib.error) as error:
+        raise TopologyError(f"{path}: neither text nor gzip of text: {error}") from None

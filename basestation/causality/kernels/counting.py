@@ -30,7 +30,7 @@ def first_sends(sends_per_mote: Ints) -> Ints:
     return np.concatenate(([0], np.cumsum(sends_per_mote + 1)))
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def _count(
     order: Ints, sent_by: Ints, sent_index: Ints, vectors: Ints, row_of: Ints
 ) -> tuple[int, int, Flags, Flags]:
