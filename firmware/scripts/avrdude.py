@@ -23,6 +23,9 @@ TIMEOUT_S = 180
 # mote that no programming board can reach.
 FUSES = ("hfuse:w:0xD9:m", "efuse:w:0xFF:m")
 FUSES_VARIABLE = "CAUSEWAY_FUSES"
+FUSES_QUESTION = """\
+This writes hfuse D9 and efuse FF to the mote on the programming board (ATmega103 mode and JTAG off; the clock fuses
+stay as they are). Once in a mote's life is enough. Type yes to go on: """
 
 # What avrdude says, and what it means on a mote. The first that is found counts.
 ADVICE = (
@@ -155,17 +158,13 @@ def confirm_fuses() -> None:
     if os.environ.get(FUSES_VARIABLE) == "yes":
         return
     try:
-        terminal = open("/dev/tty", "r+", buffering=1)  # noqa: SIM115  (closed by the next statement)
+        with open("/dev/tty", "w") as screen, open("/dev/tty") as keys:
+            screen.write(FUSES_QUESTION)
+            screen.flush()
+            answer = keys.readline().strip()
     except OSError:
         raise ProgrammingError(
             f"no terminal to ask on, so the fuses are left alone; {FUSES_VARIABLE}=yes writes them without asking"
         ) from None
-    with terminal:
-        terminal.write(
-            "This writes hfuse D9 and efuse FF to the mote on the programming board (ATmega103 mode and JTAG off;\n"
-            "the clock fuses stay as they are). Once in a mote's life is enough. Type yes to go on: "
-        )
-        terminal.flush()
-        answer = terminal.readline().strip()
     if answer != "yes":
         raise ProgrammingError("the fuses were left alone")

@@ -11,8 +11,8 @@ from platformio.test.runners.base import TestRunnerBase
 
 # The emulator colours each line of the UART and shows its newline as a dot.
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
-CASE = re.compile(r"check: (\d+) (\w+)\.?$")
-END = re.compile(r"check: (\d+) tests, (\d+) failed\.?$")
+CASE = re.compile(r"check: (\d+) (\w+)$")
+END = re.compile(r"check: (\d+) tests, (\d+) failed$")
 
 
 class CustomTestRunner(TestRunnerBase):
@@ -28,6 +28,8 @@ class CustomTestRunner(TestRunnerBase):
 
     def on_testing_line_output(self, line: str) -> None:
         text = COLOUR.sub("", line).strip()
+        if COLOUR.search(line):
+            text = text.removesuffix(".")
         if self.options.verbose:
             click.echo(text)
         if end := END.match(text):
@@ -41,17 +43,20 @@ class CustomTestRunner(TestRunnerBase):
 
     def _on_case(self, name: str, failures: int) -> None:
         status = TestStatus.FAILED if failures else TestStatus.PASSED
-        said = "\n".join(self._complaints)
+        said = "".join(f"\n  {text}" for text in self._complaints) + "\n"
         self._complaints.clear()
-        case = TestCase(name, status, message=f"\n{said}\n" if failures else None, stdout=said or None)
+        case = TestCase(name, status, message=said if failures else None)
         self.test_suite.add_case(case)
         click.echo(case.humanize())
 
     def stage_testing(self):
         try:
-            return super().stage_testing()
-        finally:
-            if not self._ended and not self.options.without_testing:
-                for text in self._complaints:
-                    click.echo(text)
-                raise UnitTestError("the test program did not reach its end")
+            super().stage_testing()
+        except UnitTestError:
+            # A host program ends with 1 when a test failed. That is told already.
+            if self.test_suite.status != TestStatus.FAILED or not self._ended:
+                raise
+        if not self._ended and not self.options.without_testing:
+            for text in self._complaints:
+                click.echo(text)
+            raise UnitTestError("the test program did not reach its end")
