@@ -325,7 +325,14 @@ static bool take_time(uint8_t length, uint32_t *time)
 }
 
 /* What became of a frame in the chip. */
-typedef enum { FRAME_HEARD, FRAME_CRC, FRAME_GARBAGE, FRAME_UNTIMED, FRAME_LOST_STEP } frame_t;
+typedef enum {
+    FRAME_HEARD,
+    FRAME_CRC,
+    FRAME_GARBAGE,
+    FRAME_UNTIMED,                 /* it has no time */
+    FRAME_MISTIMED,                /* nor has the one behind it: the times are off by one */
+    FRAME_LOST_STEP,               /* what is in the chip does not begin where a frame does */
+} frame_t;
 
 static frame_t fill_heard(const uint8_t *frame, radio_heard_t *heard)
 {
@@ -340,6 +347,13 @@ static frame_t fill_heard(const uint8_t *frame, radio_heard_t *heard)
     heard->message.length = am.length;
     memcpy(heard->message.data, am.data, am.length);
     return FRAME_HEARD;
+}
+
+/* Whether bytes of a next frame are there and no time for it. A delimiter is captured before its frame's first byte is there, so FIFO
+ * is looked at first. */
+static bool next_is_untimed(void)
+{
+    return cc2420_board_fifo() && times_count == 0;
 }
 
 /* Read on after the length byte. Bytes that do not fit are read and forgotten. */
@@ -368,8 +382,10 @@ static frame_t read_rest(uint8_t *frame, radio_heard_t *heard)
     }
     heard->rssi = (int8_t)((int8_t)rssi < INT8_MIN + 1 - CC2420_RSSI_OFFSET ? INT8_MIN + 1 : (int8_t)rssi + CC2420_RSSI_OFFSET);
     heard->lqi = (uint8_t)(last & ~CC2420_CRC_OK);
-    frame_t kind = fill_heard(frame, heard);
-    return kind == FRAME_HEARD && !timed ? FRAME_UNTIMED : kind;
+    if (!timed) {
+        return FRAME_UNTIMED;
+    }
+    return next_is_untimed() ? FRAME_MISTIMED : fill_heard(frame, heard);
 }
 
 static __attribute__((noinline)) frame_t read_frame(radio_heard_t *heard)
@@ -401,6 +417,10 @@ static void receive_one(void)
         break;
     case FRAME_CRC:
         counters.crc++;
+        break;
+    case FRAME_MISTIMED:
+        flush_receiver();
+        counters.overrun++;
         break;
     case FRAME_UNTIMED:
         counters.overrun++;

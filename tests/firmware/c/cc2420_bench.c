@@ -1,0 +1,458 @@
+/* The CC2420 driver on a host, against cc2420_chip.h. Commands come on standard input, one a line; what happened goes to standard
+ * output, each line with its time in microseconds:
+ *
+ *     pin NAME LEVEL        VREG_EN and RESETn
+ *     spi OUT:IN ...        one access, from CSn low to CSn high
+ *     air HEX               a frame that the chip has sent, with its delimiter's time
+ *     heard ...             radio_on_heard()
+ *     sent RESULT TIME      radio_on_sent()
+ *
+ * Every call of a board's function takes a little time, so that interrupts come in between as they do in a mote.
+ */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "cc2420_chip.h"
+#include "chips/cc2420/cc2420_board.h"
+#include "hal/clock.h"
+#include "hal/events.h"
+#include "hal/power.h"
+#include "hal/radio.h"
+
+static chip_t chip;
+static uint8_t pending;
+static bool locked, in_interrupt;
+static bool listening, rising = true, fifop_edge, capture_edge;
+static uint16_t captured;
+static uint64_t timer_at = NEVER;
+static bool timer_due;
+static bool quiet;
+static uint8_t power_users;
+static uint64_t stamp_takes;       /* microseconds spent in radio_stamp() */
+static uint64_t heard_takes;       /* and in radio_on_heard() */
+
+static void note(const char *what)
+{
+    printf("%llu %s", (unsigned long long)(chip.now / 1000), what);
+}
+
+/* --- time and interrupts --- */
+
+static uint16_t counter_at(uint64_t now)
+{
+    return (uint16_t)(now * 9216 / 10000000);
+}
+
+static void interrupts(void)
+{
+    if (locked || in_interrupt) {
+        return;
+    }
+    in_interrupt = true;
+    while (fifop_edge || capture_edge || timer_due) {
+        if (fifop_edge) {
+            fifop_edge = false;
+            cc2420_on_fifop();
+        } else if (capture_edge) {
+            capture_edge = false;
+            cc2420_on_capture(captured);
+        } else {
+            timer_due = false;
+            cc2420_on_timer();
+        }
+    }
+    in_interrupt = false;
+}
+
+/* Let the chip do one thing, or call one of its inputs; look at what its pins did. */
+static void watch(bool sfd, bool fifop)
+{
+    if (!listening) {
+        return;
+    }
+    if (chip.fifop && !fifop) {
+        fifop_edge = true;
+    }
+    if (chip.sfd != sfd && chip.sfd == rising) {
+        capture_edge = true;
+        captured = counter_at(chip.now);
+    }
+}
+
+static void pass(uint64_t ns)
+{
+    uint64_t end = chip.now + ns;
+    while (true) {
+        uint64_t next = chip_next(&chip);
+        next = timer_at < next ? timer_at : next;
+        if (next > end) {
+            break;
+        }
+        if (next > chip.now) {
+            chip.now = next;
+        }
+        if (timer_at <= chip.now) {
+            timer_at = NEVER;
+            timer_due = true;
+        }
+        bool sfd = chip.sfd, fifop = chip.fifop;
+        chip_happen(&chip);
+        watch(sfd, fifop);
+        interrupts();
+    }
+    if (chip.now < end) {
+        chip.now = end;
+    }
+    chip_set_pins(&chip);
+    interrupts();
+}
+
+/* --- hal --- */
+
+uint32_t clock_now(void)
+{
+    pass(2000);
+    return (uint32_t)(chip.now * 32768 / 1000000000);
+}
+
+uint32_t clock_of_capture(uint16_t capture)
+{
+    uint16_t age = (uint16_t)(counter_at(chip.now) - capture);
+    return (uint32_t)(chip.now * 32768 / 1000000000) - ((age * 2330U + 0x8000U) >> 16);
+}
+
+void events_post(uint8_t events)
+{
+    pending |= events;
+}
+
+void power_need(uint8_t user)
+{
+    power_users |= user;
+}
+
+void power_release(uint8_t user)
+{
+    power_users &= (uint8_t)~user;
+}
+
+/* --- the board --- */
+
+static char access_text[2000];
+static size_t access_size;
+
+void cc2420_board_start(void)
+{
+    listening = false;
+    timer_at = NEVER;
+    timer_due = fifop_edge = capture_edge = false;
+    cc2420_board_power(false);
+    cc2420_board_reset(true);
+}
+
+void cc2420_board_power(bool on)
+{
+    pass(500);
+    if (!quiet) {
+        note("pin VREG_EN");
+        printf(" %d\n", on);
+    }
+    chip_supply(&chip, on);
+}
+
+void cc2420_board_reset(bool hold)
+{
+    pass(500);
+    if (!quiet) {
+        note("pin RESETn");
+        printf(" %d\n", !hold);
+    }
+    chip_reset(&chip, hold);
+}
+
+void cc2420_board_select(bool select)
+{
+    assert(select != chip.selected && "an access inside an access");
+    pass(500);
+    chip_select(&chip, select);
+    if (select) {
+        access_size = 0;
+        access_text[0] = 0;
+    } else if (!quiet) {
+        note("spi");
+        printf("%s\n", access_text);
+    }
+}
+
+uint8_t cc2420_board_exchange(uint8_t byte)
+{
+    assert(chip.selected);
+    pass(4000);
+    bool sfd = chip.sfd, fifop = chip.fifop;
+    uint8_t answer = chip_spi(&chip, byte);
+    watch(sfd, fifop);
+    int wrote = snprintf(access_text + access_size, sizeof access_text - access_size, " %02x:%02x", byte, answer);
+    access_size += (size_t)wrote;
+    return answer;
+}
+
+bool cc2420_board_fifo(void)
+{
+    pass(500);
+    return chip.fifo;
+}
+
+bool cc2420_board_fifop(void)
+{
+    pass(500);
+    return chip.fifop;
+}
+
+bool cc2420_board_cca(void)
+{
+    pass(500);
+    return chip.cca;
+}
+
+bool cc2420_board_sfd(void)
+{
+    pass(500);
+    return chip.sfd;
+}
+
+void cc2420_board_wait(uint16_t us)
+{
+    pass(US(us));
+}
+
+void cc2420_board_listen(bool on)
+{
+    listening = on;
+    rising = true;
+    fifop_edge = capture_edge = false;
+}
+
+void cc2420_board_capture_rising(bool edge)
+{
+    assert(locked || in_interrupt);
+    rising = edge;
+    capture_edge = false;
+}
+
+uint16_t cc2420_board_counter(void)
+{
+    pass(1000);
+    return counter_at(chip.now);
+}
+
+void cc2420_board_timer(uint16_t counts)
+{
+    assert(counts >= 32);
+    timer_due = false;
+    timer_at = chip.now + counts * 10000000ULL / 9216;
+}
+
+void cc2420_board_timer_off(void)
+{
+    timer_at = NEVER;
+    timer_due = false;
+}
+
+uint8_t cc2420_board_lock(void)
+{
+    uint8_t was = locked;
+    locked = true;
+    return was;
+}
+
+void cc2420_board_unlock(uint8_t was)
+{
+    locked = was != 0;
+    interrupts();
+}
+
+/* --- the user of the radio --- */
+
+static void print_bytes(const uint8_t *bytes, int count)
+{
+    for (int i = 0; i < count; i++) {
+        printf("%02x", bytes[i]);
+    }
+    printf("\n");
+}
+
+void radio_on_heard(const radio_heard_t *heard)
+{
+    const radio_message_t *message = &heard->message;
+    note("heard");
+    printf(" %lu %d %u %04x %04x %02x %02x ", (unsigned long)heard->time, heard->rssi, heard->lqi, message->dest, message->source,
+           message->type, message->group);
+    print_bytes(message->data, message->length);
+    pass(US(heard_takes));
+}
+
+void radio_on_sent(radio_result_t result, uint32_t time)
+{
+    static const char *const names[] = {"SENT", "BUSY", "FAILED"};
+    note("sent");
+    printf(" %s %lu\n", names[result], (unsigned long)time);
+}
+
+uint32_t radio_stamp(uint32_t local)
+{
+    pass(US(stamp_takes));
+    return local + 0x01020304;
+}
+
+static void on_sent(chip_t *which, uint64_t sfd, const uint8_t *bytes, int count)
+{
+    (void)which;
+    printf("%llu air ", (unsigned long long)(sfd / 1000));
+    print_bytes(bytes, count);
+}
+
+/* --- commands --- */
+
+static int unhex(const char *text, uint8_t *bytes, int most)
+{
+    int count = 0;
+    unsigned byte;
+    for (; count < most && sscanf(text, "%2x", &byte) == 1; text += 2) {
+        bytes[count++] = (uint8_t)byte;
+    }
+    return count;
+}
+
+static void run(uint64_t us)
+{
+    uint64_t end = chip.now + US(us);
+    while (chip.now < end) {
+        if (pending & EVENT_RADIO) {
+            pending = 0;
+            radio_service();
+        } else {
+            uint64_t next = chip_next(&chip);
+            next = timer_at < next ? timer_at : next;
+            next = next < end ? next : end;
+            pass(next > chip.now ? next - chip.now : 1);
+        }
+    }
+}
+
+static void command_frame(const char *line)
+{
+    unsigned long at;
+    int rssi = 5;
+    unsigned lqi = 107;
+    char hex[300];
+    uint8_t bytes[130];
+    if (sscanf(line, "%lu %299s %d %u", &at, hex, &rssi, &lqi) < 2) {
+        exit(2);
+    }
+    chip_add_frame(&chip, US(at), bytes, unhex(hex, bytes, sizeof bytes), (int8_t)rssi, (uint8_t)lqi);
+}
+
+static void command_send(const char *line)
+{
+    unsigned dest, source, type, group, stamp_at;
+    long deadline;
+    char hex[300] = "";
+    if (sscanf(line, "%x %x %x %x %ld %u %299s", &dest, &source, &type, &group, &deadline, &stamp_at, hex) < 6) {
+        exit(2);
+    }
+    uint8_t data[140];
+    radio_message_t message = {
+        .dest = (uint16_t)dest, .source = (uint16_t)source, .type = (uint8_t)type, .group = (uint8_t)group};
+    int count = unhex(hex, data, sizeof data);
+    message.length = (uint8_t)count;
+    memcpy(message.data, data, (size_t)(count <= CAUSEWAY_PAYLOAD_LIMIT ? count : CAUSEWAY_PAYLOAD_LIMIT));
+    bool taken = radio_send(&message, (uint32_t)((long)clock_now() + deadline), (uint8_t)stamp_at);
+    note("send");
+    printf(" %d\n", taken);
+}
+
+static void command_counters(void)
+{
+    const radio_counters_t *counters = radio_counters();
+    note("counters");
+    printf(" %u %u %u %u %u\n", counters->heard, counters->crc, counters->overrun, counters->garbage, counters->restarts);
+}
+
+static void command_set(const char *line)
+{
+    char name[30];
+    unsigned long value;
+    if (sscanf(line, "%29s %lu", name, &value) != 2) {
+        exit(2);
+    }
+    if (strcmp(name, "fifop_holds") == 0) {
+        chip.fifop_holds = value;
+    } else if (strcmp(name, "dumb") == 0) {
+        chip.dumb = value;
+    } else if (strcmp(name, "no_sfd") == 0) {
+        chip.no_sfd = value;
+    } else if (strcmp(name, "quiet") == 0) {
+        quiet = value;
+    } else if (strcmp(name, "stamp_takes") == 0) {
+        stamp_takes = value;
+    } else if (strcmp(name, "heard_takes") == 0) {
+        heard_takes = value;
+    } else if (strcmp(name, "locked") == 0) {
+        locked = value;
+        interrupts();
+    } else {
+        exit(2);
+    }
+}
+
+int main(void)
+{
+    chip_init(&chip);
+    chip.on_sent = on_sent;
+    char line[600], word[30];
+    int rest;
+    while (fgets(line, sizeof line, stdin) != NULL) {
+        rest = 0;
+        if (sscanf(line, "%29s %n", word, &rest) != 1) {
+            continue;
+        }
+        const char *arguments = line + rest;
+        if (strcmp(word, "start") == 0) {
+            bool started = radio_start((uint16_t)atoi(arguments));
+            note("start");
+            printf(" %d power %d\n", started, power_users);
+        } else if (strcmp(word, "stop") == 0) {
+            radio_stop();
+            note("stop");
+            printf(" power %d\n", power_users);
+        } else if (strcmp(word, "run") == 0) {
+            run((uint64_t)atoll(arguments));
+        } else if (strcmp(word, "pass") == 0) {
+            pass(US(atoll(arguments)));  /* the loop is busy elsewhere: interrupts alone */
+        } else if (strcmp(word, "frame") == 0) {
+            command_frame(arguments);
+        } else if (strcmp(word, "busy") == 0) {
+            unsigned long from, to;
+            assert(sscanf(arguments, "%lu %lu", &from, &to) == 2 && chip.busy_count < AIR_SIZE);
+            chip.busy[chip.busy_count++] = (stretch_t){US(from), US(to)};
+        } else if (strcmp(word, "send") == 0) {
+            command_send(arguments);
+        } else if (strcmp(word, "spike") == 0) {
+            bool sfd = chip.sfd;
+            chip.sfd = true;
+            watch(sfd, chip.fifop);
+            interrupts();
+            chip.sfd = false;
+        } else if (strcmp(word, "brownout") == 0) {
+            chip_forget(&chip);
+        } else if (strcmp(word, "counters") == 0) {
+            command_counters();
+        } else if (strcmp(word, "set") == 0) {
+            command_set(arguments);
+        } else {
+            exit(2);
+        }
+    }
+    return 0;
+}
