@@ -16,7 +16,7 @@ enum { RSSI_CHANNEL = 0 };
 #define SPI_SLAVE (1 << SPIE | 1 << SPE)    /* mode 0, most significant bit first */
 
 /** Timer 1 counts (8 CPU cycles) from the end of a byte to where the handler reads the timer, when nothing holds it up. */
-#define SPI_LATENCY 7
+#define SPI_LATENCY 6
 
 /** 7372800 / 1024 / 10: 100 ms. */
 #define WATCH_TOP (720 - 1)

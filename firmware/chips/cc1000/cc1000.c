@@ -12,6 +12,10 @@
  * left is the time for which another interrupt holds that one up (20 us at most: less than a cycle of the crystal), rounding
  * (half a cycle), and the delay of the two modems: some 110 us between real chips, nothing in an emulator that does not model
  * it. CC1000_CONF_DELAY is subtracted for that when receiving.
+ *
+ * Cost. The SPI interrupt takes at most 740 CPU cycles while receiving (the byte that ends the sync word), 540 while sending plus
+ * radio_stamp(), and once, at the end of a send, 1190 (161 us, three register writes), of a byte's 3072. Its first act is done after
+ * 41 cycles. tests/firmware/test_cc1000_sim.py measures this.
  */
 #include <string.h>
 

@@ -45,14 +45,9 @@ uint8_t cc1000_read(uint8_t address)
     return value;
 }
 
-typedef struct {
-    uint8_t address;
-    uint8_t value;
-} cc1000_setting_t;
-
 static void configure(void)
 {
-    static const CC1000_ROM cc1000_setting_t settings[] = {
+    static const CC1000_ROM uint8_t settings[][2] = {
         {CC1000_PA_POW, CC1000_PA_POW_OFF},
         {CC1000_FREQ_2A, CC1000_FREQ_A >> 16 & 0xFF},
         {CC1000_FREQ_1A, CC1000_FREQ_A >> 8 & 0xFF},
@@ -74,7 +69,7 @@ static void configure(void)
     };
 
     for (uint8_t i = 0; i < sizeof settings / sizeof settings[0]; i++) {
-        cc1000_write(settings[i].address, settings[i].value);
+        cc1000_write(settings[i][0], settings[i][1]);
     }
 }
 
