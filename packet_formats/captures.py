@@ -11,12 +11,13 @@ from __future__ import annotations
 import codecs
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from packet_formats.framing import FrameDecoder
+from packet_formats.framing import FLAG, MIN_BYTES, FrameCounters, FrameDecoder
 from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_am, decode_packet
+from packet_formats.words import many
 
 FORMATS = ("serial", "hex", "listen")
 HEADER = 5  # of a 1.x message: address, type, group, length
@@ -38,10 +39,15 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that was passed over, or recovered, and why."""
+    """Something that was passed over, or recovered, and why; faults of one `kind` differ in details alone.
+
+    `alien` says that nothing on the line looked like this format.
+    """
 
     reason: str
     line: int = 0
+    kind: str = ""
+    alien: bool = False
 
     def __str__(self) -> str:
         return f"line {self.line}: {self.reason}" if self.line else self.reason
@@ -70,9 +76,19 @@ def detect(raw: bytes) -> str:
         return "serial"
     decoder = FrameDecoder()
     decoder.feed(b"".join(lines))
-    shape = _shape(lines)
+    counters, shape = decoder.counters, _shape(lines)
     clean = sum(len(line) for line in lines if shape in _shapes(line))
-    return "hex" if decoder.counters.good > clean else "listen"
+    framed = sum(len(line) for line in lines if _is_framed(line))
+    frames = max(framed, counters.good + 2 * counters.frames)
+    return "hex" if frames and frames >= clean else "listen"
+
+
+def _is_framed(line: bytes) -> bool:
+    """Whether a line is one or more serial frames, with a good CRC or not.
+
+    The second byte of a message to 007e, the serial line's own address, is 0: no packet type.
+    """
+    return len(line) >= MIN_BYTES + 2 and line[0] == line[-1] == FLAG and line[1] != 0
 
 
 def _is_text(raw: bytes) -> bool:
@@ -95,9 +111,16 @@ def read(raw: bytes, form: str) -> Iterator[Found | Fault]:
         yield from _listen(raw)
 
 
-def _hex_lines(raw: bytes) -> list[tuple[int, bytes | str]]:
-    """Numbered lines as bytes, or as the reason why a line is not hex; blank lines are left out."""
-    lines: list[tuple[int, bytes | str]] = []
+def lines_read(items: Iterable[Found | Fault]) -> tuple[int, int]:
+    """How many lines of text gave a packet, and how many were alien to the format."""
+    items = list(items)
+    good = {item.line for item in items if isinstance(item, Found)}
+    return len(good), len({item.line for item in items if isinstance(item, Fault) and item.alien} - good)
+
+
+def _hex_lines(raw: bytes) -> list[tuple[int, bytes | Fault]]:
+    """Numbered lines as bytes, or as the fault by which a line is not hex; blank lines are left out."""
+    lines: list[tuple[int, bytes | Fault]] = []
     for number, line in enumerate(raw.splitlines(), 1):
         text = line.decode("ascii", "replace").strip()
         if not text:
@@ -107,25 +130,37 @@ def _hex_lines(raw: bytes) -> list[tuple[int, bytes | str]]:
         except ValueError:
             what = "truncated within a byte" if set(text) <= _HEX else "not hex"
             shown = text if len(text) <= 40 else text[:37] + "..."
-            lines.append((number, f"{what}, passed over: {shown!r}"))
+            lines.append((number, Fault(f"{what}, passed over: {shown!r}", number, what, alien=True)))
     return lines
 
 
-def _serial(pieces: list[tuple[int, bytes]] | list[tuple[int, bytes | str]]) -> Iterator[Found | Fault]:
-    decoder = FrameDecoder()
+def _serial(pieces: Sequence[tuple[int, bytes | Fault]]) -> Iterator[Found | Fault]:
+    decoder, line = FrameDecoder(), 0
+    told: Counter[str] = Counter()
     for line, piece in pieces:
-        if isinstance(piece, str):
-            yield Fault(piece, line)
+        if isinstance(piece, Fault):
+            yield piece
             continue
         for packet in decoder.feed(piece):
             try:
                 yield Found(decode_packet(packet), line)
             except PacketError as error:
-                yield Fault(str(error), line)
+                yield Fault(str(error), line, "no packet")
+        if line:
+            yield from _drops(decoder.counters, told, line)
     decoder.close()
-    for name, drop in decoder.counters.drops().items():
-        if drop.count:
-            yield Fault(f"{_DROPPED[name]}: {drop.count} times, {drop.bytes} bytes")
+    yield from _drops(decoder.counters, told, line)
+
+
+def _drops(counters: FrameCounters, told: Counter[str], line: int) -> Iterator[Fault]:
+    """What the decoder has dropped since the last call: on a line of text, or in all of a binary stream."""
+    for name, drop in counters.drops().items():
+        count, size = drop.count - told[name], drop.bytes - told[name + " bytes"]
+        told[name], told[name + " bytes"] = drop.count, drop.bytes
+        what = _DROPPED[name]
+        if count:
+            often = "" if line and count == 1 else f"{many(count, 'time')}, "
+            yield Fault(f"{what}: {often}{many(size, 'byte')} passed over", line, what)
 
 
 _DROPPED = {
@@ -144,8 +179,8 @@ def _listen(raw: bytes) -> Iterator[Found | Fault]:
     clean = [line for _, line in lines if isinstance(line, bytes) and shape in _shapes(line)]
     headers = {line[:HEADER] for line in clean} if shape != "2.x" else set()
     for number, line in lines:
-        if isinstance(line, str):
-            yield Fault(line, number)
+        if isinstance(line, Fault):
+            yield line
         elif shape in _shapes(line):
             yield Found(_message(line, shape), number)
         else:
@@ -189,14 +224,17 @@ def _damaged(line: bytes, number: int, shape: str, headers: set[bytes]) -> Itera
     for packet in packets:
         yield Found(packet, number)
     if packets:
-        left = f", {rest} bytes between or after them passed over" if rest else ""
-        yield Fault(f"{len(line)} bytes run together: {len(packets)} whole packets recovered{left}", number)
+        left = f", {many(rest, 'byte')} between or after them passed over" if rest else ""
+        whole = many(len(packets), "whole packet")
+        yield Fault(f"{len(line)} bytes run together: {whole} recovered{left}", number, "run together")
         return
-    wanted = _wanted(line, shape)
+    wanted, size = _wanted(line, shape), many(len(line), "byte")
     if len(line) < wanted:
-        yield Fault(f"truncated, passed over: {len(line)} bytes where {wanted} are due", number)
+        reason, kind = f"truncated, passed over: {size} where {wanted} are due", "truncated"
     else:
-        yield Fault(f"passed over: {len(line)} bytes that are no message of this capture's shape", number)
+        kind = "no message of this capture's shape"
+        reason = f"passed over: {size}, {kind}"
+    yield Fault(reason, number, kind, alien=True)
 
 
 def _wanted(line: bytes, shape: str) -> int:

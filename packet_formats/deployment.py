@@ -5,7 +5,6 @@ Every wrong value is refused with its key, the value and the reason; so is every
 
 from __future__ import annotations
 
-import difflib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -25,6 +24,7 @@ from packet_formats.layout import (
     source_bytes,
     stamp_layout,
 )
+from packet_formats.words import did_you_mean
 
 TABLES = ("network", "clock", "stamp", "observer")
 BOARDS = ("micaz", "mica2")
@@ -44,10 +44,11 @@ STAMP_KEYS_OF = {
 
 
 class DeploymentError(ValueError):
-    """A deployment that cannot be: the key at fault (`clock.delta`), its value, and why."""
+    """A deployment that cannot be: the key at fault (`clock.delta`, or none), its value, and why."""
 
     def __init__(self, key: str, value: object, reason: str) -> None:
-        super().__init__(f"{key} = {_shown(value)}: {reason}" if value is not None else f"{key}: {reason}")
+        place = key if value is None else f"{key} = {_shown(value)}"
+        super().__init__(f"{place}: {reason}" if place else reason)
         self.key, self.value, self.reason = key, value, reason
 
 
@@ -127,14 +128,14 @@ def load(path: str | PathLike[str]) -> Deployment:
     try:
         return parse(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
-        raise DeploymentError("file", None, f"not UTF-8 text at byte {error.start}") from error
+        raise DeploymentError("", None, f"not UTF-8 text at byte {error.start}") from error
 
 
 def parse(text: str) -> Deployment:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise DeploymentError("file", None, f"not TOML: {error}") from error
+        raise DeploymentError("", None, f"not TOML: {error}") from error
     return from_dict(tables)
 
 
@@ -186,7 +187,7 @@ class _Table:
         value = self._get(key, default)
         if not isinstance(value, str) or value not in choices:
             reason = f"must be one of {', '.join(choices)}"
-            raise DeploymentError(self.key(key), value, reason + _nearest(value, choices))
+            raise DeploymentError(self.key(key), value, reason + did_you_mean(value, choices))
         return value
 
     def text(self, key: str, pattern: str, reason: str) -> str:
@@ -311,13 +312,8 @@ def _refuse_unknown(prefix: str, found: Mapping[str, Any], known: tuple[str, ...
     what = "key" if prefix else "table"
     for name in found:
         if name not in known:
-            hint = _nearest(name, known) or f"; known: {', '.join(known)}"
+            hint = did_you_mean(name, known) or f"; known: {', '.join(known)}"
             raise DeploymentError(f"{prefix}{name}", None, f"no such {what}{hint}")
-
-
-def _nearest(name: object, known: tuple[str, ...]) -> str:
-    close = difflib.get_close_matches(str(name), known, 1)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _shown(value: object) -> str:

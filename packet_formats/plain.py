@@ -10,12 +10,23 @@ from packet_formats.layout import DataLayout
 from packet_formats.messages import Data, FormatError, Message, Unknown, decode_message, encode_message
 from packet_formats.records import RECORDS, members
 from packet_formats.tinyos import BROADCAST, TYPE_OF, Ack, ActiveMessage
+from packet_formats.words import did_you_mean
 
+# All that `decode` prints of a packet: `encode` takes these keys and no others.
+KEYS = (
+    *("tinyos", "kind", "dest", "source", "type", "group", "length", "payload", "token"),
+    *("message", "unknown", "fault", "line", "clock"),
+)
 RECORD_NAMED = {record.__name__.lower(): record for record in RECORDS}
 
 
-def packet_to_plain(packet: ActiveMessage | Ack, layout: DataLayout | None = None) -> dict[str, Any]:
-    """One object a packet; a layout adds what it says as `message`, or why it was not read as `unknown`."""
+def packet_to_plain(
+    packet: ActiveMessage | Ack, layout: DataLayout | None = None, motes: int | None = None
+) -> dict[str, Any]:
+    """One object a packet; a layout adds what it says as `message`, or why it was not read as `unknown`.
+
+    The number of motes adds a `fault` to a data message that none of them can have sent.
+    """
     if isinstance(packet, Ack):
         plain: dict[str, Any] = {"tinyos": packet.tinyos, "kind": "ack", "token": packet.token}
         return plain | {"type": None, "group": None, "length": 0, "payload": ""}
@@ -30,11 +41,22 @@ def packet_to_plain(packet: ActiveMessage | Ack, layout: DataLayout | None = Non
             plain["unknown"] = str(message)
         else:
             plain["message"] = message_to_plain(message, layout)
+            if fault := _stranger(message, motes):
+                plain["fault"] = fault
     return plain
 
 
-def packet_from_plain(plain: Mapping[str, Any], layout: DataLayout | None = None) -> ActiveMessage | Ack:
-    """The inverse. If payload and message are given they must agree; a message alone needs a layout."""
+def packet_from_plain(
+    plain: Mapping[str, Any], layout: DataLayout | None = None, motes: int | None = None
+) -> ActiveMessage | Ack:
+    """The inverse. If payload and message are given they must agree; a message alone needs a layout.
+
+    With the number of motes, a data message that none of them can have sent is refused.
+    """
+    for key in plain:
+        if key not in KEYS:
+            hint = did_you_mean(key, KEYS) or f"; known: {', '.join(KEYS)}"
+            raise FormatError(f"a packet has no key {key!r}{hint}")
     tinyos = _whole(plain, "tinyos", layout.tinyos if layout else 1)
     kind = plain.get("kind", "data")
     if not isinstance(kind, str) or (tinyos, kind) not in TYPE_OF:
@@ -45,6 +67,8 @@ def packet_from_plain(plain: Mapping[str, Any], layout: DataLayout | None = None
         packet = _as_given(plain, tinyos)
     else:
         packet = _as_said(plain, tinyos, layout)
+    if layout is not None and (fault := _stranger(decode_message(packet, layout), motes)):
+        raise FormatError(fault)
     return replace(packet, kind=kind, token=_optional(plain, "token"))
 
 
@@ -70,6 +94,13 @@ def _as_said(plain: Mapping[str, Any], tinyos: int, layout: DataLayout) -> Activ
     if decode_message(packet, layout) != message:
         raise FormatError("payload and message do not say the same; remove the one that is not meant")
     return packet
+
+
+def _stranger(message: Message | Unknown, motes: int | None) -> str | None:
+    """What is wrong with a data message whose source is no mote of the network."""
+    if isinstance(message, Data) and motes is not None and message.source >= motes:
+        return f"source {message.source} is no mote of this deployment, which has 0..{motes - 1}"
+    return None
 
 
 def message_to_plain(message: Message, layout: DataLayout) -> dict[str, Any]:
@@ -150,7 +181,9 @@ def _truth(values: Mapping[str, Any], key: str, default: bool) -> bool:
 
 def _hex(values: Mapping[str, Any], key: str) -> bytes:
     value = values.get(key)
+    if value is None:
+        raise FormatError(f"{key} is missing")
     try:
-        return bytes.fromhex(value)  # type: ignore[arg-type]
+        return bytes.fromhex(value)
     except (TypeError, ValueError) as error:
         raise FormatError(f"{key} = {value!r} must be hex digits, two to a byte") from error

@@ -10,11 +10,13 @@ import click
 
 from basestation.cli import common
 from packet_formats import captures
-from packet_formats.layout import DataLayout, layout_of
+from packet_formats.layout import layout_of
 from packet_formats.plain import packet_to_plain
 from packet_formats.tinyos import ActiveMessage
+from packet_formats.words import many
 
 CLOCK_BYTES = 4
+FAULTS_SHOWN = 3  # of each kind; the rest are counted
 
 
 @click.command(
@@ -48,27 +50,68 @@ def command(file: Path, form: str, deployment: Path | None, clock_at: int | None
     """Turn the frames in FILE, or on standard input, into JSON lines.
 
     FILE holds raw serial bytes, hex text of serial frames, or the lines of TinyOS's Listen, gzipped or not;
-    which of them is found out. What cannot be decoded is reported on standard error and passed over; the exit
-    code is 1 only if the file cannot be read or nothing in it could be decoded.
+    which of them is found out. What cannot be decoded is reported on standard error and passed over: the first few
+    faults of a kind one by one, the others as a number. With a deployment, a data message whose source is none of
+    its motes is marked by `fault`. The exit code is 1 if the file cannot be read, if nothing in it could be decoded,
+    or if most of its lines are of no known format; --format then decodes what can be.
     """
-    layout = layout_of(common.load_deployment(deployment)) if deployment else None
+    described = common.load_deployment(deployment) if deployment else None
+    layout, motes = (layout_of(described), described.network.motes) if described else (None, None)
     raw, fault = captures.unzipped(_read(file))
     if fault:
         common.note(f"{file}: {fault}")
-    form = captures.detect(raw) if form == "auto" else form
-    tally: Counter[str] = Counter()
-    unwrap = captures.Unwrapper()
-    for item in captures.read(raw, form):
+    asked, form = form, captures.detect(raw) if form == "auto" else form
+    items = list(captures.read(raw, form))
+    if asked == "auto":
+        _refuse_no_capture(items, form, file)
+    faults, unwrap, packets, strangers = _Faults(file), captures.Unwrapper(), 0, 0
+    for item in items:
         if isinstance(item, captures.Fault):
-            tally["faults"] += 1
-            common.note(f"{file}: {item}")
+            faults.add(item)
             continue
-        tally["packets"] += 1
-        _show(_described(item, layout, clock_at, unwrap), as_json)
-    if not tally["packets"]:
+        plain = _with_clock(packet_to_plain(item.packet, layout, motes), item, clock_at, unwrap)
+        packets += 1
+        strangers += "fault" in plain
+        _show(plain, as_json)
+    faults.sum_up()
+    if not packets:
         common.fail(f"{file}: nothing could be decoded as {form}")
-    wraps = f", clock wrapped {unwrap.wraps} times" if clock_at is not None else ""
-    common.note(f"{file}: {tally['packets']} packets ({form}), {tally['faults']} faults reported{wraps}")
+    if strangers:
+        common.note(f"{file}: {many(strangers, 'message')} from a source that is no mote of the deployment")
+    wraps = f", clock wrapped {many(unwrap.wraps, 'time')}" if clock_at is not None else ""
+    common.note(f"{file}: {many(packets, 'packet')} ({form}), {many(faults.count, 'fault')} reported{wraps}")
+
+
+def _refuse_no_capture(items: list[captures.Found | captures.Fault], form: str, file: Path) -> None:
+    """Digits of any other kind make a packet here and there too; where most lines make none, none is believed."""
+    good, alien = captures.lines_read(items)
+    if alien > good:
+        first = next(item for item in items if isinstance(item, captures.Fault) and item.alien)
+        common.fail(
+            f"{file}: no capture: {alien} of {many(good + alien, 'line')} can't be read as {form}; "
+            f"{first}. Use --format {form} to decode what can be."
+        )
+
+
+class _Faults:
+    """Tells of the first few faults of each kind, and of the number of the others."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._kinds = file, Counter[str]()
+
+    @property
+    def count(self) -> int:
+        return self._kinds.total()
+
+    def add(self, fault: captures.Fault) -> None:
+        self._kinds[fault.kind] += 1
+        if self._kinds[fault.kind] <= FAULTS_SHOWN:
+            common.note(f"{self._file}: {fault}")
+
+    def sum_up(self) -> None:
+        for kind, count in self._kinds.items():
+            if count > FAULTS_SHOWN:
+                common.note(f"{self._file}: {many(count - FAULTS_SHOWN, 'more fault')}: {kind}")
 
 
 def _read(file: Path) -> bytes:
@@ -79,10 +122,9 @@ def _read(file: Path) -> bytes:
         common.fail(f"{file}: {error.strerror or error}")
 
 
-def _described(
-    item: captures.Found, layout: DataLayout | None, clock_at: int | None, unwrap: captures.Unwrapper
+def _with_clock(
+    plain: dict[str, Any], item: captures.Found, clock_at: int | None, unwrap: captures.Unwrapper
 ) -> dict[str, Any]:
-    plain = packet_to_plain(item.packet, layout)
     if item.line:
         plain["line"] = item.line
     if clock_at is not None and isinstance(item.packet, ActiveMessage):
@@ -113,7 +155,8 @@ def _readable(plain: dict[str, Any]) -> str:
     else:
         body = plain["payload"]
     clock = f" clock {plain['clock']}" if plain.get("clock") is not None else ""
-    return f"{head} length {plain['length']}{clock}: {body}"
+    fault = f" ({plain['fault']})" if "fault" in plain else ""
+    return f"{head} length {plain['length']}{clock}: {body}{fault}"
 
 
 def _short(value: object) -> str:

@@ -9,8 +9,9 @@ from pathlib import Path
 import click
 
 from basestation.cli import common
+from packet_formats.deployment import Deployment
 from packet_formats.framing import encode_frame
-from packet_formats.layout import DataLayout, layout_of
+from packet_formats.layout import layout_of
 from packet_formats.messages import FormatError
 from packet_formats.plain import packet_from_plain
 from packet_formats.tinyos import PacketError, encode_packet
@@ -41,24 +42,25 @@ def command(file: Path, deployment: Path | None, form: str, as_json: bool) -> No
 
     A line is an object as `decode --json` prints it. What is sent is said by `payload` (hex), `type` and
     `group` or, with --deployment, by `message` alone; where both are there they must agree. A line that
-    cannot be encoded ends the command with exit code 1 and its number.
+    cannot be encoded, a key that `decode` never prints among them, ends the command with exit code 1 and its number.
     """
     if as_json and form == "binary":
         raise click.UsageError("--json and --format binary exclude each other")
-    layout = layout_of(common.load_deployment(deployment)) if deployment else None
+    described = common.load_deployment(deployment) if deployment else None
     try:
         lines = click.open_file(str(file), encoding="utf-8", errors="replace")
     except OSError as error:
         common.fail(f"{file}: {error.strerror or error}")
     with lines:
-        for frame in _frames(lines, layout, str(file)):
+        for frame in _frames(lines, described, str(file)):
             if as_json:
                 common.emit_json({"frame": frame.hex()})
             else:
                 click.echo(frame if form == "binary" else frame.hex(" "), nl=form == "hex")
 
 
-def _frames(lines: Iterable[str], layout: DataLayout | None, name: str) -> Iterator[bytes]:
+def _frames(lines: Iterable[str], deployment: Deployment | None, name: str) -> Iterator[bytes]:
+    layout, motes = (layout_of(deployment), deployment.network.motes) if deployment else (None, None)
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
@@ -66,8 +68,19 @@ def _frames(lines: Iterable[str], layout: DataLayout | None, name: str) -> Itera
             plain = json.loads(line)
             if not isinstance(plain, dict):
                 raise FormatError("not an object")
-            yield encode_frame(encode_packet(packet_from_plain(plain, layout)))
+            yield encode_frame(encode_packet(packet_from_plain(plain, layout, motes)))
         except json.JSONDecodeError as error:
-            common.fail(f"{name}: line {number}: not JSON: {error.msg} at column {error.colno}")
+            why = "cut off: the object must end on the line that it begins on"
+            if not _is_cut_off(error):
+                why = f"not JSON: {error.msg} at column {error.colno}"
+            common.fail(f"{name}: line {number}: {why}")
         except (FormatError, PacketError, RecursionError) as error:
             common.fail(f"{name}: line {number}: {error}")
+
+
+def _is_cut_off(error: json.JSONDecodeError) -> bool:
+    """Whether the text was good as far as it goes."""
+    rest = error.doc[error.pos :].strip()
+    return error.msg.startswith(("Unterminated", "Invalid \\u")) or any(
+        word.startswith(rest) for word in ("true", "false", "null")
+    )

@@ -19,6 +19,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.records import Beacon
 from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
+from packet_formats.words import many
 
 SEEN = "7e 42 ff ff 04 7d 5d 04 04 00 01 00 3d 0e 7e"
 LISTEN = "7E 00 13 11 0A 00 00 00 00 00 00 61 EB A8 06" + " 00" * 19 + " 01 00 "
@@ -95,14 +96,15 @@ def test_what_is_dropped_from_a_stream_is_reported() -> None:
     bad[4] ^= 1
     result = run("--json", stdin=b"\0\1" + bytes(bad) + bytes.fromhex(SEEN) + b"\x45\x00")
     assert (result.exit_code, len(objects(result))) == (0, 1)
-    assert "bytes before the first flag: 1 times, 2 bytes" in result.stderr
-    assert "bad CRC: 1 times" in result.stderr
-    assert "a frame that did not end: 1 times, 2 bytes" in result.stderr
+    assert "bytes before the first flag: 1 time, 2 bytes" in result.stderr
+    assert "bad CRC: 1 time, 13 bytes" in result.stderr
+    assert "a frame that did not end: 1 time, 2 bytes" in result.stderr
 
 
 def test_truncated_lines_are_reported_and_passed_over() -> None:
-    result = run("--json", stdin=f"{LISTEN}\n{LISTEN[:30]}\n7E 00 1\n00 00\n{LISTEN}\nsf@localhost:9001\n")
-    assert (result.exit_code, [plain["line"] for plain in objects(result)]) == (0, [1, 5])
+    damaged = f"{LISTEN}\n{LISTEN[:30]}\n7E 00 1\n00 00\n{LISTEN}\nsf@localhost:9001\n"
+    result = run("--json", stdin=damaged + f"{LISTEN}\n" * 3)
+    assert (result.exit_code, [plain["line"] for plain in objects(result)]) == (0, [1, 5, 7, 8, 9])
     assert "line 2: truncated, passed over: 10 bytes where 36 are due" in result.stderr
     assert "line 3: truncated within a byte" in result.stderr
     assert "line 4: truncated, passed over: 2 bytes where 36 are due" in result.stderr
@@ -124,7 +126,7 @@ def test_packets_are_recovered_from_lines_that_ran_together(line: str, whole: in
     assert len(found) == 1 + whole
     assert {plain["payload"] for plain in found} == {"00000000000061eba806"}
     assert (
-        f"line 2: {len(bytes.fromhex(line))} bytes run together: {whole} whole packets recovered"
+        f"line 2: {len(bytes.fromhex(line))} bytes run together: {many(whole, 'whole packet')} recovered"
         in result.stderr
     )
     assert (rest in result.stderr) if rest else ("passed over" not in result.stderr)
@@ -171,13 +173,47 @@ def test_bare_packets_that_ran_together_must_fill_the_line() -> None:
     assert len(decoded(f"{bare}\n{bare}{bare}{bare}\n")) == 4
     result = run("--json", stdin=f"{bare}\n{bare}{bare}FF\n")
     assert len(objects(result)) == 1
-    assert "line 2: passed over: 15 bytes that are no message" in result.stderr
+    assert "line 2: passed over: 15 bytes, no message of this capture's shape" in result.stderr
 
 
 def test_nothing_is_recovered_without_a_clean_line_to_know_it_by() -> None:
     result = run("--json", "--format", "listen", stdin=LISTEN + LISTEN)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "nothing could be decoded as listen" in result.stderr
+
+
+@pytest.mark.parametrize("type_", [0x04, 0x0A])  # of 15 bytes, the second would do as a Listen line
+def test_a_hex_frame_with_a_bad_crc_is_called_that(type_: int) -> None:
+    good = encode_frame(encode_packet(ActiveMessage(1, 0xFFFF, 0x7D, type_, b"\4\0\1\0")))
+    bad = good[:-2] + bytes([good[-2] ^ 1]) + good[-1:]
+    result = run("--json", stdin=bad.hex() + "\n")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "line 1: bad CRC: 13 bytes passed over" in result.stderr
+    result = run("--json", stdin=f"{good.hex()}\n\n{bad.hex()}\n{good.hex()}\n{bad.hex()}\n{bad.hex()}\n")
+    assert (result.exit_code, [plain["line"] for plain in objects(result)]) == (0, [1, 4])
+    assert "line 3: bad CRC" in result.stderr
+    assert "2 packets (hex), 3 faults reported" in result.stderr
+
+
+def test_a_listen_line_to_the_serial_address_may_end_in_a_flag_byte() -> None:
+    assert len(decoded("7E 00 0A 7D 02 01 7E\n" * 2)) == 2
+
+
+def test_a_file_of_other_digits_is_no_capture() -> None:
+    numbers = "\n".join(str(number) for number in [*range(132214724, 10**10, 204804771), 2122894100])
+    assert any(isinstance(item, captures.Found) for item in captures.read(numbers.encode(), "listen"))
+    result = run("--json", stdin=numbers)
+    assert (result.exit_code, result.stdout) == (1, "")
+    (line,) = result.stderr.splitlines()
+    assert "lines can't be read as listen; line 1: " in line
+    assert run("--json", "--format", "listen", stdin=numbers).exit_code == 0
+
+
+def test_many_faults_of_a_kind_are_summed_up() -> None:
+    result = run("--json", stdin=f"{LISTEN}\n" * 12 + f"{LISTEN[:30]}\n" * 9 + "boot\n")
+    assert result.stderr.count("truncated, passed over") == 3
+    assert "6 more faults: truncated\n" in result.stderr
+    assert "12 packets (listen), 10 faults reported" in result.stderr
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n\n", b"hello world\n", b"\0\1\2\3", b"\x7e\x7e\x7e"])
@@ -230,6 +266,20 @@ def test_a_deployment_adds_what_the_message_says(root: Path) -> None:
     assert "data source=3 sequence=7 stamp=1/2/0/1" in readable[0]
     assert "beacon sender=1 root=10" in readable[1]
     assert "01 (another layout" in readable[2]
+
+
+def test_a_data_message_of_no_mote_is_marked_and_not_dropped(root: Path) -> None:
+    path = root / "examples" / "paper.toml"
+    layout = layout_of(load(path))
+    sent = [Data(source, 7, (1, 2, *range(11)), data=b"abcd") for source in (9, 10)]
+    line = b"".join(encode_frame(encode_packet(encode_message(data, layout))) for data in sent)
+    first, second = decoded(line, "-d", str(path))
+    assert "fault" not in first
+    assert second["fault"] == "source 10 is no mote of this deployment, which has 0..9"
+    assert second["message"]["source"] == 10
+    result = run("-d", str(path), stdin=line)
+    assert "no mote of this deployment" in result.stdout.splitlines()[1]
+    assert "1 message from a source that is no mote" in result.stderr
 
 
 def test_readable_lines() -> None:
@@ -293,6 +343,13 @@ def test_time_sync_recording_ends_in_a_truncated_line(recordings: Path) -> None:
     assert (result.exit_code, len(clocks)) == (0, 279)
     assert is_in_order_part(theirs, [clock % 2**32 for clock in clocks])
     assert "line 280: truncated, passed over: 4 bytes" in result.stderr
+
+
+def test_their_decodings_are_no_captures(recordings: Path) -> None:
+    for name in ("sp_drift0.int.gz", "sp_tsync1.int.gz"):
+        result = run("--json", str(recordings / name))
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert "no capture" in result.stderr
 
 
 def test_nestfe_recording(recordings: Path) -> None:
