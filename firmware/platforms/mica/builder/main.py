@@ -27,13 +27,16 @@ env.Replace(
     SIZEPROGREGEXP=r"^(?:\.text|\.data|\.bootloader)\s+(\d+).*",
     SIZEDATAREGEXP=r"^(?:\.data|\.bss|\.noinit)\s+(\d+).*",
 )
-machine = ["-mmcu=$BOARD_MCU", "-Os", "-g"]
+# Optimizing the whole program at link time makes the images five to ten per cent smaller. The sections are made then,
+# so the linker needs the same flags.
+machine = ["-mmcu=$BOARD_MCU"]
+code = [*machine, "-Os", "-g", "-flto", "-ffunction-sections", "-fdata-sections"]
 env.Append(
     ASFLAGS=machine,
     ASPPFLAGS=["-x", "assembler-with-cpp"],
-    CCFLAGS=[*machine, "-ffunction-sections", "-fdata-sections"],
+    CCFLAGS=code,
     CPPDEFINES=[("F_CPU", "$BOARD_F_CPU")],
-    LINKFLAGS=[*machine, "-Wl,--gc-sections"],
+    LINKFLAGS=[*code, "-Wl,--gc-sections"],
     BUILDERS={
         "ElfToHex": Builder(
             action=env.VerboseAction("$OBJCOPY -O ihex -R .eeprom $SOURCES $TARGET", "Building $TARGET"),
