@@ -15,6 +15,7 @@ from packet_formats import cheader
 from packet_formats.deployment import load
 
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
+SANITIZE = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
 DRIVER = ["chips/cc1000/cc1000.c", "chips/cc1000/cc1000_control.c"]
 CORE = ["core/air.c", "core/crc.c"]
 
@@ -239,7 +240,16 @@ def libraries(
         sources = [root / "firmware" / name for name in DRIVER + CORE]
         subprocess.run(
             [
-                *(gcc, "-shared", "-fPIC", "-g", "-O1", *FLAGS, '-DCC1000_CONF_PINS="cc1000_mock.h"'),
+                *(
+                    gcc,
+                    "-shared",
+                    "-fPIC",
+                    "-g",
+                    "-O1",
+                    *FLAGS,
+                    *SANITIZE,
+                    '-DCC1000_CONF_PINS="cc1000_mock.h"',
+                ),
                 *(f"-I{root / 'firmware'}", f"-I{root / 'tests/firmware/c'}", f"-I{folder}"),
                 *map(str, [*sources, root / "tests/firmware/c/cc1000_host.c"]),
                 *("-o", str(built[version])),
