@@ -96,6 +96,10 @@ def cli(ctx: click.Context) -> None:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
+    _replace_closed_streams()
+    if sys.stdout is None:
+        _say("standard output is closed")
+        return FAULT
     try:
         code = _run(args)
         sys.stdout.flush()
@@ -105,6 +109,9 @@ def main(args: Sequence[str] | None = None) -> int:
     except OSError as error:
         _say(_describe_os_error(error))
         _silence()
+        return FAULT
+    except MemoryError:
+        _say("not enough memory for this: ask for less at a time")
         return FAULT
     except (click.Abort, KeyboardInterrupt, SystemError) as ended:
         # A compiled kernel that an interrupt lands in ends with a SystemError around it.
@@ -161,6 +168,14 @@ def _describe_os_error(error: OSError) -> str:
 def _say(message: str) -> None:
     with contextlib.suppress(OSError):
         click.echo(f"Error: {message}", err=True)
+
+
+def _replace_closed_streams() -> None:
+    """A program started with its input or its error output closed reads nothing and complains to nobody."""
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull)  # noqa: SIM115 (open for as long as we run)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _silence() -> None:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
 
 import click
 from rich.console import Console
@@ -62,6 +62,16 @@ def example(text: str) -> str:
     """An epilog of examples for ``--help``, with its line breaks kept: ``epilog=example(...)``."""
     blocks = textwrap.dedent(text).strip("\n").split("\n\n")
     return "\n\n".join("\b\n" + textwrap.indent(block, "  ") for block in ("Examples:", *blocks))
+
+
+class FiniteFloat(click.FloatRange):
+    """A number within a range; unlike click's own, it refuses NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is no number to work with", param, ctx)
+        return number
 
 
 def json_option(function: F) -> F:

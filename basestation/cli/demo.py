@@ -58,7 +58,7 @@ class Step:
 )
 @click.option(
     "--seconds",
-    type=click.FloatRange(0),
+    type=common.FiniteFloat(0, 3600),
     default=15.0,
     show_default=True,
     help="Length of the live part.",

@@ -18,7 +18,7 @@ from basestation.cli import common
 from basestation.simulator import topology
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.run import Delivery, Fault, Measurement, Run, build_scheme, generate, measure
-from basestation.traces.files import TraceError, write_trace
+from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
 
 ARRIVAL_ORDER = Delivery("none", 0)
@@ -184,11 +184,12 @@ def command(ctx: click.Context, /, as_json: bool, trace: Path | None, **given: A
     """
     try:
         request = _request(ctx, given)
+        deployment = None if trace is None else _trace_deployment(request, trace)
         with common.progress(len(request.schemes) + 1, "simulating") as advance:
             run = generate(request.options, request.fault)
             advance()
-            if trace is not None:
-                _write_trace(run, request, trace)
+            if trace is not None and deployment is not None:
+                _write_trace(run, deployment, trace)
             rows = _measure_all(run, request, advance)
             if as_json:
                 for base, row in rows:
@@ -211,7 +212,7 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
     )
     return Request(
         options=options,
-        schemes=tuple(_schemes(options, settled)),
+        schemes=tuple(dict.fromkeys(_schemes(options, settled))),
         deliveries=tuple(_deliveries(settled["policies"] or ("cbd",), settled["phis"] or (100,))),
         ties=settled["ties"],
         fault=_fault(options, settled),
@@ -342,13 +343,20 @@ def _measure_all(
         advance()
 
 
-def _write_trace(run: Run, request: Request, folder: Path) -> None:
-    from basestation.simulator.trace import deployment_for, trace_of
+def _trace_deployment(request: Request, folder: Path) -> Deployment:
+    """The deployment that a trace of this request would be of; refused before anything is simulated."""
+    from basestation.simulator.trace import deployment_for
 
+    check_new(folder)
     if len(request.schemes) != 1:
         raise OptionError("trace", folder, "a trace holds one kind of stamp: give one --scheme")
     first = request.deliveries[0]
-    deployment = deployment_for(request.options, request.schemes[0], first.policy, first.phi)
+    return deployment_for(request.options, request.schemes[0], first.policy, first.phi)
+
+
+def _write_trace(run: Run, deployment: Deployment, folder: Path) -> None:
+    from basestation.simulator.trace import trace_of
+
     write_trace(trace_of(run, deployment), folder)
     common.note(f"wrote {folder}: {run.stream.arrivals} messages, {len(run.stream.event_kind)} events")
 
@@ -371,9 +379,9 @@ def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]])
         "any",
         "pairs",
         "hold",
-        "p95",
         "p99",
         "full",
+        "cut",
         "misread",
     ):
         table.add_column(name, justify="right")
@@ -389,7 +397,7 @@ def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]])
 def _legend(rows: Sequence[tuple[Measurement, Measurement]], recovers: bool) -> list[str]:
     lines = [
         "B: bytes of stamp. Violations in % of messages delivered: mean (the paper's), any (messages in one), pairs.",
-        "hold: ticks from arrival to delivery. misread: clocks unwrapped wrongly.",
+        "hold: ticks from arrival to delivery. cut: stamps beyond the bound. misread: clocks unwrapped wrongly.",
     ]
     if any(row.saturated for _, row in rows):
         lines.append("full: saturated stamps, which may tie; --counter-bits widens them.")
@@ -409,9 +417,9 @@ def _cells(row: Measurement, recovers: bool) -> list[str]:
         "-" if unstamped else f"{row.delivery.phi}%",
         *(_percent(percent[figure]) for figure in ("mean", "any", "pairs")),
         f"{row.hold_mean:.1f}",
-        f"{row.hold_p95:.0f}",
         f"{row.hold_p99:.0f}",
         "" if unstamped else str(row.saturated),
+        "" if unstamped else str(row.bounded),
         "" if unstamped else str(row.wrong_unwraps),
     ]
     return cells + (["" if unstamped else str(row.recovery_ticks)] if recovers else [])

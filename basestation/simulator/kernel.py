@@ -11,9 +11,10 @@ from math import ceil
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.random import Generator
 from numpy.typing import NDArray
+
+from basestation.causality.kernels.compiled import compiled
 
 from .options import WorldOptions
 from .stream import Stream
@@ -26,6 +27,7 @@ SEND, RECEIVE, MERGE = 0, 1, 2  # as in .stream; numba wants its own constants
 FASTEST, SENDER, GLOBAL = 0, 1, 2
 TICK, MESSAGE, IMMEDIATE = 0, 1, 2
 NOTHING = -1
+SLICE = 2_000_000  # steps between two looks at Python
 
 # at: the world's counters
 STEPS, SENT, EVENTS, ARRIVALS, BATCHES, FLYING, WAITING, FREE, USED, LOWEST, AT_LOWEST, FASTEST_CLOCK = range(
@@ -57,7 +59,7 @@ class Settings(NamedTuple):
     turns: int
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pick(random: Generator, s: Settings, at: Ints, processes: Ints) -> int:
     """A process whose turn keeps G1, its clock ticked on the first of every `turns` turns."""
     while True:
@@ -72,7 +74,7 @@ def _pick(random: Generator, s: Settings, at: Ints, processes: Ints) -> int:
     return process
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _tick(at: Ints, processes: Ints, process: int) -> None:
     """Keep the largest clock, the least, and how many show the least, so that G1 costs no search."""
     processes[process, CLOCK] += 1
@@ -85,7 +87,7 @@ def _tick(at: Ints, processes: Ints, process: int) -> None:
             at[AT_LOWEST] += processes[p, CLOCK] == at[LOWEST]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _draw_delay(random: Generator, mean: float) -> float:
     while True:
         delay = mean + mean / 2 * random.standard_normal()
@@ -93,7 +95,7 @@ def _draw_delay(random: Generator, mean: float) -> float:
             return delay
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _send(
     random: Generator,
     s: Settings,
@@ -141,14 +143,14 @@ def _send(
         _launch(at, copies, due, first[domain], last[domain], message, s.motes, start + delay * unit, now)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _survives(random: Generator, s: Settings, delay: float, chance: float) -> bool:
     if chance < 1 and random.random() >= chance:
         return False
     return delay <= s.delta
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _launch(
     at: Ints,
     copies: Ints,
@@ -174,7 +176,7 @@ def _launch(
     _append(copies, first, last, max(int(np.ceil(when)), now) % len(first), copy)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _append(copies: Ints, first: Ints, last: Ints, chain: int, copy: int) -> None:
     copies[copy, NEXT] = NOTHING
     if first[chain] == NOTHING:
@@ -184,14 +186,14 @@ def _append(copies: Ints, first: Ints, last: Ints, chain: int, copy: int) -> Non
     last[chain] = copy
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _delay_clock(s: Settings, at: Ints, processes: Ints, process: int) -> int:
     if s.delay_clock == GLOBAL:
         return at[STEPS]
     return processes[process, CLOCK] if s.delay_clock == SENDER else at[FASTEST_CLOCK]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _ripen(
     s: Settings,
     at: Ints,
@@ -227,7 +229,7 @@ def _ripen(
     drained[domain] = now
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _unhook(copies: Ints, due: Floats, first: Ints, slot: int, ripe: Ints) -> int:
     """Empty a chain into `ripe`, in order of delay and then of launch; how many there were."""
     count = 0
@@ -249,7 +251,7 @@ def _unhook(copies: Ints, due: Floats, first: Ints, slot: int, ripe: Ints) -> in
     return count
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _take_inbox(
     s: Settings,
     at: Ints,
@@ -280,7 +282,7 @@ def _take_inbox(
     at[BATCHES] += at[ARRIVALS] > arrivals_before
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _record(at: Ints, processes: Ints, events: Ints, kind: int, mote: int, message: int) -> None:
     row = at[EVENTS]
     at[EVENTS] += 1
@@ -290,7 +292,7 @@ def _record(at: Ints, processes: Ints, events: Ints, kind: int, mote: int, messa
     events[row, 3] = message
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _observe(s: Settings, at: Ints, processes: Ints, arrivals: Ints, message: int) -> None:
     row = at[ARRIVALS]
     at[ARRIVALS] += 1
@@ -301,7 +303,7 @@ def _observe(s: Settings, at: Ints, processes: Ints, arrivals: Ints, message: in
     arrivals[row, 3] = first_turn and s.reception != IMMEDIATE
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _run(
     random: Generator,
     s: Settings,
@@ -315,11 +317,15 @@ def _run(
     sent: Ints,
     events: Ints,
     arrivals: Ints,
+    ripe: Ints,
     network: FlatTopology,
-) -> None:
-    ripe = np.empty(len(copies), np.int64)
+    until: int,
+) -> bool:
+    """Step until all is done, or until step `until`; whether there is more to do."""
     offsets, peers, hearing, hops, path = network
-    while at[SENT] < s.messages or at[FLYING] or at[WAITING]:
+    while at[STEPS] < until:
+        if at[SENT] >= s.messages and not at[FLYING] and not at[WAITING]:
+            return False
         process = _pick(random, s, at, processes)
         _ripen(s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, process)
         if s.reception != IMMEDIATE and processes[process, INBOX_FIRST] != NOTHING:
@@ -333,6 +339,7 @@ def _run(
                 _ripen(
                     s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, process
                 )
+    return True
 
 
 def generate(options: WorldOptions) -> Stream:
@@ -343,9 +350,7 @@ def generate(options: WorldOptions) -> Stream:
     at[FREE], at[AT_LOWEST] = NOTHING, s.motes + 1
     processes = np.zeros((s.motes + 1, 5), np.int64)
     processes[:, INBOX_FIRST:] = NOTHING
-    rows = s.messages * (
-        2 if s.one else int(np.diff(network[0]).max()) + 1
-    )  # a copy, or a receive, for each receiver
+    rows = s.messages * options.copies_per_message  # a copy, or a receive, for each receiver
     copies, due = np.empty((rows, 3), np.int64), np.empty(rows)
     domains = s.motes if s.delay_clock == SENDER else 1
     slots = ceil(s.delta * ((s.motes + 1) * s.turns if s.delay_clock == GLOBAL else 1)) + 2
@@ -354,7 +359,25 @@ def generate(options: WorldOptions) -> Stream:
     sent, arrivals = np.empty((s.messages, 3), np.int64), np.empty((s.messages, 4), np.int64)
     events = np.empty((rows, 4), np.int64)
     random = np.random.default_rng(options.seed)
-    _run(random, s, at, processes, copies, due, first, last, drained, sent, events, arrivals, network)
+    ripe = np.empty(rows, np.int64)
+    world = (
+        random,
+        s,
+        at,
+        processes,
+        copies,
+        due,
+        first,
+        last,
+        drained,
+        sent,
+        events,
+        arrivals,
+        ripe,
+        network,
+    )
+    while _run(*world, int(at[STEPS]) + SLICE):
+        pass  # back in Python now and then, an interrupt is seen
     return Stream.from_tables(s.motes, sent, events[: at[EVENTS]], arrivals[: at[ARRIVALS]])
 
 

@@ -15,6 +15,15 @@ Reception = Literal["tick", "message", "immediate"]
 G2 = Literal["paper", "enforce"]
 
 
+# What a machine can do in minutes, and a number can hold.
+MOST_TICKS = 1 << 20
+MOST_TURNS = 1 << 16
+MOST_IN_ONE_HOP = 2_000
+MOST_BYTES = 8_000_000_000
+BYTES_A_COPY = 100
+MOST_STEPS = 1e10
+
+
 class OptionError(ValueError):
     """An option has a value that no network could have; `option` is its name."""
 
@@ -52,13 +61,36 @@ class WorldOptions:
         _require(self.seed >= 0, "seed", self.seed, "seeds are not negative")
         _require(0 <= self.loss <= 1, "loss", self.loss, "is a probability from 0 to 1")
         _require(self.events_per_tick >= 1, "events_per_tick", self.events_per_tick, "is at least 1")
+        _require(self.epsilon <= MOST_TICKS, "epsilon", self.epsilon, f"is at most {MOST_TICKS}")
+        _require(self.delta <= MOST_TICKS, "delta", self.delta, f"is at most {MOST_TICKS}")
+        turns = self.events_per_tick
+        _require(turns <= MOST_TURNS, "events_per_tick", turns, f"is at most {MOST_TURNS}")
         known = self.topology is None or self.topology.motes == self.motes
         _require(known, "motes", self.motes, "the topology is of another number of motes")
+        crowd = self.topology is None and self.motes > MOST_IN_ONE_HOP
+        _require(
+            not crowd, "motes", self.motes, f"at most {MOST_IN_ONE_HOP} all hear one another; lay more out"
+        )
+        need = self.messages * (BYTES_A_COPY * self.copies_per_message + 4 * self.motes)
+        _require(
+            need <= MOST_BYTES, "messages", self.messages, f"needs {need / 1e9:.0f} GB; the limit is 8 GB"
+        )
+        steps = self.messages / self.rate * self.events_per_tick
+        _require(
+            steps <= MOST_STEPS, "rate", self.rate, "too low for that many messages: it would take hours"
+        )
 
     @property
     def network(self) -> Topology:
         """Who hears whom; by default everybody, the observer too, in one hop."""
         return self.topology or everyone_hears_everyone(self.motes)
+
+    @property
+    def copies_per_message(self) -> int:
+        """At most, the observer's included."""
+        if self.recipients == "one":
+            return 2
+        return self.motes if self.topology is None else max(map(len, self.topology.peers)) + 1
 
     @property
     def mean_hop_delay(self) -> float:

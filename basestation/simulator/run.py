@@ -126,8 +126,8 @@ def build_scheme(
         "counter_bits": None if name.startswith("dpc") else counter_bits,
         "carry": carry if name.endswith("hlc") else None,
     }
-    if modulus is not None and modulus < 2:
-        raise OptionError("modulus", modulus, "a clock modulo less than 2 says nothing")
+    if modulus is not None and not 2 <= modulus <= 1 << 32:
+        raise OptionError("modulus", modulus, "is from 2 to 2^32")
     try:
         layout = stamp_layout(**arguments)
     except LayoutError as error:

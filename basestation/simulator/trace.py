@@ -114,7 +114,7 @@ def _messages(
         "r": observed.r,
         "c": observed.c.astype(np.uint16),
         "sent": stream.sent_at[message],
-        "vector": _binary(vectors.view(np.uint8).reshape(count, -1)),
+        "vector": _binary(vectors.view(np.uint8).reshape(count, 4 * stream.motes)),
     }
     columns |= {f"kn{i}": observed.kn[:, i].astype(np.uint16) for i in range(observed.kn.shape[1])}
     schema = messages_schema(layout, stream.motes)

@@ -1,10 +1,11 @@
-"""Reading and writing the files of a trace. A file is written beside its name and renamed into place when whole."""
+"""Reading and writing the files of a trace. They are written beside their folder and renamed into place when whole."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -44,53 +45,72 @@ class Trace:
 
 
 def write_trace(trace: Trace, folder: Path) -> None:
-    """Write a run's tables into `folder`, which must not hold a trace yet."""
-    folder.mkdir(parents=True, exist_ok=True)
-    taken = [path.name for path in folder.glob("*.parquet")]
-    if taken:
-        raise TraceError(f"{folder} already holds {', '.join(sorted(taken))}; a trace is never overwritten")
+    """Write a run's tables into `folder`, which appears whole or not at all, and must not hold anything yet."""
+    check_new(folder)
     metadata = {
         schema.META_FORMAT: schema.FORMAT,
         schema.META_RUN: trace.run,
         schema.META_DEPLOYMENT: trace.deployment.to_toml(),
         schema.META_ORIGIN: trace.origin,
     }
-    if trace.events is not None:
-        _write(trace.events.replace_schema_metadata(metadata), folder / "events.parquet")
-    _write(trace.messages.replace_schema_metadata(metadata), folder / "messages.parquet")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
+        partial = Path(place) / "trace"
+        partial.mkdir()
+        if trace.events is not None:
+            _write(trace.events.replace_schema_metadata(metadata), partial / "events.parquet")
+        _write(trace.messages.replace_schema_metadata(metadata), partial / "messages.parquet")
+        try:
+            partial.rename(folder)
+        except OSError:
+            check_new(folder)  # someone else was first
+            raise
+
+
+def check_new(folder: Path) -> None:
+    """Refuse a folder that holds anything."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise TraceError(f"{folder} is there already and not empty; a trace is never overwritten")
 
 
 def _write(table: pa.Table, path: Path) -> None:
-    partial = path.with_name(f".{path.name}.partial")
     counted = [name for name in table.column_names if name in COUNTED]
     pq.write_table(
         table,
-        partial,
+        path,
         compression="zstd",
         row_group_size=ROW_GROUP,
         use_dictionary=[name for name in table.column_names if name == "kind"],
         column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
     )
-    with partial.open("rb+") as file:
+    with path.open("rb+") as file:
         os.fsync(file.fileno())
-    partial.rename(path)
 
 
 def read_trace(folder: Path) -> Trace:
     """Read a run. `TraceError` says what is missing or foreign."""
     messages = _read(folder / "messages.parquet")
-    metadata = messages.schema.metadata or {}
-    if metadata.get(schema.META_FORMAT) != schema.FORMAT.encode():
-        found = metadata.get(schema.META_FORMAT, b"none").decode(errors="replace")
-        raise TraceError(f"{folder}: format {found}, this version reads format {schema.FORMAT}")
-    events = folder / "events.parquet"
+    run = _run_of(messages, folder / "messages.parquet")
+    path = folder / "events.parquet"
+    events = _read(path) if path.exists() else None
+    if events is not None and _run_of(events, path) != run:
+        raise TraceError(f"{folder}: its tables are of two runs, {run} and {_run_of(events, path)}")
+    metadata = messages.schema.metadata
     return Trace(
-        run=metadata[schema.META_RUN].decode(),
+        run=run,
         deployment=deployments.parse(metadata[schema.META_DEPLOYMENT].decode()),
         origin=metadata[schema.META_ORIGIN].decode(),
         messages=messages,
-        events=_read(events) if events.exists() else None,
+        events=events,
     )
+
+
+def _run_of(table: pa.Table, path: Path) -> str:
+    metadata = table.schema.metadata or {}
+    if metadata.get(schema.META_FORMAT) != schema.FORMAT.encode():
+        found = metadata.get(schema.META_FORMAT, b"none").decode(errors="replace")
+        raise TraceError(f"{path}: format {found}, this version reads format {schema.FORMAT}")
+    return str(metadata[schema.META_RUN].decode())
 
 
 def _read(path: Path) -> pa.Table:

@@ -476,3 +476,14 @@ def test_the_tool_helper_skips_here_and_fails_in_ci(
     monkeypatch.setenv("CI", "true")
     with pytest.raises(pytest.fail.Exception):
         require_tool("no-such-tool")
+
+
+def test_a_closed_output_is_a_fault_and_a_closed_input_is_empty(root: Path) -> None:
+    def shell(command: str) -> subprocess.CompletedProcess[str]:
+        line = f"{sys.executable} -m basestation {command}"
+        return subprocess.run(["bash", "-c", line], cwd=root, capture_output=True, text=True, check=False)
+
+    closed = shell("demo --json >&-")
+    assert closed.returncode == 1
+    assert "standard output is closed" in closed.stderr
+    assert "Traceback" not in shell("decode <&-").stderr

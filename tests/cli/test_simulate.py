@@ -101,6 +101,18 @@ def test_a_deployment_gives_what_the_command_line_does_not(root):
     assert (row["scheme"], row["phi"]) == ("shlc", 40)
 
 
+def test_another_scheme_than_the_deployments_has_its_own_settings(root):
+    (row,) = rows("--deployment", str(root / "examples" / "micaz.toml"), "--scheme", "kn")
+    assert (row["entries"], row["count"]) == (4, "events")
+
+
+def test_a_relayed_network_puts_arrivals_further_out_of_order():
+    (near,) = rows("--scheme", "shlc")
+    (far,) = rows("--scheme", "shlc", "--hops", "4")
+    assert far["arrival_order"]["mean"] > near["arrival_order"]["mean"]
+    assert far["violations"]["pairs"] == near["violations"]["pairs"] == 0
+
+
 def test_corruption_reports_how_long_it_took():
     for row in rows("--corrupt", "all", "--policy", "causal", "--scheme", "kn", "--scheme", "shlc"):
         assert 0 <= row["recovery_ticks"] <= 60
@@ -144,9 +156,16 @@ def test_a_network_laid_out_by_files(tmp_path):
         (["--entries", "few"], "neither a number nor all"),
         (["--modulus", "1"], "modulus = 1"),
         (["--counter-bits", "1", "--scheme", "shlc"], "counter_bits = 1"),
+        (["--modulus", "99999999999999999999"], "2^32"),
+        (["--messages", "1000000000"], "GB"),
+        (["--motes", "100000"], "all hear one another"),
+        (["--rate", "1e-9"], "too low"),
+        (["--events-per-tick", "100000000"], "at most"),
+        (["--epsilon", "99999999"], "at most"),
+        (["--positions", "x", "--range", "3", "--motes", "4"], "how many motes"),
         (["--phi", "101"], "101"),
         (["--corrupt-after", "3"], "means nothing without --corrupt"),
-        (["--corrupt", "one", "--corrupt-after", "800"], "corrupt-after = 800"),
+        (["--corrupt", "one", "--corrupt-after", "10000"], "corrupt-after = 10000"),
         (["--range", "3"], "means nothing"),
         (["--positions", "x"], "needs --range"),
         (["--trace", "x"], "give one --scheme"),
@@ -154,7 +173,7 @@ def test_a_network_laid_out_by_files(tmp_path):
     ],
 )
 def test_wrong_usage_is_refused_with_the_name_and_the_reason(args, words):
-    result = run(*args)
+    result = CliRunner().invoke(command, args)
     assert result.exit_code == 2
     assert words in result.stderr
 

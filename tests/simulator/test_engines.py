@@ -167,3 +167,18 @@ def test_both_engines_make_the_same_long_stream(delay_clock, reception):
         for scheme in (kn(options), one := hlc(options, "shlc", entry_max=7, carry="sum")):
             assert_engines_agree(stream, scheme, policies=[("cbd", 50), ("dapw", 50)])
         assert one.bits == 8
+
+
+def test_a_package_that_nobody_may_write_to_still_compiles(monkeypatch):
+    """numba refuses to cache where it finds no place to; the kernel then works without."""
+    import numba
+
+    from basestation.causality.kernels.compiled import compiled
+
+    def refuse_to_cache(*, cache=False, **options):
+        if cache:
+            raise RuntimeError("cannot cache function: no locator available")
+        return lambda function: function
+
+    monkeypatch.setattr(numba, "njit", refuse_to_cache)
+    assert compiled(lambda x: x + 1)(2) == 3

@@ -1,5 +1,7 @@
 """A run survives its trace: the same stream, truth and payloads come back, and wrong folders are refused in words."""
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields
 
 import numpy as np
@@ -78,6 +80,46 @@ def test_a_trace_is_never_overwritten(tmp_path, run):
     write_trace(trace, tmp_path)
     with pytest.raises(TraceError, match="never overwritten"):
         write_trace(trace, tmp_path)
+
+
+def test_of_many_writers_at_once_one_wins_and_its_trace_is_whole(tmp_path):
+    runs = [generate(WorldOptions(messages=300, seed=seed)) for seed in range(4)]
+    traces = [
+        trace_of(run, deployment_for(run.options, build_scheme(run.options, "shlc"), "cbd", 100))
+        for run in runs
+    ]
+    barrier = threading.Barrier(len(traces))
+
+    def write(trace):
+        barrier.wait()
+        try:
+            write_trace(trace, tmp_path / "trace")
+        except TraceError:
+            return None
+        return trace.run
+
+    with ThreadPoolExecutor(len(traces)) as pool:
+        won = [run for run in pool.map(write, traces) if run is not None]
+    assert len(won) == 1
+    assert read_trace(tmp_path / "trace").run == won[0]
+    assert [path.name for path in tmp_path.iterdir()] == ["trace"]
+
+
+def test_tables_of_two_runs_never_mix(tmp_path):
+    for seed, name in ((1, "a"), (2, "b")):
+        run = generate(WorldOptions(messages=300, seed=seed))
+        deployment = deployment_for(run.options, build_scheme(run.options, "shlc"), "cbd", 100)
+        write_trace(trace_of(run, deployment), tmp_path / name)
+    (tmp_path / "a" / "events.parquet").replace(tmp_path / "b" / "events.parquet")
+    with pytest.raises(TraceError, match="two runs"):
+        read_trace(tmp_path / "b")
+
+
+def test_a_run_of_which_nothing_arrived_is_a_trace_too(tmp_path):
+    options = WorldOptions(messages=50, loss=1.0)
+    deployment = deployment_for(options, build_scheme(options, "shlc"), "cbd", 100)
+    write_trace(trace_of(generate(options), deployment), tmp_path / "trace")
+    assert len(read_trace(tmp_path / "trace").messages) == 0
 
 
 def test_a_modulus_that_no_wire_has_is_refused():

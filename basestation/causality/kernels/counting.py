@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from .compiled import compiled
 from .stamping import Ints
 
 Flags = NDArray[np.bool_]
@@ -30,7 +30,7 @@ def first_sends(sends_per_mote: Ints) -> Ints:
     return np.concatenate(([0], np.cumsum(sends_per_mote + 1)))
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _count(
     order: Ints, sent_by: Ints, sent_index: Ints, vectors: Ints, row_of: Ints
 ) -> tuple[int, int, Flags, Flags]:

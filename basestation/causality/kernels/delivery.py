@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from .compiled import compiled
 from .stamping import Ints
 
 FOREVER = np.iinfo(np.int64).max
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _before(i: int, j: int, top: Ints, kn: Ints, source: Ints, last: Ints) -> bool:
     """less(i, j). `last` is the sequence number, or the arrival number where ties are left to arrival."""
     if top[i] != top[j]:
@@ -25,7 +25,7 @@ def _before(i: int, j: int, top: Ints, kn: Ints, source: Ints, last: Ints) -> bo
     return i < j
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _merge_runs(
     items: Ints, spare: Ints, low: int, middle: int, high: int, top: Ints, kn: Ints, source: Ints, last: Ints
 ) -> None:
@@ -43,7 +43,7 @@ def _merge_runs(
     items[low:high] = spare[low:high]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _sort_runs(items: Ints, top: Ints, kn: Ints, source: Ints, last: Ints) -> None:
     """Merge sort of arrival numbers by `less`. Arrivals come nearly in order, so sorted neighbours are left alone."""
     count, run = len(items), 16
@@ -69,7 +69,7 @@ def _sort_runs(items: Ints, top: Ints, kn: Ints, source: Ints, last: Ints) -> No
         run *= 2
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def ranks(r: Ints, c: Ints, kn: Ints, source: Ints, last: Ints) -> Ints:
     """Each arrival's place in the total order."""
     top = r + c
@@ -81,7 +81,7 @@ def ranks(r: Ints, c: Ints, kn: Ints, source: Ints, last: Ints) -> Ints:
     return rank
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def due_ticks(r: Ints, c: Ints, arrived: Ints, phi: int, epsilon: int, delta: int) -> tuple[Ints, int]:
     """The tick from which each arrival may leave, and how many arrived after their deadline."""
     due_at = np.empty(len(r), np.int64)
@@ -105,7 +105,7 @@ def dapw_order(
     return order, leaves[order]
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _leaving_batch(due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints) -> Ints:
     """With phi = 0 nothing waits for the end of a tick: which batch of its tick each message leaves with.
 
@@ -129,7 +129,7 @@ def _argsort_pairs(major: Ints, minor: Ints) -> Ints:
     return np.argsort((major - base) * len(major) + minor)
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _push(heap: Ints, size: int, item: int) -> None:
     while size > 0:
         parent = (size - 1) >> 1
@@ -140,7 +140,7 @@ def _push(heap: Ints, size: int, item: int) -> None:
     heap[size] = item
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _pop(heap: Ints, size: int) -> None:
     """Remove the least of `size` items; the heap then holds size - 1."""
     last = heap[size - 1]
@@ -159,7 +159,7 @@ def _pop(heap: Ints, size: int) -> None:
     heap[hole] = last
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def cbd_order(rank: Ints, due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints) -> tuple[Ints, Ints]:
     """CBD: one heap of ranks whose top leaves as soon as it is due. Returns as `dapw_order`."""
     count = len(rank)

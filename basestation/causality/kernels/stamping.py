@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from .compiled import compiled
 
 Ints = NDArray[Any]  # of any width: numba compiles for what it is given
 
@@ -18,13 +19,13 @@ SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3  # as in basestation.simulator.stream
 KN, DPC1, HLC, SHLC = 0, 1, 2, 3
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled
 def _unwrap(value: int, now: int, epsilon: int, modulus: int) -> int:
     latest = now + epsilon
     return latest - (latest - value % modulus) % modulus
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _raise_top(top: Ints, kn: Ints, mote: int, new_top: int) -> None:
     """Slide the window up: its first entry counts the events at clock `new_top`."""
     rise = new_top - top[mote]
@@ -36,7 +37,7 @@ def _raise_top(top: Ints, kn: Ints, mote: int, new_top: int) -> None:
     top[mote] = new_top
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _bound(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int) -> int:
     """What is known of the future can't be beyond rt + epsilon; if it is, the state is at fault and forgotten."""
     if top[mote] <= rt + epsilon:
@@ -46,7 +47,7 @@ def _bound(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int) -> int:
     return 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _kn_merge(
     top: Ints, kn: Ints, mote: int, rt: int, epsilon: int, read_r: int, read_c: int, entries_read: Ints
 ) -> int:
@@ -62,14 +63,14 @@ def _kn_merge(
     return 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _kn_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int) -> None:
     place = top[mote] - rt
     if place < kn.shape[1] and kn[mote, place] < entry_max:
         kn[mote, place] += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _hlc_take(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int, read_top: int, counter: int) -> int:
     if read_top > rt + epsilon:
         return 1
@@ -79,7 +80,7 @@ def _hlc_take(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int, read_top: i
     return 0
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def _hlc_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int, epsilon: int) -> None:
     """A full counter carries into l while there is room below the bound; then it saturates."""
     if rt > top[mote]:
@@ -94,7 +95,7 @@ def _hlc_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int, epsilon:
         kn[mote, 0] = entry_max
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def stamp_events(
     kind: Ints,
     mote_of: Ints,
@@ -160,7 +161,7 @@ def stamp_events(
     return out_r, out_c, out_kn, bounded, wrong
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def observe_stamps(
     arrival_message: Ints, arrival_clock: Ints, r: Ints, c: Ints, kn: Ints, epsilon: int, modulus: int
 ) -> tuple[Ints, Ints, Ints, int, int]:
@@ -184,7 +185,7 @@ def observe_stamps(
     return out_r, out_c, out_kn, bounded, wrong
 
 
-@njit(cache=True, nogil=True)
+@compiled
 def vector_clocks(
     kind: Ints, mote_of: Ints, message_of: Ints, motes: int, messages: int
 ) -> NDArray[np.int32]:

@@ -1,0 +1,18 @@
+"""How kernels are compiled: cached on disk where that is possible, and without holding Python's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def compiled(function: F) -> F:
+    """Compile a function at its first call. A package that nobody may write to, without a home, has no cache."""
+    try:
+        return cast(F, numba.njit(cache=True, nogil=True)(function))
+    except RuntimeError:
+        return cast(F, numba.njit(nogil=True)(function))
