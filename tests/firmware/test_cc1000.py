@@ -715,6 +715,39 @@ def test_a_slow_loop_finds_the_channel_taken(radio: Radio) -> None:
     assert radio.go()
 
 
+def test_a_slow_loop_finds_the_channel_loud(radio: Radio) -> None:
+    assert radio.send(b"mine")
+    for _ in range(40):
+        radio.byte(0, service=False)
+    radio.set("rssi", 200, ctypes.c_uint16)
+    for _ in range(2):
+        radio.byte(0, service=False)
+    radio.c.host_service()
+    assert radio.registers[PA_POW] == 0
+    radio.set("rssi", 400, ctypes.c_uint16)
+    assert radio.go(60)
+
+
+def test_five_looks_then_a_pause_of_up_to_sixteen(radio: Radio) -> None:
+    radio.silence(200)
+    radio.set("rssi", 200, ctypes.c_uint16)
+    assert radio.send(b"never")
+    looked = []
+    for _ in range(1000):
+        before = radio.get("rssi_count", ctypes.c_uint32)
+        radio.byte(0)
+        looked.append(radio.get("rssi_count", ctypes.c_uint32) > before)
+    runs = [(look, len(list(group))) for look, group in itertools.groupby(looked)]
+    looks = [length for look, length in runs[1:-1] if look and length > 1]
+    pauses = [length for look, length in runs[1:-1] if not look]
+    # A pause of one byte joins two looks; a sample of the floor may come just before one.
+    assert len(looks) > 40
+    assert looks.count(5) > len(looks) / 2
+    assert all(length % 5 <= 2 for length in looks)
+    assert max(pauses) <= 15
+    assert len(set(pauses)) >= 10
+
+
 def test_a_strength_that_stays_becomes_the_floor(radio: Radio) -> None:
     radio.set("rssi", 100, ctypes.c_uint16)
     radio.silence(24_000)

@@ -40,6 +40,7 @@ uint16_t host_rssi = 400;
 uint8_t host_answers_rssi = 1;
 uint8_t host_spi_on, host_drives, host_watched, host_powered, host_events, host_locked;
 uint8_t host_resend;
+uint32_t host_rssi_count;
 
 static struct {
     bool pale, pclk, pdata, input, out;
@@ -171,6 +172,7 @@ void cc1000_board_drive(bool on)
 void cc1000_board_rssi(void)
 {
     rssi_wanted = true;
+    host_rssi_count++;
 }
 
 void cc1000_board_watch(bool on)
