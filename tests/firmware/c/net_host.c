@@ -1,0 +1,245 @@
+/* A board for the host: one node as a shared library. Time, the air, the line and EEPROM are driven from outside (net_world.py). */
+#include <setjmp.h>
+#include <string.h>
+
+#include "core/bytes.h"
+#include "hal/board.h"
+#include "hal/clock.h"
+#include "hal/events.h"
+#include "hal/radio.h"
+#include "hal/uart.h"
+#include "net/messaging.h"
+#include "net/netclock.h"
+#include "net/recorder.h"
+#include "net/timesync.h"
+
+#if HOST_GATEWAY
+#include "apps/gateway/gateway.h"
+#define APP_START gateway_start
+#define APP_STEP gateway_step
+#else
+#include "apps/mote/mote.h"
+#define APP_START mote_start
+#define APP_STEP mote_step
+#endif
+
+enum { HEARD_ROOM = 8, LINE_BYTES = 4096 };
+
+static uint32_t now;
+static uint8_t pending;
+static jmp_buf reset;
+
+uint8_t host_eeprom[4096];
+uint8_t host_leds;
+uint32_t host_alarm;
+uint32_t host_pats;
+uint16_t host_adc;
+
+/* ---- Clock and events ---- */
+
+void clock_start(void) {}
+uint32_t clock_now(void) { return now; }
+void clock_alarm(uint32_t when) { host_alarm = when; }
+void events_post(uint8_t events) { pending |= events; }
+
+uint8_t events_take(void)
+{
+    uint8_t taken = pending;
+    pending = 0;
+    return taken;
+}
+
+/* ---- Board ---- */
+
+void board_start(void) {}
+void leds_set(uint8_t leds) { host_leds = leds; }
+void leds_toggle(uint8_t leds) { host_leds ^= leds; }
+uint8_t eeprom_get(uint16_t address) { return host_eeprom[address]; }
+void eeprom_put(uint16_t address, uint8_t value) { host_eeprom[address] = value; }
+void watchdog_start(void) {}
+void watchdog_pat(void) { host_pats++; }
+uint16_t adc_value(void) { return host_adc; }
+void board_reset(void) { longjmp(reset, 1); }
+
+bool adc_start(uint8_t channel)
+{
+    (void)channel;
+    events_post(EVENT_ADC);
+    return true;
+}
+
+/* ---- Radio ---- */
+
+radio_message_t host_sending;
+uint32_t host_deadline;
+uint8_t host_stamp_at;
+uint8_t host_wants;         /* 1: a message is to be sent */
+uint32_t host_refused;      /* sends while one was in progress */
+radio_counters_t host_radio;
+
+static radio_heard_t inbox[HEARD_ROOM];
+static uint8_t inbox_used;
+static bool ended;
+static radio_result_t end_result;
+static uint32_t end_time;
+static bool sending;
+
+bool radio_start(uint16_t seed)
+{
+    (void)seed;
+    return true;
+}
+
+bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at)
+{
+    if (sending || message->length > CAUSEWAY_PAYLOAD_LIMIT) {
+        host_refused++;
+        return false;
+    }
+    host_sending = *message;
+    host_deadline = deadline;
+    host_stamp_at = stamp_at;
+    sending = true;
+    host_wants = 1;
+    return true;
+}
+
+uint16_t radio_airtime(uint8_t length)
+{
+#if CAUSEWAY_BOARD_MICA2
+    return (uint16_t)(((uint32_t)(32 + length) * 14) + 1);    /* 0.417 ms a byte: 13.65 cycles */
+#else
+    return (uint16_t)(length + 18);                           /* 32 us a byte: 1.05 cycles */
+#endif
+}
+
+const radio_counters_t *radio_counters(void) { return &host_radio; }
+
+void radio_service(void)
+{
+    if (ended) {
+        ended = false;
+        sending = false;
+        radio_on_sent(end_result, end_time);
+    }
+    for (uint8_t i = 0; i < inbox_used; i++) {
+        radio_on_heard(&inbox[i]);
+    }
+    inbox_used = 0;
+}
+
+/** The frame's start-of-frame delimiter goes out at local time `time`. */
+void host_sfd(uint32_t time)
+{
+    if (host_stamp_at != RADIO_NO_STAMP) {
+        cw_put32(host_sending.data + host_stamp_at, radio_stamp(time));
+    }
+}
+
+void host_sent(int result, uint32_t time)
+{
+    ended = true;
+    end_result = (radio_result_t)result;
+    end_time = time;
+    events_post(EVENT_RADIO);
+}
+
+void host_hear(const radio_message_t *message, uint32_t time, int rssi)
+{
+    if (inbox_used == HEARD_ROOM) {
+        host_radio.overrun++;
+        return;
+    }
+    inbox[inbox_used++] = (radio_heard_t){*message, time, (int8_t)rssi, 100};
+    host_radio.heard++;
+    events_post(EVENT_RADIO);
+}
+
+/* ---- Line ---- */
+
+uint8_t host_up[LINE_BYTES];
+uint32_t host_up_used;
+uint32_t host_up_room = LINE_BYTES;      /* what the UART takes until the other side empties it */
+static uint8_t down[LINE_BYTES];
+static uint32_t down_at, down_used;
+uint16_t host_uart_lost;
+
+void uart_start(void) {}
+uint16_t uart_lost(void) { return host_uart_lost; }
+int16_t uart_read(void) { return down_at < down_used ? down[down_at++] : -1; }
+
+bool uart_write(uint8_t byte)
+{
+    if (host_up_used >= host_up_room) {
+        return false;
+    }
+    host_up[host_up_used++] = byte;
+    return true;
+}
+
+void host_line(const uint8_t *bytes, uint32_t length)
+{
+    memcpy(down, bytes, length);
+    down_at = 0;
+    down_used = length;
+    events_post(EVENT_UART_RX);
+}
+
+/* ---- Running, and looking on ---- */
+
+uint32_t host_jumps;        /* times that the network's clock was set */
+uint32_t host_backwards;    /* times that it was seen to run backwards between two settings */
+uint32_t host_stride;       /* cycles between two looks, 0: do not look */
+static uint32_t looked, shown;
+static bool looking;
+
+void __real_netclock_set(uint32_t local, uint32_t network);
+void __wrap_netclock_set(uint32_t local, uint32_t network)
+{
+    host_jumps++;
+    looking = false;
+    __real_netclock_set(local, network);
+}
+
+static void look(void)
+{
+    if (host_stride == 0) {
+        return;
+    }
+    if (!looking) {
+        looking = true;
+        looked = now;
+        shown = timesync_network(now);
+    }
+    while ((int32_t)(now - looked) > 0) {
+        uint32_t step = now - looked < host_stride ? now - looked : host_stride;
+        looked += step;
+        uint32_t next = timesync_network(looked);
+        host_backwards += (int32_t)(next - shown) < 0;
+        shown = next;
+    }
+}
+
+/** Let the node run at local time `time`; 1 when it was reset. `start` for its first time. */
+int host_step(uint32_t time, int start)
+{
+    now = time;
+    look();
+    if (setjmp(reset)) {
+        return 1;
+    }
+    if (start) {
+        APP_START();
+    }
+    if (!clock_before(now, host_alarm)) {
+        events_post(EVENT_ALARM);
+    }
+    do {
+        APP_STEP();
+    } while (pending);
+    look();
+    return 0;
+}
+
+const messaging_counters_t *host_messages(void) { return messaging_counters(); }
+const timesync_counters_t *host_sync(void) { return timesync_counters(); }

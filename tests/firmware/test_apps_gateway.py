@@ -1,0 +1,174 @@
+"""The gateway app on the host: the line up and down."""
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from packet_formats.deployment import Deployment, from_dict, load
+from packet_formats.framing import crc16, encode_frame
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data, encode_message
+from packet_formats.records import Beacon, Command, Downlink, Health, Status
+from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
+from tests.firmware.net_world import Node, World, library, message_struct
+
+
+@pytest.fixture(scope="module")
+def gcc(require_tool: Callable[[str], str]) -> str:
+    return require_tool("gcc")
+
+
+@pytest.fixture(scope="module", params=[1, 2])
+def meadow(root: Path, request: pytest.FixtureRequest) -> Deployment:
+    if request.param == 1:
+        return load(root / "examples/micaz.toml")
+    described = tomllib.loads((root / "examples/micaz.toml").read_text())
+    described["network"]["tinyos"] = 2
+    return from_dict(described)
+
+
+def network(gcc: str, deployment: Deployment, motes: int) -> tuple[World, Node, list[Node]]:
+    world = World(deployment)
+    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes)
+    nodes = [world.add(library(gcc, deployment, "mote"), i) for i in range(motes)]
+    world.run(5)
+    return world, gateway, nodes
+
+
+def status_of(gateway: Node) -> Status:
+    """Asked for, now."""
+    ask = Downlink(gateway.id, 9, 0, Command.REPORT, 0)
+    gateway.write_line(encode_frame(encode_packet(encode_message(ask, layout_of(gateway.world.deployment)))))
+    found = [item[1] for item in gateway.read() if isinstance(item, tuple) and isinstance(item[1], Status)]
+    return found[-1]
+
+
+def raw_frame(deployment: Deployment, type_: int, data: bytes, group: int | None = None) -> Any:
+    layout = layout_of(deployment)
+    frame = message_struct(layout.limit)(
+        dest=0xFFFF,
+        source=3,
+        type=type_,
+        group=layout.group if group is None else group,
+        length=len(data),
+    )
+    frame.data[: len(data)] = data
+    return frame
+
+
+def test_heard_records_and_frames_come_in_pairs(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = network(gcc, meadow, 3)
+    gateway.read()
+    world.run(30)
+    pairs = gateway.pairs()
+    assert {type(message) for _, _, message in pairs} == {Data, Beacon, Health}
+    numbers = [heard.sequence for heard, _, _ in pairs]
+    assert numbers == [(numbers[0] + i) % 256 for i in range(len(pairs))]
+    times = [heard.time for heard, _, _ in pairs]
+    assert times == sorted(times)
+    for heard, frame, message in pairs:
+        assert heard.gateway == gateway.id
+        assert heard.check == crc16(frame.data)
+        assert (heard.rssi, heard.lqi, heard.lost, heard.flags) == (-60, 100, 0, 7)
+        assert heard.epoch == gateway.c.timesync_epoch()
+        if isinstance(message, Beacon):
+            assert abs(heard.time - message.time) <= 8
+    status = status_of(gateway)
+    assert status.heard == status.forwarded > len(pairs)
+    assert gateway.decoder.counters.dropped_bytes == 0
+    assert all(mote.in_sync for mote in motes)
+
+
+def test_anything_that_fits_is_handed_up(gcc: str, meadow: Deployment) -> None:
+    _, gateway, _ = network(gcc, meadow, 0)
+    gateway.read()
+    limit = layout_of(meadow).limit
+    for type_, data, group in [(5, b"", 0x11), (0xAA, bytes(range(limit)), None), (0x70, b"\x7e\x7d", None)]:
+        gateway.hear(raw_frame(meadow, type_, data, group), gateway.world.now)
+    found = [(frame.type, frame.data) for _, frame, _ in gateway.pairs()]
+    assert found == [(5, b""), (0xAA, bytes(range(limit))), (0x70, b"\x7e\x7d")]
+
+
+def test_a_stalled_line_drops_pairs_and_says_so(gcc: str, meadow: Deployment) -> None:
+    world, gateway, _ = network(gcc, meadow, 0)
+    gateway.read()
+    world.stalled = True
+    gateway.set("host_up_room", 64)
+    for i in range(40):
+        gateway.hear(raw_frame(meadow, 5, bytes([i] * 20)), world.now)
+    world.stalled = False
+    for _ in range(100):
+        world.run(0.05)
+        gateway.step()
+    pairs = gateway.pairs()
+    assert 5 < len(pairs) < 40
+    assert [frame.data[0] for _, frame, _ in pairs] == list(range(len(pairs)))
+    gateway.hear(raw_frame(meadow, 5, b"after"), world.now)
+    for _ in range(5):
+        gateway.step()
+    (last,) = gateway.pairs()
+    assert last[0].lost == 40 - len(pairs)
+    assert last[0].sequence == (pairs[-1][0].sequence + 1) % 256
+    gateway.set("host_up_room", 4096)
+    assert status_of(gateway).up_full == 40 - len(pairs)
+
+
+def test_acknowledgements_and_the_air(gcc: str, meadow: Deployment) -> None:
+    world, gateway, _ = network(gcc, meadow, 0)
+    gateway.read()
+    sent: list[tuple[int, int, bytes]] = []
+    world.on_air = lambda node, frame, end: (
+        sent.append((frame.type, frame.group, bytes(frame.data[: frame.length])))
+        if frame.type != Beacon.AM_TYPE
+        else None
+    )
+    tinyos = meadow.network.tinyos
+    source = None if tinyos == 1 else 0
+    wanted = ActiveMessage(tinyos, 0xFFFF, 0x01, 0x33, b"hello", source, "data-ack", 0x7E)
+    gateway.write_line(encode_frame(encode_packet(wanted)))
+    gateway.write_line(encode_frame(encode_packet(ActiveMessage(tinyos, 3, 0x01, 0x34, b"", source))))
+    world.run(0.5)
+    assert sent == [(0x33, meadow.network.group, b"hello"), (0x34, meadow.network.group, b"")]
+    assert [item for item in gateway.read() if isinstance(item, Ack)] == [Ack(tinyos, 0x7E)]
+    assert status_of(gateway).down_sent == 2
+
+
+def test_what_the_line_refuses(gcc: str, meadow: Deployment) -> None:
+    world, gateway, _ = network(gcc, meadow, 0)
+    gateway.read()
+    sent: list[int] = []
+    world.on_air = lambda node, frame, end: sent.append(frame.type)
+    tinyos = meadow.network.tinyos
+    limit = layout_of(meadow).limit
+    data = bytes(limit + 1)
+    head = (
+        bytes([0x41, 5, 0xFF, 0xFF, 0x33, 0x7D, len(data)])
+        if tinyos == 1
+        else bytes([0x44, 5, 0, 0xFF, 0xFF, 0, 0, len(data), 0x22, 0x33])
+    )
+    gateway.write_line(encode_frame(head + data))  # oversize, with a good CRC: acknowledged, never sent
+    gateway.write_line(encode_frame(b"\x55\x01\x02\x03\x04"))
+    good = encode_frame(head[:1] + head[1:])
+    gateway.write_line(good[:-3] + bytes([good[-3] ^ 1]) + good[-2:])
+    world.run(0.5)
+    assert [item for item in gateway.read() if isinstance(item, Ack)] == [Ack(tinyos, 5)]
+    status = status_of(gateway)
+    assert (status.line_refused, status.line_crc, status.down_sent) == (2, 1, 0)
+    assert 0x33 not in sent
+
+
+def test_more_than_the_air_takes(gcc: str, meadow: Deployment) -> None:
+    world, gateway, _ = network(gcc, meadow, 0)
+    tinyos = meadow.network.tinyos
+    message = ActiveMessage(tinyos, 0xFFFF, 0x01, 0x33, b"x", None if tinyos == 1 else 0)
+    world.jammed = True
+    gateway.write_line(encode_frame(encode_packet(message)) * 12)
+    world.run(8)
+    world.jammed = False
+    world.run(1)
+    status = status_of(gateway)
+    assert status.down_full == 12
+    assert status.down_sent == 0

@@ -1,0 +1,155 @@
+"""The mote app on the host: commands, readings, ids, boots."""
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from packet_formats.deployment import Deployment, load
+from packet_formats.framing import encode_frame
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data, encode_message
+from packet_formats.records import Command, Downlink, Health
+from packet_formats.tinyos import encode_packet
+from tests.firmware.net_world import HZ, Node, World, library
+
+ALL = 0xFFFF
+
+
+@pytest.fixture(scope="module")
+def gcc(require_tool: Callable[[str], str]) -> str:
+    return require_tool("gcc")
+
+
+@pytest.fixture(scope="module")
+def meadow(root: Path) -> Deployment:
+    return load(root / "examples/micaz.toml")
+
+
+def network(gcc: str, deployment: Deployment, motes: int, *options: str) -> tuple[World, Node, list[Node]]:
+    world = World(deployment)
+    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes)
+    mote = library(gcc, deployment, "mote", *options)
+    nodes = [world.add(mote, i) for i in range(motes)]
+    world.chain([gateway, *nodes])
+    world.run(8)
+    gateway.read()
+    return world, gateway, nodes
+
+
+def command(gateway: Node, message: Downlink) -> None:
+    packet = encode_packet(encode_message(message, layout_of(gateway.world.deployment)))
+    gateway.write_line(encode_frame(packet))
+
+
+def data_of(gateway: Node) -> list[Data]:
+    return [message for _, _, message in gateway.pairs() if isinstance(message, Data)]
+
+
+def test_rate(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = network(gcc, meadow, 3)
+    world.run(40)
+    sent = [mote.messages["sent"] for mote in motes]
+    assert all(18 <= n <= 30 for n in sent)  # one in 2 s
+    command(gateway, Downlink(ALL, 1, 2, Command.RATE, HZ // 2))
+    world.run(1)
+    before = [mote.messages["sent"] for mote in motes]
+    world.run(40)
+    assert all(70 <= mote.messages["sent"] - n <= 90 for mote, n in zip(motes, before, strict=True))
+    command(gateway, Downlink(1, 2, 2, Command.RATE, 0))
+    world.run(1)
+    silent = motes[1].messages["sent"]
+    world.run(10)
+    assert motes[1].messages["sent"] == silent
+    assert motes[2].messages["sent"] > before[2]
+
+
+def test_hop_budget_of_commands(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = network(gcc, meadow, 3)
+    command(gateway, Downlink(ALL, 1, 1, Command.BLINK, 6))
+    world.run(0.5)
+    assert [mote.get("host_leds", ctypes.c_uint8) for mote in motes] == [6, 6, 0]
+    world.run(3)
+    assert [mote.get("host_leds", ctypes.c_uint8) for mote in motes] == [0, 0, 0]
+    command(gateway, Downlink(ALL, 1, 1, Command.BLINK, 6))  # the same number is the same command
+    world.run(0.5)
+    assert [mote.get("host_leds", ctypes.c_uint8) for mote in motes] == [0, 0, 0]
+
+
+def test_report(gcc: str, meadow: Deployment) -> None:
+    world, gateway, _ = network(gcc, meadow, 2)
+    world.run(10)
+    gateway.read()
+    command(gateway, Downlink(1, 7, 2, Command.REPORT, 0))
+    world.run(0.6)
+    found = [
+        m for item in gateway.read() if isinstance(item, tuple) for m in item[1:] if isinstance(m, Health)
+    ]
+    assert [(m.source, m.in_sync, m.hops, m.boots) for m in found] == [(1, True, 2, 0)]
+
+
+def test_reboot(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = network(gcc, meadow, 2)
+    generations = [mote.generation for mote in motes]
+    command(gateway, Downlink(ALL, 3, 2, Command.REBOOT, 0))
+    world.run(30)
+    assert [mote.generation - n for mote, n in zip(motes, generations, strict=True)] == [1, 1]
+    gateway.read()
+    world.run(20)
+    assert {message.boot for message in data_of(gateway)} == {1}
+    assert all(mote.in_sync for mote in motes)
+
+
+def readings(gcc: str, deployment: Deployment, *options: str) -> list[list[int]]:
+    world, gateway, motes = network(gcc, deployment, 1, *options)
+    motes[0].set("host_adc", 777, ctypes.c_uint16)
+    world.run(20)
+    found: list[list[int]] = []
+    for message in data_of(gateway):
+        raw = message.data
+        found.append([int.from_bytes(raw[i : i + 2], "little") for i in range(0, len(raw), 2)])
+    return found
+
+
+def test_readings(gcc: str, meadow: Deployment) -> None:
+    counted = readings(gcc, meadow)
+    assert len(counted) > 6
+    for row in counted[3:]:
+        assert row == [row[0], row[0] - 1, row[0] - 2, row[0] - 3]
+    sensed = readings(gcc, meadow, "-DMOTE_SENSOR=1")
+    assert sensed[-1] == [777] * 4
+
+
+def test_identity(gcc: str, meadow: Deployment) -> None:
+    """EEPROM goes before TOS_NODE_ID; boots are counted from 0."""
+    world = World(meadow)
+    node = world.add(library(gcc, meadow, "mote"), 3)
+    node.eeprom = b"\xc5\x0b\x00" + node.eeprom[3:]
+    senders: set[int] = set()
+    boots: list[int] = []
+
+    def note(node: Any, kind: str, peer: int, sequence: int, tick: int) -> None:
+        if kind == "boot":
+            boots.append(sequence)
+        if kind == "send":
+            senders.add(peer)
+
+    world.on_event = note
+    for _ in range(3):
+        world.run(10)
+        node.die()
+        node.boot()
+    assert senders == {11}
+    assert boots == [0, 1, 2, 3]
+
+
+def test_watchdog_is_patted_while_idle(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = network(gcc, meadow, 1)
+    command(gateway, Downlink(ALL, 1, 0, Command.RATE, 0))
+    world.run(1)
+    for node in (gateway, *motes):
+        before = node.get("host_pats")
+        world.run(20)
+        assert node.get("host_pats") - before >= 18

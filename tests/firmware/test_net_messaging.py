@@ -1,0 +1,267 @@
+"""Messaging on the host: deadlines, relaying, duplicates, and that stamps order what is causally ordered."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from basestation.causality.order import Message, key
+from basestation.deployed import scheme_of
+from packet_formats.deployment import Deployment, from_dict, load
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data, encode_message
+from packet_formats.records import Command, Downlink, Health
+from tests.firmware.net_world import HZ, Node, World, library, message_struct
+
+
+@pytest.fixture(scope="module")
+def gcc(require_tool: Callable[[str], str]) -> str:
+    return require_tool("gcc")
+
+
+@pytest.fixture(scope="module")
+def meadow(root: Path) -> Deployment:
+    return load(root / "examples/micaz.toml")
+
+
+def network(gcc: str, deployment: Deployment, motes: int, **options: Any) -> tuple[World, Node, list[Node]]:
+    world = World(deployment, **options)
+    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes, 20)
+    mote = library(gcc, deployment, "mote")
+    return world, gateway, [world.add(mote, i, 40 - 15 * (i % 6)) for i in range(motes)]
+
+
+def frame_of(deployment: Deployment, message: Any) -> Any:
+    am = encode_message(message, layout_of(deployment))
+    frame = message_struct(layout_of(deployment).limit)(
+        dest=am.dest, source=am.source or 0, type=am.type, group=am.group, length=len(am.data)
+    )
+    frame.data[: len(am.data)] = am.data
+    return frame
+
+
+def give(node: Node, message: Any) -> None:
+    """The node hears a message now."""
+    node.hear(frame_of(node.world.deployment, message), node.world.now)
+
+
+def data_now(node: Node, source: int = 9, sequence: int = 1, age: int = 1, **fields: Any) -> Data:
+    """A message that was sent `age` ticks ago by the node's clock."""
+    deployment = node.world.deployment
+    layout = layout_of(deployment)
+    tick = (node.network() >> deployment.clock.tick_log2) - age
+    values = layout.stamp.values(tick % layout.stamp.modulus, 0, (0,) * layout.stamp.entries)
+    return Data(source, sequence, values, data=bytes(layout.data_bytes), **fields)
+
+
+class Air:
+    """Data frames on the air: (sender, source, sequence, hops left, payload, ticks from its clock field to its end)."""
+
+    def __init__(self, world: World) -> None:
+        self.frames: list[tuple[int, int, int, int, bytes, int]] = []
+        self.deployment = world.deployment
+        world.on_air = self.note
+
+    def note(self, node: Node, frame: Any, end: float) -> None:
+        layout, clock = layout_of(self.deployment), self.deployment.clock
+        if frame.type != layout.am_type:
+            return
+        payload = bytes(frame.data[: frame.length])
+        tick = int(node.c.timesync_network(node.local(end))) >> clock.tick_log2
+        field = layout.stamp.unpack(payload[layout.stamp_at : layout.stamp_at + layout.stamp.size])[0]
+        latest = tick + clock.epsilon
+        age = tick - (latest - (latest - field) % layout.stamp.modulus)
+        flags = payload[layout.flags_at]
+        self.frames.append((node.id, payload[0], payload[layout.sequence_at], flags >> 6, payload, age))
+
+
+def test_relays_within_the_hop_budget(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = network(gcc, meadow, 3)
+    world.chain([gateway, *motes])
+    world.run(10)
+    air = Air(world)
+    gateway.pairs()
+    world.run(60)
+    world.run(0.5)
+    layout = layout_of(meadow)
+    ways: dict[tuple[int, int], list[tuple[int, int, bytes]]] = {}
+    for sender, source, sequence, hops, payload, age in air.frames:
+        ways.setdefault((source, sequence), []).append((sender, hops, payload))
+        assert age <= meadow.clock.delta
+    # One hop: nobody passes it on. Two: mote 0 does. Three: mote 1, then mote 0.
+    expected = {0: [(0, 0)], 1: [(1, 1), (0, 0)], 2: [(2, 2), (1, 1), (0, 0)]}
+    complete = [way for (source, _), way in ways.items() if [w[:2] for w in way] == expected[source]]
+    assert len(complete) > 0.8 * len(ways)  # hidden terminals make some collide
+    for way in ways.values():
+        first = bytearray(way[0][2])
+        for _, _, payload in way:
+            copy = bytearray(payload)
+            copy[layout.flags_at] &= 0x3F
+            first[layout.flags_at] &= 0x3F
+            assert copy == first  # the stamp and all else are untouched
+    got = {
+        (message.source, message.sequence) for _, _, message in gateway.pairs() if isinstance(message, Data)
+    }
+    assert len(got) > 0.8 * len(ways)
+    assert {source for source, _ in got} == {0, 1, 2}
+    assert motes[1].messages["echoes"] > 0
+
+
+def test_deadline_of_a_relay(gcc: str, meadow: Deployment) -> None:
+    world, gateway, (mote,) = network(gcc, meadow, 1)
+    world.run(10)
+    air, before = Air(world), mote.messages
+    delta = meadow.clock.delta
+    give(mote, data_now(mote, sequence=1, age=delta - 4, hops=2))
+    world.run(0.3)
+    assert [frame[1:3] for frame in air.frames if frame[1] == 9] == [(9, 1)]
+    give(mote, data_now(mote, sequence=2, age=delta, hops=2))
+    assert mote.messages["late"] == before["late"] + 1
+    world.jammed = True
+    give(mote, data_now(mote, sequence=3, age=1, hops=2))
+    world.run(0.5)
+    world.jammed = False
+    world.run(0.5)
+    assert mote.messages["late"] == before["late"] + 2
+    assert [frame[2] for frame in air.frames if frame[1] == 9] == [1]
+    assert gateway.in_sync
+
+
+def test_nothing_goes_out_late(gcc: str, meadow: Deployment) -> None:
+    """The channel is busy for longer than delta again and again."""
+    world, _, motes = network(gcc, meadow, 4)
+    world.run(10)
+    air = Air(world)
+    for _ in range(40):
+        world.jammed = True
+        world.run(0.2)
+        world.jammed = False
+        world.run(0.3)
+    assert sum(mote.messages["late"] for mote in motes) > 5
+    assert len(air.frames) > 20
+    assert all(age <= meadow.clock.delta for *_, age in air.frames)
+    for mote in motes:
+        counted = mote.messages
+        assert counted["full"] + counted["failed"] == 0
+
+
+def test_copies_echoes_and_strangers(gcc: str, meadow: Deployment) -> None:
+    world, _, (mote,) = network(gcc, meadow, 1)
+    world.run(10)
+    before = mote.messages
+
+    def grown() -> dict[str, int]:
+        return {name: n - before[name] for name, n in mote.messages.items() if n != before[name]}
+
+    first = data_now(mote, hops=0)
+    give(mote, first)
+    assert grown() == {"received": 1, "spent": 1}
+    give(mote, first)
+    give(mote, replace(first, hops=2))
+    assert grown() == {"received": 1, "spent": 1, "duplicates": 2}
+    give(mote, replace(first, boot=1))  # the same number after a restart is another message
+    give(mote, replace(first, sequence=2, in_sync=False))
+    give(mote, replace(first, source=0))
+    give(mote, replace(first, source=200))
+    foreign = frame_of(meadow, first)
+    foreign.group = 0x11
+    mote.hear(foreign, world.now)
+    foreign.group, foreign.length = 0x7D, 10
+    mote.hear(foreign, world.now)
+    assert grown() == {
+        "received": 2,
+        "spent": 3,
+        "duplicates": 2,
+        "unmerged": 1,
+        "echoes": 1,
+        "foreign": 3,
+    }
+
+
+def test_out_of_sync(gcc: str, meadow: Deployment) -> None:
+    """Without a root a mote says so, is not merged, and relays nothing."""
+    world = World(meadow)
+    mote = library(gcc, meadow, "mote")
+    a, b = world.add(mote, 0), world.add(mote, 1)
+    seen: list[int] = []
+    kinds: set[str] = set()
+    world.on_event = lambda node, kind, *rest: kinds.add(kind)
+    world.on_air = lambda node, frame, end: seen.append(frame.data[2] & 1) if frame.type == 0xF4 else None
+    world.run(30)
+    assert len(seen) > 10
+    assert not any(seen)
+    assert a.messages["received"] == b.messages["received"] == 0
+    assert a.messages["unmerged"] > 3
+    assert kinds == {"boot", "epoch", "send", "unmerged", "late"}  # health alone is passed on
+    assert a.messages["late"] > 3
+    assert a.get("host_leds") & 1
+
+
+def test_health_is_relayed(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = network(gcc, meadow, 3)
+    world.chain([gateway, *motes])
+    world.run(90)
+    health = [message for _, _, message in gateway.pairs() if isinstance(message, Health)]
+    assert {message.source for message in health} == {0, 1, 2}
+    for source in range(3):
+        own = [message for message in health if message.source == source]
+        assert [message.hops for message in own] == [source + 1] * len(own)
+        assert all(message.layout == layout_of(meadow).hash for message in own)
+
+
+SCHEMES = {
+    "shlc": {"scheme": "shlc", "counter_bits": 7, "receipts": 2},
+    "kn": {"scheme": "kn", "entries": "all", "events_per_tick": 3},
+}
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_stamps_order_what_is_causally_ordered(gcc: str, name: str) -> None:
+    """Truth from the flight recorders, keys from what the gateway handed up."""
+    deployment = from_dict(
+        {
+            "network": {"name": "order", "board": "micaz", "motes": 6, "hops": 2},
+            "clock": {"tick_log2": 7, "epsilon": 3, "delta": 32},
+            "stamp": SCHEMES[name],
+        }
+    )
+    world, gateway, motes = network(gcc, deployment, 6, loss=0.05)
+    # Motes 0..2 hear the gateway, all hear their neighbours in a ring.
+    links = {(i, (i + 1) % 6) for i in range(6)} | {(i, 6) for i in range(3)}
+    world.links = links | {(b, a) for a, b in links}
+    world.run(12)
+    gateway.pairs()
+    pasts: dict[int, frozenset[tuple[int, int]]] = {i: frozenset() for i in range(6)}
+    sends: dict[tuple[int, int], frozenset[tuple[int, int]]] = {}
+
+    def note(node: Node, kind: str, peer: int, sequence: int, tick: int) -> None:
+        if kind == "send":
+            sends[node.id, sequence] = pasts[node.id]
+            pasts[node.id] |= {(node.id, sequence)}
+        elif kind == "receive" and (peer, sequence) in sends:
+            pasts[node.id] |= sends[peer, sequence] | {(peer, sequence)}
+
+    world.on_event = note
+    for mote in motes:
+        give(mote, Downlink(mote.id, 100 + mote.id, 0, Command.RATE, HZ // 8))
+    world.run(15)
+    scheme, shift = scheme_of(deployment), deployment.clock.tick_log2
+    keys = {}
+    for heard, _, message in gateway.pairs():
+        if isinstance(message, Data):
+            assert message.in_sync
+            stamp = scheme.decode(message.stamp, heard.time >> shift)
+            named = Message(message.source, message.sequence, stamp)
+            keys.setdefault((message.source, message.sequence), key(named))
+    assert len(sends) > 500
+    assert len(keys) > 0.7 * len(sends)
+    related = 0
+    for late, past in sends.items():
+        for early in past:
+            if early in keys and late in keys:
+                related += 1
+                assert keys[early] < keys[late], (early, late)
+    assert related > 10_000
+    assert all(mote.messages["full"] == 0 for mote in motes)

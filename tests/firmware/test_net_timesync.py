@@ -1,0 +1,340 @@
+"""Time sync on the host: nodes with real sources, imagined crystals and air (net_world.py)."""
+
+import ctypes
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from packet_formats.deployment import Deployment, load
+from packet_formats.layout import layout_of
+from packet_formats.messages import encode_message
+from packet_formats.records import Beacon
+from tests.firmware.net_world import HZ, Node, World, library, message_struct
+
+WRAP = 1 << 32
+
+
+@pytest.fixture(scope="module")
+def gcc(require_tool: Callable[[str], str]) -> str:
+    return require_tool("gcc")
+
+
+@pytest.fixture(scope="module")
+def meadow(root: Path) -> Deployment:
+    return load(root / "examples/micaz.toml")
+
+
+def signed(value: int) -> int:
+    return (value + WRAP // 2) % WRAP - WRAP // 2
+
+
+def line_up(
+    gcc: str,
+    deployment: Deployment,
+    ppm: tuple[float, ...] = (50, -50, 50, -50),
+    loss: float = 0.0,
+    stride: int = 5,
+    seed: int = 1,
+    start: int = 0,
+) -> tuple[World, Node, list[Node]]:
+    """The gateway, and motes one hop further each."""
+    world = World(deployment, seed, loss, stride)
+    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes, ppm[0], start)
+    mote = library(gcc, deployment, "mote")
+    motes = [
+        world.add(mote, i, off, (start + 1_000_003 * i) % WRAP, 0.1 * i) for i, off in enumerate(ppm[1:])
+    ]
+    world.chain([gateway, *motes])
+    return world, gateway, motes
+
+
+def farthest_ticks(deployment: Deployment, nodes: list[Node]) -> int:
+    """How far apart the ticks of the nodes in sync are."""
+    shift = deployment.clock.tick_log2
+    ticks = [node.network() >> shift for node in nodes if node.in_sync]
+    wrap = WRAP >> shift
+    return max((abs((a - b + wrap // 2) % wrap - wrap // 2) for a, b in combinations(ticks, 2)), default=0)
+
+
+def watch(world: World, nodes: list[Node], seconds: float, period: float = 0.5) -> list[int]:
+    """Run: G1 holds among those in sync, no clock runs backwards. Each node's largest error in cycles."""
+    worst = [0] * len(nodes)
+
+    def look() -> None:
+        assert farthest_ticks(world.deployment, nodes) <= world.deployment.clock.epsilon
+        for i, node in enumerate(nodes):
+            if node.in_sync and nodes[0].in_sync:
+                off = abs(signed(node.network() - nodes[0].network()))
+                worst[i] = max(worst[i], off)
+                assert off <= node.c.timesync_error(node.local()) + 1
+
+    world.every(seconds, period, look)
+    assert not any(node.backwards for node in nodes if node.up)
+    return worst
+
+
+def all_in_sync(nodes: list[Node]) -> bool:
+    return all(node.in_sync for node in nodes)
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_three_hops_with_losses(gcc: str, meadow: Deployment, seed: int) -> None:
+    world, gateway, motes = line_up(gcc, meadow, loss=0.2, seed=seed)
+    world.run(30)
+    assert all_in_sync([gateway, *motes])
+    worst = watch(world, [gateway, *motes], 900)
+    assert max(worst) <= 32  # a quarter of a tick
+    assert all_in_sync(motes)
+    assert [node.c.timesync_hops() for node in (gateway, *motes)] == [0, 1, 2, 3]
+
+
+def test_first_seconds(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = line_up(gcc, meadow)
+    world.run(1)
+    assert not any(node.in_sync for node in (gateway, *motes))
+    world.run(3)
+    assert all_in_sync([gateway, *motes])
+    watch(world, [gateway, *motes], 60, 0.1)
+
+
+def test_mica2_two_hops(gcc: str, root: Path) -> None:
+    """A radio that tells time to a byte, 0.4 ms."""
+    stream = load(root / "examples/mica2.toml")
+    world, gateway, motes = line_up(gcc, stream, (-50, 50, -50), loss=0.2)
+    world.run(60)
+    assert all_in_sync([gateway, *motes])
+    watch(world, [gateway, *motes], 900)
+    assert all_in_sync(motes)
+
+
+def test_warming_crystals(gcc: str, meadow: Deployment) -> None:
+    """5 ppm in ten minutes, one up, one down."""
+    world, gateway, motes = line_up(gcc, meadow, loss=0.1)
+    world.run(30)
+    for _ in range(20):
+        watch(world, [gateway, *motes], 30)
+        motes[0].warm(motes[0].ppm + 0.25)
+        motes[1].warm(motes[1].ppm - 0.25)
+        assert all_in_sync(motes)
+
+
+def test_root_away_for_minutes(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = line_up(gcc, meadow)
+    watch(world, [gateway, *motes], 120)
+    epoch, before = gateway.c.timesync_epoch(), gateway.network() + 480 * HZ
+    jumps = [mote.get("host_jumps") for mote in motes]
+    gateway.die()
+    watch(world, motes, 480)
+    assert all_in_sync(motes)
+    gateway.boot()
+    world.run(5)
+    assert gateway.in_sync
+    assert gateway.c.timesync_epoch() == epoch
+    assert abs(signed(gateway.network() - before - 5 * HZ)) < 192 + 485 * HZ * 50e-6
+    worst = watch(world, [gateway, *motes], 300)
+    assert max(worst) < 192
+    assert all_in_sync(motes)
+    assert [mote.get("host_jumps") for mote in motes] == jumps
+
+
+def test_root_away_for_long(gcc: str, meadow: Deployment) -> None:
+    """Motes say that they are out of sync, keep time as well as they can, and the root takes it over."""
+    world, gateway, motes = line_up(gcc, meadow)
+    watch(world, [gateway, *motes], 120)
+    epoch = gateway.c.timesync_epoch()
+    gateway.die()
+    watch(world, motes, 3000, 5)
+    assert not any(mote.in_sync for mote in motes)
+    gateway.boot()
+    world.run(20)
+    watch(world, [gateway, *motes], 120)
+    assert all_in_sync([gateway, *motes])
+    assert gateway.c.timesync_epoch() == epoch
+
+
+def test_root_restarts(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = line_up(gcc, meadow, loss=0.1)
+    watch(world, [gateway, *motes], 60)
+    for _ in range(5):
+        epoch, before, when = gateway.c.timesync_epoch(), gateway.network(), world.now
+        gateway.die()
+        world.run(0.5)
+        gateway.boot()
+        watch(world, [gateway, *motes], 25)
+        assert gateway.c.timesync_epoch() == epoch
+        # Its own crystal is the network's: time went on at its speed.
+        expected = before + (world.now - when) * HZ * (1 + gateway.ppm * 1e-6)
+        assert abs(signed(int(gateway.network() - expected))) <= 8
+        assert all_in_sync([gateway, *motes])
+
+
+def test_root_that_hears_nobody_opens_an_epoch(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = line_up(gcc, meadow)
+    epochs: list[tuple[int, int]] = []
+    world.run(30)
+    world.on_event = lambda node, kind, peer, sequence, tick: (
+        epochs.append((node.id, peer)) if kind == "epoch" else None
+    )
+    epoch, links = gateway.c.timesync_epoch(), world.links
+    gateway.die()
+    world.links = set()
+    gateway.boot()
+    world.run(60)
+    assert gateway.c.timesync_epoch() == (epoch + 1) % 256
+    assert all_in_sync(motes)  # on their own
+    world.links = links
+    world.run(15)
+    assert [mote.c.timesync_epoch() for mote in motes] == [(epoch + 1) % 256] * 3
+    assert sorted(epochs) == [(mote.id, (epoch + 1) % 256) for mote in motes]
+    watch(world, [gateway, *motes], 60)
+    assert all_in_sync(motes)
+
+
+def test_wraps(gcc: str, meadow: Deployment) -> None:
+    """Local clocks and network time pass 2^32 one after the other."""
+    world, gateway, motes = line_up(gcc, meadow, start=WRAP - 100 * HZ)
+    world.run(20)
+    assert gateway.network() > WRAP // 2
+    watch(world, [gateway, *motes], 300, 0.1)
+    assert gateway.network() < WRAP // 2
+    assert all_in_sync(motes)
+    assert [mote.sync["outliers"] for mote in motes] == [0, 0, 0]
+
+
+def test_mote_reboots(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = line_up(gcc, meadow)
+    watch(world, [gateway, *motes], 100)
+    for _ in range(3):
+        motes[1].die()
+        world.run(3)
+        motes[1].boot()
+        world.run(1.5)
+        assert motes[1].in_sync  # it asked, and was answered
+        watch(world, [gateway, *motes], 20)
+    assert motes[1].eeprom[4:6] == b"\x02\x00"
+
+
+def beacon_to(node: Node, beacon: Beacon) -> None:
+    layout = layout_of(node.world.deployment)
+    data = encode_message(beacon, layout).data
+    frame = message_struct(layout.limit)(
+        dest=0xFFFF, type=Beacon.AM_TYPE, group=layout.group, length=len(data)
+    )
+    frame.data[: len(data)] = data
+    node.hear(frame, node.world.now)
+
+
+def test_wrong_beacons_are_refused(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = line_up(gcc, meadow)
+    world.run(60)
+    mote, before = motes[0], motes[0].sync
+    good = Beacon(
+        sender=9,
+        root=20,
+        epoch=gateway.c.timesync_epoch(),
+        sequence=1000,
+        hops=1,
+        flags=1,
+        error=3,
+        time=mote.network(),
+    )
+    beacon_to(mote, replace(good, time=good.time + 1000))
+    beacon_to(mote, replace(good, time=good.time - 1000))
+    assert mote.sync["outliers"] == before["outliers"] + 2
+    beacon_to(mote, replace(good, root=21))
+    beacon_to(mote, replace(good, flags=0))
+    beacon_to(mote, replace(good, hops=200))
+    assert mote.sync["foreign"] == before["foreign"] + 3
+    beacon_to(mote, replace(good, epoch=(good.epoch - 1) % 256))
+    assert mote.sync["old"] == before["old"] + 1
+    assert mote.sync["accepted"] == before["accepted"]
+    watch(world, [gateway, *motes], 60)
+    assert all_in_sync(motes)
+
+
+def test_a_liar_is_outvoted_or_followed_without_going_backwards(gcc: str, meadow: Deployment) -> None:
+    """Three outliers begin the line anew; the clock steps forward, or slows down and is out of sync."""
+    world, gateway, motes = line_up(gcc, meadow)
+    world.run(60)
+    mote = motes[0]
+    good = Beacon(
+        sender=9, root=20, epoch=gateway.c.timesync_epoch(), sequence=1000, hops=1, flags=1, error=3, time=0
+    )
+    for by in (-5000, 5000):
+        for i in range(3):
+            beacon_to(mote, replace(good, time=(mote.network() + by) % WRAP, sequence=1000 + i))
+        assert mote.sync["restarts"] >= 1
+        if by < 0:
+            assert not mote.in_sync
+        world.run(30)
+        assert mote.backwards == 0
+
+
+def test_root_with_a_twin(gcc: str, meadow: Deployment) -> None:
+    """Two gateways with the root's id: seen and counted; the newer epoch wins."""
+    world, gateway, motes = line_up(gcc, meadow)
+    world.run(30)
+    later = Beacon(
+        sender=20,
+        root=20,
+        epoch=(gateway.c.timesync_epoch() + 1) % 256,
+        sequence=5,
+        hops=0,
+        flags=1,
+        error=0,
+        time=12345,
+    )
+    beacon_to(gateway, later)
+    assert gateway.sync["conflicts"] == 1
+    assert gateway.c.timesync_epoch() == later.epoch
+    world.run(30)
+    assert all_in_sync([gateway, *motes])
+    watch(world, [gateway, *motes], 30)
+
+
+# The clock's line itself
+
+STEERS = st.lists(
+    st.tuples(
+        st.integers(1, 1 << 21), st.integers(-400, 400), st.integers(0, 65535), st.integers(-3400, 3400)
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(start=st.integers(0, WRAP - 1), steers=STEERS)
+def test_shown_clock_never_runs_backwards(
+    gcc: str, meadow: Deployment, start: int, steers: list[tuple[int, int, int, int]]
+) -> None:
+    c = ctypes.CDLL(str(library(gcc, meadow, "mote")))
+    for name in ("netclock_shown", "netclock_estimate", "netclock_local"):
+        getattr(c, name).restype = ctypes.c_uint32
+        getattr(c, name).argtypes = [ctypes.c_uint32]
+    c.netclock_steer.argtypes = [
+        ctypes.c_uint32,
+        ctypes.c_uint32,
+        ctypes.c_uint16,
+        ctypes.c_int16,
+        ctypes.c_uint16,
+    ]
+    local = start
+    c.netclock_set(ctypes.c_uint32(local), ctypes.c_uint32(start * 3 % WRAP))
+    for wait, by, part, skew in steers:
+        shown = c.netclock_shown(local)
+        network = (c.netclock_estimate(local) + by) % WRAP
+        c.netclock_steer(local, network, part, skew, 192)
+        for step in [1] * 600 + [wait // 8] * 8:
+            local = (local + step) % WRAP
+            following = c.netclock_shown(local)
+            assert signed(following - shown) >= 0
+            assert abs(signed(c.netclock_local(following) - local)) <= 2 or abs(by) > 192
+            shown = following
+            if step > 1:
+                c.netclock_tidy(ctypes.c_uint32(local))
+                assert c.netclock_shown(local) == shown
