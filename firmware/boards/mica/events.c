@@ -59,6 +59,7 @@ static void sleep_once(void)
     MCUCR = (uint8_t)((MCUCR & ~(_BV(SM0) | _BV(SM1) | _BV(SM2))) | mode | _BV(SE));
     sei();
     sleep_cpu();
+    __asm__ volatile("nop"); /* an emulator may need one more instruction before it takes what was pending at sei */
     cli();
     MCUCR &= (uint8_t)~_BV(SE);
 }
