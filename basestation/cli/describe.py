@@ -13,6 +13,7 @@ from rich.text import Text
 from basestation.cli import common
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
+from packet_formats.words import many
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 CELL = 9  # characters for one bit of the picture, so that most names fit into a few bits
@@ -122,18 +123,19 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
     plain, network, clock = as_plain(deployment, layout), deployment.network, deployment.clock
     least = plain["modulus_least"]
     spare = plain["modulus"] - least
-    table = Table(title=f"{network.name}: {network.motes} motes, {network.board}, TinyOS {network.tinyos}")
+    motes = many(network.motes, "mote")
+    table = Table(title=f"{network.name}: {motes}, {network.board}, TinyOS {network.tinyos}")
     table.add_column("what")
     table.add_column("value")
     rows = [
-        ("stamp", f"{layout.stamp.scheme}, {layout.stamp.bits} bits in {layout.stamp.size} bytes"),
+        ("stamp", f"{layout.stamp.scheme}, {layout.stamp.bits} bits in {many(layout.stamp.size, 'byte')}"),
         ("payload", f"{layout.length} of {layout.limit} bytes, {layout.left} left"),
         ("AM type", f"{layout.am_type:#04x} in group {layout.group:#04x}"),
         ("layout hash", f"{layout.hash:#010x}"),
-        ("B", f"{plain['modulus']} >= delta + 2*epsilon + 1 = {least}, {spare} residues to spare"),
+        ("B", f"{plain['modulus']} >= delta + 2*epsilon + 1 = {least}, {many(spare, 'residue')} to spare"),
         ("tick", f"{plain['tick_ms']:.4g} ms (2^{clock.tick_log2} cycles of 32768 Hz)"),
-        ("epsilon", f"{clock.epsilon} ticks, {plain['epsilon_ms']:.4g} ms"),
-        ("delta", f"{clock.delta} ticks, {plain['delta_ms']:.4g} ms"),
+        ("epsilon", f"{many(clock.epsilon, 'tick')}, {plain['epsilon_ms']:.4g} ms"),
+        ("delta", f"{many(clock.delta, 'tick')}, {plain['delta_ms']:.4g} ms"),
         ("clock wraps", f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"),
     ]
     for row in rows:

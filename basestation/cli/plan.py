@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +23,14 @@ from basestation.planning.choose import (
     Row,
     compare,
     deployment_of,
+    simulate_command,
     steps_of,
     upper_bound_percent,
 )
-from basestation.simulator.options import WorldOptions
+from basestation.simulator.options import OptionError, WorldOptions
 from packet_formats import deployment as deployments
 from packet_formats.layout import PAYLOAD_LIMIT
+from packet_formats.words import many
 
 MOST_MOTES = 1000  # the truth is n counters a message
 PICTURES = (".png", ".svg", ".pdf")
@@ -43,28 +47,68 @@ NEAREST = 5
         """
     )
 )
-@click.option("--motes", type=click.IntRange(2, MOST_MOTES), required=True, help="How many motes.")
-@click.option("--rate", type=float, required=True, help="Messages per second of each mote.")
 @click.option(
-    "--hops", type=click.IntRange(1, 15), default=1, show_default=True, help="Of the farthest mote."
+    "--motes",
+    type=click.IntRange(2, MOST_MOTES),
+    required=True,
+    help="How many motes the network has, without the gateway.",
 )
-@click.option("--board", type=click.Choice(list(RADIOS)), default="micaz", show_default=True)
-@click.option("--tinyos", type=click.IntRange(1, 2), default=1, show_default=True, help="Message format.")
+@click.option("--rate", type=float, required=True, help="Messages that each mote sends in a second.")
 @click.option(
-    "--data-bytes", type=click.IntRange(0, 29), default=4, show_default=True, help="Application data."
+    "--hops",
+    type=click.IntRange(1, 15),
+    default=1,
+    show_default=True,
+    help="Transmissions that a message of the farthest mote needs to reach the gateway.",
 )
-@click.option("--receipts", type=click.IntRange(0, 13), default=0, show_default=True, help="Receipt slots.")
+@click.option(
+    "--board",
+    type=click.Choice(list(RADIOS)),
+    default="micaz",
+    show_default=True,
+    help="The kind of mote, and so its radio: MICAz has a CC2420, MICA2 a CC1000.",
+)
+@click.option(
+    "--tinyos",
+    type=click.IntRange(1, 2),
+    default=1,
+    show_default=True,
+    help="The version of TinyOS whose message format is used: 1 has 29 bytes of payload, 2 has 28.",
+)
+@click.option(
+    "--data-bytes",
+    type=click.IntRange(0, 29),
+    default=4,
+    show_default=True,
+    help="Bytes of the application in each message.",
+)
+@click.option(
+    "--receipts",
+    type=click.IntRange(0, 13),
+    default=0,
+    show_default=True,
+    help="Slots in each message for naming the messages last received; they serve measurements, not the order.",
+)
 @click.option(
     "--tolerate",
     type=click.FloatRange(0, 100),
     default=0.0,
     show_default=True,
     metavar="PERCENT",
-    help="Violations that are good enough, of the figure that --figure names.",
+    help="Violations of causal order that are good enough, of the figure that --figure names.",
 )
-@click.option("--figure", type=click.Choice(FIGURES), default="mean", show_default=True)
 @click.option(
-    "--guaranteed", is_flag=True, help="Choose only what cannot err by design, whatever the simulation saw."
+    "--figure",
+    type=click.Choice(FIGURES),
+    default="mean",
+    show_default=True,
+    help="How violations are counted: see Violations in docs/algorithms.md. mean is the paper's.",
+)
+@click.option(
+    "--guaranteed",
+    is_flag=True,
+    help="Choose only a stamp that is exact at phi 100 (kn all, hlc, shlc) and that was never full, cut or misread "
+    "in these runs.",
 )
 @click.option(
     "--policy",
@@ -73,32 +117,74 @@ NEAREST = 5
     multiple=True,
     default=POLICIES,
     show_default=True,
-    help="Delivery policies to measure; may be repeated.",
-)
-@click.option("--beacon", type=float, default=30.0, show_default=True, help="Seconds between time beacons.")
-@click.option(
-    "--margin", type=click.FloatRange(0, 1000), metavar="PERCENT", help="Instead of the board's own."
+    help="Delivery policy to measure, explained above; may be repeated.",
 )
 @click.option(
-    "--foreign-gateway", is_flag=True, help="The gateway stamps no time: the line counts into delta."
-)
-@click.option("--tick-log2", type=click.IntRange(0, 16), help="A tick is 2^N cycles of 32768 Hz.")
-@click.option("--epsilon", type=click.IntRange(1, 32767), help="In ticks, instead of the budget's.")
-@click.option("--delta", type=click.IntRange(1, 65535), help="In ticks, instead of the budget's.")
-@click.option(
-    "--messages", type=click.IntRange(1), help="Simulated, of each seed.  [default: some seconds' worth]"
-)
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The first.")
-@click.option(
-    "--seeds", type=click.IntRange(1), default=3, show_default=True, help="How many networks to simulate."
+    "--beacon",
+    type=float,
+    default=30.0,
+    show_default=True,
+    help="Seconds between two time beacons: the longer, the farther clocks drift apart.",
 )
 @click.option(
-    "--plot", type=click.Path(dir_okay=False, path_type=Path), help="Draw the table: .png, .svg or .pdf."
+    "--margin",
+    type=click.FloatRange(0, 1000),
+    metavar="PERCENT",
+    help="What to add to the delay budget for interference and other traffic.  [default: micaz 33, mica2 50]",
 )
 @click.option(
-    "--toml", type=click.Path(dir_okay=False, path_type=Path), help="Write the chosen deployment.toml."
+    "--foreign-gateway",
+    is_flag=True,
+    help="The gateway is not Causeway's and stamps no time of reception: the serial line then counts into delta.",
 )
-@click.option("--name", default="plan", show_default=True, help="Of the network, for --toml.")
+@click.option(
+    "--tick-log2",
+    type=click.IntRange(0, 16),
+    help="Length of a clock tick: 2^N cycles of the 32768 Hz crystal.  [default: from the budget]",
+)
+@click.option(
+    "--epsilon",
+    type=click.IntRange(1, 32767),
+    help="Most that two motes' clocks may differ, in ticks.  [default: from the budget]",
+)
+@click.option(
+    "--delta",
+    type=click.IntRange(1, 65535),
+    help="Longest time that a message may be under way, in ticks.  [default: from the budget]",
+)
+@click.option(
+    "--messages",
+    type=click.IntRange(1),
+    help="Messages to simulate of each seed. If given, a very low rate is simulated as it is and not raised to "
+    "the least at which messages meet.  [default: some seconds' worth]",
+)
+@click.option(
+    "--seed",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Seed of the first simulated network; the others have the numbers after it.",
+)
+@click.option(
+    "--seeds",
+    type=click.IntRange(1),
+    default=3,
+    show_default=True,
+    help="How many networks to simulate, each with a seed of its own.",
+)
+@click.option(
+    "--plot",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Draw the comparison into this file: .png, .svg or .pdf. Needs matplotlib.",
+)
+@click.option(
+    "--toml",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the chosen deployment into this file, for `describe` and for the firmware.",
+)
+@click.option(
+    "--name", default="plan", show_default=True, help="Name of the network in the file of --toml; one word."
+)
 @common.json_option
 def command(
     motes: int,
@@ -131,9 +217,11 @@ def command(
     First the delay budget: what airtime, backoff, relays and crystals make of the tick, epsilon and delta. Then every
     stamp is measured on a simulation of this network, and the smallest that meets the tolerance is marked, of these
     the one with the shortest hold. Exit code 1 if none does.
+
+    The observer holds a message back for phi per cent of the time after which nothing that belongs before it can still
+    come. By dapw, what is due at the same time leaves in order. causal is dapw at phi 100: the whole wait. By cbd, a
+    message that is due waits also while one that belongs before it is there and not due.
     """
-    if plot is not None and plot.suffix not in PICTURES:
-        raise click.BadParameter(f"the name must end in {', '.join(PICTURES)}", param_hint="--plot")
     try:
         network = Network(
             motes=motes,
@@ -150,12 +238,16 @@ def command(
         budget = make_budget(network, tick_log2, epsilon, delta)
     except BudgetError as error:
         raise click.BadParameter(str(error), param_hint=f"--{error.setting}") from None
+    _check_targets(budget, plot, toml, name)
     _show_budget(budget, as_json)
     if budget.refusals:
         common.fail("; ".join(budget.refusals))
     effort = Effort(messages, seed, seeds)
-    with common.progress(steps_of(budget, effort), "simulating") as advance:
-        comparison = compare(budget, tolerate, figure, policies, effort, advance)
+    try:
+        with common.progress(steps_of(budget, effort), "simulating") as advance:
+            comparison = compare(budget, tolerate, figure, policies, effort, advance)
+    except OptionError as error:
+        raise click.UsageError(str(error)) from None
     choice = comparison.guaranteed_choice if guaranteed else comparison.choice
     _show_comparison(comparison, choice, budget, as_json)
     if plot is not None:
@@ -176,21 +268,21 @@ def _show_budget(budget: Budget, as_json: bool) -> None:
         common.emit_json(budget_as_plain(budget))
         return
     network, clock = budget.network, budget.clock
-    hops = f"{network.hops} hop{'s' if network.hops > 1 else ''}"
-    table = Table(title=f"Delay budget: {network.motes} {network.board}, {hops}", title_justify="left")
+    title = f"Delay budget: {network.motes} {network.board}, {many(network.hops, 'hop')}"
+    table = Table(title=title, title_justify="left")
     table.add_column("share")
     table.add_column("ms", justify="right")
     table.add_column("why")
     for row in budget.delay:
         table.add_row(row.name, f"{row.ms:.1f}" if row.counts else f"({row.ms:.1f})", row.why)
-    ticks = f"{clock.delta} ticks of {clock.tick_ms:.4g} ms (2^{clock.tick_log2} cycles)"
+    ticks = f"{many(clock.delta, 'tick')} of {clock.tick_ms:.4g} ms (2^{clock.tick_log2} cycles)"
     table.add_row(
         "delta", f"{clock.delta * clock.tick_ms:.1f}", f"{ticks} for {budget.delay_ms:.1f} ms", style="bold"
     )
     table.add_section()
     for row in budget.sync:
         table.add_row(row.name, f"{row.ms:.1f}", row.why)
-    ticks = f"{clock.epsilon} ticks for {budget.sync_ms:.1f} ms and a tick of rounding"
+    ticks = f"{many(clock.epsilon, 'tick')} for {budget.sync_ms:.1f} ms and a tick of rounding"
     table.add_row("epsilon", f"{clock.epsilon * clock.tick_ms:.1f}", ticks, style="bold")
     common.out.print(table)
     common.out.print(
@@ -233,7 +325,7 @@ def _show_comparison(comparison: Comparison, choice: Row | None, budget: Budget,
     for policies in (("cbd",), ("dapw", "causal")):
         rows = [row for row in _shown(comparison, choice) if row.policy in policies]
         if rows:
-            common.out.print(_table(" and ".join(policies), rows, comparison, choice, budget))
+            _print_tables(" and ".join(policies), rows, comparison, choice, budget)
     common.out.print(_summary(comparison, choice, budget))
 
 
@@ -266,6 +358,8 @@ def row_as_plain(row: Row, comparison: Comparison, budget: Budget, choice: Row |
         "delivered": row.delivered,
         "rate_per_tick": comparison.options.rate * comparison.options.events_per_tick,
         "saturated": row.saturated,
+        "bounded": row.bounded,
+        "wrong_unwraps": row.wrong_unwraps,
         "meets": comparison.of(row) <= comparison.tolerance,
         "guaranteed": row.guaranteed and not arrival,
         "chosen": row is choice,
@@ -279,29 +373,52 @@ def choice_as_plain(comparison: Comparison, choice: Row | None, budget: Budget) 
         return basis | {"found": False, "nearest": nearest}
     seen = {"upper_bound_percent": upper_bound_percent(choice)} if comparison.of(choice) == 0 else {}
     sure = comparison.guaranteed_choice
-    by_design = {"by_design": row_as_plain(sure, comparison, budget, choice) if sure else None}
-    return basis | {"found": True} | row_as_plain(choice, comparison, budget, choice) | seen | by_design
+    more = {
+        "simulate": simulate_command(comparison, choice, budget.network.hops),
+        "guaranteed_choice": row_as_plain(sure, comparison, budget, choice) if sure else None,
+    }
+    return basis | {"found": True} | row_as_plain(choice, comparison, budget, choice) | seen | more
 
 
-def _table(title: str, rows: list[Row], comparison: Comparison, choice: Row | None, budget: Budget) -> Table:
-    """A line for each stamp, a column for each phi worth it; its cells are violations and hold."""
+def _print_tables(
+    title: str, rows: list[Row], comparison: Comparison, choice: Row | None, budget: Budget
+) -> None:
+    """As many phis side by side as the terminal has room for, closer together if that serves, the others below."""
     phis = [phi for phi in PHIS if any(row.phi == phi for row in rows)]
-    table = Table(
-        title=f"Policy {title}: violations ({comparison.figure}, % of messages) and mean hold (ms)",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        padding=(0, 1, 0, 0),
-    )
+    heading = f"Policy {title}: violations ({comparison.figure}, % of messages) and mean hold (ms)"
+    boundless = common.out.options.update(max_width=10_000)
+    while phis:
+        for count, gap in ((count, gap) for count in range(len(phis), 0, -1) for gap in (1, 0)):
+            table = _table(heading, phis[:count], gap, rows, comparison, choice, budget)
+            if common.out.measure(table, options=boundless).maximum <= common.out.width:
+                break
+        common.out.print(table)
+        heading, phis = f"Policy {title}, continued", phis[count:]
+
+
+def _table(
+    heading: str,
+    phis: list[int],
+    gap: int,
+    rows: list[Row],
+    comparison: Comparison,
+    choice: Row | None,
+    budget: Budget,
+) -> Table:
+    """A line for each stamp, a column for each phi worth it; its cells are violations and hold."""
+    table = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, padding=(0, gap, 0, 0))
     table.add_column("stamp", no_wrap=True)
     table.add_column("pack", no_wrap=True)
     table.add_column("bytes", justify="right", no_wrap=True)
     table.add_column("left", justify="right", no_wrap=True)
     for phi in phis:
         table.add_column(
-            "causal" if phi == 100 and "causal" in title else f"phi {phi}", justify="right", no_wrap=True
+            "causal" if phi == 100 and "causal" in heading else f"phi {phi}", justify="right", no_wrap=True
         )
     for candidate in dict.fromkeys(row.candidate for row in rows):
-        own = {row.phi: row for row in rows if row.candidate is candidate}
+        own = {row.phi: row for row in rows if row.candidate is candidate and row.phi in phis}
+        if not own:
+            continue
         left = str(candidate.left) if candidate.left >= 0 else f"{candidate.left}!"
         cells = [_cell(own.get(phi), comparison, choice, budget.clock.tick_ms) for phi in phis]
         style = None if candidate.left >= 0 else "dim"
@@ -355,19 +472,43 @@ def _choice_lines(comparison: Comparison, choice: Row, budget: Budget) -> list[s
     if comparison.of(choice) == 0:
         bound = upper_bound_percent(choice)
         lines.append(f"  0 seen in {choice.delivered} messages: at 95% confidence below {bound:.2g}% (3/N).")
+    narrower = comparison.narrower(choice)
+    if narrower:
+        names, do = ", ".join(one.name for one in narrower), "does" if len(narrower) == 1 else "do"
+        lines.append(
+            f"  {names} {do} as well, but a wider counter in the same bytes is free, and full later."
+        )
     sure = comparison.guaranteed_choice
     if choice.guaranteed:
-        lines.append("  It errs never by design, as long as epsilon and delta hold and no counter is full.")
+        lines.append(f"  {_how_sure(choice)}")
     elif sure is not None:
-        lines += ["  What errs never by design (--guaranteed):", f"  {_described(sure, comparison, budget)}"]
+        lines += [
+            "  --guaranteed chooses:",
+            f"  {_described(sure, comparison, budget)}",
+            f"  {_how_sure(sure)}",
+        ]
     if comparison.of(comparison.arrival) <= comparison.tolerance:
         lines.append("  Arrival order alone meets the tolerance in this simulation.")
-    return lines
+    return [*lines, "", "The first of these networks again:", *_typed(comparison, choice, budget)]
+
+
+def _typed(comparison: Comparison, choice: Row, budget: Budget) -> list[str]:
+    """The command for a terminal: broken where a shell takes it."""
+    words = simulate_command(comparison, choice, budget.network.hops).replace(" --", "\n--").split("\n")
+    lines = textwrap.wrap(" ".join(word.replace(" ", "\0") for word in words), 74, break_on_hyphens=False)
+    return ["  " + line.replace("\0", " ") + " \\" * (line is not lines[-1]) for line in lines]
+
+
+def _how_sure(row: Row) -> str:
+    """Of a row that is guaranteed."""
+    if row.candidate.proven:
+        return "Exact by proof, while epsilon and delta hold and no entry is full: none was in these runs."
+    return "Exact as long as epsilon and delta hold and no counter is full: none was in these runs."
 
 
 def _described(row: Row, comparison: Comparison, budget: Budget) -> str:
     layout, candidate = row.candidate.layout, row.candidate
-    size = f"{layout.bits} bits in {layout.size} byte{'s' if layout.size > 1 else ''}"
+    size = f"{layout.bits} bits in {many(layout.size, 'byte')}"
     left = f"{candidate.left} left" if candidate.left >= 0 else f"{-candidate.left} too many"
     policy = row.policy if row.policy == "causal" else f"{row.policy} phi {row.phi}"
     return (
@@ -390,6 +531,39 @@ def _nothing_good(comparison: Comparison, budget: Budget) -> str:
 # Files
 
 
+def _check_targets(budget: Budget, plot: Path | None, toml: Path | None, name: str) -> None:
+    """What can be known to fail is said before anything is simulated."""
+    if plot is not None:
+        if plot.suffix not in PICTURES:
+            raise click.BadParameter(f"the name must end in {', '.join(PICTURES)}", param_hint="--plot")
+        try:
+            import basestation.planning.plot  # noqa: F401
+        except ImportError as error:
+            common.fail(f"--plot needs matplotlib ({error}): pip install 'causeway[analysis]'")
+    for option, path in (("--plot", plot), ("--toml", toml)):
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise click.BadParameter(f"{path}: there is no folder {path.parent}", param_hint=option)
+        if not os.access(path if path.exists() else path.parent, os.W_OK):
+            raise click.BadParameter(f"{path}: may not be written", param_hint=option)
+    _check_name(budget, name)
+
+
+def _check_name(budget: Budget, name: str) -> None:
+    network, clock = budget.network, budget.clock
+    tables = {
+        "network": {"name": name, "board": network.board, "motes": network.motes},
+        "clock": {"tick_log2": clock.tick_log2, "epsilon": clock.epsilon, "delta": clock.delta},
+        "stamp": {"scheme": "dpc1"},
+    }
+    try:
+        deployments.from_dict(tables)
+    except deployments.DeploymentError as error:
+        if error.key == "network.name":
+            raise click.BadParameter(error.reason, param_hint="--name") from None
+
+
 def _draw(comparison: Comparison, choice: Row | None, budget: Budget, path: Path) -> None:
     from basestation.planning.plot import draw
 
@@ -402,8 +576,6 @@ def _write_toml(budget: Budget, choice: Row, name: str, path: Path) -> None:
         text = deployment_of(budget, choice, name).to_toml()
         deployments.parse(text)
     except deployments.DeploymentError as error:
-        if error.key == "network.name":
-            raise click.BadParameter(error.reason, param_hint="--name") from None
         common.fail(f"{path}: {error}")
     notes = [f"# {row.name}: {row.ms:.1f} ms. {row.why}" for row in (*budget.delay, *budget.sync)]
     path.write_text("\n".join(["# Made by `basestation plan`. The delay budget:", *notes, "", text]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import HEADER_AFTER_SOURCE, MAX_FIELD_BITS, PAYLOAD_LIMIT, source_bytes
 from packet_formats.records import Heard, size
+from packet_formats.words import many
 
 STAMP_ALLOWANCE = (
     8  # bytes: the budget is made before the stamp is chosen, and must hold for the largest of them
@@ -235,12 +236,12 @@ class Budget:
             )
         if clock.delta * clock.tick_ms < self.delay_ms:
             found.append(
-                f"delta = {clock.delta} ticks is {clock.delta * clock.tick_ms:.4g} ms, less than the budget's "
+                f"delta = {many(clock.delta, 'tick')} is {clock.delta * clock.tick_ms:.4g} ms, less than the budget's "
                 f"{self.delay_ms:.4g} ms: what comes later is dropped"
             )
         if clock.epsilon * clock.tick_ms < self.sync_ms + clock.tick_ms:
             found.append(
-                f"epsilon = {clock.epsilon} ticks is less than the clocks' {self.sync_ms:.4g} ms and a tick of "
+                f"epsilon = {many(clock.epsilon, 'tick')} is less than the clocks' {self.sync_ms:.4g} ms and a tick of "
                 "rounding: clocks may differ by more, and the order then fails"
             )
         return found
@@ -278,14 +279,16 @@ def _delay_rows(network: Network) -> tuple[Row, ...]:
         Row(
             "congestion backoff",
             hops * busy_ms,
-            f"{per_hop}{_many(busy_tries, 'busy try', 'busy tries')} at a load of {network.channel_load:.2g}, each "
+            f"{per_hop}{many(busy_tries, 'busy try', 'busy tries')} at a load of {network.channel_load:.2g}, each "
             f"{radio.congestion_backoff_ms:.3g} ms and a frame",
         ),
         Row("processing", hops * radio.processing_ms, f"{per_hop}from the radio to the queue and back"),
         Row(
             "queueing",
             ahead * hop_ms,
-            f"{_many(ahead, 'frame', 'frames')} ahead at the busiest relay, {hop_ms:.3g} ms each",
+            f"{many(ahead, 'frame')} ahead at the busiest relay, {hop_ms:.3g} ms each"
+            if hops > 1
+            else "no relay on the way",
         ),
         _line_row(network),
     ]
@@ -294,10 +297,6 @@ def _delay_rows(network: Network) -> tuple[Row, ...]:
         *rows,
         Row("margin", share * _sum(tuple(rows)), f"{share:.0%} for interference and other traffic"),
     )
-
-
-def _many(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
 
 
 def _line_row(network: Network) -> Row:
@@ -322,7 +321,7 @@ def _sync_rows(network: Network) -> tuple[Row, ...]:
         Row(
             "time stamps",
             2 * network.hops * error,
-            f"2 motes, {_many(network.hops, 'hop', 'hops')} each, {error:.3g} ms a hop",
+            f"2 motes, {many(network.hops, 'hop')} each, {error:.3g} ms a hop",
         ),
         Row(
             "crystals",

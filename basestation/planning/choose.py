@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
 from basestation.causality.stamps import Scheme
@@ -12,7 +12,7 @@ from basestation.deployed import scheme_of_layout
 from basestation.simulator import run as simulation
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.run import Delivery, Measurement
-from basestation.simulator.topology import Topology, from_positions
+from basestation.simulator.topology import Topology, in_groups
 from packet_formats import deployment
 from packet_formats.deployment import Deployment
 from packet_formats.layout import PAYLOAD_LIMIT, LayoutError, StampLayout, stamp_layout
@@ -24,13 +24,12 @@ POLICIES = ("cbd", "dapw", "causal")
 PHIS = (0, 10, 20, 40, 60, 80, 100)
 COUNTER_BITS = (2, 3, 4, 5, 7)
 ENTRIES = (1, 2, 4, 6, "all")
-EXACT = ("hlc", "shlc")  # and kn with all entries: at phi = 100, unsaturated, they err never
+HYBRID = ("hlc", "shlc")
 
 MOST_MESSAGES = 20_000  # of one seed
 LEAST_MESSAGES = 500
 STEPS_FAST, STEPS_PLAIN = 20_000_000, 150_000  # of all seeds: about five seconds with numba, and without
 LEAST_RATE_FAST, LEAST_RATE_PLAIN = 3e-4, 3e-3  # a tick and mote: at less, hardly two messages would meet
-GROUP_WIDTH, REACH = 0.4, 1.1  # groups of motes stand 1 apart
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,14 @@ class Candidate:
         return f"shlc {layout.entry_bits}" if layout.scheme == "shlc" else layout.scheme
 
     @property
+    def proven(self) -> bool:
+        """kn with all entries: at phi = 100 exact by proof, as long as no entry is full."""
+        return self.layout.scheme == "kn" and self.layout.entries == self.scheme.epsilon + 1
+
+    @property
     def exact(self) -> bool:
-        layout = self.layout
-        return layout.scheme in EXACT or (layout.scheme == "kn" and layout.entries == self.scheme.epsilon + 1)
+        """At phi = 100 in causal order, unless a counter is full: an hlc's then runs ahead of all clocks."""
+        return self.proven or self.layout.scheme in HYBRID
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,14 @@ class Row:
     hold_mean: float
     hold_p95: float
     saturated: int
+    bounded: int
+    wrong_unwraps: int
 
     @property
     def guaranteed(self) -> bool:
-        """No violation by design and not only by what was seen, as long as G1 and G2 hold."""
-        return self.candidate.exact and self.phi == 100 and self.saturated == 0
+        """Exact as long as G1 and G2 hold and no stamp is full, cut or misread; and none was in these runs."""
+        strained = self.saturated or self.bounded or self.wrong_unwraps
+        return self.candidate.exact and self.phi == 100 and not strained
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +115,7 @@ class Comparison:
 
     @property
     def guaranteed_choice(self) -> Row | None:
-        """The same among those that err never by design."""
+        """The same among those that are exact and did not come to their limits in these runs."""
         sure = (row for row in self.measured if row.guaranteed and self._good(row))
         return min(sure, key=_cost, default=None)
 
@@ -121,6 +128,13 @@ class Comparison:
             first.setdefault(row.candidate, row)
         return list(first.values())
 
+    def narrower(self, choice: Row) -> list[Candidate]:
+        """Stamps with fewer bits that do as well as the choice in the same bytes."""
+        same = (
+            row.candidate for row in self.measured if self._good(row) and _cost(row)[:3] == _cost(choice)[:3]
+        )
+        return list(dict.fromkeys(one for one in same if one.layout.bits < choice.candidate.layout.bits))
+
     def of(self, row: Row) -> float:
         """The figure by which rows are judged, in per cent."""
         return row.violations[self.figure]
@@ -130,7 +144,10 @@ class Comparison:
 
 
 def _cost(row: Row) -> tuple[int, float, bool, int, int]:
-    """The smallest stamp first, then the shortest hold. Bits that fill up the last byte are free: more are better."""
+    """The smallest stamp first, then the shortest hold; of equals one that is exact, and of these the widest.
+
+    Bits that fill up the last byte cost nothing, and a wider counter is full later.
+    """
     layout = row.candidate.layout
     hold = round(row.hold_mean, 6)
     return layout.size, hold, not row.candidate.exact, -layout.bits, POLICIES.index(row.policy)
@@ -184,12 +201,7 @@ def _candidate(budget: Budget, events: int, settings: dict[str, object]) -> Cand
 
 def topology_of(network: Network) -> Topology | None:
     """Groups on a line, a hop apart: a mote hears its own group and those next to it, the gateway the first."""
-    if network.hops == 1:
-        return None
-    places = [
-        (float(hops), GROUP_WIDTH * mote / network.motes) for mote, hops in enumerate(network.hops_of_motes)
-    ]
-    return from_positions(places, (0.0, 0.0), REACH)
+    return in_groups(network.motes, network.hops) if network.hops > 1 else None
 
 
 def world_of(budget: Budget, effort: Effort) -> WorldOptions:
@@ -286,6 +298,8 @@ def _rows(candidate: Candidate, runs: Sequence[Sequence[Measurement]]) -> Iterat
             hold_mean=sum(w * one.hold_mean for w, one in zip(weights, same, strict=True)),
             hold_p95=max(one.hold_p95 for one in same),
             saturated=sum(one.saturated for one in same),
+            bounded=sum(one.bounded for one in same),
+            wrong_unwraps=sum(one.wrong_unwraps for one in same),
         )
 
 
@@ -301,6 +315,28 @@ def worth_it(rows: Sequence[Row], figure: str) -> list[Row]:
     return [row for row in rows if not any(beats(other, row) for other in rows)]
 
 
+def simulate_command(comparison: Comparison, row: Row, hops: int) -> str:
+    """The `basestation simulate` that runs the first of these networks again with this row's stamp and policy."""
+    options, layout, usual = comparison.options, row.candidate.layout, WorldOptions()
+    always = ("motes", "epsilon", "delta", "rate", "messages", "seed")
+    given: dict[str, object] = {
+        field.name: getattr(options, field.name)
+        for field in fields(options)
+        if field.name != "topology"
+        and (field.name in always or getattr(options, field.name) != getattr(usual, field.name))
+    }
+    given |= {"hops": hops} if hops > 1 else {}
+    given |= {"scheme": layout.scheme}
+    if layout.scheme == "kn":
+        given |= {"entries": layout.entries, "count": layout.count}
+    if layout.entry_bits:
+        given |= {"counter_bits": layout.entry_bits}
+    given |= {"policy": row.policy}
+    given |= {} if row.policy == "causal" else {"phi": row.phi}
+    words = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
+    return " ".join(["basestation simulate", *words])
+
+
 def deployment_of(budget: Budget, row: Row, name: str) -> Deployment:
     """The deployment with this stamp; `DeploymentError` if it cannot be."""
     network, clock, layout = budget.network, budget.clock, row.candidate.layout
@@ -312,7 +348,7 @@ def deployment_of(budget: Budget, row: Row, name: str) -> Deployment:
     }
     if layout.scheme == "kn":
         stamp |= {"entries": layout.entries, "count": layout.count}
-    if layout.scheme in EXACT:
+    if layout.scheme in HYBRID:
         stamp |= {"carry": layout.carry}
     if layout.entry_bits:
         stamp |= {"counter_bits": layout.entry_bits}

@@ -25,8 +25,11 @@ def draw(comparison: Comparison, choice: Row | None, budget: Budget, path: Path)
     _violations_by_bytes(left, comparison, choice, rows)
     _hold_by_violations(right, comparison, choice, rows, budget.clock.tick_ms)
     network = budget.network
+    others = {row.policy for row in comparison.measured} - {policy}
+    unseen = f" (not drawn: {', '.join(sorted(others))})" if others else ""
     figure.suptitle(
-        f"{network.motes} {network.board}, hops: {network.hops}, {network.rate:g} messages/s each, policy {policy}"
+        f"{network.motes} {network.board}, hops: {network.hops}, each sends {network.rate:g}/s: "
+        f"delivery by {policy}{unseen}"
     )
     figure.savefig(path, dpi=130)
 
@@ -40,8 +43,12 @@ def _violations_by_bytes(axes: Any, comparison: Comparison, choice: Row | None, 
         _ring(axes, _bytes_place(choice), comparison.of(choice))
     for scheme, marker in MARKERS.items():
         axes.scatter([], [], marker=marker, color="black", label=scheme)
-    axes.set_xlabel("bytes of the stamp")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    sizes = sorted({row.candidate.layout.size for row in rows})
+    for edge in range(sizes[0], sizes[-1]):
+        axes.axvline(edge + 0.5, color="lightgrey", linewidth=0.8)
+    axes.set_xlim(sizes[0] - 0.5, sizes[-1] + 0.5)
+    axes.set_xticks(range(sizes[0], sizes[-1] + 1))
+    axes.set_xlabel("bytes of the stamp (between two lines all are of the same size)")
     _violation_axis(axes.set_yscale, axes.set_ylabel, comparison, rows)
     _legend_below(axes)
 

@@ -1,12 +1,13 @@
 """`basestation plan`."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from basestation.cli import describe
+from basestation.cli import common, describe, simulate
 from basestation.cli.plan import command
 
 SMALL = ["--motes", "8", "--hops", "2", "--rate", "2", "--messages", "800", "--seeds", "1"]
@@ -57,8 +58,36 @@ def test_the_table_marks_the_choice_and_fits_the_terminal() -> None:
         "Arrival order (policy none)",
         "95% confidence",
         "--guaranteed",
+        "no counter is full: none was in these runs",
+        "shlc 2 does as well",
     ):
         assert words in result.stdout
+
+
+@pytest.mark.parametrize("rate", ["2", "6"])
+def test_tables_fit_80_columns(rate: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common.out, "width", 80)
+    result = run("--hops", "1", "--rate", rate)
+    assert result.exit_code == 0
+    assert "…" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    for phi in ("phi 0", "phi 10", "causal"):
+        assert phi in result.stdout
+
+
+def test_the_command_it_prints_gives_the_same_figures() -> None:
+    choice = lines("--policy", "cbd", "--policy", "causal", "--tolerate", "0.5")[-1]
+    said = str(choice["simulate"]).split()
+    assert said[:2] == ["basestation", "simulate"]
+    result = CliRunner().invoke(simulate.command, [*said[2:], "--json"])
+    assert result.exit_code == 0, result.output
+    (found,) = [json.loads(line) for line in result.stdout.splitlines()]
+    assert found["violations"] == pytest.approx(choice["violations"])
+    assert found["delay"]["mean"] == pytest.approx(choice["hold"]["mean"])  # type: ignore[index]
+    assert (found["stamp_bits"], found["saturated"]) == (choice["stamp_bits"], choice["saturated"])
+    typed = run("--policy", "cbd", "--policy", "causal", "--tolerate", "0.5").stdout
+    typed = typed.split("networks again:\n")[1].replace("\\\n", " ")
+    assert typed.split() == said
 
 
 def test_toml_is_what_describe_takes(tmp_path: Path) -> None:
@@ -112,12 +141,23 @@ def test_nothing_good_enough_is_a_fault_with_the_nearest() -> None:
         (["--board", "telos"], "--board"),
         (["--epsilon", "0"], "--epsilon"),
         (["--name", "two words", "--toml", "x.toml"], "one word"),
+        (["--toml", "no/such/folder/x.toml"], "there is no folder no/such/folder"),
+        (["--plot", "no/such/folder/x.png"], "there is no folder no/such/folder"),
+        (["--messages", "1000000000"], "messages = "),
     ],
 )
 def test_bad_values_are_wrong_usage(args: list[str], words: str) -> None:
     result = run(*args)
     assert result.exit_code == 2
     assert words in result.stderr
+    assert "phi" not in result.stdout  # said before anything is simulated
+
+
+def test_without_matplotlib_a_plot_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "basestation.planning.plot", None)
+    result = run("--plot", "x.png")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "pip install 'causeway[analysis]'" in result.stderr
 
 
 def test_an_overfull_channel_is_refused_after_its_budget() -> None:

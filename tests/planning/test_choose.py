@@ -87,6 +87,35 @@ def test_what_is_guaranteed_has_no_violation_seen() -> None:
     assert (choice.candidate.layout.scheme, choice.phi) == ("shlc", 100)
 
 
+@pytest.mark.parametrize("strain", ["saturated", "bounded", "wrong_unwraps"])
+def test_nothing_that_came_to_its_limits_is_guaranteed(strain: str) -> None:
+    _, comparison = plan()
+    for row in comparison.measured:
+        assert not replace(row, **{strain: 1}).guaranteed  # type: ignore[arg-type]
+        assert not replace(row, phi=80).guaranteed
+
+
+def test_a_dense_network_fills_the_counter_and_guarantees_nothing_of_it() -> None:
+    """As in the last table of docs/algorithms.md: 3 bits are too few there, and `saturated` alone may not say so."""
+    budget = make_budget(Network(motes=50, board="micaz", rate=64), 8, 10, 10)
+    rows = compare(budget, policies=("causal",), effort=Effort(messages=3000, seeds=1)).measured
+    for row in rows:
+        if row.guaranteed:
+            assert row.violations["pairs"] == 0
+    narrow = [row for row in rows if row.candidate.name == "shlc 2"]
+    assert not any(row.guaranteed for row in narrow)
+
+
+def test_of_equals_in_the_same_bytes_the_widest_is_chosen() -> None:
+    _, comparison = plan()
+    choice = comparison.choice
+    assert choice is not None
+    assert (choice.candidate.name, [one.name for one in comparison.narrower(choice)]) == (
+        "shlc 3",
+        ["shlc 2"],
+    )
+
+
 def test_arrival_order_is_worse_than_waiting() -> None:
     _, comparison = plan()
     assert comparison.of(comparison.arrival) > 0
