@@ -33,7 +33,7 @@ INLINE void give(uint8_t *stamp, uint16_t bit, uint8_t width, uint16_t value)
         at[0] = (uint8_t)(at[0] | value << (8 - end));
         return;
     }
-    uint16_t word = end <= 16 ? (uint16_t)(value << (16 - end)) : value >> (end - 16);
+    uint16_t word = (uint16_t)(end <= 16 ? value << (16 - end) : value >> (end - 16));
     at[0] = (uint8_t)(at[0] | word >> 8);
     at[1] = (uint8_t)(at[1] | word);
     if (end > 16)

@@ -1,0 +1,173 @@
+"""The firmware's core as a shared library of the host, one for each layout, driven through ctypes.
+
+A library is built once for each header and set of sources and kept in a folder for temporary files. It has the
+undefined-behaviour sanitizer in it, which ends the process at the first offence; buffers handed in are guarded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import struct
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from packet_formats import cheader
+from packet_formats.deployment import Deployment
+from packet_formats.layout import DataLayout, layout_of
+
+ROOT = Path(__file__).resolve().parents[2]
+CORE = ROOT / "firmware" / "core"
+FLAGS = ("-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror")
+SANITIZE = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
+GUARD = b"\xa5" * 16
+
+SIZES = (
+    "stamp",
+    "receipts",
+    "dedup",
+    "framer",
+    "deframer",
+    "data_counters",
+    "receipts_room",
+    "dedup_room",
+    "deframer_room",
+    "packet_limit",
+    "air_header",
+)
+
+
+def cache() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"causeway-core-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
+
+
+def key_of(*parts: str | bytes | Path) -> str:
+    """A name for what is built from these texts and files."""
+    digest = hashlib.sha256()
+    for part in parts:
+        raw = (
+            part.read_bytes() if isinstance(part, Path) else part.encode() if isinstance(part, str) else part
+        )
+        digest.update(len(raw).to_bytes(8, "big") + raw)
+    return digest.hexdigest()[:20]
+
+
+def core_sources() -> list[Path]:
+    return sorted(CORE.glob("*.c"))
+
+
+def core_files() -> list[Path]:
+    return [*core_sources(), *sorted(CORE.glob("*.h"))]
+
+
+def run(command: Sequence[str | Path]) -> str:
+    """What a compiler or a test program says; it must end well."""
+    done = subprocess.run(
+        [str(word) for word in command], capture_output=True, text=True, check=False, timeout=200
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def build_folder(deployment: Deployment) -> Path:
+    """A folder that holds the deployment's causeway_layout.h."""
+    header = cheader.render(deployment)
+    folder = cache() / f"layout-{key_of(header)}"
+    folder.mkdir(exist_ok=True)
+    write(folder / "causeway_layout.h", header)
+    return folder
+
+
+def write(path: Path, text: str) -> None:
+    """In one step, since several test processes may do it."""
+    if path.exists() and path.read_text() == text:
+        return
+    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as file:
+        file.write(text)
+    os.replace(file.name, path)
+
+
+def build(target: Path, command: Sequence[str | Path]) -> Path:
+    """`command` with `-o target`, unless it is there."""
+    if not target.exists():
+        half = target.with_name(f"{target.name}.{os.getpid()}")
+        run([*command, "-o", half])
+        os.replace(half, target)
+    return target
+
+
+def build_library(gcc: str, deployment: Deployment) -> Path:
+    folder, shim = build_folder(deployment), Path(__file__).with_name("bridge.c")
+    flags = [*FLAGS, *SANITIZE, "-O1", "-fPIC", "-shared"]
+    target = folder / f"core-{key_of(' '.join(flags), shim, *core_files())}.so"
+    return build(target, [gcc, *flags, f"-I{folder}", f"-I{CORE}", *core_sources(), shim])
+
+
+class Buffer:
+    """Bytes that C may write into, with a guard on either side."""
+
+    def __init__(self, size: int, fill: bytes = b"") -> None:
+        self._size = size
+        self._raw = ctypes.create_string_buffer(
+            GUARD + fill.ljust(size, b"\0") + GUARD, size + 2 * len(GUARD)
+        )
+
+    @property
+    def at(self) -> ctypes.c_void_p:
+        return ctypes.c_void_p(ctypes.addressof(self._raw) + len(GUARD))
+
+    @property
+    def bytes(self) -> bytes:
+        raw = self._raw.raw
+        assert raw[: len(GUARD)] == GUARD
+        assert raw[len(GUARD) + self._size :] == GUARD
+        return raw[len(GUARD) : len(GUARD) + self._size]
+
+
+class Core:
+    """The core built for one deployment."""
+
+    def __init__(self, gcc: str, deployment: Deployment) -> None:
+        self.deployment = deployment
+        self.layout: DataLayout = layout_of(deployment)
+        self.library = ctypes.CDLL(str(build_library(gcc, deployment)))
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        found = (ctypes.c_uint32 * len(SIZES)).in_dll(self.library, "bridge_sizes")
+        return dict(zip(SIZES, found, strict=True))
+
+    def state(self, name: str) -> Buffer:
+        """A zeroed struct, as a static one would be."""
+        return Buffer(self.sizes[name])
+
+    def call(
+        self, name: str, *arguments: int | bytes | bool | Buffer, returns: type = ctypes.c_uint32
+    ) -> int:
+        """Call a function. Numbers go as 32 bits, which every narrower parameter takes; bytes as a pointer."""
+        function = getattr(self.library, name)
+        function.restype = returns
+        return int(function(*[self._argument(argument) for argument in arguments]))
+
+    @staticmethod
+    def _argument(value: int | bytes | bool | Buffer) -> object:
+        if isinstance(value, Buffer):
+            return value.at
+        if isinstance(value, bytes):
+            return ctypes.c_char_p(value)
+        return ctypes.c_uint32(value)
+
+
+def shorts(values: Sequence[int]) -> bytes:
+    """An array of uint16_t."""
+    return struct.pack(f"={len(values)}H", *values)
+
+
+def from_shorts(raw: bytes) -> list[int]:
+    return list(struct.unpack(f"={len(raw) // 2}H", raw))

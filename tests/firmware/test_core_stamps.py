@@ -1,0 +1,199 @@
+"""The firmware's stamp programs equal those of the base station, event by event, for every scheme and packing."""
+
+import ctypes
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from basestation.causality.order import Stamp, unwrap
+from basestation.causality.stamps import Scheme, StampProgram
+from basestation.deployed import scheme_of
+from packet_formats.deployment import Deployment
+from packet_formats.layout import StampLayout
+from tests.firmware.bridge import Buffer, Core, shorts
+from tests.firmware.cores import core_of, name_of, stamp_deployments
+
+OK, BOUNDED, REFUSED = range(3)
+FEW = settings(max_examples=settings().max_examples // 5)  # of each of many layouts
+
+
+class Mote:
+    """One mote twice: the reference, with whole numbers as clocks, and the firmware, with ticks that wrap."""
+
+    def __init__(self, core: Core, scheme: Scheme, rt: int) -> None:
+        self.core, self.scheme, self.layout = core, scheme, core.layout.stamp
+        self.mask = (1 << 32 - core.layout.tick_log2) - 1
+        self.rt = rt
+        self.reference: StampProgram = scheme.start(rt)
+        self.state: Buffer = core.state("stamp")
+        core.call("cw_stamp_start", self.state, rt & self.mask, returns=ctypes.c_int)
+
+    def send(self) -> bytes:
+        stamp = self.reference.on_send(self.rt)
+        wire, out = (
+            self.layout.pack(self.scheme.encode(stamp)),
+            Buffer(self.layout.size, b"\xff" * self.layout.size),
+        )
+        saturated = self.core.call(
+            "cw_stamp_send", self.state, self.rt & self.mask, out, returns=ctypes.c_bool
+        )
+        assert out.bytes == wire
+        assert bool(saturated) == self.scheme.saturated(stamp)
+        self._same_bounded()
+        return wire
+
+    def receive(self, wire: bytes) -> None:
+        before = self.reference.bounded
+        try:
+            fields = self.layout.unpack(wire)
+        except ValueError:
+            expected, held = REFUSED, self.state.bytes
+        else:
+            self.reference.on_receive(self.rt, [self.scheme.decode(fields, self.rt)])
+            expected, held = (BOUNDED if self.reference.bounded > before else OK), None
+            clock = unwrap(fields[0], self.rt, self.scheme.epsilon, self.scheme.modulus)
+            found = self.core.call("cw_stamp_clock", wire, self.rt & self.mask)
+            assert (found - clock) & self.mask == 0
+        result = self.core.call(
+            "cw_stamp_receive", self.state, self.rt & self.mask, wire, returns=ctypes.c_int
+        )
+        assert result == expected
+        assert held in (None, self.state.bytes)
+        self._same_bounded()
+
+    def corrupt(self, ahead: int, kn: list[int]) -> None:
+        top = self.rt + ahead
+        self.reference.corrupt(top, 0, kn)
+        kn = [min(value, self.scheme.entry_max) for value in kn]
+        self.core.call("bridge_corrupt", self.state, top & self.mask, shorts(kn), returns=ctypes.c_int)
+
+    def _same_bounded(self) -> None:
+        found = self.core.call("bridge_bounded", self.state, returns=ctypes.c_uint16)
+        assert found == self.reference.bounded & 0xFFFF
+
+
+@dataclass
+class World:
+    """Some motes whose clocks keep, or break, G1 and G2; what they sent; and chance."""
+
+    core: Core
+    chance: random.Random
+    now: int
+    rough: bool
+    motes: list[Mote] = field(default_factory=list)
+    flying: list[bytes] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.scheme = scheme_of(self.core.deployment)
+        self.motes = [Mote(self.core, self.scheme, self.now) for _ in range(3)]
+        # Beyond half the range of ticks the firmware cannot tell before from after, and says so.
+        self.reach = min(1 << 30 - self.core.layout.tick_log2, 4 * self.scheme.modulus + 100)
+        self.budget = 1 << 30 - self.core.layout.tick_log2
+
+    def step(self) -> None:
+        mote = self.chance.choice(self.motes)
+        self._tick(mote)
+        kind = self.chance.random()
+        if kind < 0.35:
+            self.flying.append(mote.send())
+            del self.flying[:-6]
+        elif kind < 0.9 and self.flying:
+            mote.receive(self.chance.choice(self.flying))
+        elif self.rough and kind < 0.95:
+            mote.receive(self.chance.randbytes(self.core.layout.stamp.size))
+        elif self.rough and kind < 0.97:
+            self._corrupt(mote)
+
+    def _tick(self, mote: Mote) -> None:
+        """Time goes on, now and then by a lot; a clock is anywhere within epsilon of the others."""
+        if self.chance.random() < 0.3:
+            far = self.rough and self.chance.random() < 0.05
+            ticks = self.chance.randint(0, self.reach if far else 2)
+            ticks = min(ticks, self.budget)
+            self.budget -= ticks
+            self.now += ticks
+        spread = self.scheme.epsilon * (3 if self.rough and self.chance.random() < 0.02 else 1)
+        mote.rt = max(mote.rt, self.now + self.chance.randint(0, spread) - spread // 2)
+
+    def _corrupt(self, mote: Mote) -> None:
+        size, top = self.core.layout.stamp.entries, self.scheme.entry_max
+        mote.corrupt(
+            self.chance.randint(-self.reach, self.reach), [self.chance.randint(0, top) for _ in range(size)]
+        )
+
+
+@pytest.mark.parametrize("deployment", stamp_deployments(), ids=name_of)
+@FEW
+@given(seed=st.integers(0, 2**32), before_wrap=st.integers(0, 60), rough=st.booleans())
+@example(seed=1, before_wrap=0, rough=False)
+@example(seed=2, before_wrap=5, rough=True)
+def test_identical_stamps_over_long_streams_across_the_wrap(
+    deployment: Deployment, seed: int, before_wrap: int, rough: bool, require_tool: Callable[[str], str]
+) -> None:
+    core = core_of(require_tool("gcc"), deployment)
+    wrap = 1 << 32 - core.layout.tick_log2
+    world = World(core, random.Random(seed), wrap - before_wrap, rough)
+    for _ in range(120):
+        world.step()
+
+
+@pytest.mark.parametrize("deployment", stamp_deployments()[::7], ids=name_of)
+def test_very_long_streams(deployment: Deployment, require_tool: Callable[[str], str]) -> None:
+    core = core_of(require_tool("gcc"), deployment)
+    world = World(core, random.Random(7), (1 << 32 - core.layout.tick_log2) - 500, False)
+    for _ in range(10_000):
+        world.step()
+
+
+@pytest.mark.parametrize("deployment", stamp_deployments(), ids=name_of)
+@FEW
+@given(data=st.data())
+def test_stamps_are_judged_as_the_reference_judges_them(
+    deployment: Deployment, data: st.DataObject, require_tool: Callable[[str], str]
+) -> None:
+    core = core_of(require_tool("gcc"), deployment)
+    layout = core.layout.stamp
+    raw = data.draw(st.binary(min_size=layout.size, max_size=layout.size))
+    assert core.call("cw_stamp_check", raw, returns=ctypes.c_int) == fault(layout, raw)
+
+
+def fault(layout: StampLayout, raw: bytes) -> int:
+    try:
+        layout.unpack(raw)
+    except ValueError as error:
+        return 1 if "padding" in str(error) else 2
+    return 0
+
+
+@pytest.mark.parametrize("deployment", stamp_deployments()[::5], ids=name_of)
+@given(now=st.integers(0, 2**40), apart=st.integers(-(2**31), 2**31), value=st.integers(0, 0xFFFF))
+def test_ticks_and_the_clock_field(
+    deployment: Deployment, now: int, apart: int, value: int, require_tool: Callable[[str], str]
+) -> None:
+    core = core_of(require_tool("gcc"), deployment)
+    scheme, bits = scheme_of(deployment), 32 - core.layout.tick_log2
+    apart >>= core.layout.tick_log2
+    wrapped = apart if apart < 1 << bits - 1 else -apart
+    mask = (1 << bits) - 1
+    found = core.call("bridge_tick_diff", (now + apart) & mask, now & mask, returns=ctypes.c_int32)
+    assert found == wrapped
+    ahead = core.call("bridge_clock_ahead", value, now & mask, returns=ctypes.c_int32)
+    assert now + ahead == unwrap(value % scheme.modulus, now, scheme.epsilon, scheme.modulus)
+    assert core.call("bridge_tick", now & 0xFFFFFFFF) == (now & 0xFFFFFFFF) >> core.layout.tick_log2
+
+
+def test_a_new_epoch_forgets_all_but_the_counter(require_tool: Callable[[str], str]) -> None:
+    deployment = stamp_deployments()[0]
+    core, scheme = core_of(require_tool("gcc"), deployment), scheme_of(deployment)
+    mote = Mote(core, scheme, 1000)
+    mote.corrupt(5000, [3])
+    mote.send()
+    assert mote.reference.bounded == 1
+    mote.reference = scheme.start(3)
+    mote.reference.bounded, mote.rt = 1, 3
+    core.call("cw_stamp_start", mote.state, 3, returns=ctypes.c_int)
+    assert mote.layout.unpack(mote.send()) == scheme.encode(Stamp(3, 0, (1,)))
