@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -265,7 +266,7 @@ def test_refused(bench: Bench) -> None:
 
 
 def test_stamp_is_the_delimiters_time(bench: Bench) -> None:
-    order = "little" if bench.tinyos == 1 else "big"
+    order: Literal["little", "big"] = "little" if bench.tinyos == 1 else "big"
     for seed in range(1, 9):
         happened = bench.run(
             f"start {seed}", bench.send("0001020304050607080900000000", stamp_at=10), "run 20000", start=False

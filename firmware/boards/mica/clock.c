@@ -2,12 +2,14 @@
  *
  * Three things the data sheet says of asynchronous operation decide how TCNT0 is read:
  *  - TOV0 and OCF0 come one crystal cycle and three processor cycles after the count that causes them. So for a whole
- *    crystal cycle TCNT0 has wrapped and nothing tells: such a reading would lie before one made earlier, and is mended by that.
- *    (The overflow's interrupt makes one itself, at a count of 1 or more, so there always is an earlier one.)
+ *    crystal cycle TCNT0 has wrapped to 0 and nothing tells, except that the count is less than it was. (There is always one to
+ *    compare with: the overflow's interrupt reads the count itself, when it is 1 or more.)
  *  - After power-save TCNT0 shows its old value until the next crystal edge. Waiting for a write to TCCR0 to go through
  *    waits for that edge, and for the one that the wake-up logic needs before the next sleep. (OCR0 would do as well, but
  *    while it is being written no compare happens, and an alarm could be missed.)
  *  - A register may be written again only when its last write has gone through.
+ *
+ * MICA2's radio lets no interrupt wait longer than 192 processor cycles, so what runs with interrupts off is kept short.
  */
 #include "hal/clock.h"
 
@@ -29,8 +31,8 @@ enum {
 
 #define START_LIMIT (F_CPU / 8)    /* counts of timer 1 that clock_start() waits: a second */
 
-static uint32_t base;              /* local time when the count was last 0, as far as overflows have been served */
-static uint32_t latest;            /* the last time read */
+static uint32_t periods;           /* overflows served: local time >> 8 */
+static uint8_t seen;               /* the last count read in this period */
 static uint32_t alarm_time;
 static bool alarm_set;
 static bool asleep;                /* power-save since TCNT0 was last in step */
@@ -69,18 +71,17 @@ static uint32_t read_time(void)
         clock_settle();
     }
     uint8_t count = TCNT0;
-    uint32_t time = base;
+    uint32_t period = periods;
     __builtin_avr_delay_cycles(4); /* a flag that belongs to this count is up now, unless the count is 0 */
     if (TIFR & _BV(TOV0)) {
         count = TCNT0;
-        time += 256;
+        period++;
+    } else if (count < seen) {
+        period++;
+    } else {
+        seen = count;
     }
-    time |= count;
-    if (clock_before(time, latest)) {
-        time += 256;
-    }
-    latest = time;
-    return time;
+    return period << 8 | count;
 }
 
 uint32_t clock_now(void)
@@ -154,8 +155,14 @@ void clock_alarm_off(void)
 
 ISR(TIMER0_OVF_vect)
 {
-    base += 256;
-    arm(read_time());
+    periods++;
+    if (asleep) {
+        clock_settle();
+    }
+    seen = TCNT0;
+    if (alarm_set) {
+        arm(periods << 8 | seen);
+    }
 }
 
 ISR(TIMER0_COMP_vect)
@@ -213,8 +220,8 @@ void clock_start(void)
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         TIFR = _BV(TOV0) | _BV(OCF0);
-        base = 0;
-        latest = 0;
+        periods = 0;
+        seen = 0;
         asleep = false;
         TIMSK |= _BV(TOIE0);
     }

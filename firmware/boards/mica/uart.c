@@ -33,10 +33,10 @@ void uart_start(void)
 {
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
+        UCSR0A = _BV(U2X0);        /* before the divider: emulators work out the rate when that is written */
+        UCSR0C = _BV(UCSZ01) | _BV(UCSZ00);
         UBRR0H = 0;
         UBRR0L = 15;
-        UCSR0A = _BV(U2X0);
-        UCSR0C = _BV(UCSZ01) | _BV(UCSZ00);
         UCSR0B = _BV(RXCIE0) | _BV(RXEN0) | _BV(TXEN0);
     }
     power_need(POWER_UART);        /* a byte may come at any time */

@@ -229,12 +229,25 @@ static void chip_tx_sfd(chip_t *chip)
     chip->tx_byte_at = chip->now;
 }
 
+static void chip_sooner(const chip_t *chip, uint64_t at, uint64_t *next)
+{
+    if (at > chip->now && at < *next) {
+        *next = at;
+    }
+}
+
+/* When the channel becomes busy or clear next. */
 static uint64_t chip_edge(const chip_t *chip)
 {
     uint64_t next = NEVER;
     for (int i = 0; i < chip->busy_count; i++) {
-        uint64_t to = chip->busy[i].to;
-        next = to > chip->now && to < next ? to : next;
+        chip_sooner(chip, chip->busy[i].from, &next);
+        chip_sooner(chip, chip->busy[i].to, &next);
+    }
+    for (int i = 0; i < chip->air_count; i++) {
+        const heard_frame_t *frame = &chip->air[i];
+        chip_sooner(chip, frame->sfd - US(SYNC_US), &next);
+        chip_sooner(chip, frame->sfd + US(BYTE_US) * frame->count, &next);
     }
     return next;
 }
