@@ -11,6 +11,7 @@ from pathlib import Path
 
 import image
 import layout
+import pypi_scons
 import pytest
 
 HEADERS = {"core/add.h": "#include <stdint.h>\nuint8_t add(uint8_t a, uint8_t b);\n"}
@@ -314,3 +315,52 @@ def test_size_and_compile_commands(project):
     commands = json.loads((project.folder / "compile_commands.json").read_text())
     assert {Path(entry["file"]).name for entry in commands} == {"main.c", "add.c"}
     assert all("-Wconversion -Werror" in entry["command"] for entry in commands)
+
+
+class TestScons:
+    """PlatformIO's SCons without its registry."""
+
+    @pytest.fixture(autouse=True)
+    def _wanted(self, monkeypatch):
+        pytest.importorskip("platformio")
+        monkeypatch.setattr(pypi_scons, "_is_wanted", lambda number: number == "4.11.1")
+
+    def test_the_lock_names_it(self, root):
+        number, entry = pypi_scons.pin((root / "requirements.lock").read_text())
+        assert f'scons=={number}"' in (root / "pyproject.toml").read_text()
+        assert entry.startswith(f"scons=={number} ")
+        assert "--hash=sha256:" in entry
+        assert "via" not in entry
+
+    def test_the_registry_s_numbers(self):
+        assert pypi_scons.registry_number("4.11.1") == "4.41101.0"
+        assert pypi_scons.registry_number("4.8.1") == "4.40801.0"
+
+    def test_one_beside_platformio_is_used(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(pypi_scons, "_installed", lambda: "4.11.1")
+        assert pypi_scons.provide(tmp_path)
+        assert json.loads((tmp_path / "tool-scons" / "package.json").read_text())["version"] == "4.41101.0"
+        assert not (tmp_path / "tool-scons" / "lib").exists()
+
+    def test_one_from_the_registry_is_left_alone(self, tmp_path):
+        folder = tmp_path / "tool-scons"
+        folder.mkdir()
+        for name in ("package.json", "scons.py"):
+            (folder / name).write_text("theirs")
+        assert pypi_scons.provide(tmp_path)
+        assert {file.read_text() for file in folder.iterdir()} == {"theirs"}
+
+    def test_without_one_pip_is_asked_and_then_the_registry(self, tmp_path, monkeypatch, capfd):
+        monkeypatch.setattr(pypi_scons, "_installed", lambda: "4.11.1")
+        assert pypi_scons.provide(tmp_path)
+        monkeypatch.setattr(pypi_scons, "_installed", lambda: None)
+        monkeypatch.setenv("PIP_NO_INDEX", "1")
+        monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+        assert not pypi_scons.provide(tmp_path)
+        assert not (tmp_path / "tool-scons").exists()
+        assert "Asking PlatformIO's registry" in capfd.readouterr().err
+
+    def test_another_platformio_s_is_left_to_the_registry(self, tmp_path, monkeypatch):
+        monkeypatch.setattr(pypi_scons, "_is_wanted", lambda number: False)
+        assert not pypi_scons.provide(tmp_path)

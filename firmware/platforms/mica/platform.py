@@ -9,8 +9,11 @@ from platformio.public import PlatformBase
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "scripts"))
 import pypi_scons
 
-# PlatformIO's package, and the program that makes it unnecessary.
-PROGRAM_OF = {"toolchain-atmelavr": "avr-gcc", "tool-avrdude": "avrdude"}
+# PlatformIO's package; the program that makes it unnecessary; where Debian has that.
+PROGRAM_OF = {
+    "toolchain-atmelavr": ("avr-gcc", "gcc-avr avr-libc binutils-avr"),
+    "tool-avrdude": ("avrdude", "avrdude"),
+}
 
 
 class MicaPlatform(PlatformBase):
@@ -19,6 +22,10 @@ class MicaPlatform(PlatformBase):
         pypi_scons.provide(self.config.get("platformio", "packages_dir"))
         programming = any("upload" in target or target == "fuses" for target in targets)
         wanted = {"toolchain-atmelavr": True, "tool-avrdude": programming}
-        for package, program in PROGRAM_OF.items():
-            missing = shutil.which(program) is None
-            self.packages[package]["optional"] = not (wanted[package] and missing)
+        for package, (program, debian) in PROGRAM_OF.items():
+            ask = wanted[package] and shutil.which(program) is None
+            self.packages[package]["optional"] = not ask
+            if ask and self.get_package(package) is None:
+                print(
+                    f"{program} is not on PATH (Debian: {debian}): asking PlatformIO's registry for {package}"
+                )
