@@ -21,9 +21,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="example: python -m packet_formats header examples/paper.toml -o causeway_layout.h",
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    header = commands.add_parser("header", help="the C header of a deployment")
+    header = commands.add_parser(
+        "header",
+        help="the C header of a deployment",
+        description="Write the C header that the firmware of a deployment is built with.",
+        epilog="example: python -m packet_formats header examples/micaz.toml -o causeway_layout.h",
+    )
     header.add_argument("deployment", type=Path, help="a deployment.toml")
-    vectors = commands.add_parser("vectors", help="golden vectors for many layouts, as JSON")
+    vectors = commands.add_parser(
+        "vectors",
+        help="golden vectors for many layouts, as JSON",
+        description="Write field values, payload and frame of messages in many layouts, to test other readers with.",
+        epilog="example: python -m packet_formats vectors -o packet_formats/vectors.json",
+    )
     for command in (header, vectors):
         command.add_argument("-o", "--output", type=Path, help="a file; standard output if not given")
     options = parser.parse_args(arguments)

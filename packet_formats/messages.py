@@ -29,6 +29,7 @@ from construct import (
 from packet_formats.layout import DataLayout
 from packet_formats.records import RECORD_OF, RECORDS, Reason, Record, members, size
 from packet_formats.tinyos import BROADCAST, ActiveMessage
+from packet_formats.words import many
 
 
 class FormatError(ValueError):
@@ -121,7 +122,7 @@ def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unkn
         return Unknown(Reason.TYPE, f"AM type {message.type:#04x}, our data is {layout.am_type:#04x}")
     length = layout.length if record is None else size(record)
     if len(message.data) != length:
-        found = f"{len(message.data)} bytes of type {message.type:#04x}"
+        found = f"{many(len(message.data), 'byte')} of type {message.type:#04x}"
         return Unknown(Reason.LENGTH, f"{found}, ours has {length}")
     if record is None:
         return _decode_data(message.data, layout)
@@ -205,18 +206,24 @@ def _check_data(message: Data, layout: DataLayout) -> None:
     _check("boot", message.boot, range(8))
     _check("hops", message.hops, range(4))
     if len(message.stamp) != len(layout.stamp.fields):
-        raise FormatError(f"the stamp has {len(layout.stamp.fields)} fields, not {len(message.stamp)}")
+        raise FormatError(
+            f"the stamp has {many(len(layout.stamp.fields), 'field')}, not {len(message.stamp)}"
+        )
     for field, value in zip(layout.stamp.fields, message.stamp, strict=True):
         _check(f"stamp field {field.name}", value, range(field.top + 1))
     if len(message.receipts) > layout.receipts:
-        raise FormatError(f"{len(message.receipts)} receipts, the layout has {layout.receipts} slots")
+        raise FormatError(
+            f"{many(len(message.receipts), 'receipt')}, the layout has {many(layout.receipts, 'slot')}"
+        )
     for source, sequence in message.receipts:
         _check("receipt source", source, sources)
         _check("receipt sequence", sequence, byte)
         if (source, sequence) == (message.source, message.sequence):
             raise FormatError("a receipt of the message itself would read as an unused slot")
     if len(message.data) != layout.data_bytes:
-        raise FormatError(f"{len(message.data)} application bytes, the layout has {layout.data_bytes}")
+        raise FormatError(
+            f"{many(len(message.data), 'application byte')}, the layout has {layout.data_bytes}"
+        )
 
 
 def _check(name: str, value: int, allowed: range) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from construct import Byte, Bytes, Const, ConstructError, Int16ub, Int16ul, Struct, Terminated, this
 
 from packet_formats.layout import PAYLOAD_LIMIT
+from packet_formats.words import many
 
 BROADCAST = 0xFFFF
 UART_ADDRESS = 0x007E
@@ -135,10 +136,10 @@ def encode_am(message: ActiveMessage) -> bytes:
 def _why(tinyos: int, raw: bytes) -> str:
     header, length_at = (5, 4) if tinyos == 1 else (8, 5)
     if len(raw) < header:
-        return f"{len(raw)} bytes, the header alone has {header}"
+        return f"{many(len(raw), 'byte')}, the header alone has {header}"
     if tinyos == 2 and raw[0]:
         return f"dispatch byte {raw[0]:02x}, not 00"
-    return f"its header says {raw[length_at]} data bytes, {len(raw) - header} are there"
+    return f"its header says {many(raw[length_at], 'data byte')}, found {len(raw) - header}"
 
 
 def _byte(name: str, value: int | None) -> int:

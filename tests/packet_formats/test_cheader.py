@@ -141,3 +141,11 @@ def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit) as caught:
         main(["frobnicate"])
     assert caught.value.code == 2
+
+
+def test_help_has_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+    for command in ("header", "vectors"):
+        with pytest.raises(SystemExit) as caught:
+            main([command, "--help"])
+        assert caught.value.code == 0
+        assert f"python -m packet_formats {command} " in capsys.readouterr().out.replace("\n", " ")

@@ -191,10 +191,10 @@ def test_tables_and_toml_give_the_same_deployment_again(deployment: Deployment) 
 def test_files_that_are_no_deployments(tmp_path: Path) -> None:
     path = tmp_path / "deployment.toml"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(DeploymentError, match="^not UTF-8"):
+    with pytest.raises(DeploymentError, match=r"^not UTF-8"):
         load(path)
     path.write_text("[network\n")
-    with pytest.raises(DeploymentError, match="^not TOML"):
+    with pytest.raises(DeploymentError, match=r"^not TOML"):
         load(path)
     with pytest.raises(OSError, match="absent"):
         load(tmp_path / "absent.toml")

@@ -1,6 +1,8 @@
 """Delay budgets."""
 
 import math
+import re
+from pathlib import Path
 
 import pytest
 
@@ -94,3 +96,14 @@ def test_what_cannot_be_is_refused(setting: str, changes: dict[str, float]) -> N
     with pytest.raises(BudgetError) as caught:
         Network(**{"motes": 5, "board": "micaz", "rate": 1.0} | changes)  # type: ignore[arg-type]
     assert caught.value.setting == setting
+
+
+def test_the_examples_say_what_the_budget_of_their_network_is(root: Path) -> None:
+    micaz = make_budget(Network(motes=20, board="micaz", rate=0.5, hops=3, data_bytes=8, receipts=2))
+    mica2 = make_budget(Network(motes=8, board="mica2", rate=0.1, hops=2, data_bytes=6, beacon_seconds=60))
+    paper = make_budget(Network(motes=10, board="micaz", rate=1))
+    page = (root / "docs" / "planning.md").read_text()
+    for name, budget in (("micaz", micaz), ("mica2", mica2), ("paper", paper)):
+        assert f"{budget.delay_ms:.0f} ms" in (root / "examples" / f"{name}.toml").read_text()
+    for budget in (micaz, mica2):
+        assert re.search(rf"ms instead\s+of {budget.clock.delta * budget.clock.tick_ms:.0f}:", page)
