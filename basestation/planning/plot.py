@@ -18,18 +18,20 @@ SPREAD = 0.11  # bytes that schemes of the same size stand apart
 def draw(comparison: Comparison, choice: Row | None, budget: Budget, path: Path) -> None:
     """Violations against bytes, and hold against violations, of every row worth a look under one policy."""
     policy = choice.policy if choice else comparison.measured[0].policy
-    rows = [row for row in comparison.rows if row.policy == policy and row is not choice]
+    drawn = ("dapw", "causal") if policy in ("dapw", "causal") else (policy,)
+    rows = [row for row in comparison.rows if row.policy in drawn and row is not choice]
     rows += [choice] if choice else []
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     _violations_by_bytes(left, comparison, choice, rows)
     _hold_by_violations(right, comparison, choice, rows, budget.clock.tick_ms)
     network = budget.network
-    others = {row.policy for row in comparison.measured} - {policy}
+    measured = {row.policy for row in comparison.measured}
+    shown, others = [one for one in drawn if one in measured], measured.difference(drawn)
     unseen = f" (not drawn: {', '.join(sorted(others))})" if others else ""
     figure.suptitle(
         f"{network.motes} {network.board}, hops: {network.hops}, each sends {network.rate:g}/s: "
-        f"delivery by {policy}{unseen}"
+        f"delivery by {' and '.join(shown)}{unseen}"
     )
     figure.savefig(path, dpi=130)
 
@@ -49,7 +51,7 @@ def _violations_by_bytes(axes: Any, comparison: Comparison, choice: Row | None, 
     axes.set_xlim(sizes[0] - 0.5, sizes[-1] + 0.5)
     axes.set_xticks(range(sizes[0], sizes[-1] + 1))
     axes.set_xlabel("bytes of the stamp (between two lines all are of the same size)")
-    _violation_axis(axes.set_yscale, axes.set_ylabel, comparison, rows)
+    _violation_axis(axes.set_yscale, axes.set_ylabel, axes.set_ylim, comparison, rows)
     _legend_below(axes)
 
 
@@ -63,7 +65,7 @@ def _hold_by_violations(
     for phi in sorted({row.phi for row in rows}):
         axes.scatter([], [], color=_colour(phi), label=f"phi {phi}")
     axes.set_ylabel("mean hold [ms]")
-    _violation_axis(axes.set_xscale, axes.set_xlabel, comparison, rows)
+    _violation_axis(axes.set_xscale, axes.set_xlabel, axes.set_xlim, comparison, rows)
     _legend_below(axes)
 
 
@@ -72,11 +74,14 @@ def _bytes_place(row: Row) -> float:
     return layout.size + SPREAD * (list(MARKERS).index(layout.scheme) - 2)
 
 
-def _violation_axis(set_scale: Any, set_label: Any, comparison: Comparison, rows: list[Row]) -> None:
+def _violation_axis(
+    set_scale: Any, set_label: Any, set_limits: Any, comparison: Comparison, rows: list[Row]
+) -> None:
     """Logarithmic, but for 0, which is what matters most and has a place of its own."""
     shown = [value for row in rows if (value := comparison.of(row)) > 0]
     if shown:
         set_scale("symlog", linthresh=min(shown))
+        set_limits(-0.3 * min(shown))
     set_label(f"violations, {comparison.figure} [%]")
 
 
