@@ -15,7 +15,7 @@ import struct
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterable
-from functools import cache
+from functools import cache, partial
 from itertools import count, pairwise
 from pathlib import Path
 from typing import Any
@@ -285,6 +285,7 @@ class World:
         self.nodes: list[Node] = []
         self.links: set[tuple[int, int]] | None = None
         self.jammed = False
+        self.deaf_to: set[int] = set()  # AM types that get lost
         self.stalled = False
         self.backoff = (0.0003, 0.010) if deployment.network.board == "micaz" else (0.0004, 0.013)
         self.queue: list[tuple[float, int, Callable[[], None]]] = []
@@ -360,8 +361,10 @@ class World:
             frame = type(node.sending).from_buffer_copy(node.sending)
             self.on_air(node, frame, end)
             for other in self.nodes:
+                if frame.type in self.deaf_to:
+                    continue
                 if self.linked(node, other) and self.arrives(node, other, start, end):
-                    self.at(self.rng.uniform(0.0003, 0.002), lambda other=other: other.hear(frame, sfd))
+                    self.at(self.rng.uniform(0.0003, 0.002), partial(other.hear, frame, sfd))
             node.c.host_sent(SENT, ctypes.c_uint32(node.local(sfd)))
             node.step()
 
