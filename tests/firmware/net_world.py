@@ -6,6 +6,7 @@ Each crystal is off by so many parts per million, the radio listens before it ta
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import hashlib
 import heapq
 import os
@@ -78,10 +79,13 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
         digest.update(path.read_bytes())
     folder = Path(tempfile.gettempdir()) / f"causeway-net-{os.getuid()}" / digest.hexdigest()[:20]
     built = folder / f"{app}.so"
-    if not built.exists():
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with (folder / "lock").open("w") as lock:  # tests run in several processes; one of them builds
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if built.exists():
+            return built
         (folder / "causeway_layout.h").write_text(header)
-        fresh = folder / f"{app}-{os.getpid()}.new"
+        fresh = folder / f"{app}.new"
         include = [f"-I{firmware}", f"-I{folder}", f"-DHOST_GATEWAY={int(app == 'gateway')}"]
         words = [gcc, *FLAGS, *CHECKS, *WRAP, *include, *options, *map(str, sources), "-o", str(fresh)]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
