@@ -104,7 +104,7 @@ uint32_t clock_of_capture(uint16_t capture)
         age = (uint16_t)(TCNT1 - capture);
     }
     /* A count is 8 / 225 crystal cycles. The clock shows whole cycles, half a cycle behind on average: so round to the nearest. */
-    return now - ((age * 2330UL + 0x8000UL) >> 16);
+    return now - (uint32_t)((age * 2330UL + 0x8000UL) >> 16);
 }
 
 /* Fire the alarm if it is due, or set the compare if it is due before the count comes round. Interrupts are off.

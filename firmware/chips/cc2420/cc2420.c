@@ -100,7 +100,7 @@ static uint8_t strobe(uint8_t address)
 static void write_register(uint8_t address, uint16_t value)
 {
     cc2420_board_select(true);
-    cc2420_board_exchange(address | CC2420_WRITE);
+    cc2420_board_exchange(address);
     cc2420_board_exchange((uint8_t)(value >> 8));
     cc2420_board_exchange((uint8_t)value);
     cc2420_board_select(false);
@@ -479,7 +479,7 @@ static bool load(const radio_message_t *message)
     send_length = header[0];
     strobe(CC2420_SFLUSHTX);       /* one that never had a clear channel may be in there */
     cc2420_board_select(true);
-    uint8_t status = cc2420_board_exchange(CC2420_TXFIFO | CC2420_WRITE);
+    uint8_t status = cc2420_board_exchange(CC2420_TXFIFO);
     for (uint8_t i = 0; i < CW_AIR_HEADER; i++) {
         cc2420_board_exchange(header[i]);
     }

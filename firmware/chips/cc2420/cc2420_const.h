@@ -2,9 +2,8 @@
 #ifndef CC2420_CONST_H
 #define CC2420_CONST_H
 
-/* The first byte of an access: an address and what is done with it. The chip answers with its status byte. */
+/* The first byte of an access: an address, alone for a write or a strobe. The chip answers with its status byte. */
 enum {
-    CC2420_WRITE = 0x00,
     CC2420_READ = 0x40,
     CC2420_RAM = 0x80,           /* | address bits 6..0; the second byte has the bank in bits 7 and 6 and, in bit 5, read only */
     CC2420_BANK_TXFIFO = 0x00,   /* second byte of a RAM access: the transmit FIFO, written */
