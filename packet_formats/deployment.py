@@ -126,7 +126,7 @@ def load(path: str | PathLike[str]) -> Deployment:
     with open(path, "rb") as file:
         raw = file.read()
     try:
-        return parse(raw.decode("utf-8"))
+        return parse(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         raise DeploymentError("", None, f"not UTF-8 text at byte {error.start}") from error
 
@@ -136,6 +136,11 @@ def parse(text: str) -> Deployment:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DeploymentError("", None, f"not TOML: {error}") from error
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # a number of thousands of digits, or brackets nested as deep
+        raise DeploymentError("", None, f"not a deployment: {error}") from error
     return from_dict(tables)
 
 

@@ -74,7 +74,7 @@ def _frames(lines: Iterable[str], deployment: Deployment | None, name: str) -> I
             if not _is_cut_off(error):
                 why = f"not JSON: {error.msg} at column {error.colno}"
             common.fail(f"{name}: line {number}: {why}")
-        except (FormatError, PacketError, RecursionError) as error:
+        except (FormatError, PacketError, RecursionError, ValueError) as error:
             common.fail(f"{name}: line {number}: {error}")
 
 

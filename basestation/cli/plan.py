@@ -53,7 +53,12 @@ NEAREST = 5
     required=True,
     help="How many motes the network has, without the gateway.",
 )
-@click.option("--rate", type=float, required=True, help="Messages that each mote sends in a second.")
+@click.option(
+    "--rate",
+    type=common.FiniteFloat(0, 1000, min_open=True),
+    required=True,
+    help="Messages that each mote sends in a second.",
+)
 @click.option(
     "--hops",
     type=click.IntRange(1, 15),
@@ -91,7 +96,7 @@ NEAREST = 5
 )
 @click.option(
     "--tolerate",
-    type=click.FloatRange(0, 100),
+    type=common.FiniteFloat(0, 100),
     default=0.0,
     show_default=True,
     metavar="PERCENT",
@@ -121,14 +126,14 @@ NEAREST = 5
 )
 @click.option(
     "--beacon",
-    type=float,
+    type=common.FiniteFloat(0.1, 86_400),
     default=30.0,
     show_default=True,
     help="Seconds between two time beacons: the longer, the farther clocks drift apart.",
 )
 @click.option(
     "--margin",
-    type=click.FloatRange(0, 1000),
+    type=common.FiniteFloat(0, 1000),
     metavar="PERCENT",
     help="What to add to the delay budget for interference and other traffic.  [default: micaz 33, mica2 50]",
 )
@@ -167,7 +172,7 @@ NEAREST = 5
 )
 @click.option(
     "--seeds",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1000),
     default=3,
     show_default=True,
     help="How many networks to simulate, each with a seed of its own.",
@@ -545,6 +550,8 @@ def _check_targets(budget: Budget, plot: Path | None, toml: Path | None, name: s
             continue
         if not path.parent.is_dir():
             raise click.BadParameter(f"{path}: there is no folder {path.parent}", param_hint=option)
+        if path == toml and path.exists():
+            raise click.BadParameter(f"{path} is there already, and is not overwritten", param_hint=option)
         if not os.access(path if path.exists() else path.parent, os.W_OK):
             raise click.BadParameter(f"{path}: may not be written", param_hint=option)
     _check_name(budget, name)

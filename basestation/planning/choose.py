@@ -17,7 +17,7 @@ from packet_formats import deployment
 from packet_formats.deployment import Deployment
 from packet_formats.layout import PAYLOAD_LIMIT, LayoutError, StampLayout, stamp_layout
 
-from .budget import Budget, Network
+from .budget import Budget, BudgetError, Network
 
 FIGURES = ("pairs", "backward", "forward", "mean", "any", "related")
 POLICIES = ("cbd", "dapw", "causal")
@@ -258,6 +258,11 @@ def compare(
     effort = effort or Effort()
     options = world_of(budget, effort)
     stamps = candidates(budget)
+    if not stamps:
+        clock = budget.clock
+        raise BudgetError(
+            "epsilon", f"no stamp has a clock wide enough for epsilon {clock.epsilon} and delta {clock.delta}"
+        )
     found: dict[Scheme, list[list[Measurement]]] = {stamp.scheme: [] for stamp in stamps}
     for seed in range(effort.seed, effort.seed + effort.seeds):
         stream = simulation.generate(replace(options, seed=seed))
