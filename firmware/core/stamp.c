@@ -213,12 +213,18 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
 
 #if CAUSEWAY_ENTRIES
 
-/* Entries lie one after the other: a cursor that goes over them bit by bit costs less than shifts by a variable number. */
+/* Entries lie one after the other: a cursor that goes over them, bit by bit unless they are whole bytes, costs less than shifts
+ * by a variable number. */
+#define WHOLE_BYTES (CAUSEWAY_ENTRY_WIDTH == 8 && CAUSEWAY_ENTRY_BIT % 8 == 0)
+#define FIRST_BYTE (CAUSEWAY_ENTRY_BIT / 8)
+#define FIRST_MASK (0x80 >> CAUSEWAY_ENTRY_BIT % 8)
 
 INLINE cw_entry_t next_entry(const uint8_t **at, uint8_t *mask)
 {
     cw_entry_t value = 0;
 
+    if (WHOLE_BYTES)
+        return *(*at)++;
     for (uint8_t left = CAUSEWAY_ENTRY_WIDTH; left; left--) {
         value = (cw_entry_t)(value << 1);
         if (**at & *mask)
@@ -232,11 +238,29 @@ INLINE cw_entry_t next_entry(const uint8_t **at, uint8_t *mask)
     return value;
 }
 
+/* The bits must be zero before. */
+INLINE void put_entry(uint8_t **at, uint8_t *mask, cw_entry_t value)
+{
+    if (WHOLE_BYTES) {
+        *(*at)++ = (uint8_t)value;
+        return;
+    }
+    for (cw_entry_t bit = (cw_entry_t)(1U << (CAUSEWAY_ENTRY_WIDTH - 1)); bit; bit >>= 1) {
+        if (value & bit)
+            **at |= *mask;
+        *mask >>= 1;
+        if (!*mask) {
+            *mask = 0x80;
+            ++*at;
+        }
+    }
+}
+
 /* kn = max(kn, theirs), when their top is `below` ours. */
 static void merge(cw_stamp_t *state, const uint8_t *stamp, uint16_t below)
 {
-    const uint8_t *at = stamp + CAUSEWAY_ENTRY_BIT / 8;
-    uint8_t mask = 0x80 >> CAUSEWAY_ENTRY_BIT % 8;
+    const uint8_t *at = stamp + FIRST_BYTE;
+    uint8_t mask = FIRST_MASK;
 
     for (uint16_t i = below; i < CAUSEWAY_ENTRIES; i++) {
         cw_entry_t known = next_entry(&at, &mask);
@@ -248,22 +272,13 @@ static void merge(cw_stamp_t *state, const uint8_t *stamp, uint16_t below)
 /* Write the entries; true if one is at its top code. */
 static bool give_entries(const cw_stamp_t *state, uint8_t *stamp)
 {
-    uint8_t *at = stamp + CAUSEWAY_ENTRY_BIT / 8;
-    uint8_t mask = 0x80 >> CAUSEWAY_ENTRY_BIT % 8;
+    uint8_t *at = stamp + FIRST_BYTE;
+    uint8_t mask = FIRST_MASK;
     bool saturated = false;
 
     for (uint8_t i = 0; i < CAUSEWAY_ENTRIES; i++) {
-        cw_entry_t value = state->kn[i];
-        saturated |= value == CAUSEWAY_ENTRY_TOP;
-        for (cw_entry_t bit = (cw_entry_t)(1U << (CAUSEWAY_ENTRY_WIDTH - 1)); bit; bit >>= 1) {
-            if (value & bit)
-                *at |= mask;
-            mask >>= 1;
-            if (!mask) {
-                mask = 0x80;
-                at++;
-            }
-        }
+        saturated |= state->kn[i] == CAUSEWAY_ENTRY_TOP;
+        put_entry(&at, &mask, state->kn[i]);
     }
     return saturated;
 }

@@ -1,0 +1,135 @@
+"""Golden vectors of one layout as a C header, for firmware/test/test_core.
+
+python -m tests.firmware.core_vectors          writes firmware/test/test_core/core_vectors.h again
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from basestation.causality.stamps import Scheme
+from basestation.deployed import scheme_of
+from packet_formats.deployment import Deployment, load
+from packet_formats.framing import encode_frame
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import Data, encode_data, encode_message, encode_record
+from packet_formats.records import RECORDS, Record, members
+from packet_formats.tinyos import encode_packet
+from tests.firmware.bridge import ROOT
+
+FOLDER = ROOT / "firmware" / "test" / "test_core"
+START, SEND, RECEIVE = range(3)
+EVENTS = 150
+
+
+def render(deployment: Deployment) -> str:
+    layout, chance = layout_of(deployment), random.Random(1)
+    events, bounded = _events(layout, scheme_of(deployment), chance)
+    tables = {
+        "message_t MESSAGES": [_message(message, layout) for message in _messages(layout, chance)],
+        "event_t EVENTS": events,
+        "record_t RECORDS": [_record(record, layout) for record in _records(chance)],
+    }
+    body = "\n".join(
+        f"static const {name}[] PROGMEM = {{\n{_rows(rows)}}};\n" for name, rows in tables.items()
+    )
+    head = f"/* Golden vectors of\n * {layout.canonical}\n * Made by tests/firmware/core_vectors.py: do not edit. */\n"
+    return f"{head}#define BOUNDED {bounded}\n\n{body}"
+
+
+def _rows(rows: Iterable[str]) -> str:
+    return "".join(f"    {{{row}}},\n" for row in rows)
+
+
+def _bytes(raw: bytes) -> str:
+    return "{" + ", ".join(f"0x{byte:02X}" for byte in raw) + "}"
+
+
+def _messages(layout: DataLayout, chance: random.Random) -> list[Data]:
+    """Flag and escape bytes among the ids, so that the line has something to escape."""
+    found = []
+    for source, sequence in [(0, 0), (0x7D, 0x7E), (1, 0x5E), (0x7E, 0xFF)]:
+        tops = [field.top for field in layout.stamp.fields]
+        found.append(
+            Data(
+                source=source,
+                sequence=sequence,
+                stamp=tuple(chance.randint(0, top) for top in tops),
+                in_sync=chance.random() < 0.5,
+                saturated=chance.random() < 0.5,
+                complete=chance.random() < 0.5,
+                boot=chance.randrange(8),
+                hops=chance.randrange(4),
+                receipts=((0x7D, 0x11),) * min(1, layout.receipts),
+                data=chance.randbytes(layout.data_bytes),
+            )
+        )
+    return found
+
+
+def _message(message: Data, layout: DataLayout) -> str:
+    payload, frame = (
+        encode_data(message, layout),
+        encode_frame(encode_packet(encode_message(message, layout))),
+    )
+    head = f"{message.source}, {message.sequence}, 0x{payload[layout.flags_at]:02X}, {len(frame)}"
+    return f"{head}, {_bytes(payload)}, {_bytes(frame)}"
+
+
+def _records(chance: random.Random) -> list[Record]:
+    return [
+        record(**{member.name: chance.choice(member.range) for member in members(record)})
+        for record in RECORDS
+        for _ in range(2)
+    ]
+
+
+def _record(record: Record, layout: DataLayout) -> str:
+    raw = encode_record(record, layout.byteorder)
+    return f"0x{record.AM_TYPE:02X}, {len(raw)}, {_bytes(raw)}"
+
+
+def _events(layout: DataLayout, scheme: Scheme, chance: random.Random) -> tuple[list[str], int]:
+    """One mote among others, across the wrap of its ticks, with impossible stamps now and then."""
+    wrap = 1 << 32 - layout.tick_log2
+    now = wrap - 40
+    mote, peer = scheme.start(now), scheme.start(now)
+    rows, clock, peer_clock = [_event(START, 0, now, bytes(layout.stamp.size))], now, now
+    for _ in range(EVENTS):
+        now += chance.random() < 0.4
+        clock = max(clock, now + chance.randint(0, scheme.epsilon) // 2)
+        peer_clock = max(peer_clock, now + chance.randint(0, scheme.epsilon) // 2)
+        if chance.random() < 0.4:
+            stamp = mote.on_send(clock)
+            raw = layout.stamp.pack(scheme.encode(stamp))
+            rows.append(_event(SEND, int(scheme.saturated(stamp)), clock % wrap, raw))
+            peer.on_receive(peer_clock, [scheme.decode(scheme.encode(stamp), peer_clock)])
+            continue
+        raw = layout.stamp.pack(scheme.encode(peer.on_send(peer_clock)))
+        if chance.random() < 0.05:
+            raw = chance.randbytes(layout.stamp.size)
+        elif chance.random() < 0.1:
+            raw = layout.stamp.pack([chance.randint(0, field.top) for field in layout.stamp.fields])
+        before = mote.bounded
+        try:
+            fields: Sequence[int] = layout.stamp.unpack(raw)
+        except ValueError:
+            rows.append(_event(RECEIVE, 2, clock % wrap, raw))
+            continue
+        mote.on_receive(clock, [scheme.decode(fields, clock)])
+        rows.append(_event(RECEIVE, int(mote.bounded > before), clock % wrap, raw))
+    return rows, mote.bounded
+
+
+def _event(kind: int, result: int, tick: int, stamp: bytes) -> str:
+    return f"{kind}, {result}, {tick}UL, {_bytes(stamp)}"
+
+
+def main() -> None:
+    Path(FOLDER / "core_vectors.h").write_text(render(load(FOLDER / "deployment.toml")))
+
+
+if __name__ == "__main__":
+    main()

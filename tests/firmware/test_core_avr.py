@@ -1,0 +1,131 @@
+"""The core's own tests on the emulated ATmega128 and, with sanitizers, on the host; and what stamping costs."""
+
+import re
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from packet_formats.deployment import Deployment, load
+from tests.firmware import core_vectors
+from tests.firmware.bridge import (
+    CORE,
+    FLAGS,
+    ROOT,
+    build,
+    build_folder,
+    core_files,
+    core_sources,
+    key_of,
+    run,
+    write,
+)
+from tests.firmware.cores import LIMITS, described, examples, name_of
+
+CHECK = ROOT / "firmware" / "test" / "check.h"
+TEST = core_vectors.FOLDER / "main.c"
+CYCLES = Path(__file__).parent / "c" / "core_cycles.c"
+AVR = ("-mmcu=atmega128", "-Os")
+HOST = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+# Every scheme and packing, ids of one and two bytes, both versions and boards.
+LAYOUTS = [
+    described(7, 10, 10, {"scheme": "shlc"}),
+    described(5, 10, 10, {"scheme": "hlc", "receipts": 2}, tinyos=2),
+    described(
+        6, 10, 10, {"scheme": "kn", "entries": 2, "count": "sends"}, motes=300, tinyos=2, board="mica2"
+    ),
+    described(7, 10, 10, {"scheme": "kn", "packing": "bytes"}, board="mica2"),
+    described(10, 20, 30, {"scheme": "dpc2", "packing": "bytes"}),
+    described(0, 10, 30, {"scheme": "dpc1"}, tinyos=2),
+    LIMITS[2],
+    LIMITS[4],
+    *examples(),
+]
+
+
+def program(compiler: Sequence[str], deployment: Deployment, test: Path, suffix: str) -> Path:
+    """A test program for one layout."""
+    folder, vectors = build_folder(deployment), core_vectors.render(deployment)
+    command = [*compiler, *FLAGS]
+    name = key_of(" ".join(command), vectors, test, CHECK, *core_files())
+    inner = folder / f"vectors-{key_of(vectors)}"
+    inner.mkdir(exist_ok=True)
+    write(inner / "core_vectors.h", vectors)
+    includes = [f"-I{path}" for path in (inner, folder, CORE.parent, CHECK.parent)]
+    return build(
+        folder / f"{test.stem}-{name}{suffix}",
+        [*command, *includes, "-x", "c", *core_sources(), _as_copy(test, inner)],
+    )
+
+
+def _as_copy(test: Path, folder: Path) -> Path:
+    """The test beside the vectors that it is to include: the folder that it stands in has vectors of its own."""
+    copy = folder / f"{test.stem}.c"
+    write(copy, test.read_text())
+    return copy
+
+
+def emulated(simavr: str, image: Path) -> str:
+    """What a program says on the emulated UART until it sleeps for good."""
+    command = ["timeout", "100", simavr, "-m", "atmega128", "-f", "7372800", str(image)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return re.sub(r"\x1b\[[0-9;]*m", "", done.stdout + done.stderr)
+
+
+def judged(said: str) -> None:
+    [(tests, failed)] = re.findall(r"check: (\d+) tests, (\d+) failed", said)
+    assert (int(tests), int(failed)) == (10, 0), said
+
+
+@pytest.mark.parametrize("deployment", LAYOUTS, ids=name_of)
+def test_golden_vectors_on_the_emulated_mote(
+    deployment: Deployment, require_tool: Callable[[str], str]
+) -> None:
+    avr_gcc, simavr = require_tool("avr-gcc"), require_tool("simavr")
+    judged(emulated(simavr, program([avr_gcc, *AVR], deployment, TEST, ".elf")))
+
+
+@pytest.mark.parametrize("deployment", LAYOUTS, ids=name_of)
+def test_golden_vectors_under_the_sanitizers(
+    deployment: Deployment, require_tool: Callable[[str], str]
+) -> None:
+    judged(run([program([require_tool("gcc"), *HOST], deployment, TEST, "")]))
+
+
+def test_the_vectors_kept_for_platformio_are_up_to_date() -> None:
+    kept = (core_vectors.FOLDER / "core_vectors.h").read_text()
+    assert kept == core_vectors.render(load(core_vectors.FOLDER / "deployment.toml"))
+
+
+# Most cycles, call and return included, at epsilon = delta = 10 and ten motes: scheme, send, receive.
+AIMS = {
+    "dpc1": ({"scheme": "dpc1"}, 100, 100),
+    "dpc2": ({"scheme": "dpc2"}, 200, 400),
+    "shlc": ({"scheme": "shlc"}, 400, 400),
+    "hlc": ({"scheme": "hlc"}, 400, 400),
+    "kn 2": ({"scheme": "kn", "entries": 2}, 1500, 1500),
+    "kn all": ({"scheme": "kn"}, 5000, 5000),
+    "kn all, bytes": ({"scheme": "kn", "packing": "bytes"}, 5000, 5000),
+}
+
+
+def cycles(avr_gcc: str, simavr: str, deployment: Deployment) -> dict[str, tuple[int, int, int]]:
+    """Least, mean and most cycles of `send` and `receive`."""
+    said = emulated(simavr, program([avr_gcc, *AVR], deployment, CYCLES, ".elf"))
+    found = re.findall(r"cycles: (\w+) (\d+) (\d+) (\d+)", said)
+    return {name: (int(least), int(mean), int(most)) for name, least, mean, most in found}
+
+
+@pytest.mark.parametrize("name", AIMS)
+def test_cycles_of_stamping(
+    name: str, require_tool: Callable[[str], str], record_property: Callable[[str, object], None]
+) -> None:
+    stamp, send, receive = AIMS[name]
+    found = cycles(require_tool("avr-gcc"), require_tool("simavr"), described(7, 10, 10, stamp))
+    print(name, found)
+    record_property("cycles", found)
+    assert found["send"][2] <= send
+    assert found["receive"][2] <= receive
