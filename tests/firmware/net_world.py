@@ -64,6 +64,7 @@ MESSAGES = [
 SYNC = ["accepted", "repeated", "outliers", "restarts", "foreign", "old", "conflicts"]
 
 
+@cache
 def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
     """The library of one app of a deployment, built once for these sources and kept among the temporary files."""
     header = cheader.render(deployment)
@@ -75,7 +76,10 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
         ROOT / "tests/firmware/c/net_host.c",
     ]
     digest = hashlib.sha256("\n".join([header, app, *FLAGS, *CHECKS, *options]).encode())
-    for path in [*sources, *sorted(firmware.rglob("*.h"))]:
+    headers = [
+        path for part in ("core", "hal", "net", "apps") for path in sorted((firmware / part).rglob("*.h"))
+    ]
+    for path in [*sources, *headers]:
         digest.update(path.read_bytes())
     folder = Path(tempfile.gettempdir()) / f"causeway-net-{os.getuid()}" / digest.hexdigest()[:20]
     built = folder / f"{app}.so"
