@@ -251,7 +251,7 @@ def command(
     try:
         with common.progress(steps_of(budget, effort), "simulating") as advance:
             comparison = compare(budget, tolerate, figure, policies, effort, advance)
-    except OptionError as error:
+    except (OptionError, BudgetError) as error:
         raise click.UsageError(str(error)) from None
     choice = comparison.guaranteed_choice if guaranteed else comparison.choice
     _show_comparison(comparison, choice, budget, as_json)

@@ -133,8 +133,10 @@ def test_nothing_good_enough_is_a_fault_with_the_nearest() -> None:
     ("args", "words"),
     [
         (["--hops", "9"], "9 hops need a mote at each"),
-        (["--rate", "0"], "never sends"),
-        (["--rate", "nan"], "never sends"),
+        (["--rate", "0"], "0<x<=1000"),
+        (["--rate", "nan"], "no number"),
+        (["--margin", "nan"], "no number"),
+        (["--epsilon", "32767"], "wide enough"),
         (["--data-bytes", "27"], "leaves none for a stamp"),
         (["--plot", "x.txt"], "must end in .png"),
         (["--tolerate", "-1"], "--tolerate"),
@@ -176,3 +178,11 @@ def test_help_has_examples() -> None:
     result = CliRunner().invoke(command, ["--help"])
     assert result.exit_code == 0
     assert "basestation plan --motes 20 --hops 3 --rate 0.5" in result.stdout
+
+
+def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "precious.toml"
+    path.write_text("mine")
+    result = run("--toml", str(path))
+    assert result.exit_code == 2
+    assert path.read_text() == "mine"
