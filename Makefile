@@ -76,7 +76,7 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 bench: setup ## how fast the simulator, the kernels and the decoders are
 	@$(BIN)/python -m tests.bench
 
-lint: setup ## ruff and strict mypy
+lint: setup firmware-check ## ruff, strict mypy, and cppcheck over the firmware
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

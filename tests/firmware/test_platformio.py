@@ -55,31 +55,37 @@ volatile uint16_t TOS_NODE_ID = CAUSEWAY_NODE_ID;
 volatile uint8_t sum;
 int main(void) { for (;;) sum = add((uint8_t)TOS_NODE_ID, CAUSEWAY_MOTES); }
 """
+# What the copy has of the firmware itself.
+TINY = tuple(
+    f"firmware/{name}"
+    for name in ("platforms", "scripts", "hal", "test/check.h", "test/test_custom_runner.py")
+)
 AVRDUDE = '#!/bin/sh\necho "$*" >> "$CALLS"\n'
 
 
 @pytest.fixture(scope="module")
-def project(require_tool, root, tmp_path_factory):
-    pio = Path(sys.executable).with_name("pio")
-    if not pio.exists():
-        pio = Path(require_tool("pio"))
+def pio(require_tool):
     require_tool("avr-gcc")
+    beside = Path(sys.executable).with_name("pio")
+    return beside if beside.exists() else Path(require_tool("pio"))
+
+
+@pytest.fixture(scope="module")
+def project(pio, root, tmp_path_factory):
     return Project(pio, root, tmp_path_factory.mktemp("project"))
 
 
 class Project:
-    def __init__(self, pio, root, folder):
+    def __init__(self, pio, root, folder, names=TINY):
         self.pio, self.folder = pio, folder
-        for name in (
-            "platformio.ini",
-            "examples",
-            "packet_formats",
-            "firmware/platforms",
-            "firmware/scripts",
-        ):
+        for name in ("platformio.ini", "examples", "packet_formats", *names):
             self._copy(root, name)
-        for name in ("firmware/hal", "firmware/test/check.h", "firmware/test/test_custom_runner.py"):
-            self._copy(root, name)
+        if names == TINY:
+            self._write_sources()
+        self._pretend()
+
+    def _write_sources(self):
+        folder = self.folder
         apps = {f"apps/{app}/main.c": APP for app in ("mote", "gateway")}
         for name, text in {**HEADERS, **SOURCES, **apps}.items():
             path = folder / "firmware" / name
@@ -87,7 +93,6 @@ class Project:
             path.write_text(text)
         deployment = (folder / "examples" / "mica2.toml").read_text().replace("motes = 8", "motes = 9")
         (folder / "firmware/test/test_good/deployment.toml").write_text(deployment)
-        self._pretend()
 
     def _copy(self, root, name):
         (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -315,6 +320,31 @@ def test_size_and_compile_commands(project):
     commands = json.loads((project.folder / "compile_commands.json").read_text())
     assert {Path(entry["file"]).name for entry in commands} == {"main.c", "add.c"}
     assert all("-Wconversion -Werror" in entry["command"] for entry in commands)
+
+
+@pytest.mark.parametrize(("environment", "node_id"), [("micaz", 0), ("micaz_gateway", 23)])
+def test_the_image_as_it_ships_runs_and_speaks_under_the_id_written_into_it(
+    pio, root, require_tool, tmp_path, environment, node_id
+):
+    """The real sources, built with the real flags, on an emulated MICAz for three seconds."""
+    require_tool("simavr")
+    project = Project(pio, root, tmp_path / "project", ["firmware"])
+    done = project.run("run", "-e", environment)
+    assert done.returncode == 0, done.stdout
+    (tmp_path / "node.elf").write_bytes(
+        image.load(project.build(environment) / "firmware.elf").with_id(node_id).elf
+    )
+    source = root / "tests" / "firmware" / "c" / "board_sim.c"
+    words = [require_tool("gcc"), "-std=gnu11", "-O2", source, "-o", tmp_path / "sim", "-lsimavr", "-lelf"]
+    subprocess.run(words, check=True)
+    words = [tmp_path / "sim", tmp_path / "node.elf"]
+    done = subprocess.run(words, input="run 3000\n", capture_output=True, text=True, check=True, timeout=60)
+    frames = [bytes.fromhex(line.split()[3]) for line in done.stdout.splitlines() if " air " in line]
+    # length, 01 08, number, PAN, destination, type, group, payload; a mote that was reset would begin with 0 again
+    assert [frame[3] for frame in frames] == list(range(len(frames)))
+    beacons = [frame[10:] for frame in frames if frame[8] == 0x70]
+    assert len(beacons) >= 2
+    assert {int.from_bytes(beacon[:2], "little") for beacon in beacons} == {node_id}
 
 
 class TestScons:

@@ -3,7 +3,9 @@
 from SCons.Script import AlwaysBuild, Default, DefaultEnvironment
 
 env = DefaultEnvironment()
-env.Append(CCFLAGS=["-O1", "-g"])
+# What the chip would do silently, a bad address or an overflow, ends a test here.
+checks = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+env.Append(CCFLAGS=["-O1", "-g", *checks], LINKFLAGS=checks)
 
 program = env.BuildProgram()
 AlwaysBuild(env.Alias("nobuild", "$PROGPATH"))
