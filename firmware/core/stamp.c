@@ -199,12 +199,11 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
     if (theirs > CAUSEWAY_EPSILON) {
         state->bounded++;
     } else if (theirs > ours || (theirs == ours && counter > state->kn[0])) {
-        ours = theirs;
         state->top = tick + (uint32_t)theirs;
         state->kn[0] = counter;
     }
 #if CAUSEWAY_SCHEME_HLC
-    step(state, tick, ours);
+    step(state, tick, cw_tick_diff(state->top, tick));
 #endif
     return state->bounded == before ? CW_STAMP_OK : CW_STAMP_BOUNDED;
 }
