@@ -276,8 +276,12 @@ static bool give_entries(const cw_stamp_t *state, uint8_t *stamp)
     bool saturated = false;
 
     for (uint8_t i = 0; i < CAUSEWAY_ENTRIES; i++) {
-        saturated |= state->kn[i] == CAUSEWAY_ENTRY_TOP;
-        put_entry(&at, &mask, state->kn[i]);
+        cw_entry_t value = state->kn[i];
+        if (value >= CAUSEWAY_ENTRY_TOP) {
+            value = CAUSEWAY_ENTRY_TOP;    /* after a fault in memory it may be more, and that is no entry */
+            saturated = true;
+        }
+        put_entry(&at, &mask, value);
     }
     return saturated;
 }

@@ -4,6 +4,7 @@ import re
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ def test_the_vectors_kept_for_platformio_are_up_to_date() -> None:
 
 
 # Most cycles, call and return included, at epsilon = delta = 10 and ten motes: scheme, send, receive.
-AIMS = {
+AIMS: dict[str, tuple[dict[str, Any], int, int]] = {
     "dpc1": ({"scheme": "dpc1"}, 100, 100),
     "dpc2": ({"scheme": "dpc2"}, 200, 400),
     "shlc": ({"scheme": "shlc"}, 400, 400),

@@ -47,14 +47,14 @@ class Mote:
         return wire
 
     def receive(self, wire: bytes) -> None:
-        before = self.reference.bounded
+        before, held = self.reference.bounded, self.state.bytes
         try:
             fields = self.layout.unpack(wire)
         except ValueError:
-            expected, held = REFUSED, self.state.bytes
+            expected = REFUSED
         else:
             self.reference.on_receive(self.rt, [self.scheme.decode(fields, self.rt)])
-            expected, held = (BOUNDED if self.reference.bounded > before else OK), None
+            expected = BOUNDED if self.reference.bounded > before else OK
             clock = unwrap(fields[0], self.rt, self.scheme.epsilon, self.scheme.modulus)
             found = self.core.call("cw_stamp_clock", wire, self.rt & self.mask)
             assert (found - clock) & self.mask == 0
@@ -62,7 +62,7 @@ class Mote:
             "cw_stamp_receive", self.state, self.rt & self.mask, wire, returns=ctypes.c_int
         )
         assert result == expected
-        assert held in (None, self.state.bytes)
+        assert expected != REFUSED or self.state.bytes == held
         self._same_bounded()
 
     def corrupt(self, ahead: int, kn: list[int]) -> None:
@@ -184,6 +184,23 @@ def test_ticks_and_the_clock_field(
     ahead = core.call("bridge_clock_ahead", value, now & mask, returns=ctypes.c_int32)
     assert now + ahead == unwrap(value % scheme.modulus, now, scheme.epsilon, scheme.modulus)
     assert core.call("bridge_tick", now & 0xFFFFFFFF) == (now & 0xFFFFFFFF) >> core.layout.tick_log2
+
+
+@pytest.mark.parametrize("deployment", stamp_deployments(), ids=name_of)
+def test_a_fault_leaves_stamps_that_others_can_read(
+    deployment: Deployment, require_tool: Callable[[str], str]
+) -> None:
+    """Entries beyond their range are no entries, and nothing spills into other fields."""
+    core, scheme = core_of(require_tool("gcc"), deployment), scheme_of(deployment)
+    layout, mask = core.layout.stamp, (1 << 32 - core.layout.tick_log2) - 1
+    for fill, top in [(0xFFFF, 0), (0xFFFF, 0xFFFFFFFF), (0xAAAA, 0x12345678), (0, 0x80000000)]:
+        state, out = core.state("stamp"), Buffer(layout.size)
+        core.call("bridge_corrupt", state, top, shorts([fill] * layout.entries), returns=ctypes.c_int)
+        for tick in range(top & mask, (top & mask) + 3):
+            saturated = core.call("cw_stamp_send", state, tick & mask, out, returns=ctypes.c_bool)
+            stamp = scheme.decode(layout.unpack(out.bytes), tick)
+            assert saturated == scheme.saturated(stamp)
+            assert tick <= stamp.top <= tick + scheme.epsilon
 
 
 def test_a_new_epoch_forgets_all_but_the_counter(require_tool: Callable[[str], str]) -> None:
