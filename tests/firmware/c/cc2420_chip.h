@@ -67,6 +67,11 @@ struct chip {
     bool dumb;           /* does not answer */
     bool no_sfd;         /* sends, and SFD never moves */
     void (*on_sent)(chip_t *chip, uint64_t sfd, const uint8_t *bytes, int count);
+    /* for an ether: a frame begins, its delimiter to end at tx_sfd_at; byte number `at` goes out; it breaks off after tx_at bytes */
+    void (*on_begin)(chip_t *chip);
+    void (*on_byte)(chip_t *chip, int at, uint8_t byte);
+    void (*on_break)(chip_t *chip);
+    void *owner;
 };
 
 static uint16_t chip_fcs(const uint8_t *bytes, int count)
@@ -106,6 +111,14 @@ static void chip_set_pins(chip_t *chip)
     }
 }
 
+/* Before the transmitter leaves a frame unfinished. */
+static void chip_break_off(chip_t *chip)
+{
+    if (chip->mode == MODE_SEND && chip->on_break != NULL) {
+        chip->on_break(chip);
+    }
+}
+
 static void chip_forget(chip_t *chip)
 {
     static const struct {
@@ -117,6 +130,7 @@ static void chip_forget(chip_t *chip)
     for (unsigned i = 0; i < sizeof defaults / sizeof *defaults; i++) {
         chip->registers[defaults[i].at] = defaults[i].value;
     }
+    chip_break_off(chip);
     chip->mode = MODE_OFF;
     chip->stable = chip->underflow = chip->overflow = chip->sfd = chip->fifop = false;
     chip->oscillator_at = chip->tx_sfd_at = chip->tx_byte_at = chip->rx_byte_at = NEVER;
@@ -185,9 +199,6 @@ static void chip_rx_sfd(chip_t *chip)
 static void chip_tx_end(chip_t *chip)
 {
     int length = chip->tx_out[0] & 0x7F;
-    uint16_t fcs = chip_fcs(chip->tx_out + 1, length - 2);
-    chip->tx_out[length - 1] = (uint8_t)fcs;
-    chip->tx_out[length] = (uint8_t)(fcs >> 8);
     chip->mode = MODE_RECEIVE;
     chip->sfd = false;
     chip->tx_byte_at = NEVER;
@@ -206,13 +217,21 @@ static void chip_tx_byte(chip_t *chip)
     }
     bool crc = chip->tx_at > 0 && chip->tx_at > length - 2;
     if (!crc && chip->tx_at >= chip->tx_count) {
+        chip_break_off(chip);
         chip->underflow = true;
         chip->mode = MODE_RECEIVE;
         chip->sfd = false;
         chip->tx_byte_at = NEVER;
         return;
     }
-    chip->tx_out[chip->tx_at] = crc ? 0 : chip->tx[chip->tx_at]; /* taken when its turn comes: RAM writes before that count */
+    uint8_t byte = chip->tx[chip->tx_at % FIFO_SIZE]; /* taken when its turn comes: RAM writes before that count */
+    if (crc) {
+        byte = (uint8_t)(chip_fcs(chip->tx_out + 1, length - 2) >> (chip->tx_at == length ? 8 : 0));
+    }
+    chip->tx_out[chip->tx_at] = byte;
+    if (chip->on_byte != NULL) {
+        chip->on_byte(chip, chip->tx_at, byte);
+    }
     chip->tx_at++;
     chip->tx_byte_at += US(BYTE_US);
 }
@@ -287,12 +306,18 @@ static void chip_happen(chip_t *chip)
 
 static void chip_send(chip_t *chip)
 {
+    chip_break_off(chip);
     chip->mode = MODE_SEND;
     chip->underflow = false;
     chip->incoming = NULL;
     chip->rx_byte_at = NEVER;
     chip->sfd = false;
+    chip->tx_at = 0;
+    chip->tx_byte_at = NEVER;
     chip->tx_sfd_at = chip->now + US(TURNAROUND_US + SYNC_US);
+    if (chip->on_begin != NULL) {
+        chip->on_begin(chip);
+    }
 }
 
 static void chip_strobe(chip_t *chip, uint8_t strobe)
@@ -303,6 +328,7 @@ static void chip_strobe(chip_t *chip, uint8_t strobe)
         break;
     case 0x03:
         if (chip->stable && chip->mode != MODE_RECEIVE) {
+            chip_break_off(chip);
             chip->mode = MODE_RECEIVE;
             chip->tx_sfd_at = chip->tx_byte_at = NEVER;
             chip->sfd = false;
@@ -320,6 +346,7 @@ static void chip_strobe(chip_t *chip, uint8_t strobe)
         }
         break;
     case 0x06:
+        chip_break_off(chip);
         chip->mode = MODE_IDLE;
         chip->tx_sfd_at = chip->tx_byte_at = chip->rx_byte_at = NEVER;
         chip->incoming = NULL;
@@ -463,14 +490,14 @@ static void chip_reset(chip_t *chip, bool hold)
 
 /* --- the air --- */
 
-/* Frames must be added in the order of their times. */
-static void chip_add_frame(chip_t *chip, uint64_t sfd, const uint8_t *bytes, int count, int8_t rssi, uint8_t lqi)
+/* Frames must be added in the order of their times. The frame, for its bytes to be filled in as they come; NULL without room. */
+static heard_frame_t *chip_add_frame(chip_t *chip, uint64_t sfd, const uint8_t *bytes, int count, int8_t rssi, uint8_t lqi)
 {
     if (chip->air_next == chip->air_count && chip->incoming == NULL) {
         chip->air_next = chip->air_count = 0;
     }
     if (chip->air_count == AIR_SIZE || count > 130) {
-        return;
+        return NULL;
     }
     heard_frame_t *frame = &chip->air[chip->air_count++];
     frame->sfd = sfd;
@@ -478,6 +505,7 @@ static void chip_add_frame(chip_t *chip, uint64_t sfd, const uint8_t *bytes, int
     frame->count = (uint8_t)count;
     frame->rssi = rssi;
     frame->lqi = lqi;
+    return frame;
 }
 
 #endif
