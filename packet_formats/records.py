@@ -103,7 +103,9 @@ class Health:
     source: int = _integer("u16", "whose health this is")
     time: int = _integer("u32", "network time when this was sent")
     epoch: int = _integer("u8", "root epoch of the time")
-    flags: int = _integer("u8", "bit 0: in sync")
+    flags: int = _integer(
+        "u8", "bit 0: in sync; bits 6, 7: how many more times it may be passed on, 3: or more"
+    )
     boots: int = _integer("u16", "boot count, from EEPROM; data messages carry its last 3 bits")
     layout: int = _integer("u32", "layout hash that the mote was built for")
     sent: int = _integer("u16", "messages of its own sent")
@@ -118,6 +120,11 @@ class Health:
     @property
     def in_sync(self) -> bool:
         return bool(self.flags & 1)
+
+    @property
+    def hops_left(self) -> int:
+        """How many more times a relay may pass it on, as in data messages; 3: three or more, not counted down."""
+        return self.flags >> 6 & 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from packet_formats.messages import (
     encode_record,
 )
 from packet_formats.plain import message_from_plain, message_to_plain, packet_from_plain, packet_to_plain
-from packet_formats.records import RECORDS, Beacon, Downlink, Heard, Reason, Record, members, size
+from packet_formats.records import RECORDS, Beacon, Downlink, Health, Heard, Reason, Record, members, size
 from packet_formats.tinyos import ActiveMessage
 from tests.packet_formats.strategies import data_messages, layouts, records, tables
 
@@ -219,3 +219,9 @@ def test_a_message_and_its_payload_must_agree() -> None:
         packet_from_plain(plain, PAPER)
     with pytest.raises(FormatError, match="needs the deployment"):
         packet_from_plain({"message": plain["message"]})
+
+
+@pytest.mark.parametrize(("flags", "in_sync", "left"), [(0x00, False, 0), (0x41, True, 1), (0xC1, True, 3)])
+def test_health_has_its_hops_where_data_messages_have_them(flags: int, in_sync: bool, left: int) -> None:
+    health = Health(*(flags if member.name == "flags" else 0 for member in members(Health)))
+    assert (health.in_sync, health.hops_left) == (in_sync, left)
