@@ -1,0 +1,329 @@
+"""The most stack that a linked image can use, from its machine code; standard library and avr-objdump only.
+
+    python3 firmware/scripts/stack.py .pio/build/micaz/firmware.elf
+
+From the reset vector on, every path is followed with the bytes that it has on the stack: pushes and pops, frames made
+by moving the stack pointer, calls (a return address has 2 bytes: the ATmega128 has 64 K words of flash). A tail call is
+a jump and is followed as one, so neither the compiler's inlining nor its shared endings matter. What cannot be followed
+is refused with the place where it is: recursion, a stack pointer loaded from elsewhere, an indirect call whose target
+is not known, a handler that lets others interrupt it. The most that the loop uses, and on top of it the most that one
+handler uses, are the image's worst case.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+RETURN_BYTES = 2
+VECTOR_BYTES = 4
+VECTORS = 35
+UNUSED = "__bad_interrupt"  # where avr-libc sends interrupts that nobody handles
+DEEPEST = 4096  # the ATmega128's RAM: a path that goes deeper goes round for ever
+
+# Where an indirect call can lead, by who calls. A function that the image does not have is never a target.
+#   loop       messaging.c calls the command handler that mote.c hands it
+#   interrupt  adc.c calls what asked for the conversion: the CC1000 driver
+TARGETS = {"loop": ("obey",), "interrupt": ("cc1000_on_rssi",)}
+
+_HEAD = re.compile(r"^([0-9a-f]+) <(.+)>:$")
+_LINE = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t?(\S+)?(?:\t([^;]*?))?\s*(?:;\s*(.*))?$")
+_SKIPS = {"sbrc", "sbrs", "sbic", "sbis", "cpse"}
+_CALLS = {"call", "rcall"}
+_JUMPS = {"jmp", "rjmp"}
+# Instructions that leave their first operand as it is.
+_READERS = {"cp", "cpc", "cpi", "cpse", "tst", "push", "out", "sts", "st", "std", "sbrc", "sbrs", "bst"}
+_MOVES_Y = re.compile(r"\bY\+(?!\d)|-Y\b")
+_LOCAL_SUFFIX = re.compile(r"\.(?:lto_priv|constprop|part|isra)(?:\.\d+)?")
+
+
+class StackError(Exception):
+    """Code whose stack cannot be told, and where."""
+
+
+@dataclass(frozen=True)
+class Instruction:
+    address: int
+    size: int
+    name: str
+    operands: tuple[str, ...]
+    target: int | None  # of a call, jump or branch
+
+    @property
+    def next(self) -> int:
+        return self.address + self.size
+
+
+@dataclass(frozen=True)
+class Program:
+    code: dict[int, Instruction]
+    symbols: dict[int, str]  # by address, where a label stands
+
+    def where(self, address: int) -> str:
+        """A place in words: the label before it and how far behind."""
+        labels = [at for at in self.symbols if at <= address]
+        if not labels:
+            return f"{address:#x}"
+        at = max(labels)
+        return plain_name(self.symbols[at]) + (f"+{address - at:#x}" if address > at else "")
+
+    def called(self, name: str) -> list[int]:
+        """Addresses of the functions of this name; the compiler adds endings to private ones."""
+        return [at for at, symbol in self.symbols.items() if plain_name(symbol) == name]
+
+
+def plain_name(symbol: str) -> str:
+    return _LOCAL_SUFFIX.sub("", symbol)
+
+
+def parse(listing: str) -> Program:
+    """What `avr-objdump -d` says."""
+    code: dict[int, Instruction] = {}
+    symbols: dict[int, str] = {}
+    for line in listing.splitlines():
+        if head := _HEAD.match(line):
+            symbols[int(head[1], 16)] = head[2]
+        elif (found := _LINE.match(line)) and found[3]:
+            address, size = int(found[1], 16), len(found[2].split())
+            operands = tuple(word.strip() for word in (found[4] or "").split(",") if word.strip())
+            target = _target(found[3], operands, address + size)
+            code[address] = Instruction(address, size, found[3], operands, target)
+    if not code:
+        raise StackError("no code in the listing")
+    return Program(code, symbols)
+
+
+def _target(name: str, operands: tuple[str, ...], following: int) -> int | None:
+    if name in ("call", "jmp"):
+        return int(operands[0], 0)
+    if name in ("rcall", "rjmp") or (name.startswith("br") and name != "break"):
+        return following + int(operands[-1].removeprefix("."))
+    return None
+
+
+class State(NamedTuple):
+    """A point of a path: where, how many bytes are on the stack since the entry, and how many would be if the stack
+    pointer were Y. None: Y is not made from the stack pointer."""
+
+    address: int
+    depth: int
+    y: int | None
+
+
+@dataclass(frozen=True)
+class Use:
+    """The most bytes that a function takes, those of its caller's return address not included, and the way there."""
+
+    most: int
+    path: tuple[str, ...]
+
+
+@dataclass
+class Analysis:
+    """One context: the loop, or the handlers."""
+
+    program: Program
+    context: str
+    known: dict[int, Use] = field(default_factory=dict)
+    under_way: list[int] = field(default_factory=list)
+
+    def use(self, entry: int) -> Use:
+        """Of the function that begins at `entry`, and all that it calls."""
+        if entry in self.known:
+            return self.known[entry]
+        name = self.program.where(entry)
+        if entry in self.under_way:
+            raise StackError(f"{name} calls itself: recursion has no bound")
+        self.under_way.append(entry)
+        best = Use(0, (name,))
+        for state in self._states(entry):
+            here = Use(state.depth, (name,))
+            for callee in self._callees(state):
+                inner = self.use(callee)
+                here = max(
+                    here,
+                    Use(state.depth + RETURN_BYTES + inner.most, (name, *inner.path)),
+                    key=lambda use: use.most,
+                )
+            best = max(best, here, key=lambda use: use.most)
+        self.under_way.pop()
+        self.known[entry] = best
+        return best
+
+    def _callees(self, state: State) -> Iterable[int]:
+        instruction = self.program.code[state.address]
+        if instruction.name in _CALLS and instruction.target != instruction.next:
+            assert instruction.target is not None
+            return [instruction.target]
+        if instruction.name in ("icall", "eicall"):
+            return self._indirect(state.address)
+        return []
+
+    def _indirect(self, address: int) -> list[int]:
+        found = [at for name in TARGETS[self.context] for at in self.program.called(name)]
+        if not found and self.context == "loop":
+            raise StackError(f"{self.program.where(address)}: an indirect call, and nothing says where to")
+        return found
+
+    def _states(self, entry: int) -> Iterator[State]:
+        """All points of all paths from the entry on, calls passed over."""
+        waiting, seen = [State(entry, 0, None)], set()
+        while waiting:
+            state = waiting.pop()
+            if state in seen:
+                continue
+            seen.add(state)
+            if state.depth > DEEPEST or state.depth < 0:
+                raise StackError(
+                    f"{self.program.where(state.address)}: {state.depth} bytes on the stack: no end to it"
+                )
+            yield state
+            waiting += self._following(state)
+
+    def _following(self, state: State) -> list[State]:
+        try:
+            instruction = self.program.code[state.address]
+        except KeyError:
+            raise StackError(f"{state.address:#x}: a path leads out of the code") from None
+        depth, y = self._effect(instruction, state)
+        return [State(address, depth, y) for address in self._successors(instruction)]
+
+    def _effect(self, instruction: Instruction, state: State) -> tuple[int, int | None]:
+        """Depth and Y after an instruction."""
+        name, operands, depth, y = instruction.name, instruction.operands, state.depth, state.y
+        if name == "push":
+            return depth + 1, y
+        if name == "pop":
+            return depth - 1, None if operands[0] in ("r28", "r29") else y
+        if name in _CALLS and instruction.target == instruction.next:
+            return depth + RETURN_BYTES, y  # a short way to make room for two bytes
+        if name == "sei" and self.context == "interrupt":
+            raise StackError(
+                f"{self.program.where(state.address)}: a handler lets others interrupt it: there is no bound"
+            )
+        if name == "out" and operands[0] in ("0x3d", "0x3e"):
+            return self._moved(instruction, state), y
+        return depth, self._y_after(instruction, state)
+
+    def _moved(self, instruction: Instruction, state: State) -> int:
+        """Depth after a write to SPL or SPH, which come in either order: SPL counts."""
+        register = {"0x3d": "r28", "0x3e": "r29"}[instruction.operands[0]]
+        if instruction.operands[1] != register:
+            raise StackError(
+                f"{self.program.where(state.address)}: the stack pointer comes from {instruction.operands[1]}"
+            )
+        if state.y is not None:
+            return state.y if register == "r28" else state.depth
+        if state.depth == 0 and self.context == "loop" and len(self.under_way) == 1:
+            return 0  # the start-up code's: the top of RAM
+        raise StackError(f"{self.program.where(state.address)}: the stack pointer is set from somewhere else")
+
+    def _y_after(self, instruction: Instruction, state: State) -> int | None:
+        """Frames are made and unmade through Y: SP into Y, Y less the size, Y into SP; and back."""
+        name, operands, y = instruction.name, instruction.operands, state.y
+        first = operands[0] if operands else ""
+        if name == "in" and (first, operands[1]) in (("r28", "0x3d"), ("r29", "0x3e")):
+            return state.depth
+        if y is not None and first in ("r28", "r29"):
+            if name in ("sbiw", "adiw"):
+                amount = int(operands[1], 0)
+                return _wrapped(y + amount if name == "sbiw" else y - amount)
+            if (name, first) == ("subi", "r28"):
+                return _wrapped(y + int(operands[1], 0))
+            if (name, first) == ("sbci", "r29"):
+                return _wrapped(y + (int(operands[1], 0) << 8))
+            if (name, first, operands[-1]) == ("sbc", "r29", "r1"):
+                return y  # r1 is always 0
+        if _MOVES_Y.search(",".join(operands)) or (first in ("r28", "r29") and name not in _READERS):
+            return None
+        return y
+
+    def _successors(self, instruction: Instruction) -> list[int]:
+        name, following = instruction.name, instruction.next
+        if name in ("ret", "reti"):
+            return []
+        if name in ("ijmp", "eijmp"):
+            raise StackError(f"{self.program.where(instruction.address)}: a jump to a computed place")
+        if name in _JUMPS:
+            assert instruction.target is not None
+            return (
+                [] if instruction.target == 0 else [instruction.target]
+            )  # 0: a reset, the stack begins anew
+        if name in _SKIPS:
+            return [following, self.program.code[following].next]
+        if name.startswith("br") and instruction.target is not None:
+            return [following, instruction.target]
+        return [following]
+
+
+def _wrapped(depth: int) -> int:
+    """Of 16 bits: a frame is unmade by subtracting a large number."""
+    depth &= 0xFFFF
+    return depth - 0x10000 if depth >= 0x8000 else depth
+
+
+@dataclass(frozen=True)
+class Stack:
+    """Worst case of an image in bytes."""
+
+    loop: Use
+    handlers: dict[int, Use]  # by the interrupt's number, the return address included
+
+    @property
+    def deepest(self) -> int:
+        """Number of the handler that takes most."""
+        return max(self.handlers, key=lambda number: self.handlers[number].most)
+
+    @property
+    def handler_bytes(self) -> int:
+        return self.handlers[self.deepest].most if self.handlers else 0
+
+    @property
+    def total(self) -> int:
+        """Handlers do not interrupt one another: one of them at the most."""
+        return self.loop.most + self.handler_bytes
+
+
+def analyse(program: Program) -> Stack:
+    reset, *others = [program.code[number * VECTOR_BYTES].target for number in range(VECTORS)]
+    assert reset is not None
+    loop = Analysis(program, "loop").use(reset)
+    analysis = Analysis(program, "interrupt")
+    handlers = {}
+    for number, target in enumerate(others, 1):
+        if target is not None and program.symbols.get(target) != UNUSED:
+            use = analysis.use(target)
+            handlers[number] = Use(use.most + RETURN_BYTES, use.path)
+    return Stack(loop, handlers)
+
+
+def of_image(elf: Path) -> Stack:
+    done = subprocess.run(["avr-objdump", "-d", str(elf)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StackError(done.stderr.strip())
+    return analyse(parse(done.stdout))
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: stack.py firmware.elf", file=sys.stderr)
+        return 2
+    try:
+        stack = of_image(Path(arguments[0]))
+    except (StackError, OSError) as error:
+        print(f"Error: {arguments[0]}: {error}", file=sys.stderr)
+        return 1
+    print(f"loop {stack.loop.most}: {' > '.join(stack.loop.path)}")
+    for number, use in sorted(stack.handlers.items()):
+        print(f"interrupt {number} {use.most}: {' > '.join(use.path)}")
+    print(f"worst case {stack.total}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
