@@ -1,7 +1,7 @@
 /* A MICAz on libsimavr (GPLv3, and so is every program that includes this): an ATmega128 wired to cc2420_chip.h.
  *
- * libsimavr 1.6 is put right from outside: SPI bytes take their time, flags of external interrupts can be cleared, interrupts that
- * were raised while masked come when unmasked. Time is emulated time only.
+ * libsimavr 1.6 is put right from outside: SPI bytes take their time, writing to EIFR or TIFR clears the flags that are written
+ * as 1 and no others, interrupts that were raised while masked come when unmasked. Time is emulated time only.
  */
 #ifndef MICAZ_SIM_H
 #define MICAZ_SIM_H
@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <simavr/avr_extint.h>
 #include <simavr/avr_ioport.h>
 #include <simavr/avr_spi.h>
 #include <simavr/avr_uart.h>
@@ -22,7 +23,7 @@
 
 /* The library gives a character eleven bits, and stumbles if the next one comes before the last has been read: so 14 bits. */
 enum { HZ = 7372800, UART_CYCLES = 14 * HZ / 57600 };
-enum { REG_SPCR = 0x2D, REG_SPSR = 0x2E, REG_SPDR = 0x2F, REG_TIMSK = 0x57, REG_EIFR = 0x58, REG_EIMSK = 0x59 };
+enum { REG_SPCR = 0x2D, REG_SPSR = 0x2E, REG_SPDR = 0x2F, REG_TIFR = 0x56, REG_TIMSK = 0x57, REG_EIFR = 0x58, REG_EIMSK = 0x59 };
 
 typedef struct micaz micaz_t;
 struct micaz {
@@ -267,8 +268,12 @@ static void micaz_wire_up(micaz_t *mote)
     avr->io[AVR_DATA_TO_IO(REG_SPDR)].w.c = micaz_spi_written;
     avr->io[AVR_DATA_TO_IO(REG_SPDR)].w.param = mote;
     avr_register_io_write(avr, REG_EIFR, micaz_flags_written, NULL);
+    avr->io[AVR_DATA_TO_IO(REG_TIFR)].w.c = micaz_flags_written; /* the library's own clears flags that were written as 0, too */
     avr_register_io_write(avr, REG_EIMSK, micaz_mask_written, NULL);
     avr_register_io_write(avr, REG_TIMSK, micaz_mask_written, NULL);
+    for (uint8_t i = 0; i < 8; i++) {
+        avr_extint_set_strict_lvl_trig(avr, i, 0); /* else pins that are low are polled each cycle, enabled or not */
+    }
     uint32_t flags = 0;
     avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
 }
