@@ -1,0 +1,460 @@
+"""The images as they ship, on emulated motes that hear one another: from a mote's sensor to the observer and back."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import set_node_id
+
+from basestation.causality.policies import Delivery
+from basestation.observer import Observer
+from packet_formats.deployment import Deployment, load
+from packet_formats.framing import FrameDecoder, crc16, encode_frame
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import Data, decode_message, encode_message
+from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Record, Status
+from packet_formats.tinyos import Ack, ActiveMessage, decode_packet, encode_packet
+from tests.firmware.test_platformio import Project
+
+HZ = 7_372_800
+CRYSTAL = 225  # CPU cycles of one of its cycles
+RED, GREEN, YELLOW = 1, 2, 4
+# Switched on so many ms after the first, and how many ppm too fast: (gateway, motes 0, 1, 2).
+NODES = ((0, 0), (700, 50), (1900, -50), (100, 0))
+TOKEN = 0x7D
+RECORDER_SEND, RECORDER_RECEIVE = 2, 3
+
+
+class Event(NamedTuple):
+    """What talk_sim said: when, in seconds, of which node, what."""
+
+    at: float
+    node: int
+    what: str
+    words: list[str]
+
+
+class OnLine(NamedTuple):
+    """A frame that a gateway handed up, and its heard record."""
+
+    heard: Heard
+    frame: ActiveMessage
+    message: Data | Record
+
+
+@dataclass
+class Run:
+    """What came of a run of the emulator."""
+
+    deployment: Deployment
+    events: list[Event]
+
+    @property
+    def layout(self) -> DataLayout:
+        return layout_of(self.deployment)
+
+    def of(self, what: str, *nodes: int) -> list[Event]:
+        return [event for event in self.events if event.what == what and (not nodes or event.node in nodes)]
+
+    def air(self) -> list[tuple[Event, int, Data | Record]]:
+        """(event, CPU cycles of the delimiter, message) of all that went out, all nodes together."""
+        found = []
+        for event in self.of("air"):
+            frame = bytes.fromhex(event.words[1])
+            assert frame[0] == len(frame) - 1
+            if self.layout.tinyos == 1:
+                assert frame[1:3] + frame[4:6] == bytes.fromhex("0108ffff")
+                message = ActiveMessage(
+                    1, int.from_bytes(frame[6:8], "little"), frame[9], frame[8], frame[10:-2]
+                )
+            else:
+                assert frame[1:3] + frame[4:6] + frame[10:11] == bytes.fromhex("418822003f")
+                dest, source = (int.from_bytes(frame[at : at + 2], "little") for at in (6, 8))
+                message = ActiveMessage(2, dest, self.layout.group, frame[11], frame[12:-2], source)
+            found.append((event, int(event.words[0]), read(message, self.layout)))
+        return found
+
+    def line(self) -> list[Ack | OnLine | Status | Health]:
+        """All that the gateway, node 0, said to its host."""
+        decoder = FrameDecoder()
+        packets = decoder.feed(b"".join(bytes.fromhex(event.words[0]) for event in self.of("uart", 0)))
+        assert decoder.counters.dropped_bytes == 0
+        found: list[Ack | OnLine | Status | Health] = []
+        heard = None
+        for packet in packets:
+            frame = decode_packet(packet)
+            if isinstance(frame, Ack):
+                found.append(frame)
+                continue
+            message = read(frame, self.layout)
+            if isinstance(message, Heard):
+                assert heard is None
+                heard = message
+            elif heard is not None:
+                found.append(OnLine(heard, frame, message))
+                heard = None
+            else:
+                assert isinstance(message, Status | Health)
+                found.append(message)
+        return found
+
+    def on_line(self) -> list[OnLine]:
+        return [item for item in self.line() if isinstance(item, OnLine)]
+
+    def deliveries(self) -> tuple[Observer, list[Delivery]]:
+        """The data messages through an observer, by the gateway's time."""
+        observer = Observer(self.deployment)
+        found: list[Delivery] = []
+        now = 0
+        for heard, _, message in self.on_line():
+            if isinstance(message, Data) and heard.in_sync:
+                now = max(now, heard.time >> self.deployment.clock.tick_log2)
+                found += observer.due(now)
+                observer.receive(message, now)
+        return observer, found + observer.due(now + 1000)
+
+
+def read(frame: ActiveMessage, layout: DataLayout) -> Data | Record:
+    message = decode_message(frame, layout)
+    assert isinstance(message, Data | Record), message
+    return message
+
+
+def numbers(messages: Iterable[object], source: int) -> list[int]:
+    """The sequence numbers of a mote's data messages, each once."""
+    found = [item.sequence for item in messages if isinstance(item, Data) and item.source == source]
+    return list(dict.fromkeys(found))
+
+
+@dataclass
+class Network:
+    """A gateway and motes with ids from 0 on; node 0 is the gateway, node i + 1 is mote i."""
+
+    simulator: Path
+    deployment: Deployment
+    images: list[Path]
+    recorder: int  # its address
+
+    def run(self, *lines: str) -> Run:
+        nodes = [f"{image},{start},{ppm}" for image, (start, ppm) in zip(self.images, NODES, strict=True)]
+        done = subprocess.run(
+            [self.simulator, *nodes],
+            input="\n".join(lines) + "\n",
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        events = []
+        for line in done.stdout.splitlines():
+            words = line.split()
+            if words[0].isdigit():
+                events.append(Event(int(words[0]) / HZ, int(words[1]), words[2], words[3:]))
+        return Run(self.deployment, events)
+
+    def tell(self, command: Downlink, token: int | None = None) -> str:
+        """A line that has the host give the gateway a command for the motes."""
+        message = encode_message(command, layout_of(self.deployment))
+        if token is not None:
+            message = ActiveMessage(
+                message.tinyos,
+                message.dest,
+                message.group,
+                message.type,
+                message.data,
+                message.source,
+                "data-ack",
+                token,
+            )
+        return f"uart 0 {encode_frame(encode_packet(message)).hex()}"
+
+    def peek_recorder(self, node: int) -> str:
+        return f"peek {node} {self.recorder:x} {4 + 8 * 32}"
+
+
+@pytest.fixture(scope="module", params=[1, 2], ids=["tinyos1", "tinyos2"])
+def network(
+    root: Path,
+    require_tool: Callable[[str], str],
+    tmp_path_factory: pytest.TempPathFactory,
+    request: pytest.FixtureRequest,
+) -> Network:
+    require_tool("avr-gcc")
+    require_tool("simavr")
+    folder = tmp_path_factory.mktemp("talk")
+    beside = Path(sys.executable).with_name("pio")
+    project = Project(
+        beside if beside.exists() else Path(require_tool("pio")), root, folder / "project", ["firmware"]
+    )
+    text = (root / "examples/micaz.toml").read_text()
+    deployment = folder / "deployment.toml"
+    deployment.write_text(text.replace("tinyos = 1", f"tinyos = {request.param}"))
+    done = project.run("run", "-e", "micaz", "-e", "micaz_gateway", CAUSEWAY_DEPLOYMENT=str(deployment))
+    assert done.returncode == 0, done.stdout
+    images = [project.build("micaz_gateway") / "firmware.elf"]
+    mote = project.build("micaz") / "firmware.elf"
+    for number in range(len(NODES) - 1):
+        images.append(folder / f"mote{number}.elf")
+        assert set_node_id.main([str(mote), str(number), "-o", str(images[-1])]) == 0
+    simulator = folder / "talk_sim"
+    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", simulator)
+    source = root / "tests/firmware/c/talk_sim.c"
+    subprocess.run([require_tool("gcc"), *flags, source, "-lsimavr", "-lelf"], check=True)
+    symbols = subprocess.run(
+        [require_tool("avr-nm"), mote], capture_output=True, text=True, check=True
+    ).stdout
+    (recorder,) = [
+        int(line.split()[0], 16) for line in symbols.splitlines() if line.endswith(" causeway_recorder")
+    ]
+    return Network(simulator, load(deployment), images, recorder & 0xFFFF)
+
+
+@pytest.fixture(scope="module")
+def minute(network: Network) -> Run:
+    """Seventy seconds. At 30 s mote 1 is asked for its health, with an acknowledgement; at 40 s all motes blink."""
+    return network.run(
+        "run 30000",
+        network.tell(Downlink(1, 1, 0, Command.REPORT, 0), TOKEN),
+        "run 10000",
+        network.tell(Downlink(0xFFFF, 2, 0, Command.BLINK, GREEN | YELLOW)),
+        "run 30000",
+        *(network.peek_recorder(node) for node in (1, 2, 3)),
+    )
+
+
+def test_the_gateway_keeps_the_time_and_the_motes_follow(minute: Run) -> None:
+    """Beacons carry the root's time at their delimiter to a few cycles, though crystals are 100 ppm apart."""
+    beacons = [
+        (event, sfd, message)
+        for event, sfd, message in minute.air()
+        if isinstance(message, Beacon) and message.in_sync
+    ]
+    by_root = [(event, sfd, message) for event, sfd, message in beacons if message.hops == 0]
+    assert {event.node for event, _, _ in by_root} == {0}
+    assert [message.sequence for _, _, message in by_root] == list(range(1, len(by_root) + 1))
+    assert len(by_root) >= 10
+    _, first_sfd, first = by_root[0]
+    for event, sfd, message in beacons:
+        expected = first.time + (sfd - first_sfd) / CRYSTAL
+        assert message.time == pytest.approx(expected, abs=2 if event.node == 0 else 5)
+        assert message.hops <= 1
+    assert {event.node for event, _, _ in beacons} == {0, 1, 2, 3}
+
+
+def test_all_come_into_sync_and_stay_so(minute: Run) -> None:
+    """The red LED says so: on at the start, off soon after, never on again."""
+    for node in range(4):
+        changes = [(event.at, int(event.words[0])) for event in minute.of("leds", node)]
+        assert [leds & RED for _, leds in changes[:2]] == [RED, 0]
+        assert changes[1][0] < 5
+        assert not any(leds & RED for _, leds in changes[1:])
+
+
+def test_each_frame_comes_up_with_its_heard_record(minute: Run) -> None:
+    on_line = minute.on_line()
+    assert [heard.sequence for heard, _, _ in on_line] == [number % 256 for number in range(len(on_line))]
+    for heard, frame, message in on_line:
+        assert heard.check == crc16(frame.data)
+        assert (heard.gateway, heard.lost, heard.rssi, heard.lqi) == (20, 0, -65, 105)
+        if isinstance(message, Beacon) and message.in_sync:
+            assert abs(heard.time - message.time) <= 5
+    status = [item for item in minute.line() if isinstance(item, Status)][-1]
+    assert status.heard == status.forwarded > 50
+    assert (status.radio_crc, status.radio_overrun, status.foreign, status.up_full) == (0, 0, 0, 0)
+    assert (status.line_crc, status.line_refused, status.down_sent, status.down_full) == (0, 0, 2, 0)
+
+
+def test_data_of_every_mote_reaches_the_line(minute: Run) -> None:
+    """As sent, in the order of sending; one message every two seconds."""
+    heard = [message for _, _, message in minute.on_line()]
+    for mote in range(3):
+        sent = numbers((message for _, _, message in minute.air()), mote)
+        assert 28 <= len(sent) <= 42
+        assert all(b == (a + 1) % 256 for a, b in pairwise(sent))
+        arrived = numbers(heard, mote)
+        assert arrived == [number for number in sent if number in arrived]
+        assert len(arrived) >= len(sent) - 1
+    data = [message for message in heard if isinstance(message, Data)]
+    assert all(message.in_sync and not message.saturated for message in data)
+
+
+def test_the_observer_delivers_in_order(minute: Run) -> None:
+    """No message before one that its sender had received, as the receipts tell."""
+    observer, deliveries = minute.deliveries()
+    assert observer.received == len(deliveries) > 80
+    assert (observer.late, observer.bounded) == (0, 0)
+    place = {
+        (delivery.message.source, delivery.message.sequence): at for at, delivery in enumerate(deliveries)
+    }
+    receipts = 0
+    for _, _, message in minute.on_line():
+        if isinstance(message, Data):
+            for receipt in message.receipts:
+                if receipt in place:
+                    receipts += 1
+                    assert place[receipt] < place[message.source, message.sequence]
+    assert receipts > 80
+    for mote in range(3):
+        own = [delivery.message.sequence for delivery in deliveries if delivery.message.source == mote]
+        assert own == sorted(own)
+
+
+def test_a_command_that_wants_an_acknowledgement(minute: Run) -> None:
+    """Acknowledged at once; mote 1 alone reports."""
+    assert [item for item in minute.line() if isinstance(item, Ack)] == [Ack(minute.layout.tinyos, TOKEN)]
+    sent = [event.at for event, _, message in minute.air() if isinstance(message, Downlink)]
+    assert sent[0] == pytest.approx(30.02, abs=0.02)
+    asked = [
+        (event.node, message)
+        for event, _, message in minute.air()
+        if isinstance(message, Health) and sent[0] < event.at < sent[0] + 0.5
+    ]
+    assert [node for node, _ in asked] == [2]
+    health = asked[0][1]
+    assert (health.source, health.layout, health.hops) == (1, minute.layout.hash, 1)
+    assert health.in_sync
+    assert health.sent >= 10
+    assert health.received >= 20
+    assert (health.late, health.bounds) == (0, 0)
+    assert health in [message for _, _, message in minute.on_line()]
+
+
+def test_a_command_to_all(minute: Run) -> None:
+    """Green and yellow for two seconds."""
+    for node in (1, 2, 3):
+        on = next(event for event in minute.of("leds", node) if int(event.words[0]) == GREEN | YELLOW)
+        off = next(event for event in minute.of("leds", node) if event.at > on.at and event.words == ["0"])
+        assert 40 < on.at < 40.1
+        assert off.at - on.at == pytest.approx(2, abs=0.05)
+
+
+def test_the_flight_recorder(minute: Run) -> None:
+    """The last events of each mote, as they were on the air."""
+    messages = [message for _, _, message in minute.air()]
+    for event in minute.of("peek"):
+        memory = bytes.fromhex(event.words[0])
+        following = int.from_bytes(memory[2:4], "little")
+        assert memory[:2] == bytes([1, 32])
+        assert following > 32
+        entries = []
+        for number in range(following - 32, following):
+            entry = memory[4 + 8 * (number % 32) :][:8]
+            assert int.from_bytes(entry[:2], "little") == number
+            entries.append((entry[6], int.from_bytes(entry[2:4], "little"), entry[7]))
+        own = [
+            sequence for kind, peer, sequence in entries if (kind, peer) == (RECORDER_SEND, event.node - 1)
+        ]
+        assert len(own) >= 8
+        assert own == numbers(messages, event.node - 1)[-len(own) :]
+        for mote in {0, 1, 2} - {event.node - 1}:
+            heard = [sequence for kind, peer, sequence in entries if (kind, peer) == (RECORDER_RECEIVE, mote)]
+            assert len(heard) >= 8
+            assert set(heard) <= set(numbers(messages, mote))
+
+
+def test_over_three_hops(network: Network) -> None:
+    """The gateway hears mote 0 alone, mote 2 hears mote 1 alone: data come up, a command goes down, time goes along."""
+    run = network.run(
+        *("apart 0 2", "apart 0 3", "apart 1 3", "run 60000"),
+        network.tell(Downlink(2, 1, 3, Command.BLINK, YELLOW)),
+        "run 3000",
+    )
+    on_line = run.on_line()
+    settled = [message for event, _, message in run.air() if event.at > 20]
+    for mote in range(3):
+        sent = numbers(settled, mote)
+        arrived = numbers((message for _, _, message in on_line), mote)
+        assert len(set(sent) & set(arrived)) >= 0.9 * len(sent) >= 15
+    observer, deliveries = run.deliveries()
+    assert (observer.late, observer.bounded) == (0, 0)
+    assert observer.received == len(deliveries)
+    beacons = [
+        (sfd, message) for _, sfd, message in run.air() if isinstance(message, Beacon) and message.in_sync
+    ]
+    first_sfd, first = beacons[0]
+    assert first.hops == 0
+    for sfd, message in beacons:
+        assert message.hops == (message.sender + 1 if message.sender < 3 else 0)
+        if message.sequence > 8:  # by then the skew is known
+            expected = first.time + (sfd - first_sfd) / CRYSTAL
+            assert message.time == pytest.approx(expected, abs=4 + 4 * message.hops)
+    assert [event.at for event in run.of("leds", 3) if event.words == [str(YELLOW)]] == [
+        pytest.approx(60.05, abs=0.05)
+    ]
+
+
+def test_a_gateway_that_starts_again_goes_on_with_the_networks_time(network: Network) -> None:
+    run = network.run("run 30000", "reset 0", "run 30000")
+    beacons = [
+        message for event, _, message in run.air() if isinstance(message, Beacon) and message.hops == 0
+    ]
+    assert {message.epoch for message in beacons} == {beacons[0].epoch}
+    times = [message.time for message in beacons]
+    assert times == sorted(times)
+    assert times[-1] - times[0] == pytest.approx((60 - 2) * 32768, rel=0.2)
+    in_sync = [heard.in_sync for heard, _, _ in run.on_line()]
+    assert in_sync[-20:] == [True] * 20
+    for node in (1, 2, 3):
+        assert [event.words[0] for event in run.of("leds", node)] == [str(RED), "0"]
+    status = [item for item in run.line() if isinstance(item, Status)]
+    assert [item.boots for item in status] == sorted(item.boots for item in status)
+    assert status[-1].boots == status[0].boots + 1
+
+
+def test_rate_and_reboot(network: Network) -> None:
+    """Mote 0 sends faster when told so; started again it counts one boot more and sends at its built-in rate."""
+    run = network.run(
+        "run 20000",
+        network.tell(Downlink(0, 1, 0, Command.RATE, 8192)),
+        "run 10000",
+        network.tell(Downlink(0, 2, 0, Command.REBOOT, 0)),
+        "run 20000",
+    )
+    own = [
+        (event.at, message)
+        for event, _, message in run.air()
+        if event.node == 1 and isinstance(message, Data) and message.source == 0
+    ]
+    boots = [message.boot for _, message in own]
+    assert boots == sorted(boots)
+    assert boots[-1] == boots[0] + 1
+    fast = [at for at, message in own if 20 < at < 30]
+    assert 32 <= len(fast) <= 50
+    after = [(at, message) for at, message in own if message.boot == boots[-1]]
+    assert 32 < after[0][0] < 38
+    assert all(message.in_sync for _, message in after)
+    assert 5 <= len(after) <= 13
+    observer, deliveries = run.deliveries()
+    assert observer.received == len(deliveries)
+    assert observer.late == 0
+
+
+@pytest.mark.slow
+def test_ten_minutes(network: Network) -> None:
+    """No clock loses or gains a cycle, nothing is late, nothing is lost but to two frames at once."""
+    run = network.run("run 600000")
+    for node in range(4):
+        assert [event.words[0] for event in run.of("leds", node)] == [str(RED), "0"]
+    beacons = [
+        (sfd, message) for _, sfd, message in run.air() if isinstance(message, Beacon) and message.in_sync
+    ]
+    first_sfd, first = beacons[0]
+    for sfd, message in beacons:
+        assert message.time == pytest.approx(first.time + (sfd - first_sfd) / CRYSTAL, abs=8)
+    on_line = [message for _, _, message in run.on_line()]
+    for mote in range(3):
+        sent = [
+            message for _, _, message in run.air() if isinstance(message, Data) and message.source == mote
+        ]
+        arrived = [message for message in on_line if isinstance(message, Data) and message.source == mote]
+        different = [len({(item.stamp, item.sequence) for item in items}) for items in (arrived, sent)]
+        assert different[0] >= 0.98 * different[1]
+    observer, deliveries = run.deliveries()
+    assert observer.received == len(deliveries) > 800
+    assert (observer.late, observer.bounded) == (0, 0)
