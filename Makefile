@@ -24,10 +24,10 @@ FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
 .PHONY: help setup debian demo test test-all bench lint lock figures clean
-.PHONY: firmware firmware-test firmware-check firmware-if-able flash
+.PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able flash
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: debian $(VENV)/.project ## Debian packages and the Python environment; quick when they are there
 
@@ -48,6 +48,9 @@ firmware-test: $(PIO_READY) ## the firmware's unit tests on this machine and on 
 
 firmware-check: debian ## cppcheck over the firmware
 	PYTHON="$(PYTHON)" firmware/scripts/check.sh
+
+firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/firmware.md
+	@$(BIN)/python -m tools.firmware_report --write
 
 # For `make test`: done again only when something changed; without the compiler it is left out, in CI it is a failure.
 firmware-if-able: setup

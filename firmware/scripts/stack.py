@@ -178,6 +178,8 @@ class Analysis:
             if state in seen:
                 continue
             seen.add(state)
+            if state.address not in self.program.code:
+                raise StackError(f"{self.program.where(entry)}: a path leads out of the code")
             if state.depth > DEEPEST or state.depth < 0:
                 raise StackError(
                     f"{self.program.where(state.address)}: {state.depth} bytes on the stack: no end to it"
@@ -186,10 +188,7 @@ class Analysis:
             waiting += self._following(state)
 
     def _following(self, state: State) -> list[State]:
-        try:
-            instruction = self.program.code[state.address]
-        except KeyError:
-            raise StackError(f"{state.address:#x}: a path leads out of the code") from None
+        instruction = self.program.code[state.address]
         depth, y = self._effect(instruction, state)
         return [State(address, depth, y) for address in self._successors(instruction)]
 

@@ -1,0 +1,285 @@
+"""The firmware's report: stack analysis on small programs, the aims on real images, docs/firmware.md up to date."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import stack
+
+from packet_formats.layout import layout_of
+from tools import firmware_report as report
+
+Require = Callable[[str], str]
+
+
+# --- what avr-objdump and avr-size print ---
+
+START = """
+00000000 <__vectors>:
+       0:\t0c 94 46 00 \tjmp\t0x8c\t; 0x8c <__ctors_end>
+"""
+UNUSED = "".join(
+    f"      {4 * n:2x}:\t0c 94 50 00 \tjmp\t0xa0\t; 0xa0 <__bad_interrupt>\n" for n in range(1, 34)
+)
+
+
+def listing(code: str, handler: str = "0xa0") -> str:
+    """A program whose last interrupt, number 34, has a handler."""
+    tail = "0000008c <__ctors_end>:\n      8c:\t0e 94 60 00 \tcall\t0xc0\t; 0xc0 <main>\n"
+    tail += "      90:\tff cf       \trjmp\t.-2      \t; 0x90\n"
+    bad = "000000a0 <__bad_interrupt>:\n      a0:\t0c 94 00 00 \tjmp\t0\t; 0x0 <__vectors>\n"
+    return f"{START}{UNUSED}      88:\t0c 94 60 00 \tjmp\t{handler}\t; <x>\n\n{tail}{bad}\n{code}"
+
+
+FRAME = """
+000000c0 <main>:
+      c0:\tcf 93       \tpush\tr28
+      c2:\tdf 93       \tpush\tr29
+      c4:\tcd b7       \tin\tr28, 0x3d\t; 61
+      c6:\tde b7       \tin\tr29, 0x3e\t; 62
+      c8:\tc8 59       \tsubi\tr28, 0x98\t; 152
+      ca:\td1 09       \tsbc\tr29, r1
+      cc:\t0f b6       \tin\tr0, 0x3f\t; 63
+      ce:\tf8 94       \tcli
+      d0:\tde bf       \tout\t0x3e, r29\t; 62
+      d2:\t0f be       \tout\t0x3f, r0\t; 63
+      d4:\tcd bf       \tout\t0x3d, r28\t; 61
+      d6:\t89 81       \tldd\tr24, Y+1\t; 0x01
+      d8:\t04 d0       \trcall\t.+8      \t; 0xe2 <leaf.lto_priv.3>
+      da:\tc8 56       \tsubi\tr28, 0x68\t; 104
+      dc:\tdf 4f       \tsbci\tr29, 0xFF\t; 255
+      de:\tcd bf       \tout\t0x3d, r28\t; 61
+      e0:\t08 95       \tret
+
+000000e2 <leaf.lto_priv.3>:
+      e2:\t00 d0       \trcall\t.+0      \t; 0xe4 <leaf.lto_priv.3+0x2>
+      e4:\t1f 92       \tpush\tr1
+      e6:\t80 fd       \tsbrc\tr24, 0
+      e8:\t03 c0       \trjmp\t.+6      \t; 0xf0 <leaf.lto_priv.3+0xe>
+      ea:\t0f 90       \tpop\tr0
+      ec:\t0f 90       \tpop\tr0
+      ee:\t0f 90       \tpop\tr0
+      f0:\t08 95       \tret
+"""
+
+
+def test_pushes_frames_and_calls() -> None:
+    found = stack.analyse(stack.parse(listing(FRAME)))
+    # the call of main, two registers, the frame, a call, two bytes by a call to the next instruction, a push
+    assert found.loop == stack.Use(2 + 2 + 152 + 2 + 2 + 1, ("__ctors_end", "main", "leaf"))
+    assert found.handlers == {}
+    assert found.total == found.loop.most
+
+
+def handler(body: str) -> str:
+    return f"{FRAME}\n00000100 <__vector_34>:\n{body}"
+
+
+def test_a_handler_comes_on_top() -> None:
+    body = (
+        "     100:\t1f 92       \tpush\tr1\n     102:\t1f 90       \tpop\tr1\n     104:\t18 95       \treti\n"
+    )
+    found = stack.analyse(stack.parse(listing(handler(body), "0x100")))
+    assert found.handlers == {34: stack.Use(3, ("__vector_34",))}
+    assert found.total == found.loop.most + 3
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "reason"),
+    [
+        ("recursion", "      e4:\tfe df       \trcall\t.-4      \t; 0xe2", "leaf calls itself"),
+        ("computed", "      e4:\t09 94       \tijmp", "a jump to a computed place"),
+        ("indirect", "      e4:\t09 95       \ticall", "nothing says where to"),
+        ("pointer", "      e4:\t8d bf       \tout\t0x3d, r24\t; 61", "comes from r24"),
+        ("loop", "      e4:\tfd cf       \trjmp\t.-4      \t; 0xe2", "no end to it"),
+        ("nowhere", "      e4:\t0c 94 60 00 \tjmp\t0x800", "out of the code"),
+    ],
+)
+def test_what_has_no_bound_is_refused(name: str, line: str, reason: str) -> None:
+    code = FRAME.replace("      e4:\t1f 92       \tpush\tr1", line)
+    with pytest.raises(stack.StackError, match=reason):
+        stack.analyse(stack.parse(listing(code)))
+
+
+def test_handlers_that_nest_are_refused() -> None:
+    body = "     100:\t78 94       \tsei\n     102:\t18 95       \treti\n"
+    with pytest.raises(stack.StackError, match="lets others interrupt it"):
+        stack.analyse(stack.parse(listing(handler(body), "0x100")))
+
+
+def test_a_known_indirect_call() -> None:
+    code = FRAME.replace("      e4:\t1f 92       \tpush\tr1", "      e4:\t09 95       \ticall")
+    code = code.replace("      ea:\t0f 90       \tpop\tr0", "      ea:\t00 00       \tnop")
+    code += "\n00000120 <obey.lto_priv.99>:\n     120:\t1f 92       \tpush\tr1\n"
+    code += "     122:\t0f 90       \tpop\tr0\n     124:\t08 95       \tret\n"
+    found = stack.analyse(stack.parse(listing(code)))
+    assert found.loop.path == ("__ctors_end", "main", "leaf", "obey")
+    assert found.loop.most == 2 + 2 + 152 + 2 + 2 + (2 + 1)
+
+
+def test_sizes() -> None:
+    text = "x.elf  :\nsection  size  addr\n.data  6  8388864\n.text  17608  0\n.bss  1191  8388870\nTotal  18805\n"
+    assert report.parse_sizes(text) == {".data": 6, ".text": 17608, ".bss": 1191}
+
+
+def test_the_watch() -> None:
+    assert report.parse_watch("noise\xffstack 190\nawake 25\ncycles 100\n") == report.Watched(190, 25, 100)
+    with pytest.raises(report.ReportError, match="without a word"):
+        report.parse_watch("stack 1\n")
+
+
+def test_a_block_is_replaced_and_nothing_else() -> None:
+    page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
+    new = report.insert(page, "new")
+    assert new == page.replace("old", "new")
+    assert report.extract(new) == "new"
+    with pytest.raises(report.ReportError, match="no place"):
+        report.insert("page", "new")
+
+
+def test_a_battery_lasts_as_long_as_its_current_says() -> None:
+    assert report.mean_current("micaz", 8, 0) == pytest.approx(22.9, abs=0.01)
+    assert report.mean_current("mica2", 20, 0) - report.mean_current("mica2", 8, 0) == pytest.approx(
+        12 * 8 / 19200 / 10 * 3.0
+    )
+
+
+# --- the real images ---
+
+
+@pytest.fixture(scope="module")
+def images(require_tool: Require, tmp_path_factory: pytest.TempPathFactory) -> dict[str, report.Image]:
+    require_tool("avr-gcc")
+    require_tool("avr-objdump")
+    folder = tmp_path_factory.mktemp("images")
+    return {
+        name: report.build(deployment, app, folder / name)
+        for board, deployment in report.examples().items()
+        for app, name in (("mote", board), ("gateway", f"{board}_gateway"))
+    }
+
+
+def test_images_are_within_the_aims(images: dict[str, report.Image]) -> None:
+    assert tuple(images) == report.IMAGES
+    for name, image in images.items():
+        assert image.flash <= report.FLASH_AIM, name
+        assert image.ram <= report.RAM_AIM, name
+
+
+def test_largest_mote_image_is_within_the_aims(require_tool: Require, tmp_path: Path) -> None:
+    require_tool("avr-gcc")
+    for board in report.CHIP:
+        deployment = report.described({"scheme": "kn"}, board)
+        image = report.build(deployment, "mote", tmp_path / board)
+        assert image.flash <= report.FLASH_AIM
+        assert image.ram <= report.RAM_AIM
+
+
+@pytest.mark.parametrize("name", report.RECEIVE_AIM)
+def test_receiving_is_within_the_aims(require_tool: Require, name: str) -> None:
+    require_tool("avr-gcc")
+    require_tool("simavr")
+    _, _, most = report.stamp_cycles(report.schemes()[name])["receive"]
+    assert most <= report.RECEIVE_AIM[name]
+
+
+def test_no_stack_seen_is_over_the_worst_case(
+    images: dict[str, report.Image], require_tool: Require, tmp_path: Path
+) -> None:
+    require_tool("gcc")
+    require_tool("simavr")
+    for name, seen in report.watched(images, tmp_path).items():
+        worst = images[name].stack.total
+        assert worst * 3 // 4 <= seen.stack <= worst, (
+            name
+        )  # far below would be a run in which nothing happened
+
+
+# --- the page ---
+
+
+@pytest.fixture(scope="module")
+def page(root: Path) -> str:
+    return (root / "docs" / "firmware.md").read_text()
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """The tables of a text: rows of cells."""
+    found = re.findall(r"(?:^\|.*\|\n?)+", text, re.MULTILINE)
+    return [
+        [[cell.strip() for cell in row.strip("|").split("|")] for row in one.splitlines()] for one in found
+    ]
+
+
+def test_the_page_has_the_whole_report(page: str) -> None:
+    block = report.extract(page)
+    shipped, seen, by_scheme, wire, battery = tables(block)
+    assert (
+        [row[0].strip("`") for row in shipped[2:]]
+        == list(report.IMAGES)
+        == [row[0].strip("`") for row in seen[2:]]
+    )
+    assert [row[0] for row in wire[2:]] == list(report.schemes())
+    assert {row[0].rpartition(", ")[2] for row in by_scheme[2:]} == set(report.CHIP)
+    assert len(battery) == 2 + len(report.CHIP)
+    assert re.match(r"Compiler: avr-gcc \d", block)
+
+
+def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, report.Image]) -> None:
+    """With the compiler that made them, to a few per cent: a fix of a few bytes need not change the page."""
+    block = report.extract(page)
+    if f"Compiler: {report.compiler()}," not in block:
+        pytest.skip("the page was made with another compiler")
+    for row in tables(block)[0][2:]:
+        image = images[row[0].strip("`")]
+        found = (image.flash, image.static_ram, image.stack.total)
+        said = tuple(int(row[column]) for column in (1, 2, 5))
+        assert said == pytest.approx(found, rel=0.04), f"{row[0]}: run make firmware-report"
+
+
+@pytest.mark.parametrize("name", report.RECEIVE_AIM)
+def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require, name: str) -> None:
+    require_tool("avr-gcc")
+    require_tool("simavr")
+    block = report.extract(page)
+    if f"Compiler: {report.compiler()}," not in block:
+        pytest.skip("the page was made with another compiler")
+    [row] = [row for row in tables(block)[3] if row[0] == name]
+    found = report.stamp_cycles(report.schemes()[name])
+    said = [int(cell) for cell in row[6:10]]
+    assert said == pytest.approx([*found["send"][1:], *found["receive"][1:]], rel=0.04), (
+        "run make firmware-report"
+    )
+
+
+def test_the_wire_s_bytes_on_the_page(page: str) -> None:
+    for row in tables(report.extract(page))[3][2:]:
+        layout = layout_of(report.described(report.schemes()[row[0]]))
+        said = [int(cell) for cell in row[1:6]]
+        air = [report.air_bytes(board, layout.length) for board in report.CHIP]
+        assert said == [layout.stamp.bits, layout.stamp.size, layout.length, *air]
+
+
+def test_every_setting_is_on_the_page(page: str, root: Path) -> None:
+    settings = page.split("## Settings")[1].split("\n## ")[0]
+    named = set(re.findall(r"[A-Z][A-Z0-9_]{4,}", " ".join(row[0] for row in tables(settings)[0])))
+    found = set()
+    for path in (root / "firmware").rglob("*.[ch]"):
+        if "test" not in path.relative_to(root / "firmware").parts:
+            found |= set(
+                re.findall(r"^#ifndef (\w+)\n(?:#if.*\n)?#define \1 ", path.read_text(), re.MULTILINE)
+            )
+    assert found <= named, found - named
+
+
+def test_the_script_says_what_is_wrong(root: Path, require_tool: Require, tmp_path: Path) -> None:
+    require_tool("avr-objdump")
+    (tmp_path / "x.elf").write_bytes(b"no ELF")
+    words = ["python3", str(root / "firmware/scripts/stack.py"), str(tmp_path / "x.elf")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "Error:" in done.stderr
