@@ -19,6 +19,7 @@ enum {
 
 #define MEMORY (UINT32_C(1) << 24)           /* pairs older than this (8.5 minutes) are not used */
 #define SPAN_LEAST (UINT32_C(1) << 15)       /* pairs closer together than a second say nothing about skew */
+#define AGE_MOST (UINT32_C(1) << 30)         /* a newest pair older than this (9 hours) is moved up before its age wraps */
 #define ASTRAY (UINT32_C(1) << 18)            /* off by more than this (8 s): not a clock gone wrong but another time */
 #define ASK_FIRST (UINT32_C(32768) / 4)      /* cycles from the start to the first question, and between a root's */
 #define ASK_MOST (60 * UINT32_C(32768))      /* cycles between questions, at last */
@@ -510,6 +511,17 @@ void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint32_t now)
     }
 }
 
+/* Long without a beacon: the newest pair becomes one of now, as good as our clock still is. The others are too old to be used. */
+static void move_up_newest(uint32_t now)
+{
+    if (state == FOLLOWING && (int32_t)(now - window[0].local) > (int32_t)AGE_MOST) {
+        base_error = estimate_error(now);
+        window[0].local = now;
+        window[0].offset = netclock_estimate(now) - now;
+        pairs = 1;
+    }
+}
+
 /* A mote out of sync asks, less and less often. */
 static void ask_again(uint32_t now)
 {
@@ -523,6 +535,7 @@ bool timesync_due(uint32_t now)
 {
     if (!clock_before(now, tidy_at)) {
         netclock_tidy(now);
+        move_up_newest(now);
         tidy_at = now + TIDY;
     }
     ask_again(now);

@@ -11,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packet_formats.deployment import Deployment, load
+from packet_formats.framing import encode_frame
 from packet_formats.layout import layout_of
 from packet_formats.messages import encode_message
-from packet_formats.records import Beacon
+from packet_formats.records import Beacon, Command, Downlink
+from packet_formats.tinyos import encode_packet
 from tests.firmware.net_world import HZ, Node, World, library, message_struct
 
 WRAP = 1 << 32
@@ -155,6 +157,26 @@ def test_root_away_for_long(gcc: str, meadow: Deployment) -> None:
     watch(world, [gateway, *motes], 120)
     assert all_in_sync([gateway, *motes])
     assert gateway.c.timesync_epoch() == epoch
+
+
+def test_root_away_for_a_day(gcc: str, meadow: Deployment) -> None:
+    """Half-way round the clock, 18 hours after the last beacon, its age must not look like none."""
+    world, gateway, (mote,) = line_up(gcc, meadow, ppm=(50, -50), stride=0)
+    world.run(120)
+    quiet = encode_message(Downlink(mote.id, 1, 0, Command.RATE, 0), layout_of(meadow))
+    gateway.write_line(encode_frame(encode_packet(quiet)))
+    world.run(1)
+    assert mote.in_sync
+    gateway.die()
+    world.run(3600)
+    for _ in range(20):
+        assert not mote.in_sync
+        world.run(3600)
+    gateway.boot()
+    world.run(30)
+    assert gateway.in_sync
+    assert mote.in_sync
+    assert farthest_ticks(meadow, [gateway, mote]) <= 1
 
 
 def test_root_restarts(gcc: str, meadow: Deployment) -> None:
