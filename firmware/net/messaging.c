@@ -18,6 +18,9 @@
 /* Health and commands have no deadline of their own. */
 #define PLAIN_PATIENCE UINT32_C(32768)
 
+/* Ticks that no frame waits to be looked at: a minute, or one tick. */
+#define WAITED_MOST ((int32_t)(60 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
+
 #define ROOT_IS_GATEWAY (CAUSEWAY_ROOT >= CAUSEWAY_MOTES)
 
 static uint16_t own_id;
@@ -64,11 +67,12 @@ void messaging_on_epoch(uint8_t epoch)
 }
 
 /* The tick of an event. A frame that came in before our last send was handed over, but is looked at only now, takes
- * that send's tick. */
+ * that send's tick. No frame waits long, so a last event that seems far ahead is one of half the clock's range ago. */
 static uint32_t event_tick(uint32_t local)
 {
     uint32_t tick = cw_tick(timesync_network(local));
-    if (cw_tick_diff(tick, last_tick) > 0) {
+    int32_t passed = cw_tick_diff(tick, last_tick);
+    if (passed > 0 || passed < -WAITED_MOST) {
         last_tick = tick;
     }
     return last_tick;

@@ -180,6 +180,25 @@ def test_copies_echoes_and_strangers(gcc: str, meadow: Deployment) -> None:
     }
 
 
+def test_idle_for_most_of_a_day(gcc: str, meadow: Deployment) -> None:
+    """More than half the clock's range after its last event a mote's events are in the present tick again."""
+    world, gateway, (mote,) = network(gcc, meadow, 1)
+    world.run(30)
+    give(mote, Downlink(0, 1, 0, Command.RATE, 0))
+    world.run(19 * 3600)
+    sent: list[tuple[int, int]] = []
+
+    def note(node: Node, kind: str, peer: int, sequence: int, tick: int) -> None:
+        if kind == "send":
+            sent.append((tick, (node.network() >> meadow.clock.tick_log2) % (1 << 16)))
+
+    world.on_event = note
+    give(mote, Downlink(0, 2, 0, Command.RATE, HZ))
+    world.run(10)
+    assert len(sent) > 5
+    assert all((now - tick) % (1 << 16) <= 1 for tick, now in sent)
+
+
 def test_out_of_sync(gcc: str, meadow: Deployment) -> None:
     """Without a root a mote says so, is not merged, and relays nothing."""
     world = World(meadow)
