@@ -83,7 +83,7 @@ lint: setup firmware-check ## ruff, strict mypy, and cppcheck over the firmware
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy firmware/scripts
+	$(BIN)/mypy firmware/scripts tools
 
 figures: setup ## draw the figures of docs/ again
 	$(BIN)/basestation figures --out docs/figures
