@@ -521,6 +521,24 @@ def test_receiving_while_a_send_waits(bench: Bench) -> None:
     assert only(happened, "sent")[0].words[0] == "SENT"
 
 
+def test_timer_between_any_two_accesses(
+    root: Path, require_tool: Callable[[str], str], build_bench: Callable[[int], Bench], tmp_path: Path
+) -> None:
+    """The interrupt that ends a send's wait comes at every possible moment of a service that something else caused."""
+    compiler, layout = require_tool("gcc"), build_bench(1).program.parent
+    flags = ["-std=gnu11", "-O1", "-Wall", "-Wextra", "-Werror"]
+    flags += ["-fsanitize=thread", "--param=tsan-distinguish-volatile=1"]
+    flags += [
+        f"-I{path}"
+        for path in (root / "firmware", root / "firmware/chips/cc2420", root / "firmware/core", layout)
+    ]
+    source, built = root / "tests/firmware/c/cc2420_race.c", tmp_path / "race.o"
+    subprocess.run([compiler, *flags, "-c", source, "-o", built], check=True)
+    subprocess.run([compiler, built, "-o", tmp_path / "race"], check=True)
+    done = subprocess.run([tmp_path / "race"], capture_output=True, text=True, check=False, timeout=10)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # --- a chip that fails ---
 
 

@@ -621,8 +621,10 @@ static void look_at_chip(void)
 void radio_service(void)
 {
     receive();
-    bool up = timer_up;            /* nothing sets it again before it is set anew */
-    timer_up = false;
+    bool up = timer_up;
+    if (up) {                      /* else the interrupt may come right now, and must not be overwritten */
+        timer_up = false;
+    }
     if (chip == CHIP_ON && sending != SEND_NONE) {
         service_send(up);
     } else if (chip != CHIP_OFF && up) {
