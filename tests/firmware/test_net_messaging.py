@@ -182,7 +182,7 @@ def test_copies_echoes_and_strangers(gcc: str, meadow: Deployment) -> None:
 
 def test_idle_for_most_of_a_day(gcc: str, meadow: Deployment) -> None:
     """More than half the clock's range after its last event a mote's events are in the present tick again."""
-    world, gateway, (mote,) = network(gcc, meadow, 1)
+    world, _, (mote,) = network(gcc, meadow, 1)
     world.run(30)
     give(mote, Downlink(0, 1, 0, Command.RATE, 0))
     world.run(19 * 3600)
