@@ -20,20 +20,20 @@ static avr_cycle_count_t from_uart_since;
 
 static void on_delimiter(micaz_t *which)
 {
-    printf("%llu sfd\n", (unsigned long long)which->avr->cycle);
+    printf("%llu sfd\n", (unsigned long long)which->mcu.avr->cycle);
 }
 
 static void on_sent(chip_t *which, uint64_t sfd, const uint8_t *bytes, int count)
 {
     (void)which;
-    printf("%llu air %llu ", (unsigned long long)mote.avr->cycle, (unsigned long long)cycle_of(sfd));
+    printf("%llu air %llu ", (unsigned long long)mote.mcu.avr->cycle, (unsigned long long)cycle_of(sfd));
     for (int i = 0; i < count; i++) {
         printf("%02x", bytes[i]);
     }
     printf("\n");
 }
 
-static void on_uart(micaz_t *which, uint8_t byte)
+static void on_uart(atmega_t *which, uint8_t byte)
 {
     if (from_uart_count == 0) {
         from_uart_since = which->avr->cycle;
@@ -52,26 +52,26 @@ static uint32_t masked_where;
 
 static void watch_mask(void)
 {
-    if (mote.avr->sreg[S_I]) {
-        if (mote.avr->cycle - masked_since > masked_longest) {
-            masked_longest = mote.avr->cycle - masked_since;
-            masked_where = (uint32_t)mote.avr->pc;
+    if (mote.mcu.avr->sreg[S_I]) {
+        if (mote.mcu.avr->cycle - masked_since > masked_longest) {
+            masked_longest = mote.mcu.avr->cycle - masked_since;
+            masked_where = (uint32_t)mote.mcu.avr->pc;
         }
-        masked_since = mote.avr->cycle;
+        masked_since = mote.mcu.avr->cycle;
     }
 }
 
 static void run(double ms)
 {
-    avr_cycle_count_t end = mote.avr->cycle + (avr_cycle_count_t)(ms * HZ / 1000);
-    micaz_stop_at(&mote, end);
-    while (mote.avr->cycle < end) {
-        if (mote.avr->state == cpu_Sleeping) {
-            masked_since = mote.avr->cycle;
+    avr_cycle_count_t end = mote.mcu.avr->cycle + (avr_cycle_count_t)(ms * HZ / 1000);
+    atmega_stop_at(&mote.mcu, end);
+    while (mote.mcu.avr->cycle < end) {
+        if (mote.mcu.avr->state == cpu_Sleeping) {
+            masked_since = mote.mcu.avr->cycle;
         }
-        micaz_run(&mote);
-        if (mote.avr->state == cpu_Sleeping) {
-            masked_since = mote.avr->cycle;
+        atmega_run(&mote.mcu);
+        if (mote.mcu.avr->state == cpu_Sleeping) {
+            masked_since = mote.mcu.avr->cycle;
         }
         watch_mask();
     }
@@ -89,19 +89,19 @@ static void obey(const char *line)
     if (strcmp(word, "run") == 0 && sscanf(line, "run %lf", &ms) == 1) {
         run(ms);
     } else if (strcmp(word, "uart") == 0 && sscanf(line, "uart %1099s", hex) == 1) {
-        micaz_uart_hex(&mote, hex);
+        atmega_uart_hex(&mote.mcu, hex);
     } else if (strcmp(word, "frame") == 0 && sscanf(line, "frame %1099s", hex) == 1) {
         uint8_t bytes[130];
         micaz_catch_up(&mote);
         chip_add_frame(&mote.chip, mote.chip.now + US(1000), bytes, unhex(hex, bytes, sizeof bytes), 5, 107);
         micaz_schedule(&mote);
     } else if (strcmp(word, "pins") == 0) {
-        printf("%llu pins %d %d\n", (unsigned long long)mote.avr->cycle, mote.avr->data[0x3B] & 7, mote.avr->data[0x3A] & 7);
+        printf("%llu pins %d %d\n", (unsigned long long)mote.mcu.avr->cycle, mote.mcu.avr->data[0x3B] & 7, mote.mcu.avr->data[0x3A] & 7);
     } else if (strcmp(word, "masked") == 0) {
-        printf("%llu masked %llu %x\n", (unsigned long long)mote.avr->cycle, (unsigned long long)masked_longest, masked_where);
+        printf("%llu masked %llu %x\n", (unsigned long long)mote.mcu.avr->cycle, (unsigned long long)masked_longest, masked_where);
         masked_longest = 0;
     } else if (strcmp(word, "adc") == 0 && sscanf(line, "adc %u %u", &channel, &millivolts) == 2) {
-        avr_raise_irq(avr_io_getirq(mote.avr, AVR_IOCTL_ADC_GETIRQ, (int)(ADC_IRQ_ADC0 + channel)), millivolts);
+        avr_raise_irq(avr_io_getirq(mote.mcu.avr, AVR_IOCTL_ADC_GETIRQ, (int)(ADC_IRQ_ADC0 + channel)), millivolts);
     } else {
         fprintf(stderr, "what is %s\n", line);
         exit(2);
@@ -114,7 +114,7 @@ int main(int count, char **arguments)
         fprintf(stderr, "usage: board_sim FIRMWARE.elf\n");
         return 2;
     }
-    mote.on_uart = on_uart;
+    mote.mcu.on_uart = on_uart;
     mote.on_delimiter = on_delimiter;
     mote.chip.on_sent = on_sent;
     char line[1200];

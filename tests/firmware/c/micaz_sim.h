@@ -1,40 +1,20 @@
-/* A MICAz on libsimavr (GPLv3, and so is every program that includes this): an ATmega128 wired to cc2420_chip.h.
- *
- * libsimavr 1.6 is put right from outside: SPI bytes take their time, writing to EIFR or TIFR clears the flags that are written
- * as 1 and no others, interrupts that were raised while masked come when unmasked. Time is emulated time only.
- */
+/* A MICAz: an ATmega128 (atmega_sim.h) wired to a CC2420 (cc2420_chip.h). */
 #ifndef MICAZ_SIM_H
 #define MICAZ_SIM_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <simavr/avr_extint.h>
-#include <simavr/avr_ioport.h>
 #include <simavr/avr_spi.h>
-#include <simavr/avr_uart.h>
-#include <simavr/sim_avr.h>
-#include <simavr/sim_elf.h>
-#include <simavr/sim_interrupts.h>
-#include <simavr/sim_io.h>
 
+#include "atmega_sim.h"
 #include "cc2420_chip.h"
 
-/* The library gives a character eleven bits, and stumbles if the next one comes before the last has been read: so 14 bits. */
-enum { HZ = 7372800, UART_CYCLES = 14 * HZ / 57600 };
-enum { REG_SPCR = 0x2D, REG_SPSR = 0x2E, REG_SPDR = 0x2F, REG_TIFR = 0x56, REG_TIMSK = 0x57, REG_EIFR = 0x58, REG_EIMSK = 0x59 };
+enum { REG_SPCR = 0x2D, REG_SPSR = 0x2E, REG_SPDR = 0x2F };
 
 typedef struct micaz micaz_t;
 struct micaz {
+    atmega_t mcu;
     chip_t chip; /* its owner is this */
-    avr_t *avr;
-    avr_irq_t *pin_fifo, *pin_fifop, *pin_sfd, *pin_cca, *spi_in, *uart_in;
-    uint8_t to_uart[1024];
-    int to_uart_count, to_uart_at;
-    /* what the user sets, or leaves NULL */
-    void (*on_uart)(micaz_t *mote, uint8_t byte);
-    void (*on_delimiter)(micaz_t *mote); /* SFD has risen */
+    avr_irq_t *pin_fifo, *pin_fifop, *pin_sfd, *pin_cca, *spi_in;
+    void (*on_delimiter)(micaz_t *mote); /* or NULL: SFD has risen */
 };
 
 static uint64_t ns_of(avr_cycle_count_t cycle)
@@ -62,7 +42,7 @@ static void micaz_show_pins(micaz_t *mote)
 static void micaz_catch_up(micaz_t *mote)
 {
     chip_t *chip = &mote->chip;
-    uint64_t now = ns_of(mote->avr->cycle);
+    uint64_t now = ns_of(mote->mcu.avr->cycle);
     for (uint64_t next = chip_next(chip); next <= now; next = chip_next(chip)) {
         chip->now = next > chip->now ? next : chip->now;
         bool sfd = chip->sfd;
@@ -91,7 +71,7 @@ static avr_cycle_count_t micaz_chip_due(avr_t *avr, avr_cycle_count_t when, void
 /* After anything from outside that gives the chip something to do. */
 static void micaz_schedule(micaz_t *mote)
 {
-    avr_t *avr = mote->avr;
+    avr_t *avr = mote->mcu.avr;
     avr_cycle_timer_cancel(avr, micaz_chip_due, mote);
     uint64_t next = chip_next(&mote->chip);
     if (next != NEVER) {
@@ -146,156 +126,28 @@ static void micaz_on_reset(avr_irq_t *irq, uint32_t value, void *param)
     micaz_schedule(mote);
 }
 
-/* --- interrupt flags --- */
-
-static void micaz_flags_written(avr_t *avr, avr_io_addr_t address, uint8_t value, void *param)
-{
-    (void)param;
-    uint8_t before = avr->data[address];
-    for (int i = 0; i < avr->interrupts.vector_count; i++) {
-        avr_int_vector_t *vector = avr->interrupts.vector[i];
-        if (vector->raised.reg == address && (value >> vector->raised.bit & 1) && vector->pending) {
-            avr_clear_interrupt(avr, vector);
-        }
-    }
-    avr->data[address] = before & (uint8_t)~value;
-}
-
-static void micaz_mask_written(avr_t *avr, avr_io_addr_t address, uint8_t value, void *param)
-{
-    (void)param;
-    avr->data[address] = value;
-    for (int i = 0; i < avr->interrupts.vector_count; i++) {
-        avr_int_vector_t *vector = avr->interrupts.vector[i];
-        if (vector->enable.reg == address && (value >> vector->enable.bit & 1) && vector->raised.reg &&
-            avr_regbit_get(avr, vector->raised) && !vector->pending) {
-            avr_raise_interrupt(avr, vector);
-        }
-    }
-}
-
-/* --- UART 0 --- */
-
-static void micaz_on_uart(avr_irq_t *irq, uint32_t value, void *param)
-{
-    (void)irq;
-    micaz_t *mote = param;
-    if (mote->on_uart != NULL) {
-        mote->on_uart(mote, (uint8_t)value);
-    }
-}
-
-static avr_cycle_count_t micaz_uart_feed(avr_t *avr, avr_cycle_count_t when, void *param)
-{
-    (void)avr;
-    micaz_t *mote = param;
-    if (mote->to_uart_at == mote->to_uart_count) {
-        mote->to_uart_at = mote->to_uart_count = 0;
-        return 0;
-    }
-    avr_raise_irq(mote->uart_in, mote->to_uart[mote->to_uart_at++]);
-    return when + UART_CYCLES;
-}
-
-static int unhex(const char *text, uint8_t *bytes, int most)
-{
-    int count = 0;
-    unsigned byte;
-    for (; count < most && sscanf(text, "%2x", &byte) == 1; text += 2) {
-        bytes[count++] = (uint8_t)byte;
-    }
-    return count;
-}
-
-/* Bytes to the mote, as hexadecimal text. */
-static void micaz_uart_hex(micaz_t *mote, const char *hex)
-{
-    int room = (int)sizeof mote->to_uart - mote->to_uart_count;
-    bool idle = mote->to_uart_count == 0;
-    mote->to_uart_count += unhex(hex, mote->to_uart + mote->to_uart_count, room);
-    if (idle) {
-        avr_cycle_timer_register(mote->avr, UART_CYCLES, micaz_uart_feed, mote);
-    }
-}
-
-/* --- the whole --- */
-
-static void micaz_no_sleep(avr_t *avr, avr_cycle_count_t cycles)
-{
-    (void)avr, (void)cycles;
-}
-
-static avr_cycle_count_t micaz_stop_here(avr_t *avr, avr_cycle_count_t when, void *param)
-{
-    (void)avr, (void)when, (void)param;
-    return 0;
-}
-
-/* Before running to `end`, or a sleeping core runs past it. */
-static void micaz_stop_at(micaz_t *mote, avr_cycle_count_t end)
-{
-    avr_cycle_timer_register(mote->avr, end - mote->avr->cycle, micaz_stop_here, NULL);
-}
-
-/* avr_run(), ending the program when the core has stopped. */
-static void micaz_run(micaz_t *mote)
-{
-    int state = avr_run(mote->avr);
-    if (state == cpu_Done || state == cpu_Crashed) {
-        fprintf(stderr, "the core has stopped at %llu\n", (unsigned long long)mote->avr->cycle);
-        exit(1);
-    }
-}
-
-static avr_irq_t *micaz_pin(micaz_t *mote, char port, int bit)
-{
-    return avr_io_getirq(mote->avr, AVR_IOCTL_IOPORT_GETIRQ(port), bit);
-}
-
 static void micaz_wire_up(micaz_t *mote)
 {
-    avr_t *avr = mote->avr;
-    mote->pin_fifo = micaz_pin(mote, 'B', 7);
-    mote->pin_fifop = micaz_pin(mote, 'E', 6);
-    mote->pin_sfd = micaz_pin(mote, 'D', 4);
-    mote->pin_cca = micaz_pin(mote, 'D', 6);
+    avr_t *avr = mote->mcu.avr;
+    mote->pin_fifo = atmega_pin(&mote->mcu, 'B', 7);
+    mote->pin_fifop = atmega_pin(&mote->mcu, 'E', 6);
+    mote->pin_sfd = atmega_pin(&mote->mcu, 'D', 4);
+    mote->pin_cca = atmega_pin(&mote->mcu, 'D', 6);
     mote->spi_in = avr_io_getirq(avr, AVR_IOCTL_SPI_GETIRQ(0), SPI_IRQ_INPUT);
-    mote->uart_in = avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_INPUT);
-    avr_irq_register_notify(micaz_pin(mote, 'B', 0), micaz_on_csn, mote);
-    avr_irq_register_notify(micaz_pin(mote, 'A', 5), micaz_on_power, mote);
-    avr_irq_register_notify(micaz_pin(mote, 'A', 6), micaz_on_reset, mote);
-    avr_irq_register_notify(avr_io_getirq(avr, AVR_IOCTL_UART_GETIRQ('0'), UART_IRQ_OUTPUT), micaz_on_uart, mote);
+    avr_irq_register_notify(atmega_pin(&mote->mcu, 'B', 0), micaz_on_csn, mote);
+    avr_irq_register_notify(atmega_pin(&mote->mcu, 'A', 5), micaz_on_power, mote);
+    avr_irq_register_notify(atmega_pin(&mote->mcu, 'A', 6), micaz_on_reset, mote);
     avr->io[AVR_DATA_TO_IO(REG_SPDR)].w.c = micaz_spi_written;
     avr->io[AVR_DATA_TO_IO(REG_SPDR)].w.param = mote;
-    avr_register_io_write(avr, REG_EIFR, micaz_flags_written, NULL);
-    avr->io[AVR_DATA_TO_IO(REG_TIFR)].w.c = micaz_flags_written; /* the library's own clears flags that were written as 0, too */
-    avr_register_io_write(avr, REG_EIMSK, micaz_mask_written, NULL);
-    avr_register_io_write(avr, REG_TIMSK, micaz_mask_written, NULL);
-    for (uint8_t i = 0; i < 8; i++) {
-        avr_extint_set_strict_lvl_trig(avr, i, 0); /* else pins that are low are polled each cycle, enabled or not */
-    }
-    uint32_t flags = 0;
-    avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);
 }
 
 /* A mote with a program in its flash, just switched on. False when the file is none. */
 static bool micaz_make(micaz_t *mote, const char *path)
 {
-    elf_firmware_t firmware;
-    memset(&firmware, 0, sizeof firmware);
     memset(mote, 0, sizeof *mote);
-    if (elf_read_firmware(path, &firmware) != 0) {
+    if (!atmega_make(&mote->mcu, path)) {
         return false;
     }
-    mote->avr = avr_make_mcu_by_name("atmega128");
-    if (mote->avr == NULL || avr_init(mote->avr) != 0) {
-        return false;
-    }
-    avr_load_firmware(mote->avr, &firmware);
-    mote->avr->frequency = HZ;
-    mote->avr->vcc = mote->avr->avcc = mote->avr->aref = 3000;
-    mote->avr->sleep = micaz_no_sleep;
-    mote->avr->log = LOG_ERROR;
     chip_init(&mote->chip);
     mote->chip.owner = mote;
     micaz_wire_up(mote);
