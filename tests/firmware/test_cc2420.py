@@ -521,6 +521,25 @@ def test_receiving_while_a_send_waits(bench: Bench) -> None:
     assert only(happened, "sent")[0].words[0] == "SENT"
 
 
+def test_answer_before_the_end_of_a_send_is_seen(bench: Bench) -> None:
+    """A frame that begins while the loop is busy elsewhere, right behind one of ours, has its time too."""
+    before = bench.run(bench.send("01"), "run 40000")
+    queued, begins = only(before, "send")[0].time, only(before, "air")[0].time
+    answer = begins + 1000
+    happened = bench.run(
+        f"frame {answer} {bench.frame('05')}",
+        bench.send("01"),
+        f"run {begins - queued - 100}",
+        "pass 3000",
+        "run 10000",
+        "counters",
+    )
+    heard = only(happened, "heard")
+    assert [one.words[-1] for one in heard] == ["05"]
+    assert abs(int(heard[0].words[0]) - cycles(answer)) <= 1
+    assert only(happened, "sent")[0].words[0] == "SENT"
+
+
 def test_timer_between_any_two_accesses(
     root: Path, require_tool: Callable[[str], str], build_bench: Callable[[int], Bench], tmp_path: Path
 ) -> None:

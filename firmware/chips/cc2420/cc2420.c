@@ -279,7 +279,7 @@ static void on_received_edge(uint16_t capture)
 
 void cc2420_on_capture(uint16_t capture)
 {
-    if (sending == SEND_ON_AIR) {
+    if (sending == SEND_ON_AIR && sent_edge != EDGE_END) {
         on_sent_edge(capture);
     } else {
         on_received_edge(capture);
