@@ -2,6 +2,7 @@
 
 import tomllib
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,18 @@ def test_acknowledgements_and_the_air(gcc: str, meadow: Deployment) -> None:
     assert sent == [(0x33, meadow.network.group, b"hello"), (0x34, meadow.network.group, b"")]
     assert [item for item in gateway.read() if isinstance(item, Ack)] == [Ack(tinyos, 0x7E)]
     assert status_of(gateway).down_sent == 2
+
+
+def test_reboot_is_acknowledged_first(gcc: str, meadow: Deployment) -> None:
+    """Or the host would send it again, and again."""
+    world, gateway, _ = network(gcc, meadow, 0)
+    gateway.read()
+    boots = gateway.generation
+    command = encode_message(Downlink(gateway.id, 1, 0, Command.REBOOT, 0), layout_of(meadow))
+    gateway.write_line(encode_frame(encode_packet(replace(command, kind="data-ack", token=7))))
+    assert [item for item in gateway.read() if isinstance(item, Ack)] == [Ack(meadow.network.tinyos, 7)]
+    world.run(3)
+    assert gateway.generation == boots + 1
 
 
 def test_what_the_line_refuses(gcc: str, meadow: Deployment) -> None:

@@ -35,6 +35,8 @@ static uint8_t record_number;     /* of the next heard record */
 static uint16_t lost;             /* pairs dropped since the last one that went up */
 static uint32_t status_at;
 static uint8_t until_health;
+static bool rebooting;
+static uint32_t reboot_at;
 static cw_deframer_t deframer;
 static uint16_t uart_lost_before;
 static uint16_t line_breaks;      /* times that the UART lost bytes */
@@ -171,6 +173,15 @@ static void send_down(const cw_am_t *am, uint32_t now)
     outbox_put(frame);
 }
 
+/* Not at once: the acknowledgement goes up first, or the host sends the command again. */
+static void reboot(uint32_t now)
+{
+    if (!rebooting) {
+        rebooting = true;
+        reboot_at = now + SECOND;
+    }
+}
+
 /* Whether a command is for the gateway alone. A report of all includes it too. */
 static bool obey(const cw_am_t *am, uint32_t now)
 {
@@ -183,7 +194,7 @@ static bool obey(const cw_am_t *am, uint32_t now)
         until_health = 0;
         status_at = now;
     } else if (command.command == CW_COMMAND_REBOOT && ours) {
-        board_reset();
+        reboot(now);
     }
     return ours;
 }
@@ -266,6 +277,9 @@ void gateway_step(void)
     outbox_service(now);
     report(now);
     line_service();
+    if (rebooting && !clock_before(now, reboot_at)) {
+        board_reset();
+    }
     leds_set(timesync_in_sync(now) ? 0 : LED_RED);
     set_alarm(now);
     watchdog_pat();

@@ -3,7 +3,7 @@
  * Each frame that goes up is preceded by its heard record; there is room for both or neither goes. Status and health
  * of the gateway itself go up without one. A packet from the host that wants an acknowledgement gets one if its CRC is good. A host's
  * message goes on the air as it is, but for group and source, which are set to ours; one over the payload limit never does.
- * A report or reboot command for the gateway itself is obeyed and not sent.
+ * A report or reboot command for the gateway itself is obeyed and not sent; it reboots a second or two later.
  */
 #ifndef APPS_GATEWAY_H
 #define APPS_GATEWAY_H
