@@ -112,6 +112,27 @@ def test_each_frame_is_heard_and_answered(run: Run, version: int) -> None:
         assert sent - heard == pytest.approx((sync_out - sync_in) / CRYSTAL, abs=1.5)
 
 
+def test_a_pin_is_read_after_it_has_been_synchronized(
+    root: Path, require_tool: Callable[[str], str], tmp_path: Path
+) -> None:
+    """A PIN register shows its pin as it was a cycle before (ATmega128 data sheet, reading the pin value), so
+    an `in` right after PCLK fell reads the bit before. Emulators do not show this: look at the instructions."""
+    built, firmware = tmp_path / "control.o", root / "firmware"
+    folder = deployment(root, 1, tmp_path)
+    flags = ["-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", *FLAGS, f"-I{firmware}", f"-I{folder}"]
+    source = firmware / "chips/cc1000/cc1000_control.c"
+    subprocess.run([require_tool("avr-gcc"), *flags, "-c", str(source), "-o", str(built)], check=True)
+    command = [require_tool("avr-objdump"), "-d", "--no-show-raw-insn", str(built)]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    code = [" ".join(line.split(";")[0].split()[1:]) for line in listing.splitlines() if ":\t" in line]
+    reads = [
+        at for at, words in enumerate(code) if words.startswith(("in ", "sbic ", "sbis ")) and "0x10" in words
+    ]
+    assert reads
+    for at in reads:
+        assert not any(words.startswith(("cbi 0x12", "sbi 0x12")) for words in code[at - 1 : at])
+
+
 def test_interrupts_are_short(run: Run) -> None:
     """A byte comes every 3072 cycles; the next must be in the SPI half a bit, 192 cycles, after the last."""
     assert run.numbers["spdr"] < 192

@@ -61,6 +61,7 @@ static inline void cc1000_pdata_input(bool input)
 
 static inline bool cc1000_pdata_read(void)
 {
+    __builtin_avr_delay_cycles(2);      /* PIND shows the pin as it was up to one and a half cycles ago: before PCLK fell */
     return (PIND & MICA2_PDATA) != 0;
 }
 
