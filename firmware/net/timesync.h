@@ -9,8 +9,8 @@
  * soon after its start, and a root that starts again learns the network's time and goes on with it; if nobody answers, it opens
  * a new epoch. Where the newer epoch is heard the older one ends: time jumps, and timesync_on_epoch() is called.
  *
- * While no beacon comes, the clock goes on with the skew it knows, and its error is taken to grow; beyond half of epsilon, less
- * what a tick's edge may cost, the mote is out of sync, and says so in all it sends.
+ * While no beacon comes, the clock goes on with the skew it knows, and its error is taken to grow; beyond half of epsilon the mote
+ * is out of sync, and says so in all it sends.
  *
  * No function but timesync_network(), timesync_stamp() and timesync_local() may be called from an interrupt.
  */
