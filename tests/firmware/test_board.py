@@ -234,10 +234,11 @@ def test_frames_both_ways(mote: Mote) -> None:
     assert beacon == (bytes([len(expected) + 2]) + expected + fcs(expected)).hex()
     heard = answers[3].split()
     assert heard[2:] == ["-40", "107", "0102030405"]
-    assert abs(int(heard[1]) - local(delimiters[1])) <= 1
+    # A time is told up to 1.5 cycles too early and 0.5 too late; `reference` is one of them, too.
+    assert abs(int(heard[1]) - local(delimiters[1])) <= 2
     expected = bytes.fromhex("010801ffffffff707daabbcc")
     assert answers[4].split()[1] == "0"
-    assert abs(int(answers[4].split()[2]) - local(delimiters[2])) <= 1
+    assert abs(int(answers[4].split()[2]) - local(delimiters[2])) <= 2
     assert plain == (bytes([len(expected) + 2]) + expected + fcs(expected)).hex()
 
 

@@ -9,7 +9,8 @@
  *    while it is being written no compare happens, and an alarm could be missed.)
  *  - A register may be written again only when its last write has gone through.
  *
- * MICA2's radio lets no interrupt wait longer than 192 processor cycles, so what runs with interrupts off is kept short.
+ * MICA2's radio wants its handler to have written the next byte within 192 processor cycles, of which that takes 20 itself. So what
+ * runs with interrupts off is kept short: the handlers here call nothing, which spares them saving most registers.
  */
 #include "hal/clock.h"
 
@@ -18,6 +19,7 @@
 #include <util/atomic.h>
 
 #include "boards/mica/clock_sleep.h"
+#include "boards/mica/events_pending.h"
 #include "hal/events.h"
 
 enum {
@@ -29,6 +31,7 @@ enum {
     STEADY_LOOKS = 3,              /* so many good looks in a row */
 };
 
+#define INLINE static inline __attribute__((always_inline))
 #define START_LIMIT (F_CPU / 8)    /* counts of timer 1 that clock_start() waits: a second */
 
 static uint32_t periods;           /* overflows served: local time >> 8 */
@@ -47,7 +50,7 @@ static uint16_t timer1_now(void)
     return counts;
 }
 
-void clock_settle(void)
+INLINE void settle(void)
 {
     while (ASSR & (_BV(TCN0UB) | _BV(OCR0UB) | _BV(TCR0UB))) {
     }
@@ -59,16 +62,21 @@ void clock_settle(void)
     }
 }
 
+void clock_settle(void)
+{
+    settle();
+}
+
 void clock_sleeps(void)
 {
     asleep = true;
 }
 
 /* The time now. Interrupts are off. */
-static uint32_t read_time(void)
+INLINE uint32_t read_time(void)
 {
     if (asleep) {
-        clock_settle();
+        settle();
     }
     uint8_t count = TCNT0;
     uint32_t period = periods;
@@ -109,24 +117,25 @@ uint32_t clock_of_capture(uint16_t capture)
 
 /* Fire the alarm if it is due, or set the compare if it is due before the count comes round. Interrupts are off.
  * A compare that is set stays: a match left over from an earlier alarm finds this one not due, and changes nothing. */
-static void arm(uint32_t now)
+INLINE void arm(uint32_t now)
 {
     if (!alarm_set) {
         return;
     }
-    if (!clock_before(now, alarm_time)) {
+    uint32_t left = alarm_time - now;
+    if ((int32_t)left <= 0) {
         alarm_set = false;
         TIMSK &= (uint8_t)~_BV(OCIE0);
-        events_post(EVENT_ALARM);
+        events_pending |= EVENT_ALARM;
         return;
     }
-    uint32_t left = alarm_time - now;
     if (left >= 256 || (TIMSK & _BV(OCIE0))) {
         return;                    /* the next overflow looks again */
     }
     while (ASSR & _BV(OCR0UB)) {   /* only if two alarms were set within two crystal cycles */
     }
-    OCR0 = (uint8_t)(now + (left < COMPARE_LEAD ? (uint32_t)COMPARE_LEAD : left));
+    uint8_t soon = (uint8_t)left;
+    OCR0 = (uint8_t)((uint8_t)now + (soon < COMPARE_LEAD ? (uint8_t)COMPARE_LEAD : soon));
     TIFR = _BV(OCF0);
     TIMSK |= _BV(OCIE0);
 }
@@ -136,9 +145,9 @@ void clock_alarm(uint32_t when)
     clock_alarm_off();
     while (ASSR & _BV(OCR0UB)) {   /* here, since interrupts are on */
     }
+    alarm_time = when;             /* nobody looks at it before alarm_set */
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
-        alarm_time = when;
         alarm_set = true;
         arm(read_time());
     }
@@ -155,14 +164,14 @@ void clock_alarm_off(void)
 
 ISR(TIMER0_OVF_vect)
 {
-    periods++;
+    uint32_t period = periods + 1;
+    periods = period;
     if (asleep) {
-        clock_settle();
+        settle();
     }
-    seen = TCNT0;
-    if (alarm_set) {
-        arm(periods << 8 | seen);
-    }
+    uint8_t count = TCNT0;
+    seen = count;
+    arm(period << 8 | count);
 }
 
 ISR(TIMER0_COMP_vect)

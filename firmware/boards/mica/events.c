@@ -7,16 +7,17 @@
 #include <util/atomic.h>
 
 #include "boards/mica/clock_sleep.h"
+#include "boards/mica/events_pending.h"
 #include "hal/power.h"
 
-static volatile uint8_t pending;
+volatile uint8_t events_pending;
 static volatile uint8_t users;     /* of the I/O clock */
 
 void events_post(uint8_t events)
 {
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
-        pending |= events;
+        events_pending |= events;
     }
 }
 
@@ -25,8 +26,8 @@ uint8_t events_take(void)
     uint8_t taken;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
-        taken = pending;
-        pending = 0;
+        taken = events_pending;
+        events_pending = 0;
     }
     return taken;
 }
@@ -67,7 +68,7 @@ static void sleep_once(void)
 void events_wait(void)
 {
     cli();
-    while (pending == 0) {
+    while (events_pending == 0) {
         sleep_once();
     }
     sei();

@@ -16,7 +16,7 @@ enum { RSSI_CHANNEL = 0 };
 #define SPI_SLAVE (1 << SPIE | 1 << SPE)    /* mode 0, most significant bit first */
 
 /** Timer 1 counts (8 CPU cycles) from the end of a byte to where the handler reads the timer, when nothing holds it up. */
-#define SPI_LATENCY 6
+#define SPI_LATENCY 2
 
 /** 7372800 / 1024 / 10: 100 ms. */
 #define WATCH_TOP (720 - 1)
@@ -86,14 +86,38 @@ void cc1000_board_watch(bool on)
     cc1000_unlock(was);
 }
 
-ISR(SPI_STC_vect)
-{
-    uint8_t byte = SPDR;
-    uint16_t count;
+static volatile uint8_t spi_byte;
+static volatile uint16_t spi_count;
 
-    SPDR = cc1000_outgoing;
-    count = TCNT1;
-    cc1000_on_byte(byte, (uint16_t)(count - SPI_LATENCY));
+/* The rest of the handler. The compiler takes a name that begins like this for an interrupt handler's. */
+__attribute__((signal, used)) void __vector_spi_rest(void);
+
+/* The next byte must be in the SPI soon after the last, whoever kept this handler waiting: so that comes first, before the compiler
+ * saves some twenty registers. No instruction here changes a flag. */
+ISR(SPI_STC_vect, ISR_NAKED)
+{
+    __asm__ volatile(
+        "push r24\n\t"
+        "push r25\n\t"
+        "in r24, %[spdr]\n\t"
+        "lds r25, %[outgoing]\n\t"
+        "out %[spdr], r25\n\t"
+        "sts %[byte], r24\n\t"
+        "in r24, %[low]\n\t"          /* of timer 1: low first, which holds high */
+        "in r25, %[high]\n\t"
+        "sts %[count], r24\n\t"
+        "sts %[count]+1, r25\n\t"
+        "pop r25\n\t"
+        "pop r24\n\t"
+        "jmp %x[rest]\n\t"
+        :
+        : [spdr] "I"(_SFR_IO_ADDR(SPDR)), [low] "I"(_SFR_IO_ADDR(TCNT1L)), [high] "I"(_SFR_IO_ADDR(TCNT1H)),
+          [outgoing] "i"(&cc1000_outgoing), [byte] "i"(&spi_byte), [count] "i"(&spi_count), [rest] "i"(__vector_spi_rest));
+}
+
+void __vector_spi_rest(void)
+{
+    cc1000_on_byte(spi_byte, (uint16_t)(spi_count - SPI_LATENCY));
 }
 
 ISR(TIMER3_COMPA_vect)

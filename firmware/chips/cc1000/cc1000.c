@@ -14,8 +14,8 @@
  * it. CC1000_CONF_DELAY is subtracted for that when receiving.
  *
  * Cost. The SPI interrupt takes at most 740 CPU cycles while receiving (the byte that ends the sync word), 540 while sending plus
- * radio_stamp(), and once, at the end of a send, 1190 (161 us, three register writes), of a byte's 3072. Its first act is done after
- * 41 cycles. tests/firmware/test_cc1000_sim.py measures this.
+ * radio_stamp(), and once, at the end of a send, 1210 (164 us, three register writes), of a byte's 3072. Its first act is done after
+ * 15 cycles. tests/firmware/test_cc1000_sim.py measures this; how long others keep it waiting, test_images_talk.py.
  */
 #include <string.h>
 
