@@ -18,12 +18,13 @@ from packet_formats.framing import FrameDecoder, crc16, encode_frame
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message, encode_message
 from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Record, Status
-from packet_formats.tinyos import Ack, ActiveMessage, decode_packet, encode_packet
+from packet_formats.tinyos import Ack, ActiveMessage, decode_am, decode_packet, encode_packet
 from tests.firmware.test_platformio import Project
 
 HZ = 7_372_800
 CRYSTAL = 225  # CPU cycles of one of its cycles
 RED, GREEN, YELLOW = 1, 2, 4
+BOARDS = {"micaz": (), "mica2": ("-DTALK_MICA2",)}  # how talk_sim is compiled for it
 # Switched on so many ms after the first, and how many ppm too fast: (gateway, motes 0, 1, 2).
 NODES = ((0, 0), (700, 50), (1900, -50), (100, 0))
 TOKEN = 0x7D
@@ -63,21 +64,24 @@ class Run:
 
     def air(self) -> list[tuple[Event, int, Data | Record]]:
         """(event, CPU cycles of the delimiter, message) of all that went out, all nodes together."""
-        found = []
-        for event in self.of("air"):
-            frame = bytes.fromhex(event.words[1])
-            assert frame[0] == len(frame) - 1
-            if self.layout.tinyos == 1:
-                assert frame[1:3] + frame[4:6] == bytes.fromhex("0108ffff")
-                message = ActiveMessage(
-                    1, int.from_bytes(frame[6:8], "little"), frame[9], frame[8], frame[10:-2]
-                )
-            else:
-                assert frame[1:3] + frame[4:6] + frame[10:11] == bytes.fromhex("418822003f")
-                dest, source = (int.from_bytes(frame[at : at + 2], "little") for at in (6, 8))
-                message = ActiveMessage(2, dest, self.layout.group, frame[11], frame[12:-2], source)
-            found.append((event, int(event.words[0]), read(message, self.layout)))
-        return found
+        return [
+            (event, int(event.words[0]), read(self._parse(bytes.fromhex(event.words[1])), self.layout))
+            for event in self.of("air")
+        ]
+
+    def _parse(self, frame: bytes) -> ActiveMessage:
+        """A frame as it was on the air."""
+        layout = self.layout
+        if self.deployment.network.board == "mica2":
+            assert crc16(frame[:-2]) == int.from_bytes(frame[-2:], "little")
+            return decode_am(1, frame[:-2])
+        assert frame[0] == len(frame) - 1
+        dest, source = (int.from_bytes(frame[at : at + 2], "little") for at in (6, 8))
+        if layout.tinyos == 1:
+            assert frame[1:3] + frame[4:6] == bytes.fromhex("0108ffff")
+            return ActiveMessage(1, dest, frame[9], frame[8], frame[10:-2])
+        assert frame[1:3] + frame[4:6] + frame[10:11] == bytes.fromhex("418822003f")
+        return ActiveMessage(2, dest, layout.group, frame[11], frame[12:-2], source)
 
     def line(self) -> list[Ack | OnLine | Status | Health]:
         """All that the gateway, node 0, said to its host."""
@@ -174,11 +178,21 @@ class Network:
             )
         return f"uart 0 {encode_frame(encode_packet(message)).hex()}"
 
+    def begin(self, ms: int) -> list[str]:
+        """The first so many ms. MICA2 motes are told to send as often as MICAz motes do, every two seconds."""
+        if self.deployment.network.board == "micaz":
+            return [f"run {ms}"]
+        return ["run 5000", self.tell(Downlink(0xFFFF, 100, 3, Command.RATE, 2 * 32768)), f"run {ms - 5000}"]
+
     def peek_recorder(self, node: int) -> str:
         return f"peek {node} {self.recorder:x} {4 + 8 * 32}"
 
 
-@pytest.fixture(scope="module", params=[1, 2], ids=["tinyos1", "tinyos2"])
+@pytest.fixture(
+    scope="module",
+    params=[("micaz", 1), ("micaz", 2), ("mica2", 1)],
+    ids=["micaz_tinyos1", "micaz_tinyos2", "mica2_tinyos1"],
+)
 def network(
     root: Path,
     require_tool: Callable[[str], str],
@@ -192,18 +206,19 @@ def network(
     project = Project(
         beside if beside.exists() else Path(require_tool("pio")), root, folder / "project", ["firmware"]
     )
-    text = (root / "examples/micaz.toml").read_text()
+    board, tinyos = request.param
+    text = (root / f"examples/{board}.toml").read_text()
     deployment = folder / "deployment.toml"
-    deployment.write_text(text.replace("tinyos = 1", f"tinyos = {request.param}"))
-    done = project.run("run", "-e", "micaz", "-e", "micaz_gateway", CAUSEWAY_DEPLOYMENT=str(deployment))
+    deployment.write_text(text.replace("tinyos = 1", f"tinyos = {tinyos}"))
+    done = project.run("run", "-e", board, "-e", f"{board}_gateway", CAUSEWAY_DEPLOYMENT=str(deployment))
     assert done.returncode == 0, done.stdout
-    images = [project.build("micaz_gateway") / "firmware.elf"]
-    mote = project.build("micaz") / "firmware.elf"
+    images = [project.build(f"{board}_gateway") / "firmware.elf"]
+    mote = project.build(board) / "firmware.elf"
     for number in range(len(NODES) - 1):
         images.append(folder / f"mote{number}.elf")
         assert set_node_id.main([str(mote), str(number), "-o", str(images[-1])]) == 0
     simulator = folder / "talk_sim"
-    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", simulator)
+    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", *BOARDS[board], "-o", simulator)
     source = root / "tests/firmware/c/talk_sim.c"
     subprocess.run([require_tool("gcc"), *flags, source, "-lsimavr", "-lelf"], check=True)
     symbols = subprocess.run(
@@ -219,7 +234,7 @@ def network(
 def minute(network: Network) -> Run:
     """Seventy seconds. At 30 s mote 1 is asked for its health, with an acknowledgement; at 40 s all motes blink."""
     return network.run(
-        "run 30000",
+        *network.begin(30000),
         network.tell(Downlink(1, 1, 0, Command.REPORT, 0), TOKEN),
         "run 10000",
         network.tell(Downlink(0xFFFF, 2, 0, Command.BLINK, GREEN | YELLOW)),
@@ -258,16 +273,29 @@ def test_all_come_into_sync_and_stay_so(minute: Run) -> None:
 
 def test_each_frame_comes_up_with_its_heard_record(minute: Run) -> None:
     on_line = minute.on_line()
+    strength = (-65, 105) if minute.deployment.network.board == "micaz" else (-69, 0)
     assert [heard.sequence for heard, _, _ in on_line] == [number % 256 for number in range(len(on_line))]
     for heard, frame, message in on_line:
         assert heard.check == crc16(frame.data)
-        assert (heard.gateway, heard.lost, heard.rssi, heard.lqi) == (20, 0, -65, 105)
+        assert (heard.gateway, heard.lost, heard.rssi, heard.lqi) == (
+            minute.deployment.network.motes,
+            0,
+            *strength,
+        )
         if isinstance(message, Beacon) and message.in_sync:
             assert abs(heard.time - message.time) <= 5
     status = [item for item in minute.line() if isinstance(item, Status)][-1]
     assert status.heard == status.forwarded > 50
     assert (status.radio_crc, status.radio_overrun, status.foreign, status.up_full) == (0, 0, 0, 0)
-    assert (status.line_crc, status.line_refused, status.down_sent, status.down_full) == (0, 0, 2, 0)
+    commands = [
+        event for event, _, message in minute.air() if isinstance(message, Downlink) and event.node == 0
+    ]
+    assert (status.line_crc, status.line_refused, status.down_sent, status.down_full) == (
+        0,
+        0,
+        len(commands),
+        0,
+    )
 
 
 def test_data_of_every_mote_reaches_the_line(minute: Run) -> None:
@@ -299,7 +327,7 @@ def test_the_observer_delivers_in_order(minute: Run) -> None:
                 if receipt in place:
                     receipts += 1
                     assert place[receipt] < place[message.source, message.sequence]
-    assert receipts > 80
+    assert receipts > 80 or not minute.layout.receipts
     for mote in range(3):
         own = [delivery.message.sequence for delivery in deliveries if delivery.message.source == mote]
         assert own == sorted(own)
@@ -308,8 +336,12 @@ def test_the_observer_delivers_in_order(minute: Run) -> None:
 def test_a_command_that_wants_an_acknowledgement(minute: Run) -> None:
     """Acknowledged at once; mote 1 alone reports."""
     assert [item for item in minute.line() if isinstance(item, Ack)] == [Ack(minute.layout.tinyos, TOKEN)]
-    sent = [event.at for event, _, message in minute.air() if isinstance(message, Downlink)]
-    assert sent[0] == pytest.approx(30.02, abs=0.02)
+    sent = [
+        event.at
+        for event, _, message in minute.air()
+        if isinstance(message, Downlink) and message.command == Command.REPORT
+    ]
+    assert sent == [pytest.approx(30.04, abs=0.04)]
     asked = [
         (event.node, message)
         for event, _, message in minute.air()
@@ -358,10 +390,14 @@ def test_the_flight_recorder(minute: Run) -> None:
             assert set(heard) <= set(numbers(messages, mote))
 
 
-def test_over_three_hops(network: Network) -> None:
-    """The gateway hears mote 0 alone, mote 2 hears mote 1 alone: data come up, a command goes down, time goes along."""
+def test_over_all_hops(network: Network) -> None:
+    """Motes in a row, as long as the deployment allows: data come up, a command goes down, time goes along."""
+    hops = network.deployment.network.hops
+    far = ["apart 0 2", "apart 0 3", *(["apart 1 3"] if hops > 2 else [])]
+    hops_of = {network.deployment.network.motes: 0, 0: 1, 1: 2, 2: hops}
     run = network.run(
-        *("apart 0 2", "apart 0 3", "apart 1 3", "run 60000"),
+        *far,
+        *network.begin(60000),
         network.tell(Downlink(2, 1, 3, Command.BLINK, YELLOW)),
         "run 3000",
     )
@@ -380,24 +416,27 @@ def test_over_three_hops(network: Network) -> None:
     first_sfd, first = beacons[0]
     assert first.hops == 0
     for sfd, message in beacons:
-        assert message.hops == (message.sender + 1 if message.sender < 3 else 0)
+        assert message.hops == hops_of[message.sender]
         if message.sequence > 8:  # by then the skew is known
             expected = first.time + (sfd - first_sfd) / CRYSTAL
             assert message.time == pytest.approx(expected, abs=4 + 4 * message.hops)
     assert [event.at for event in run.of("leds", 3) if event.words == [str(YELLOW)]] == [
-        pytest.approx(60.05, abs=0.05)
+        pytest.approx(60.1, abs=0.1)
     ]
 
 
 def test_a_gateway_that_starts_again_goes_on_with_the_networks_time(network: Network) -> None:
-    run = network.run("run 30000", "reset 0", "run 30000")
+    run = network.run(*network.begin(30000), "reset 0", "run 30000")
     beacons = [
-        message for event, _, message in run.air() if isinstance(message, Beacon) and message.hops == 0
+        (event, sfd, message)
+        for event, sfd, message in run.air()
+        if isinstance(message, Beacon) and message.hops == 0
     ]
-    assert {message.epoch for message in beacons} == {beacons[0].epoch}
-    times = [message.time for message in beacons]
-    assert times == sorted(times)
-    assert times[-1] - times[0] == pytest.approx((60 - 2) * 32768, rel=0.2)
+    _, first_sfd, first = beacons[0]
+    assert {message.epoch for _, _, message in beacons} == {first.epoch}
+    assert len([event for event, _, _ in beacons if event.at > 30]) >= 5
+    for _, sfd, message in beacons:
+        assert message.time == pytest.approx(first.time + (sfd - first_sfd) / CRYSTAL, abs=10)
     in_sync = [heard.in_sync for heard, _, _ in run.on_line()]
     assert in_sync[-20:] == [True] * 20
     for node in (1, 2, 3):
@@ -410,11 +449,11 @@ def test_a_gateway_that_starts_again_goes_on_with_the_networks_time(network: Net
 def test_rate_and_reboot(network: Network) -> None:
     """Mote 0 sends faster when told so; started again it counts one boot more and sends at its built-in rate."""
     run = network.run(
-        "run 20000",
+        *network.begin(20000),
         network.tell(Downlink(0, 1, 0, Command.RATE, 8192)),
         "run 10000",
         network.tell(Downlink(0, 2, 0, Command.REBOOT, 0)),
-        "run 20000",
+        "run 30000",
     )
     own = [
         (event.at, message)
@@ -427,18 +466,29 @@ def test_rate_and_reboot(network: Network) -> None:
     fast = [at for at, message in own if 20 < at < 30]
     assert 32 <= len(fast) <= 50
     after = [(at, message) for at, message in own if message.boot == boots[-1]]
-    assert 32 < after[0][0] < 38
+    assert after[0][0] > 32
     assert all(message.in_sync for _, message in after)
-    assert 5 <= len(after) <= 13
+    assert (8, 1)[network.deployment.network.board == "mica2"] <= len(after) <= 19
     observer, deliveries = run.deliveries()
     assert observer.received == len(deliveries)
     assert observer.late == 0
 
 
+def assert_bytes_were_in_time(run: Run) -> None:
+    """A byte of MICA2's radio must be written within 192 CPU cycles, whichever handlers kept the radio's waiting."""
+    assert all(int(event.words[0]) <= 192 for event in run.of("spdr"))
+    assert len(run.of("spdr")) == (4 if run.deployment.network.board == "mica2" else 0)
+
+
+def test_bytes_are_in_time(minute: Run) -> None:
+    assert_bytes_were_in_time(minute)
+
+
 @pytest.mark.slow
 def test_ten_minutes(network: Network) -> None:
     """No clock loses or gains a cycle, nothing is late, nothing is lost but to two frames at once."""
-    run = network.run("run 600000")
+    run = network.run(*network.begin(600000))
+    assert_bytes_were_in_time(run)
     for node in range(4):
         assert [event.words[0] for event in run.of("leds", node)] == [str(RED), "0"]
     beacons = [

@@ -1,7 +1,8 @@
 /* An ATmega128 of a mote on libsimavr (GPLv3, and so is every program that includes this).
  *
  * libsimavr 1.6 is put right from outside: writing to EIFR, TIFR or ETIFR clears the flags that are written as 1 and no others,
- * interrupts that were raised while masked come when unmasked, pins that are low are not polled. Time is emulated time only.
+ * interrupts that were raised while masked come when unmasked, pins that are low are not polled, the watchdog is off after a
+ * reset. It still fires late after being set to a shorter time. Time is emulated time only.
  */
 #ifndef ATMEGA_SIM_H
 #define ATMEGA_SIM_H
@@ -22,6 +23,7 @@
 
 /* The library gives a character eleven bits, and stumbles if the next one comes before the last has been read: so 14 bits. */
 enum { HZ = 7372800, UART_CYCLES = 14 * HZ / 57600 };
+enum { REG_WDTCR = 0x41, REG_MCUCSR = 0x54 };
 enum { REG_TIFR = 0x56, REG_TIMSK = 0x57, REG_EIFR = 0x58, REG_EIMSK = 0x59, REG_ETIFR = 0x7C, REG_ETIMSK = 0x7D };
 
 typedef struct atmega atmega_t;
@@ -98,9 +100,8 @@ static inline int unhex(const char *text, uint8_t *bytes, int most)
 static inline void atmega_uart_hex(atmega_t *mcu, const char *hex)
 {
     int room = (int)sizeof mcu->to_uart - mcu->to_uart_count;
-    bool idle = mcu->to_uart_count == 0;
     mcu->to_uart_count += unhex(hex, mcu->to_uart + mcu->to_uart_count, room);
-    if (idle) {
+    if (avr_cycle_timer_status(mcu->avr, atmega_uart_feed, mcu) == 0) {
         avr_cycle_timer_register(mcu->avr, UART_CYCLES, atmega_uart_feed, mcu);
     }
 }
@@ -139,6 +140,17 @@ static avr_irq_t *atmega_pin(atmega_t *mcu, char port, int bit)
     return avr_io_getirq(mcu->avr, AVR_IOCTL_IOPORT_GETIRQ(port), bit);
 }
 
+/* After a reset of its own the library has the watchdog on for as long as WDRF is set, as it is in later chips; in this one WDE is
+ * cleared as by any reset. So WDRF is not shown. */
+static void (*atmega_watchdog_usual)(avr_io_t *io);
+
+static void atmega_watchdog_reset(avr_io_t *io)
+{
+    atmega_watchdog_usual(io);
+    io->avr->data[REG_WDTCR] = 0;
+    io->avr->data[REG_MCUCSR] &= (uint8_t)~8;
+}
+
 static void atmega_put_right(atmega_t *mcu)
 {
     avr_t *avr = mcu->avr;
@@ -150,6 +162,12 @@ static void atmega_put_right(atmega_t *mcu)
     avr_register_io_write(avr, REG_ETIMSK, atmega_mask_written, NULL);
     for (uint8_t i = 0; i < 8; i++) {
         avr_extint_set_strict_lvl_trig(avr, i, 0); /* or low pins are polled each cycle, their interrupts enabled or not */
+    }
+    for (avr_io_t *io = avr->io_port; io != NULL; io = io->next) {
+        if (strcmp(io->kind, "watchdog") == 0) {
+            atmega_watchdog_usual = io->reset;
+            io->reset = atmega_watchdog_reset;
+        }
     }
     uint32_t flags = 0;
     avr_ioctl(avr, AVR_IOCTL_UART_SET_FLAGS('0'), &flags);

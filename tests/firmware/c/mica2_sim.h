@@ -1,7 +1,8 @@
 /* A MICA2: an ATmega128 (atmega_sim.h) wired to a CC1000.
  *
  * The chip clocks the processor's SPI, a byte each 3072 CPU cycles, while it receives or sends. A byte that the processor writes goes
- * out in the byte's time that has just begun; the first bit is taken from it half a bit, 192 cycles, later.
+ * out in the byte's time that has just begun. That needs the first bit half a bit, 192 cycles, after its beginning: what is written
+ * later collides, and the byte that came in goes out instead.
  */
 #ifndef MICA2_SIM_H
 #define MICA2_SIM_H
@@ -30,7 +31,8 @@ struct mica2 {
     uint8_t going, gone;
     avr_cycle_count_t byte_at;
     bool spdr_waits;
-    avr_cycle_count_t spdr_slowest; /* from a byte's beginning to its writing */
+    avr_cycle_count_t spdr_slowest; /* from a byte's beginning to its writing, */
+    avr_cycle_count_t sent_slowest; /* and of those that went on the air */
     /* what the user sets */
     uint8_t (*receive)(mica2_t *mote);         /* a byte's time is over: what came in meanwhile */
     void (*on_byte)(mica2_t *mote, bool runs); /* or NULL: before that; `gone` went out; false: the chip neither receives nor sends */
@@ -43,7 +45,7 @@ static bool mica2_receives(const mica2_t *mote)
 }
 
 /* What goes out is on the air. */
-static inline bool mica2_sends(const mica2_t *mote)
+static bool mica2_sends(const mica2_t *mote)
 {
     return mote->registers[CC1000_MAIN] == 0xE1 && mote->registers[CC1000_PA_POW] != 0;
 }
@@ -111,12 +113,16 @@ static void mica2_on_pdata(struct avr_irq_t *irq, uint32_t high, void *param)
 static void mica2_spi_written(avr_t *avr, avr_io_addr_t address, uint8_t value, void *param)
 {
     mica2_t *mote = param;
-    avr->data[address] = value;
-    mote->going = value;
-    if (mote->spdr_waits && avr->cycle - mote->byte_at > mote->spdr_slowest) {
-        mote->spdr_slowest = avr->cycle - mote->byte_at;
-    }
+    avr_cycle_count_t late = mote->spdr_waits ? avr->cycle - mote->byte_at : 0;
     mote->spdr_waits = false;
+    mote->spdr_slowest = late > mote->spdr_slowest ? late : mote->spdr_slowest;
+    if (mica2_sends(mote) && late > mote->sent_slowest) {
+        mote->sent_slowest = late;
+    }
+    avr->data[address] = value;
+    if (late <= BIT_CYCLES / 2) {
+        mote->going = value;
+    }
 }
 
 static void mica2_on_adc(struct avr_irq_t *irq, uint32_t value, void *param)
@@ -140,7 +146,8 @@ static avr_cycle_count_t mica2_byte(avr_t *avr, avr_cycle_count_t when, void *pa
     if (runs) {
         mote->spdr_waits = true;
         mote->turn ^= 0x100; /* the library ignores a value that stays */
-        avr_raise_irq(mote->spi_in, mote->receive(mote) | mote->turn);
+        mote->going = mote->receive(mote);
+        avr_raise_irq(mote->spi_in, mote->going | mote->turn);
     }
     return when + BYTE_CYCLES;
 }
@@ -148,7 +155,17 @@ static avr_cycle_count_t mica2_byte(avr_t *avr, avr_cycle_count_t when, void *pa
 /* The chip's bytes begin at cycle `at`, which is to come. */
 static void mica2_clock(mica2_t *mote, avr_cycle_count_t at)
 {
+    mote->byte_at = at;
     avr_cycle_timer_register(mote->mcu.avr, at + BYTE_CYCLES - mote->mcu.avr->cycle, mica2_byte, mote);
+}
+
+/* To be called now and then: a reset of the processor, which is none of the chip's, ends the library's timers. */
+static inline void mica2_keep_clock(mica2_t *mote)
+{
+    avr_t *avr = mote->mcu.avr;
+    if (avr->cycle > mote->byte_at + 2 * BYTE_CYCLES) {
+        mica2_clock(mote, mote->byte_at + (avr->cycle - mote->byte_at) / BYTE_CYCLES * BYTE_CYCLES);
+    }
 }
 
 /* A mote with a program in its flash, just switched on; mica2_clock() is to follow. False when the file is none. */

@@ -124,6 +124,11 @@ static void radio_switch_on(node_t *node)
     mica2_clock(&((radio_t *)node->mcu)->board, bits * BIT_CYCLES);
 }
 
+static void radio_keep(int i)
+{
+    mica2_keep_clock(&radios[i].board);
+}
+
 static bool radio_is_on_air(int i)
 {
     return mica2_sends(&radios[i].board);
@@ -132,5 +137,5 @@ static bool radio_is_on_air(int i)
 static void radio_report(int i)
 {
     say(&radios[i].node, "spdr");
-    printf("%llu\n", (unsigned long long)radios[i].board.spdr_slowest);
+    printf("%llu\n", (unsigned long long)radios[i].board.sent_slowest);
 }

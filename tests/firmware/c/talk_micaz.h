@@ -92,6 +92,11 @@ static void radio_switch_on(node_t *node)
     (void)node;
 }
 
+static void radio_keep(int i)
+{
+    (void)i;
+}
+
 static bool radio_is_on_air(int i)
 {
     return radios[i].board.chip.mode == MODE_SEND;

@@ -16,7 +16,7 @@
  *     broken COUNT        a frame was broken off after so many bytes (MICAz)
  *     leds N              what is lit: 1 red, 2 green, 4 yellow
  *     peek HEX
- *     spdr N              at the end: the most cycles from the beginning of a byte to its being written (MICA2)
+ *     spdr N              at the end: the most cycles from the beginning of a byte on the air to its being written (MICA2)
  *
  * Links libsimavr (GPLv3), so this program is under the GPL, too; it is a test tool and no part of the firmware.
  */
@@ -118,6 +118,7 @@ static void run(double ms)
     while (now < end) {
         now += is_on_air() ? QUANTUM_ON_AIR : QUANTUM;
         for (int i = 0; i < node_count; i++) {
+            radio_keep(i);
             run_node(nodes[i], now);
         }
     }
