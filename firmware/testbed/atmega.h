@@ -1,0 +1,89 @@
+/** An ATmega128 of a mote on libsimavr, put right where the library differs from the chip (../shared notes and docs/testbed.md list what).
+ *
+ * Its main clock (7.3728 MHz) and its 32768 Hz crystal each have an error of their own against true time. Timer 0 on the crystal, UART 0, the
+ * SPI, EEPROM writing times and the flags of interrupts are ours; the rest is the library's.
+ */
+#ifndef TESTBED_ATMEGA_H
+#define TESTBED_ATMEGA_H
+
+#include <simavr/sim_avr.h>
+
+#include "world.h"
+
+enum { ATMEGA_HZ = 7372800, ATMEGA_RAM = 0x0100, ATMEGA_RAM_END = 0x10FF };
+
+typedef enum { RESET_POWER_ON, RESET_BUTTON, RESET_BROWN_OUT, RESET_WATCHDOG } reset_cause_t;
+
+typedef struct atmega atmega_t;
+
+/** What its surroundings want to know; any may be NULL. */
+typedef struct {
+    void (*on_fault)(void *owner, const char *what);          /* the program did what a real chip would not forgive; each kind once a run */
+    void (*on_uart)(void *owner, uint8_t byte);               /* a byte has left UART 0 */
+    void (*on_leds)(void *owner, uint8_t lit);                /* 1 red, 2 green, 4 yellow */
+    void (*on_reset)(void *owner, reset_cause_t cause);
+    void *owner;
+} atmega_watch_t;
+
+/** A processor with the program of an ELF file in its flash, off. NULL when the file is none; why is on standard error. */
+atmega_t *atmega_make(const char *image, double main_ppm, double crystal_ppm, atmega_watch_t watch);
+
+/** Power on at a moment not before the present one; RAM holds what `random` says. Or power off at once. */
+void atmega_on(atmega_t *mcu, ns_t at, random_t *random);
+void atmega_off(atmega_t *mcu);
+bool atmega_is_on(const atmega_t *mcu);
+
+/** Reset at once. The watchdog does that by itself. RAM stays. */
+void atmega_reset(atmega_t *mcu, reset_cause_t cause);
+
+/** Run until true time `until`. A processor that is off just lets time pass. */
+void atmega_run(atmega_t *mcu, ns_t until);
+
+/** Until when it has nothing to do, if nobody disturbs it: atmega_run() up to then changes nothing. */
+ns_t atmega_idle_until(const atmega_t *mcu);
+
+/** The true time of its present cycle. */
+ns_t atmega_now(const atmega_t *mcu);
+
+/** Call `due` at true time `when` (at once, that is in the next cycle, if it has passed), between two instructions. One call for each pair of
+ *  `due` and `param`; NEVER takes it back. It outlives resets of the processor; nothing is called while power is off. */
+typedef void atmega_due_t(void *param, ns_t now);
+void atmega_at(atmega_t *mcu, ns_t when, atmega_due_t *due, void *param);
+
+/** The library's object of a pin: for avr_raise_irq() and avr_irq_register_notify(). */
+avr_irq_t *atmega_pin(atmega_t *mcu, char port, int bit);
+
+/** SPI as master: called at the end of each byte's time with what went out; gives what came in. */
+typedef uint8_t atmega_exchange_t(void *param, uint8_t out);
+void atmega_spi_master(atmega_t *mcu, atmega_exchange_t *exchange, void *param);
+
+/** SPI as slave: a byte's time has ended, `in` was shifted in. Gives false when the SPI is off or not a slave. The byte to go out next is taken
+ *  half a bit later: atmega_spi_taken(), for which the caller sets a time, gives what SPDR then holds: `in` itself, if the program
+ *  was too slow. Writing to SPDR after that is a write collision. */
+bool atmega_spi_shifted(atmega_t *mcu, uint8_t in);
+uint8_t atmega_spi_taken(atmega_t *mcu);
+
+/** The voltage at an ADC pin when a conversion samples it. */
+typedef uint32_t atmega_millivolts_t(void *param);
+void atmega_adc(atmega_t *mcu, int channel, atmega_millivolts_t *millivolts, void *param);
+
+/** The supply, which is also the ADC's reference (3000 unless set). */
+void atmega_supply(atmega_t *mcu, uint32_t millivolts);
+
+/** Bytes to UART 0, one after the other at its speed. False, and nothing taken, when there is no room. */
+bool atmega_uart_feed(atmega_t *mcu, const uint8_t *bytes, int count);
+int atmega_uart_room(const atmega_t *mcu);
+
+/** The crystal stops, or runs again. */
+void atmega_crystal(atmega_t *mcu, bool runs);
+
+/** Crystal cycles since power on, whole ones and 2^-16: the truth about timer 0. */
+uint64_t atmega_crystal_cycles(const atmega_t *mcu);
+
+/** Data memory: registers and RAM. */
+uint8_t *atmega_data(atmega_t *mcu);
+
+void atmega_eeprom_write(atmega_t *mcu, uint16_t at, const uint8_t *bytes, uint16_t count);
+void atmega_eeprom_read(atmega_t *mcu, uint16_t at, uint8_t *bytes, uint16_t count);
+
+#endif

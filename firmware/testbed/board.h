@@ -1,0 +1,23 @@
+/** A radio board on a processor and the ether: what the testbed knows of it. micaz.c has a CC2420, mica2.c a CC1000. */
+#ifndef TESTBED_BOARD_H
+#define TESTBED_BOARD_H
+
+#include "atmega.h"
+#include "ether.h"
+
+/** The program used the radio chip wrongly: in words, each kind once a run. */
+typedef void board_fault_t(void *owner, const char *what);
+
+typedef struct board board_t;
+struct board {
+    const char *name;
+    /** The chip, wired to the processor's pins and joined to the ether as `node`, without power. `radio_ppm` is its own crystal's error. */
+    void *(*make)(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault, void *owner);
+    /** Supply on or off, with the processor's. Off: a signal under way breaks off, everything in the chip is forgotten. */
+    void (*power)(void *radio, bool on);
+};
+
+extern const board_t board_micaz;
+extern const board_t board_mica2;
+
+#endif
