@@ -18,6 +18,7 @@ enum {
     OSCILLATOR_STEPS = 100,        /* ... and how many times: it takes 1 ms, is given 10 */
     SYNC_BYTES = 5,                /* preamble and start-of-frame delimiter */
     SHORTEST = 5,                  /* frame of any kind: an acknowledgement */
+    WAIT_LEAST = 2,                /* cycles: the timer takes no less than 32 counts */
     STARTING = 7,                  /* cycles from the strobe to the first preamble bit: 192 us */
     DELIMITER_COUNTS = 600,        /* of the counter from the strobe to SFD at the most: 352 us are due */
     COUNTS_PER_BYTE = 29,          /* on the air, rounded down */
@@ -456,7 +457,7 @@ static void back_off(uint16_t least, uint16_t most)
     uint32_t now = clock_now();
     if (clock_before(latest, now + cycles)) {
         uint32_t left = clock_before(now, latest) ? latest - now : 0;
-        cycles = (uint16_t)(left > 3 ? left - 3 : left + 2); /* there is time for one more; or there is none */
+        cycles = (uint16_t)(left > WAIT_LEAST + 3 ? left - 3 : WAIT_LEAST); /* if that is too late, try_sending() will see it */
     }
     set_timer((uint16_t)(cycles * 28U + (cycles >> 3)), 0);
 }
