@@ -128,6 +128,9 @@ uint32_t outbox_next(uint32_t now)
 void radio_on_sent(radio_result_t result, uint32_t time)
 {
     (void)time;
+    if (!busy) {
+        return;    /* an answer after RADIO_PATIENCE: that frame's end has been reported */
+    }
     busy = false;
     if (going.used) {
         going.used = false;

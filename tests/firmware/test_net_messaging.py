@@ -290,3 +290,22 @@ def test_stamps_order_what_is_causally_ordered(gcc: str, name: str) -> None:
                 assert keys[early] < keys[late], (early, late)
     assert related > 10_000
     assert all(mote.messages["full"] == 0 for mote in motes)
+
+
+def test_a_radio_that_answers_too_late(gcc: str, meadow: Deployment, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The outbox has given its frame up by then, and others after it: none of them is reported again."""
+    world, _, (mote,) = network(gcc, meadow, 1)
+    world.run(20)
+    monkeypatch.setattr(world, "request", lambda node: None)
+    before = mote.messages
+    world.run(30)
+    given_up = mote.messages
+    assert given_up["failed"] - before["failed"] >= 2
+    mote.c.host_sent(0, mote.local())
+    mote.c.radio_service()
+    assert mote.messages == given_up
+    assert given_up["sent"] == before["sent"]
+    monkeypatch.undo()
+    mote.step()
+    world.run(10)
+    assert mote.messages["sent"] > before["sent"]
