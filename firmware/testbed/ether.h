@@ -12,7 +12,7 @@
 
 #include "world.h"
 
-enum { ETHER_OUTSIDE = -1, SIGNAL_BYTES = 320 };
+enum { ETHER_OUTSIDE = -1, SIGNAL_BYTES = 320, ETHER_NEAR_KHZ = 50 };
 
 #define ETHER_AHEAD US(160)
 #define ETHER_SLICE US(17)
@@ -37,7 +37,8 @@ typedef struct {
     double dbm;
     ns_t from;                       /* the carrier is on ... */
     ns_t to;                         /* ... until then; NEVER while it lasts */
-    ns_t data;                       /* when bytes[0] begins: after a CC2420's preamble and delimiter; a CC1000's first byte of preamble */
+    ns_t data;                       /* when bytes[0] begins: after a CC2420's preamble and delimiter; a CC1000's first byte of preamble.
+                                        NEVER: a bare carrier */
     ns_t byte_ns;
     uint16_t count;                  /* bytes so far */
     bool broken;                     /* the sender stopped in the middle */
@@ -46,7 +47,8 @@ typedef struct {
 
 typedef struct ether ether_t;
 
-/** A radio on the ether. Called when a signal has been announced that this node may hear; signal->from is to come. */
+/** A radio on the ether. Called when a signal has been announced that is above -110 dBm at this node, whatever its frequency; signal->from
+ *  is to come. */
 typedef void ether_heard_t(void *radio, const signal_t *signal);
 
 /** For the log; any may be NULL. */
@@ -76,14 +78,17 @@ signal_t *ether_begin(ether_t *ether, int sender, ns_t from, uint32_t khz, doubl
 /** One more byte. */
 void ether_append(signal_t *signal, uint8_t byte);
 
-/** The carrier goes off. The signal may be looked at for another 50 ms. */
+/** The carrier goes off; before its `from`: it never was on the air. The signal may be looked at for another 50 ms. */
 void ether_end(ether_t *ether, signal_t *signal, ns_t to, bool broken);
 
-/** A signal from outside, heard everywhere with `dbm`: a whole frame, or a jammer that has no bytes. It is not on the air before ETHER_AHEAD
- *  from `now`. */
-void ether_inject(ether_t *ether, ns_t from, ns_t to, uint32_t khz, double dbm, ns_t data, ns_t byte_ns, const uint8_t *bytes, int count);
+/** A signal from outside, heard everywhere with `dbm`: a whole frame, or a jammer that has no bytes. `from` is at least ETHER_AHEAD away from
+ *  the present. False when there are too many at once. */
+bool ether_inject(ether_t *ether, ns_t from, ns_t to, uint32_t khz, double dbm, ns_t data, ns_t byte_ns, const uint8_t *bytes, int count);
 
-/** The strength of a signal at a node, in dBm; -INFINITY where it is not heard. */
+/** Do these two frequencies disturb each other? A CC1000 cannot be set to the kHz. */
+bool ether_near(uint32_t khz, uint32_t other);
+
+/** The strength of a signal at a node, in dBm, by the link as it was when the signal was announced; -INFINITY where it is not heard. */
 double ether_dbm(const ether_t *ether, const signal_t *signal, int node);
 
 /** Does the link's chance let the signal through to the node? To be asked once of each signal and node. */
@@ -98,13 +103,14 @@ double ether_sinr(const ether_t *ether, const signal_t *signal, int node, ns_t f
 /** Chance at a node, for what its radio draws. */
 random_t *ether_chance(ether_t *ether, int node);
 
-/** Say what became of a signal at a node; once each. */
+/** Say what became of a signal at a node. The first word counts; a node with a radio that has not said anything 50 ms after the end was deaf.
+ *  A carrier without bytes, and a signal that never was on the air, have no outcomes. */
 void ether_outcome(ether_t *ether, const signal_t *signal, int node, outcome_t outcome);
 
-/** Is anything on the air, or about to be, before `until`? */
+/** Is anything with bytes on the air, or about to be, before `until`? */
 bool ether_busy(const ether_t *ether, ns_t now, ns_t until);
 
-/** Forget what ended long ago. */
+/** Log what has ended, forget what ended long ago. With NEVER, at the end of a run: all that has ended. */
 void ether_tidy(ether_t *ether, ns_t now);
 
 #endif
