@@ -32,4 +32,7 @@ void watchdog_pat(void);
 /** Reset now. */
 _Noreturn void board_reset(void);
 
+/** This node must not run: red and yellow in turn, half a second each, for ever. Before the radio is started. */
+_Noreturn void board_refuse(void);
+
 #endif

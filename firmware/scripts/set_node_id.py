@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import image as images
+import layout
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,14 +34,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.id is None:
             print(f"node id {image.node_id}, at {image.id_flash:#x} in flash")
             return 0
+        check(options.image.parent / layout.RECORD, options.id)
         write(image.with_id(options.id), options.output)
-    except images.ImageError as error:
+    except (images.ImageError, layout.BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
         return 1
     return 0
+
+
+def check(record: Path, node_id: int) -> None:
+    """Where the build's record lies beside the image, the id must be one that its deployment has."""
+    if record.exists():
+        about = json.loads(record.read_text(encoding="utf-8"))
+        layout.check_id(node_id, about["app"], about["motes"])
 
 
 def write(image: images.Image, path: Path) -> None:

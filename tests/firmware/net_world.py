@@ -123,6 +123,7 @@ class Node:
     def __init__(self, world: World, library: Path, id: int, ppm: float, start: int) -> None:
         self.world, self.library, self.id, self.ppm = world, library, id, ppm
         self.up = False
+        self.refused = False  # to start
         self.eeprom = b"\xff" * 4096
         self.rng = random.Random(id)
         self.first = start
@@ -204,9 +205,12 @@ class Node:
     def step(self, start: bool = False) -> None:
         if not self.up:
             return
-        if self.c.host_step(self.local(), int(start)):
+        ended = self.c.host_step(self.local(), int(start))
+        if ended:
             self.die()
-            self.world.at(0.01, self.boot)
+            self.refused = ended == 2
+            if not self.refused:
+                self.world.at(0.01, self.boot)
             return
         if self.wants.value:
             self.wants.value = 0

@@ -145,6 +145,34 @@ def test_identity(gcc: str, meadow: Deployment) -> None:
     assert boots == [0, 1, 2, 3]
 
 
+@pytest.mark.parametrize("where", ["image", "eeprom"])
+@pytest.mark.parametrize(
+    ("app", "id", "refused"),
+    [
+        ("mote", 0, False),
+        ("mote", 19, False),
+        ("mote", 20, True),  # the root's: not a mote's either
+        ("mote", 0xFFFF, True),
+        ("gateway", 19, True),
+        ("gateway", 20, False),
+        ("gateway", 0xFFFE, False),
+        ("gateway", 0xFFFF, True),
+    ],
+)
+def test_ids_that_are_refused(
+    gcc: str, meadow: Deployment, app: str, id: int, refused: bool, where: str
+) -> None:
+    """A node that the deployment does not have never starts: it would be a second root, or nobody that others know."""
+    world = World(meadow)
+    node = world.add(library(gcc, meadow, app), id if where == "image" else 3 if app == "mote" else 20)
+    if where == "eeprom":
+        node.eeprom = b"\xc5" + id.to_bytes(2, "little") + node.eeprom[3:]
+    world.run(5)
+    assert node.refused == refused
+    assert node.up != refused
+    assert node.get("host_radio_on", ctypes.c_bool) != refused
+
+
 def test_watchdog_is_patted_while_idle(gcc: str, meadow: Deployment) -> None:
     world, gateway, motes = network(gcc, meadow, 1)
     command(gateway, Downlink(ALL, 1, 0, Command.RATE, 0))

@@ -189,6 +189,15 @@ class TestSetNodeId:
             assert done.stderr.startswith("error: ")
             assert done.stderr.count("\n") == 1
 
+    def test_an_id_that_the_deployment_does_not_have(self, bench):
+        for app, good, bad in [("mote", "9", "10"), ("gateway", "10", "9")]:
+            bench.describe(app=app)
+            new = bench.folder / f"{app}.hex"
+            done = self.run(bench.image, bad, "-o", new)
+            assert (done.returncode, new.exists()) == (1, False)
+            assert done.stderr.startswith(f"error: node id {bad}: ")
+            assert self.run(bench.image, good, "-o", new).returncode == 0
+
 
 @pytest.fixture
 def bench(elf, tmp_path):

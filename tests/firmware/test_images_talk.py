@@ -74,7 +74,7 @@ class Run:
         layout = self.layout
         if self.deployment.network.board == "mica2":
             assert crc16(frame[:-2]) == int.from_bytes(frame[-2:], "little")
-            return decode_am(1, frame[:-2])
+            return decode_am(layout.tinyos, bytes(layout.tinyos - 1) + frame[:-2])  # 2.x: a dispatch byte
         assert frame[0] == len(frame) - 1
         dest, source = (int.from_bytes(frame[at : at + 2], "little") for at in (6, 8))
         if layout.tinyos == 1:
@@ -144,8 +144,10 @@ class Network:
     images: list[Path]
     recorder: int  # its address
 
-    def run(self, *lines: str) -> Run:
-        nodes = [f"{image},{start},{ppm}" for image, (start, ppm) in zip(self.images, NODES, strict=True)]
+    def run(self, *lines: str, instead: dict[int, Path] | None = None) -> Run:
+        """`instead`: other images for some of the nodes."""
+        images = [(instead or {}).get(node, image) for node, image in enumerate(self.images)]
+        nodes = [f"{image},{start},{ppm}" for image, (start, ppm) in zip(images, NODES, strict=True)]
         done = subprocess.run(
             [self.simulator, *nodes],
             input="\n".join(lines) + "\n",
@@ -190,8 +192,8 @@ class Network:
 
 @pytest.fixture(
     scope="module",
-    params=[("micaz", 1), ("micaz", 2), ("mica2", 1)],
-    ids=["micaz_tinyos1", "micaz_tinyos2", "mica2_tinyos1"],
+    params=[("micaz", 1), ("micaz", 2), ("mica2", 1), ("mica2", 2)],
+    ids=["micaz_tinyos1", "micaz_tinyos2", "mica2_tinyos1", "mica2_tinyos2"],
 )
 def network(
     root: Path,
@@ -472,6 +474,30 @@ def test_rate_and_reboot(network: Network) -> None:
     observer, deliveries = run.deliveries()
     assert observer.received == len(deliveries)
     assert observer.late == 0
+
+
+def test_ids_that_the_deployment_does_not_have(network: Network, tmp_path: Path) -> None:
+    """Red and yellow in turn, and nothing else: no reset, no radio, no line. The others do not mind."""
+    motes = network.deployment.network.motes
+    wrong = {2: tmp_path / "mote.elf", 3: tmp_path / "gateway.elf"}
+    for image, id, new in [(network.images[1], motes, wrong[2]), (network.images[0], motes - 1, wrong[3])]:
+        copy = tmp_path / "copy.elf"  # away from the build's record, by which set_node_id would refuse
+        copy.write_bytes(image.read_bytes())
+        assert set_node_id.main([str(copy), str(id), "-o", str(new)]) == 0
+    run = network.run("run 6000", "peek 2 3b 1", "peek 3 3b 1", instead=wrong)
+    for node in wrong:
+        changes = [(event.at, int(event.words[0])) for event in run.of("leds", node)]
+        shown = [
+            (b[0] - a[0], a[1]) for a, b in pairwise(changes) if b[0] - a[0] > 0.001
+        ]  # pins change one by one
+        assert [leds for _, leds in shown] == [(RED, YELLOW)[i % 2] for i in range(len(shown))]
+        assert len(shown) >= 6
+        assert all(lasted == pytest.approx(0.5, rel=0.05) for lasted, _ in shown)
+        assert not run.of("air", node)
+        assert not run.of("uart", node)
+        radio_on = 0x20 if network.deployment.network.board == "micaz" else 0
+        assert not int(run.of("peek", node)[0].words[0], 16) & radio_on
+    assert [event.words[0] for event in run.of("leds", 1)][:2] == [str(RED), "0"]
 
 
 def assert_bytes_were_in_time(run: Run) -> None:

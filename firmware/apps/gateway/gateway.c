@@ -251,6 +251,9 @@ void gateway_start(void)
     board_start();
     clock_start();
     own_id = store_id(TOS_NODE_ID);
+    if (own_id < CAUSEWAY_MOTES || own_id == CW_TARGET_ALL) {
+        board_refuse();
+    }
     boots = store_count_boot();
     uint16_t seed = (uint16_t)((own_id + 1) * 40503U ^ boots * 2531U);
     random_start(seed);

@@ -18,7 +18,8 @@
 /** The id of this node, unless EEPROM holds one (net/store.h). CAUSEWAY_ROOT makes it the time root. */
 extern volatile uint16_t TOS_NODE_ID;
 
-/** Start everything. Interrupts are on. */
+/** Start everything. Interrupts are on. With an id that is a mote's (below CAUSEWAY_MOTES) or everybody's (65535) nothing is started
+ *  but board_refuse(). */
 void gateway_start(void);
 
 /** Do all there is to do. Then events_wait(), and again. */

@@ -176,6 +176,9 @@ void mote_start(void)
     board_start();
     clock_start();
     uint16_t id = store_id(TOS_NODE_ID);
+    if (id >= CAUSEWAY_MOTES) {
+        board_refuse();
+    }
     uint16_t boots = store_count_boot();
     uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
     random_start(seed);

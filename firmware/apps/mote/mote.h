@@ -35,7 +35,8 @@
 /** The id of this node, unless EEPROM holds one (net/store.h). Tools set it in the finished image through this symbol. */
 extern volatile uint16_t TOS_NODE_ID;
 
-/** Start everything. Interrupts are on. */
+/** Start everything. Interrupts are on. With an id that is not a mote's of the deployment (0 .. CAUSEWAY_MOTES - 1) nothing is
+ *  started but board_refuse(). */
 void mote_start(void);
 
 /** Do all there is to do. Then events_wait(), and again. */

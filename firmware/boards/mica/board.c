@@ -4,6 +4,7 @@
 #include <avr/interrupt.h>
 #include <avr/io.h>
 #include <avr/wdt.h>
+#include <util/delay.h>
 
 #include "boards/mica/board_pins.h"
 
@@ -79,5 +80,17 @@ _Noreturn void board_reset(void)
     cli();
     wdt_enable(WDTO_15MS);
     for (;;) {
+    }
+}
+
+_Noreturn void board_refuse(void)
+{
+    leds_set(LED_RED);
+    for (;;) {
+        for (uint8_t i = 0; i < 50; i++) {
+            _delay_ms(10);
+            wdt_reset();           /* it is on for good where a fuse says so */
+        }
+        leds_toggle(LED_RED | LED_YELLOW);
     }
 }

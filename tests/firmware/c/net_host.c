@@ -60,6 +60,7 @@ void watchdog_start(void) {}
 void watchdog_pat(void) { host_pats++; }
 uint16_t adc_value(void) { return host_adc; }
 void board_reset(void) { longjmp(reset, 1); }
+void board_refuse(void) { longjmp(reset, 2); }
 
 bool adc_start(uint8_t channel)
 {
@@ -84,9 +85,12 @@ static radio_result_t end_result;
 static uint32_t end_time;
 static bool sending;
 
+bool host_radio_on;
+
 bool radio_start(uint16_t seed)
 {
     (void)seed;
+    host_radio_on = true;
     return true;
 }
 
@@ -220,13 +224,14 @@ static void look(void)
     }
 }
 
-/** Let the node run at local time `time`; 1 when it was reset. `start` for its first time. */
+/** Let the node run at local time `time`; 1 when it was reset, 2 when it refused to start. `start` for its first time. */
 int host_step(uint32_t time, int start)
 {
     now = time;
     look();
-    if (setjmp(reset)) {
-        return 1;
+    int end = setjmp(reset);
+    if (end != 0) {
+        return end;
     }
     if (start) {
         APP_START();
