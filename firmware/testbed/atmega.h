@@ -28,7 +28,8 @@ typedef struct {
 /** A processor with the program of an ELF file in its flash, off. NULL when the file is none; why is on standard error. */
 atmega_t *atmega_make(const char *image, double main_ppm, double crystal_ppm, atmega_watch_t watch);
 
-/** Power on at a moment not before the present one; RAM holds what `random` says. Or power off at once. */
+/** Power on at a moment not before the present one; RAM holds what `random` says; with NULL it is the end of a brown-out: RAM holds what it held
+ *  when power went off, and that is the cause of the reset. Or power off at once. */
 void atmega_on(atmega_t *mcu, ns_t at, random_t *random);
 void atmega_off(atmega_t *mcu);
 bool atmega_is_on(const atmega_t *mcu);
@@ -79,6 +80,9 @@ void atmega_crystal(atmega_t *mcu, bool runs);
 
 /** Crystal cycles since power on, whole ones and 2^-16: the truth about timer 0. */
 uint64_t atmega_crystal_cycles(const atmega_t *mcu);
+
+/** What TCNT0 is now. */
+uint8_t atmega_crystal_count(const atmega_t *mcu);
 
 /** Data memory: registers and RAM. */
 uint8_t *atmega_data(atmega_t *mcu);
