@@ -21,6 +21,9 @@ void leds_toggle(uint8_t leds);
 bool adc_start(uint8_t channel);
 uint16_t adc_value(void);
 
+/** The same, but for the supply: adc_value() is then what a reference of 1.223 V reads against it, so mV are 1252352 / adc_value(). */
+bool adc_start_supply(void);
+
 /** Read or write EEPROM bytes; writing waits (3.4 ms to 8.5 ms a byte), interrupts stay on. Unchanged bytes are not written. */
 uint8_t eeprom_get(uint16_t address);
 void eeprom_put(uint16_t address, uint8_t value);

@@ -122,6 +122,38 @@ def test_readings(gcc: str, meadow: Deployment) -> None:
     assert sensed[-1] == [777] * 4
 
 
+@pytest.mark.parametrize(
+    ("reading", "steps"),
+    [(417, 150), (379, 165), (522, 120), (246, 255), (245, 255), (1, 255), (1023, 61), (0, 0)],
+)
+def test_battery(gcc: str, meadow: Deployment, reading: int, steps: int) -> None:
+    """Steps of 20 mV, from a reference of 1.223 V against the supply."""
+    world, gateway, (mote,) = network(gcc, meadow, 1)
+    mote.set("host_supply", reading, ctypes.c_uint16)
+    command(gateway, Downlink(0, 7, 0, Command.REPORT, 0))
+    world.run(0.6)
+    assert [message.battery for _, _, message in gateway.pairs() if isinstance(message, Health)] == [steps]
+
+
+def test_supply_and_sensor_share_the_adc(gcc: str, meadow: Deployment) -> None:
+    """However often both are due at once, neither gets the other's value, nor none."""
+    options = ("-DMOTE_SENSOR=1", "-DMOTE_PERIOD=512", "-DMOTE_HEALTH_PERIOD=512")
+    world, gateway, (mote,) = network(gcc, meadow, 1, *options)
+    mote.set("host_adc", 777, ctypes.c_uint16)
+    world.run(1)
+    gateway.read()
+    world.run(60)
+    pairs = gateway.pairs()
+    found = {type(message): 0 for _, _, message in pairs}
+    for _, _, message in pairs:
+        found[type(message)] += 1
+        if isinstance(message, Data):
+            assert message.data == (777).to_bytes(2, "little") * 4
+        if isinstance(message, Health):
+            assert message.battery == 150
+    assert min(found[Data], found[Health]) > 2000
+
+
 def test_identity(gcc: str, meadow: Deployment) -> None:
     """EEPROM goes before TOS_NODE_ID; boots are counted from 0."""
     world = World(meadow)

@@ -200,6 +200,16 @@ def test_adc(mote: Mote) -> None:
     ]
 
 
+def test_supply(mote: Mote) -> None:
+    """The processor's own reference against 3.0 V; a channel measured before or behind it does not disturb it."""
+    found = mote.answers(
+        "adc 3 1500", tell("d", 3), "run 5", tell("v"), "run 5", tell("d", 3), "run 5", tell("v"), "run 5"
+    )
+    assert found[0] == found[2]
+    assert found[1] == found[3]
+    assert abs(int(found[1].split()[1]) - 1024 * 1230 / 3000) <= 2
+
+
 @pytest.mark.parametrize(("command", "wait"), [("z", 40), ("w", 2300)])
 def test_reset(mote: Mote, command: str, wait: int) -> None:
     answers = mote.answers(tell(command), f"run {wait}", tell("n"), "run 10")

@@ -352,6 +352,7 @@ def test_a_command_that_wants_an_acknowledgement(minute: Run) -> None:
     assert [node for node, _ in asked] == [2]
     health = asked[0][1]
     assert (health.source, health.layout, health.hops) == (1, minute.layout.hash, 1)
+    assert health.battery == pytest.approx(150, abs=2)  # 3.0 V; a MICAz's reference is taken for 1.223 V
     assert health.in_sync
     assert health.sent >= 10
     assert health.received >= 20

@@ -17,7 +17,8 @@
 #define SECOND UINT32_C(32768)
 #define PERIOD_LEAST UINT32_C(256)
 #define PERIOD_MOST (UINT32_C(1) << 30)
-#define SENSOR_PATIENCE (SECOND / 16)
+#define ADC_PATIENCE (SECOND / 16)
+#define STEPS_OF_1 62618U    /* 1252352 mV in steps of 20 mV: what a reading of 1 would mean */
 
 #ifndef CAUSEWAY_NODE_ID
 #define CAUSEWAY_NODE_ID 1
@@ -27,7 +28,7 @@
 __attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = CAUSEWAY_NODE_ID;
 
 /* Timers: local times, looked at while their bit is set. */
-enum { SEND, SENSOR, HEALTH, UNBLINK, REBOOT, TIMERS };
+enum { SEND, SENSOR, HEALTH, SUPPLY, UNBLINK, REBOOT, TIMERS };
 static uint32_t timer_at[TIMERS];
 static uint8_t timers;
 
@@ -47,10 +48,15 @@ static void timer_off(uint8_t timer)
     timers = (uint8_t)(timers & ~(1U << timer));
 }
 
+static bool timer_runs(uint8_t timer)
+{
+    return (timers >> timer & 1) != 0;
+}
+
 /* True once when its time has come. */
 static bool timer_due(uint8_t timer, uint32_t now)
 {
-    if (!(timers >> timer & 1) || clock_before(now, timer_at[timer])) {
+    if (!timer_runs(timer) || clock_before(now, timer_at[timer])) {
         return false;
     }
     timer_off(timer);
@@ -80,17 +86,39 @@ static void send_reading(uint16_t reading)
 static void sample(uint32_t now)
 {
     if (MOTE_SENSOR != MOTE_NO_SENSOR && adc_start(MOTE_SENSOR)) {
-        timer_set(SENSOR, now + SENSOR_PATIENCE);
+        timer_set(SENSOR, now + ADC_PATIENCE);
     } else {
         send_reading(counter);
     }
 }
 
-static void on_sample(void)
+/* The battery in a health message's steps, rounded. */
+static uint8_t battery_of(uint16_t reading)
 {
-    if (timers >> SENSOR & 1) {
+    if (reading == 0) {
+        return 0;
+    }
+    uint16_t steps = (uint16_t)((STEPS_OF_1 + reading / 2) / reading);
+    return (uint8_t)(steps < UINT8_MAX ? steps : UINT8_MAX);
+}
+
+static void report(uint32_t now)
+{
+    if (adc_start_supply()) {
+        timer_set(SUPPLY, now + ADC_PATIENCE);
+    } else {
+        messaging_send_health(0);
+    }
+}
+
+static void on_adc(void)
+{
+    if (timer_runs(SENSOR)) {
         timer_off(SENSOR);
         send_reading(adc_value());
+    } else if (timer_runs(SUPPLY)) {
+        timer_off(SUPPLY);
+        messaging_send_health(battery_of(adc_value()));
     }
 }
 
@@ -130,17 +158,26 @@ static void obey(uint8_t command, uint32_t argument)
 
 /* ---- The loop ---- */
 
+/* There is one ADC: who is due while it is in use waits for the fraction of a millisecond that it takes. */
+static bool adc_free(void)
+{
+    return !timer_runs(SENSOR) && !timer_runs(SUPPLY);
+}
+
 static void run_timers(uint32_t now)
 {
-    if (timer_due(SEND, now)) {
+    if (adc_free() && timer_due(SEND, now)) {
         timer_set(SEND, now + vary(period));
         sample(now);
     }
     if (timer_due(SENSOR, now)) {
         send_reading(counter);
     }
-    if (timer_due(HEALTH, now)) {
+    if (adc_free() && timer_due(HEALTH, now)) {
         timer_set(HEALTH, now + vary(MOTE_HEALTH_PERIOD));
+        report(now);
+    }
+    if (timer_due(SUPPLY, now)) {
         messaging_send_health(0);
     }
     if (timer_due(UNBLINK, now)) {
@@ -164,7 +201,7 @@ static void set_alarm(uint32_t now)
         next = now + SECOND;
     }
     for (uint8_t i = 0; i < TIMERS; i++) {
-        if ((timers >> i & 1) && clock_before(timer_at[i], next)) {
+        if (timer_runs(i) && clock_before(timer_at[i], next)) {
             next = timer_at[i];
         }
     }
@@ -200,7 +237,7 @@ void mote_step(void)
         radio_service();
     }
     if (events & EVENT_ADC) {
-        on_sample();
+        on_adc();
     }
     uint32_t now = clock_now();
     run_timers(now);

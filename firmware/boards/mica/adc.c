@@ -9,12 +9,13 @@
 #include <util/atomic.h>
 
 #include "boards/mica/adc_share.h"
+#include "boards/mica/board_pins.h"
 #include "hal/board.h"
 #include "hal/events.h"
 #include "hal/power.h"
 
 enum {
-    CHANNELS = 0x07,
+    CHANNELS = 0x1F,
     GO = _BV(ADEN) | _BV(ADSC) | _BV(ADIF) | _BV(ADIE) | _BV(ADPS2) | _BV(ADPS1), /* main clock / 64; ADIF: forget the last one */
 };
 
@@ -24,6 +25,8 @@ enum { NOBODY, LOOP, RADIO, CANCELLED };
 static volatile uint8_t running;   /* NOBODY, LOOP, RADIO or CANCELLED */
 static volatile bool loop_waits;   /* from adc_start() until its value is there */
 static uint8_t loop_channel;
+static bool loop_supply;           /* it is the supply's, */
+static bool settling;              /* and its first conversion: a reference just switched on is not steady yet */
 static volatile uint16_t loop_value;
 static uint8_t radio_channel;
 static adc_share_done_t radio_done; /* NULL: no request */
@@ -49,14 +52,12 @@ static void start_next(void)
     }
 }
 
-bool adc_start(uint8_t channel)
+static bool start(uint8_t channel, bool supply)
 {
-    if (loop_waits) {
-        return false;
-    }
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         loop_channel = channel;
+        loop_supply = settling = supply;
         loop_waits = true;
         power_need(POWER_ADC);
         if (running == NOBODY) {
@@ -64,6 +65,16 @@ bool adc_start(uint8_t channel)
         }
     }
     return true;
+}
+
+bool adc_start(uint8_t channel)
+{
+    return !loop_waits && start(channel, false);
+}
+
+bool adc_start_supply(void)
+{
+    return !loop_waits && start(board_supply(true), true);
 }
 
 uint16_t adc_value(void)
@@ -96,6 +107,16 @@ void adc_share_cancel(void)
     }
 }
 
+static void end_loops(uint16_t value)
+{
+    loop_value = value;
+    loop_waits = false;
+    if (loop_supply) {
+        board_supply(false);
+    }
+    events_post(EVENT_ADC);
+}
+
 ISR(ADC_vect)
 {
     uint16_t value = ADC;
@@ -104,10 +125,10 @@ ISR(ADC_vect)
         radio_done = NULL;         /* before the call, which may ask again */
         running = CANCELLED;       /* and must not start anything itself */
         done(value);
+    } else if (running == LOOP && settling) {
+        settling = false;
     } else if (running == LOOP) {
-        loop_value = value;
-        loop_waits = false;
-        events_post(EVENT_ADC);
+        end_loops(value);
     }
     start_next();
 }

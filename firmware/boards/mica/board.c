@@ -21,8 +21,16 @@ enum {
     PIN_FLASH_CLOCK = _BV(PD5),
 };
 
+enum { BANDGAP_CHANNEL = 30 };
+
 __attribute__((weak)) void board_radio_pins(void)
 {
+}
+
+__attribute__((weak)) uint8_t board_supply(bool on)
+{
+    (void)on;
+    return BANDGAP_CHANNEL;
 }
 
 void board_start(void)

@@ -11,7 +11,7 @@
 #include "boards/mica/board_pins.h"
 #include "chips/cc1000/cc1000_control.h"
 
-enum { RSSI_CHANNEL = 0 };
+enum { RSSI_CHANNEL = 0, SUPPLY_CHANNEL = 7 };
 
 #define SPI_SLAVE (1 << SPIE | 1 << SPE)    /* mode 0, most significant bit first */
 
@@ -36,8 +36,20 @@ void cc1000_board_start(void)
 
 void board_radio_pins(void)
 {
+    board_supply(false);
+    DDRA |= MICA2_BAT_MON;
     cc1000_board_start();
     cc1000_control_stop();      /* a reset of ours is none of the radio's: it may be sending */
+}
+
+uint8_t board_supply(bool on)
+{
+    if (on) {
+        PORTA |= MICA2_BAT_MON;
+    } else {
+        PORTA &= (uint8_t)~MICA2_BAT_MON;
+    }
+    return SUPPLY_CHANNEL;
 }
 
 void cc1000_board_wait(uint16_t us)

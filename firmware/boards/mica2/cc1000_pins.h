@@ -13,7 +13,8 @@ enum {
     MICA2_PALE = 1 << 4,    /* port D */
     MICA2_PCLK = 1 << 6,
     MICA2_PDATA = 1 << 7,
-    MICA2_CHP_OUT = 1 << 6, /* port A */
+    MICA2_BAT_MON = 1 << 5, /* port A */
+    MICA2_CHP_OUT = 1 << 6,
     MICA2_SS = 1 << 0,      /* port B */
     MICA2_SCK = 1 << 1,
     MICA2_MOSI = 1 << 2,

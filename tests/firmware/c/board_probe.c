@@ -222,6 +222,12 @@ static void obey(uint8_t command)
         sprintf(line, "d %u\n", adc_value());
         say(line);
         break;
+    case 'v':
+        adc_start_supply();
+        wait_for(EVENT_ADC);
+        sprintf(line, "v %u\n", adc_value());
+        say(line);
+        break;
     case 'e':
         count = next_byte();
         while (count-- > 0) {

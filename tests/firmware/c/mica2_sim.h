@@ -13,7 +13,8 @@
 #include "atmega_sim.h"
 
 enum { BIT_CYCLES = 384, BYTE_CYCLES = 8 * BIT_CYCLES, CALIBRATION_CYCLES = 26 * (HZ / 1000) };
-enum { MICA2_SPDR = 0x2F, PALE = 4, PCLK = 6, PDATA = 7 };
+enum { MICA2_SPDR = 0x2F, MICA2_DDRA = 0x3A, MICA2_PORTA = 0x3B, PALE = 4, PCLK = 6, PDATA = 7, BAT_MON = 5 };
+enum { REFERENCE_MV = 1223 };
 enum { CC1000_MAIN = 0x00, CC1000_PA_POW = 0x0B, CC1000_LOCK = 0x0D, CC1000_CAL = 0x0E };
 
 typedef struct mica2 mica2_t;
@@ -125,11 +126,15 @@ static void mica2_spi_written(avr_t *avr, avr_io_addr_t address, uint8_t value, 
     }
 }
 
+/* Channel 7 has the battery monitor's reference, which PA5 switches on. */
 static void mica2_on_adc(struct avr_irq_t *irq, uint32_t value, void *param)
 {
     (void)irq, (void)value;
     mica2_t *mote = param;
     avr_raise_irq(mote->rssi_in, mote->rssi(mote));
+    avr_t *avr = mote->mcu.avr;
+    bool on = avr->data[MICA2_DDRA] & avr->data[MICA2_PORTA] & 1 << BAT_MON;
+    avr_raise_irq(avr_io_getirq(avr, AVR_IOCTL_ADC_GETIRQ, ADC_IRQ_ADC7), on ? REFERENCE_MV : 0);
 }
 
 /* A byte's time is over: one came in, one went out. */

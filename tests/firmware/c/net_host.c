@@ -34,6 +34,9 @@ uint8_t host_leds;
 uint32_t host_alarm;
 uint32_t host_pats;
 uint16_t host_adc;
+uint16_t host_supply = 417;     /* 3.0 V */
+static uint16_t converted;
+static bool converting;
 
 /* ---- Clock and events ---- */
 
@@ -46,6 +49,7 @@ uint8_t events_take(void)
 {
     uint8_t taken = pending;
     pending = 0;
+    converting = converting && !(taken & EVENT_ADC);
     return taken;
 }
 
@@ -58,15 +62,27 @@ uint8_t eeprom_get(uint16_t address) { return host_eeprom[address]; }
 void eeprom_put(uint16_t address, uint8_t value) { host_eeprom[address] = value; }
 void watchdog_start(void) {}
 void watchdog_pat(void) { host_pats++; }
-uint16_t adc_value(void) { return host_adc; }
+uint16_t adc_value(void) { return converted; }
 void board_reset(void) { longjmp(reset, 1); }
 void board_refuse(void) { longjmp(reset, 2); }
+
+static bool convert(uint16_t value)
+{
+    if (converting) {
+        return false;
+    }
+    converting = true;
+    converted = value;
+    events_post(EVENT_ADC);
+    return true;
+}
+
+bool adc_start_supply(void) { return convert(host_supply); }
 
 bool adc_start(uint8_t channel)
 {
     (void)channel;
-    events_post(EVENT_ADC);
-    return true;
+    return convert(host_adc);
 }
 
 /* ---- Radio ---- */
