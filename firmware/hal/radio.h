@@ -13,6 +13,7 @@
 #include "causeway_layout.h"
 
 #define RADIO_RSSI_UNKNOWN INT8_MIN
+#define RADIO_UNTIMED 0xFF    /* an `error`: no telling how many; `time` is not before the delimiter's, and not after now */
 
 /** An active message as it is on the air, whatever the chip. */
 typedef struct {
@@ -28,6 +29,7 @@ typedef struct {
 typedef struct {
     radio_message_t message;
     uint32_t time;       /* local time of the start-of-frame delimiter */
+    uint8_t error;       /* cycles that `time` may be off because the delimiter was not seen; 0: it was */
     int8_t rssi;         /* dBm, or RADIO_RSSI_UNKNOWN */
     uint8_t lqi;         /* CC2420's link quality, 0 where there is none */
 } radio_heard_t;
@@ -42,6 +44,7 @@ typedef enum {
 /** Counters since start; each only grows, and wraps. */
 typedef struct {
     uint16_t heard;      /* frames taken in with a good CRC */
+    uint16_t untimed;    /* of those, frames whose delimiter was not seen */
     uint16_t crc;        /* frames dropped: bad CRC */
     uint16_t overrun;    /* frames dropped: chip's or driver's buffer full */
     uint16_t garbage;    /* frames dropped: a length or header that cannot be */

@@ -388,7 +388,7 @@ void messaging_on_heard(const radio_heard_t *heard)
         on_data(heard, now);
     } else if (message->type == CAUSEWAY_AM_BEACON && message->length == CAUSEWAY_BEACON_BYTES) {
         counters.beacons++;
-        timesync_on_beacon(message->data, heard->time, now);
+        timesync_on_beacon(message->data, heard->time, heard->error, now);
     } else if (message->type == CAUSEWAY_AM_HEALTH) {
         on_health(message, now);
     } else if (message->type == CAUSEWAY_AM_DOWNLINK) {

@@ -494,14 +494,17 @@ static void answer(const cw_beacon_t *question, uint32_t now)
     }
 }
 
-void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint32_t now)
+void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure, uint32_t now)
 {
     cw_beacon_t beacon;
     cw_beacon_get(payload, CAUSEWAY_BEACON_BYTES, &beacon);
+    beacon.error = (uint8_t)(unsure < UINT8_MAX - beacon.error ? beacon.error + unsure : UINT8_MAX);
     if (beacon.root != CAUSEWAY_ROOT) {
         counters.foreign++;
     } else if (is_question(&beacon)) {
         answer(&beacon, now);
+    } else if (unsure == RADIO_UNTIMED) {
+        counters.foreign++;
     } else if (state == LISTENING) {
         listen(&beacon, heard);
     } else if (state == ROOT) {

@@ -61,7 +61,7 @@ typedef struct {
     uint16_t repeated;     /* beacons of a number already taken */
     uint16_t outliers;     /* beacons refused: too far off the line */
     uint16_t restarts;     /* lines begun anew after outliers */
-    uint16_t foreign;      /* beacons refused: another root, too many hops, or a sender not in sync */
+    uint16_t foreign;      /* beacons refused: another root, too many hops, a sender not in sync, or no time of its own */
     uint16_t old;          /* beacons refused: of an older epoch */
     uint16_t conflicts;    /* root only: signs of another root with our id */
 } timesync_counters_t;
@@ -97,8 +97,9 @@ bool timesync_known(void);
 /** This node is the root, and its time is set. */
 bool timesync_is_root(void);
 
-/** A beacon came in (its CAUSEWAY_BEACON_BYTES payload), its start-of-frame delimiter at local time `heard`. */
-void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint32_t now);
+/** A beacon came in (its CAUSEWAY_BEACON_BYTES payload), its start-of-frame delimiter at local time `heard`, which may be off by
+ *  `unsure` cycles (radio_heard_t's error): they count as the sender's; RADIO_UNTIMED makes it no reference. */
+void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure, uint32_t now);
 
 /** To be called when timesync_next() has come. True: a beacon is due; the caller sends it soon. */
 bool timesync_due(uint32_t now);

@@ -513,6 +513,90 @@ def test_delimiter_that_was_missed(bench: Bench) -> None:
     assert counters(happened)["overrun"] == 1
 
 
+@pytest.mark.parametrize("holds", [0, 1], ids=["fifop_falls", "fifop_holds"])
+def test_board_that_does_not_see_sfd(bench: Bench, holds: int) -> None:
+    """A frame's end tells when it began, to a fraction of a millisecond; the driver says how well."""
+    longest = "ab" * LIMIT[bench.tinyos]
+    happened = bench.run(
+        "set blind 1",
+        f"set fifop_holds {holds}",
+        f"frame 10000 {bench.frame('05')}",
+        f"frame 20000 {bench.frame(longest)}",
+        "run 25000",
+        "counters",
+    )
+    heard = only(happened, "heard")
+    assert [one.words[-1] for one in heard] == ["05", longest]
+    for one, at in zip(heard, (10_000, 20_000), strict=True):
+        assert abs(int(one.words[0]) - cycles(at)) <= 2
+    assert [one.rest for one in only(happened, "unsure")] == ["16", "16"]
+    assert counters(happened) == {"heard": 2, "crc": 0, "overrun": 0, "garbage": 0, "restarts": 0}
+    assert only(happened, "untimed")[-1].rest == "2"
+
+
+@pytest.mark.parametrize("holds", [0, 1], ids=["fifop_falls", "fifop_holds"])
+@pytest.mark.parametrize("gap", [620, 700, 1000, 1500])
+def test_frames_back_to_back_without_sfd(bench: Bench, holds: int, gap: int) -> None:
+    """Of frames that lay in the chip behind others no end was seen: their times are late, and said to be unknown."""
+    at = [10_000 + gap * i for i in range(3)]
+    happened = bench.run(
+        "set blind 1",
+        f"set fifop_holds {holds}",
+        *[f"frame {t} {bench.frame(f'0{i}', i)}" for i, t in enumerate(at)],
+        "run 7000",
+        f"pass {at[-1] - 10_000 + 2000}",
+        "run 20000",
+        "counters",
+    )
+    heard = only(happened, "heard")
+    assert [one.words[-1] for one in heard] == ["00", "01", "02"]
+    assert [one.rest for one in only(happened, "unsure")] == ["16", "255", "255"]
+    assert abs(int(heard[0].words[0]) - cycles(at[0])) <= 2
+    for one, time in zip(heard[1:], at[1:], strict=True):
+        assert cycles(time) <= int(one.words[0]) <= cycles(one.time)
+
+
+@pytest.mark.parametrize("gap", range(600, 1300, 100))
+def test_what_is_said_of_times_without_sfd_is_true(bench: Bench, gap: int) -> None:
+    """Whatever is read while the next frame comes in: no time is further off than the driver says."""
+    at = [10_000 + gap * i for i in range(4)]
+    happened = bench.run(
+        "set blind 1",
+        "set quiet 1",
+        "set heard_takes 333",
+        *[f"frame {t} {bench.frame(f'0{i}', i)}" for i, t in enumerate(at)],
+        "run 30000",
+    )
+    heard = only(happened, "heard")
+    assert heard
+    for one, unsure in zip(heard, only(happened, "unsure"), strict=True):
+        off = int(one.words[0]) - cycles(at[int(one.words[-1])])
+        assert off >= -2
+        assert unsure.rest == "255" or off <= 16
+
+
+def test_sending_without_sfd(bench: Bench) -> None:
+    """It is known when a frame goes out once the chip was told to send: the stamp is right, and no restart follows."""
+    order: Literal["little", "big"] = "little" if bench.tinyos == 1 else "big"
+    happened = bench.run(
+        "set blind 1",
+        bench.send("0001020304050607080900000000", stamp_at=10),
+        "run 20000",
+        bench.send("77"),
+        "run 20000",
+        f"frame 60000 {bench.frame('05')}",
+        "run 30000",
+        "counters",
+    )
+    assert [one.words[0] for one in only(happened, "sent")] == ["SENT", "SENT"]
+    stamped, plain = only(happened, "air")
+    assert plain.rest == bench.frame("77", 1)
+    time = int(only(happened, "sent")[0].words[1])
+    assert abs(time - cycles(stamped.time)) <= 1
+    assert stamped.rest == bench.frame("00010203040506070809" + (time + 0x01020304).to_bytes(4, order).hex())
+    assert counters(happened) == {"heard": 1, "crc": 0, "overrun": 0, "garbage": 0, "restarts": 0}
+
+
 def test_receiving_while_a_send_waits(bench: Bench) -> None:
     happened = bench.run(
         f"frame 4000 {bench.frame('05')}", bench.send("01", deadline=3000), "run 40000", "counters"

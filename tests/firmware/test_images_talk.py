@@ -501,6 +501,30 @@ def test_ids_that_the_deployment_does_not_have(network: Network, tmp_path: Path)
     assert [event.words[0] for event in run.of("leds", 1)][:2] == [str(RED), "0"]
 
 
+def test_boards_that_do_not_see_sfd(network: Network) -> None:
+    """Frames' ends tell the time instead: all come into sync and stay so, and data get through."""
+    if network.deployment.network.board != "micaz":
+        pytest.skip("MICA2 has no such wire")
+    run = network.run(*(f"blind {node}" for node in range(4)), *network.begin(60000))
+    for node in range(4):
+        assert [event.words[0] for event in run.of("leds", node)] == [str(RED), "0"]
+    beacons = [
+        (sfd, message) for _, sfd, message in run.air() if isinstance(message, Beacon) and message.in_sync
+    ]
+    first_sfd, first = beacons[0]
+    assert {message.sender for _, message in beacons} == {0, 1, 2, network.deployment.network.motes}
+    for sfd, message in beacons:
+        assert message.time == pytest.approx(first.time + (sfd - first_sfd) / CRYSTAL, abs=10)
+        assert message.hops == 0 or 18 <= message.error < 60
+    for mote in range(3):
+        sent = numbers((message for _, _, message in run.air()), mote)
+        arrived = numbers((message for _, _, message in run.on_line()), mote)
+        assert len(arrived) >= len(sent) - 2 >= 20
+    observer, deliveries = run.deliveries()
+    assert observer.received == len(deliveries) > 60
+    assert (observer.late, observer.bounded) == (0, 0)
+
+
 def assert_bytes_were_in_time(run: Run) -> None:
     """A byte of MICA2's radio must be written within 192 CPU cycles, whichever handlers kept the radio's waiting."""
     assert all(int(event.words[0]) <= 192 for event in run.of("spdr"))

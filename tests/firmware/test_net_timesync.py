@@ -297,6 +297,38 @@ def test_a_liar_is_outvoted_or_followed_without_going_backwards(gcc: str, meadow
         assert mote.backwards == 0
 
 
+def test_times_without_delimiters(gcc: str, meadow: Deployment) -> None:
+    """A board that tells them to half a millisecond: all stay in sync, and each knows its error."""
+    world, gateway, motes = line_up(gcc, meadow, loss=0.1)
+    world.noise = 14
+    world.run(0.5)
+    for node in (gateway, *motes):
+        node.set("host_unsure", 16, ctypes.c_uint8)
+    world.run(60)
+    assert all_in_sync([gateway, *motes])
+    watch(world, [gateway, *motes], 600)
+    assert all_in_sync(motes)
+
+
+def test_times_that_are_not_known(gcc: str, meadow: Deployment) -> None:
+    """Beacons without one are no reference; messages are merged, and questions answered."""
+    world, gateway, motes = line_up(gcc, meadow, ppm=(0, 0, 0))
+    world.run(20)
+    accepted, received = motes[0].sync["accepted"], motes[0].messages["received"]
+    motes[0].set("host_unsure", 255, ctypes.c_uint8)
+    gateway.set("host_unsure", 255, ctypes.c_uint8)
+    world.run(30)
+    assert motes[0].sync["accepted"] == accepted
+    assert motes[0].sync["foreign"] >= 3
+    assert motes[0].in_sync  # by what it knows
+    assert motes[0].messages["received"] >= received + 8
+    assert all_in_sync([gateway, *motes])
+    motes[0].die()
+    motes[0].boot()
+    world.run(1)
+    assert motes[0].in_sync  # sure again itself; the gateway has answered its question
+
+
 def test_root_with_a_twin(gcc: str, meadow: Deployment) -> None:
     """Two gateways with the root's id: seen and counted; the newer epoch wins."""
     world, gateway, motes = line_up(gcc, meadow)

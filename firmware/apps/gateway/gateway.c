@@ -93,7 +93,7 @@ void radio_on_heard(const radio_heard_t *heard)
     uint32_t now = clock_now();
     hand_up(heard, now);
     if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP && message->length == CAUSEWAY_BEACON_BYTES) {
-        timesync_on_beacon(message->data, heard->time, now);
+        timesync_on_beacon(message->data, heard->time, heard->error, now);
     }
 }
 

@@ -652,6 +652,7 @@ static void hand_over_frames(void)
         cc1000_unlock(was);
         heard->rssi = rx.strengths[oldest] == STRENGTH_UNKNOWN ? RADIO_RSSI_UNKNOWN : dbm(rx.strengths[oldest]);
         heard->lqi = 0;
+        heard->error = 0;
         radio_on_heard(heard);
         was = cc1000_lock();
         rx.full--;

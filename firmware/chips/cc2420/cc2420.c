@@ -20,7 +20,10 @@ enum {
     SHORTEST = 5,                  /* frame of any kind: an acknowledgement */
     WAIT_LEAST = 2,                /* cycles: the timer takes no less than 32 counts */
     STARTING = 7,                  /* cycles from the strobe to the first preamble bit: 192 us */
-    DELIMITER_COUNTS = 600,        /* of the counter from the strobe to SFD at the most: 352 us are due */
+    DELIMITER_CYCLES = 12,         /* from the strobe to SFD: 352 us */
+    DELIMITER_DUE = 325,           /* the same in counts of the counter, */
+    DELIMITER_COUNTS = 400,        /* and with time for the interrupt */
+    FIFOP_ERROR = 16,              /* cycles that a frame's end, as FIFOP tells it, may be off: 0.5 ms */
     COUNTS_PER_BYTE = 29,          /* on the air, rounded down */
     CHECK_LAPS = 16,               /* the chip is looked at once a second */
     FRAMES_AT_ONCE = 8,            /* then others have their turn */
@@ -42,11 +45,16 @@ static uint8_t frame_number;
 static volatile uint8_t sending;   /* a send_t; the capture's interrupt reads it */
 static volatile uint8_t sent_edge; /* an edge_t: what the interrupt has seen of the frame on the air */
 static volatile uint16_t sent_capture;
-static volatile uint32_t sent_time; /* steady from EDGE_BEGIN on */
+static volatile uint32_t sent_time; /* steady from EDGE_BEGIN on; before that, as the strobe tells */
 static radio_result_t sent_result;
 static uint32_t send_deadline;
 static uint8_t send_stamp_at;
 static uint8_t send_length;        /* of the frame, as its length byte says */
+
+/* When FIFOP rose last, for frames whose delimiter is not seen: the end of the frame that was alone in the chip then. */
+static volatile uint32_t fifop_time;
+static volatile bool fifop_rose;   /* since a frame was read */
+static bool frame_behind;          /* there were bytes of the next one by then: FIFOP does not tell its end */
 
 /* The timer. */
 static volatile uint8_t timer_laps;
@@ -129,6 +137,8 @@ static void flush_receiver(void)
     strobe(CC2420_SFLUSHRX);
     times_count = 0;
     times_lost = false;
+    fifop_rose = false;
+    frame_behind = false;
     cc2420_board_unlock(was);
 }
 
@@ -246,6 +256,8 @@ void radio_stop(void)
 
 void cc2420_on_fifop(void)
 {
+    fifop_time = clock_now();
+    fifop_rose = true;
     events_post(EVENT_RADIO);
 }
 
@@ -325,13 +337,24 @@ static bool take_time(uint8_t length, uint32_t *time)
     return found && !clock_before(now, *time + lasts);
 }
 
+/* The same for a frame whose delimiter was not seen, from its end; how far off it may be. */
+static uint8_t guess_time(uint8_t length, uint32_t *time)
+{
+    uint32_t now = clock_now();
+    uint8_t was = cc2420_board_lock();
+    bool known = fifop_rose && !frame_behind;
+    uint32_t end = known ? fifop_time : now;
+    cc2420_board_unlock(was);
+    *time = end - air_cycles((uint8_t)(length + 1));
+    return known ? FIFOP_ERROR : RADIO_UNTIMED;
+}
+
 /* What became of a frame in the chip. */
 typedef enum {
     FRAME_HEARD,
     FRAME_CRC,
     FRAME_GARBAGE,
-    FRAME_UNTIMED,                 /* it has no time */
-    FRAME_MISTIMED,                /* nor has the one behind it: the times are off by one */
+    FRAME_MISTIMED,                /* there is no time for the one behind it: the times are off by one */
     FRAME_LOST_STEP,               /* what is in the chip does not begin where a frame does */
 } frame_t;
 
@@ -361,7 +384,7 @@ static bool next_is_untimed(void)
 static frame_t read_rest(uint8_t *frame, radio_heard_t *heard)
 {
     uint8_t length = frame[0];
-    bool timed = take_time(length, &heard->time);
+    heard->error = take_time(length, &heard->time) ? 0 : guess_time(length, &heard->time);
     uint8_t at = 1;
     for (; at <= length - CW_AIR_CRC; at++) {
         uint8_t byte = cc2420_board_exchange(0);
@@ -383,10 +406,7 @@ static frame_t read_rest(uint8_t *frame, radio_heard_t *heard)
     }
     heard->rssi = (int8_t)((int8_t)rssi < INT8_MIN + 1 - CC2420_RSSI_OFFSET ? INT8_MIN + 1 : (int8_t)rssi + CC2420_RSSI_OFFSET);
     heard->lqi = (uint8_t)(last & ~CC2420_CRC_OK);
-    if (!timed) {
-        return FRAME_UNTIMED;
-    }
-    return next_is_untimed() ? FRAME_MISTIMED : fill_heard(frame, heard);
+    return heard->error == 0 && next_is_untimed() ? FRAME_MISTIMED : fill_heard(frame, heard);
 }
 
 static __attribute__((noinline)) frame_t read_frame(radio_heard_t *heard)
@@ -400,6 +420,8 @@ static __attribute__((noinline)) frame_t read_frame(radio_heard_t *heard)
         kind = read_rest(frame, heard);
     }
     cc2420_board_select(false);
+    fifop_rose = false;
+    frame_behind = cc2420_board_fifo();
     return kind;
 }
 
@@ -414,6 +436,7 @@ static void receive_one(void)
     switch (read_frame(&heard)) {
     case FRAME_HEARD:
         counters.heard++;
+        counters.untimed = (uint16_t)(counters.untimed + (heard.error > 0));
         radio_on_heard(&heard);
         break;
     case FRAME_CRC:
@@ -421,9 +444,6 @@ static void receive_one(void)
         break;
     case FRAME_MISTIMED:
         flush_receiver();
-        counters.overrun++;
-        break;
-    case FRAME_UNTIMED:
         counters.overrun++;
         break;
     case FRAME_LOST_STEP:
@@ -519,6 +539,8 @@ static bool start_sending(void)
 {
     uint8_t was = cc2420_board_lock();
     sent_edge = EDGE_NONE;
+    sent_time = clock_now() + DELIMITER_CYCLES; /* until the delimiter is seen */
+    sent_capture = (uint16_t)(cc2420_board_counter() + DELIMITER_DUE);
     sending = SEND_ON_AIR;
     strobe(CC2420_STXONCCA);
     bool active = (strobe(CC2420_SNOP) & CC2420_STATUS_TX_ACTIVE) != 0;
@@ -545,16 +567,16 @@ static void abort_sending(void)
 static void write_stamp(void)
 {
     uint16_t begin = cc2420_board_counter();
-    while (sent_edge == EDGE_NONE) {
-        if ((uint16_t)(cc2420_board_counter() - begin) > DELIMITER_COUNTS) {
-            return;                /* the timer deals with it */
-        }
+    while (sent_edge == EDGE_NONE && (uint16_t)(cc2420_board_counter() - begin) <= DELIMITER_COUNTS) {
     }
+    uint8_t was = cc2420_board_lock();
+    uint32_t time = sent_time;
+    cc2420_board_unlock(was);
     uint8_t stamp[4];
-    cw_put32(stamp, radio_stamp(sent_time));
+    cw_put32(stamp, radio_stamp(time));
     uint8_t at = (uint8_t)(CW_AIR_HEADER + send_stamp_at);
     uint16_t budget = (uint16_t)((at - 3) * COUNTS_PER_BYTE); /* one byte for writing, one read ahead, one to spare */
-    uint8_t was = cc2420_board_lock();
+    was = cc2420_board_lock();
     bool late = (uint16_t)(cc2420_board_counter() - sent_capture) > budget;
     if (!late) {
         cc2420_board_select(true);
@@ -598,6 +620,16 @@ static void finish_sending(void)
     }
 }
 
+/* Neither begun nor ended when it must have been: on a board that does not see SFD it has. */
+static void end_unseen(void)
+{
+    if (sent_edge != EDGE_NONE || (strobe(CC2420_SNOP) & CC2420_STATUS_TX_ACTIVE)) {
+        restart();
+    } else {
+        finish_sending();
+    }
+}
+
 static void service_send(bool up)
 {
     if (sending == SEND_WAITS && up) {
@@ -605,7 +637,7 @@ static void service_send(bool up)
     } else if (sending == SEND_ON_AIR && sent_edge == EDGE_END) {
         finish_sending();
     } else if (sending == SEND_ON_AIR && up) {
-        restart();                 /* neither begun nor ended when it must have been */
+        end_unseen();
     }
 }
 

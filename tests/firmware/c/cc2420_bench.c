@@ -5,6 +5,7 @@
  *     spi OUT:IN ...        one access, from CSn low to CSn high
  *     air HEX               a frame that the chip has sent, with its delimiter's time
  *     heard ...             radio_on_heard()
+ *     unsure CYCLES         and its `error`, if it is not 0
  *     sent RESULT TIME      radio_on_sent()
  *
  * Every call of a board's function takes a little time, so that interrupts come in between as they do in a mote.
@@ -31,6 +32,7 @@ static bool quiet;
 static uint8_t power_users;
 static uint64_t stamp_takes;       /* microseconds spent in radio_stamp() */
 static uint64_t heard_takes;       /* and in radio_on_heard() */
+static bool blind;                 /* the board does not see SFD */
 
 static void note(const char *what)
 {
@@ -74,7 +76,7 @@ static void watch(bool sfd, bool fifop)
     if (chip.fifop && !fifop) {
         fifop_edge = true;
     }
-    if (chip.sfd != sfd && chip.sfd == rising) {
+    if (!blind && chip.sfd != sfd && chip.sfd == rising) {
         capture_edge = true;
         captured = counter_at(chip.now);
     }
@@ -218,7 +220,7 @@ bool cc2420_board_cca(void)
 bool cc2420_board_sfd(void)
 {
     pass(500);
-    return chip.sfd;
+    return chip.sfd && !blind;
 }
 
 void cc2420_board_wait(uint16_t us)
@@ -289,6 +291,10 @@ void radio_on_heard(const radio_heard_t *heard)
     printf(" %lu %d %u %04x %04x %02x %02x ", (unsigned long)heard->time, heard->rssi, heard->lqi, message->dest, message->source,
            message->type, message->group);
     print_bytes(message->data, message->length);
+    if (heard->error > 0) {
+        note("unsure");
+        printf(" %u\n", heard->error);
+    }
     pass(US(heard_takes));
 }
 
@@ -377,6 +383,8 @@ static void command_counters(void)
     const radio_counters_t *counters = radio_counters();
     note("counters");
     printf(" %u %u %u %u %u\n", counters->heard, counters->crc, counters->overrun, counters->garbage, counters->restarts);
+    note("untimed");
+    printf(" %u\n", counters->untimed);
 }
 
 static void command_set(const char *line)
@@ -392,6 +400,8 @@ static void command_set(const char *line)
         chip.dumb = value;
     } else if (strcmp(name, "no_sfd") == 0) {
         chip.no_sfd = value;
+    } else if (strcmp(name, "blind") == 0) {
+        blind = value;
     } else if (strcmp(name, "quiet") == 0) {
         quiet = value;
     } else if (strcmp(name, "stamp_takes") == 0) {

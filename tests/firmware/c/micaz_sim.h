@@ -14,6 +14,7 @@ struct micaz {
     atmega_t mcu;
     chip_t chip; /* its owner is this */
     avr_irq_t *pin_fifo, *pin_fifop, *pin_sfd, *pin_cca, *spi_in;
+    bool blind;                          /* SFD's wire is broken */
     void (*on_delimiter)(micaz_t *mote); /* or NULL: SFD has risen */
 };
 
@@ -35,7 +36,7 @@ static void micaz_show_pins(micaz_t *mote)
     avr_raise_irq(mote->pin_fifo, mote->chip.fifo);
     avr_raise_irq(mote->pin_fifop, mote->chip.fifop);
     avr_raise_irq(mote->pin_cca, mote->chip.cca);
-    avr_raise_irq(mote->pin_sfd, mote->chip.sfd);
+    avr_raise_irq(mote->pin_sfd, mote->chip.sfd && !mote->blind);
 }
 
 /* Bring the chip up to the processor's time. */

@@ -93,6 +93,7 @@ uint8_t host_stamp_at;
 uint8_t host_wants;         /* 1: a message is to be sent */
 uint32_t host_refused;      /* sends while one was in progress */
 radio_counters_t host_radio;
+uint8_t host_unsure;        /* of all that is heard: radio_heard_t's error */
 
 static radio_heard_t inbox[HEARD_ROOM];
 static uint8_t inbox_used;
@@ -170,7 +171,7 @@ void host_hear(const radio_message_t *message, uint32_t time, int rssi)
         host_radio.overrun++;
         return;
     }
-    inbox[inbox_used++] = (radio_heard_t){*message, time, (int8_t)rssi, 100};
+    inbox[inbox_used++] = (radio_heard_t){*message, time, host_unsure, (int8_t)rssi, 100};
     host_radio.heard++;
     events_post(EVENT_RADIO);
 }

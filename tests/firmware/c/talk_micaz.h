@@ -106,3 +106,9 @@ static void radio_report(int i)
 {
     (void)i;
 }
+
+static bool radio_blind(int i)
+{
+    radios[i].board.blind = true;
+    return true;
+}

@@ -6,6 +6,7 @@
  *     run MS              so many milliseconds
  *     uart NODE HEX       bytes to a node's UART 0
  *     apart NODE NODE     from now on these two do not hear one another
+ *     blind NODE          from now on it does not see SFD (MICAz)
  *     reset NODE          as if by its reset button
  *     peek NODE AT COUNT  bytes of a node's data memory, AT in hexadecimal
  *
@@ -160,6 +161,8 @@ static bool obey(const char *line)
         atmega_uart_hex(nodes[node]->mcu, hex);
     } else if (sscanf(line, "apart %d %d", &node, &other) == 2 && node < node_count && other < node_count) {
         nodes[node]->apart[other] = nodes[other]->apart[node] = true;
+    } else if (sscanf(line, "blind %d", &node) == 1 && node < node_count) {
+        return radio_blind(node);
     } else if (sscanf(line, "reset %d", &node) == 1 && node < node_count) {
         avr_reset(nodes[node]->mcu->avr);
     } else if (sscanf(line, "peek %d %x %d", &node, &at, &count) == 3 && node < node_count) {
