@@ -44,11 +44,11 @@ typedef enum {
 /** Counters since start; each only grows, and wraps. */
 typedef struct {
     uint16_t heard;      /* frames taken in with a good CRC */
-    uint16_t untimed;    /* of those, frames whose delimiter was not seen */
     uint16_t crc;        /* frames dropped: bad CRC */
     uint16_t overrun;    /* frames dropped: chip's or driver's buffer full */
     uint16_t garbage;    /* frames dropped: a length or header that cannot be */
     uint16_t restarts;   /* chip started anew after misbehaviour */
+    uint16_t untimed;    /* of those heard, frames whose delimiter was not seen */
 } radio_counters_t;
 
 /** Start the chip on the deployment's channel and listen. False when the chip does not answer. `seed` feeds the backoff. */

@@ -76,6 +76,7 @@ class Radio:
             _fields_ = [
                 ("message", RadioMessage),
                 ("time", ctypes.c_uint32),
+                ("error", ctypes.c_uint8),
                 ("rssi", ctypes.c_int8),
                 ("lqi", ctypes.c_uint8),
             ]
