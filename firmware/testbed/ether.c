@@ -269,6 +269,54 @@ double ether_power(const ether_t *ether, int node, uint32_t khz, ns_t at)
     return 10 * log10(disturbance_mw(ether, node, khz, at, NULL));
 }
 
+static ns_t earlier(ns_t a, ns_t b)
+{
+    return a < b ? a : b;
+}
+
+static ns_t later(ns_t a, ns_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Noise in mW times ns. */
+static double noise_energy(const site_t *site, ns_t from, ns_t to)
+{
+    double sum = 0;
+    while (from < to) {
+        ns_t next = site->readings == NULL ? to : earlier((from / MS(1) + 1) * MS(1), to);
+        sum += noise_mw(site, from) * (double)(next - from);
+        from = next;
+    }
+    return sum;
+}
+
+double ether_mean_power(const ether_t *ether, int node, uint32_t khz, ns_t from, ns_t to)
+{
+    double sum = noise_energy(&ether->sites[node], from, to);
+    for (int i = 0; i < ether->live_count; i++) {
+        const signal_t *signal = &ether->live[i]->signal;
+        ns_t begin = later(signal->from, from), end = earlier(signal->to, to);
+        if (begin < end && ether_near(signal->khz, khz)) {
+            sum += ether->live[i]->mw[node] * (double)(end - begin);
+        }
+    }
+    return 10 * log10(sum / (double)(to - from));
+}
+
+ns_t ether_last_change(const ether_t *ether, int node, uint32_t khz, ns_t before)
+{
+    ns_t last = ether->sites[node].readings == NULL || before == 0 ? 0 : (before - 1) / MS(1) * MS(1);
+    for (int i = 0; i < ether->live_count; i++) {
+        const signal_t *signal = &ether->live[i]->signal;
+        if (ether->live[i]->mw[node] > 0 && ether_near(signal->khz, khz)) {
+            last = signal->from < before ? later(last, signal->from) : last;
+            last = signal->to < before ? later(last, signal->to) : last;
+        }
+    }
+    return last;
+}
+
 /* Disturbance grows only where another signal begins, or with the next reading of noise. */
 double ether_sinr(const ether_t *ether, const signal_t *signal, int node, ns_t from, ns_t to)
 {
@@ -297,7 +345,7 @@ random_t *ether_chance(ether_t *ether, int node)
 void ether_outcome(ether_t *ether, const signal_t *signal, int node, outcome_t outcome)
 {
     air_t *air = (air_t *)signal;
-    if (air->settled[node]) {
+    if (air->settled[node] || signal->to <= signal->from) {
         return;
     }
     air->settled[node] = true;
@@ -320,7 +368,7 @@ bool ether_busy(const ether_t *ether, ns_t now, ns_t until)
 static void settle(ether_t *ether, const air_t *air)
 {
     const signal_t *signal = &air->signal;
-    if (signal->data == NEVER || signal->to == signal->from) {
+    if (signal->data == NEVER) {
         return;
     }
     for (int i = 0; i < ether->nodes; i++) {

@@ -41,6 +41,7 @@ typedef struct {
                                         NEVER: a bare carrier */
     ns_t byte_ns;
     uint16_t count;                  /* bytes so far */
+    uint16_t sync;                   /* how a CC2420's sync word differs from the standard's: 0 for all but odd ones */
     bool broken;                     /* the sender stopped in the middle */
     uint8_t bytes[SIGNAL_BYTES];
 } signal_t;
@@ -96,6 +97,12 @@ bool ether_delivers(ether_t *ether, const signal_t *signal, int node);
 
 /** All power at a node on a frequency at a moment, noise included, in dBm: for RSSI and CCA. */
 double ether_power(const ether_t *ether, int node, uint32_t khz, ns_t at);
+
+/** The same on average between two moments. */
+double ether_mean_power(const ether_t *ether, int node, uint32_t khz, ns_t from, ns_t to);
+
+/** The last moment before `before` at which a signal on the frequency began or ended or noise changed; 0 when none is known. */
+ns_t ether_last_change(const ether_t *ether, int node, uint32_t khz, ns_t before);
 
 /** A signal's strength over noise and all other signals at a node, in dB, at its worst between two moments. */
 double ether_sinr(const ether_t *ether, const signal_t *signal, int node, ns_t from, ns_t to);
