@@ -54,6 +54,10 @@ void atmega_at(atmega_t *mcu, ns_t when, atmega_due_t *due, void *param);
 /** The library's object of a pin: for avr_raise_irq() and avr_irq_register_notify(). */
 avr_irq_t *atmega_pin(atmega_t *mcu, char port, int bit);
 
+/** Call `look` whenever the program is about to read the pins of a port, once for each port: for a level that would cost too much to keep. */
+typedef void atmega_look_t(void *param);
+void atmega_before_read(atmega_t *mcu, char port, atmega_look_t *look, void *param);
+
 /** SPI as master: called at the end of each byte's time with what went out; gives what came in. */
 typedef uint8_t atmega_exchange_t(void *param, uint8_t out);
 void atmega_spi_master(atmega_t *mcu, atmega_exchange_t *exchange, void *param);

@@ -1,0 +1,107 @@
+/* MICAz's wires between the processor and its CC2420: SPI as master, CSn PB0, VREG_EN PA5, RESETn PA6, FIFO PB7, FIFOP PE6, CCA PD6, SFD PD4. */
+#include <simavr/avr_ioport.h>
+#include <simavr/sim_irq.h>
+#include <stdlib.h>
+
+#include "board.h"
+#include "cc2420.h"
+
+typedef struct {
+    cc2420_t *chip;
+    atmega_t *mcu;
+    avr_irq_t *pins[CC2420_PINS], *cca;
+    board_fault_t *fault;
+    void *owner;
+} micaz_t;
+
+/* --- from the chip --- */
+
+static void on_due(void *param, ns_t now)
+{
+    cc2420_due(((micaz_t *)param)->chip, now);
+}
+
+static void wake(void *param, ns_t when)
+{
+    micaz_t *board = param;
+    atmega_at(board->mcu, when, on_due, board);
+}
+
+static void on_pin(void *param, cc2420_pin_t pin, bool level)
+{
+    avr_raise_irq(((micaz_t *)param)->pins[pin], level);
+}
+
+static void on_fault(void *param, const char *what)
+{
+    micaz_t *board = param;
+    board->fault(board->owner, what);
+}
+
+/* --- from the processor --- */
+
+static uint8_t exchange(void *param, uint8_t out)
+{
+    micaz_t *board = param;
+    return cc2420_exchange(board->chip, out, atmega_now(board->mcu));
+}
+
+static void look_at_cca(void *param)
+{
+    micaz_t *board = param;
+    avr_raise_irq(board->cca, cc2420_cca(board->chip, atmega_now(board->mcu)));
+}
+
+static void on_csn(avr_irq_t *irq, uint32_t high, void *param)
+{
+    (void)irq;
+    micaz_t *board = param;
+    cc2420_csn(board->chip, high != 0, atmega_now(board->mcu));
+}
+
+static void on_vreg(avr_irq_t *irq, uint32_t high, void *param)
+{
+    (void)irq;
+    micaz_t *board = param;
+    cc2420_vreg(board->chip, high != 0, atmega_now(board->mcu));
+}
+
+static void on_resetn(avr_irq_t *irq, uint32_t high, void *param)
+{
+    (void)irq;
+    micaz_t *board = param;
+    cc2420_resetn(board->chip, high != 0, atmega_now(board->mcu));
+}
+
+/* --- the whole --- */
+
+static void *make(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault, void *owner)
+{
+    micaz_t *board = calloc(1, sizeof *board);
+    if (board == NULL) {
+        abort();
+    }
+    cc2420_host_t host = {.at = wake, .on_pin = on_pin, .on_fault = on_fault, .owner = board};
+    board->mcu = mcu;
+    board->fault = fault;
+    board->owner = owner;
+    board->pins[CC2420_FIFO] = atmega_pin(mcu, 'B', 7);
+    board->pins[CC2420_FIFOP] = atmega_pin(mcu, 'E', 6);
+    board->pins[CC2420_SFD] = atmega_pin(mcu, 'D', 4);
+    board->cca = atmega_pin(mcu, 'D', 6);
+    board->chip = cc2420_make(ether, node, radio_ppm, host);
+    atmega_spi_master(mcu, exchange, board);
+    atmega_before_read(mcu, 'D', look_at_cca, board);
+    avr_irq_register_notify(atmega_pin(mcu, 'B', 0), on_csn, board);
+    avr_irq_register_notify(atmega_pin(mcu, 'A', 5), on_vreg, board);
+    avr_irq_register_notify(atmega_pin(mcu, 'A', 6), on_resetn, board);
+    return board;
+}
+
+static void power(void *radio, bool on)
+{
+    micaz_t *board = radio;
+    cc2420_supply(board->chip, on, atmega_now(board->mcu));
+}
+
+const board_t board_micaz = {"micaz", make, power};
