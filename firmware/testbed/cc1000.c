@@ -326,10 +326,9 @@ static void end_byte(cc1000_t *chip)
     chip->byte_at = chip->byte_end;
     chip->byte_end = chip->byte_at + chip->byte_ns - (receives ? (ns_t)pull(chip) : 0);
     chip->take_at = receives ? NEVER : chip->byte_at + chip->byte_ns / 16;
-    if (receives && !chip->calibrated[has(chip, MAIN_FREQ_B)]) {
+    if (chip->wires.byte_in(chip->wires.board, byte, receives) && receives && !chip->calibrated[has(chip, MAIN_FREQ_B)]) {
         report(chip, FAULT_UNCALIBRATED_RECEIVE);
     }
-    chip->wires.byte_in(chip->wires.board, byte, receives);
 }
 
 static void start_clock(cc1000_t *chip, ns_t now)

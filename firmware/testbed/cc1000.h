@@ -21,7 +21,8 @@ typedef struct cc1000 cc1000_t;
 typedef struct {
     void *board;
     void (*wake)(void *board, ns_t when);                      /* call cc1000_due() then; takes the place of an earlier wish; NEVER: no more */
-    void (*byte_in)(void *board, uint8_t byte, bool driven);   /* a byte's time has ended; driven: the chip has put it on its data pin */
+    bool (*byte_in)(void *board, uint8_t byte, bool driven);   /* a byte's time has ended; driven: the chip has put it on its data pin.
+                                                                  False: nobody takes bytes */
     uint8_t (*byte_out)(void *board);                          /* half a bit has passed since, and the chip sends: the byte to come */
     void (*pdata)(void *board, bool high);                     /* the chip drives PDATA: a register is read */
     void (*chp_out)(void *board, bool high);

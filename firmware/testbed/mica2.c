@@ -49,13 +49,13 @@ static bool spi_is_on(const mica2_t *board)
     return (atmega_data(board->mcu)[DATA_SPCR] & SPE) != 0;
 }
 
-static void byte_in(void *param, uint8_t byte, bool driven)
+static bool byte_in(void *param, uint8_t byte, bool driven)
 {
     mica2_t *board = param;
     if (driven && drives_data(board) && spi_is_on(board)) {
         report(board, &board->fought, "mica2: the data pin was driven while the radio drove it");
     }
-    atmega_spi_shifted(board->mcu, byte);
+    return atmega_spi_shifted(board->mcu, byte);
 }
 
 /* With the SPI off, as after a reset, nobody meant to send. */
