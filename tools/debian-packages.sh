@@ -40,6 +40,7 @@ look() {
     need 'avrdude' 'programming motes' command -v avrdude
     need 'simavr' 'the firmware tests on an emulated ATmega128' command -v simavr
     need 'libsimavr-dev libelf-dev pkg-config' 'motes in the emulator' pkg-config --exists simavr libelf
+    need 'tshark' 'reading the testbed'"'"'s captures' command -v tshark
     need 'cppcheck' 'make firmware-check' command -v cppcheck
     need 'clang libclang-rt-14-dev' 'fuzzing the parsers' fuzzes_c
 }

@@ -28,6 +28,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("basestation.cli.encode", "Turn JSON lines into frames."),
     "decode": ("basestation.cli.decode", "Turn frames, binary or hex, into JSON lines."),
     "figures": ("basestation.cli.figures", "Draw the paper's figures again, from our own runs."),
+    "testbed": (
+        "basestation.cli.testbed",
+        "Run the real firmware on emulated motes, and tell the truth about it.",
+    ),
     "demo": ("basestation.cli.demo", "Simulate a network, order it live and show what each byte buys."),
 }
 

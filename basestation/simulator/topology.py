@@ -142,7 +142,7 @@ def _ways_to_gateway(links: dict[tuple[int, int], float], places: int) -> tuple[
 def read_positions(path: Path) -> list[tuple[int, float, float]]:
     """Rows of `id,x,y` or `id x y`, such as the Line-in-the-Sand coordinates; gzip is read as it is."""
     rows = []
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         words = line.partition("#")[0].replace(",", " ").split()
         if not words:
             continue
@@ -162,7 +162,7 @@ def read_positions(path: Path) -> list[tuple[int, float, float]]:
 def read_links(path: Path) -> dict[tuple[int, int], float]:
     """Rows of `sender receiver p`, such as the Intel lab's connectivity; a row without p was never measured."""
     links: dict[tuple[int, int], float] = {}
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         words = line.partition("#")[0].split()
         if not words or len(words) == 2:
             continue
@@ -209,7 +209,7 @@ def linked(path: Path, gateway: int | None = None) -> Topology:
     return from_links(links, known, gateway)
 
 
-def _lines(path: Path) -> list[str]:
+def read_lines(path: Path) -> list[str]:
     try:
         raw = path.read_bytes()
         return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode().splitlines()

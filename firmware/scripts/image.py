@@ -15,7 +15,8 @@ SYMBOL = "TOS_NODE_ID"
 EM_AVR = 83
 PT_LOAD = 1
 SHT_SYMTAB = 2
-EEPROM_BASE = 0x810000  # in the linker's one address space for flash, RAM and EEPROM
+RAM_BASE = 0x800000  # in the linker's one address space for flash, RAM and EEPROM
+EEPROM_BASE = 0x810000
 FLASH_BYTES = 128 * 1024
 
 
@@ -50,6 +51,13 @@ class Image:
         elf = bytearray(self.elf)
         elf[self.id_offset : self.id_offset + 2] = node_id.to_bytes(2, "little")
         return Image(bytes(elf), self.segments, self.id_offset, self.id_flash)
+
+    def variable(self, name: str) -> tuple[int, int]:
+        """Address in RAM and size of a variable, for an emulator or a debugger; a `static` one is found, too."""
+        address, size = _symbol(self.elf, name)
+        if not RAM_BASE <= address < EEPROM_BASE:
+            raise ImageError(f"{name} at {address:#x} is not in RAM")
+        return address - RAM_BASE, size
 
     def flash(self) -> dict[int, bytes]:
         """What goes into flash, by address."""
@@ -118,7 +126,7 @@ def _segments(elf: bytes) -> tuple[Segment, ...]:
 
 
 def _symbol(elf: bytes, name: str) -> tuple[int, int]:
-    """Address and size of a variable."""
+    """Address and size of a variable. Link-time optimization renames static ones: `lines` is `lines.lto_priv.82`."""
     table = struct.unpack_from("<I", elf, 32)[0]
     step, count = struct.unpack_from("<HH", elf, 46)
     sections = [struct.unpack_from("<10I", elf, table + number * step) for number in range(count)]
@@ -130,7 +138,8 @@ def _symbol(elf: bytes, name: str) -> tuple[int, int]:
         for at in range(section[4], section[4] + section[5], 16):
             name_at, value, size, _info, _other, where = struct.unpack_from("<3I2BH", elf, at)
             start = names[4] + name_at
-            if where != 0 and elf[start : elf.index(b"\0", start)] == name.encode():
+            symbol = elf[start : elf.index(b"\0", start)].partition(b".lto_priv.")[0]
+            if where != 0 and symbol == name.encode():
                 found.add((value, size))
     if not found:
         raise ImageError(f"no symbol {name}: not a mote's image, or stripped")

@@ -1,0 +1,348 @@
+"""`basestation testbed`: the real firmware on emulated motes, its gateways as TCP ports, and a report of the truth."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from basestation.cli import INTERRUPTED, common
+from basestation.simulator.topology import TopologyError
+from basestation.testbed import engine, faults, images, pcap, topologies, truth
+from basestation.testbed.engine import OpenPort, Run
+from basestation.testbed.judge import judge
+from basestation.testbed.report import Report, lines_of
+from basestation.testbed.scenario import PPM, Network, Port, ScenarioError
+from basestation.testbed.setup import Wish, assemble, networks_in
+from basestation.testbed.topologies import Topology
+from packet_formats.deployment import Deployment
+from packet_formats.words import many
+
+EXAMPLE = images.PROJECT / "examples" / "micaz.toml"
+FILE = click.Path(path_type=Path)
+LOOK = 0.2  # seconds between looks at how far the run is
+TROUBLE = (
+    TopologyError,
+    ScenarioError,
+    faults.FaultError,
+    images.ImageError,
+    engine.EngineError,
+    pcap.PcapError,
+    truth.TruthError,
+)
+FROM_FILE: dict[str, Callable[..., Topology]] = {
+    "gains": topologies.from_gains,
+    "links": topologies.from_links,
+}
+
+
+class Pace(click.ParamType[float]):
+    """Emulated seconds in a real one; 0 is as many as there can be."""
+
+    name = "real|fast|FACTOR"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        try:
+            factor = {"real": 1.0, "fast": 0.0}.get(value)
+            factor = float(value) if factor is None else factor
+        except ValueError:
+            self.fail(f"{value!r} is neither real nor fast nor a number", param, ctx)
+        if not 0 <= factor < math.inf:
+            self.fail(f"{value} is no pace", param, ctx)
+        return factor
+
+
+NETWORK_OPTIONS = [
+    click.option(
+        "--motes", type=click.IntRange(1), help="How many motes run. [default: all of the deployment]"
+    ),
+    click.option(
+        "--gateways", type=click.IntRange(1), default=1, show_default=True, help="How many gateways."
+    ),
+    click.option(
+        "--topology",
+        default="grid",
+        show_default=True,
+        metavar="WHAT",
+        help="grid, line, lits:FILE (id, x, y), gains:FILE (TOSSIM) or links:FILE (sender receiver p).",
+    ),
+    click.option(
+        "--spacing",
+        type=common.FiniteFloat(0.001),
+        default=10.0,
+        help="Of a grid or line.",
+        show_default=True,
+    ),
+    click.option(
+        "--range",
+        "reach",
+        type=common.FiniteFloat(0.001),
+        help="How far a mote is heard. [default: so far that the deployment's hops reach everybody]",
+    ),
+    click.option(
+        "--gateway", "named", type=int, multiple=True, help="Which id in a file is a gateway; repeatable."
+    ),
+    click.option("--noise", type=FILE, help="Noise readings in dBm, one a line and a millisecond."),
+    click.option(
+        "--ppm", type=common.FiniteFloat(0, 200), default=PPM, show_default=True, help="Crystals' errors."
+    ),
+    click.option(
+        "--rate",
+        type=common.FiniteFloat(0.001, 100),
+        help="Messages a second of each mote. [default: the firmware's]",
+    ),
+]
+RUN_OPTIONS = [
+    click.option(
+        "--seconds",
+        type=common.FiniteFloat(0.001),
+        help="How long, in the motes' time. [default: until Ctrl-C]",
+    ),
+    click.option(
+        "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="For all chance."
+    ),
+    click.option("--pace", type=Pace(), help="[default: real; with --seconds: fast]"),
+    click.option(
+        "--faults", "timeline", type=FILE, help="A TOML timeline of what goes wrong (docs/testbed.md)."
+    ),
+    click.option(
+        "--port", type=click.IntRange(0, 65535), help="TCP port of the first gateway; the next ones follow."
+    ),
+    click.option(
+        "--pty",
+        "ptys",
+        type=FILE,
+        multiple=True,
+        help="Link this path to a gateway's pty; one for each gateway.",
+    ),
+    click.option("--wait", is_flag=True, help="Begin when every port has had a client."),
+]
+RESULT_OPTIONS = [
+    click.option("--truth", "log", type=FILE, help="Keep the truth log in this file."),
+    click.option("--pcap", "capture", type=FILE, help="Write the ether's frames for Wireshark."),
+    click.option("--keep", type=FILE, help="Keep the scenario and the images in this folder."),
+    click.option("--images", "build", type=FILE, help="Take the images from this build folder of `pio run`."),
+    click.option("--check", is_flag=True, help="End with exit code 1 if anything was not as it should be."),
+]
+
+
+def _options(function: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed([*NETWORK_OPTIONS, *RUN_OPTIONS, *RESULT_OPTIONS]):
+        function = option(function)
+    return function
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation testbed
+        basestation testbed --motes 10 --seconds 60 --check
+        basestation testbed my.toml --topology lits:mote_coordinates.dat --range 30 --faults storm.toml
+        basestation testbed tinyos1.toml tinyos2.toml --motes 4 --seconds 60 --pcap ether.pcap
+        """
+    )
+)
+@click.argument("deployments", nargs=-1, type=FILE, metavar="[DEPLOYMENT]...")
+@_options
+@common.json_option
+def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
+    """Run the real firmware on emulated motes that share an ether, and report what really happened.
+
+    Each DEPLOYMENT is a network of its own; all of them share the ether. Without any it is examples/micaz.toml. A
+    gateway is reached at network@127.0.0.1:PORT, as raw bytes of its serial line.
+    """
+    _refuse_odd(given)
+    described = [common.load_deployment(path) for path in deployments or (EXAMPLE,)]
+    try:
+        report, whole = _run(described, given)
+    except TROUBLE as error:
+        common.fail(str(error))
+    if as_json:
+        common.emit_json(report)
+    else:
+        _show(report)
+    for trouble in report.troubles:
+        common.note(trouble, style="yellow")
+    if not whole and given["seconds"] is not None:
+        click.get_current_context().exit(INTERRUPTED)
+    if given["check"] and report.troubles:
+        click.get_current_context().exit(1)
+
+
+def _refuse_odd(given: dict[str, Any]) -> None:
+    kind, _, name = given["topology"].partition(":")
+    if kind not in ("grid", "line", "lits", *FROM_FILE) or bool(name) != (kind not in ("grid", "line")):
+        raise click.BadParameter(
+            f"{given['topology']!r} is none of grid, line, lits:FILE, gains:FILE, links:FILE",
+            param_hint="--topology",
+        )
+    if kind == "lits" and given["reach"] is None:
+        raise click.UsageError("lits needs --range: how far a mote is heard")
+    if kind in FROM_FILE and given["reach"] is not None:
+        raise click.UsageError(f"--range means nothing with {kind}: the file says who hears whom")
+    if kind in ("grid", "line") and given["named"]:
+        raise click.UsageError("--gateway is an id in a file; a grid or a line has none")
+    if given["wait"] and given["port"] is None:
+        raise click.UsageError("--wait needs --port")
+
+
+def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Report, bool]:
+    """The report, and whether the run came to its own end."""
+    topology = _topology(deployments, given)
+    networks = networks_in(deployments, topology)
+    boards = {node: network.deployment.network.board for network in networks for node in network.nodes}
+    if given["capture"] is not None:
+        pcap.check(boards.values())
+    script = faults.load(given["timeline"], networks) if given["timeline"] else ()
+    with _folder(given["keep"]) as folder:
+        wish = _wish(given, networks, script, folder)
+        _describe(networks, topology)
+        programs = {
+            network.name: images.programs_for(network.deployment, given["rate"], given["build"])
+            for network in networks
+        }
+        scenario = assemble(networks, topology, programs, folder, wish)
+        text = scenario.text()
+        (folder / "scenario.txt").write_text(text)
+        log = given["log"] or folder / "truth.jsonl"
+        with engine.start(engine.build(), text, log) as run:
+            whole = _watch(run, wish, networks)
+        if given["capture"] is not None:
+            pcap.write(given["capture"], truth.read(log), boards)
+        return judge(truth.read(log), networks), whole
+
+
+def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> Topology:
+    kind, _, name = given["topology"].partition(":")
+    most = min(deployment.network.motes for deployment in deployments)
+    motes, gateways = given["motes"], given["gateways"]
+    if kind in ("grid", "line"):
+        hops = min(deployment.network.hops for deployment in deployments)
+        lay_out = topologies.grid if kind == "grid" else topologies.line
+        return lay_out(motes or most, gateways, hops, given["spacing"], given["reach"])
+
+    def from_file(motes: int | None) -> Topology:
+        if kind == "lits":
+            return topologies.from_coordinates(Path(name), given["reach"], motes, gateways, given["named"])
+        return FROM_FILE[kind](Path(name), motes, gateways, given["named"])
+
+    found = from_file(motes)
+    return from_file(most) if motes is None and found.motes > most else found
+
+
+def _wish(given: dict[str, Any], networks: Sequence[Network], script: tuple[str, ...], folder: Path) -> Wish:
+    pace = given["pace"]
+    if pace is None:
+        pace = 1.0 if given["seconds"] is None else 0.0
+    noise = given["noise"]
+    return Wish(
+        seed=given["seed"],
+        ppm=given["ppm"],
+        pace=pace,
+        seconds=given["seconds"],
+        ports=_ports(given, sum(len(network.gateways) for network in networks), pace),
+        wait=given["wait"],
+        readings=None if noise is None else _plain_text(noise, folder),
+        script=script,
+    )
+
+
+def _ports(given: dict[str, Any], gateways: int, pace: float) -> tuple[Port, ...]:
+    """None in a run as fast as can be, unless asked for: a port's number would differ from run to run."""
+    first, ptys = given["port"], given["ptys"]
+    if first is None and not ptys and pace == 0:
+        return ()
+    if len(ptys) > gateways:
+        raise click.UsageError(f"{many(len(ptys), '--pty')}, and {many(gateways, 'gateway')}")
+    if first and first + gateways > 65536:
+        raise click.UsageError(f"--port {first}: there are not enough ports above it")
+    return tuple(
+        Port(first + number if first else 0, ptys[number].absolute() if number < len(ptys) else None)
+        for number in range(gateways)
+    )
+
+
+def _plain_text(path: Path, folder: Path) -> Path:
+    """Noise readings as the engine reads them, unpacked."""
+    raw = path.read_bytes()
+    if raw[:2] != b"\x1f\x8b":
+        return path
+    unpacked = folder / "noise.txt"
+    unpacked.write_bytes(gzip.decompress(raw))
+    return unpacked
+
+
+@contextmanager
+def _folder(keep: Path | None) -> Iterator[Path]:
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep
+    else:
+        with TemporaryDirectory(prefix="causeway-testbed-") as place:
+            yield Path(place)
+
+
+def _describe(networks: Sequence[Network], topology: Topology) -> None:
+    hops = topology.hops()
+    near = [found for found in hops if found is not None]
+    for network in networks:
+        allowed = network.deployment.network.hops
+        common.note(
+            f"{network.name}: {many(topology.motes, 'mote')}, {many(topology.gateways, 'gateway')}; "
+            f"{near.count(1)} motes are heard by a gateway, the farthest is {many(max(near, default=0), 'hop')} away"
+        )
+        if any(found is None or found > allowed for found in hops):
+            far = sum(found is None or found > allowed for found in hops)
+            common.note(
+                f"{network.name}: {many(far, 'mote is', 'motes are')} more than the deployment's "
+                f"{many(allowed, 'hop')} away, or have no way at all: --range or --spacing changes that",
+                style="yellow",
+            )
+
+
+def _watch(run: Run, wish: Wish, networks: Sequence[Network]) -> bool:
+    """Tell how to connect, and wait for the end; True when it came by itself."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # no engine is left behind
+    try:
+        for port in run.ports(len(wish.ports)):
+            common.note(_where(port, networks))
+        if wish.seconds is None:
+            common.note("Ctrl-C ends the run.")
+        total = None if wish.seconds is None else math.ceil(wish.seconds)
+        with common.progress(total, "emulated seconds") as advance:
+            done = 0
+            while run.running:
+                run.wait(LOOK)
+                now = int(run.seconds())
+                advance(max(now - done, 0))
+                done = max(now, done)
+    except KeyboardInterrupt:
+        run.interrupt()
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return run.finish()
+
+
+def _where(port: OpenPort, networks: Sequence[Network]) -> str:
+    network = next(network for network in networks if port.node in network.gateways)
+    ways = [f"network@127.0.0.1:{port.tcp}"] if port.tcp is not None else []
+    ways += [f"serial@{port.pty}:57600"] if port.pty is not None else []
+    return f"{network.name}, gateway {network.id_of(port.node)}: {' or '.join(ways)}"
+
+
+def _show(report: Report) -> None:
+    table = Table(box=SIMPLE_HEAD, show_header=False, padding=(0, 1))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column()
+    for name, words in lines_of(report):
+        table.add_row(name, words)
+    common.out.print(table)

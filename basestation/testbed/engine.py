@@ -1,0 +1,140 @@
+"""The engine: the C program of firmware/testbed, built when it must be and run on a scenario."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+from .images import PROJECT
+
+SOURCES = PROJECT / "firmware" / "testbed"
+DEBIAN = "gcc make pkg-config libsimavr-dev libelf-dev"
+PATIENCE = 20.0  # seconds that an interrupted engine has for its last lines
+TAIL = 1 << 14  # bytes; no line is longer
+INTERRUPTED = 128 + signal.SIGINT
+
+
+class EngineError(Exception):
+    """The engine could not be built, or refused its scenario."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenPort:
+    """Where a node's UART can be reached."""
+
+    node: int
+    tcp: int | None
+    pty: str | None
+
+
+def build(folder: Path | None = None) -> Path:
+    """The program, up to date; `folder` instead of firmware/testbed/build."""
+    for tool in ("make", "gcc"):
+        if shutil.which(tool) is None:
+            raise EngineError(
+                f"{tool} is missing, and the testbed is compiled where it runs (Debian: {DEBIAN})"
+            )
+    if not SOURCES.is_dir():
+        raise EngineError(f"no {SOURCES}: the testbed runs in a checkout of the repository")
+    place = (folder or SOURCES / "build").absolute()
+    command = ["make", "-s", "-C", str(SOURCES), f"BUILD={place}"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        needs = f" (it needs Debian's {DEBIAN})" if "simavr" in done.stderr or "libelf" in done.stderr else ""
+        raise EngineError(f"the testbed did not build{needs}:\n{done.stderr.strip()}")
+    return place / "testbed"
+
+
+class Run:
+    """An engine at work, which writes the truth into a file that can be looked at meanwhile."""
+
+    def __init__(self, process: subprocess.Popen[bytes], truth: Path, complaints: IO[bytes]) -> None:
+        self._process, self._truth, self._complaints = process, truth, complaints
+
+    @property
+    def running(self) -> bool:
+        return self._process.poll() is None
+
+    def ports(self, count: int) -> list[OpenPort]:
+        """The open ports, as soon as all `count` of them are known."""
+        while True:
+            ended = not self.running
+            ports = self._ports()
+            if len(ports) >= count or ended:
+                return ports
+            time.sleep(0.01)
+
+    def _ports(self) -> list[OpenPort]:
+        found = []
+        with suppress(FileNotFoundError), self._truth.open() as log:
+            for line in log:
+                if not line.endswith("\n"):
+                    break
+                event = json.loads(line)
+                if event["is"] == "port":
+                    found.append(OpenPort(event["node"], event["tcp"], event["pty"]))
+                elif event["is"] != "start":
+                    break
+        return found
+
+    def seconds(self) -> float:
+        """True time so far: that of the last whole line."""
+        with suppress(FileNotFoundError), self._truth.open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL))
+            lines = log.read().split(b"\n")[1:-1]
+            if lines:
+                return float(json.loads(lines[-1])["t"]) / 1e9
+        return 0.0
+
+    def wait(self, seconds: float) -> None:
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+
+    def finish(self) -> bool:
+        """Wait for the end; True when it came by itself, False after an interruption. Else `EngineError`."""
+        code = self._process.wait()
+        if code in (0, INTERRUPTED):
+            return code == 0
+        self._complaints.seek(0)
+        why = self._complaints.read().decode(errors="replace").strip()
+        raise EngineError(f"the testbed ended with status {code}: {why or 'it did not say why'}")
+
+    def interrupt(self) -> None:
+        if self.running:
+            self._process.send_signal(signal.SIGINT)
+
+    def _end(self) -> None:
+        """Leave nobody behind."""
+        self.interrupt()
+        try:
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+@contextmanager
+def start(program: Path, scenario: str, truth: Path) -> Iterator[Run]:
+    """An engine on a scenario. Left early, it is interrupted and writes its last lines."""
+    with TemporaryFile() as given, TemporaryFile() as complaints:
+        given.write(scenario.encode())
+        given.seek(0)
+        truth.unlink(missing_ok=True)  # nobody shall take an older run's for this one's
+        process = subprocess.Popen(
+            [program, "-", truth], stdin=given, stdout=subprocess.DEVNULL, stderr=complaints
+        )
+        run = Run(process, truth, complaints)
+        try:
+            yield run
+        finally:
+            run._end()

@@ -1,0 +1,241 @@
+"""What shall go wrong, and when: a TOML timeline, turned into the engine's `at` lines.
+
+[[fault]]
+at = 12.5
+do = "kill"
+mote = 3
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from packet_formats.words import did_you_mean
+
+from .scenario import Network
+
+CHANNEL_KHZ = {channel: 2_405_000 + 5000 * (channel - 11) for channel in range(11, 27)}
+MICA2_KHZ = {1: 433_002, 2: 434_845}  # by TinyOS version
+RESTART_SECONDS = 1.0
+FRAME_DBM = -60.0  # how strongly everybody hears an injected frame, unless it is said
+JAM_DBM = -50.0
+
+
+class FaultError(ValueError):
+    """A timeline that cannot be: which fault, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What a kind of fault needs, what it may have, and its lines."""
+
+    needs: tuple[str, ...]
+    may: tuple[str, ...]
+    lines: Callable[[_Fault], list[str]]
+
+
+class _Fault:
+    """One entry of the timeline; each reader refuses what it cannot take, naming the place."""
+
+    def __init__(self, place: str, entry: Mapping[str, Any], networks: Sequence[Network]) -> None:
+        self._place, self._entry, self._networks = place, entry, networks
+
+    def wrong(self, reason: str) -> FaultError:
+        return FaultError(f"{self._place}: {reason}")
+
+    def has(self, key: str) -> bool:
+        return key in self._entry
+
+    def number(self, key: str, least: float, most: float, default: float | None = None) -> float:
+        value = self._entry.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
+            raise self.wrong(f"{key} = {value!r} is no number from {least:g} to {most:g}")
+        return float(value)
+
+    def whole(self, key: str, least: int, most: int) -> int:
+        value = self.number(key, least, most)
+        if value != int(value):
+            raise self.wrong(f"{key} = {value!r} is not whole")
+        return int(value)
+
+    def bytes(self, key: str) -> str:
+        value = self._entry[key]
+        try:
+            raw = bytes.fromhex(value)
+        except (TypeError, ValueError):
+            raise self.wrong(f"{key} = {value!r} is not hex") from None
+        if not raw:
+            raise self.wrong(f"{key} is empty")
+        return raw.hex()
+
+    def network(self) -> Network:
+        if not self.has("network"):
+            return self._networks[0]
+        name = self._entry["network"]
+        for network in self._networks:
+            if network.name == name:
+                return network
+        names = [network.name for network in self._networks]
+        raise self.wrong(f"no network {name!r}, there is {', '.join(names)}{did_you_mean(name, names)}")
+
+    def mote(self) -> int:
+        return self._node(self._entry["mote"])
+
+    def pair(self) -> tuple[int, int]:
+        value = self._entry["between"]
+        if not isinstance(value, list) or len(value) != 2:
+            raise self.wrong(f'between = {value!r} must be two motes, as in [3, 4] or [3, "gateway"]')
+        a, b = (self._node(item) for item in value)
+        if a == b:
+            raise self.wrong(f"between = {value!r} names one node twice")
+        return a, b
+
+    def _node(self, value: object) -> int:
+        """A mote by its id, or "root", "gateway", "gateway 1"."""
+        network = self.network()
+        node: int | None = None
+        if isinstance(value, int) and not isinstance(value, bool):
+            node = network.node_of(value)
+        elif value == "root":
+            node = network.root
+        elif isinstance(value, str) and value.split()[:1] == ["gateway"]:
+            number = value.removeprefix("gateway").strip() or "0"
+            if number.isdecimal() and int(number) < len(network.gateways):
+                node = network.gateways[int(number)]
+        if node is None:
+            last = len(network.motes) - 1
+            known = f'motes 0 to {last}, "root", "gateway" (or "gateway 1", ...)'
+            raise self.wrong(f"no mote {value!r} in {network.name}: there are {known}")
+        return node
+
+    def khz(self) -> int:
+        """Of `khz`, or of `channel`, or the network's own."""
+        if self.has("khz") and self.has("channel"):
+            raise self.wrong("khz and channel: give one")
+        if self.has("khz"):
+            return self.whole("khz", 300_000, 2_500_000)
+        if self.has("channel"):
+            return CHANNEL_KHZ[self.whole("channel", 11, 26)]
+        network = self.network().deployment.network
+        return CHANNEL_KHZ[network.channel] if network.board == "micaz" else MICA2_KHZ[network.tinyos]
+
+    @property
+    def at(self) -> float:
+        return self.number("at", 0, 1e6)
+
+    def line(self, *words: object, later: float = 0.0) -> str:
+        return " ".join(["at", _seconds(self.at + later), *map(str, words)])
+
+
+def _on_mote(verb: str) -> _Kind:
+    return _Kind(("mote",), (), lambda fault: [fault.line(verb, fault.mote())])
+
+
+def _on_crystal(state: str) -> _Kind:
+    return _Kind(("mote",), (), lambda fault: [fault.line("crystal", fault.mote(), state)])
+
+
+def _on_link(verb: str) -> _Kind:
+    return _Kind(("between",), (), lambda fault: [fault.line(verb, *fault.pair())])
+
+
+def _brownout(fault: _Fault) -> list[str]:
+    return [fault.line("brownout", fault.mote(), _seconds(fault.number("seconds", 0.001, 3600)))]
+
+
+def _corrupt(fault: _Fault) -> list[str]:
+    return [fault.line("corrupt", fault.mote(), fault.whole("bytes", 1, 4096))]
+
+
+def _restart(fault: _Fault) -> list[str]:
+    pause = fault.number("seconds", 0.001, 1e6, RESTART_SECONDS)
+    return [fault.line("off", fault.mote()), fault.line("on", fault.mote(), later=pause)]
+
+
+def _jam(fault: _Fault) -> list[str]:
+    dbm = fault.number("dbm", -120, 30, JAM_DBM)
+    return [fault.line("jam", fault.khz(), f"{dbm:g}", _seconds(fault.number("seconds", 0.001, 1e6)))]
+
+
+def _inject(fault: _Fault) -> list[str]:
+    board = fault.network().deployment.network.board
+    dbm = fault.number("dbm", -120, 30, FRAME_DBM)
+    return [fault.line("inject", fault.khz(), f"{dbm:g}", board, fault.bytes("frame"))]
+
+
+def _uart(fault: _Fault) -> list[str]:
+    return [fault.line("uart", fault.mote(), fault.bytes("bytes"))]
+
+
+KINDS: dict[str, _Kind] = {
+    "kill": _on_mote("off"),
+    "revive": _on_mote("on"),
+    "reset": _on_mote("reset"),
+    "restart": _Kind(("mote",), ("seconds",), _restart),
+    "brownout": _Kind(("mote", "seconds"), (), _brownout),
+    "corrupt": _Kind(("mote", "bytes"), (), _corrupt),
+    "stop-crystal": _on_crystal("stop"),
+    "run-crystal": _on_crystal("run"),
+    "cut": _on_link("cut"),
+    "heal": _on_link("heal"),
+    "jam": _Kind(("seconds",), ("channel", "khz", "dbm"), _jam),
+    "inject": _Kind(("frame",), ("channel", "khz", "dbm"), _inject),
+    "uart": _Kind(("mote", "bytes"), (), _uart),
+}
+
+
+def load(path: Path, networks: Sequence[Network]) -> tuple[str, ...]:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise FaultError(f"{path}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise FaultError(f"{path}: not UTF-8 text") from None
+    return parse(text, networks, str(path))
+
+
+def parse(text: str, networks: Sequence[Network], origin: str = "faults") -> tuple[str, ...]:
+    """The `at` lines of a timeline, in the order of their times."""
+    try:
+        timeline = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise FaultError(f"{origin}: not TOML: {error}") from None
+    entries = timeline.pop("fault", [])
+    if timeline or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
+        odd = ", ".join(timeline) or "fault"
+        raise FaultError(f"{origin}: {odd}: a timeline is made of [[fault]] tables alone")
+    lines = []
+    for number, entry in enumerate(entries, start=1):
+        lines += _lines(f"{origin}, fault {number}", entry, networks)
+    return tuple(sorted(lines, key=lambda line: float(line.split()[1])))
+
+
+def _lines(place: str, entry: dict[str, Any], networks: Sequence[Network]) -> list[str]:
+    fault = _Fault(place, entry, networks)
+    for key in ("at", "do"):
+        if key not in entry:
+            raise fault.wrong(f"{key} is missing")
+    do = entry["do"]
+    if not isinstance(do, str) or do not in KINDS:
+        raise fault.wrong(f"do = {do!r} is not one of {', '.join(KINDS)}{did_you_mean(do, KINDS)}")
+    kind = KINDS[do]
+    known = ("at", "do", "network", *kind.needs, *kind.may)
+    for key in entry:
+        if key not in known:
+            hint = did_you_mean(key, known) or f"; known: {', '.join(known)}"
+            raise fault.wrong(f"{do} has no {key}{hint}")
+    for key in kind.needs:
+        if key not in entry:
+            raise fault.wrong(f"{do} needs {key}")
+    return kind.lines(fault)
+
+
+def _seconds(value: float) -> str:
+    if not math.isfinite(value):
+        raise FaultError(f"{value} is no time")
+    return f"{value:.9f}".rstrip("0").rstrip(".")

@@ -1,0 +1,168 @@
+"""The firmware for a deployment: found where it was built, or built; and copies of it, each with an id of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from packet_formats import cheader
+from packet_formats.deployment import CRYSTAL_HZ, Deployment
+
+from .scenario import Watch
+
+PROJECT = Path(__file__).resolve().parents[2]
+RECORDER = "causeway_recorder"
+WATCHED = ("lines", "current", "periods", "epoch")  # of netclock.c, the board's clock.c and timesync.c
+SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "scripts")
+
+
+class ImageError(Exception):
+    """No image, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """An image, and where a debugger finds in RAM what it wants to know."""
+
+    path: Path
+    recorder: int | None
+    watches: tuple[Watch, ...]
+
+    def copy(self, identity: int, folder: Path) -> Path:
+        """The same program for a node with this id."""
+        target = folder / f"{self.path.parent.name}-{identity}.elf"
+        try:
+            target.write_bytes(_tool().load(self.path).with_id(identity).elf)
+        except _tool().ImageError as error:
+            raise ImageError(str(error)) from None
+        return target
+
+
+@dataclass(frozen=True, slots=True)
+class Programs:
+    mote: Program
+    gateway: Program
+
+
+def programs_for(deployment: Deployment, rate: float | None = None, build: Path | None = None) -> Programs:
+    """The mote's and the gateway's image: out of the folder `build` if one is given, else built unless they are there.
+
+    `rate` is messages a second of each mote, where it is not to be the firmware's own.
+    """
+    board = deployment.network.board
+    if build is not None:
+        if rate is not None:
+            raise ImageError(
+                "images that are there already have their rate: leave out either --rate or --images"
+            )
+        for name in environments(board):
+            _check_built_for(build / name, deployment)
+    else:
+        build = _built(deployment, rate)
+    return Programs(*(program(build / name / "firmware.elf") for name in environments(board)))
+
+
+def environments(board: str) -> tuple[str, str]:
+    """PlatformIO's names of the mote's and the gateway's image."""
+    return board, f"{board}_gateway"
+
+
+def program(path: Path) -> Program:
+    tool = _tool()
+    try:
+        image = tool.load(path)
+        watches = tuple(Watch(name, *image.variable(name)) for name in WATCHED)
+    except tool.ImageError as error:
+        raise ImageError(str(error)) from None
+    try:
+        recorder = image.variable(RECORDER)[0]
+    except tool.ImageError:
+        recorder = None  # a gateway has none
+    return Program(path, recorder, watches)
+
+
+def _check_built_for(folder: Path, deployment: Deployment) -> None:
+    try:
+        about = json.loads((folder / "firmware.json").read_text())
+        built_for = about["layout_sha256"]
+    except (OSError, ValueError, KeyError):
+        raise ImageError(f"{folder}: no image that `pio run` made") from None
+    if built_for != hashlib.sha256(cheader.render(deployment).encode()).hexdigest():
+        raise ImageError(f"{folder}: built for another deployment, {about.get('deployment', 'unnamed')}")
+
+
+def _built(deployment: Deployment, rate: float | None) -> Path:
+    """A build folder named by all that decides what is in it, so that it is never stale."""
+    sources = PROJECT / "firmware"
+    if not sources.is_dir():
+        raise ImageError(f"no firmware in {PROJECT}: the testbed runs in a checkout of the repository")
+    flags = "" if rate is None else f"-D MOTE_PERIOD={max(1, round(CRYSTAL_HZ / rate))}"
+    toml = deployment.to_toml()
+    digest = hashlib.sha256(f"{flags}\n{cheader.render(deployment)}".encode())
+    for path in [PROJECT / "platformio.ini", *_sources(sources)]:
+        digest.update(f"{path.relative_to(PROJECT)}\n".encode() + path.read_bytes())
+    folder = PROJECT / ".pio" / "testbed" / digest.hexdigest()[:16]
+    wanted = environments(deployment.network.board)
+    if not all((folder / name / "firmware.json").exists() for name in wanted):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "deployment.toml").write_text(toml)
+        _run_platformio(folder, wanted, flags)
+    return folder
+
+
+def _sources(folder: Path) -> list[Path]:
+    return sorted(
+        path
+        for name in SOURCES
+        for path in (folder / name).rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    )
+
+
+def _run_platformio(folder: Path, wanted: tuple[str, str], flags: str) -> None:
+    if importlib.util.find_spec("platformio") is None:
+        raise ImageError(
+            "this firmware is not built yet, and PlatformIO is missing: pip install 'causeway[firmware]'"
+        )
+    words = [word for name in wanted for word in ("-e", name)]
+    environment = {
+        **os.environ,
+        "CAUSEWAY_DEPLOYMENT": str(folder / "deployment.toml"),
+        "PLATFORMIO_BUILD_DIR": str(folder),
+        "PLATFORMIO_BUILD_FLAGS": flags,
+        "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
+        "PLATFORMIO_DISABLE_UPGRADE_CHECK": "true",
+    }
+    environment.pop("CAUSEWAY_NODE_ID", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "platformio", "run", "--silent", "-d", str(PROJECT), *words],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ImageError(f"the firmware did not build:\n{done.stdout.strip()}")
+
+
+@cache
+def _tool() -> Any:
+    """firmware/scripts/image.py, which flashing uses too; it is a script's module and in no package."""
+    path = PROJECT / "firmware" / "scripts" / "image.py"
+    spec = importlib.util.spec_from_file_location("causeway_image", path)
+    if spec is None or spec.loader is None or not path.exists():
+        raise ImageError(f"no {path}: the testbed runs in a checkout of the repository")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,311 @@
+"""What a run's truth says: order, skew, delay, losses, and what the gateways handed up.
+
+Happened-before comes from the flight recorders alone: sends, and receptions that were merged. (A message whose sender
+was out of sync is not merged, and orders nothing.) The stamps come from the air, as the motes sent them. An observer
+reads a stamp against the network's clock; here that clock is the root's, from its own beacons.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from basestation.causality.order import Message, key
+from basestation.causality.truth import Send, VectorTruth
+from basestation.causality.violations import find_violations
+from basestation.deployed import scheme_of
+from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import Data, decode_message
+from packet_formats.records import Beacon
+
+from . import clocks
+from .air import delimiter_ns, message_of
+from .host import arrivals_in, read_line
+from .messages import Book, Sent
+from .report import Delay, Fates, NetworkReport, Order, Report
+from .scenario import Network
+from .truth import DriverFault, End, Event, Missed, Outcome, Recorded, Reset, Script, Signal, Uart
+
+NS = 1e9
+SOON_NS = (
+    2_000_000_000  # a message that its own sender drops is dropped within this, and its number not used again
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _OnAir:
+    signal: Signal
+    message: Data | Beacon
+
+
+@dataclass(slots=True)
+class _Log:
+    """The events that count, by kind."""
+
+    recorded: list[Recorded] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
+    received: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # signal: nodes
+    outcomes: Counter[str] = field(default_factory=Counter)
+    uarts: list[Uart] = field(default_factory=list)
+    readings: list[clocks.Reading] = field(default_factory=list)
+    missed: int = 0
+    resets: Counter[str] = field(default_factory=Counter)
+    script: int = 0
+    driver_faults: list[str] = field(default_factory=list)
+    end: End | None = None
+    last: int = 0
+
+    def take(self, event: Event) -> None:
+        self.last = max(self.last, event.t)
+        match event:
+            case Recorded():
+                self.recorded.append(event)
+            case Signal():
+                self.signals.append(event)
+            case Outcome(signal=signal, node=node, outcome=outcome):
+                self.outcomes[outcome] += 1
+                if outcome == "received":
+                    self.received[signal].append(node)
+            case Uart():
+                self.uarts.append(event)
+            case Missed(count=count):
+                self.missed += count
+            case Reset(cause=cause):
+                self.resets[cause] += 1
+            case Script():
+                self.script += 1
+            case DriverFault(t=t, node=node, what=what):
+                self.driver_faults.append(f"node {node} at {t / NS:.6f} s: {what}")
+            case End():
+                self.end = event
+            case _:
+                pass
+
+
+def judge(events: Iterable[Event], networks: Sequence[Network]) -> Report:
+    """Everything that the log of a run tells about these networks."""
+    log = _Log()
+
+    def noted() -> Iterable[Event]:
+        for event in events:
+            log.take(event)
+            yield event
+
+    log.readings = list(clocks.readings(noted()))
+    log.recorded.sort(key=lambda event: event.t)
+    log.signals.sort(key=lambda signal: signal.begin)
+    return Report(
+        seconds=log.last / NS,
+        ended=log.end.reason if log.end else "not at all",
+        networks=tuple(_judge_network(log, network) for network in networks),
+        signals=len(log.signals),
+        outcomes=dict(sorted(log.outcomes.items())),
+        missed=log.missed,
+        gaps=_gaps(log.recorded),
+        resets=dict(sorted(log.resets.items())),
+        script=log.script,
+        driver_faults=tuple(log.driver_faults),
+    )
+
+
+def _gaps(recorded: Iterable[Recorded]) -> int:
+    """Numbers left out by a recorder, which counts from 0 at each boot."""
+    expected: dict[int, int] = {}
+    gaps = 0
+    for event in recorded:
+        if event.kind == "boot":
+            gaps += event.number != 0
+        else:
+            gaps += event.number != expected.get(event.node, 0)
+        expected[event.node] = (event.number + 1) % 65536
+    return gaps
+
+
+def _judge_network(log: _Log, network: Network) -> NetworkReport:
+    layout = layout_of(network.deployment)
+    on_air = _decoded(log.signals, network, layout)
+    book, unmatched = _messages(log.recorded, network)
+    altered = _follow(book, on_air, log.received, network)
+    time = _RootTime(on_air, network)
+    line, delivered, observer_late = read_line(log.uarts, network, layout, book)
+    return NetworkReport(
+        name=network.name,
+        motes=len(network.motes),
+        gateways=len(network.gateways),
+        fates=_fates(book.all),
+        order=_order(book.all, time, network, altered, unmatched),
+        arrivals=arrivals_in(_by_arrival(book.all)),
+        delivered=delivered,
+        observer_late=observer_late,
+        delay=_delay(book.all, time, network),
+        skew=clocks.skew_of(log.readings, network),
+        line=line,
+    )
+
+
+def _decoded(signals: Iterable[Signal], network: Network, layout: DataLayout) -> list[_OnAir]:
+    """This network's own data messages and beacons, in the order they began."""
+    members = set(network.nodes)
+    found = []
+    for signal in signals:
+        if signal.node in members:
+            raw = message_of(signal, network.deployment.network.board, layout.tinyos)
+            message = decode_message(raw, layout) if raw else None
+            if isinstance(message, Data | Beacon):
+                found.append(_OnAir(signal, message))
+    return found
+
+
+def _messages(recorded: Iterable[Recorded], network: Network) -> tuple[Book, int]:
+    """The messages with their true causes, and the number of receptions that fit no message."""
+    id_of = {node: identity for identity, node in enumerate(network.motes)}
+    truth, book = VectorTruth(len(network.motes)), Book()
+    epochs: dict[int, int] = {}
+    unmatched = 0
+    for event in recorded:
+        mote = id_of.get(event.node)
+        if mote is None:
+            continue
+        if event.kind == "epoch":
+            epochs[mote] = event.peer
+        elif event.kind == "send":
+            book.add(event.sequence, Sent(truth.on_send(mote), event.t, epochs.get(mote, 0)))
+        elif event.kind in ("receive", "late"):
+            sent = book.find(event.peer, event.sequence, event.t)
+            if event.kind == "late":
+                if sent is not None and event.t - sent.t < SOON_NS:
+                    sent.late = True
+            elif sent is None:
+                unmatched += 1
+            else:
+                truth.on_receive(mote, [sent.send])
+    return book, unmatched
+
+
+def _follow(
+    book: Book, on_air: Iterable[_OnAir], received: Mapping[int, Sequence[int]], network: Network
+) -> int:
+    """Note what was seen of each message; gives the number of copies whose stamp was altered."""
+    board, altered = network.deployment.network.board, 0
+    for seen in on_air:
+        signal, data = seen.signal, seen.message
+        if not isinstance(data, Data):
+            continue
+        sent = book.find(data.source, data.sequence, signal.to)
+        if sent is None:
+            continue
+        if sent.data is None:
+            sent.data, sent.began = data, delimiter_ns(signal, board)
+        altered += data.stamp != sent.data.stamp
+        heard = any(node in network.gateways for node in received.get(signal.number, ()))
+        if heard and (sent.arrived is None or signal.to < sent.arrived):
+            sent.arrived = signal.to
+            sent.relayed = signal.node != network.node_of(data.source)
+    return altered
+
+
+class _RootTime:
+    """The network's clock in each epoch: its root's, by the beacons of the root itself."""
+
+    def __init__(self, on_air: Iterable[_OnAir], network: Network) -> None:
+        self._tick_log2 = network.deployment.clock.tick_log2
+        self._beacons: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for seen in on_air:
+            beacon = seen.message
+            if isinstance(beacon, Beacon) and seen.signal.node == network.root and beacon.in_sync:
+                at = delimiter_ns(seen.signal, network.deployment.network.board)
+                self._beacons[beacon.epoch].append((at, beacon.time))
+
+    def tick(self, epoch: int, t: int) -> int | None:
+        """By the last beacon before `t`, or else the first one after."""
+        beacons = self._beacons.get(epoch)
+        if not beacons:
+            return None
+        at, time = beacons[max(0, bisect_right(beacons, t, key=lambda beacon: beacon[0]) - 1)]
+        return (time + (t - at) * CRYSTAL_HZ // 1_000_000_000) >> self._tick_log2
+
+
+def _order(book: Sequence[Sent], time: _RootTime, network: Network, altered: int, unmatched: int) -> Order:
+    scheme = scheme_of(network.deployment)
+    by_epoch: dict[int, list[tuple[tuple[int, ...], Send]]] = defaultdict(list)
+    unreadable = saturated = 0
+    for sent in book:
+        if sent.data is None or not sent.data.in_sync:
+            continue
+        now = time.tick(sent.epoch, sent.began)
+        if now is None:
+            unreadable += 1
+            continue
+        saturated += sent.data.saturated
+        stamp = scheme.decode(sent.data.stamp, now)
+        place = key(Message(sent.send.source, sent.send.index, stamp))
+        by_epoch[sent.epoch].append((place, sent.send))
+    broken = pairs = 0
+    involved: set[tuple[int, int]] = set()
+    for messages in by_epoch.values():
+        found, which = find_violations([send for _, send in sorted(messages, key=lambda item: item[0])])
+        broken += found.pairs
+        pairs += found.related_pairs
+        involved |= which
+    times = [sent.t for sent in book if (sent.send.source, sent.send.index) in involved]
+    last = max(times, default=None)
+    return Order(
+        messages=sum(map(len, by_epoch.values())),
+        pairs=pairs,
+        broken=broken,
+        saturated=saturated,
+        last_broken=None if last is None else last / NS,
+        since=sum(1 for sent in book if last is None or sent.t > last),
+        unreadable=unreadable,
+        altered=altered,
+        unmatched=unmatched,
+    )
+
+
+def _fates(book: Sequence[Sent]) -> Fates:
+    missing = [sent for sent in book if sent.arrived is None]
+    late = sum(sent.late for sent in missing)
+    unsent = sum(sent.data is None and not sent.late for sent in missing)
+    return Fates(
+        stamped=len(book),
+        out_of_sync=sum(sent.data is not None and not sent.data.in_sync for sent in book),
+        relayed=sum(sent.relayed for sent in book),
+        arrived=len(book) - len(missing),
+        late=late,
+        unsent=unsent,
+        lost=len(missing) - late - unsent,
+    )
+
+
+def _by_arrival(book: Iterable[Sent]) -> list[Send]:
+    arrived = [(sent.arrived, sent.send) for sent in book if sent.arrived is not None]
+    return [send for _, send in sorted(arrived, key=lambda item: item[0])]
+
+
+def _delay(book: Iterable[Sent], time: _RootTime, network: Network) -> Delay:
+    delta = network.deployment.clock.delta
+    delays, ticks = [], [0]
+    for sent in book:
+        if sent.arrived is None or sent.data is None or not sent.data.in_sync:
+            continue
+        delays.append((sent.arrived - sent.t) / 1e6)
+        begin, end = time.tick(sent.epoch, sent.t), time.tick(sent.epoch, sent.arrived)
+        if begin is not None and end is not None:
+            ticks.append(end - begin)
+    delays.sort()
+    return Delay(
+        messages=len(delays),
+        median_ms=_quantile(delays, 0.5),
+        p99_ms=_quantile(delays, 0.99),
+        longest_ms=_quantile(delays, 1.0),
+        ticks=max(ticks),
+        delta=delta,
+        beyond=sum(tick > delta for tick in ticks),
+    )
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    return ordered[round(share * (len(ordered) - 1))] if ordered else 0.0

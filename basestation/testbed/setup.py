@@ -1,0 +1,92 @@
+"""From deployments and a topology to a scenario: which node is whom, and what each runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from packet_formats.deployment import Deployment
+
+from .images import Program, Programs
+from .scenario import PPM, Network, Node, Port, Scenario, ScenarioError, drawn
+from .topologies import Topology, shared
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the person at the keyboard may choose beside the network itself."""
+
+    seed: int = 1
+    ppm: float = PPM
+    pace: float = 0.0
+    seconds: float | None = None
+    ports: tuple[Port, ...] = ()  # of the gateways, in their order; those without one have none
+    wait: bool = False
+    readings: Path | None = None
+    script: tuple[str, ...] = ()
+
+
+def networks_in(deployments: Sequence[Deployment], topology: Topology) -> tuple[Network, ...]:
+    """Each deployment's nodes: its motes, then its gateways, then the next one's."""
+    networks: list[Network] = []
+    for number, deployment in enumerate(deployments):
+        network = deployment.network
+        if topology.motes > network.motes:
+            raise ScenarioError(
+                f"{network.name} is a deployment of {network.motes} motes, and {topology.motes} are wanted"
+            )
+        if network.name in [other.name for other in networks]:
+            raise ScenarioError(
+                f"two deployments are named {network.name}: their reports could not be told apart"
+            )
+        first = number * topology.places
+        motes = range(first, first + topology.motes)
+        gateways = range(first + topology.motes, first + topology.places)
+        networks.append(Network(deployment, tuple(motes), tuple(gateways)))
+    return tuple(networks)
+
+
+def assemble(
+    networks: Sequence[Network],
+    topology: Topology,
+    programs: Mapping[str, Programs],
+    folder: Path,
+    wish: Wish,
+) -> Scenario:
+    """The scenario; the images of all nodes are written into `folder`. `programs` are by the networks' names."""
+    nodes: list[Node] = []
+    for network in networks:
+        place = folder / network.name
+        place.mkdir(parents=True, exist_ok=True)
+        for node in network.nodes:
+            pair = programs[network.name]
+            program = pair.mote if node in network.motes else pair.gateway
+            nodes.append(_node(network, node, program, place, wish))
+    ether = shared(topology, len(networks))
+    return Scenario(
+        seed=wish.seed,
+        nodes=_with_ports(nodes, [node for network in networks for node in network.gateways], wish.ports),
+        gains=ether.gains,
+        deliveries=ether.deliveries,
+        noise=ether.noise,
+        readings=wish.readings,
+        pace=wish.pace,
+        wait=wish.wait,
+        script=wish.script,
+        end=wish.seconds,
+    )
+
+
+def _node(network: Network, number: int, program: Program, folder: Path, wish: Wish) -> Node:
+    image = program.copy(network.id_of(number), folder)
+    node = drawn(wish.seed, number, network.deployment.network.board, image, wish.ppm)
+    return replace(node, recorder=program.recorder, watches=program.watches)
+
+
+def _with_ports(nodes: list[Node], gateways: Sequence[int], ports: Sequence[Port]) -> tuple[Node, ...]:
+    if len(ports) > len(gateways):
+        raise ScenarioError(f"{len(ports)} ports, but {len(gateways)} gateways")
+    for gateway, port in zip(gateways, ports, strict=False):
+        nodes[gateway] = replace(nodes[gateway], port=port)
+    return tuple(nodes)

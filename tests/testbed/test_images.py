@@ -1,0 +1,146 @@
+"""Images: found, checked against their deployment, given ids; variables found by name."""
+
+import hashlib
+import json
+import subprocess
+
+import image as image_tool
+import pytest
+
+from basestation.testbed import images
+from basestation.testbed.images import ImageError, environments, program, programs_for
+from packet_formats import cheader
+from tests.testbed.worlds import deployment
+
+# Two files, each with a static variable of the same name, as the firmware has them.
+SOURCES = {
+    "main.c": """
+#include <stdint.h>
+__attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = 1;
+volatile uint8_t causeway_recorder[260];
+static volatile uint8_t lines[42], current, epoch, twice;
+static volatile uint32_t periods;
+void other(void);
+int main(void) { for (;;) { lines[current] = twice; periods++; epoch++; causeway_recorder[0]++; other(); } }
+""",
+    "other.c": "#include <stdint.h>\nstatic volatile uint16_t twice;\nvoid other(void) { twice++; }\n",
+}
+
+
+@pytest.fixture(scope="module")
+def elf(require_tool, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("image") / "micaz"
+    folder.mkdir()
+    for name, text in SOURCES.items():
+        (folder / name).write_text(text)
+    flags = ("-mmcu=atmega128", "-Os", "-flto", "-o", "firmware.elf")
+    subprocess.run([require_tool("avr-gcc"), *flags, *SOURCES], cwd=folder, check=True)
+    return folder / "firmware.elf"
+
+
+def test_variables_are_found_by_name_also_static_ones(elf, require_tool):
+    named = subprocess.run(
+        [require_tool("avr-nm"), "-S", elf], capture_output=True, text=True, check=True
+    ).stdout
+    expected = {}
+    for words in (line.split() for line in named.splitlines()):
+        if len(words) == 4:
+            expected[words[3].partition(".lto_priv")[0]] = (int(words[0], 16) & 0xFFFF, int(words[1], 16))
+    found = image_tool.load(elf)
+    for name in ("causeway_recorder", "lines", "current", "periods", "epoch", "TOS_NODE_ID"):
+        assert found.variable(name) == expected[name]
+    assert [found.variable(name)[1] for name in ("lines", "current", "periods")] == [42, 1, 4]
+    with pytest.raises(image_tool.ImageError, match="no symbol nothing"):
+        found.variable("nothing")
+    with pytest.raises(image_tool.ImageError, match="2 symbols twice"):
+        found.variable("twice")
+    with pytest.raises(image_tool.ImageError, match="not in RAM"):
+        found.variable("main")
+
+
+def test_a_program_and_its_copies(elf, tmp_path):
+    found = program(elf)
+    assert found.recorder == image_tool.load(elf).variable("causeway_recorder")[0]
+    assert [watch.name for watch in found.watches] == ["lines", "current", "periods", "epoch"]
+    copies = [found.copy(identity, tmp_path) for identity in (0, 9)]
+    assert [image_tool.load(path).node_id for path in copies] == [0, 9]
+    assert [path.name for path in copies] == ["micaz-0.elf", "micaz-9.elf"]
+    with pytest.raises(ImageError, match="node id 65535"):
+        found.copy(65535, tmp_path)
+
+
+def test_what_is_no_image(tmp_path):
+    with pytest.raises(ImageError, match="No such file"):
+        program(tmp_path / "none.elf")
+    (tmp_path / "text.elf").write_text("text")
+    with pytest.raises(ImageError, match="not a 32-bit"):
+        program(tmp_path / "text.elf")
+
+
+@pytest.fixture
+def build(elf, tmp_path):
+    """A build folder for the deployment `meadow`."""
+    for name in environments("micaz"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "firmware.elf").write_bytes(elf.read_bytes())
+        header = hashlib.sha256(cheader.render(deployment()).encode()).hexdigest()
+        about = {"layout_sha256": header, "deployment": "meadow"}
+        (tmp_path / name / "firmware.json").write_text(json.dumps(about))
+    return tmp_path
+
+
+def test_images_that_are_there(build):
+    found = programs_for(deployment(), build=build)
+    assert found.mote.path == build / "micaz" / "firmware.elf"
+    assert found.gateway.path == build / "micaz_gateway" / "firmware.elf"
+
+
+def test_images_for_something_else_are_refused(build, tmp_path):
+    with pytest.raises(ImageError, match="built for another deployment, meadow"):
+        programs_for(deployment(motes=9), build=build)
+    with pytest.raises(ImageError, match="no image"):
+        programs_for(deployment(), build=tmp_path / "none")
+    with pytest.raises(ImageError, match="rate"):
+        programs_for(deployment(), rate=1.0, build=build)
+
+
+@pytest.fixture
+def platformio(monkeypatch, tmp_path, root, elf):
+    """A checkout whose PlatformIO only notes what it was asked for."""
+    calls = []
+
+    def run(folder, wanted, flags):
+        calls.append((folder, wanted, flags))
+        for name in wanted:
+            (folder / name).mkdir(parents=True)
+            (folder / name / "firmware.elf").write_bytes(elf.read_bytes())
+            (folder / name / "firmware.json").write_text("{}")
+
+    images._tool()  # out of the real one
+    monkeypatch.setattr(images, "PROJECT", tmp_path)
+    monkeypatch.setattr(images, "_run_platformio", run)
+    (tmp_path / "platformio.ini").write_text("[platformio]")
+    (tmp_path / "firmware" / "core").mkdir(parents=True)
+    (tmp_path / "firmware" / "core" / "a.c").write_text("int a;")
+    return calls
+
+
+def test_what_was_built_is_not_built_again(platformio, tmp_path):
+    first = programs_for(deployment())
+    assert programs_for(deployment()) == first
+    ((folder, wanted, flags),) = platformio
+    assert (wanted, flags) == (("micaz", "micaz_gateway"), "")
+    assert first.mote.path == folder / "micaz" / "firmware.elf"
+    assert deployment().to_toml() == (folder / "deployment.toml").read_text()
+
+
+def test_whatever_decides_what_is_built_has_a_folder_of_its_own(platformio, tmp_path):
+    programs_for(deployment())
+    programs_for(deployment(), rate=0.5)
+    programs_for(deployment(motes=4))
+    (tmp_path / "firmware" / "core" / "a.c").write_text("int b;")
+    programs_for(deployment())
+    (tmp_path / "platformio.ini").write_text("[env]")
+    programs_for(deployment())
+    assert len({folder for folder, _, _ in platformio}) == 5
+    assert [flags for _, _, flags in platformio] == ["", "-D MOTE_PERIOD=65536", "", "", ""]
