@@ -308,7 +308,7 @@ static outcome_t found_outcome(const heard_t *heard, int start)
     if (tally.of[BIT_SENDING] > 0) {
         return OUTCOME_SENDING;
     }
-    if (tally.of[BIT_MISSED] > 0 || (!whole && signal->to == NEVER)) {
+    if (tally.of[BIT_MISSED] > 0) {
         return OUTCOME_DEAF;
     }
     return whole && tally.of[BIT_WRONG] + tally.of[BIT_OTHER] == 0 ? OUTCOME_RECEIVED : OUTCOME_DAMAGED;

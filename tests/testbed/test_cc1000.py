@@ -232,8 +232,8 @@ def frame(data: bytes = bytes(range(20))) -> bytes:
     return body + crc16(body).to_bytes(2, "little")
 
 
-def on_air(content: bytes, preamble: int = 8) -> str:
-    return (b"\xaa" * preamble + b"\x33\xcc" + content + b"\0\0").hex()
+def on_air(content: bytes, flush: int = 2) -> str:
+    return (b"\xaa" * 8 + b"\x33\xcc" + content + bytes(flush)).hex()
 
 
 # --- registers ---
@@ -309,10 +309,11 @@ def test_output_power(bench: Callable[..., Bench], pa_pow: int, dbm: float) -> N
     b.write(0, MAIN, TRANSMIT)
     b.run_for(250 * US)
     b.write(0, PA_POW, pa_pow)
+    powered = b.now
     b.run_for(2 * MS)
     b.write(0, PA_POW, 0)
     result = b.finish()
-    assert [signal.dbm for signal in result.signals] == [dbm]
+    assert [(s.dbm, s.start, s.end) for s in result.signals] == [(dbm, powered + 160 * US, powered + 2 * MS)]
     assert result.faults == []
 
 
@@ -443,6 +444,17 @@ def uncalibrated_send(b: Bench) -> None:
     b.write(0, PA_POW, 0x0F)
 
 
+def send_calibrated_for_receiving(b: Bench) -> None:
+    b.switch_on(0)
+    b.configure(0)
+    b.write(0, MAIN, 0x39)
+    b.run_for(200 * US)
+    b.calibrate(0, RECEIVE)
+    b.write(0, MAIN, TRANSMIT)
+    b.run_for(250 * US)
+    b.write(0, PA_POW, 0x0F)
+
+
 def uncalibrated_receive(b: Bench) -> None:
     b.start(0)
     b.write(0, 0x03, 0x01)
@@ -494,6 +506,7 @@ def parts_without_crystal(b: Bench) -> None:
         (turn_with_power, "PA_POW was not 0 while receiving"),
         (both_parts, "receiver and transmitter were on at once"),
         (uncalibrated_send, "power was on the antenna on a frequency that was not calibrated"),
+        (send_calibrated_for_receiving, "power was on the antenna on a frequency that was not calibrated"),
         (uncalibrated_receive, "data were taken on a frequency that was not calibrated"),
         (cut_calibration, "ended before it was complete"),
         (disturbed_calibration, "changed during a calibration"),
@@ -511,6 +524,22 @@ def test_misuse_is_reported_once(
     misuse(b)
     faults = b.finish().faults
     assert sum(what in fault for fault in faults) == 1, faults
+
+
+def test_going_off_in_a_calibration_is_no_fault(bench: Callable[..., Bench]) -> None:
+    """The processor may have been reset."""
+    b = bench()
+    b.start(0)
+    b.do("spi 0 0")
+    b.write(0, CAL, 0xA6)
+    b.run_for(MS)
+    b.write(0, MAIN, 0x3F)
+    b.run_for(40 * MS)
+    b.do("read 0 e")
+    b.start(0)
+    result = b.finish()
+    assert result.faults == []
+    assert result.reads == [0xA6]
 
 
 # --- data ---
@@ -741,6 +770,28 @@ def test_sender_that_loses_power_breaks_its_signal_off(bench: Callable[..., Benc
     result = b.finish()
     assert [signal.broken for signal in result.signals] == [True]
     assert result.outcomes == {(0, 1): "damaged"}
+
+
+@pytest.mark.parametrize(("flush", "outcome"), [(0, "damaged"), (1, "received")])
+def test_last_bit_stays_in_the_modulator(bench: Callable[..., Bench], flush: int, outcome: str) -> None:
+    b = bench(2)
+    b.start(0, 1)
+    b.do(f"send 0 {b.now} {on_air(frame(), flush)}")
+    b.run_for(40 * MS)
+    assert b.finish().outcomes == {(0, 1): outcome}
+
+
+def test_short_frame_is_soon_over(bench: Callable[..., Bench]) -> None:
+    """A program that has had a short frame finds the next one's beginning."""
+    b = bench(3)
+    b.start(0, 1, 2)
+    b.do(f"send 0 {b.now} {on_air(frame(b''))}")
+    b.run_for(9 * MS)
+    b.do(f"send 1 {b.now} {on_air(frame(b''))}")
+    b.run_for(40 * MS)
+    result = b.finish()
+    assert [result.outcomes[signal.number, 2] for signal in result.signals] == ["received"] * 2
+    assert result.frames(2) == [frame(b"")[:-2]] * 2
 
 
 def test_wrong_check_sum_is_damage(bench: Callable[..., Bench]) -> None:
