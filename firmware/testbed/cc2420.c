@@ -15,7 +15,8 @@ enum { HEARD = 32, RSSI_OFFSET = 45, ACK_BYTES = 4, ACK_LENGTH = 5 };
 #define TURNAROUND (12 * SYMBOL)
 #define RSSI_WINDOW (8 * SYMBOL)
 #define SYNC_NEEDED (4 * SYMBOL) /* two zeros of the preamble and the delimiter: SYNCWORD's F is not required, a zero before it is */
-#define LOSS_DB 2.5              /* of the demodulator against the ideal one: puts sensitivity at -95 dBm, co-channel rejection at 3 dB */
+#define LOSS_DB 3.0              /* of the demodulator against the ideal one: puts sensitivity at -95 dBm, co-channel rejection at 3 dB */
+enum { SYNC_SYMBOLS = 10 };      /* that must correlate for a frame to be found: preamble and delimiter */
 
 enum {
     SNOP, SXOSCON, STXCAL, SRXON, STXON, STXONCCA, SRFOFF, SXOSCOFF, SFLUSHRX, SFLUSHTX, SACK, SACKPEND, STROBES,
@@ -537,7 +538,7 @@ static bool is_synchronized(const cc2420_t *chip, const signal_t *signal)
         return false;
     }
     double error = ieee_symbol_error(-LOSS_DB + sinr(chip, signal, signal->data - SYNC_NEEDED, signal->data));
-    return error <= 0 || random_unit(ether_chance(chip->ether, chip->node)) < pow(1 - error, 4);
+    return error <= 0 || random_unit(ether_chance(chip->ether, chip->node)) < pow(1 - error, SYNC_SYMBOLS);
 }
 
 static void lock_on(cc2420_t *chip, const signal_t *signal)
