@@ -7,6 +7,7 @@ import math
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -23,7 +24,7 @@ from basestation.testbed.judge import judge
 from basestation.testbed.report import Report, lines_of
 from basestation.testbed.scenario import PPM, Network, Port, ScenarioError
 from basestation.testbed.setup import Wish, assemble, networks_in
-from basestation.testbed.topologies import Topology
+from basestation.testbed.topologies import Topology, Wanted
 from packet_formats.deployment import Deployment
 from packet_formats.words import many
 
@@ -39,10 +40,8 @@ TROUBLE = (
     pcap.PcapError,
     truth.TruthError,
 )
-FROM_FILE: dict[str, Callable[..., Topology]] = {
-    "gains": topologies.from_gains,
-    "links": topologies.from_links,
-}
+SHAPES = ("grid", "line")
+FILES = ("lits", "gains", "links")
 
 
 class Pace(click.ParamType[float]):
@@ -180,16 +179,16 @@ def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
 
 def _refuse_odd(given: dict[str, Any]) -> None:
     kind, _, name = given["topology"].partition(":")
-    if kind not in ("grid", "line", "lits", *FROM_FILE) or bool(name) != (kind not in ("grid", "line")):
+    if kind not in (*SHAPES, *FILES) or bool(name) != (kind in FILES):
         raise click.BadParameter(
             f"{given['topology']!r} is none of grid, line, lits:FILE, gains:FILE, links:FILE",
             param_hint="--topology",
         )
     if kind == "lits" and given["reach"] is None:
         raise click.UsageError("lits needs --range: how far a mote is heard")
-    if kind in FROM_FILE and given["reach"] is not None:
+    if kind in ("gains", "links") and given["reach"] is not None:
         raise click.UsageError(f"--range means nothing with {kind}: the file says who hears whom")
-    if kind in ("grid", "line") and given["named"]:
+    if kind in SHAPES and given["named"]:
         raise click.UsageError("--gateway is an id in a file; a grid or a line has none")
     if given["wait"] and given["port"] is None:
         raise click.UsageError("--wait needs --port")
@@ -223,20 +222,28 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Repo
 
 def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> Topology:
     kind, _, name = given["topology"].partition(":")
-    most = min(deployment.network.motes for deployment in deployments)
-    motes, gateways = given["motes"], given["gateways"]
-    if kind in ("grid", "line"):
-        hops = min(deployment.network.hops for deployment in deployments)
+    described = [deployment.network for deployment in deployments]
+    most, margin = (
+        min(one.motes for one in described),
+        max(topologies.MARGIN_DB[one.board] for one in described),
+    )
+    if kind in SHAPES:
         lay_out = topologies.grid if kind == "grid" else topologies.line
-        return lay_out(motes or most, gateways, hops, given["spacing"], given["reach"])
+        hops = min(one.hops for one in described)
+        return lay_out(
+            given["motes"] or most, given["gateways"], hops, given["spacing"], given["reach"], margin
+        )
+    wanted = Wanted(given["motes"], given["gateways"], given["named"], margin)
+    found = _from_file(kind, Path(name), given["reach"], wanted)
+    if wanted.motes is None and found.motes > most:
+        return _from_file(kind, Path(name), given["reach"], replace(wanted, motes=most))
+    return found
 
-    def from_file(motes: int | None) -> Topology:
-        if kind == "lits":
-            return topologies.from_coordinates(Path(name), given["reach"], motes, gateways, given["named"])
-        return FROM_FILE[kind](Path(name), motes, gateways, given["named"])
 
-    found = from_file(motes)
-    return from_file(most) if motes is None and found.motes > most else found
+def _from_file(kind: str, path: Path, reach: float, wanted: Wanted) -> Topology:
+    if kind == "lits":
+        return topologies.from_coordinates(path, reach, wanted)
+    return topologies.from_gains(path, wanted) if kind == "gains" else topologies.from_links(path, wanted)
 
 
 def _wish(given: dict[str, Any], networks: Sequence[Network], script: tuple[str, ...], folder: Path) -> Wish:

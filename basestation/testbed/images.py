@@ -105,17 +105,18 @@ def _built(deployment: Deployment, rate: float | None) -> Path:
     if not sources.is_dir():
         raise ImageError(f"no firmware in {PROJECT}: the testbed runs in a checkout of the repository")
     flags = "" if rate is None else f"-D MOTE_PERIOD={max(1, round(CRYSTAL_HZ / rate))}"
-    toml = deployment.to_toml()
     digest = hashlib.sha256(f"{flags}\n{cheader.render(deployment)}".encode())
     for path in [PROJECT / "platformio.ini", *_sources(sources)]:
         digest.update(f"{path.relative_to(PROJECT)}\n".encode() + path.read_bytes())
     folder = PROJECT / ".pio" / "testbed" / digest.hexdigest()[:16]
     wanted = environments(deployment.network.board)
-    if not all((folder / name / "firmware.json").exists() for name in wanted):
+    build = folder / "build"  # PlatformIO empties it as it likes
+    if not all((build / name / "firmware.json").exists() for name in wanted):
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "deployment.toml").write_text(toml)
-        _run_platformio(folder, wanted, flags)
-    return folder
+        described = folder / "deployment.toml"
+        described.write_text(deployment.to_toml())
+        _run_platformio(described, build, wanted, flags)
+    return build
 
 
 def _sources(folder: Path) -> list[Path]:
@@ -127,7 +128,7 @@ def _sources(folder: Path) -> list[Path]:
     )
 
 
-def _run_platformio(folder: Path, wanted: tuple[str, str], flags: str) -> None:
+def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flags: str) -> None:
     if importlib.util.find_spec("platformio") is None:
         raise ImageError(
             "this firmware is not built yet, and PlatformIO is missing: pip install 'causeway[firmware]'"
@@ -135,8 +136,8 @@ def _run_platformio(folder: Path, wanted: tuple[str, str], flags: str) -> None:
     words = [word for name in wanted for word in ("-e", name)]
     environment = {
         **os.environ,
-        "CAUSEWAY_DEPLOYMENT": str(folder / "deployment.toml"),
-        "PLATFORMIO_BUILD_DIR": str(folder),
+        "CAUSEWAY_DEPLOYMENT": str(deployment),
+        "PLATFORMIO_BUILD_DIR": str(build),
         "PLATFORMIO_BUILD_FLAGS": flags,
         "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",
         "PLATFORMIO_DISABLE_UPGRADE_CHECK": "true",

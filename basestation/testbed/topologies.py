@@ -10,13 +10,14 @@ from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 
 from basestation.simulator import topology as files
 from basestation.simulator.topology import TopologyError
 
 NOISE_DBM = -98.0  # the engine's, where nothing else is said
-MARGIN_DB = 10.0  # over noise, at 0 dBm: with less, frames begin to suffer
+MARGIN_DB = {"micaz": 4.0, "mica2": 10.0}  # over noise, at 0 dBm: with less, a radio's frames begin to suffer
 FADING = 4.0  # received power falls with this power of the distance: near the ground, antennas a hand's breadth high
 SILENT_DB = -115.0  # a weaker link neither carries nor disturbs anything
 BESIDE_DB = -40.0  # two motes at one place
@@ -35,6 +36,7 @@ class Topology:
     gains: Mapping[Link, float]
     deliveries: Mapping[Link, float] = field(default_factory=dict)
     noise: Mapping[int, float] = field(default_factory=dict)
+    margin: float = MARGIN_DB["micaz"]
 
     @property
     def places(self) -> int:
@@ -42,7 +44,7 @@ class Topology:
 
     def carries(self, link: Link) -> bool:
         """More than now and then."""
-        needed = self.noise.get(link[1], NOISE_DBM) + MARGIN_DB
+        needed = self.noise.get(link[1], NOISE_DBM) + self.margin
         return self.gains.get(link, SILENT_DB) >= needed and self.deliveries.get(link, 1.0) >= 0.5
 
     def hops(self) -> list[int | None]:
@@ -52,7 +54,12 @@ class Topology:
 
 
 def grid(
-    motes: int, gateways: int = 1, hops: int = 3, spacing: float = 10.0, reach: float | None = None
+    motes: int,
+    gateways: int = 1,
+    hops: int = 3,
+    spacing: float = 10.0,
+    reach: float | None = None,
+    margin: float = MARGIN_DB["micaz"],
 ) -> Topology:
     """Twice as long as wide, a gateway at the middle of a short side.
 
@@ -68,16 +75,21 @@ def grid(
         (-spacing, far / 2),
         (right + spacing, far / 2),
     ]
-    return _laid_out(places, _first(sides, gateways, "a grid has four sides"), hops, reach)
+    return _laid_out(places, _first(sides, gateways, "a grid has four sides"), hops, reach, margin)
 
 
 def line(
-    motes: int, gateways: int = 1, hops: int = 3, spacing: float = 10.0, reach: float | None = None
+    motes: int,
+    gateways: int = 1,
+    hops: int = 3,
+    spacing: float = 10.0,
+    reach: float | None = None,
+    margin: float = MARGIN_DB["micaz"],
 ) -> Topology:
     """One after another, a gateway at an end or both; `reach` as in a grid."""
     ends = [(-spacing, 0.0), (spacing * motes, 0.0)]
     places = [(spacing * i, 0.0) for i in range(motes)]
-    return _laid_out(places, _first(ends, gateways, "a line has two ends"), hops, reach)
+    return _laid_out(places, _first(ends, gateways, "a line has two ends"), hops, reach, margin)
 
 
 def _first(places: list[Place], count: int, why: str) -> list[Place]:
@@ -86,14 +98,16 @@ def _first(places: list[Place], count: int, why: str) -> list[Place]:
     return places[:count]
 
 
-def _laid_out(motes: list[Place], gateways: list[Place], hops: int, reach: float | None) -> Topology:
+def _laid_out(
+    motes: list[Place], gateways: list[Place], hops: int, reach: float | None, margin: float
+) -> Topology:
     places = [*motes, *gateways]
     if reach is not None:
-        return from_places(places, len(gateways), reach)
+        return from_places(places, len(gateways), reach, margin)
     distances = sorted({math.dist(a, b) for a in motes for b in places if a != b})
 
     def laid_out(distance: float) -> Topology:
-        return from_places(places, len(gateways), 1.01 * distance)
+        return from_places(places, len(gateways), 1.01 * distance, margin)
 
     def near_enough(distance: float) -> bool:
         return all(found is not None and found <= hops for found in laid_out(distance).hops())
@@ -101,42 +115,51 @@ def _laid_out(motes: list[Place], gateways: list[Place], hops: int, reach: float
     return laid_out(distances[bisect_left(distances, True, key=near_enough)])
 
 
-def from_places(places: Sequence[Place], gateways: int, reach: float) -> Topology:
-    """Gains by distance, the gateways' places last."""
-    gains = {
-        (a, b): gain
-        for a, here in enumerate(places)
-        for b, there in enumerate(places)
-        if a != b and (gain := _gain(math.dist(here, there), reach)) > SILENT_DB
-    }
-    return Topology(len(places) - gateways, gateways, gains)
-
-
-def _gain(distance: float, reach: float) -> float:
-    if distance <= 0:
-        return BESIDE_DB
-    return round(min(BESIDE_DB, NOISE_DBM + MARGIN_DB - 10 * FADING * math.log10(distance / reach)), 2)
-
-
-def from_coordinates(
-    path: Path, reach: float, motes: int | None, gateways: int, named: Sequence[int] = ()
+def from_places(
+    places: Sequence[Place], gateways: int, reach: float, margin: float = MARGIN_DB["micaz"]
 ) -> Topology:
+    """Gains by distance, the gateways' places last."""
+    gains = _fading(dict(enumerate(places)), reach, margin)
+    return Topology(len(places) - gateways, gateways, gains, margin=margin)
+
+
+def _fading(places: Mapping[int, Place], reach: float, margin: float) -> dict[Link, float]:
+    """A link of the length of the range has just the margin that it needs."""
+
+    def gain(distance: float) -> float:
+        if distance <= 0:
+            return BESIDE_DB
+        return round(min(BESIDE_DB, NOISE_DBM + margin - 10 * FADING * math.log10(distance / reach)), 2)
+
+    return {
+        (a, b): db
+        for a, here in places.items()
+        for b, there in places.items()
+        if a != b and (db := gain(math.dist(here, there))) > SILENT_DB
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to take from a file: how many motes (None: all), how many gateways or which."""
+
+    motes: int | None = None
+    gateways: int = 1
+    named: tuple[int, ...] = ()
+    margin: float = MARGIN_DB["micaz"]
+
+
+def from_coordinates(path: Path, reach: float, wanted: Wanted) -> Topology:
     """Rows of id, x, y such as the Line-in-the-Sand coordinates. A row that repeats an id is one more mote."""
     rows = files.read_positions(path)
-    names: list[int] = []
-    for name, _, _ in rows:
-        names.append(name if name not in names else 1 + max(*names, *(row[0] for row in rows)))
-    place = {name: (x, y) for name, (_, x, y) in zip(names, rows, strict=True)}
-    gains = {
-        (a, b): gain
-        for a in names
-        for b in names
-        if a != b and (gain := _gain(math.dist(place[a], place[b]), reach)) > SILENT_DB
-    }
-    return _chosen(path, names, Topology(0, 0, gains), motes, gateways, named)
+    fresh = count(1 + max(name for name, _, _ in rows))
+    places: dict[int, Place] = {}
+    for name, x, y in rows:
+        places[next(fresh) if name in places else name] = (x, y)
+    return _chosen(path, Topology(0, 0, _fading(places, reach, wanted.margin)), list(places), wanted)
 
 
-def from_gains(path: Path, motes: int | None, gateways: int, named: Sequence[int] = ()) -> Topology:
+def from_gains(path: Path, wanted: Wanted) -> Topology:
     """TOSSIM's files: `gain FROM TO DB` and `noise NODE DBM DEVIATION`."""
     gains: dict[Link, float] = {}
     noise: dict[int, float] = {}
@@ -161,17 +184,17 @@ def from_gains(path: Path, motes: int | None, gateways: int, named: Sequence[int
         raise TopologyError(f"{path}: no gains in it")
     gains = {link: db for link, db in gains.items() if db > SILENT_DB and link[0] != link[1]}
     names = sorted({name for link in gains for name in link})
-    return _chosen(path, names, Topology(0, 0, gains, noise=noise), motes, gateways, named)
+    return _chosen(path, Topology(0, 0, gains, noise=noise), names, wanted)
 
 
-def from_links(path: Path, motes: int | None, gateways: int, named: Sequence[int] = ()) -> Topology:
+def from_links(path: Path, wanted: Wanted) -> Topology:
     """`sender receiver p` such as the Intel lab's: a signal gets through with probability p or not at all."""
     chances = {link: p for link, p in files.read_links(path).items() if p > 0 and link[0] != link[1]}
     names = sorted({a for a, _ in chances} & {b for _, b in chances})
     known = set(names)
     chances = {link: p for link, p in chances.items() if known.issuperset(link)}
     gains = dict.fromkeys(chances, LINK_DB)
-    return _chosen(path, names, Topology(0, 0, gains, chances), motes, gateways, named)
+    return _chosen(path, Topology(0, 0, gains, chances), names, wanted)
 
 
 def _finite(word: str) -> float:
@@ -181,29 +204,28 @@ def _finite(word: str) -> float:
     return number
 
 
-def _chosen(
-    path: Path, names: list[int], whole: Topology, motes: int | None, gateways: int, named: Sequence[int]
-) -> Topology:
+def _chosen(path: Path, whole: Topology, names: list[int], wanted: Wanted) -> Topology:
     """Of a file's places the gateways, named or else the first ones, and the motes fewest hops away from them."""
-    for name in named:
+    for name in wanted.named:
         if name not in names:
             raise TopologyError(f"{path}: no place {name} for a gateway")
-    chosen = list(named) or names[:gateways]
-    ways = _ways(chosen, 1 + max(names), whole.carries)
-    others = sorted((ways[name], name) for name in names if name in ways and name not in chosen)
-    wanted = len(others) if motes is None else motes
-    if len(others) < max(wanted, 1):
-        raise TopologyError(
-            f"{path}: {wanted} motes are wanted, and {len(others)} of its {len(names)} places have a way to a gateway"
-        )
-    members = [*sorted(name for _, name in others[:wanted]), *chosen]
+    whole = replace(whole, margin=wanted.margin)
+    gateways = list(wanted.named) or names[: wanted.gateways]
+    ways = _ways(gateways, 1 + max(names), whole.carries)
+    others = sorted((ways[name], name) for name in names if name in ways and name not in gateways)
+    motes = len(others) if wanted.motes is None else wanted.motes
+    if len(others) < max(motes, 1):
+        found = f"{len(others)} of its {len(names)} places have a way to a gateway"
+        raise TopologyError(f"{path}: {motes} motes are wanted, and {found}")
+    members = [*sorted(name for _, name in others[:motes]), *gateways]
     number = {name: i for i, name in enumerate(members)}
     return Topology(
-        wanted,
-        len(chosen),
+        motes,
+        len(gateways),
         _renumbered(whole.gains, number),
         _renumbered(whole.deliveries, number),
         {number[name]: dbm for name, dbm in whole.noise.items() if name in number},
+        wanted.margin,
     )
 
 

@@ -109,8 +109,8 @@ def platformio(monkeypatch, tmp_path, root, elf):
     """A checkout whose PlatformIO only notes what it was asked for."""
     calls = []
 
-    def run(folder, wanted, flags):
-        calls.append((folder, wanted, flags))
+    def run(described, folder, wanted, flags):
+        calls.append((described, folder, wanted, flags))
         for name in wanted:
             (folder / name).mkdir(parents=True)
             (folder / name / "firmware.elf").write_bytes(elf.read_bytes())
@@ -128,10 +128,10 @@ def platformio(monkeypatch, tmp_path, root, elf):
 def test_what_was_built_is_not_built_again(platformio, tmp_path):
     first = programs_for(deployment())
     assert programs_for(deployment()) == first
-    ((folder, wanted, flags),) = platformio
+    ((described, folder, wanted, flags),) = platformio
     assert (wanted, flags) == (("micaz", "micaz_gateway"), "")
     assert first.mote.path == folder / "micaz" / "firmware.elf"
-    assert deployment().to_toml() == (folder / "deployment.toml").read_text()
+    assert deployment().to_toml() == described.read_text()
 
 
 def test_whatever_decides_what_is_built_has_a_folder_of_its_own(platformio, tmp_path):
@@ -142,5 +142,5 @@ def test_whatever_decides_what_is_built_has_a_folder_of_its_own(platformio, tmp_
     programs_for(deployment())
     (tmp_path / "platformio.ini").write_text("[env]")
     programs_for(deployment())
-    assert len({folder for folder, _, _ in platformio}) == 5
-    assert [flags for _, _, flags in platformio] == ["", "-D MOTE_PERIOD=65536", "", "", ""]
+    assert len({folder for _, folder, _, _ in platformio}) == 5
+    assert [flags for _, _, _, flags in platformio] == ["", "-D MOTE_PERIOD=65536", "", "", ""]

@@ -9,6 +9,7 @@ from basestation.simulator.topology import TopologyError
 from basestation.testbed.topologies import (
     MARGIN_DB,
     NOISE_DBM,
+    Wanted,
     from_coordinates,
     from_gains,
     from_links,
@@ -52,7 +53,7 @@ def test_a_line_by_its_range():
 
 
 def test_links_fade_at_the_range():
-    edge = NOISE_DBM + MARGIN_DB
+    edge = NOISE_DBM + MARGIN_DB["micaz"]
     places = from_places([(0.0, 0.0), (10.0, 0.0), (20.0, 0.0), (100.0, 0.0), (0.0, 0.0)], 1, reach=10.0)
     assert places.gains[0, 1] == pytest.approx(edge)
     assert places.gains[0, 2] == pytest.approx(edge - 40 * math.log10(2), abs=0.01)
@@ -64,22 +65,22 @@ def test_links_fade_at_the_range():
 def test_coordinates(tmp_path):
     path = tmp_path / "field.csv"
     path.write_text("5,0,0\n7,10,0\n8,20,0\n8,30,0\n9,500,0\n")
-    found = from_coordinates(path, 12, None, 1)
+    found = from_coordinates(path, 12, Wanted())
     assert (found.motes, found.gateways) == (3, 1)
     assert found.hops() == [1, 2, 3]
-    assert from_coordinates(path, 12, 2, 1).hops() == [1, 2]
-    assert from_coordinates(path, 12, 2, 1, [8]).hops() == [1, 1]
+    assert from_coordinates(path, 12, Wanted(2)).hops() == [1, 2]
+    assert from_coordinates(path, 12, Wanted(2, named=(8,))).hops() == [1, 1]
     with pytest.raises(TopologyError, match="4 motes are wanted, and 3 of its 5 places"):
-        from_coordinates(path, 12, 4, 1)
+        from_coordinates(path, 12, Wanted(4))
     with pytest.raises(TopologyError, match="no place 77"):
-        from_coordinates(path, 12, 2, 1, [77])
+        from_coordinates(path, 12, Wanted(2, named=(77,)))
 
 
 def test_tossims_gains(tmp_path):
     path = tmp_path / "gains.txt.gz"
     text = "gain 0 1 -60.5\ngain\t1\t0\t-61\n\ngain 1 2 -80 # near\ngain 2 1 -97\ngain 2 3 -200\nnoise 1 -110.0 4.0\n"
     path.write_bytes(gzip.compress(text.encode()))
-    found = from_gains(path, None, 1)
+    found = from_gains(path, Wanted())
     assert (found.motes, found.gateways) == (2, 1)
     assert found.gains == {(0, 2): -61, (2, 0): -60.5, (0, 1): -80, (1, 0): -97}
     assert found.noise == {0: -110}
@@ -89,7 +90,7 @@ def test_tossims_gains(tmp_path):
 def test_links_with_a_probability(tmp_path):
     path = tmp_path / "links.txt"
     path.write_text("1 2 0.9\n2 1 0.8\n2 3 0.7\n3 2 0.6\n3 1 0.1\n2 2 1\n9 1 1.0\n1 3\n")
-    found = from_links(path, None, 1)
+    found = from_links(path, Wanted())
     assert (found.motes, found.gateways) == (2, 1)
     assert found.hops() == [1, 2]
     assert found.deliveries[0, 2] == 0.8
@@ -113,9 +114,9 @@ def test_a_wrong_file_is_refused_with_its_place(tmp_path, read, text, words):
     path = tmp_path / "file"
     path.write_text(text)
     with pytest.raises(TopologyError, match=words):
-        read(path, None, 1)
+        read(path, Wanted())
     with pytest.raises(TopologyError, match="No such file"):
-        read(tmp_path / "none", None, 1)
+        read(tmp_path / "none", Wanted())
 
 
 def real(root, name):
@@ -127,21 +128,21 @@ def real(root, name):
 
 def test_the_line_in_the_sand(root):
     path = real(root, "alits/mote_coordinates.dat.gz")
-    assert from_coordinates(path, 30, None, 1).motes == 78
-    twenty = from_coordinates(path, 30, 20, 1)
+    assert from_coordinates(path, 30, Wanted()).motes == 78
+    twenty = from_coordinates(path, 30, Wanted(20))
     assert max(twenty.hops()) == 4
 
 
 def test_tossims_grid_of_225(root):
     path = real(root, "tossim_topologies/15-15-medium-mica2-grid.txt.gz")
-    whole = from_gains(path, None, 1)
+    whole = from_gains(path, Wanted())
     assert whole.motes == 224
     assert len(whole.noise) == 225
     assert None not in whole.hops()
-    assert set(from_gains(path, 20, 1).hops()) == {1, 2}
+    assert set(from_gains(path, Wanted(20)).hops()) == {1, 2}
 
 
 def test_the_intel_lab(root):
-    found = from_links(real(root, "intel_lab/connectivity.txt.gz"), None, 1)
+    found = from_links(real(root, "intel_lab/connectivity.txt.gz"), Wanted())
     assert 45 <= found.motes <= 54
     assert all(0 < p <= 1 for p in found.deliveries.values())
