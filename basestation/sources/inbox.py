@@ -1,0 +1,75 @@
+"""Bytes as they come, with the time at which they came."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from typing import NamedTuple, Protocol
+
+
+class LineLost(Exception):
+    """The line is gone; the message says why."""
+
+
+class Chunk(NamedTuple):
+    mono_ns: int
+    wall_ns: int
+    data: bytes
+
+
+def stamped(data: bytes) -> Chunk:
+    """Bytes that have come just now."""
+    return Chunk(time.monotonic_ns(), time.time_ns(), data)
+
+
+class Link(Protocol):
+    """A line that is up."""
+
+    async def receive(self) -> Chunk:
+        """The next bytes; `LineLost` when there are no more."""
+
+    async def send(self, data: bytes) -> None:
+        """All of it or `LineLost`, within a second or so."""
+
+    async def close(self) -> None:
+        """Whoever waits in `receive` gets `LineLost`."""
+
+
+class Inbox:
+    """A queue of chunks with an end. Whoever fills it looks at `size` and holds back."""
+
+    def __init__(self) -> None:
+        self.size = 0  # bytes
+        self.most = 0  # that there ever were
+        self._chunks: deque[Chunk] = deque()
+        self._ready = asyncio.Event()
+        self._end: str | None = None
+
+    def put(self, chunk: Chunk) -> None:
+        self._chunks.append(chunk)
+        self.size += len(chunk.data)
+        self.most = max(self.most, self.size)
+        self._ready.set()
+
+    def put_back(self, chunk: Chunk) -> None:
+        """For a reader that took more than it wanted."""
+        self._chunks.appendleft(chunk)
+        self.size += len(chunk.data)
+        self._ready.set()
+
+    def end(self, reason: str) -> None:
+        """No more will come; the first reason is the one that counts."""
+        if self._end is None:
+            self._end = reason
+        self._ready.set()
+
+    async def get(self) -> Chunk:
+        while not self._chunks:
+            if self._end is not None:
+                raise LineLost(self._end)
+            self._ready.clear()
+            await self._ready.wait()
+        chunk = self._chunks.popleft()
+        self.size -= len(chunk.data)
+        return chunk

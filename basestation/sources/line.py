@@ -1,0 +1,146 @@
+"""A source on a line that may go away, and comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from basestation.live.arrivals import Arrival, Gap, Line
+from basestation.sources.base import SourceError, SourceOptions, check_sendable
+from basestation.sources.inbox import LineLost, Link
+from basestation.sources.wires import Wire
+from packet_formats.framing import FrameCounters
+from packet_formats.tinyos import PACKET_TYPES, TYPE_OF
+
+PIECE = 4096  # bytes decoded at one go, so that a flood never holds up the others for long
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    link: Link
+    wire: Wire
+
+    async def close(self) -> None:
+        self.wire.end()
+        await self.link.close()
+
+
+Connect = Callable[[FrameCounters], Awaitable[Connection]]
+
+
+class LineSource:
+    """Connects, reads, and connects again when the line was lost: at first soon, then ever more patiently.
+
+    Nothing is read that nobody asks for: whoever takes the lines too slowly stops the reading, and the kernel's
+    buffer, the other end's, and at last the gateway's counters tell of it.
+    """
+
+    live = True
+
+    def __init__(self, text: str, gateway: int, connect: Connect, options: SourceOptions) -> None:
+        self.text = text
+        self.counters = FrameCounters()
+        self._gateway = gateway
+        self._connect = connect
+        self._options = options
+        self._pause = options.first_retry
+        self._connection: Connection | None = None
+        self._why_not = "not opened yet"
+        self._closed = asyncio.Event()
+
+    async def open(self) -> None:
+        if self._connection is None:
+            connection = await self._connect(self.counters)
+            if self._closed.is_set():
+                await connection.close()
+                raise SourceError(f"{self.text}: closed")
+            self._connection = connection
+
+    async def lines(self) -> AsyncIterator[Line]:
+        try:
+            await self.open()
+        except SourceError as error:
+            if not self._options.patient:
+                raise
+            yield self._gap(False, str(error))
+            if not await self._reconnect():
+                return
+            yield self._gap(True, "connected")
+        while not self._closed.is_set():
+            try:
+                async for arrival in self._arrivals():
+                    yield arrival
+            except LineLost as lost:
+                await self._drop(str(lost))
+                if self._closed.is_set():
+                    return
+                yield self._gap(False, str(lost))
+            if not await self._reconnect():
+                return
+            yield self._gap(True, "connected again")
+
+    async def send(self, packet: bytes) -> None:
+        check_sendable(packet)
+        connection = self._connection
+        if connection is None:
+            raise SourceError(f"{self.text}: not connected: {self._why_not}")
+        try:
+            await connection.link.send(connection.wire.encode(packet))
+        except LineLost as lost:
+            raise SourceError(f"{self.text}: not sent: {lost}") from None
+
+    async def close(self) -> None:
+        self._closed.set()
+        await self._drop("closed")
+
+    async def _arrivals(self) -> AsyncIterator[Arrival]:
+        connection = self._connection
+        assert connection is not None
+        while True:
+            chunk = await connection.link.receive()
+            self._pause = self._options.first_retry
+            for start in range(0, len(chunk.data), PIECE):
+                packets = connection.wire.feed(chunk.data[start : start + PIECE])
+                if connection.wire.acknowledges:
+                    await self._acknowledge(connection, packets)
+                for packet in packets:
+                    yield Arrival(self._gateway, chunk.mono_ns, chunk.wall_ns, packet)
+
+    async def _acknowledge(self, connection: Connection, packets: Sequence[bytes]) -> None:
+        """At once, since it says no more than that the CRC was good; one that gets lost is asked for again."""
+        acks = b"".join(map(connection.wire.encode, filter(None, map(acknowledgement, packets))))
+        if acks:
+            with contextlib.suppress(LineLost):
+                await connection.link.send(acks)
+
+    async def _reconnect(self) -> bool:
+        """Try until it works; False if the source was closed meanwhile."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._closed.wait(), self._pause)
+            if self._closed.is_set():
+                return False
+            self._pause = min(2 * self._pause, self._options.longest_retry)
+            try:
+                await self.open()
+            except SourceError as error:
+                self._why_not = str(error)
+            else:
+                return True
+
+    async def _drop(self, why: str) -> None:
+        connection, self._connection, self._why_not = self._connection, None, why
+        if connection is not None:
+            await connection.close()
+
+    def _gap(self, back: bool, reason: str) -> Gap:
+        return Gap(self._gateway, time.monotonic_ns(), time.time_ns(), back, reason)
+
+
+def acknowledgement(packet: bytes) -> bytes | None:
+    """The answer to a packet that wants one."""
+    tinyos, kind = PACKET_TYPES.get(packet[0], (0, ""))
+    return bytes([TYPE_OF[tinyos, "ack"], packet[1]]) if kind == "data-ack" else None

@@ -1,0 +1,110 @@
+"""`replay@FILE?pace=1`: a journal, or a capture of a serial line (raw, hex, or a `Listen` tool's; gzipped or not).
+
+A journal has the times at which things came. A capture has none: its heard records tell when a gateway heard each
+frame, and without them the frames come as fast as a line of 57600 baud could have carried them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from basestation.live.arrivals import Line
+from basestation.sources.base import Source, SourceError, SourceOptions, Spec
+from basestation.sources.played import PlayedSource, arrivals, pace_of
+from packet_formats import captures
+from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.framing import FrameCounters, FrameDecoder, encode_frame
+from packet_formats.messages import RECORD_STRUCT
+from packet_formats.records import Heard
+from packet_formats.tinyos import Ack, PacketError, decode_packet, encode_packet
+
+PIECE = 4096
+BYTE_NS = 10 * 10**9 // 57600  # ten bits
+
+
+def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
+    spec.known("pace")
+    pace, path = pace_of(spec), Path(spec.where).expanduser()
+    if not spec.where:
+        raise spec.wrong("should name a journal's folder or a capture, as in replay@capture.bin")
+    if path.is_dir() or path.suffix == ".cwj":
+        folder = path if path.is_dir() else path.parent
+        return PlayedSource(spec.text, pace, partial(_journal, spec, folder, gateway, options.say))
+    return PlayedSource(spec.text, pace, partial(_capture, spec, path, gateway, options.say))
+
+
+def _journal(
+    spec: Spec, folder: Path, gateway: int, say: Callable[[str], None], counters: FrameCounters
+) -> Iterator[Line]:
+    """Its gateways count on from ours."""
+    from basestation.journal.reader import read_journal
+    from basestation.journal.records import JournalError
+
+    try:
+        for line, _ in read_journal(folder).lines(lambda fault: say(str(fault))):
+            counters.frames += hasattr(line, "packet")
+            yield line._replace(gateway=gateway + line.gateway)
+    except (JournalError, OSError) as error:
+        raise SourceError(f"{spec.text}: {error}") from None
+
+
+def _capture(
+    spec: Spec, path: Path, gateway: int, say: Callable[[str], None], counters: FrameCounters
+) -> Iterator[Line]:
+    try:
+        raw, fault = captures.unzipped(path.read_bytes())
+        wall_ns = path.stat().st_mtime_ns
+    except OSError as error:
+        raise spec.wrong(f"{path}: {error.strerror or error}") from None
+    if fault is not None:
+        say(f"{path}: {fault}")
+    form = captures.detect(raw)
+    packets = _raw(raw, counters) if form == "serial" else _text(raw, form, path, say, counters)
+    yield from arrivals(_timed(packets), gateway, time.monotonic_ns(), wall_ns)
+
+
+def _raw(raw: bytes, counters: FrameCounters) -> Iterator[bytes]:
+    decoder = FrameDecoder()
+    decoder.counters = counters
+    for start in range(0, len(raw), PIECE):
+        yield from decoder.feed(raw[start : start + PIECE])
+    decoder.close()
+
+
+def _text(
+    raw: bytes, form: str, path: Path, say: Callable[[str], None], counters: FrameCounters
+) -> Iterator[bytes]:
+    for item in captures.read(raw, form):
+        if isinstance(item, captures.Fault):
+            say(f"{path}: {item}")
+        else:
+            counters.frames += 1
+            yield encode_packet(item.packet)
+
+
+def _timed(packets: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Each packet with the time, in ns after the beginning, by which its last byte can have come."""
+    unwrap, first, now = captures.Unwrapper(), None, 0
+    for packet in packets:
+        now += len(encode_frame(packet)) * BYTE_NS
+        heard = _heard(packet)
+        if heard is not None:
+            at = unwrap(heard) * 10**9 // CRYSTAL_HZ
+            first = at - now if first is None else first
+            now = max(now, at - first)
+        yield now, packet
+
+
+def _heard(packet: bytes) -> int | None:
+    """The network's time in a heard record, 32 bits."""
+    try:
+        message = decode_packet(packet)
+    except PacketError:
+        return None
+    struct = RECORD_STRUCT[Heard, "little" if isinstance(message, Ack) or message.tinyos == 1 else "big"]
+    if isinstance(message, Ack) or message.type != Heard.AM_TYPE or len(message.data) != struct.sizeof():
+        return None
+    return int(struct.parse(message.data).time)

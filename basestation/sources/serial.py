@@ -1,0 +1,151 @@
+"""`serial@PORT[:BAUD-or-platform]`: a gateway's UART, by pyserial."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+
+import serial
+
+from basestation.sources import ports
+from basestation.sources.base import Source, SourceError, SourceOptions, Spec
+from basestation.sources.inbox import Chunk, Inbox, LineLost, stamped
+from basestation.sources.line import Connection, LineSource
+from basestation.sources.wires import FrameWire
+from packet_formats.framing import FrameCounters
+from packet_formats.words import did_you_mean
+
+BAUD = {
+    "mica": 19200,
+    "mica2": 57600,
+    "mica2dot": 19200,
+    "micaz": 57600,
+    "iris": 57600,
+    "telos": 115200,
+    "telosb": 115200,
+    "tmote": 115200,
+}
+CHUNK = 4096
+CHUNKS_AHEAD = 32  # read before anybody takes them; beyond that the kernel's buffer fills
+WAIT_SECONDS = 0.2  # between two looks at whether to stop
+SEND_SECONDS = 1.0
+
+
+def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
+    spec.known()
+    device, baud = _device_and_baud(spec, options)
+    opener = _Opener(spec.text, device, baud)
+
+    async def connect(counters: FrameCounters) -> Connection:
+        port = await asyncio.to_thread(opener.open)
+        return Connection(SerialLink(port), FrameWire(counters))
+
+    return LineSource(spec.text, gateway, connect, options)
+
+
+def _device_and_baud(spec: Spec, options: SourceOptions) -> tuple[str, int]:
+    """A port's name may hold colons itself: the last part is a speed only if it looks like one."""
+    default = BAUD[options.deployment.network.board if options.deployment else "micaz"]
+    device, colon, speed = spec.where.rpartition(":")
+    if not colon or not speed.isalnum() or os.path.exists(spec.where):
+        device, speed = spec.where, str(default)
+    if not device:
+        raise spec.wrong(
+            "should name a port, as in serial@/dev/ttyUSB1:micaz; `basestation ports` lists them"
+        )
+    if speed.isdecimal() and int(speed) > 0:
+        return device, int(speed)
+    if speed not in BAUD:
+        hint = did_you_mean(speed, BAUD) or f"; known: {', '.join(BAUD)}"
+        raise spec.wrong(f"{speed!r} is neither a speed nor a platform{hint}")
+    return device, BAUD[speed]
+
+
+class _Opener:
+    """Opens the port, and finds it again under whatever name it has come back."""
+
+    def __init__(self, text: str, device: str, baud: int) -> None:
+        self._text, self._device, self._baud = text, device, baud
+        self._identity: ports.Identity | None = None
+
+    def open(self) -> serial.Serial:
+        device = self._device
+        if self._identity is not None:
+            device = ports.device_of(self._identity) or device
+        try:
+            port = serial.Serial(
+                device, self._baud, timeout=WAIT_SECONDS, write_timeout=SEND_SECONDS, exclusive=True
+            )
+        except ValueError:
+            raise SourceError(f"{self._text}: the port does not know {self._baud} baud") from None
+        except OSError as error:
+            raise SourceError(f"{self._text}: {_why(device, error)}") from None
+        if self._identity is None:
+            self._identity = ports.identity_of(device)
+        return port
+
+
+def _why(device: str, error: OSError) -> str:
+    if error.errno is not None:
+        return ports.explain(device, error).text
+    trouble = ports.trouble_with(device)  # pyserial keeps some reasons to itself
+    return trouble.text if trouble else str(error)
+
+
+class SerialLink:
+    """A thread reads, stamps what it read and hands it to the event loop, which is never kept waiting by a port."""
+
+    def __init__(self, port: serial.Serial) -> None:
+        self._port = port
+        self._loop = asyncio.get_running_loop()
+        self._inbox = Inbox()
+        self._room = threading.Semaphore(CHUNKS_AHEAD)
+        self._stop = threading.Event()
+        self._sending = asyncio.Lock()
+        self._thread = threading.Thread(target=self._read, name=f"reads {port.name}", daemon=True)
+        self._thread.start()
+
+    async def receive(self) -> Chunk:
+        chunk = await self._inbox.get()
+        self._room.release()
+        return chunk
+
+    async def send(self, data: bytes) -> None:
+        async with self._sending:
+            try:
+                await asyncio.to_thread(self._port.write, data)
+            except serial.SerialTimeoutException:
+                raise LineLost("the port takes nothing") from None
+            except (OSError, TypeError) as error:  # TypeError: closed under way
+                raise LineLost(f"the port is gone: {error}") from None
+
+    async def close(self) -> None:
+        self._stop.set()
+        with contextlib.suppress(OSError, AttributeError, TypeError):  # nothing to interrupt
+            self._port.cancel_read()
+        await asyncio.to_thread(self._thread.join)
+        with contextlib.suppress(OSError):
+            self._port.close()
+        self._inbox.end("closed")
+
+    def _read(self) -> None:
+        reason = "closed"
+        try:
+            while not self._stop.is_set():
+                if self._room.acquire(timeout=WAIT_SECONDS):
+                    self._take()
+        except (OSError, TypeError) as error:
+            reason = f"the port is gone: {error}"
+        with contextlib.suppress(RuntimeError):  # the loop has ended before us
+            self._loop.call_soon_threadsafe(self._inbox.end, reason)
+
+    def _take(self) -> None:
+        """What has come by now, but at least a byte, unless none comes for a while."""
+        data = self._port.read(1)
+        if data:
+            data += self._port.read(min(self._port.in_waiting, CHUNK))
+            self._loop.call_soon_threadsafe(self._inbox.put, stamped(data))
+        else:
+            self._room.release()

@@ -1,0 +1,133 @@
+"""`sf@HOST:PORT`: a serial forwarder, of TinyOS 1.x or 2.x: its greeting tells.
+
+A forwarder greets first. One that waits for us is greeted as the port, the deployment or `?tinyos=` suggests, and if it
+does not like that, as the other version.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from basestation.serving.protocol import (
+    HELLO,
+    HELLO_SECONDS,
+    PLATFORM_BYTES,
+    PORT,
+    ProtocolError,
+    encode,
+    platform_bytes,
+    platform_follows,
+    to_message,
+    to_packet,
+    version_of,
+)
+from basestation.sources.base import Source, SourceError, SourceOptions, Spec
+from basestation.sources.inbox import LineLost
+from basestation.sources.line import Connection, LineSource
+from basestation.sources.tcp import TcpLink, dial
+from packet_formats.framing import FrameCounters
+
+SILENCE_SECONDS = 1.0
+
+
+class ForwarderWire:
+    """Length and message. In the counters a length byte takes the place of a flag, so that every byte is counted."""
+
+    acknowledges = False  # the forwarder has done it
+
+    def __init__(self, tinyos: int, counters: FrameCounters) -> None:
+        self._tinyos = tinyos
+        self._counters = counters
+        self._held = bytearray()
+
+    def feed(self, data: bytes) -> list[bytes]:
+        self._counters.fed += len(data)
+        self._held += data
+        packets, at = [], 0
+        while at < len(self._held) and at + self._held[at] < len(self._held):
+            end = at + 1 + self._held[at]
+            self._counters.flags += 1
+            if end > at + 1:
+                self._counters.frames += 1
+                self._counters.good += end - at - 1
+                packets.append(to_packet(self._tinyos, bytes(self._held[at + 1 : end])))
+            at = end
+        del self._held[:at]
+        return packets
+
+    def encode(self, packet: bytes) -> bytes:
+        message = to_message(self._tinyos, packet)
+        if message is None:
+            raise SourceError(f"not sent: this forwarder takes messages of TinyOS {self._tinyos} alone")
+        return encode(message)
+
+    def end(self) -> None:
+        if self._held:
+            self._counters.partial.add(len(self._held))
+            self._held.clear()
+
+
+def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
+    spec.known("tinyos")
+    said = spec.whole("tinyos", 0, 1, 2) if "tinyos" in spec.settings else None
+    network = options.deployment.network if options.deployment else None
+    host, port = spec.host_and_port(PORT[2] if said is None else PORT[said])
+    likely = said or (1 if port == PORT[1] else network.tinyos if network and port != PORT[2] else 2)
+    platform = platform_bytes(network.board if network else "micaz")
+
+    async def connect(counters: FrameCounters) -> Connection:
+        for tinyos in (likely,) if said else (likely, 3 - likely):
+            link = await dial(spec.text, host, port)
+            try:
+                async with asyncio.timeout(HELLO_SECONDS):
+                    spoken = await _greet(link, tinyos, platform)
+                if said not in (None, spoken):
+                    raise ProtocolError(f"speaks TinyOS {spoken}, not {said}")
+                return Connection(link, ForwarderWire(spoken, counters))
+            except (LineLost, ProtocolError, TimeoutError) as error:
+                await link.close()
+                why = str(error) or f"sent no greeting within {HELLO_SECONDS:g} s"
+            except BaseException:
+                await link.close()
+                raise
+        raise spec.wrong(f"{host}:{port} is no serial forwarder that we understand: {why}")
+
+    return LineSource(spec.text, gateway, connect, options)
+
+
+async def _greet(link: TcpLink, likely: int, platform: bytes) -> int:
+    """Exchange greetings; the TinyOS version that the forwarder speaks."""
+    spoke_first = False
+    try:
+        async with asyncio.timeout(SILENCE_SECONDS):
+            hello = await _exactly(link, len(HELLO[1]))
+    except TimeoutError:
+        spoke_first = True
+        await link.send(HELLO[likely])
+        hello = await _exactly(link, len(HELLO[1]))
+    tinyos = version_of(hello)
+    if not spoke_first:
+        await link.send(HELLO[tinyos])
+    elif tinyos != likely:
+        raise ProtocolError(f"greets as TinyOS {tinyos} whom we greeted as {likely}")
+    if platform_follows(hello):
+        await link.send(platform)
+        await _exactly(link, PLATFORM_BYTES)
+    return tinyos
+
+
+async def _exactly(link: TcpLink, count: int) -> bytes:
+    """So many bytes; what came with them, or came too early, is put back."""
+    taken = b""
+    try:
+        while len(taken) < count:
+            chunk = await link.receive()
+            taken += chunk.data
+            late = chunk
+    except asyncio.CancelledError:
+        if taken:
+            link.inbox.put_back(late._replace(data=taken))
+        raise
+    if len(taken) > count:
+        link.inbox.put_back(late._replace(data=taken[count:]))
+    return taken[:count]

@@ -1,0 +1,101 @@
+"""A TCP connection as a link."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+from basestation.sources.base import SourceError
+from basestation.sources.inbox import Chunk, Inbox, LineLost, stamped
+
+CONNECT_SECONDS = 5.0
+SEND_SECONDS = 1.0
+ROOM = 65536  # bytes read ahead of whoever takes them
+
+
+class TcpLink(asyncio.Protocol):
+    """Stamps bytes as the event loop hands them over, and stops reading while nobody takes them."""
+
+    def __init__(self) -> None:
+        self.inbox = Inbox()
+        self._transport: asyncio.Transport | None = None
+        self._paused = False
+        self._writable = asyncio.Event()
+        self._writable.set()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        keep_alive(transport.get_extra_info("socket"))
+
+    def data_received(self, data: bytes) -> None:
+        self.inbox.put(stamped(data))
+        if self.inbox.size > ROOM and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def eof_received(self) -> None:
+        self.inbox.end("the other end closed the connection")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.inbox.end(_reason(error) if error is not None else "the connection was closed")
+        self._transport = None
+        self._writable.set()
+
+    def pause_writing(self) -> None:
+        self._writable.clear()
+
+    def resume_writing(self) -> None:
+        self._writable.set()
+
+    async def receive(self) -> Chunk:
+        chunk = await self.inbox.get()
+        if self._paused and self.inbox.size <= ROOM and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return chunk
+
+    async def send(self, data: bytes) -> None:
+        try:
+            await asyncio.wait_for(self._writable.wait(), SEND_SECONDS)
+        except TimeoutError:
+            raise LineLost("the other end takes nothing") from None
+        if self._transport is None or self._transport.is_closing():
+            raise LineLost("the connection was closed")
+        self._transport.write(data)
+
+    async def close(self) -> None:
+        self.inbox.end("closed")
+        if self._transport is not None:
+            self._transport.abort()
+
+
+async def dial(text: str, host: str, port: int) -> TcpLink:
+    """A connection to a host's port, or the `SourceError` that says why there is none."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with asyncio.timeout(CONNECT_SECONDS):
+            _, link = await loop.create_connection(TcpLink, host, port)
+    except TimeoutError:
+        raise SourceError(f"{text}: {host} did not answer within {CONNECT_SECONDS:g} s") from None
+    except ConnectionRefusedError:
+        raise SourceError(
+            f"{text}: refused: nothing listens on port {port} of {host}; is it started?"
+        ) from None
+    except socket.gaierror:
+        raise SourceError(f"{text}: no host is known as {host}") from None
+    except OSError as error:
+        raise SourceError(f"{text}: {_reason(error)}") from None
+    return link
+
+
+def keep_alive(connection: socket.socket) -> None:
+    """Notice within half a minute that the other end is gone without a word, e.g. because its power is."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+        if hasattr(socket, name):
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error) or type(error).__name__

@@ -1,0 +1,128 @@
+"""`testbed@[DEPLOYMENT]?motes=10&seed=3`: the real firmware on emulated motes, in a process of our own.
+
+Settings are the long options of `basestation testbed`. Its gateway's serial line comes over TCP; the run begins when we
+are connected and ends when we close, or after `seconds`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from basestation.sources.base import Source, SourceError, SourceOptions, Spec
+from basestation.sources.line import Connection, LineSource
+from basestation.sources.tcp import dial
+from basestation.sources.wires import FrameWire
+from packet_formats.framing import FrameCounters
+
+SETTINGS = (
+    *("motes", "topology", "spacing", "range", "gateway", "noise", "ppm", "rate"),
+    *("seconds", "seed", "pace", "faults", "truth", "pcap", "keep", "images"),
+)
+COMMAND = (sys.executable, "-m", "basestation", "testbed")
+END_SECONDS = 25.0
+_AT = re.compile(r"network@127\.0\.0\.1:(\d+)")
+
+
+def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
+    if "gateways" in spec.settings:
+        raise spec.wrong(
+            "is one gateway: for several start `basestation testbed --gateways 2 --port 7000 --wait` "
+            "and listen to network@localhost:7000 and network@localhost:7001"
+        )
+    spec.known(*SETTINGS)
+    return TestbedSource(spec, gateway, options)
+
+
+class TestbedSource(LineSource):
+    """A line that does not come back: with the testbed its motes are gone."""
+
+    __test__ = False  # its name is no sign of a test
+
+    def __init__(self, spec: Spec, gateway: int, options: SourceOptions) -> None:
+        super().__init__(spec.text, gateway, self._start, options)
+        self._spec = spec
+        self._folder: TemporaryDirectory[str] | None = None
+        self._process: Process | None = None
+        self._chatter: asyncio.Task[None] | None = None
+
+    async def close(self) -> None:
+        await super().close()
+        if self._process is not None:
+            await self._end(self._process)
+        if self._chatter is not None:
+            await self._chatter
+        if self._folder is not None:
+            self._folder.cleanup()
+
+    async def _reconnect(self) -> bool:
+        return False
+
+    async def _start(self, counters: FrameCounters) -> Connection:
+        process = self._process = await asyncio.create_subprocess_exec(
+            *COMMAND,
+            *self._arguments(),
+            stdin=DEVNULL,
+            stdout=DEVNULL,
+            stderr=PIPE,
+        )
+        try:
+            port = await self._port(process)
+            link = await dial(self.text, "127.0.0.1", port)
+        except BaseException:
+            await self._end(process)
+            raise
+        self._chatter = asyncio.create_task(self._pass_on(process))
+        return Connection(link, FrameWire(counters))
+
+    def _arguments(self) -> list[str]:
+        settings = {"pace": "1", **self._spec.settings}
+        words = ["--port", "0", "--wait"]
+        for name, value in settings.items():
+            words += [f"--{name}", value]
+        deployment = self._spec.where or self._described()
+        return [*words, "--", deployment] if deployment else words
+
+    def _described(self) -> str:
+        """The deployment of the run as a file, since that is what the testbed takes."""
+        if self._options.deployment is None:
+            return ""
+        self._folder = TemporaryDirectory(prefix="causeway-")
+        path = Path(self._folder.name) / "deployment.toml"
+        path.write_text(self._options.deployment.to_toml())
+        return str(path)
+
+    async def _port(self, process: Process) -> int:
+        """What it says until it tells its port: it may have to be built first."""
+        last = "it did not say why"
+        assert process.stderr is not None
+        while raw := await process.stderr.readline():
+            last = raw.decode(errors="replace").strip() or last
+            if found := _AT.search(last):
+                return int(found[1])
+            self._options.say(last)
+        code = await process.wait()
+        raise SourceError(
+            f"{self.text}: the testbed ended with status {code}: {last.removeprefix('Error: ')}"
+        )
+
+    async def _pass_on(self, process: Process) -> None:
+        assert process.stderr is not None
+        while line := await process.stderr.readline():
+            self._options.say(line.decode(errors="replace").strip())
+
+    async def _end(self, process: Process) -> None:
+        """It writes its last truth when it is told to end; only a testbed that hangs is killed."""
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                await asyncio.wait_for(process.wait(), END_SECONDS)
+            except TimeoutError:
+                process.kill()
+                await process.wait()
