@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from basestation.causality.stamps import Scheme
 from basestation.deployed import scheme_of
 from basestation.traces.files import Trace, TraceError
-from basestation.traces.schema import KINDS, events_schema, messages_schema
+from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table
 from packet_formats import bulk
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
@@ -103,7 +103,7 @@ def _messages(
         "boot": np.zeros(count, np.uint8),
         "sequence": stream.sent_index[message].astype(np.int64) - 1,
         "am_type": np.full(count, layout.am_type, np.uint8),
-        "payload": _binary(payload),
+        "payload": binary_column(payload),
         "heard_time": (stream.arrival_clock << deployment.clock.tick_log2).astype(np.uint32),
         "heard": stream.arrival_clock,
         "batch": stream.arrival_batch,
@@ -114,22 +114,10 @@ def _messages(
         "r": observed.r,
         "c": observed.c.astype(np.uint16),
         "sent": stream.sent_at[message],
-        "vector": _binary(vectors.view(np.uint8).reshape(count, 4 * stream.motes)),
+        "vector": binary_column(vectors.view(np.uint8).reshape(count, 4 * stream.motes)),
     }
     columns |= {f"kn{i}": observed.kn[:, i].astype(np.uint16) for i in range(observed.kn.shape[1])}
-    schema = messages_schema(layout, stream.motes)
-    arrays = [
-        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
-        for field in schema
-    ]
-    return pa.Table.from_arrays(arrays, schema=schema)
-
-
-def _binary(rows: NDArray[np.uint8]) -> pa.Array:
-    width = rows.shape[1]
-    return pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(width), len(rows), [None, pa.py_buffer(np.ascontiguousarray(rows))]
-    )
+    return messages_table(columns, layout, stream.motes, count)
 
 
 def _events(stream: Stream) -> pa.Table:

@@ -47,19 +47,14 @@ class Trace:
 def write_trace(trace: Trace, folder: Path) -> None:
     """Write a run's tables into `folder`, which appears whole or not at all, and must not hold anything yet."""
     check_new(folder)
-    metadata = {
-        schema.META_FORMAT: schema.FORMAT,
-        schema.META_RUN: trace.run,
-        schema.META_DEPLOYMENT: trace.deployment.to_toml(),
-        schema.META_ORIGIN: trace.origin,
-    }
+    metadata = schema.metadata(trace.run, trace.deployment, trace.origin)
     folder.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as place:
         partial = Path(place) / "trace"
         partial.mkdir()
         if trace.events is not None:
-            _write(trace.events.replace_schema_metadata(metadata), partial / "events.parquet")
-        _write(trace.messages.replace_schema_metadata(metadata), partial / "messages.parquet")
+            write_table(trace.events.replace_schema_metadata(metadata), partial / "events.parquet")
+        write_table(trace.messages.replace_schema_metadata(metadata), partial / "messages.parquet")
         try:
             partial.rename(folder)
         except OSError:
@@ -73,7 +68,8 @@ def check_new(folder: Path) -> None:
         raise TraceError(f"{folder} is there already and not empty; a trace is never overwritten")
 
 
-def _write(table: pa.Table, path: Path) -> None:
+def write_table(table: pa.Table, path: Path) -> None:
+    """Write a table as every file of a trace is written, and have it on the disk."""
     counted = [name for name in table.column_names if name in COUNTED]
     pq.write_table(
         table,

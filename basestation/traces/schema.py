@@ -11,8 +11,14 @@ it are what was read from it, and can be read again. A column that nobody could 
 
 from __future__ import annotations
 
-import pyarrow as pa
+from collections.abc import Mapping
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout
 
 FORMAT = "1"
@@ -25,6 +31,15 @@ META_FORMAT, META_RUN, META_DEPLOYMENT, META_ORIGIN = (
 KINDS = ("send", "receive")
 
 
+def metadata(run: str, deployment: Deployment, origin: str) -> dict[bytes, str]:
+    return {
+        META_FORMAT: FORMAT,
+        META_RUN: run,
+        META_DEPLOYMENT: deployment.to_toml(),
+        META_ORIGIN: origin,
+    }
+
+
 def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
     return pa.schema(
         [
@@ -33,7 +48,7 @@ def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
             pa.field("sequence", pa.int64(), False),
             pa.field("am_type", pa.uint8(), False),
             pa.field("payload", pa.binary(layout.length), False),
-            pa.field("heard_time", pa.uint32(), False),
+            pa.field("heard_time", pa.uint32()),
             pa.field("heard", pa.int64(), False),
             pa.field("batch", pa.int64(), False),
             pa.field("fresh", pa.bool_(), False),
@@ -50,6 +65,24 @@ def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
             pa.field("sent", pa.int64()),
             pa.field("vector", pa.binary(4 * motes)),
         ]
+    )
+
+
+def messages_table(columns: Mapping[str, Any], layout: DataLayout, motes: int, count: int) -> pa.Table:
+    """A table of messages from the columns that are known; the others are null."""
+    schema = messages_schema(layout, motes)
+    arrays = [
+        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def binary_column(rows: NDArray[np.uint8]) -> pa.Array:
+    """Equally long byte strings, one a row."""
+    count, width = rows.shape
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(width), count, [None, pa.py_buffer(np.ascontiguousarray(rows))]
     )
 
 

@@ -1,0 +1,150 @@
+"""Reading a journal. Whatever is not whole is reported to the caller, who must say what to do with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from basestation.live.arrivals import Line
+from packet_formats import deployment as deployments
+from packet_formats.deployment import Deployment
+
+from .records import Damage, Header, JournalError, Record, Records, Scan, decode_header, scan
+
+SUFFIX = ".cwj"
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One file of a journal, read whole. `header` is None where it is damaged."""
+
+    path: Path
+    raw: bytes
+    header: Header | None
+    begin: int
+    scan: Scan
+
+    @property
+    def records(self) -> Records:
+        return Records.of(self.raw, self.scan.starts)
+
+    @property
+    def torn(self) -> int:
+        """Bytes behind the last whole record."""
+        return len(self.raw) - self.scan.end
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something in a journal that can't be read, and where it is."""
+
+    path: Path
+    at: int
+    length: int
+    reason: str
+    tail: bool = False  # behind the last whole record: the writer was interrupted there, or is at work
+
+    def __str__(self) -> str:
+        return f"{self.path}: byte {self.at}: {self.reason} ({self.length} bytes passed over)"
+
+
+Report = Callable[[Fault], None]
+
+
+def read_segment(path: Path) -> Segment:
+    raw = path.read_bytes()
+    try:
+        header, begin = decode_header(raw)
+    except JournalError as error:
+        raise JournalError(f"{path}: {error}") from None
+    found = scan(raw, begin)
+    if header is None and found.damages and found.damages[0].at == 0:
+        lost, *others = found.damages  # where the header was
+        begin, found = lost.length, Scan(found.starts, others, found.end)
+    return Segment(path, raw, header, begin, found)
+
+
+def faults_of(segment: Segment) -> Iterator[Fault]:
+    if segment.header is None:
+        yield Fault(segment.path, 0, segment.begin, "the file's header is damaged")
+    for damage in segment.scan.damages:
+        yield _fault(segment.path, damage)
+    if segment.torn:
+        reason = "what follows the last whole record is none: the writer was interrupted"
+        yield Fault(segment.path, segment.scan.end, segment.torn, reason, tail=True)
+
+
+def _fault(path: Path, damage: Damage) -> Fault:
+    return Fault(path, damage.at, damage.length, damage.reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Journal:
+    """One run's journal, opened for reading: its files are read one at a time, as they are asked for."""
+
+    folder: Path
+    header: Header
+    paths: tuple[Path, ...]
+
+    @property
+    def deployment(self) -> Deployment:
+        if not self.header.deployment:
+            raise JournalError(
+                f"{self.folder}: written without a deployment; --deployment tells what the frames are"
+            )
+        return deployments.parse(self.header.deployment)
+
+    def segments(self, report: Report) -> Iterator[Segment]:
+        for path in self.paths:
+            segment = read_segment(path)
+            for fault in faults_of(segment):
+                report(fault)
+            yield segment
+
+    def records(self, report: Report) -> Iterator[Record]:
+        for segment in self.segments(report):
+            yield from segment.records
+
+    def lines(self, report: Report) -> Iterator[tuple[Line, int | None]]:
+        """What came from the lines, each with the observer's clock at that time (in cycles) where one was noted."""
+        for segment in self.segments(report):
+            clocks = dict(segment.records.clocks().tolist())
+            for record in segment.records:
+                line = record.line()
+                if line is not None:
+                    yield line, clocks.get(record.number)
+
+
+def read_journal(folder: Path) -> Journal:
+    """Open one run's journal; `JournalError` when there is none."""
+    paths = segment_paths(folder)
+    if not paths:
+        raise JournalError(f"{folder}: no journal: no {SUFFIX} file in it")
+    for path in paths:
+        header = read_header(path)
+        if header is not None:
+            return Journal(folder, header, paths)
+    raise JournalError(f"{folder}: none of its files has a header that can be read")
+
+
+def read_header(path: Path) -> Header | None:
+    with path.open("rb") as file:
+        raw = file.read(1 << 16)
+    try:
+        return decode_header(raw)[0]
+    except JournalError as error:
+        raise JournalError(f"{path}: {error}") from None
+
+
+def segment_paths(folder: Path) -> tuple[Path, ...]:
+    return tuple(sorted(folder.glob(f"[0-9]*{SUFFIX}")))
+
+
+def find_journals(folder: Path) -> list[Path]:
+    """The runs in a folder of logs, or the folder itself if it is one run's."""
+    if segment_paths(folder):
+        return [folder]
+    if not folder.is_dir():
+        raise JournalError(f"{folder}: there is no such folder")
+    return sorted(path for path in folder.iterdir() if path.is_dir() and segment_paths(path))

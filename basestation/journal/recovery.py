@@ -1,0 +1,121 @@
+"""After an interruption: what no longer is a record is cut out of a journal and kept beside it.
+
+Nothing is ever thrown away. A torn tail goes to NNNNNN.torn; a segment that is damaged elsewhere is kept as NNNNNN.bad
+and written anew without the damage, its records under their old numbers, so that a gap stays visible.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from . import locking
+from .reader import Fault, Segment, faults_of, read_journal, read_segment, segment_paths
+from .records import Header, encode_header
+
+TEMPORARY = ".new"
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """What was found, and the files in which it was put aside."""
+
+    faults: tuple[Fault, ...]
+    aside: tuple[Path, ...]
+
+
+def recover(folder: Path) -> Recovery:
+    """Cut off the torn end of an interrupted run. Damage elsewhere is reported and left for `repair`.
+
+    `JournalError` if the journal is being written.
+    """
+    with locking.locked(folder):
+        _sweep(folder)
+        faults: list[Fault] = []
+        aside: list[Path] = []
+        for path in segment_paths(folder)[-1:]:
+            segment = read_segment(path)
+            faults += faults_of(segment)
+            aside += _cut_tail(segment)
+        return Recovery(tuple(faults), tuple(aside))
+
+
+def repair(folder: Path) -> Recovery:
+    """Make a journal whole as far as it goes, from its first segment to its last."""
+    with locking.locked(folder):
+        _sweep(folder)
+        journal = read_journal(folder)
+        faults: list[Fault] = []
+        aside: list[Path] = []
+        for number, path in enumerate(journal.paths):
+            segment = read_segment(path)
+            found = list(faults_of(segment))
+            faults += found
+            if any(not fault.tail for fault in found):
+                aside += _rewrite(segment, replace(journal.header, segment=number))
+            else:
+                aside += _cut_tail(segment)
+            if found:
+                _forget_parts(folder, path)
+        return Recovery(tuple(faults), tuple(aside))
+
+
+def _sweep(folder: Path) -> None:
+    """A segment that was still under its temporary name held nothing yet."""
+    for path in folder.glob(f".*{TEMPORARY}"):
+        path.unlink()
+
+
+def _cut_tail(segment: Segment) -> list[Path]:
+    """First the copy, then the cut: an interruption in between does no harm."""
+    if not segment.torn:
+        return []
+    aside = segment.path.with_suffix(".torn")
+    write_whole(aside, segment.raw[segment.scan.end :])
+    with segment.path.open("rb+") as file:
+        file.truncate(segment.scan.end)
+        os.fsync(file.fileno())
+    return [aside]
+
+
+def _rewrite(segment: Segment, known: Header) -> list[Path]:
+    records = segment.records
+    first = int(records.head["number"][0]) if len(records) else 0
+    header = segment.header or replace(known, first=first)
+    content = [encode_header(header)]
+    ends = records.starts + records.head.dtype.itemsize + records.head["length"]
+    content += [segment.raw[at:end] for at, end in zip(records.starts.tolist(), ends.tolist(), strict=True)]
+    aside = segment.path.with_suffix(".bad")
+    write_whole(aside, segment.raw)
+    write_whole(segment.path, b"".join(content))
+    return [aside]
+
+
+def _forget_parts(folder: Path, changed: Path) -> None:
+    """Parts from the changed segment on are to be made again."""
+    from .parts import part_paths
+
+    for path in part_paths(folder):
+        if path.stem >= changed.stem:
+            path.unlink()
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """A file that appears whole and on the disk, or not at all."""
+    partial = path.parent / f".{path.name}{TEMPORARY}"
+    with partial.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Names are safe only when their folder is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

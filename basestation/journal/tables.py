@@ -1,0 +1,384 @@
+"""From journal records to the table of messages: one function, over whole arrays.
+
+It gives what the live observer made of the same frames: each frame is told apart, heard records are laid beside the
+frames that they announce, sequence numbers and stamps are unwrapped against the observer's clock, copies are dropped.
+A journal comes in segments, and what one segment leaves to the next is a `Carry`: `read_messages` over the segments one
+by one gives the rows that it would give over all of them at once.
+
+The observer's clock is the one that was noted in the journal. Where none was, it is the network's time as heard so far.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from basestation.causality.stamps import Scheme
+from basestation.deployed import scheme_of
+from basestation.observer import PATIENCE
+from basestation.traces.schema import binary_column, messages_table
+from packet_formats import bulk
+from packet_formats.bulk import Frames
+from packet_formats.deployment import Deployment
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.records import RECORD_OF, Beacon, Health, Heard, Reason, Record, members
+
+from .records import Kind, Records
+
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+IN_SYNC, LQI_KNOWN, RSSI_UNKNOWN = 1, 4, -128
+SEQUENCES = 256  # of the wire's 8 bits
+WINDOW = SEQUENCES // 2
+_SEEN = (1 << WINDOW) - 1
+NOTHING = np.iinfo(np.int64).min
+WRAP = 1 << 32  # of the wire's times
+
+
+class Fate(IntEnum):
+    """What became of a frame."""
+
+    MESSAGE = 0  # a row of the table
+    RECORD = 1  # a fixed message: heard, beacon, health, status, downlink
+    DUPLICATE = 2
+    FOREIGN = 3  # another layout or another application
+    STRANGER = 4  # a data message whose source is no mote of the deployment
+    UNTIMED = 5  # a data message before anything told the time: its stamp can't be read
+    NO_MESSAGE = 6  # an acknowledgement, or bytes that are no packet
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """A mote's numbers since a boot: the newest, its tick, and which came, a bit each from the newest downwards."""
+
+    newest: int
+    heard: int
+    seen: int
+
+
+@dataclass(frozen=True, slots=True)
+class Carry:
+    """What a segment leaves to the next."""
+
+    rows: int = 0
+    cycles: int | None = None  # the network's time, unwrapped, when it was last told
+    epoch: int = 0
+    wraps: int = 0  # by how many wraps of 32 bits the observer's clock is above that
+    tick: int = 0  # the observer's clock at the last message
+    pending: dict[int, tuple[int, ...]] = field(
+        default_factory=dict
+    )  # line -> the heard record that came last
+    sequences: dict[tuple[int, int], Sequence] = field(default_factory=dict)  # (source, boot) -> its numbers
+
+    def to_json(self) -> str:
+        numbers = [[*key, s.newest, s.heard, f"{s.seen:x}"] for key, s in sorted(self.sequences.items())]
+        plain = {"rows": self.rows, "cycles": self.cycles, "epoch": self.epoch}
+        plain |= {"wraps": self.wraps, "tick": self.tick}
+        return json.dumps(plain | {"pending": sorted(self.pending.items()), "sequences": numbers})
+
+    @classmethod
+    def from_json(cls, text: str) -> Carry:
+        plain = json.loads(text)
+        return cls(
+            rows=plain["rows"],
+            cycles=plain["cycles"],
+            epoch=plain["epoch"],
+            wraps=plain["wraps"],
+            tick=plain["tick"],
+            pending={line: tuple(values) for line, values in plain["pending"]},
+            sequences={(s, b): Sequence(n, h, int(seen, 16)) for s, b, n, h, seen in plain["sequences"]},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Heards:
+    """For each frame the heard record that announced it; `known` is false where there was none."""
+
+    known: Bools
+    rows: NDArray[np.void]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The messages of some records, and the fate of every frame among them, in order (`frames`: their records)."""
+
+    messages: pa.Table
+    frames: Records
+    fates: NDArray[np.uint8]
+    heard: Heards
+    carry: Carry
+
+
+def read_messages(records: Records, deployment: Deployment, carry: Carry | None = None) -> Reading:
+    """The table of messages in a journal's records, given what the records before them left."""
+    before = carry or Carry()
+    layout, scheme = layout_of(deployment), scheme_of(deployment)
+    arrived = records.of_kind(Kind.FRAME)
+    frames = Frames.of_buffer(*arrived.payloads(), layout.tinyos)
+    data, reasons = bulk.decode_data(frames, layout)
+    heard, pending = _pair(frames, arrived, layout, before.pending)
+    cycles, epoch = _network_time(frames, layout, before)
+    clock, wraps = _observer_clock(records, arrived, heard, cycles, before.wraps)
+    is_data = reasons == Reason.OK
+    fates = _first_fates(frames, reasons, layout)
+    fates[is_data & (data["source"] >= deployment.network.motes)] = Fate.STRANGER
+    fates[(fates == Fate.MESSAGE) & (clock == NOTHING)] = Fate.UNTIMED
+    taken = np.flatnonzero(fates == Fate.MESSAGE)
+    ticks = _never_falling(clock[taken] >> deployment.clock.tick_log2, before.tick)
+    patience = PATIENCE * (scheme.delta + 2 * scheme.epsilon)
+    numbers, first, sequences = _unwrap_sequences(data[taken], ticks, patience, before.sequences)
+    fates[taken[~first]] = Fate.DUPLICATE
+    rows = taken[first]
+    columns = _stamp_columns(data[rows], ticks[first], scheme)
+    columns |= _plain_columns(data[rows], frames.payload[rows, : layout.length], layout)
+    columns |= _heard_columns(heard, rows)
+    columns |= {
+        "sequence": numbers[first],
+        "heard": ticks[first],
+        "batch": before.rows + np.arange(len(rows)),
+        "fresh": np.zeros(len(rows), np.bool_),
+        "mono_ns": arrived.head["mono_ns"][rows],
+        "wall_ns": arrived.head["wall_ns"][rows],
+    }
+    after = Carry(
+        rows=before.rows + len(rows),
+        cycles=int(cycles[-1]) if len(cycles) and cycles[-1] != NOTHING else before.cycles,
+        epoch=epoch,
+        wraps=wraps,
+        tick=int(ticks[-1]) if len(ticks) else before.tick,
+        pending=pending,
+        sequences=sequences,
+    )
+    table = messages_table(columns, layout, deployment.network.motes, len(rows))
+    return Reading(table, arrived, fates, heard, after)
+
+
+def read_all(segments: Iterable[Records], deployment: Deployment) -> Iterator[Reading]:
+    """`read_messages` over the segments of a journal, one after another."""
+    carry = Carry()
+    for records in segments:
+        reading = read_messages(records, deployment, carry)
+        carry = reading.carry
+        yield reading
+
+
+def _first_fates(frames: Frames, reasons: NDArray[np.uint8], layout: DataLayout) -> NDArray[np.uint8]:
+    fates = np.full(len(frames), Fate.FOREIGN, np.uint8)
+    fates[reasons == Reason.OK] = Fate.MESSAGE
+    for record in RECORD_OF.values():
+        fates[_is_record(frames, record, layout)] = Fate.RECORD
+    fates[~frames.packet] = Fate.NO_MESSAGE
+    return fates
+
+
+def _is_record(frames: Frames, record: type[Record], layout: DataLayout) -> Bools:
+    length = bulk.record_dtype(record, "little").itemsize
+    ours = (frames.type == record.AM_TYPE) & (frames.length == length) & (frames.group == layout.group)
+    return np.asarray(frames.packet & ours, np.bool_)
+
+
+def _decode(
+    frames: Frames, record: type[Record], layout: DataLayout
+) -> tuple[NDArray[np.int64], NDArray[np.void]]:
+    """Where the frames of this kind are, and what they say."""
+    at = np.flatnonzero(_is_record(frames, record, layout))
+    chosen = Frames.of_payloads(frames.payload[at, : _size(record)], layout, record.AM_TYPE)
+    return at, bulk.decode_records(chosen, record, layout)[0]
+
+
+def _size(record: type[Record]) -> int:
+    return bulk.record_dtype(record, "little").itemsize
+
+
+HEARD = bulk.record_dtype(Heard, "little")
+
+
+def _pair(
+    frames: Frames, arrived: Records, layout: DataLayout, pending: dict[int, tuple[int, ...]]
+) -> tuple[Heards, dict[int, tuple[int, ...]]]:
+    """A heard record belongs to the next message of its line, if that is the one that its check sum says."""
+    count = len(frames)
+    known, rows = np.zeros(count, np.bool_), np.zeros(count, HEARD)
+    at, said = _decode(frames, Heard, layout)
+    heard_rows, is_heard = np.zeros(count, HEARD), np.zeros(count, np.bool_)
+    heard_rows[at], is_heard[at] = said, True
+    left: dict[int, tuple[int, ...]] = dict(pending)
+    check = _crc16(frames)
+    for line in np.unique(arrived.head["gateway"]).tolist():
+        mine = np.flatnonzero((arrived.head["gateway"] == line) & frames.packet)
+        if not len(mine):
+            continue
+        announced = np.concatenate(
+            (np.array([left.get(line, (0,) * len(members(Heard)))], HEARD), heard_rows[mine[:-1]])
+        )
+        is_announced = np.concatenate(([line in left], is_heard[mine[:-1]]))
+        fits = is_announced & ~is_heard[mine] & (announced["check"] == check[mine])
+        known[mine], rows[mine] = fits, announced
+        left.pop(line, None)
+        if is_heard[mine[-1]]:
+            left[line] = heard_rows[mine[-1]].tolist()
+    return Heards(known, rows), left
+
+
+_CRC = np.zeros(256, np.uint16)
+for _byte in range(256):
+    _value = _byte << 8
+    for _ in range(8):
+        _value = (_value << 1 ^ (0x1021 if _value & 0x8000 else 0)) & 0xFFFF
+    _CRC[_byte] = _value
+
+
+def _crc16(frames: Frames) -> NDArray[np.uint16]:
+    """`framing.crc16` of every payload."""
+    crc = np.zeros(len(frames), np.uint16)
+    for column in range(frames.payload.shape[1]):
+        stepped = (
+            crc << np.uint16(8) ^ _CRC[(crc >> np.uint16(8)).astype(np.uint8) ^ frames.payload[:, column]]
+        )
+        crc = np.where(column < frames.length, stepped, crc)
+    return crc
+
+
+def _network_time(frames: Frames, layout: DataLayout, before: Carry) -> tuple[Ints, int]:
+    """At each frame the network's time in cycles as last told, unwrapped, `NOTHING` before it first was; and the epoch.
+
+    Within an epoch times are taken as the nearest; a new epoch starts time afresh, which here may only go forward. Who
+    is not in sync, or still in an old epoch, is not asked.
+    """
+    at, time, epoch = _told_times(frames, layout)
+    start = int(epoch[0]) if before.cycles is None and len(epoch) else before.epoch
+    epochs = start + np.cumsum(_nearest(np.diff(epoch, prepend=start), 256))
+    newest = np.maximum.accumulate(np.maximum(epochs, start))
+    current = epochs == newest
+    at, time, newest = at[current], time[current], newest[current]
+    known = NOTHING if before.cycles is None else before.cycles
+    origin = int(time[0]) if before.cycles is None and len(time) else known
+    rise = np.diff(time, prepend=origin)
+    afresh = np.diff(newest, prepend=start) > 0
+    unwrapped = origin + np.cumsum(np.where(afresh, rise % WRAP, _nearest(rise, WRAP)))
+    latest = np.searchsorted(at, np.arange(len(frames)), side="right")
+    return np.concatenate(([known], unwrapped))[latest], int(newest[-1] % 256) if len(newest) else start
+
+
+def _told_times(frames: Frames, layout: DataLayout) -> tuple[Ints, Ints, Ints]:
+    """Where somebody in sync told the network's time, the time, and its epoch."""
+    told = [_decode(frames, record, layout) for record in (Heard, Beacon, Health)]
+    at = np.concatenate([where for where, _ in told])
+    time, epoch, flags = (
+        np.concatenate([rows[name].astype(np.int64) for _, rows in told])
+        for name in ("time", "epoch", "flags")
+    )
+    order = np.argsort(at, kind="stable")
+    order = order[flags[order] & IN_SYNC != 0]
+    return at[order], time[order], epoch[order]
+
+
+def _nearest(steps: Ints, modulus: int) -> Ints:
+    """Each step as the one of least size that is congruent to it."""
+    return (steps + modulus // 2) % modulus - modulus // 2
+
+
+def _observer_clock(
+    records: Records, arrived: Records, heard: Heards, network: Ints, wraps: int
+) -> tuple[Ints, int]:
+    """The observer's clock at each frame, in cycles, and how many wraps it is ahead of the network's time as told.
+
+    It is what was noted, or the frame's own time where that is later. Where nothing was noted it is the network's time,
+    as many wraps up as at the last note: how often time has wrapped, or started afresh, the observer alone knows.
+    """
+    known, noted = _noted_clocks(records, arrived)
+    told = network != NOTHING
+    at = np.flatnonzero(known & told)
+    ahead = np.concatenate(([wraps], np.rint((noted[at] - network[at]) / WRAP).astype(np.int64)))
+    ahead = ahead[np.searchsorted(at, np.arange(len(network)), side="right")]
+    own = noted + _nearest(heard.rows["time"].astype(np.int64) - noted, WRAP)
+    noted = np.where(heard.known, np.maximum(noted, own), noted)
+    told_clock = np.where(told, network + ahead * WRAP, NOTHING)
+    return np.where(known, noted, told_clock), int(ahead[-1]) if len(ahead) else wraps
+
+
+def _noted_clocks(records: Records, arrived: Records) -> tuple[Bools, Ints]:
+    """For which frames the observer's clock was noted, and what it was."""
+    clocks = records.clocks()
+    numbers = arrived.head["number"]
+    known, cycles = np.zeros(len(numbers), np.bool_), np.zeros(len(numbers), np.int64)
+    at = np.searchsorted(numbers, clocks["number"])
+    at[at == len(numbers)] = 0
+    same = numbers[at] == clocks["number"] if len(numbers) else np.zeros(len(clocks), np.bool_)
+    known[at[same]], cycles[at[same]] = True, clocks["cycles"][same]
+    return known, cycles
+
+
+def _never_falling(ticks: Ints, last: int) -> Ints:
+    return np.maximum.accumulate(np.maximum(ticks, last))
+
+
+def _unwrap_sequences(
+    data: NDArray[np.void], ticks: Ints, patience: int, before: dict[tuple[int, int], Sequence]
+) -> tuple[Ints, Bools, dict[tuple[int, int], Sequence]]:
+    """Each message's unwrapped number, whether it is the first of its copies, and what is known then.
+
+    The same rules as `SequenceUnwrapper`, whose window is kept as bits of one integer.
+    """
+    state = {key: [s.newest, s.heard, s.seen] for key, s in before.items()}
+    numbers, first = [0] * len(data), [True] * len(data)
+    columns = (data[name].tolist() for name in ("source", "boot", "sequence"))
+    for i, (source, boot, number, now) in enumerate(zip(*columns, ticks.tolist(), strict=True)):
+        known = state.get((source, boot))
+        if known is None:
+            state[source, boot] = [number, now, 1]
+            numbers[i] = number
+            continue
+        newest, heard, seen = known
+        oldest = newest + 1 - (0 if now - heard > patience else WINDOW)
+        numbers[i] = number = oldest + (number - oldest) % SEQUENCES
+        ahead = number - newest
+        if ahead > 0:
+            known[:] = number, now, (seen << ahead | 1) & _SEEN
+        elif seen >> -ahead & 1:
+            first[i] = False
+        else:
+            known[2] = seen | 1 << -ahead
+    after = {key: Sequence(*values) for key, values in state.items()}
+    return np.array(numbers, np.int64), np.array(first, np.bool_), after
+
+
+def _stamp_columns(data: NDArray[np.void], now: Ints, scheme: Scheme) -> dict[str, Any]:
+    """`Scheme.decode` and `Scheme.observe` over arrays."""
+    latest = now + scheme.epsilon
+    r = latest - (latest - data["clock"].astype(np.int64)) % scheme.modulus
+    c = data["c"].astype(np.int64)
+    beyond = r + c > latest
+    columns: dict[str, Any] = {"r": r, "c": np.where(beyond, latest - r, c).astype(np.uint16)}
+    for i in range(scheme.entries):
+        columns[f"kn{i}"] = np.where(beyond, 0, data["entries"][:, i]).astype(np.uint16)
+    return columns
+
+
+def _plain_columns(data: NDArray[np.void], payload: NDArray[np.uint8], layout: DataLayout) -> dict[str, Any]:
+    return {
+        "source": data["source"],
+        "boot": data["boot"],
+        "am_type": np.full(len(data), layout.am_type, np.uint8),
+        "payload": binary_column(payload),
+        "in_sync": data["in_sync"],
+        "saturated": data["saturated"],
+    }
+
+
+def _heard_columns(heard: Heards, rows: Ints) -> dict[str, Any]:
+    said, unknown = heard.rows[rows], ~heard.known[rows]
+    return {
+        "heard_time": pa.array(said["time"], mask=unknown),
+        "gateway": pa.array(said["gateway"], mask=unknown),
+        "rssi": pa.array(said["rssi"], mask=unknown | (said["rssi"] == RSSI_UNKNOWN)),
+        "lqi": pa.array(said["lqi"], mask=unknown | (said["flags"] & LQI_KNOWN == 0)),
+    }

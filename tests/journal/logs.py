@@ -1,0 +1,59 @@
+"""Journals for the tests: what a gateway's line would have brought, from simulated runs."""
+
+from pathlib import Path
+
+from basestation.journal.journal import JournalWriter
+from basestation.journal.reader import read_journal
+from basestation.live.arrivals import Arrival, Gap
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.run import build_scheme, generate
+from basestation.simulator.trace import deployment_for, trace_of
+from basestation.simulator.wire import serial_line
+from packet_formats.framing import FrameDecoder
+
+TICK_NS = 3_906_250
+WALL_NS = 1_700_000_000_000_000_000
+
+
+def simulated(name="shlc", **options):
+    """A run's trace, and the arrivals that a base station would have had from it."""
+    world = WorldOptions(**{"messages": 400, "seed": 3} | options)
+    deployment = deployment_for(world, build_scheme(world, name), "cbd", 100)
+    trace = trace_of(generate(world), deployment)
+    return trace, arrivals_of(trace)
+
+
+def arrivals_of(trace):
+    decoder, arrivals = FrameDecoder(), []
+    for tick, line in serial_line(trace):
+        for packet in decoder.feed(line):
+            at = tick * TICK_NS + len(arrivals)
+            arrivals.append(Arrival(0, at, WALL_NS + at, packet))
+    return arrivals
+
+
+def write(folder: Path, lines, deployment=None, run="run-1", **options):
+    with JournalWriter(folder, deployment, run, "never", **options) as journal:
+        return [journal.append(line) for line in lines]
+
+
+def write_everything(folder: Path, trace, arrivals):
+    """A journal with every kind of record in it."""
+    with JournalWriter(folder, trace.deployment, trace.run, "never", sources=["sim@1"]) as journal:
+        journal.append_note("begun, in München", 0, WALL_NS)
+        for i, arrival in enumerate(arrivals):
+            number = journal.append(arrival)
+            if i % 7 == 3:
+                journal.append_clock(number, arrival, 1000 + i)
+            if i % 50 == 49:
+                journal.append(Gap(0, arrival.mono_ns, arrival.wall_ns, False, "unplugged, «gone»"))
+                journal.append(Gap(0, arrival.mono_ns + 1, arrival.wall_ns + 1, True, "back"))
+        journal.append_counters(0, {"fed": 12, "crc": {"count": 1, "bytes": 9}}, 5, WALL_NS + 5)
+
+
+def refuse(fault):
+    raise AssertionError(str(fault))
+
+
+def records(folder: Path):
+    return list(read_journal(folder).records(refuse))

@@ -1,0 +1,184 @@
+"""What is appended comes back, in order, whatever the sync policy; one writer at a time; a full disk loses nothing else."""
+
+import errno
+import os
+import threading
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from basestation.journal.journal import SYNCS, JournalError, JournalWriter, new_run_id, read_journal
+from basestation.journal.reader import find_journals
+from basestation.journal.records import Kind, Record, decode_header, encode_record, scan
+from basestation.live.arrivals import Arrival, Gap
+from packet_formats.deployment import load
+from packet_formats.framing import FrameCounters
+from tests.journal.logs import records, refuse, write
+
+times = st.integers(0, 2**63 - 1)
+arrivals = st.builds(Arrival, st.integers(0, 255), times, times, st.binary(max_size=254))
+gaps = st.builds(Gap, st.integers(0, 255), times, times, st.booleans(), st.text(max_size=40))
+
+
+@given(lines=st.lists(arrivals | gaps, max_size=30), segment=st.integers(1, 2000))
+def test_what_is_appended_comes_back(tmp_path_factory, lines, segment):
+    folder = tmp_path_factory.mktemp("log") / "run"
+    assert write(folder, lines, segment_bytes=segment) == list(range(len(lines)))
+    assert [line for line, _ in read_journal(folder).lines(refuse)] == lines
+
+
+@pytest.mark.parametrize("sync", SYNCS)
+def test_every_kind_of_record(tmp_path, root, sync):
+    deployment = load(root / "examples" / "micaz.toml")
+    arrival = Arrival(1, 5, 6, b"\x42packet")
+    with JournalWriter(tmp_path, deployment, "run-1", sync, site="hill", sources=["a", "b"]) as journal:
+        number = journal.append(arrival)
+        journal.append_clock(number, arrival, 1 << 40)
+        journal.append_counters(1, FrameCounters(fed=7), 8, 9)
+        journal.append_note("hello", 10, 11)
+    found = records(tmp_path)
+    assert [record.kind for record in found] == [Kind.FRAME, Kind.CLOCK, Kind.COUNTERS, Kind.NOTE]
+    assert found[1].clock() == (number, 1 << 40)
+    assert found[3] == Record(3, Kind.NOTE, 0, 10, 11, b"hello")
+    opened = read_journal(tmp_path)
+    assert opened.deployment == deployment
+    assert (opened.header.run, opened.header.site, opened.header.sources) == ("run-1", "hill", ("a", "b"))
+    assert list(opened.lines(refuse)) == [(arrival, 1 << 40)]
+
+
+def test_segments_roll_and_each_knows_its_run(tmp_path):
+    told = []
+    lines = [Arrival(0, i, i, bytes(30)) for i in range(100)]
+    write(tmp_path, lines, segment_bytes=1000, on_closed=told.append)
+    paths = read_journal(tmp_path).paths
+    assert len(paths) > 5
+    assert told == list(paths)
+    headers = [decode_header(path.read_bytes())[0] for path in paths]
+    assert {header.run for header in headers} == {"run-1"}
+    assert [header.segment for header in headers] == list(range(len(paths)))
+    firsts = [next(iter(segment.records)).number for segment in read_journal(tmp_path).segments(refuse)]
+    assert [header.first for header in headers] == firsts
+
+
+def test_a_clock_is_in_the_segment_of_its_frame(tmp_path):
+    with JournalWriter(tmp_path, None, "run-1", "never", segment_bytes=1) as journal:
+        for i in range(20):
+            arrival = Arrival(0, i, i, b"x")
+            journal.append_clock(journal.append(arrival), arrival, i)
+    assert [clock for _, clock in read_journal(tmp_path).lines(refuse)] == list(range(20))
+    assert len(read_journal(tmp_path).paths) == 20
+
+
+def test_a_second_writer_is_refused_by_name(tmp_path):
+    with JournalWriter(tmp_path, None, "run-1") as journal:
+        with pytest.raises(JournalError, match=f"being written by process {os.getpid()}"):
+            JournalWriter(tmp_path, None, "run-2")
+        journal.append(Arrival(0, 1, 2, b"still mine"))
+    with pytest.raises(JournalError, match="never continued"):
+        JournalWriter(tmp_path, None, "run-1")
+    assert len(records(tmp_path)) == 1
+
+
+def test_a_closed_journal_takes_nothing(tmp_path):
+    journal = JournalWriter(tmp_path, None, "run-1")
+    journal.close()
+    journal.close()
+    with pytest.raises(JournalError, match="closed"):
+        journal.append(Arrival(0, 1, 2, b"late"))
+
+
+def test_a_record_that_does_not_fit_the_disk_is_taken_back(tmp_path, monkeypatch):
+    real, full = os.write, [False]
+
+    def write_some(file, raw):
+        return real(file, raw[:20]) if full[0] else real(file, raw)
+
+    monkeypatch.setattr("basestation.journal.journal.os.write", write_some)
+    with JournalWriter(tmp_path, None, "run-1", "never") as journal:
+        journal.append(Arrival(0, 1, 1, b"first"))
+        full[0] = True
+        with pytest.raises(JournalError, match="No space"):
+            journal.append(Arrival(0, 2, 2, b"second"))
+        full[0] = False
+        assert journal.append(Arrival(0, 3, 3, b"third")) == 1
+    assert [record.payload for record in records(tmp_path)] == [b"first", b"third"]
+
+
+def test_what_the_disk_refused_later_is_said_at_the_next_append(tmp_path, monkeypatch):
+    failed = threading.Event()
+
+    def refuse_sync(file):
+        failed.set()
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("basestation.journal.journal._to_disk", refuse_sync)
+    journal = JournalWriter(tmp_path, None, "run-1", "interval", interval_s=0.001)
+    journal.append(Arrival(0, 1, 1, b"first"))
+    assert failed.wait(10)
+    with pytest.raises(JournalError, match="Input/output error"):
+        for i in range(1000):
+            journal.append(Arrival(0, i, i, b"more"))
+            threading.Event().wait(0.001)
+    journal.close()
+
+
+@pytest.mark.parametrize(
+    ("sync", "least", "most"), [("always", 20, 20), ("interval", 1, 19), ("never", 0, 0)]
+)
+def test_how_often_the_disk_is_asked(tmp_path, monkeypatch, sync, least, most):
+    asked, both = [], threading.Event()
+
+    def count(file):
+        asked.append(file)
+        both.set()
+
+    monkeypatch.setattr("basestation.journal.journal._to_disk", count)
+    with JournalWriter(tmp_path, None, "run-1", sync, interval_s=0.05) as journal:
+        for i in range(20):
+            arrival = Arrival(0, i, i, b"x")
+            journal.append_clock(journal.append(arrival), arrival, i)
+        if least:
+            assert both.wait(10)
+    assert least <= len(asked) <= most
+
+
+def test_a_record_too_long_is_refused(tmp_path):
+    with JournalWriter(tmp_path, None, "run-1") as journal, pytest.raises(JournalError, match="65535"):
+        journal.append_note("x" * 70000, 0, 0)
+
+
+def test_what_is_no_journal_is_refused_in_words(tmp_path):
+    with pytest.raises(JournalError, match="no journal"):
+        read_journal(tmp_path)
+    with pytest.raises(JournalError, match="no such folder"):
+        find_journals(tmp_path / "nowhere")
+    (tmp_path / "000000.cwj").write_bytes(b"something else")
+    with pytest.raises(JournalError, match="none of its files"):
+        read_journal(tmp_path)
+
+
+def test_another_version_is_not_read(tmp_path):
+    write(tmp_path, [Arrival(0, 1, 2, b"x")])
+    path = tmp_path / "000000.cwj"
+    raw = bytearray(path.read_bytes())
+    raw[8] = 2
+    path.write_bytes(raw)
+    with pytest.raises(JournalError, match="format 2, this version reads format 1"):
+        read_journal(tmp_path)
+
+
+def test_runs_have_names_of_their_own():
+    assert new_run_id(1_700_000_000_000_000_000).startswith("20231114T221320Z-")
+    assert len({new_run_id(0) for _ in range(20)}) == 20
+
+
+@given(st.binary(max_size=300), st.lists(st.binary(max_size=50), max_size=4))
+def test_a_scan_accounts_for_every_byte(noise, payloads):
+    """Whatever lies between whole records is named, and all of them are found."""
+    wanted = [encode_record(Record(i, 1, 0, 0, 0, payload)) for i, payload in enumerate(payloads)]
+    raw = b"".join(noise + record for record in wanted) + noise
+    found = scan(raw, 0)
+    assert len(found.starts) == len(wanted)
+    size = sum(len(record) for record in wanted) + sum(d.length for d in found.damages) + len(raw) - found.end
+    assert size == len(raw)
