@@ -755,11 +755,13 @@ void cc2420_vreg(cc2420_t *chip, bool level, ns_t now)
 void cc2420_resetn(cc2420_t *chip, bool level, ns_t now)
 {
     catch_up(chip, now);
-    chip->held = !level;
-    if (chip->held) {
+    if (!level) {
         reset(chip);
+    }
+    if (!level || chip->held) {
         chip->was_reset = chip->supply && chip->vreg;
     }
+    chip->held = !level;
     settle(chip);
 }
 

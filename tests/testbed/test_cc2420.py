@@ -143,7 +143,21 @@ def test_reset_forgets(alone: Air, how: str) -> None:
     assert alone.faults() == []
 
 
-def test_registers_accesses_may_follow_one_another(alone: Air) -> None:
+def test_reset_pin_may_be_low_from_the_start(alone: Air) -> None:
+    chip = alone.chips[0]
+    chip.supply(1)
+    chip.csn(1)
+    chip.resetn(0)
+    chip.vreg(1)
+    alone.run(600 * US)
+    chip.resetn(1)
+    chip.strobe(SXOSCON)
+    alone.run(860 * US)
+    assert chip.status == XOSC
+    assert alone.faults() == []
+
+
+def test_register_accesses_may_follow_one_another(alone: Air) -> None:
     chip = alone.chips[0]
     chip.power_up()
     chip.access(TXCTRL, 0xA0, 0xE3, SYNCWORD, 0x12, 0x34, SXOSCON)

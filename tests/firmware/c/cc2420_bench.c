@@ -1,4 +1,4 @@
-/* The CC2420 driver on a host, against cc2420_chip.h. Commands come on standard input, one a line; what happened goes to standard
+/* The CC2420 driver on a host, against the testbed's chip on an ether. Commands come on standard input, one a line; what happened goes to standard
  * output, each line with its time in microseconds:
  *
  *     pin NAME LEVEL        VREG_EN and RESETn
@@ -7,21 +7,33 @@
  *     heard ...             radio_on_heard()
  *     unsure CYCLES         and its `error`, if it is not 0
  *     sent RESULT TIME      radio_on_sent()
+ *     fault WORDS           the chip was used in a way that its data sheet forbids
  *
  * Every call of a board's function takes a little time, so that interrupts come in between as they do in a mote.
  */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "cc2420_chip.h"
 #include "chips/cc2420/cc2420_board.h"
 #include "hal/clock.h"
 #include "hal/events.h"
 #include "hal/power.h"
 #include "hal/radio.h"
+#include "testbed/cc2420.h"
 
-static chip_t chip;
+enum { KHZ = 2480000, RXFIFO_READ = 0x7F, TX_ACTIVE = 0x08, RSSI_UNSET = 1000 };
+
+static ether_t *ether;
+static cc2420_t *chip;
+static uint64_t now;
+static uint64_t chip_at = NEVER;
+static bool level[CC2420_PINS];
+static bool selected;
+static bool dumb;                  /* the chip does not answer */
+static bool no_sfd;                /* it says that it sends and never comes to an end */
+static int forced_rssi = RSSI_UNSET, forced_lqi; /* what it says of a frame, in place of what it found */
 static uint8_t pending;
 static bool locked, in_interrupt;
 static bool listening, rising = true, fifop_edge, capture_edge;
@@ -36,7 +48,7 @@ static bool blind;                 /* the board does not see SFD */
 
 static void note(const char *what)
 {
-    printf("%llu %s", (unsigned long long)(chip.now / 1000), what);
+    printf("%llu %s", (unsigned long long)(now / 1000), what);
 }
 
 /* --- time and interrupts --- */
@@ -67,46 +79,64 @@ static void interrupts(void)
     in_interrupt = false;
 }
 
-/* Let the chip do one thing, or call one of its inputs; look at what its pins did. */
-static void watch(bool sfd, bool fifop)
+static void on_sfd(bool high)
 {
-    if (!listening) {
-        return;
-    }
-    if (chip.fifop && !fifop) {
-        fifop_edge = true;
-    }
-    if (!blind && chip.sfd != sfd && chip.sfd == rising) {
+    level[CC2420_SFD] = high;
+    if (listening && high == rising) {
         capture_edge = true;
-        captured = counter_at(chip.now);
+        captured = counter_at(now);
     }
+}
+
+static void on_pin(void *owner, cc2420_pin_t pin, bool high)
+{
+    (void)owner;
+    if (pin != CC2420_SFD) {
+        level[pin] = high;
+        fifop_edge = fifop_edge || (pin == CC2420_FIFOP && high && listening);
+    } else if (!blind && !no_sfd) {
+        on_sfd(high);
+    }
+}
+
+static void on_at(void *owner, ns_t when)
+{
+    (void)owner;
+    chip_at = when;
+}
+
+static void on_fault(void *owner, const char *what)
+{
+    (void)owner;
+    note("fault");
+    printf(" %s\n", what);
 }
 
 static void pass(uint64_t ns)
 {
-    uint64_t end = chip.now + ns;
+    uint64_t end = now + ns;
     while (true) {
-        uint64_t next = chip_next(&chip);
-        next = timer_at < next ? timer_at : next;
+        uint64_t next = timer_at < chip_at ? timer_at : chip_at;
         if (next > end) {
             break;
         }
-        if (next > chip.now) {
-            chip.now = next;
+        if (next > now) {
+            now = next;
         }
-        if (timer_at <= chip.now) {
+        if (timer_at <= now) {
             timer_at = NEVER;
             timer_due = true;
         }
-        bool sfd = chip.sfd, fifop = chip.fifop;
-        chip_happen(&chip);
-        watch(sfd, fifop);
+        if (chip_at <= now) {
+            chip_at = NEVER;
+            cc2420_due(chip, now);
+        }
         interrupts();
     }
-    if (chip.now < end) {
-        chip.now = end;
+    if (now < end) {
+        now = end;
     }
-    chip_set_pins(&chip);
+    ether_tidy(ether, now);
     interrupts();
 }
 
@@ -115,13 +145,13 @@ static void pass(uint64_t ns)
 uint32_t clock_now(void)
 {
     pass(2000);
-    return (uint32_t)(chip.now * 32768 / 1000000000);
+    return (uint32_t)(now * 32768 / 1000000000);
 }
 
 uint32_t clock_of_capture(uint16_t capture)
 {
-    uint16_t age = (uint16_t)(counter_at(chip.now) - capture);
-    return (uint32_t)(chip.now * 32768 / 1000000000) - ((age * 2330U + 0x8000U) >> 16);
+    uint16_t age = (uint16_t)(counter_at(now) - capture);
+    return (uint32_t)(now * 32768 / 1000000000) - ((age * 2330U + 0x8000U) >> 16);
 }
 
 void events_post(uint8_t events)
@@ -160,7 +190,7 @@ void cc2420_board_power(bool on)
         note("pin VREG_EN");
         printf(" %d\n", on);
     }
-    chip_supply(&chip, on);
+    cc2420_vreg(chip, on, now);
 }
 
 void cc2420_board_reset(bool hold)
@@ -170,14 +200,15 @@ void cc2420_board_reset(bool hold)
         note("pin RESETn");
         printf(" %d\n", !hold);
     }
-    chip_reset(&chip, hold);
+    cc2420_resetn(chip, !hold, now);
 }
 
 void cc2420_board_select(bool select)
 {
-    assert(select != chip.selected && "an access inside an access");
+    assert(select != selected && "an access inside an access");
     pass(500);
-    chip_select(&chip, select);
+    selected = select;
+    cc2420_csn(chip, !select, now);
     if (select) {
         access_size = 0;
         access_text[0] = 0;
@@ -187,13 +218,29 @@ void cc2420_board_select(bool select)
     }
 }
 
+/* What the chip is made to say in place of its answer. */
+static uint8_t force(uint8_t byte, uint8_t answer)
+{
+    static int command, at, length;
+    at = access_size == 0 ? 0 : at + 1;
+    if (at == 0) {
+        command = byte;
+        return no_sfd ? answer | TX_ACTIVE : answer;
+    }
+    if (at == 1) {
+        length = answer;
+    }
+    if (command != RXFIFO_READ || forced_rssi == RSSI_UNSET || at < length || at == 1) {
+        return answer;
+    }
+    return at == length ? (uint8_t)forced_rssi : (uint8_t)((answer & 0x80) | forced_lqi);
+}
+
 uint8_t cc2420_board_exchange(uint8_t byte)
 {
-    assert(chip.selected);
+    assert(selected);
     pass(4000);
-    bool sfd = chip.sfd, fifop = chip.fifop;
-    uint8_t answer = chip_spi(&chip, byte);
-    watch(sfd, fifop);
+    uint8_t answer = dumb ? 0 : force(byte, cc2420_exchange(chip, byte, now));
     int wrote = snprintf(access_text + access_size, sizeof access_text - access_size, " %02x:%02x", byte, answer);
     access_size += (size_t)wrote;
     return answer;
@@ -202,25 +249,25 @@ uint8_t cc2420_board_exchange(uint8_t byte)
 bool cc2420_board_fifo(void)
 {
     pass(500);
-    return chip.fifo;
+    return level[CC2420_FIFO];
 }
 
 bool cc2420_board_fifop(void)
 {
     pass(500);
-    return chip.fifop;
+    return level[CC2420_FIFOP];
 }
 
 bool cc2420_board_cca(void)
 {
     pass(500);
-    return chip.cca;
+    return cc2420_cca(chip, now);
 }
 
 bool cc2420_board_sfd(void)
 {
     pass(500);
-    return chip.sfd && !blind;
+    return level[CC2420_SFD];
 }
 
 void cc2420_board_wait(uint16_t us)
@@ -245,14 +292,14 @@ void cc2420_board_capture_rising(bool edge)
 uint16_t cc2420_board_counter(void)
 {
     pass(1000);
-    return counter_at(chip.now);
+    return counter_at(now);
 }
 
 void cc2420_board_timer(uint16_t counts)
 {
     assert(counts >= 32);
     timer_due = false;
-    timer_at = chip.now + counts * 10000000ULL / 9216;
+    timer_at = now + counts * 10000000ULL / 9216;
 }
 
 void cc2420_board_timer_off(void)
@@ -311,11 +358,13 @@ uint32_t radio_stamp(uint32_t local)
     return local + 0x01020304;
 }
 
-static void on_sent(chip_t *which, uint64_t sfd, const uint8_t *bytes, int count)
+static void on_end(void *log, const signal_t *signal)
 {
-    (void)which;
-    printf("%llu air ", (unsigned long long)(sfd / 1000));
-    print_bytes(bytes, count);
+    (void)log;
+    if (signal->sender != ETHER_OUTSIDE && !signal->broken) {
+        printf("%llu air ", (unsigned long long)(signal->data / 1000));
+        print_bytes(signal->bytes, signal->count);
+    }
 }
 
 /* --- commands --- */
@@ -332,16 +381,15 @@ static int unhex(const char *text, uint8_t *bytes, int most)
 
 static void run(uint64_t us)
 {
-    uint64_t end = chip.now + US(us);
-    while (chip.now < end) {
+    uint64_t end = now + US(us);
+    while (now < end) {
         if (pending & EVENT_RADIO) {
             pending = 0;
             radio_service();
         } else {
-            uint64_t next = chip_next(&chip);
-            next = timer_at < next ? timer_at : next;
+            uint64_t next = timer_at < chip_at ? timer_at : chip_at;
             next = next < end ? next : end;
-            pass(next > chip.now ? next - chip.now : 1);
+            pass(next > now ? next - now : 1);
         }
     }
 }
@@ -349,14 +397,13 @@ static void run(uint64_t us)
 static void command_frame(const char *line)
 {
     unsigned long at;
-    int rssi = 5;
-    unsigned lqi = 107;
     char hex[300];
     uint8_t bytes[130];
-    if (sscanf(line, "%lu %299s %d %u", &at, hex, &rssi, &lqi) < 2) {
+    if (sscanf(line, "%lu %299s %d %d", &at, hex, &forced_rssi, &forced_lqi) < 2) {
         exit(2);
     }
-    chip_add_frame(&chip, US(at), bytes, unhex(hex, bytes, sizeof bytes), (int8_t)rssi, (uint8_t)lqi);
+    int count = unhex(hex, bytes, sizeof bytes);
+    ether_inject(ether, US(at) - US(160), US(at) + US(32) * (ns_t)count, KHZ, -40, US(at), US(32), bytes, count);
 }
 
 static void command_send(const char *line)
@@ -395,11 +442,11 @@ static void command_set(const char *line)
         exit(2);
     }
     if (strcmp(name, "fifop_holds") == 0) {
-        chip.fifop_holds = value;
+        cc2420_hold_fifop(chip, value);
     } else if (strcmp(name, "dumb") == 0) {
-        chip.dumb = value;
+        dumb = value;
     } else if (strcmp(name, "no_sfd") == 0) {
-        chip.no_sfd = value;
+        no_sfd = value;
     } else if (strcmp(name, "blind") == 0) {
         blind = value;
     } else if (strcmp(name, "quiet") == 0) {
@@ -418,8 +465,10 @@ static void command_set(const char *line)
 
 int main(void)
 {
-    chip_init(&chip);
-    chip.on_sent = on_sent;
+    ether = ether_make(1, 1, (ether_log_t){.on_end = on_end});
+    chip = cc2420_make(ether, 0, 0, (cc2420_host_t){.at = on_at, .on_pin = on_pin, .on_fault = on_fault});
+    cc2420_supply(chip, true, 0);
+    cc2420_csn(chip, true, 0);
     char line[600], word[30];
     int rest;
     while (fgets(line, sizeof line, stdin) != NULL) {
@@ -444,18 +493,17 @@ int main(void)
             command_frame(arguments);
         } else if (strcmp(word, "busy") == 0) {
             unsigned long from, to;
-            assert(sscanf(arguments, "%lu %lu", &from, &to) == 2 && chip.busy_count < AIR_SIZE);
-            chip.busy[chip.busy_count++] = (stretch_t){US(from), US(to)};
+            assert(sscanf(arguments, "%lu %lu", &from, &to) == 2);
+            ether_inject(ether, US(from), US(to), KHZ, -30, 0, 0, NULL, 0);
         } else if (strcmp(word, "send") == 0) {
             command_send(arguments);
         } else if (strcmp(word, "spike") == 0) {
-            bool sfd = chip.sfd;
-            chip.sfd = true;
-            watch(sfd, chip.fifop);
+            on_sfd(true);
             interrupts();
-            chip.sfd = false;
+            on_sfd(false);
         } else if (strcmp(word, "brownout") == 0) {
-            chip_forget(&chip);
+            cc2420_supply(chip, false, now);
+            cc2420_supply(chip, true, now);
         } else if (strcmp(word, "counters") == 0) {
             command_counters();
         } else if (strcmp(word, "set") == 0) {
