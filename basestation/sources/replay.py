@@ -18,7 +18,7 @@ from packet_formats import captures
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters, FrameDecoder, encode_frame
 from packet_formats.messages import RECORD_STRUCT
-from packet_formats.records import Heard
+from packet_formats.records import Heard, size
 from packet_formats.tinyos import Ack, PacketError, decode_packet, encode_packet
 
 PIECE = 4096
@@ -104,7 +104,7 @@ def _heard(packet: bytes) -> int | None:
         message = decode_packet(packet)
     except PacketError:
         return None
-    struct = RECORD_STRUCT[Heard, "little" if isinstance(message, Ack) or message.tinyos == 1 else "big"]
-    if isinstance(message, Ack) or message.type != Heard.AM_TYPE or len(message.data) != struct.sizeof():
+    if isinstance(message, Ack) or message.type != Heard.AM_TYPE or len(message.data) != size(Heard):
         return None
-    return int(struct.parse(message.data).time)
+    order = "little" if message.tinyos == 1 else "big"
+    return int(RECORD_STRUCT[Heard, order].parse(message.data).time)

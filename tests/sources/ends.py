@@ -108,6 +108,11 @@ class PtyEnd:
     def unplug(self) -> None:
         self.link.unlink()
         os.close(self.master)
+        self.master = -1
+
+    async def stop(self) -> None:
+        if self.master >= 0:
+            self.unplug()
 
     async def put(self, raw: bytes) -> None:
         await asyncio.to_thread(self._write, raw)

@@ -34,7 +34,11 @@ carry(far, line)
 class SerialLine:
     @asynccontextmanager
     async def end(self, tmp_path: Path, monkeypatch: Any) -> AsyncIterator[Any]:
-        yield PtyEnd(tmp_path / "tty")
+        end = PtyEnd(tmp_path / "tty")
+        try:
+            yield end
+        finally:
+            await end.stop()
 
 
 class NetworkLine:

@@ -16,14 +16,31 @@ from basestation.sources import serial as serial_source
 from packet_formats.framing import encode_frame
 from tests.sources.ends import QUICK, PtyEnd, TcpEnd, accounted, free_port, message, taking, wanting_ack
 
+ENDS = []
+
 
 def run(scene):
-    asyncio.run(asyncio.wait_for(scene, 60))
+    async def play():
+        try:
+            await asyncio.wait_for(scene, 60)
+        finally:
+            for end in ENDS:
+                await end.stop()
+            ENDS.clear()
+
+    asyncio.run(play())
 
 
 async def tcp_end():
     end = TcpEnd()
     await end.start()
+    ENDS.append(end)
+    return end
+
+
+def pty_end(path):
+    end = PtyEnd(path)
+    ENDS.append(end)
     return end
 
 
@@ -32,7 +49,7 @@ async def tcp_end():
 
 def test_a_stall_within_a_frame_delays_that_frame_alone(tmp_path):
     async def scene():
-        for end in (PtyEnd(tmp_path / "tty"), await tcp_end()):
+        for end in (pty_end(tmp_path / "tty"), await tcp_end()):
             async with taking(end.text) as taker:
                 frame = encode_frame(message(2))
                 await end.put(encode_frame(message(1)) + frame[:9])
@@ -52,7 +69,7 @@ def test_a_stall_within_a_frame_delays_that_frame_alone(tmp_path):
 
 def test_a_line_lost_within_a_frame_counts_its_bytes_and_begins_anew(tmp_path):
     async def scene():
-        end = PtyEnd(tmp_path / "tty")
+        end = pty_end(tmp_path / "tty")
         async with taking(end.text) as taker:
             frame = encode_frame(message(2))
             await end.put(encode_frame(message(1)) + frame[:9])
@@ -98,7 +115,7 @@ def test_garbage_is_counted_to_the_byte_and_hides_no_frame():
 @pytest.mark.parametrize("tinyos", [1, 2])
 def test_packets_that_want_an_acknowledgement_get_it(tmp_path, tinyos):
     async def scene():
-        for end in (PtyEnd(tmp_path / "tty"), await tcp_end()):
+        for end in (pty_end(tmp_path / "tty"), await tcp_end()):
             async with taking(end.text) as taker:
                 wanting = [wanting_ack(number, tinyos, 255 - number) for number in range(5)]
                 for packet in wanting:
@@ -158,7 +175,7 @@ def test_a_flood_that_nobody_takes_stays_outside():
 
 def test_a_serial_flood_that_nobody_takes_stays_in_the_kernel(tmp_path):
     async def scene():
-        end = PtyEnd(tmp_path / "tty")
+        end = pty_end(tmp_path / "tty")
         source = open_source(end.text, 0, QUICK)
         await source.open()
         os.set_blocking(end.master, False)
@@ -178,7 +195,9 @@ def test_a_serial_flood_that_nobody_takes_stays_in_the_kernel(tmp_path):
                 assert (await anext(lines)).packet == message(0)
                 count += 1
         await source.close()
-        assert source.counters.fed == put
+        assert (
+            put - len(frame) < source.counters.fed <= put
+        )  # the last frame may have been cut off, and not read yet
         assert accounted(source)
 
     run(scene())
@@ -193,8 +212,8 @@ def memory() -> int:
 
 def test_a_port_is_found_again_by_its_usb_serial_number(tmp_path, monkeypatch):
     async def scene():
-        first, second = PtyEnd(tmp_path / "ttyUSB1"), PtyEnd(tmp_path / "ttyUSB3")
-        other = PtyEnd(tmp_path / "ttyUSB2")
+        first, second = pty_end(tmp_path / "ttyUSB1"), pty_end(tmp_path / "ttyUSB3")
+        other = pty_end(tmp_path / "ttyUSB2")
         board = ports.Port(str(first.link), "MIB520", "0403:6010", "XBOW1", "1.1")
         half = replace(board, device=str(other.link), interface="1.0")
         plugged = [half, board]
@@ -214,7 +233,7 @@ def test_a_port_is_found_again_by_its_usb_serial_number(tmp_path, monkeypatch):
 
 def test_a_port_is_ours_alone(tmp_path):
     async def scene():
-        end = PtyEnd(tmp_path / "tty")
+        end = pty_end(tmp_path / "tty")
         async with taking(end.text):
             with pytest.raises(SourceError, match=r"in use|busy"):
                 await open_source(end.text, 1, QUICK).open()
@@ -226,6 +245,7 @@ def test_a_patient_source_waits_for_its_first_connection():
     async def scene():
         with free_port() as port:
             end = TcpEnd()
+            ENDS.append(end)
             end.port = port
             source = open_source(end.text, 0, replace(QUICK, patient=True))
             lines = source.lines()
