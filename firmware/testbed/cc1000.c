@@ -22,7 +22,8 @@ enum {
 
 enum {
     MAIN_TX = 0x80, MAIN_FREQ_B = 0x40, MAIN_RX_PD = 0x20, MAIN_TX_PD = 0x10, MAIN_FS_PD = 0x08, MAIN_CORE_PD = 0x04, MAIN_BIAS_PD = 0x02,
-    MAIN_RESET_N = 0x01, MAIN_AT_FIRST = 0x3E,
+    MAIN_RESET_N = 0x01,
+    MAIN_AT_FIRST = 0x3F, /* the data sheet does not say; all off is what the other registers call for */
     CAL_START = 0x80, CAL_DUAL = 0x40, CAL_COMPLETE = 0x08,
     LOCK_BITS = 0x03,
     RSSI_MASK = 0x06, RSSI_ON = 0x02,

@@ -15,6 +15,7 @@ typedef struct {
     avr_irq_t *pdata, *chp_out;
     board_fault_t *fault;
     void *owner;
+    bool floats;             /* nobody drove the data pin when the last byte was to be sent */
     bool fought, floated, clashed;
 } mica2_t;
 
@@ -58,18 +59,17 @@ static bool byte_in(void *param, uint8_t byte, bool driven)
     return atmega_spi_shifted(board->mcu, byte);
 }
 
-/* With the SPI off, as after a reset, nobody meant to send. */
+/* With the SPI off, as after a reset, nobody meant to send; nor does a program that lets go of the pin just before it ends a signal. */
 static uint8_t byte_out(void *param)
 {
     mica2_t *board = param;
     uint8_t byte = atmega_spi_taken(board->mcu);
-    if (drives_data(board)) {
-        return byte;
-    }
-    if (cc1000_is_sending(board->chip) && spi_is_on(board)) {
+    bool floats = cc1000_is_sending(board->chip) && spi_is_on(board) && !drives_data(board);
+    if (floats && board->floats) {
         report(board, &board->floated, "mica2: the data pin was not driven while the radio sent");
     }
-    return 0xFF;
+    board->floats = floats;
+    return drives_data(board) ? byte : 0xFF;
 }
 
 static void drive_pdata(void *param, bool high)
