@@ -80,9 +80,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
             link = await dial(spec.text, host, port)
             try:
                 async with asyncio.timeout(HELLO_SECONDS):
-                    spoken = await _greet(link, tinyos, platform)
-                if said not in (None, spoken):
-                    raise ProtocolError(f"speaks TinyOS {spoken}, not {said}")
+                    spoken = await _greet(link, tinyos, said, platform)
                 return Connection(link, ForwarderWire(spoken, counters))
             except (LineLost, ProtocolError, TimeoutError) as error:
                 await link.close()
@@ -95,7 +93,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
     return LineSource(spec.text, gateway, connect, options)
 
 
-async def _greet(link: TcpLink, likely: int, platform: bytes) -> int:
+async def _greet(link: TcpLink, likely: int, said: int | None, platform: bytes) -> int:
     """Exchange greetings; the TinyOS version that the forwarder speaks."""
     spoke_first = False
     try:
@@ -106,10 +104,10 @@ async def _greet(link: TcpLink, likely: int, platform: bytes) -> int:
         await link.send(HELLO[likely])
         hello = await _exactly(link, len(HELLO[1]))
     tinyos = version_of(hello)
+    if tinyos != likely and (said or spoke_first):
+        raise ProtocolError(f"it speaks TinyOS {tinyos}, not {likely}")
     if not spoke_first:
         await link.send(HELLO[tinyos])
-    elif tinyos != likely:
-        raise ProtocolError(f"greets as TinyOS {tinyos} whom we greeted as {likely}")
     if platform_follows(hello):
         await link.send(platform)
         await _exactly(link, PLATFORM_BYTES)
