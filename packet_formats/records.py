@@ -104,7 +104,9 @@ class Health:
     time: int = _integer("u32", "network time when this was sent")
     epoch: int = _integer("u8", "root epoch of the time")
     flags: int = _integer(
-        "u8", "bit 0: in sync; bits 6, 7: how many more times it may be passed on, 3: or more"
+        "u8",
+        "bit 0: in sync; bit 1: a root that heard of another; "
+        "bits 6, 7: how many more times it may be passed on, 3: or more",
     )
     boots: int = _integer("u16", "boot count, from EEPROM; data messages carry its last 3 bits")
     layout: int = _integer("u32", "layout hash that the mote was built for")

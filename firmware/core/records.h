@@ -45,7 +45,7 @@
 /* Flags and values of members. */
 enum { CW_BEACON_IN_SYNC = 1 };
 enum { CW_HEARD_IN_SYNC = 1, CW_HEARD_ROOT = 2, CW_HEARD_LQI_KNOWN = 4 };
-enum { CW_HEALTH_IN_SYNC = 1 };
+enum { CW_HEALTH_IN_SYNC = 1, CW_HEALTH_TWO_ROOTS = 2 };
 enum { CW_COMMAND_RATE = 1, CW_COMMAND_REPORT = 2, CW_COMMAND_BLINK = 3, CW_COMMAND_REBOOT = 4 };
 #define CW_TARGET_ALL 0xFFFFU
 

@@ -164,7 +164,8 @@ bool messaging_send_health(uint8_t battery)
     cw_health_t health = {
         .source = own_id,
         .epoch = timesync_epoch(),
-        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) | hops << CAUSEWAY_FLAG_HOPS),
+        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) | (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0) |
+                           hops << CAUSEWAY_FLAG_HOPS),
         .boots = boots,
         .layout = CAUSEWAY_LAYOUT_HASH,
         .sent = counters.sent,

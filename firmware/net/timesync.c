@@ -25,6 +25,7 @@ enum {
 #define ASK_MOST (60 * UINT32_C(32768))      /* cycles between questions, at last */
 #define ANSWER_PAUSE UINT32_C(32768)         /* a root answers questions with a new beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
+#define APART ((int32_t)2 * TIMESYNC_LIMIT)  /* cycles: two clocks in sync are not further apart */
 #define LISTEN_QUESTIONS 4           /* a starting root asks so often before it opens an epoch */
 
 /* Time to pass a beacon on in, so that neighbours do not all send at once. */
@@ -195,6 +196,11 @@ bool timesync_known(void)
 bool timesync_is_root(void)
 {
     return state == ROOT;
+}
+
+bool timesync_two_roots(void)
+{
+    return counters.conflicts > 0;
 }
 
 const timesync_counters_t *timesync_counters(void)
@@ -466,16 +472,67 @@ static void answer_as_root(uint32_t now)
     }
 }
 
-/* Beacons in our own name, as the root hears them: mostly its own, passed on. */
+static void note_conflict(void)
+{
+    if (counters.conflicts < UINT16_MAX) {
+        counters.conflicts++;
+    }
+}
+
+static void open_epoch(uint32_t now)
+{
+    epoch++;
+    timesync_on_epoch(epoch);
+    burst = QUICK_BEACONS;
+    plan(BEACON, now + random_below(SPREAD));
+}
+
+/* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead wins: who is behind takes
+ * it up; who is ahead by more than clocks in sync can be opens a new epoch, which all follow. */
+static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, uint32_t now)
+{
+    note_conflict();
+    if (newer16(beacon->sequence, sequence)) {
+        sequence = beacon->sequence;
+    }
+    if (ahead > APART) {
+        adopt(beacon, heard);
+    } else if (ahead > 2 * TIMESYNC_NOISE) {
+        netclock_steer(now, beacon->time + (now - heard), 0, 0, (uint16_t)TIMESYNC_LIMIT);
+    } else if (ahead < -APART) {
+        open_epoch(now);
+    }
+}
+
+/* A mote is further behind than it knows: it is wrong, or follows a root that we do not hear. Several newer beacons in a row
+ * bring it to us; the other root, if there is one, will hear of that from it. */
+static void speak_up(uint32_t now)
+{
+    sequence = (uint16_t)(sequence + SEQUENCE_LEAP);
+    burst = QUICK_BEACONS;
+    answer_as_root(now);
+}
+
+/* Beacons of our epoch: mostly ours, passed on. */
+static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
+{
+    int32_t ahead = may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
+    int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
+    bool anothers = beacon->sender == own_id || newer16(beacon->sequence, sequence);
+    if (anothers || (ahead > allowed && timesync_two_roots())) {
+        meet_root(beacon, ahead, heard, now);
+    } else if (ahead < -allowed) {
+        speak_up(now);
+    }
+}
+
+/* Beacons in our own name. */
 static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     if (beacon->epoch == epoch) {
-        if (newer16(beacon->sequence, sequence)) {
-            counters.conflicts++;
-            sequence = beacon->sequence;
-        }
+        hear_own_epoch(beacon, heard, now);
     } else if (newer8(beacon->epoch, epoch) && may_follow(beacon)) {
-        counters.conflicts++;
+        note_conflict();
         adopt(beacon, heard);
     } else {
         answer_as_root(now);    /* somebody has not heard of our epoch yet */

@@ -63,7 +63,7 @@ typedef struct {
     uint16_t restarts;     /* lines begun anew after outliers */
     uint16_t foreign;      /* beacons refused: another root, too many hops, a sender not in sync, or no time of its own */
     uint16_t old;          /* beacons refused: of an older epoch */
-    uint16_t conflicts;    /* root only: signs of another root with our id */
+    uint16_t conflicts;    /* root only: signs of another root with our id; 65535: or more */
 } timesync_counters_t;
 
 /** Start. A root goes on from `epoch`, the last one it knows of, if it has to open a new one. */
@@ -96,6 +96,9 @@ bool timesync_known(void);
 
 /** This node is the root, and its time is set. */
 bool timesync_is_root(void);
+
+/** This node is the root, and has heard of another one since it started. */
+bool timesync_two_roots(void);
 
 /** A beacon came in (its CAUSEWAY_BEACON_BYTES payload), its start-of-frame delimiter at local time `heard`, which may be off by
  *  `unsure` cycles (radio_heard_t's error): they count as the sender's; RADIO_UNTIMED makes it no reference. */

@@ -14,11 +14,12 @@ from packet_formats.deployment import Deployment, load
 from packet_formats.framing import encode_frame
 from packet_formats.layout import layout_of
 from packet_formats.messages import encode_message
-from packet_formats.records import Beacon, Command, Downlink
+from packet_formats.records import Beacon, Command, Downlink, Health
 from packet_formats.tinyos import encode_packet
 from tests.firmware.net_world import HZ, Node, World, library, message_struct
 
 WRAP = 1 << 32
+YELLOW = 4
 
 
 @pytest.fixture(scope="module")
@@ -329,6 +330,22 @@ def test_times_that_are_not_known(gcc: str, meadow: Deployment) -> None:
     assert motes[0].in_sync  # sure again itself; the gateway has answered its question
 
 
+def test_one_root_is_never_taken_for_two(gcc: str, meadow: Deployment) -> None:
+    """Not with losses, restarts of it or of motes, nor by what motes that have lost it say."""
+    world, gateway, motes = line_up(gcc, meadow, loss=0.3)
+    for _ in range(6):
+        world.run(100)
+        assert health_of(gateway).flags & 3 == 1
+        gateway.die()
+        world.run(30)
+        motes[1].die()
+        gateway.boot()
+        world.run(5)
+        motes[1].boot()
+    world.run(60)
+    assert gateway.sync["conflicts"] == 0
+
+
 def test_root_with_a_twin(gcc: str, meadow: Deployment) -> None:
     """Two gateways with the root's id: seen and counted; the newer epoch wins."""
     world, gateway, motes = line_up(gcc, meadow)
@@ -349,6 +366,65 @@ def test_root_with_a_twin(gcc: str, meadow: Deployment) -> None:
     world.run(30)
     assert all_in_sync([gateway, *motes])
     watch(world, [gateway, *motes], 30)
+
+
+@pytest.mark.parametrize("hidden", [False, True], ids=["in_range", "hidden"])
+@pytest.mark.parametrize("ahead", [-900, -5, -0.02, 0.02, 5, 900])
+def test_two_roots_in_one_epoch(
+    gcc: str, meadow: Deployment, monkeypatch: pytest.MonkeyPatch, hidden: bool, ahead: float
+) -> None:
+    """Two gateways with the root's id, whose networks begin apart and then meet: one time is left, the one ahead.
+
+    Hidden roots hear each other through motes alone; then one of them at least knows, and that is enough.
+    """
+    world = World(meadow, stride=50)
+    gateway = library(gcc, meadow, "gateway")
+    first = world.add(gateway, 20, 50)
+    second = world.add(gateway, 20, -50, round(ahead * HZ) % WRAP)
+    motes = [world.add(library(gcc, meadow, "mote"), i, 20 - 40 * (i % 2)) for i in range(4)]
+    groups = ([first, *motes[:2]], [second, *motes[2:]])
+    apart = True
+
+    def linked(a: Node, b: Node) -> bool:
+        together = any(a in group and b in group for group in groups)
+        roots = {a, b} == {first, second}
+        return a is not b and (together or not (apart or (hidden and roots)))
+
+    monkeypatch.setattr(world, "linked", linked)
+    world.run(20)
+    everybody = [*groups[0], *groups[1]]
+    assert all_in_sync(everybody)
+    assert first.c.timesync_epoch() == second.c.timesync_epoch()
+    apart = False
+    world.run(60)
+    assert len({node.c.timesync_epoch() for node in everybody}) == 1
+    assert all_in_sync(everybody)
+    winner = second if signed(second.first - first.first) > 0 else first
+    since = world.now - winner.origin
+    expected = (winner.first + int(since * HZ * (1 + winner.ppm * 1e-6))) % WRAP
+    assert abs(signed(winner.network() - expected)) <= meadow.clock.epsilon << meadow.clock.tick_log2
+    assert first.sync["conflicts"] + second.sync["conflicts"] > 0
+    settled = first.get("host_jumps") + second.get("host_jumps")
+    world.every(300, 0.5, lambda: _assert_g1(meadow, everybody))
+    assert first.get("host_jumps") + second.get("host_jumps") == settled
+    assert not any(node.backwards for node in everybody)
+    flagged = [root for root in (first, second) if root.get("host_leds", ctypes.c_uint8) == YELLOW]
+    assert len(flagged) == 2 or (hidden and flagged)
+    assert all(health_of(root).flags & 3 == 3 for root in flagged)
+
+
+def health_of(gateway: Node) -> Health:
+    """Asked for, now."""
+    gateway.read()
+    command = encode_message(Downlink(20, 9, 0, Command.REPORT, 0), layout_of(gateway.world.deployment))
+    gateway.write_line(encode_frame(encode_packet(command)))
+    (found,) = [item[1] for item in gateway.read() if isinstance(item, tuple) and isinstance(item[1], Health)]
+    return found
+
+
+def _assert_g1(deployment: Deployment, nodes: list[Node]) -> None:
+    assert farthest_ticks(deployment, nodes) <= deployment.clock.epsilon
+    assert all_in_sync(nodes)
 
 
 # The clock's line itself

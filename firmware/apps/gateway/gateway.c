@@ -128,7 +128,7 @@ static bool send_health(uint32_t now)
         .source = own_id,
         .time = timesync_network(now),
         .epoch = timesync_epoch(),
-        .flags = timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0,
+        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) | (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0)),
         .boots = boots,
         .layout = CAUSEWAY_LAYOUT_HASH,
         .hops = timesync_hops(),
@@ -283,7 +283,7 @@ void gateway_step(void)
     if (rebooting && !clock_before(now, reboot_at)) {
         board_reset();
     }
-    leds_set(timesync_in_sync(now) ? 0 : LED_RED);
+    leds_set((uint8_t)((timesync_in_sync(now) ? 0 : LED_RED) | (timesync_two_roots() ? LED_YELLOW : 0)));
     set_alarm(now);
     watchdog_pat();
 }

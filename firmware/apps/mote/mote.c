@@ -190,7 +190,7 @@ static void run_timers(uint32_t now)
 
 static void show(uint32_t now)
 {
-    leds_set((uint8_t)(blinking | (timesync_in_sync(now) ? 0 : LED_RED)));
+    leds_set((uint8_t)(blinking | (timesync_in_sync(now) ? 0 : LED_RED) | (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 
 /* At least every second, for the watchdog. */

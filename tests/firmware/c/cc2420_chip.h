@@ -1,7 +1,7 @@
-/* A CC2420 as its data sheet describes it, seen from its pins and its SPI: what the driver's tests talk to.
+/* A CC2420 seen from its pins and its SPI, as far as emulated motes that talk to each other need it. The testbed's (firmware/testbed/cc2420.h)
+ * is the whole one.
  *
- * Time is in nanoseconds and moves by chip_advance(). The air is a list of frames to come, each with the time at which its
- * start-of-frame delimiter ends, and stretches of time in which the channel is busy.
+ * Time is in nanoseconds. The air is a list of frames to come, each with the time at which its start-of-frame delimiter ends.
  */
 #ifndef CC2420_CHIP_H
 #define CC2420_CHIP_H
@@ -22,10 +22,6 @@ typedef struct {
     int8_t rssi;         /* as the chip gives it: dBm + 45 */
     uint8_t lqi;
 } heard_frame_t;
-
-typedef struct {
-    uint64_t from, to;
-} stretch_t;
 
 typedef enum { MODE_OFF, MODE_IDLE, MODE_RECEIVE, MODE_SEND } chip_mode_t;
 
@@ -58,14 +54,6 @@ struct chip {
     heard_frame_t *incoming;
     int incoming_at;
     uint64_t rx_byte_at;
-    stretch_t busy[AIR_SIZE];
-    int busy_count;
-    /* how it misbehaves, or differs */
-    bool fifop_holds;    /* FIFOP stays high until no whole frame is left: some describe it so */
-    int whole_frames;
-    int unread;          /* bytes of the frame at the front of rx that are still to be read; 0: a length byte is next */
-    bool dumb;           /* does not answer */
-    bool no_sfd;         /* sends, and SFD never moves */
     void (*on_sent)(chip_t *chip, uint64_t sfd, const uint8_t *bytes, int count);
     /* for an ether: a frame begins, its delimiter to end at tx_sfd_at; byte number `at` goes out; it breaks off after tx_at bytes */
     void (*on_begin)(chip_t *chip);
@@ -88,11 +76,6 @@ static uint16_t chip_fcs(const uint8_t *bytes, int count)
 
 static bool chip_channel_busy(const chip_t *chip)
 {
-    for (int i = 0; i < chip->busy_count; i++) {
-        if (chip->busy[i].from <= chip->now && chip->now < chip->busy[i].to) {
-            return true;
-        }
-    }
     for (int i = 0; i < chip->air_count; i++) {
         const heard_frame_t *frame = &chip->air[i];
         if (frame->sfd - US(SYNC_US) <= chip->now && chip->now < frame->sfd + US(BYTE_US) * frame->count) {
@@ -134,7 +117,7 @@ static void chip_forget(chip_t *chip)
     chip->mode = MODE_OFF;
     chip->stable = chip->underflow = chip->overflow = chip->sfd = chip->fifop = false;
     chip->oscillator_at = chip->tx_sfd_at = chip->tx_byte_at = chip->rx_byte_at = NEVER;
-    chip->tx_count = chip->rx_count = chip->whole_frames = chip->unread = 0;
+    chip->tx_count = chip->rx_count = 0;
     chip->incoming = NULL;
     chip_set_pins(chip);
 }
@@ -181,7 +164,6 @@ static void chip_rx_byte(chip_t *chip)
         chip->rx_byte_at = NEVER;
         chip->sfd = false;
         chip->fifop = true;
-        chip->whole_frames++;
     }
 }
 
@@ -239,9 +221,6 @@ static void chip_tx_byte(chip_t *chip)
 static void chip_tx_sfd(chip_t *chip)
 {
     chip->tx_sfd_at = NEVER;
-    if (chip->no_sfd) {
-        return;
-    }
     chip->sfd = true;
     chip->tx_sfd = chip->now;
     chip->tx_at = 0;
@@ -259,10 +238,6 @@ static void chip_sooner(const chip_t *chip, uint64_t at, uint64_t *next)
 static uint64_t chip_edge(const chip_t *chip)
 {
     uint64_t next = NEVER;
-    for (int i = 0; i < chip->busy_count; i++) {
-        chip_sooner(chip, chip->busy[i].from, &next);
-        chip_sooner(chip, chip->busy[i].to, &next);
-    }
     for (int i = 0; i < chip->air_count; i++) {
         const heard_frame_t *frame = &chip->air[i];
         chip_sooner(chip, frame->sfd - US(SYNC_US), &next);
@@ -353,7 +328,7 @@ static void chip_strobe(chip_t *chip, uint8_t strobe)
         chip->sfd = false;
         break;
     case 0x08:
-        chip->rx_count = chip->whole_frames = chip->unread = 0;
+        chip->rx_count = 0;
         chip->overflow = chip->fifop = chip->sfd = false;
         chip->incoming = NULL;
         chip->rx_byte_at = NEVER;
@@ -380,14 +355,7 @@ static uint8_t chip_take_rx(chip_t *chip)
     }
     uint8_t byte = chip->rx[0];
     memmove(chip->rx, chip->rx + 1, (size_t)--chip->rx_count);
-    if (chip->unread == 0) {
-        chip->unread = byte & 0x7F;
-    } else if (--chip->unread == 0 && chip->whole_frames > 0) {
-        chip->whole_frames--;
-    }
-    if (!chip->overflow) {
-        chip->fifop = chip->fifop_holds && (chip->whole_frames > 1 || (chip->whole_frames == 1 && chip->unread == 0));
-    }
+    chip->fifop = chip->overflow;
     return byte;
 }
 
@@ -445,7 +413,7 @@ static uint8_t chip_data(chip_t *chip, int at, uint8_t byte)
 /* A byte to the chip; the one it gives back meanwhile. */
 static uint8_t chip_spi(chip_t *chip, uint8_t byte)
 {
-    if (!chip->power || chip->reset || !chip->selected || chip->dumb) {
+    if (!chip->power || chip->reset || !chip->selected) {
         return 0;
     }
     uint8_t answer;
