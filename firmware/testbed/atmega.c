@@ -64,40 +64,37 @@ ns_t atmega_now(const atmega_t *mcu)
     return mcu->on ? atmega_time_of(mcu, mcu->avr->cycle) : mcu->off_time;
 }
 
-uint64_t atmega_crystal_at(const atmega_t *mcu, ns_t time)
-{
-    const crystal_t *crystal = &mcu->crystal;
-    if (!crystal->runs || time <= crystal->since) {
-        return crystal->done;
-    }
-    return crystal->done + (uint64_t)(((wide_t)(time - crystal->since) * crystal->nhz << 16) / 1000000000000000000);
-}
-
-ns_t atmega_edge_time(const atmega_t *mcu, uint64_t edge)
+/* Crystal and main clock are compared without a detour over nanoseconds, so that edges do not jitter. Where rates are multiplied they are
+ * in 10^-9 Hz. */
+uint64_t atmega_crystal_cycles(const atmega_t *mcu)
 {
     const crystal_t *crystal = &mcu->crystal;
     if (!crystal->runs) {
-        return NEVER;
+        return crystal->done;
+    }
+    wide_t rate = (wide_t)crystal->nhz << 16;
+    return crystal->done + (uint64_t)((mcu->avr->cycle - crystal->since) * rate / ((wide_t)mcu->uhz * 1000));
+}
+
+avr_cycle_count_t atmega_edge_cycle(const atmega_t *mcu, uint64_t edge)
+{
+    const crystal_t *crystal = &mcu->crystal;
+    if (!crystal->runs) {
+        return UINT64_MAX;
     }
     if (edge << 16 <= crystal->done) {
         return crystal->since;
     }
     wide_t rate = (wide_t)crystal->nhz << 16;
-    wide_t cycles = (edge << 16) - crystal->done;
-    return crystal->since + (ns_t)((cycles * 1000000000000000000 + rate - 1) / rate);
-}
-
-uint64_t atmega_crystal_cycles(const atmega_t *mcu)
-{
-    return atmega_crystal_at(mcu, atmega_now(mcu));
+    wide_t left = (edge << 16) - crystal->done;
+    return crystal->since + (avr_cycle_count_t)((left * mcu->uhz * 1000 + rate - 1) / rate);
 }
 
 void atmega_crystal(atmega_t *mcu, bool runs)
 {
-    ns_t now = atmega_now(mcu);
     atmega_timer0_catch_up(mcu);
-    mcu->crystal.done = atmega_crystal_at(mcu, now);
-    mcu->crystal.since = now;
+    mcu->crystal.done = atmega_crystal_cycles(mcu);
+    mcu->crystal.since = mcu->avr->cycle;
     mcu->crystal.runs = runs;
     if (mcu->on) {
         atmega_timer0_plan(mcu);
@@ -326,7 +323,7 @@ void atmega_on(atmega_t *mcu, ns_t at, random_t *random)
     mcu->on = true;
     mcu->base_time = at;
     mcu->base_cycle = mcu->avr->cycle;
-    mcu->crystal.since = at;
+    mcu->crystal.since = mcu->avr->cycle;
     mcu->crystal.done = 0;
     if (random != NULL) {
         fill(mcu->avr->data, REGISTERS, random);

@@ -56,7 +56,7 @@ typedef struct {
 typedef struct {
     uint64_t nhz;                  /* its rate in 10^-9 Hz */
     bool runs;
-    ns_t since;                    /* at this time ... */
+    avr_cycle_count_t since;       /* at this cycle of the main clock ... */
     uint64_t done;                 /* ... it had done so many cycles */
 } crystal_t;
 
@@ -204,9 +204,8 @@ void atmega_own(atmega_t *mcu, avr_io_addr_t address, avr_io_read_t read, avr_io
 /** The reset itself, not from within a cycle timer. */
 void atmega_do_reset(atmega_t *mcu, reset_cause_t cause);
 
-/** Whole crystal cycles and 2^-16 at a true time, and the true time of an edge (NEVER when it stands still). */
-uint64_t atmega_crystal_at(const atmega_t *mcu, ns_t time);
-ns_t atmega_edge_time(const atmega_t *mcu, uint64_t edge);
+/** The first cycle at or after an edge of the crystal; UINT64_MAX while that stands still. */
+avr_cycle_count_t atmega_edge_cycle(const atmega_t *mcu, uint64_t edge);
 
 /* --- atmega_run.c --- */
 

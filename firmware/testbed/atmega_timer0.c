@@ -106,15 +106,9 @@ static void advance(timer0_t *timer, bool asynchronous, uint64_t to)
 
 /* --- flags --- */
 
-static avr_cycle_count_t cycle_of_edge(const atmega_t *mcu, uint64_t edge)
-{
-    ns_t time = atmega_edge_time(mcu, edge);
-    return time == NEVER ? UINT64_MAX : atmega_cycle_at(mcu, time);
-}
-
 static avr_cycle_count_t cycle_of_flag(const atmega_t *mcu, uint64_t edge)
 {
-    avr_cycle_count_t cycle = cycle_of_edge(mcu, edge);
+    avr_cycle_count_t cycle = atmega_edge_cycle(mcu, edge);
     return cycle == UINT64_MAX ? cycle : cycle + SYNC_CYCLES;
 }
 
@@ -170,7 +164,7 @@ void atmega_timer0_plan(atmega_t *mcu)
     uint64_t latch = next_latch_edge(timer);
     avr_cycle_count_t when = flag == UINT64_MAX ? UINT64_MAX : cycle_of_flag(mcu, flag);
     if (latch != UINT64_MAX) {
-        when = earlier(when, cycle_of_edge(mcu, latch));
+        when = earlier(when, atmega_edge_cycle(mcu, latch));
     }
     if (when == UINT64_MAX) {
         avr_cycle_timer_cancel(mcu->avr, due, mcu);
