@@ -16,6 +16,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from .images import PROJECT
+from .lock import locked
 
 SOURCES = PROJECT / "firmware" / "testbed"
 DEBIAN = "gcc make pkg-config libsimavr-dev libelf-dev"
@@ -48,7 +49,8 @@ def build(folder: Path | None = None) -> Path:
         raise EngineError(f"no {SOURCES}: the testbed runs in a checkout of the repository")
     place = (folder or SOURCES / "build").absolute()
     command = ["make", "-s", "-C", str(SOURCES), f"BUILD={place}"]
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    with locked(place):
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         needs = f" (it needs Debian's {DEBIAN})" if "simavr" in done.stderr or "libelf" in done.stderr else ""
         raise EngineError(f"the testbed did not build{needs}:\n{done.stderr.strip()}")

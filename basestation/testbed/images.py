@@ -16,6 +16,7 @@ from typing import Any
 from packet_formats import cheader
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 
+from .lock import locked
 from .scenario import Watch
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -108,14 +109,16 @@ def _built(deployment: Deployment, rate: float | None) -> Path:
     digest = hashlib.sha256(f"{flags}\n{cheader.render(deployment)}".encode())
     for path in [PROJECT / "platformio.ini", *_sources(sources)]:
         digest.update(f"{path.relative_to(PROJECT)}\n".encode() + path.read_bytes())
-    folder = PROJECT / ".pio" / "testbed" / digest.hexdigest()[:16]
+    builds = PROJECT / ".pio" / "testbed"
+    folder = builds / digest.hexdigest()[:16]
     wanted = environments(deployment.network.board)
     build = folder / "build"  # PlatformIO empties it as it likes
-    if not all((build / name / "firmware.json").exists() for name in wanted):
-        folder.mkdir(parents=True, exist_ok=True)
-        described = folder / "deployment.toml"
-        described.write_text(deployment.to_toml())
-        _run_platformio(described, build, wanted, flags)
+    with locked(builds):
+        if not all((build / name / "firmware.json").exists() for name in wanted):
+            folder.mkdir(exist_ok=True)
+            described = folder / "deployment.toml"
+            described.write_text(deployment.to_toml())
+            _run_platformio(described, build, wanted, flags)
     return build
 
 

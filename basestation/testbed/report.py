@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from packet_formats.words import many
+
 from .clocks import Skew
 
 
@@ -144,7 +146,7 @@ def lines_of(report: Report) -> list[tuple[str, str]]:
     if report.resets:
         rows.append(("starts", ", ".join(f"{count} {cause}" for cause, count in report.resets.items())))
     if report.script:
-        rows.append(("script", f"{report.script} lines"))
+        rows.append(("script", many(report.script, "line")))
     for network in report.networks:
         rows.append(("", ""))
         rows += _network_rows(network)
@@ -159,10 +161,10 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
         network.skew,
         network.line,
     )
-    tick = f"{skew.ticks} ticks apart at most, epsilon is {skew.epsilon}"
+    tick = f"{skew.ticks} ticks apart at most, epsilon is {skew.epsilon}{_last_at(skew.last_beyond)}"
     unknown = sum(line.unknown.values())
     return [
-        (network.name, f"{network.motes} motes, {network.gateways} gateways"),
+        (network.name, f"{many(network.motes, 'mote')}, {many(network.gateways, 'gateway')}"),
         (
             "messages",
             f"{fates.stamped} stamped, {fates.arrived} at a gateway ({fates.arrived_percent:.1f}%, {fates.relayed} of "
@@ -180,8 +182,8 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
         ),
         (
             "stamps",
-            f"{order.broken} of {order.pairs} pairs belie happened-before; {order.messages} messages in sync, "
-            f"{fates.out_of_sync} not, {order.saturated} saturated",
+            f"{order.broken} of {order.pairs} pairs belie happened-before{_last_at(order.last_broken)}; "
+            f"{order.messages} messages in sync, {fates.out_of_sync} not, {order.saturated} saturated",
         ),
         (
             "clocks",
@@ -197,3 +199,7 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
             f"{line.frames} frames, {line.data} data, {unknown} of another layout, {line.lost} without room",
         ),
     ]
+
+
+def _last_at(seconds: float | None) -> str:
+    return "" if seconds is None else f" (broken last at {seconds:.1f} s)"
