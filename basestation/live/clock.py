@@ -1,0 +1,184 @@
+"""The observer's clock: the network's time, in cycles of the crystal, carried on between records by the host's clock.
+
+A gateway's record says when it heard a frame; the frame comes some time later, after the gateway's queue and the line.
+The clock says up to which time everything that was heard is in. It may lag, which lengthens the hold; it must not lead,
+which would break the order. So each line's clock goes on from the record that took the least time, a little slower than
+any crystal runs, and an allowance behind it: as long as a full queue takes on the line. A new record shows at once how
+far the clock has really got. With several gateways the slowest line counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from packet_formats.deployment import CRYSTAL_HZ
+
+WRAP = 1 << 32  # the wire carries 32 bits of time
+SLOW_PPM = 200  # two crystals, the network's and the host's, are never further apart
+CYCLES, NANOSECONDS = CRYSTAL_HZ * (1_000_000 - SLOW_PPM), 10**15  # cycles / nanoseconds, at the slow rate
+
+# A gateway's queue holds 768 bytes of packets; flags, check sums and escapes make that some 900 on the line. A USB
+# adapter keeps bytes back for up to 16 ms more.
+QUEUE_BYTES, ADAPTER_NS = 900, 16_000_000
+
+BACKWARDS = CRYSTAL_HZ  # a line is a queue: if its time steps back by this much, time started afresh
+BEHIND = 2 * CRYSTAL_HZ  # a line further behind the others than this is not waited for
+
+
+def line_allowance_ns(baud: int = 57600) -> int:
+    """How much later than the quickest a frame can come that had a full queue before it; ten bits are a byte."""
+    return QUEUE_BYTES * 10 * 1_000_000_000 // baud + ADAPTER_NS
+
+
+def cycles_in(ns: int) -> int:
+    """The cycles that have surely passed in a time of the host's clock."""
+    return ns * CYCLES // NANOSECONDS
+
+
+def time_for(cycles: int) -> int:
+    """The host's time after which so many cycles have surely passed."""
+    return -(-cycles * NANOSECONDS // CYCLES)
+
+
+class Reading(NamedTuple):
+    """What a record's time meant: the cycles, unwrapped, and what it showed of the clock so far."""
+
+    cycles: int
+    led: int = 0  # the clock had run ahead by this many cycles, and was set back
+    restarted: bool = False  # time had stepped back: from here on it counts afresh, above all that was
+
+
+@dataclass
+class LineClock:
+    """One line's clock. `heard` is its newest record, `anchor` the record that came the quickest and when it did."""
+
+    allowance: int
+    live: bool = True
+    heard: int | None = None
+    anchor: tuple[int, int] = field(default=(0, 0))  # cycles, host's nanoseconds
+    known: bool = False
+
+    def hear(self, cycles: int, mono_ns: int) -> int:
+        """Take a record; by how much the clock had run ahead of it.
+
+        It had when the line took longer than the allowance. What still comes is ordered by its own time, so the clock
+        goes back to that.
+        """
+        led = max(0, self.at(mono_ns) - cycles) if self.known else 0
+        if led:
+            self.known = False
+        self.suggest(cycles, mono_ns)
+        self.heard = cycles
+        return led
+
+    def suggest(self, cycles: int, mono_ns: int) -> None:
+        """Take a time that may be older than its frame's reception: it can set the clock forward alone."""
+        self.live = True
+        if not self.known or cycles >= self._carried(mono_ns):
+            self.anchor, self.known = (cycles, mono_ns), True
+
+    def guess(self, mono_ns: int) -> int:
+        """The likeliest time of reception of a frame that comes now without a record."""
+        return self._at_least(self._carried(mono_ns))
+
+    def at(self, mono_ns: int) -> int:
+        return self._at_least(self._carried(mono_ns) - self.allowance)
+
+    def when(self, cycles: int) -> int:
+        """The earliest host time at which `at` has reached so many cycles; the anchor's if it was there before."""
+        since, mono_ns = self.anchor
+        if self.heard is not None and cycles <= self.heard:
+            return mono_ns
+        return mono_ns + max(0, time_for(cycles + self.allowance - since))
+
+    def _carried(self, mono_ns: int) -> int:
+        cycles, since = self.anchor
+        return cycles + cycles_in(max(0, mono_ns - since))
+
+    def _at_least(self, cycles: int) -> int:
+        return cycles if self.heard is None else max(self.heard, cycles)
+
+
+class ObserverClock:
+    """The clocks of all lines as one. Cycles are unwrapped, and congruent to the network's time modulo 2^32."""
+
+    def __init__(self, allowance_ns: int | None = None) -> None:
+        self.allowance_ns = line_allowance_ns() if allowance_ns is None else allowance_ns
+        self._allowance = cycles_in(self.allowance_ns) + 1
+        self._lines: dict[Hashable, LineClock] = {}
+        self._newest: int | None = None
+        self._mono_ns = 0
+
+    def hear(self, line: Hashable, time32: int, mono_ns: int) -> Reading:
+        """A heard record of an in-sync gateway."""
+        cycles = self._unwrap(time32)
+        before = self._line(line).heard
+        restarted = before is not None and cycles < before - BACKWARDS
+        if restarted:
+            self.restart()
+            cycles = self._unwrap(time32)
+        led = self._line(line).hear(cycles, mono_ns)
+        self._keep(cycles, mono_ns)
+        return Reading(cycles, 0 if restarted else led, restarted)
+
+    def suggest(self, line: Hashable, time32: int, mono_ns: int) -> Reading:
+        """A time that was sent, in a beacon or a health message, for a line without heard records."""
+        cycles = self._unwrap(time32)
+        self._line(line).suggest(cycles, mono_ns)
+        self._keep(cycles, mono_ns)
+        return Reading(cycles)
+
+    def restart(self) -> None:
+        """Time starts afresh: the next record is placed above everything so far, so that the clock need not fall."""
+        if self._newest is not None:
+            top = max(
+                [self._newest, *[line.at(self._mono_ns) for line in self._lines.values() if line.known]]
+            )
+            self._newest = (top // WRAP + 1) * WRAP
+        self._lines.clear()
+
+    def lose(self, line: Hashable) -> None:
+        """A line is gone: nobody waits for it any more."""
+        if line in self._lines:
+            self._lines[line].live = False
+
+    def guess(self, line: Hashable, mono_ns: int) -> int | None:
+        """When a frame that has just come without a record was probably heard."""
+        found = self._lines.get(line)
+        if found is not None and found.known:
+            return found.guess(mono_ns)
+        times = [other.guess(mono_ns) for other in self._lines.values() if other.known]
+        return max(times, default=None)
+
+    def at(self, mono_ns: int) -> int | None:
+        """The time up to which everything is in; None while no time is known. Between records it does not fall."""
+        return min((line.at(mono_ns) for line in self._awaited(mono_ns)), default=None)
+
+    def when(self, cycles: int) -> int | None:
+        """The earliest host time at which `at` reaches so many cycles if no record comes."""
+        return max((line.when(cycles) for line in self._awaited(self._mono_ns)), default=None)
+
+    def _awaited(self, mono_ns: int) -> list[LineClock]:
+        known = [line for line in self._lines.values() if line.known]
+        lines = [line for line in known if line.live] or known
+        if len(lines) < 2:
+            return lines
+        first = max(line.at(mono_ns) for line in lines)
+        return [line for line in lines if line.at(mono_ns) >= first - BEHIND]
+
+    def _line(self, line: Hashable) -> LineClock:
+        return self._lines.setdefault(line, LineClock(self._allowance))
+
+    def _unwrap(self, time32: int) -> int:
+        """The value nearest to the newest time."""
+        if self._newest is None:
+            return WRAP + time32  # room below, for a line that lags
+        if not self._lines:
+            return self._newest + time32  # the first since a restart
+        return self._newest + (time32 - self._newest + WRAP // 2) % WRAP - WRAP // 2
+
+    def _keep(self, cycles: int, mono_ns: int) -> None:
+        self._newest = cycles if self._newest is None else max(self._newest, cycles)
+        self._mono_ns = max(self._mono_ns, mono_ns)

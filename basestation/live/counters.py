@@ -1,0 +1,285 @@
+"""Counters that a station keeps, and the frozen pictures of them that views take. None grows with the traffic."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.framing import FrameCounters
+from packet_formats.records import Health, Status
+
+SECOND = 1_000_000_000
+RATE_SECONDS = 10
+RECENT_HOLDS = 256
+SMOOTHING = 0.2  # of a mote's period
+
+
+class Rate:
+    """Events a second, over the last ten whole seconds."""
+
+    def __init__(self) -> None:
+        self._seconds: deque[tuple[int, int]] = deque(maxlen=RATE_SECONDS + 1)  # (second, events in it)
+
+    def add(self, mono_ns: int) -> None:
+        second = mono_ns // SECOND
+        if self._seconds and self._seconds[-1][0] >= second:
+            last, count = self._seconds.pop()
+            self._seconds.append((last, count + 1))
+        else:
+            self._seconds.append((second, 1))
+
+    def at(self, mono_ns: int) -> float:
+        now = mono_ns // SECOND
+        found = [(second, count) for second, count in self._seconds if now - RATE_SECONDS <= second < now]
+        if not found:
+            return 0.0
+        return sum(count for _, count in found) / min(RATE_SECONDS, now - found[0][0])
+
+
+@dataclass(frozen=True, slots=True)
+class HoldView:
+    """Milliseconds that messages were held: mean and maximum of all, percentiles of the last few hundred."""
+
+    count: int = 0
+    mean: float = 0.0
+    p50: float = 0.0
+    p95: float = 0.0
+    max: float = 0.0
+
+
+class Holds:
+    def __init__(self) -> None:
+        self._count, self._sum, self._max = 0, 0.0, 0.0
+        self._recent: deque[float] = deque(maxlen=RECENT_HOLDS)
+
+    def add(self, ms: float) -> None:
+        self._count += 1
+        self._sum += ms
+        self._max = max(self._max, ms)
+        self._recent.append(ms)
+
+    def view(self) -> HoldView:
+        if not self._count:
+            return HoldView()
+        recent = sorted(self._recent)
+        p50, p95 = (recent[(len(recent) - 1) * percent // 100] for percent in (50, 95))
+        return HoldView(self._count, self._sum / self._count, p50, p95, self._max)
+
+
+@dataclass
+class Span:
+    """One boot's sequence numbers: between the first and the newest, what has not come is lost so far."""
+
+    first: int
+    newest: int
+    received: int = 0
+
+    def add(self, sequence: int) -> None:
+        self.first, self.newest = min(self.first, sequence), max(self.newest, sequence)
+        self.received += 1
+
+    @property
+    def lost(self) -> int:
+        return self.newest - self.first + 1 - self.received
+
+
+@dataclass
+class MoteCounts:
+    """One mote, as it is counted."""
+
+    received: int = 0
+    duplicates: int = 0
+    delivered: int = 0
+    late: int = 0
+    held: int = 0
+    reboots: int = 0
+    out_of_sync: int = 0
+    untimed: int = 0
+    saturated: int = 0
+    bounded: int = 0
+    lost_before: int = 0  # in boots that are over
+    span: Span | None = None
+    boot: int | None = None
+    booted: int = 0  # ticks, when its present boot was first heard of
+    seen_ns: int = 0
+    sent_cycles: int | None = None  # when its newest message was heard
+    period_ns: float = 0.0
+    silent: bool = False
+    health: Health | None = None
+    wrong_layout: bool = False
+    rate: Rate = field(default_factory=Rate)
+    holds: Holds = field(default_factory=Holds)
+
+    @property
+    def lost(self) -> int:
+        return self.lost_before + (self.span.lost if self.span else 0)
+
+    def add(self, sequence: int, cycles: int | None) -> None:
+        """Count a number of the present boot, and learn the mote's period from those that are newer."""
+        newer = 1 if self.span is None else sequence - self.span.newest
+        self.span = self.span or Span(sequence, sequence)
+        self.span.add(sequence)
+        if newer <= 0:
+            return
+        if cycles is not None and self.sent_cycles is not None and cycles > self.sent_cycles:
+            period = (cycles - self.sent_cycles) * SECOND / CRYSTAL_HZ / newer
+            self.period_ns += (period - self.period_ns) * (SMOOTHING if self.period_ns else 1)
+        self.sent_cycles = cycles
+
+
+@dataclass
+class GatewayCounts:
+    """One line, as it is counted."""
+
+    name: str = ""
+    frames: int = 0
+    strange: int = 0
+    unpaired: int = 0  # radio frames that came without their heard record
+    orphans: int = 0  # heard records whose frame did not come
+    records_lost: int = 0  # on the line, by their numbers
+    dropped: int = 0  # by the gateway itself, its queue being full
+    gaps: int = 0
+    lags: int = 0
+    live: bool = True
+    silent: bool = False
+    foreign: bool = False
+    seen_ns: int = 0
+    status: Status | None = None
+    line: FrameCounters | None = None
+    rate: Rate = field(default_factory=Rate)
+
+
+@dataclass(frozen=True, slots=True)
+class MoteView:
+    mote: int
+    received: int
+    lost: int
+    duplicates: int
+    delivered: int
+    late: int
+    held: int
+    reboots: int
+    out_of_sync: int
+    untimed: int
+    saturated: int
+    bounded: int
+    boot: int | None
+    rate: float
+    hold: HoldView
+    silent_s: float
+    silent: bool
+    health: Health | None
+    wrong_layout: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayView:
+    gateway: int
+    name: str
+    live: bool
+    silent: bool
+    foreign: bool
+    frames: int
+    strange: int
+    unpaired: int
+    orphans: int
+    records_lost: int
+    dropped: int
+    gaps: int
+    lags: int
+    rate: float
+    silent_s: float
+    line_errors: dict[str, int]  # packets dropped by the deframer, by reason
+    status: Status | None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldView:
+    """A message in the queue: until when, and why."""
+
+    name: str
+    source: int
+    held_ms: float
+    due_ms: float | None  # from now; None while no time is known
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class OrderView:
+    """One order of messages, and how many in it were overtaken by an effect of theirs, as far as is known."""
+
+    messages: int
+    overtaken: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    mono_ns: int
+    wall_ns: int
+    policy: str
+    phi: int
+    tick: int | None
+    epoch: int | None
+    receipts: bool
+    known: float | None  # share of the sends whose causes are all known
+    arrival: OrderView
+    delivery: OrderView
+    received: int
+    delivered: int
+    held: int
+    forced: int  # let go early because too many were held
+    strange: int
+    rate: float
+    hold: HoldView
+    motes: tuple[MoteView, ...]
+    gateways: tuple[GatewayView, ...]
+    queue: tuple[HeldView, ...]
+    alarms: tuple[str, ...]
+
+
+def mote_view(mote: int, counts: MoteCounts, mono_ns: int) -> MoteView:
+    return MoteView(
+        mote=mote,
+        received=counts.received,
+        lost=counts.lost,
+        duplicates=counts.duplicates,
+        delivered=counts.delivered,
+        late=counts.late,
+        held=counts.held,
+        reboots=counts.reboots,
+        out_of_sync=counts.out_of_sync,
+        untimed=counts.untimed,
+        saturated=counts.saturated,
+        bounded=counts.bounded,
+        boot=counts.boot,
+        rate=counts.rate.at(mono_ns),
+        hold=counts.holds.view(),
+        silent_s=max(0, mono_ns - counts.seen_ns) / SECOND,
+        silent=counts.silent,
+        health=counts.health,
+        wrong_layout=counts.wrong_layout,
+    )
+
+
+def gateway_view(gateway: int, counts: GatewayCounts, mono_ns: int) -> GatewayView:
+    drops = counts.line.drops() if counts.line else {}
+    return GatewayView(
+        gateway=gateway,
+        name=counts.name or f"gateway {gateway}",
+        live=counts.live,
+        silent=counts.silent,
+        foreign=counts.foreign,
+        frames=counts.frames,
+        strange=counts.strange,
+        unpaired=counts.unpaired,
+        orphans=counts.orphans,
+        records_lost=counts.records_lost,
+        dropped=counts.dropped,
+        gaps=counts.gaps,
+        lags=counts.lags,
+        rate=counts.rate.at(mono_ns),
+        silent_s=max(0, mono_ns - counts.seen_ns) / SECOND if counts.seen_ns else 0.0,
+        line_errors={reason: drop.count for reason, drop in drops.items()},
+        status=counts.status,
+    )

@@ -1,0 +1,233 @@
+"""Causality violations on real hardware, counted as they happen and explained in words.
+
+Receipts name messages that a sender had received. With each mote's own numbering they give a part of the true
+happened-before relation: so many violations there are *at least*. Each message that is known carries a vector, the
+newest message of each mote that surely led to it. An order's `reach` is the maximum over all that came out in it; a
+message within reach was overtaken by an effect of its own. A message may arrive after one that names it: then its
+vector is handed on to its effects, and what that shows of messages already out is counted as well.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from basestation.live.happenings import Name
+from packet_formats.messages import Data
+
+ORDERS = ("arrival", "delivery")
+WINDOW_ENTRIES, LEAST_WINDOW, MOST_WINDOW = 200_000, 256, 4096  # vector entries; messages
+NEIGHBOURS = 16  # as far as a mote's own numbers are searched for the next one that is known
+# A receipt may name a message that has not reached us yet. No mote sends so many while another's message is under
+# way; a number further ahead is an old one.
+AHEAD = 16
+
+Origin = tuple[int, int]  # a mote and its boot
+
+
+class Place(NamedTuple):
+    """Where in an order a message came out."""
+
+    number: int
+    cycles: int
+    mono_ns: int
+
+
+class Overtaking(NamedTuple):
+    """`message` came out in `order` before its cause, which followed `cycles` of the observer's clock later."""
+
+    order: str
+    message: Name
+    cause: Name
+    cycles: int
+    because: str
+
+
+@dataclass(eq=False)
+class _Node:
+    """A message that came, or one that others name."""
+
+    name: Name
+    known: bool = False
+    counted: bool = False
+    vector: dict[Origin, int] = field(default_factory=dict)
+    causes: list[Name] = field(default_factory=list)
+    effects: list[_Node] = field(default_factory=list)
+    out: dict[str, Place] = field(default_factory=dict)
+    overtaken: set[str] = field(default_factory=set)
+
+
+class Causes:
+    """What receipts tell, over a window of recent messages: memory stays bounded."""
+
+    def __init__(self, motes: int) -> None:
+        self._window = max(LEAST_WINDOW, min(MOST_WINDOW, WINDOW_ENTRIES // motes))
+        self._nodes: dict[Name, _Node] = {}
+        self._recent: deque[Name] = deque()
+        self._boot: dict[int, int] = {}
+        self._newest: dict[Origin, int] = {}
+        self._reach: dict[str, dict[Origin, tuple[int, _Node]]] = {order: {} for order in ORDERS}
+        self.messages = dict.fromkeys(ORDERS, 0)
+        self.overtaken = dict.fromkeys(ORDERS, 0)
+        self.sends = 0
+        self.complete = 0
+
+    def arrived(self, name: Name, data: Data, cycles: int, mono_ns: int) -> list[Overtaking]:
+        """A message has come, for the first time."""
+        node = self._node(name)
+        node.known, node.counted = True, data.in_sync
+        before = self._neighbour(name, -1)
+        self._count_send(name, data, before)
+        named = [self._read(source, sequence) for source, sequence in data.receipts]
+        own = None if before is None else before.name
+        node.causes = [cause for cause in (own, *named) if cause is not None]
+        self._learn(node)
+        found = list(self._hand_on(node))
+        self._boot[name.source] = name.boot
+        origin = name[:2]
+        self._newest[origin] = max(name.sequence, self._newest.get(origin, name.sequence))
+        return found + self._came_out("arrival", node, cycles, mono_ns)
+
+    def delivered(self, name: Name, cycles: int, mono_ns: int) -> list[Overtaking]:
+        node = self._nodes.get(name)
+        return [] if node is None else self._came_out("delivery", node, cycles, mono_ns)
+
+    def forget(self, source: int) -> None:
+        """A mote has started anew: what its earlier boots were known to have sent leads nowhere."""
+        for origin in [(source, boot) for boot in range(8)]:
+            self._newest.pop(origin, None)
+            for reach in self._reach.values():
+                reach.pop(origin, None)
+
+    def _count_send(self, name: Name, data: Data, before: _Node | None) -> None:
+        """All causes are known if its receipts are complete and its mote's last message is known as well."""
+        self.sends += 1
+        follows = name.sequence == 0 if before is None else before.name.sequence == name.sequence - 1
+        self.complete += data.complete and follows
+
+    def _read(self, source: int, field_: int) -> Name | None:
+        """Which message a receipt names; None if we never heard of its mote, or not of so early a one."""
+        boot = self._boot.get(source)
+        if boot is None or (source, boot) not in self._newest:
+            return None
+        latest = self._newest[source, boot] + AHEAD
+        sequence = latest - (latest - field_) % 256
+        return Name(source, boot, sequence) if sequence >= 0 else None
+
+    def _node(self, name: Name) -> _Node:
+        node = self._nodes.get(name)
+        if node is None:
+            node = self._nodes[name] = _Node(name)
+            self._recent.append(name)
+            if len(self._recent) > self._window:
+                del self._nodes[self._recent.popleft()]
+        return node
+
+    def _neighbour(self, name: Name, step: int) -> _Node | None:
+        """The mote's next known message before or after this one."""
+        for away in range(1, NEIGHBOURS + 1):
+            node = self._nodes.get(name._replace(sequence=name.sequence + step * away))
+            if node is not None and node.known:
+                return node
+        return None
+
+    def _learn(self, node: _Node) -> None:
+        """Fill the node's vector from its causes, and enter it among their effects."""
+        name = node.name
+        if name.sequence > 0:
+            node.vector[name[:2]] = name.sequence - 1
+        for cause_name in node.causes:
+            cause = self._node(cause_name)
+            cause.effects.append(node)
+            list(self._raise(node, cause))
+        after = self._neighbour(name, 1)
+        if after is not None:
+            node.effects.append(after)
+
+    def _hand_on(self, node: _Node) -> Iterator[Overtaking]:
+        """What is known of a message holds for its effects, and theirs."""
+        waiting = [node]
+        while waiting:
+            cause = waiting.pop()
+            for effect in cause.effects:
+                grown = dict(self._raise(effect, cause))
+                if grown:
+                    waiting.append(effect)
+                    yield from self._look_back(effect, grown)
+
+    @staticmethod
+    def _raise(effect: _Node, cause: _Node) -> Iterator[tuple[Origin, int]]:
+        """Raise the effect's vector by its cause's; the entries that grew, with what they were."""
+        for origin, sequence in (*cause.vector.items(), (cause.name[:2], cause.name.sequence)):
+            before = effect.vector.get(origin, -1)
+            if sequence > before:
+                effect.vector[origin] = sequence
+                yield origin, before
+
+    def _look_back(self, effect: _Node, grown: dict[Origin, int]) -> Iterator[Overtaking]:
+        """New causes of a message that is out already may have come out after it."""
+        for order, place in effect.out.items():
+            for origin, before in grown.items():
+                newest = effect.vector[origin]
+                self._extend_reach(order, effect, origin, newest)
+                for sequence in range(max(before, newest - NEIGHBOURS) + 1, newest + 1):
+                    cause = self._nodes.get(Name(*origin, sequence))
+                    if cause is not None and order in cause.out and cause.out[order] > place:
+                        yield from self._overtakes(order, effect, cause)
+
+    def _came_out(self, order: str, node: _Node, cycles: int, mono_ns: int) -> list[Overtaking]:
+        self.messages[order] += 1
+        node.out[order] = Place(self.messages[order], cycles, mono_ns)
+        reached, witness = self._reach[order].get(node.name[:2], (-1, node))
+        found = list(self._overtakes(order, witness, node)) if reached >= node.name.sequence else []
+        for origin, sequence in node.vector.items():
+            self._extend_reach(order, node, origin, sequence)
+        return found
+
+    def _extend_reach(self, order: str, node: _Node, origin: Origin, sequence: int) -> None:
+        if node.counted and sequence > self._reach[order].get(origin, (-1, node))[0]:
+            self._reach[order][origin] = (sequence, node)
+
+    def _overtakes(self, order: str, message: _Node, cause: _Node) -> Iterator[Overtaking]:
+        """Each overtaken message counts once; those whose mote has lost the time don't."""
+        if message is cause or not (message.counted and cause.counted) or order in cause.overtaken:
+            return
+        cause.overtaken.add(order)
+        self.overtaken[order] += 1
+        cycles = cause.out[order].cycles - message.out[order].cycles
+        yield Overtaking(order, message.name, cause.name, max(0, cycles), self._why(message, cause))
+
+    def _why(self, message: _Node, cause: _Node) -> str:
+        steps = self._chain(message.name, cause.name)
+        return "; ".join(_step(before, after) for before, after in pairwise(steps))
+
+    def _chain(self, message: Name, cause: Name) -> list[Name]:
+        """The shortest way from the cause to the message, over what was sent and received."""
+        ways: dict[Name, Name | None] = {message: None}
+        waiting = deque([message])
+        while waiting:
+            name = waiting.popleft()
+            if name[:2] == cause[:2] and name.sequence >= cause.sequence:
+                return [cause] * (name != cause) + list(_way(ways, name))
+            node = self._nodes.get(name)
+            for before in node.causes if node else ():
+                if before not in ways:
+                    ways[before] = name
+                    waiting.append(before)
+        return [cause, message]
+
+
+def _way(ways: dict[Name, Name | None], name: Name) -> Iterator[Name]:
+    step: Name | None = name
+    while step is not None:
+        yield step
+        step = ways[step]
+
+
+def _step(before: Name, after: Name) -> str:
+    if before.source == after.source:
+        return f"mote {before.source} sent {before} before {after}"
+    return f"mote {after.source} had received {before} when it sent {after}"

@@ -1,0 +1,151 @@
+"""What happens at the base station, as plain values: the station gives them, sinks take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+from packet_formats.messages import Data, Message
+from packet_formats.records import Heard
+from packet_formats.tinyos import ActiveMessage
+
+
+class Name(NamedTuple):
+    """A message's name: its mote, that mote's boot count modulo 8, its sequence number unwrapped."""
+
+    source: int
+    boot: int
+    sequence: int
+
+    def __str__(self) -> str:
+        return f"{self.source}#{self.sequence}"
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """`mono_ns` and `wall_ns` are the host's clocks."""
+
+    mono_ns: int
+    wall_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived(Happening):
+    """A frame that was read. `cycles` is when it was heard; `name`, `number` and `copy` are for data alone."""
+
+    gateway: int
+    frame: ActiveMessage
+    message: Message
+    heard: Heard | None = None
+    cycles: int | None = None
+    clock: int | None = None  # cycles up to which deliveries had been made when it came; the log keeps it
+    name: Name | None = None
+    number: int = 0  # which arrival of the run, from 1; copies have none
+    copy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered(Happening):
+    """A message on its way out. `arrived` and `left` are ticks of the observer's clock."""
+
+    name: Name
+    data: Data
+    number: int  # as it arrived
+    place: int  # as it is delivered, from 1
+    arrived: int
+    left: int
+    held_ms: float
+    overdue_ms: float  # how much later than its deadline it left, on the host's clock
+    late: bool
+    in_sync: bool
+
+    @property
+    def moved(self) -> int:
+        """By how many places it was brought forward against the order of arrival; negative: put back."""
+        return self.number - self.place
+
+
+@dataclass(frozen=True, slots=True)
+class Violation(Happening):
+    """`message` came out before its own cause, in arrival order or in the order delivered."""
+
+    order: str  # "arrival" or "delivery"
+    message: Name
+    cause: Name
+    ticks: int
+    ms: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Strange(Happening):
+    """A packet that was not read, and why."""
+
+    gateway: int
+    reason: str
+    packet: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot(Happening):
+    mote: int
+    boot: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm(Happening):
+    """`what` is one of mote, gateway, line, layout; `raised` is False when it is over."""
+
+    what: str
+    subject: int
+    raised: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LineChanged(Happening):
+    """The line of a gateway was lost, or is back."""
+
+    gateway: int
+    back: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClockChanged(Happening):
+    """`what` is epoch, restart or lag."""
+
+    gateway: int
+    what: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged(Happening):
+    policy: str
+    phi: int
+    held: int  # messages that moved over
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged(Happening):
+    """A gateway had a packet of ours with a good check sum."""
+
+    gateway: int
+    token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Note(Happening):
+    """Something the person at the terminal should know, once."""
+
+    text: str
+
+
+class Sink(Protocol):
+    """Takes what happens. It must return at once, whatever becomes of it on its way."""
+
+    def take(self, happening: Happening) -> None: ...
+
+    def close(self) -> None: ...
