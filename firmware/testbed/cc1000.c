@@ -482,7 +482,7 @@ static void write_register(cc1000_t *chip, ns_t now, uint8_t address, uint8_t va
         write_main(chip, now, value);
     } else if (address == CAL) {
         write_cal(chip, now, value);
-    } else if ((address >= FREQ_2A && address < FSEP1) || address == PLL) {
+    } else if (address < FSEP1 || address == PLL) {
         write_frequency(chip, now, address, value);
     } else if (address == CURRENT && chip->registers[CURRENT] != value) {
         chip->registers[CURRENT] = value;
