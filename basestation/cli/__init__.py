@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "basestation.cli.testbed",
         "Run the real firmware on emulated motes, and tell the truth about it.",
     ),
+    "ports": ("basestation.cli.ports", "List the serial ports, and why one can't be opened."),
     "demo": ("basestation.cli.demo", "Simulate a network, order it live and show what each byte buys."),
 }
 
@@ -41,6 +42,7 @@ PROVIDED_BY = {
     "numpy": "",
     "pyarrow": "",
     "rich": "",
+    "serial": "",
     "llvmlite": "analysis",
     "matplotlib": "analysis",
     "numba": "analysis",

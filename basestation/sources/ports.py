@@ -14,7 +14,7 @@ from pathlib import Path
 
 from serial.tools import list_ports
 
-# Programming boards and adapters by USB id, as udev/ names them: what it is, and how likely a gateway hangs on it.
+# Programming boards and adapters by USB id; tools/udev has the same.
 DUAL = "0403:6010"
 BOARDS = {
     DUAL: "MIB520, or another board with FTDI's dual UART",

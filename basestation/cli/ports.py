@@ -1,0 +1,72 @@
+"""`basestation ports`: the serial ports of this machine, what they are, and why one can't be opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from basestation.cli import common
+from basestation.sources import ports
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation ports
+        basestation ports --json
+        """
+    )
+)
+@common.json_option
+def command(as_json: bool) -> None:
+    """List the serial ports that are attached, the likeliest gateway first, and try whether each can be opened.
+
+    With --json: one object a port; `trouble` is null, or gone, permission, busy or failed.
+    """
+    found = sorted(ports.attached(), key=lambda port: (-port.rank, port.device))
+    rows = [(port, ports.trouble_with(port.device)) for port in found]
+    if as_json:
+        for port, trouble in rows:
+            common.emit_json(_plain(port, trouble))
+        return
+    if not rows:
+        common.note("No serial port is attached. Is the board plugged in, and the cable a data cable?")
+        return
+    common.out.print(_table(rows))
+    for _, trouble in rows:
+        if trouble is not None:
+            common.note(trouble.text, style="yellow")
+    likely = ports.candidates(found)
+    if len(likely) == 1:
+        common.note(f"Without a source given, serial@{likely[0].device} is used.")
+
+
+def _plain(port: ports.Port, trouble: ports.Trouble | None) -> dict[str, Any]:
+    return {
+        "device": port.device,
+        "source": f"serial@{port.device}",
+        "usb": port.usb,
+        "serial_number": port.serial_number,
+        "interface": port.interface or None,
+        "description": port.description or None,
+        "board": port.board or None,
+        "gateway": port.rank > ports.UNLIKELY,
+        "trouble": None if trouble is None else trouble.kind,
+        "reason": None if trouble is None else trouble.text,
+    }
+
+
+def _table(rows: list[tuple[ports.Port, ports.Trouble | None]]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("port", no_wrap=True)
+    for name in ("USB id", "serial number", "description", "likely", "open?"):
+        table.add_column(name)
+    for port, trouble in rows:
+        state = "yes" if trouble is None else f"no: {trouble.kind}"
+        table.add_row(
+            port.device, port.usb or "", port.serial_number or "", port.description, port.board, state
+        )
+    return table
