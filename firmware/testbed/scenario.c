@@ -363,6 +363,8 @@ bool scenario_read(testbed_t *bed, FILE *file)
             return false;
         }
     }
-    qsort(bed->script, (size_t)bed->script_count, sizeof *bed->script, by_time);
+    if (bed->script_count > 0) {
+        qsort(bed->script, (size_t)bed->script_count, sizeof *bed->script, by_time);
+    }
     return is_whole(bed);
 }
