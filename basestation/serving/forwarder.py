@@ -1,0 +1,181 @@
+"""A serial forwarder: many clients on one base station, of TinyOS 1.x and 2.x, each on its own port.
+
+Nobody waits for a client. What it is slow to take waits in a buffer of its own, and when that is full it is dropped;
+what it sends is read no faster than a gateway could take it; what it sends wrongly it sends only so often.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from basestation.live.happenings import Arrived, Happening, Strange
+from basestation.serving import protocol
+from basestation.sources.base import SourceError
+from basestation.sources.tcp import keep_alive
+from packet_formats.tinyos import PacketError, decode_am, encode_packet
+
+LOOPBACK = "127.0.0.1"
+CLIENTS = 32
+ROOM = 65536  # bytes that may wait for one client here, and about as many in the kernel
+WRONG = 16  # messages that are none, from one client: then it goes
+PACE_SECONDS = 0.01  # between two messages of one client: a line of 57600 baud takes about 150 a second
+
+Send = Callable[[bytes], Awaitable[None]]
+
+
+def _silent(message: str) -> None:
+    pass
+
+
+@dataclass(slots=True)
+class ServingCounters:
+    clients: int = 0  # now
+    served: int = 0  # clients that have greeted, ever
+    forwarded: int = 0  # messages, to one client each
+    sent: int = 0  # messages of clients handed down
+    refused: int = 0  # messages of clients that were not
+    dropped: int = 0  # clients that were too slow
+    strangers: int = 0  # connections that spoke another language, or none
+
+
+class _Client:
+    def __init__(self, tinyos: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.tinyos, self.reader, self.writer = tinyos, reader, writer
+        self.refused = 0
+        self.wrong = 0
+        connection: socket.socket = writer.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
+        keep_alive(connection)
+        host, port, *_ = writer.get_extra_info("peername") or ("?", 0)
+        self.name = f"{host}:{port}"
+
+    @property
+    def waiting(self) -> int:
+        return self.writer.transport.get_write_buffer_size()
+
+    def abort(self) -> None:
+        self.writer.transport.abort()
+
+
+class Forwarder:
+    """A sink: whatever packets come up go to the clients of their TinyOS version, a message each.
+
+    `send` takes what clients send down, a packet from its type byte on; it may raise `SourceError`.
+    """
+
+    def __init__(self, send: Send, board: str = "micaz", say: Callable[[str], None] = _silent) -> None:
+        self.counters = ServingCounters()
+        self.ports: dict[int, int] = {}  # TinyOS version -> TCP port
+        self._send = send
+        self._platform = protocol.platform_bytes(board)
+        self._say = say
+        self._servers: list[asyncio.Server] = []
+        self._connected: set[_Client] = set()
+        self._greeted: set[_Client] = set()
+
+    async def open(self, host: str = LOOPBACK, ports: Mapping[int, int] = protocol.PORT) -> None:
+        """Listen on a port for each TinyOS version; 0 is any free one. `OSError` if one is taken."""
+        try:
+            for tinyos, port in ports.items():
+                server = await asyncio.start_server(partial(self._serve, tinyos), host, port, limit=1024)
+                self._servers.append(server)
+                self.ports[tinyos] = server.sockets[0].getsockname()[1]
+        except OSError:
+            self.close()
+            raise
+
+    def take(self, happening: Happening) -> None:
+        if not self._greeted:
+            return
+        if isinstance(happening, Arrived):
+            self.forward(encode_packet(happening.frame))
+        elif isinstance(happening, Strange):
+            self.forward(happening.packet)
+
+    def forward(self, packet: bytes) -> None:
+        """A packet, from its type byte on, to every client that understands it."""
+        for tinyos in protocol.HELLO:
+            message = protocol.to_message(tinyos, packet) if packet else None
+            if message is not None:
+                self._to_clients(tinyos, protocol.encode(message))
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for client in list(self._connected):
+            client.abort()
+
+    def _to_clients(self, tinyos: int, data: bytes) -> None:
+        for client in [client for client in self._greeted if client.tinyos == tinyos]:
+            client.writer.write(data)
+            self.counters.forwarded += 1
+            if client.waiting > ROOM:
+                self._greeted.discard(client)
+                self.counters.dropped += 1
+                self._say(f"client {client.name} fell {client.waiting} bytes behind and was dropped")
+                client.abort()
+
+    async def _serve(self, tinyos: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(self._connected) >= CLIENTS:
+            self._say(f"more than {CLIENTS} clients: one was turned away")
+            writer.transport.abort()
+            return
+        client = _Client(tinyos, reader, writer)
+        self._connected.add(client)
+        try:
+            await self._greet(client)
+            self._greeted.add(client)
+            self.counters.served += 1
+            self.counters.clients = len(self._greeted)
+            await self._listen(client)
+        except (protocol.ProtocolError, TimeoutError) as error:
+            self.counters.strangers += 1
+            self._say(f"client {client.name} was turned away: {str(error) or 'it did not greet'}")
+        except (EOFError, OSError):
+            pass  # it has gone
+        finally:
+            self._connected.discard(client)
+            self._greeted.discard(client)
+            self.counters.clients = len(self._greeted)
+            client.abort()
+
+    async def _greet(self, client: _Client) -> None:
+        async with asyncio.timeout(protocol.HELLO_SECONDS):
+            client.writer.write(protocol.HELLO[client.tinyos])
+            hello = await client.reader.readexactly(len(protocol.HELLO[client.tinyos]))
+            spoken = protocol.version_of(hello)
+            if spoken != client.tinyos:
+                other = f"TinyOS {spoken} is served on port {self.ports.get(spoken)}"
+                raise protocol.ProtocolError(
+                    f"it speaks TinyOS {spoken}, here {client.tinyos} is spoken; {other}"
+                )
+            if protocol.platform_follows(hello):
+                client.writer.write(self._platform)
+                await client.reader.readexactly(protocol.PLATFORM_BYTES)
+
+    async def _listen(self, client: _Client) -> None:
+        while True:
+            (length,) = await client.reader.readexactly(1)
+            message = await client.reader.readexactly(length)
+            try:
+                decode_am(client.tinyos, message)
+                await self._send(protocol.to_packet(client.tinyos, message))
+                self.counters.sent += 1
+            except PacketError as error:
+                client.wrong += 1
+                self._refuse(client, error)
+            except SourceError as error:
+                self._refuse(client, error)
+            await asyncio.sleep(PACE_SECONDS)
+
+    def _refuse(self, client: _Client, error: Exception) -> None:
+        self.counters.refused += 1
+        client.refused += 1
+        if client.refused == 1:
+            self._say(f"client {client.name}: a message was refused: {error}")
+        if client.wrong == WRONG:
+            raise protocol.ProtocolError(f"{WRONG} of its messages were none")
