@@ -1,7 +1,9 @@
-/** An ATmega128 of a mote on libsimavr, put right where the library differs from the chip (../shared notes and docs/testbed.md list what).
+/** An ATmega128 of a mote on libsimavr, put right where the library differs from the chip.
  *
- * Its main clock (7.3728 MHz) and its 32768 Hz crystal each have an error of their own against true time. Timer 0 on the crystal, UART 0, the
- * SPI, EEPROM writing times and the flags of interrupts are ours; the rest is the library's.
+ * Its main clock (7.3728 MHz) and its 32768 Hz crystal each have an error of their own against true time. Instructions, ports and timers 1 to
+ * 3 are the library's. Interrupts and the time they take, sleep, reset, timer 0 on the crystal, UART 0, SPI, ADC, EEPROM and watchdog are
+ * ours. Not emulated: timer 0 on the main clock or in a PWM mode, differential channels of the ADC, the time that the oscillator takes
+ * to start after a reset, what happens to pins between a reset and their being driven again.
  */
 #ifndef TESTBED_ATMEGA_H
 #define TESTBED_ATMEGA_H
@@ -34,10 +36,10 @@ void atmega_on(atmega_t *mcu, ns_t at, random_t *random);
 void atmega_off(atmega_t *mcu);
 bool atmega_is_on(const atmega_t *mcu);
 
-/** Reset at once. The watchdog does that by itself. RAM stays. */
+/** Reset at once; when called from within atmega_run(), before the next instruction. The watchdog does that by itself. RAM stays. */
 void atmega_reset(atmega_t *mcu, reset_cause_t cause);
 
-/** Run until true time `until`. A processor that is off just lets time pass. */
+/** Run until true time `until`, and to the end of the instruction then. A processor that is off just lets time pass. */
 void atmega_run(atmega_t *mcu, ns_t until);
 
 /** Until when it has nothing to do, if nobody disturbs it: atmega_run() up to then changes nothing. */
@@ -47,7 +49,7 @@ ns_t atmega_idle_until(const atmega_t *mcu);
 ns_t atmega_now(const atmega_t *mcu);
 
 /** Call `due` at true time `when` (at once, that is in the next cycle, if it has passed), between two instructions. One call for each pair of
- *  `due` and `param`; NEVER takes it back. It outlives resets of the processor; nothing is called while power is off. */
+ *  `due` and `param`; NEVER takes it back. It outlives resets of the processor; nothing is called while power is off, what was due then follows when it is back. */
 typedef void atmega_due_t(void *param, ns_t now);
 void atmega_at(atmega_t *mcu, ns_t when, atmega_due_t *due, void *param);
 

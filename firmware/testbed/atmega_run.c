@@ -214,7 +214,9 @@ void atmega_run(atmega_t *mcu, ns_t until)
     }
     mcu->running = true;
     atmega_run_again(mcu);
-    attend(mcu);                             /* a pin may have been moved since the last run */
+    if (mcu->nap.state == ASLEEP) {
+        attend(mcu);                         /* a pin may have been moved since the last run */
+    }
     while (mcu->on && mcu->avr->cycle < mcu->end) {
         step(mcu);
     }

@@ -203,7 +203,7 @@ static void shift_timers(avr_t *avr, avr_cycle_count_t stood)
 /* Flags that were set without a clock to set them are taken back. */
 static void restore_flags(atmega_t *mcu)
 {
-    uint8_t live[sizeof flag_registers] = {0x0F, TIMER0_FLAGS, 0};
+    const uint8_t live[sizeof flag_registers] = {0x0F, TIMER0_FLAGS, 0};
     for (size_t i = 0; i < sizeof flag_registers; i++) {
         mcu->avr->data[flag_registers[i]] &= live[i] | mcu->nap.flags[i];
     }

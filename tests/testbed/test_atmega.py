@@ -150,6 +150,12 @@ def test_what_was_raised_while_masked_comes_when_unmasked(bench: Bench) -> None:
     assert marks(lines) == [10, 11, 20, 30]
 
 
+@pytest.mark.parametrize("command", ["run {}", "slices {} 136"])
+def test_one_instruction_follows_sei_before_an_interrupt(bench: Bench, command: str) -> None:
+    lines = bench.run(bench.image("avr_timer0.c", CASE="AFTER_SEI"), command.format(100 * MS))
+    assert marks(lines) == [10, 11, 20] * 12
+
+
 def test_power_save_shows_an_old_count_until_the_next_edge(bench: Bench) -> None:
     lines = bench.run(bench.image("avr_timer0.c", CASE="POWER_SAVE"), f"jump {60 * MS}")
     assert not faults(lines)

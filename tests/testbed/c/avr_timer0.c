@@ -1,7 +1,7 @@
 /* Timer 0: which part of it, -DCASE says. */
 #include "avr_probe.h"
 
-enum { RATE = 1, FLAGS, CTC, MASKED, POWER_SAVE, WRITE_TWICE, NO_COMPARE_WHILE_WRITTEN, STOPPED };
+enum { RATE = 1, FLAGS, CTC, MASKED, POWER_SAVE, WRITE_TWICE, NO_COMPARE_WHILE_WRITTEN, STOPPED, AFTER_SEI };
 
 static volatile uint8_t overflows;
 
@@ -10,7 +10,7 @@ ISR(TIMER0_OVF_vect)
     overflows++;
     if (CASE == RATE && overflows % 128 == 0) {
         mark(PORTC ^ 1);
-    } else if (CASE == MASKED) {
+    } else if (CASE == MASKED || CASE == AFTER_SEI) {
         mark(PORTC + 1);
     } else if (CASE == POWER_SAVE) {
         mark(50 + TCNT0);                    /* what it was before the sleep, until the next edge */
@@ -146,6 +146,19 @@ static void stopped(void)
     }
 }
 
+/* The instruction after sei comes before any interrupt. */
+static void after_sei(void)
+{
+    timer0_start(_BV(CS00));
+    TIMSK = _BV(TOIE0);
+    for (;;) {
+        while (!(TIFR & _BV(TOV0))) {
+        }
+        uint8_t first = 10, second = 20;
+        __asm__ volatile("sei\n out %0, %1\n out %0, %2\n cli" ::"I"(_SFR_IO_ADDR(PORTC)), "r"(first), "r"(second));
+    }
+}
+
 int main(void)
 {
     switch (CASE) {
@@ -172,6 +185,9 @@ int main(void)
         break;
     case STOPPED:
         stopped();
+        break;
+    case AFTER_SEI:
+        after_sei();
         break;
     }
     stop();
