@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from basestation.live.arrivals import Line
-from basestation.sources.base import Source, SourceError, SourceOptions, Spec
+from basestation.live.arrivals import Arrival, Line
+from basestation.sources.base import Source, SourceOptions, Spec
 from basestation.sources.played import PlayedSource, arrivals, pace_of
 from packet_formats import captures
 from packet_formats.deployment import CRYSTAL_HZ
@@ -40,15 +40,21 @@ def _journal(
     spec: Spec, folder: Path, gateway: int, say: Callable[[str], None], counters: FrameCounters
 ) -> Iterator[Line]:
     """Its gateways count on from ours."""
-    from basestation.journal.reader import read_journal
+    from basestation.journal.reader import find_journals, read_journal
     from basestation.journal.records import JournalError
 
     try:
-        for line, _ in read_journal(folder).lines(lambda fault: say(str(fault))):
-            counters.frames += hasattr(line, "packet")
-            yield line._replace(gateway=gateway + line.gateway)
+        runs = find_journals(folder)
+        if len(runs) != 1:
+            named = f"say which: {', '.join(map(str, runs))}" if runs else "no journal is in it"
+            raise spec.wrong(f"{len(runs)} runs: {named}")
+        for record in read_journal(runs[0]).records(lambda fault: say(str(fault))):
+            line = record.line()
+            if line is not None:
+                counters.frames += isinstance(line, Arrival)
+                yield line._replace(gateway=gateway + line.gateway)
     except (JournalError, OSError) as error:
-        raise SourceError(f"{spec.text}: {error}") from None
+        raise spec.wrong(str(error)) from None
 
 
 def _capture(

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from basestation.journal.journal import JournalWriter
 from basestation.live.arrivals import Arrival
 from basestation.sources import SourceError, open_source, testbed
 from packet_formats.framing import encode_frame
@@ -277,6 +278,15 @@ class TestReplayOfHex(Recorded):
         path = tmp_path / "capture.txt"
         path.write_text("\n".join(encode_frame(message(number)).hex(" ") for number in range(100)))
         return f"replay@{path}?pace={pace}"
+
+
+class TestReplayOfAJournal(Recorded):
+    def text(self, tmp_path: Path, root: Path, pace: str) -> str:
+        with JournalWriter(tmp_path / f"run{pace}", None, "run", "never") as journal:
+            for number in range(30):
+                at = 10**12 + number * 20_000_000
+                journal.append(Arrival(0, at, 10**18 + at, message(number)))
+        return f"replay@{tmp_path}/run{pace}?pace={pace}"
 
 
 class TestSimulate(Recorded):

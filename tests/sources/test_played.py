@@ -3,10 +3,13 @@
 import asyncio
 import gzip
 import os
+import subprocess
 import sys
 
 import pytest
 
+from basestation.journal.journal import JournalWriter
+from basestation.live.arrivals import Arrival, Gap
 from basestation.observer import Observer
 from basestation.sources import SourceError, SourceOptions, open_source, testbed
 from packet_formats.captures import Unwrapper
@@ -19,12 +22,15 @@ from packet_formats.tinyos import decode_packet, encode_packet
 from tests.sources.ends import accounted, message
 
 
-def play(text, options=None):
+def play(text, options=None, seconds=60):
     async def take():
         source = open_source(text, 3, options or SourceOptions())
-        return source, [line async for line in source.lines()]
+        try:
+            return source, [line async for line in source.lines()]
+        finally:
+            await source.close()
 
-    return asyncio.run(asyncio.wait_for(take(), 60))
+    return asyncio.run(asyncio.wait_for(take(), seconds))
 
 
 # Captures
@@ -80,6 +86,31 @@ def test_heard_records_give_a_capture_its_pace(tmp_path, root, name):
     assert lines[0].wall_ns - os.stat(tmp_path / "c.bin").st_mtime_ns < 10_000_000
 
 
+# Journals
+
+
+def test_a_journal_gives_back_times_gaps_and_gateways(tmp_path):
+    lines = [
+        Arrival(0, 5, 105, message(1)),
+        Gap(1, 6, 106, False, "unplugged"),
+        Gap(1, 7, 107, True, "connected again"),
+        Arrival(1, 8, 108, message(2)),
+    ]
+    with JournalWriter(tmp_path / "one", None, "one", "never") as journal:
+        for line in lines:
+            journal.append(line)
+    for place in ("one", "."):
+        source, played = play(f"replay@{tmp_path}/{place}?pace=0")
+        assert played == [line._replace(gateway=3 + line.gateway) for line in lines]
+        assert source.counters.frames == 2
+    JournalWriter(tmp_path / "two", None, "two", "never").close()
+    with pytest.raises(SourceError, match=r"2 runs: say which: \S+/one, \S+/two"):
+        play(f"replay@{tmp_path}")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SourceError, match="0 runs: no journal is in it"):
+        play(f"replay@{tmp_path}/empty")
+
+
 # Simulation
 
 
@@ -129,6 +160,24 @@ def test_the_testbed_gets_its_options(tmp_path, monkeypatch, root):
     with pytest.raises(SourceError, match=r"--pace 2 --seed 3 -- \S+/deployment.toml"):
         play("testbed@?pace=2&seed=3", options)
     assert len(said) == 1
+
+
+def test_the_real_testbed(root, require_tool):
+    for tool in ("gcc", "make", "pkg-config", "avr-gcc"):
+        require_tool(tool)
+    if subprocess.run(["pkg-config", "--exists", "simavr", "libelf"], check=False).returncode != 0:
+        pytest.skip("libsimavr-dev is not on this machine")
+    path = root / "examples" / "micaz.toml"
+    source, lines = play(f"testbed@{path}?motes=3&seconds=20&pace=0&seed=3&rate=1", seconds=200)
+    layout = layout_of(load(path))
+    read = [decode_message(decode_packet(line.packet), layout) for line in lines[:-1]]
+    data = [found for found in read if isinstance(found, Data)]
+    assert {found.source for found in data} == {0, 1, 2}
+    assert sum(isinstance(found, Heard) for found in read) >= len(data) > 20
+    assert isinstance(lines[-1], Gap)
+    assert not lines[-1].back
+    assert source.counters.dropped_bytes == 0
+    assert accounted(source)
 
 
 def test_a_testbed_that_fails_says_why(tmp_path, monkeypatch):
