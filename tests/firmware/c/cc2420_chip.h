@@ -1,5 +1,5 @@
-/* A CC2420 seen from its pins and its SPI, as far as emulated motes that talk to each other need it. The testbed's (firmware/testbed/cc2420.h)
- * is the whole one.
+/* A CC2420 seen from its pins and its SPI, as far as emulated motes that talk to each other need it. The whole one is the testbed's,
+ * firmware/testbed/cc2420.h.
  *
  * Time is in nanoseconds. The air is a list of frames to come, each with the time at which its start-of-frame delimiter ends.
  */
