@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "describe": ("basestation.cli.describe", "Show a deployment's layout, field by field and bit by bit."),
     "encode": ("basestation.cli.encode", "Turn JSON lines into frames."),
     "decode": ("basestation.cli.decode", "Turn frames, binary or hex, into JSON lines."),
+    "log": ("basestation.cli.log", "Verify, repair, convert and sum up the logs of runs."),
     "figures": ("basestation.cli.figures", "Draw the paper's figures again, from our own runs."),
     "testbed": (
         "basestation.cli.testbed",

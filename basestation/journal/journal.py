@@ -103,10 +103,10 @@ class JournalWriter:
         kind, payload = line_payload(line)
         return self._write(kind, line.gateway, line.mono_ns, line.wall_ns, payload)
 
-    def append_clock(self, number: int, arrival: Arrival, cycles: int) -> int:
-        """The observer's clock at the frame of this number: to be noted before the next frame is appended, so that
-        both are in one segment."""
-        payload = clock_payload(number, cycles)
+    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None = None) -> int:
+        """What the observer's clock read when it took the frame of this number, and when that frame was heard: both in
+        cycles, unwrapped. To be noted before the next frame is appended, so that it is in the same segment."""
+        payload = clock_payload(number, clock, heard)
         return self._write(Kind.CLOCK, arrival.gateway, arrival.mono_ns, arrival.wall_ns, payload, wait=False)
 
     def append_counters(

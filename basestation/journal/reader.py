@@ -109,7 +109,7 @@ class Journal:
     def lines(self, report: Report) -> Iterator[tuple[Line, int | None]]:
         """What came from the lines, each with the observer's clock at that time (in cycles) where one was noted."""
         for segment in self.segments(report):
-            clocks = dict(segment.records.clocks().tolist())
+            clocks = {number: clock for number, clock, _ in segment.records.clocks().tolist()}
             for record in segment.records:
                 line = record.line()
                 if line is not None:

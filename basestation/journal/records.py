@@ -32,7 +32,7 @@ _RECORD = struct.Struct("<4sIQHBBqq")
 _BODY = struct.Struct(
     "<QHBBqq"
 )  # a record's head from its number on: what the check sum covers, with the payload
-_CLOCK = struct.Struct("<Qq")
+_CLOCK = struct.Struct("<Qqq")
 _COVERED_FROM = _RECORD.size - _BODY.size
 HEAD = np.dtype(
     [
@@ -46,7 +46,8 @@ HEAD = np.dtype(
         ("wall_ns", "<i8"),
     ]
 )
-CLOCK = np.dtype([("number", "<u8"), ("cycles", "<i8")])
+CLOCK = np.dtype([("number", "<u8"), ("clock", "<i8"), ("heard", "<i8")])
+NO_TIME = -(1 << 63)
 
 
 class JournalError(Exception):
@@ -56,7 +57,7 @@ class JournalError(Exception):
 class Kind(IntEnum):
     FRAME = 1  # a packet as it came
     GAP = 2  # the line was lost, or is back
-    CLOCK = 3  # the observer's clock at an earlier frame
+    CLOCK = 3  # the observer's clock when it took an earlier frame, and when that was heard
     COUNTERS = 4  # where a source's bytes went so far
     NOTE = 5  # something for people
 
@@ -91,10 +92,10 @@ class Record(NamedTuple):
             return Gap(self.gateway, self.mono_ns, self.wall_ns, back, reason)
         return None
 
-    def clock(self) -> tuple[int, int]:
-        """A clock record's content: the frame's number, and the observer's clock in cycles."""
-        number, cycles = _CLOCK.unpack(self.payload)
-        return number, cycles
+    def clock(self) -> tuple[int, int, int | None]:
+        """A clock record's content: the frame's number, the observer's clock, and when the frame was heard."""
+        number, clock, heard = _CLOCK.unpack(self.payload)
+        return number, clock, None if heard == NO_TIME else heard
 
 
 def encode_header(header: Header) -> bytes:
@@ -134,8 +135,8 @@ def line_payload(line: Line) -> tuple[Kind, bytes]:
     return Kind.GAP, bytes([line.back]) + line.reason.encode()[: PAYLOAD_LIMIT - 1]
 
 
-def clock_payload(number: int, cycles: int) -> bytes:
-    return _CLOCK.pack(number, cycles)
+def clock_payload(number: int, clock: int, heard: int | None) -> bytes:
+    return _CLOCK.pack(number, clock, NO_TIME if heard is None else heard)
 
 
 @dataclass(frozen=True, slots=True)

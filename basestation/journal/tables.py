@@ -5,7 +5,7 @@ frames that they announce, sequence numbers and stamps are unwrapped against the
 A journal comes in segments, and what one segment leaves to the next is a `Carry`: `read_messages` over the segments one
 by one gives the rows that it would give over all of them at once.
 
-The observer's clock is the one that was noted in the journal. Where none was, it is the network's time as heard so far.
+The observer's clock is the one that was noted in the journal. Where none was, it is the network's time as told so far.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import RECORD_OF, Beacon, Health, Heard, Reason, Record, members
 
-from .records import Kind, Records
+from .records import NO_TIME, Kind, Records
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -39,7 +39,7 @@ IN_SYNC, LQI_KNOWN, RSSI_UNKNOWN = 1, 4, -128
 SEQUENCES = 256  # of the wire's 8 bits
 WINDOW = SEQUENCES // 2
 _SEEN = (1 << WINDOW) - 1
-NOTHING = np.iinfo(np.int64).min
+NOTHING = NO_TIME
 WRAP = 1 << 32  # of the wire's times
 
 
@@ -55,13 +55,17 @@ class Fate(IntEnum):
     NO_MESSAGE = 6  # an acknowledgement, or bytes that are no packet
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    """A mote's numbers since a boot: the newest, its tick, and which came, a bit each from the newest downwards."""
+@dataclass(slots=True)
+class Mote:
+    """A mote's boot count modulo 8, the tick when it was new, and for each boot count what is known of the sequence
+    numbers since: the newest, its tick, and which came, a bit each from the newest downwards."""
 
-    newest: int
-    heard: int
-    seen: int
+    boot: int
+    booted: int
+    sequences: dict[int, list[int]]
+
+    def copy(self) -> Mote:
+        return Mote(self.boot, self.booted, {boot: list(known) for boot, known in self.sequences.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +80,16 @@ class Carry:
     pending: dict[int, tuple[int, ...]] = field(
         default_factory=dict
     )  # line -> the heard record that came last
-    sequences: dict[tuple[int, int], Sequence] = field(default_factory=dict)  # (source, boot) -> its numbers
+    motes: dict[int, Mote] = field(default_factory=dict)
 
     def to_json(self) -> str:
-        numbers = [[*key, s.newest, s.heard, f"{s.seen:x}"] for key, s in sorted(self.sequences.items())]
-        plain = {"rows": self.rows, "cycles": self.cycles, "epoch": self.epoch}
-        plain |= {"wraps": self.wraps, "tick": self.tick}
-        return json.dumps(plain | {"pending": sorted(self.pending.items()), "sequences": numbers})
+        plain: dict[str, Any] = {"rows": self.rows, "cycles": self.cycles, "epoch": self.epoch}
+        plain |= {"wraps": self.wraps, "tick": self.tick, "pending": sorted(self.pending.items())}
+        plain["motes"] = [
+            [source, mote.boot, mote.booted, sorted(mote.sequences.items())]
+            for source, mote in sorted(self.motes.items())
+        ]
+        return json.dumps(plain)
 
     @classmethod
     def from_json(cls, text: str) -> Carry:
@@ -94,7 +101,7 @@ class Carry:
             wraps=plain["wraps"],
             tick=plain["tick"],
             pending={line: tuple(values) for line, values in plain["pending"]},
-            sequences={(s, b): Sequence(n, h, int(seen, 16)) for s, b, n, h, seen in plain["sequences"]},
+            motes={source: Mote(boot, at, dict(known)) for source, boot, at, known in plain["motes"]},
         )
 
 
@@ -114,6 +121,7 @@ class Reading:
     frames: Records
     fates: NDArray[np.uint8]
     heard: Heards
+    duplicate_sources: NDArray[np.uint16]  # whose copies they were
     carry: Carry
 
 
@@ -126,23 +134,27 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
     data, reasons = bulk.decode_data(frames, layout)
     heard, pending = _pair(frames, arrived, layout, before.pending)
     cycles, epoch = _network_time(frames, layout, before)
-    clock, wraps = _observer_clock(records, arrived, heard, cycles, before.wraps)
-    is_data = reasons == Reason.OK
+    times = _times(records, arrived, heard, cycles, before.wraps)
     fates = _first_fates(frames, reasons, layout)
-    fates[is_data & (data["source"] >= deployment.network.motes)] = Fate.STRANGER
-    fates[(fates == Fate.MESSAGE) & (clock == NOTHING)] = Fate.UNTIMED
+    fates[(reasons == Reason.OK) & (data["source"] >= deployment.network.motes)] = Fate.STRANGER
     taken = np.flatnonzero(fates == Fate.MESSAGE)
-    ticks = _never_falling(clock[taken] >> deployment.clock.tick_log2, before.tick)
+    timed = times.heard[taken] != NOTHING
+    shift = deployment.clock.tick_log2
+    ticks = np.where(timed, times.heard[taken] >> shift, 0)
+    clock = _never_falling(np.where(timed, times.clock[taken] >> shift, 0), before.tick)
     patience = PATIENCE * (scheme.delta + 2 * scheme.epsilon)
-    numbers, first, sequences = _unwrap_sequences(data[taken], ticks, patience, before.sequences)
+    numbers, first, motes = _unwrap_sequences(data[taken], ticks, patience, before.motes)
+    fates[taken[~timed]] = Fate.UNTIMED
     fates[taken[~first]] = Fate.DUPLICATE
-    rows = taken[first]
-    columns = _stamp_columns(data[rows], ticks[first], scheme)
+    chosen = first & timed
+    rows = taken[chosen]
+    columns = _stamp_columns(data[rows], ticks[chosen], scheme)
     columns |= _plain_columns(data[rows], frames.payload[rows, : layout.length], layout)
     columns |= _heard_columns(heard, rows)
     columns |= {
-        "sequence": numbers[first],
-        "heard": ticks[first],
+        "sequence": numbers[chosen],
+        "heard": ticks[chosen],
+        "clock": clock[chosen],
         "batch": before.rows + np.arange(len(rows)),
         "fresh": np.zeros(len(rows), np.bool_),
         "mono_ns": arrived.head["mono_ns"][rows],
@@ -152,13 +164,13 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
         rows=before.rows + len(rows),
         cycles=int(cycles[-1]) if len(cycles) and cycles[-1] != NOTHING else before.cycles,
         epoch=epoch,
-        wraps=wraps,
-        tick=int(ticks[-1]) if len(ticks) else before.tick,
+        wraps=times.wraps,
+        tick=int(clock[-1]) if len(clock) else before.tick,
         pending=pending,
-        sequences=sequences,
+        motes=motes,
     )
     table = messages_table(columns, layout, deployment.network.motes, len(rows))
-    return Reading(table, arrived, fates, heard, after)
+    return Reading(table, arrived, fates, heard, data["source"][taken[~first]], after)
 
 
 def read_all(segments: Iterable[Records], deployment: Deployment) -> Iterator[Reading]:
@@ -286,35 +298,49 @@ def _nearest(steps: Ints, modulus: int) -> Ints:
     return (steps + modulus // 2) % modulus - modulus // 2
 
 
-def _observer_clock(
-    records: Records, arrived: Records, heard: Heards, network: Ints, wraps: int
-) -> tuple[Ints, int]:
-    """The observer's clock at each frame, in cycles, and how many wraps it is ahead of the network's time as told.
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """At each frame, in cycles: when it was heard, and the observer's clock; and the wraps to go on with."""
 
-    It is what was noted, or the frame's own time where that is later. Where nothing was noted it is the network's time,
-    as many wraps up as at the last note: how often time has wrapped, or started afresh, the observer alone knows.
+    heard: Ints
+    clock: Ints
+    wraps: int
+
+
+def _times(records: Records, arrived: Records, heard: Heards, network: Ints, wraps: int) -> _Times:
+    """What was noted; where nothing was, the heard record's time, or the network's as last told.
+
+    Those two are put as many wraps up as the last note was: how often time has wrapped, or started afresh, the observer
+    alone knows.
     """
-    known, noted = _noted_clocks(records, arrived)
+    known, clock, noted = _noted(records, arrived)
     told = network != NOTHING
     at = np.flatnonzero(known & told)
     ahead = np.concatenate(([wraps], np.rint((noted[at] - network[at]) / WRAP).astype(np.int64)))
     ahead = ahead[np.searchsorted(at, np.arange(len(network)), side="right")]
-    own = noted + _nearest(heard.rows["time"].astype(np.int64) - noted, WRAP)
-    noted = np.where(heard.known, np.maximum(noted, own), noted)
-    told_clock = np.where(told, network + ahead * WRAP, NOTHING)
-    return np.where(known, noted, told_clock), int(ahead[-1]) if len(ahead) else wraps
+    now = np.where(told, network, 0) + ahead * WRAP
+    own = now + np.where(heard.known, _nearest(heard.rows["time"].astype(np.int64) - now, WRAP), 0)
+    own = np.where(told, own, NOTHING)
+    return _Times(
+        heard=np.where(known, noted, own),
+        clock=np.where(known, clock, own),
+        wraps=int(ahead[-1]) if len(ahead) else wraps,
+    )
 
 
-def _noted_clocks(records: Records, arrived: Records) -> tuple[Bools, Ints]:
-    """For which frames the observer's clock was noted, and what it was."""
+def _noted(records: Records, arrived: Records) -> tuple[Bools, Ints, Ints]:
+    """For which frames a clock was noted, what it was, and when they were heard (if nobody knew: then)."""
     clocks = records.clocks()
     numbers = arrived.head["number"]
-    known, cycles = np.zeros(len(numbers), np.bool_), np.zeros(len(numbers), np.int64)
+    known = np.zeros(len(numbers), np.bool_)
+    clock, heard = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
     at = np.searchsorted(numbers, clocks["number"])
     at[at == len(numbers)] = 0
     same = numbers[at] == clocks["number"] if len(numbers) else np.zeros(len(clocks), np.bool_)
-    known[at[same]], cycles[at[same]] = True, clocks["cycles"][same]
-    return known, cycles
+    at, clocks = at[same], clocks[same]
+    known[at], clock[at] = True, clocks["clock"]
+    heard[at] = np.where(clocks["heard"] == NO_TIME, clocks["clock"], clocks["heard"])
+    return known, clock, heard
 
 
 def _never_falling(ticks: Ints, last: int) -> Ints:
@@ -322,19 +348,26 @@ def _never_falling(ticks: Ints, last: int) -> Ints:
 
 
 def _unwrap_sequences(
-    data: NDArray[np.void], ticks: Ints, patience: int, before: dict[tuple[int, int], Sequence]
-) -> tuple[Ints, Bools, dict[tuple[int, int], Sequence]]:
-    """Each message's unwrapped number, whether it is the first of its copies, and what is known then.
+    data: NDArray[np.void], ticks: Ints, patience: int, before: dict[int, Mote]
+) -> tuple[Ints, Bools, dict[int, Mote]]:
+    """Each message's unwrapped number, whether it is the first of its copies, and what is known of each mote then.
 
-    The same rules as `SequenceUnwrapper`, whose window is kept as bits of one integer.
+    The same rules as `SequenceUnwrapper`, whose window is kept as bits of one integer, and as the station's: a mote
+    that has booted begins anew, but an older boot count soon after that is a copy which took long.
     """
-    state = {key: [s.newest, s.heard, s.seen] for key, s in before.items()}
+    motes = {source: mote.copy() for source, mote in before.items()}
     numbers, first = [0] * len(data), [True] * len(data)
     columns = (data[name].tolist() for name in ("source", "boot", "sequence"))
     for i, (source, boot, number, now) in enumerate(zip(*columns, ticks.tolist(), strict=True)):
-        known = state.get((source, boot))
+        mote = motes.get(source)
+        if mote is None:
+            mote = motes[source] = Mote(boot, now, {})
+        elif boot != mote.boot and ((boot - mote.boot) % 8 <= 4 or abs(now - mote.booted) > patience):
+            mote.boot, mote.booted = boot, now
+            mote.sequences.pop(boot, None)
+        known = mote.sequences.get(boot)
         if known is None:
-            state[source, boot] = [number, now, 1]
+            mote.sequences[boot] = [number, now, 1]
             numbers[i] = number
             continue
         newest, heard, seen = known
@@ -347,8 +380,7 @@ def _unwrap_sequences(
             first[i] = False
         else:
             known[2] = seen | 1 << -ahead
-    after = {key: Sequence(*values) for key, values in state.items()}
-    return np.array(numbers, np.int64), np.array(first, np.bool_), after
+    return np.array(numbers, np.int64), np.array(first, np.bool_), motes
 
 
 def _stamp_columns(data: NDArray[np.void], now: Ints, scheme: Scheme) -> dict[str, Any]:

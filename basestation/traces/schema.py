@@ -50,6 +50,7 @@ def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
             pa.field("payload", pa.binary(layout.length), False),
             pa.field("heard_time", pa.uint32()),
             pa.field("heard", pa.int64(), False),
+            pa.field("clock", pa.int64()),
             pa.field("batch", pa.int64(), False),
             pa.field("fresh", pa.bool_(), False),
             pa.field("gateway", pa.uint16()),

@@ -37,18 +37,25 @@ def write(folder: Path, lines, deployment=None, run="run-1", **options):
         return [journal.append(line) for line in lines]
 
 
-def write_everything(folder: Path, trace, arrivals):
+def write_everything(folder: Path, trace, arrivals, **options):
     """A journal with every kind of record in it."""
-    with JournalWriter(folder, trace.deployment, trace.run, "never", sources=["sim@1"]) as journal:
-        journal.append_note("begun, in München", 0, WALL_NS)
+    with JournalWriter(
+        folder, trace.deployment, trace.run, "never", site="hill", sources=["sim@1"], **options
+    ) as journal:
+        journal.append_note("begun, in München", 1, WALL_NS)
         for i, arrival in enumerate(arrivals):
             number = journal.append(arrival)
+            cycles = arrival.mono_ns // TICK_NS << trace.deployment.clock.tick_log2
             if i % 7 == 3:
-                journal.append_clock(number, arrival, 1000 + i)
+                journal.append_clock(number, arrival, cycles, cycles if i % 2 else None)
             if i % 50 == 49:
                 journal.append(Gap(0, arrival.mono_ns, arrival.wall_ns, False, "unplugged, «gone»"))
                 journal.append(Gap(0, arrival.mono_ns + 1, arrival.wall_ns + 1, True, "back"))
-        journal.append_counters(0, {"fed": 12, "crc": {"count": 1, "bytes": 9}}, 5, WALL_NS + 5)
+        last = arrivals[-1]
+        journal.append(Arrival(1, last.mono_ns, last.wall_ns, b"\x40\x07"))
+        journal.append(Arrival(1, last.mono_ns, last.wall_ns, b"\x99 no packet"))
+        counters = {"fed": 12, "crc": {"count": 1, "bytes": 9}}
+        journal.append_counters(0, counters, last.mono_ns, last.wall_ns)
 
 
 def refuse(fault):

@@ -1,4 +1,4 @@
-"""kill -9 at a random moment while frames pour in: what was acknowledged is in the recovered journal, once, in order."""
+"""kill -9 at any moment while frames pour in: what was acknowledged is in the recovered journal, once, in order."""
 
 import os
 import random

@@ -1,4 +1,4 @@
-"""A journal cut off or damaged anywhere: every whole record is still read, nothing is passed over in silence or lost."""
+"""A journal cut off or damaged anywhere: every whole record is read, nothing is lost or passed over in silence."""
 
 import pytest
 from hypothesis import given

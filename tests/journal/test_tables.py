@@ -13,7 +13,7 @@ from basestation.journal import tables
 from basestation.journal.journal import JournalWriter, read_journal
 from basestation.journal.tables import Carry, Fate, read_all
 from basestation.live.arrivals import Arrival
-from basestation.observer import Observer
+from basestation.observer import PATIENCE, Observer
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.run import build_scheme
 from basestation.simulator.trace import deployment_for
@@ -22,11 +22,12 @@ from packet_formats.framing import crc16
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message, encode_message
 from packet_formats.records import Beacon, Health, Heard
-from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet, encode_packet
+from packet_formats.tinyos import Ack, PacketError, decode_packet, encode_packet
 from tests.journal.logs import refuse, simulated, write
 
 SCHEMES = ["kn", "dpc1", "dpc2", "hlc", "shlc"]
 OPTIONS = WorldOptions()
+WRAP = 1 << 32
 
 
 def deployed(name="shlc"):
@@ -50,7 +51,7 @@ def test_a_journal_of_a_simulated_run_is_its_trace(tmp_path, name):
     table = table_of(tmp_path, trace.deployment)
     assert len(table) == len(trace.messages) > 100
     for column in table.column_names:
-        if column not in ("batch", "fresh", "rssi", "lqi", "mono_ns", "wall_ns", "sent", "vector"):
+        if column not in ("clock", "batch", "fresh", "rssi", "lqi", "mono_ns", "wall_ns", "sent", "vector"):
             assert table[column].to_pylist() == trace.messages[column].to_pylist(), column
     assert table["mono_ns"].to_pylist() == [arrival.mono_ns for arrival in arrivals[1::2]]
     assert set(table["rssi"].to_pylist()) == {-60}
@@ -80,7 +81,8 @@ def lines(draw):
             stamp = tuple(chance.randrange(field.top + 1) for field in layout.stamp.fields)
             source = chance.randrange(12)  # of 10 motes
             data = frame(
-                Data(source, chance.randrange(256), stamp, boot=chance.randrange(2), data=bytes(4)), layout
+                Data(source, chance.randrange(256), stamp, boot=chance.choice([0, 0, 1, 7]), data=bytes(4)),
+                layout,
             )
         recent = [*recent[-5:], data]
         payload = decode_packet(data).data
@@ -102,86 +104,114 @@ def lines(draw):
     return deployment, [Arrival(line, i, i, packet) for i, (line, packet) in enumerate(packets)]
 
 
-def one_by_one(deployment, arrivals, noted):
-    """The observer, frame by frame: rows of (source, boot, sequence, r, c, kn, tick, heard time), and the fates."""
-    layout, observer = layout_of(deployment), Observer(deployment)
-    pending, cycles, epoch, tick, above = {}, None, 0, 0, 0
-    rows, fates = [], []
-    for i, arrival in enumerate(arrivals):
+def nearest(step, modulus):
+    return (step + modulus // 2) % modulus - modulus // 2
+
+
+class OneByOne:
+    """The observer, frame by frame: its rows, and the fate of each frame."""
+
+    def __init__(self, deployment):
+        self.deployment, self.observer = deployment, Observer(deployment)
+        self.pending, self.boots = {}, {}
+        self.cycles, self.epoch, self.clock, self.above = None, 0, 0, 0
+        self.rows = []
+
+    def tell(self, message):
+        step = nearest(message.epoch - self.epoch, 256)
+        if self.cycles is None:
+            self.cycles, self.epoch = message.time, message.epoch
+        elif step > 0:
+            self.cycles, self.epoch = self.cycles + (message.time - self.cycles) % WRAP, message.epoch
+        elif step == 0:
+            self.cycles += nearest(message.time - self.cycles, WRAP)
+
+    def take(self, arrival, note):
         try:
             packet = decode_packet(arrival.packet)
         except PacketError:
-            packet = None
-        clock = noted.get(i)
-        if packet is None or isinstance(packet, Ack):
-            if clock is not None and cycles is not None:
-                above = round((clock - cycles) / (1 << 32))
-            fates.append(Fate.NO_MESSAGE)
-            continue
-        assert isinstance(packet, ActiveMessage)
-        announced = pending.pop(arrival.gateway, None)
-        message = decode_message(packet, layout)
-        if isinstance(message, Heard | Beacon | Health) and message.flags & 1:
-            step = (message.epoch - epoch + 128) % 256 - 128
-            if cycles is None:
-                cycles, epoch = message.time, message.epoch
-            elif step > 0:
-                cycles, epoch = cycles + (message.time - cycles) % (1 << 32), message.epoch
-            elif step == 0:
-                cycles += (message.time - cycles + (1 << 31)) % (1 << 32) - (1 << 31)
-        if clock is not None and cycles is not None:
-            above = round((clock - cycles) / (1 << 32))
-        if isinstance(message, Heard):
-            pending[arrival.gateway] = message
+            return Fate.NO_MESSAGE
+        if isinstance(packet, Ack):
+            return Fate.NO_MESSAGE
+        announced = self.pending.pop(arrival.gateway, None)
+        message = decode_message(packet, layout_of(self.deployment))
+        if isinstance(message, Heard | Beacon | Health):
+            if message.flags & 1:
+                self.tell(message)
+            if isinstance(message, Heard):
+                self.pending[arrival.gateway] = message
+            return Fate.RECORD
         if not isinstance(message, Data):
-            fates.append(Fate.RECORD if isinstance(message, Heard | Beacon | Health) else Fate.FOREIGN)
-            continue
+            return Fate.FOREIGN
         mine = announced if announced and announced.check == crc16(packet.data) else None
-        now = None if cycles is None else cycles + (above << 32)
-        if clock is not None:
-            own = clock
-            if mine:
-                own += (mine.time - clock + (1 << 31)) % (1 << 32) - (1 << 31)
-            now = max(clock, own)
-        if message.source >= deployment.network.motes or now is None:
-            fates.append(Fate.STRANGER if message.source >= deployment.network.motes else Fate.UNTIMED)
-            continue
-        tick = max(tick, now >> deployment.clock.tick_log2)
-        taken = observer.receive(message, tick)
-        fates.append(Fate.MESSAGE if taken else Fate.DUPLICATE)
-        if taken:
-            stamp = taken.stamp
-            heard_time = mine.time if mine else None
-            rows.append(
-                (taken.source, message.boot, taken.sequence, stamp.r, stamp.c, stamp.kn, tick, heard_time)
-            )
-    return rows, fates
+        return self.take_data(message, mine, note)
+
+    def take_data(self, data, mine, note):
+        clock, heard = note or (None, None)
+        heard = clock if heard is None else heard
+        if note and self.cycles is not None:
+            self.above = round((heard - self.cycles) / WRAP)
+        if data.source >= self.deployment.network.motes:
+            return Fate.STRANGER
+        if not note and self.cycles is not None:
+            heard = self.cycles + self.above * WRAP
+            heard += nearest(mine.time - heard, WRAP) if mine else 0
+            clock = heard
+        shift = self.deployment.clock.tick_log2
+        self.clock = max(self.clock, (clock or 0) >> shift)
+        tick = (heard or 0) >> shift
+        self.note_boot(data, tick)
+        taken = self.observer.receive(data, self.clock, tick)
+        if taken is None:
+            return Fate.DUPLICATE
+        if heard is None:
+            return Fate.UNTIMED
+        stamp, time = taken.stamp, mine.time if mine else None
+        head = (taken.source, data.boot, taken.sequence)
+        self.rows.append((*head, stamp.r, stamp.c, tick, self.clock, time, stamp.kn))
+        return Fate.MESSAGE
+
+    def note_boot(self, data, tick):
+        before, at = self.boots.get(data.source, (data.boot, tick))
+        if data.source not in self.boots:
+            self.boots[data.source] = (data.boot, tick)
+        elif data.boot != before and ((data.boot - before) % 8 <= 4 or abs(tick - at) > self.patience):
+            self.boots[data.source] = (data.boot, tick)
+            self.observer.forget(data.source, data.boot)
+
+    @property
+    def patience(self):
+        clock = self.deployment.clock
+        return PATIENCE * (clock.delta + 2 * clock.epsilon)
 
 
 def in_bulk(folder, deployment):
     readings = read(folder, deployment)
-    rows = []
-    for reading in readings:
-        for row in reading.messages.to_pylist():
-            kn = tuple(row[name] for name in row if name.startswith("kn"))
-            names = ("source", "boot", "sequence", "r", "c")
-            rows.append((*(row[name] for name in names), kn, row["heard"], row["heard_time"]))
+    names = ("source", "boot", "sequence", "r", "c", "heard", "clock", "heard_time")
+    rows = [
+        (*(row[name] for name in names), tuple(row[name] for name in row if name.startswith("kn")))
+        for reading in readings
+        for row in reading.messages.to_pylist()
+    ]
     return rows, [Fate(fate) for reading in readings for fate in reading.fates]
 
 
-@given(lines(), st.integers(500, 5000), st.booleans(), st.data())
-def test_in_bulk_as_one_by_one(tmp_path_factory, given_lines, segment, notes, data):
+@given(lines(), st.integers(500, 5000), st.booleans(), st.integers(0, 1 << 40), st.randoms())
+def test_in_bulk_as_one_by_one(tmp_path_factory, given_lines, segment, notes, clock, chance):
     deployment, arrivals = given_lines
     folder = tmp_path_factory.mktemp("log")
-    noted, clock = {}, data.draw(st.integers(0, 1 << 40)) if notes else 0
+    data_type = layout_of(deployment).am_type
+    station, fates = OneByOne(deployment), []
     with JournalWriter(folder, deployment, "run-1", "never", segment_bytes=segment) as journal:
-        for i, arrival in enumerate(arrivals):
+        for arrival in arrivals:
             number = journal.append(arrival)
-            if notes and i % 3 == 1:
-                clock += i * 50
-                noted[i] = clock
-                journal.append_clock(number, arrival, clock)
-    assert in_bulk(folder, deployment) == one_by_one(deployment, arrivals, noted)
+            note = None
+            if notes and arrival.packet[3:4] == bytes([data_type]) and chance.random() < 0.6:
+                clock += chance.randrange(60_000)
+                note = (clock, chance.choice([None, clock - 3000, clock + 100]))
+                journal.append_clock(number, arrival, *note)
+            fates.append(station.take(arrival, note))
+    assert in_bulk(folder, deployment) == (station.rows, fates)
 
 
 @given(lines())

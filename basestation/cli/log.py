@@ -1,0 +1,404 @@
+"""`basestation log`: what is in the logs of runs, whether they are whole, and their other forms."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import wraps
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, ParamSpec
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from basestation.cli import common
+from basestation.journal.reader import Fault, Journal, find_journals, read_journal, read_segment
+from basestation.journal.records import JournalError
+from packet_formats.words import many
+
+if TYPE_CHECKING:
+    from basestation.journal.summary import Summary
+    from basestation.traces.files import Trace
+    from packet_formats.deployment import Deployment
+
+P = ParamSpec("P")
+FAULTS_SHOWN = 10
+FORMATS = ("parquet", "ndjson", "csv", "pcap", "shiviz")
+HOLES_SHOWN = 5
+folder_argument = click.argument("folder", type=click.Path(path_type=Path))
+
+
+@click.group(
+    epilog=common.example(
+        """
+        basestation log list logs
+        basestation log summary logs/20250301T120000Z-1f2e3d
+        basestation log verify logs
+        basestation log convert --to pcap -o run.pcap logs/20250301T120000Z-1f2e3d
+        """
+    )
+)
+def command() -> None:
+    """Verify, repair, convert and sum up the logs of runs.
+
+    FOLDER is one run's log, or a folder with the logs of many.
+    """
+
+
+def _speaks_plainly(function: Callable[P, None]) -> Callable[P, None]:
+    """A journal that can't be read ends the command with a line."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        from basestation.traces.files import TraceError
+
+        try:
+            function(*args, **kwargs)
+        except (JournalError, TraceError) as error:
+            common.fail(str(error))
+
+    return run
+
+
+class _Faults:
+    """Tells of the first faults and counts the others."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, fault: Fault) -> None:
+        self.count += 1
+        if self.count <= FAULTS_SHOWN:
+            common.note(str(fault))
+        elif self.count == FAULTS_SHOWN + 1:
+            common.note("more faults are counted and not shown")
+
+
+# ---- list ----
+
+
+@command.command("list")
+@folder_argument
+@common.json_option
+@_speaks_plainly
+def list_(folder: Path, as_json: bool) -> None:
+    """List the runs in FOLDER."""
+    rows = [_listed(path) for path in find_journals(folder)]
+    if not rows:
+        common.fail(f"{folder}: no logs in it")
+    if as_json:
+        for row in rows:
+            common.emit_json(row)
+        return
+    table = _table("run", "site", "began (UTC)", "records", "MB", "state", right=("records", "MB"))
+    for row in rows:
+        megabytes = f"{row['bytes'] / 1e6:.1f}"
+        table.add_row(
+            row["run"], row["site"], _when(row["began_wall_ns"]), str(row["records"]), megabytes, row["state"]
+        )
+    common.out.print(table)
+
+
+def _listed(path: Path) -> dict[str, Any]:
+    from basestation.journal import locking
+
+    journal = read_journal(path)
+    last = read_segment(journal.paths[-1])
+    records = last.header.first if last.header else 0
+    if last.scan.starts:
+        records = int(last.records.head["number"][-1]) + 1
+    state = "being written" if locking.is_taken(path) else "torn" if last.torn else "closed"
+    return {
+        "folder": str(path),
+        "run": journal.header.run,
+        "site": journal.header.site,
+        "began_wall_ns": journal.header.started_wall_ns,
+        "segments": len(journal.paths),
+        "records": records,
+        "bytes": sum(segment.stat().st_size for segment in journal.paths),
+        "state": state,
+    }
+
+
+def _table(*names: str, right: tuple[str, ...] = ()) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1))
+    for name in names:
+        table.add_column(name, justify="right" if name in right else "left")
+    return table
+
+
+def _when(wall_ns: int) -> str:
+    return datetime.fromtimestamp(wall_ns / 1e9, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+# ---- verify and repair ----
+
+
+@command.command()
+@folder_argument
+@common.json_option
+@_speaks_plainly
+def verify(folder: Path, as_json: bool) -> None:
+    """Check every byte of the logs in FOLDER. Nothing is changed.
+
+    The exit code is 1 if anything in them can't be read. A run that is being written may end in half a record.
+    """
+    bad = False
+    for path in find_journals(folder):
+        bad |= _verify(path, as_json)
+    if bad:
+        common.fail("not all can be read; basestation log repair puts aside what can't")
+
+
+def _verify(path: Path, as_json: bool) -> bool:
+    from basestation.journal import locking
+    from basestation.journal.summary import summarise
+
+    live = locking.is_taken(path)
+    summary = summarise(read_journal(path), None)
+    faults = [fault for fault in summary.faults if not (live and fault.tail)]
+    tell = _Faults()
+    for fault in faults:
+        tell(fault)
+    if as_json:
+        common.emit_json(
+            {
+                "folder": path,
+                "run": summary.header.run,
+                "records": summary.records,
+                "segments": summary.segments,
+                "missing": summary.missing,
+                "faults": [asdict(fault) for fault in faults],
+                "being_written": live,
+            }
+        )
+        return bool(faults)
+    state = many(len(faults), "fault") if faults else "all can be read"
+    written = ", being written" if live else ""
+    click.echo(
+        f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}{written}: {state}"
+    )
+    for line in _missing(summary):
+        click.echo(f"{path}: {line}")
+    return bool(faults)
+
+
+def _missing(summary: Summary) -> Iterator[str]:
+    for first, last in summary.missing[:HOLES_SHOWN]:
+        yield f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
+    if len(summary.missing) > HOLES_SHOWN:
+        yield f"and {many(len(summary.missing) - HOLES_SHOWN, 'more hole')}"
+
+
+@command.command()
+@folder_argument
+@_speaks_plainly
+def repair(folder: Path) -> None:
+    """Make the logs in FOLDER readable as far as they go.
+
+    What is no whole record is put aside in files of its own: the torn end of a log (.torn), or a segment with damage in
+    it, in full (.bad). Nothing is thrown away. Parquet parts of a changed segment and of those after it are removed:
+    `basestation log parts` makes them again.
+    """
+    from basestation.journal.recovery import repair as repair_journal
+
+    for path in find_journals(folder):
+        recovery = repair_journal(path)
+        tell = _Faults()
+        for fault in recovery.faults:
+            tell(fault)
+        aside = ", ".join(kept.name for kept in recovery.aside)
+        kept = f"{many(tell.count, 'fault')} put aside in {aside}" if aside else "nothing to repair"
+        click.echo(f"{path}: {kept}")
+
+
+@command.command()
+@folder_argument
+@click.option("--again", is_flag=True, help="Make all parts again, not only those that are missing.")
+@_speaks_plainly
+def parts(folder: Path, again: bool) -> None:
+    """Make the Parquet parts of all closed segments in FOLDER."""
+    from basestation.journal.parts import make_parts
+
+    for path in find_journals(folder):
+        made = make_parts(path, _Faults(), again=again)
+        click.echo(f"{path}: {many(len(made), 'part')} made")
+
+
+# ---- convert ----
+
+
+@command.command()
+@folder_argument
+@click.option("--to", "form", type=click.Choice(FORMATS), required=True, help="The form wanted.")
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, allow_dash=True),
+    default=Path("-"),
+    help="File to write (parquet: a folder). [default: standard output]",
+)
+@common.deployment_option(required=False)
+@_speaks_plainly
+def convert(folder: Path, form: str, output: Path, deployment: Path | None) -> None:
+    """Turn one run's log into another form.
+
+    parquet (a trace) and csv hold the messages; ndjson every record; pcap the frames on the air for Wireshark; shiviz
+    the order of messages as far as it is known. What a form leaves out is said on standard error. FOLDER may also be a
+    trace, for csv and shiviz.
+    """
+    from basestation.journal.convert import HOLDS
+
+    described = common.load_deployment(deployment) if deployment else None
+    if (folder / "messages.parquet").exists():
+        done = _convert_trace(folder, form, output)
+    else:
+        done = _convert_journal(read_journal(folder), form, output, described)
+    common.note(f"{folder}: {done}. {form} holds {HOLDS[form]}")
+
+
+def _convert_trace(folder: Path, form: str, output: Path) -> str:
+    from basestation.traces.files import read_trace
+
+    if form not in ("csv", "shiviz"):
+        common.fail(f"{folder}: a trace has no frames to make {form} from; a journal has")
+    return _write_messages(read_trace(folder), form, output)
+
+
+def _convert_journal(journal: Journal, form: str, output: Path, described: Deployment | None) -> str:
+    from basestation.journal.convert import trace_of, write_ndjson
+    from basestation.journal.pcap import write_pcap
+
+    faults = _Faults()
+    if form == "ndjson":
+        known = described or (journal.deployment if journal.header.deployment else None)
+        with _writing(output, "w") as file:
+            return many(write_ndjson(journal, known, file, faults), "record")
+    deployment = described or journal.deployment
+    if form == "pcap":
+        with _writing(output, "wb") as file:
+            return many(write_pcap(journal, deployment, file, faults), "frame")
+    return _write_messages(trace_of(journal, deployment, faults), form, output)
+
+
+def _write_messages(trace: Trace, form: str, output: Path) -> str:
+    from basestation.journal.convert import write_csv
+    from basestation.journal.shiviz import write_shiviz
+    from basestation.traces.files import write_trace
+    from packet_formats.layout import layout_of
+
+    if form == "parquet":
+        if str(output) == "-":
+            common.fail("a trace is a folder: name it with --output")
+        write_trace(trace, output)
+        return many(len(trace.messages), "message")
+    with _writing(output, "w") as file:
+        if form == "csv":
+            return many(write_csv(trace.messages, file), "message")
+        known = write_shiviz(trace.messages, layout_of(trace.deployment), file)
+    if known.truth:
+        return f"{many(known.messages, 'message')}, their causes from the truth"
+    refused = f", {many(known.refused, 'receipt')} contradicted others" if known.refused else ""
+    return (
+        f"{many(known.messages, 'message')}, {known.complete} of them with all their causes named by receipts: "
+        f"what is not named is not drawn{refused}"
+    )
+
+
+@contextmanager
+def _writing(output: Path, mode: str) -> Iterator[IO[Any]]:
+    """Standard output, or a file that appears when it is whole."""
+    if str(output) == "-":
+        yield sys.stdout.buffer if mode == "wb" else sys.stdout
+        return
+    partial = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        with partial.open(mode, encoding=None if mode == "wb" else "utf-8") as file:
+            yield file
+        partial.replace(output)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+# ---- summary ----
+
+
+@command.command()
+@folder_argument
+@common.deployment_option(required=False)
+@common.json_option
+@_speaks_plainly
+def summary(folder: Path, deployment: Path | None, as_json: bool) -> None:
+    """Sum up one run: its motes, its gateways, gaps, rates and times."""
+    from basestation.journal.summary import summarise
+
+    journal = read_journal(folder)
+    described = common.load_deployment(deployment) if deployment else None
+    if described is None and journal.header.deployment:
+        described = journal.deployment
+    found = summarise(journal, described)
+    tell = _Faults()
+    for fault in found.faults:
+        tell(fault)
+    if as_json:
+        common.emit_json(_plain(found))
+        return
+    if described is None:
+        common.note(
+            "written without a deployment: frames are counted, not read; --deployment tells what they are"
+        )
+    _show(found)
+
+
+def _plain(found: Summary) -> dict[str, Any]:
+    plain = asdict(found)
+    return plain | {"motes": list(plain["motes"].values()), "lines": list(plain["lines"].values())}
+
+
+def _show(found: Summary) -> None:
+    header, seconds = found.header, found.span_ns / 1e9
+    common.out.print(f"run {header.run}" + (f" at {header.site}" if header.site else ""))
+    common.out.print(f"{_when(found.first_wall_ns)} to {_when(found.last_wall_ns)} UTC, {seconds:.1f} s")
+    size = f"{found.bytes / 1e6:.1f} MB in {many(found.segments, 'segment')}"
+    common.out.print(f"{many(found.records, 'record')}, {size}, {many(found.notes, 'note')}")
+    for line in _missing(found):
+        common.out.print(line)
+    _show_lines(found)
+    if found.motes:
+        _show_motes(found)
+
+
+def _show_lines(found: Summary) -> None:
+    numbers = ("frames", "a second", "gaps", "down s")
+    table = _table("gateway", "source", *numbers, "what they were", right=("gateway", *numbers))
+    for line in found.lines.values():
+        fates = ", ".join(f"{count} {fate.replace('_', ' ')}" for fate, count in line.fates.items())
+        cells = [str(line.gateway), line.source, str(line.frames), _number(line.per_second), str(line.gaps)]
+        table.add_row(*cells, f"{line.down_ns / 1e9:.1f}", fates)
+    common.out.print(table)
+
+
+def _show_motes(found: Summary) -> None:
+    names = ("mote", "messages", "a minute", "lost", "copies", "boots", "rssi", "full", "no sync")
+    table = _table(*names, right=names)
+    for mote in found.motes.values():
+        table.add_row(
+            *map(str, (mote.mote, mote.messages)),
+            _number(mote.per_minute),
+            *map(str, (mote.lost, mote.duplicates, mote.boots)),
+            _number(mote.rssi),
+            *map(str, (mote.saturated, mote.out_of_sync)),
+        )
+    common.out.print(table)
+    common.out.print(
+        "lost: numbers never seen. copies: the same message again. full: saturated stamps.", style="dim"
+    )
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.1f}"

@@ -1,0 +1,108 @@
+"""A journal in other forms, for other tools. Each says what of the journal it does not hold."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import IO, Any
+
+import pyarrow as pa
+
+from basestation.traces.files import Trace
+from basestation.traces.schema import messages_schema
+from packet_formats.deployment import Deployment
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.plain import packet_to_plain
+from packet_formats.tinyos import PacketError, decode_packet
+
+from .parts import origin_of
+from .reader import Journal, Report
+from .records import Kind, Record
+from .tables import read_all
+
+# What is in each form, and what of the journal is not.
+HOLDS = {
+    "parquet": "the messages, as a trace: no other frames, gaps, counters or notes",
+    "csv": "the messages: no other frames, gaps, counters or notes",
+    "ndjson": "every record",
+    "pcap": "the frames on the air: no gaps, counters, notes, clocks or monotonic times, no radio sequence numbers",
+    "shiviz": "the order of the messages: no stamps, times or data",
+}
+KINDS = {kind.value: kind.name.lower() for kind in Kind}
+
+
+def trace_of(journal: Journal, deployment: Deployment, report: Report) -> Trace:
+    """The whole run as a trace. Nobody but the motes knows their events."""
+    segments = (segment.records for segment in journal.segments(report))
+    empty = messages_schema(layout_of(deployment), deployment.network.motes).empty_table()
+    tables = [reading.messages for reading in read_all(segments, deployment)]
+    return Trace(
+        run=journal.header.run,
+        deployment=deployment,
+        origin=origin_of(journal),
+        messages=pa.concat_tables([empty, *tables]),
+        events=None,
+    )
+
+
+def write_csv(messages: pa.Table, file: IO[str]) -> int:
+    """A line a message; bytes in hex, what is not known empty."""
+    file.write(",".join(messages.column_names) + "\n")
+    for batch in messages.to_batches():
+        columns = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
+        file.writelines(",".join(cells) + "\n" for cells in zip(*columns, strict=True))
+    return len(messages)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def write_ndjson(journal: Journal, deployment: Deployment | None, file: IO[str], report: Report) -> int:
+    """A line a record, after one that tells of the run; a deployment spells the messages out beside their bytes."""
+    file.write(_line({"kind": "run", **asdict(journal.header)}))
+    count = 0
+    layout = layout_of(deployment) if deployment else None
+    motes = deployment.network.motes if deployment else None
+    for record in journal.records(report):
+        file.write(_line(_plain(record, layout, motes)))
+        count += 1
+    return count
+
+
+def _line(plain: dict[str, Any]) -> str:
+    return json.dumps(plain, ensure_ascii=False) + "\n"
+
+
+def _plain(record: Record, layout: DataLayout | None, motes: int | None) -> dict[str, Any]:
+    kind = KINDS.get(record.kind, "")
+    plain: dict[str, Any] = {
+        "kind": kind or record.kind,
+        "record": record.number,
+        "gateway": record.gateway,
+        "mono_ns": record.mono_ns,
+        "wall_ns": record.wall_ns,
+    }
+    if kind == "frame":
+        return plain | {"raw": record.payload.hex()} | _packet(record.payload, layout, motes)
+    if kind == "gap":
+        return plain | {"back": bool(record.payload[0]), "reason": record.payload[1:].decode()}
+    if kind == "clock":
+        number, clock, heard = record.clock()
+        return plain | {"of": number, "clock": clock, "heard": heard}
+    if kind == "counters":
+        return plain | {"counters": json.loads(record.payload)}
+    if kind == "note":
+        return plain | {"text": record.payload.decode()}
+    return plain | {"raw": record.payload.hex()}
+
+
+def _packet(raw: bytes, layout: DataLayout | None, motes: int | None) -> dict[str, Any]:
+    try:
+        return {"packet": packet_to_plain(decode_packet(raw), layout, motes)}
+    except PacketError as error:
+        return {"fault": str(error)}

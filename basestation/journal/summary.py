@@ -1,0 +1,196 @@
+"""What is in a journal, in numbers: of the run, of each mote, of each gateway's line."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from packet_formats.deployment import Deployment
+
+from .reader import Fault, Journal
+from .records import Header, Kind, Records
+from .tables import Carry, Fate, Reading, read_messages
+
+SECOND = 1_000_000_000
+
+
+@dataclass(slots=True)
+class MoteSummary:
+    """`lost`: numbers between a boot's first and last message that never came; who came last can't be missed."""
+
+    mote: int
+    messages: int = 0
+    duplicates: int = 0
+    lost: int = 0
+    boots: int = 0
+    saturated: int = 0
+    out_of_sync: int = 0
+    rssi: float | None = None
+    first_wall_ns: int = 0
+    last_wall_ns: int = 0
+    per_minute: float | None = None
+
+
+@dataclass(slots=True)
+class LineSummary:
+    """One gateway's line. `fates` says what became of its frames, `down_ns` how long it was lost in all."""
+
+    gateway: int
+    source: str
+    frames: int = 0
+    gaps: int = 0
+    down_ns: int = 0
+    fates: dict[str, int] = field(default_factory=dict)
+    counters: dict[str, Any] = field(default_factory=dict)
+    per_second: float | None = None
+
+
+@dataclass(slots=True)
+class Summary:
+    header: Header
+    segments: int = 0
+    bytes: int = 0
+    records: int = 0
+    missing: list[tuple[int, int]] = field(default_factory=list)  # first and last number of each hole
+    faults: list[Fault] = field(default_factory=list)
+    first_wall_ns: int = 0
+    last_wall_ns: int = 0
+    span_ns: int = 0  # on the clock that does not jump
+    motes: dict[int, MoteSummary] = field(default_factory=dict)
+    lines: dict[int, LineSummary] = field(default_factory=dict)
+    notes: int = 0
+
+
+def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
+    """Without a deployment the frames are counted and not told apart."""
+    summary = Summary(journal.header)
+    carry, expected, span = Carry(), 0, _Span()
+    numbers: dict[tuple[int, int], list[int]] = {}
+    strength: dict[int, list[int]] = defaultdict(list)
+    down: dict[int, int] = {}
+    for segment in journal.segments(summary.faults.append):
+        records = segment.records
+        summary.segments += 1
+        summary.bytes += len(segment.raw)
+        summary.records += len(records)
+        summary.missing += _holes(records, expected)
+        expected = int(records.head["number"][-1]) + 1 if len(records) else expected
+        span.add(records)
+        _count_lines(summary, records, down)
+        if deployment:
+            reading = read_messages(records, deployment, carry)
+            carry = reading.carry
+            _count_fates(summary, reading)
+            _count_motes(summary, reading, numbers, strength)
+    summary.first_wall_ns, summary.last_wall_ns, summary.span_ns = span.wall[0], span.wall[1], span.length
+    _finish(summary, numbers, strength)
+    return summary
+
+
+class _Span:
+    def __init__(self) -> None:
+        self.wall, self._mono = (0, 0), (0, 0)
+        self._empty = True
+
+    def add(self, records: Records) -> None:
+        timed = records.head[records.head["mono_ns"] > 0]
+        if not len(timed):
+            return
+        first = (int(timed["wall_ns"][0]), int(timed["mono_ns"].min()))
+        wall, mono = (first[0], first[1]) if self._empty else (self.wall[0], min(self._mono[0], first[1]))
+        self.wall = (wall, int(timed["wall_ns"][-1]))
+        self._mono = (mono, max(self._mono[1], int(timed["mono_ns"].max())))
+        self._empty = False
+
+    @property
+    def length(self) -> int:
+        return self._mono[1] - self._mono[0]
+
+
+def _holes(records: Records, expected: int) -> Iterator[tuple[int, int]]:
+    numbers = np.concatenate(([expected - 1], records.head["number"].astype(np.int64)))
+    for at in np.flatnonzero(np.diff(numbers) > 1).tolist():
+        yield int(numbers[at]) + 1, int(numbers[at + 1]) - 1
+
+
+def _line(summary: Summary, gateway: int) -> LineSummary:
+    sources = summary.header.sources
+    name = sources[gateway] if gateway < len(sources) else ""
+    return summary.lines.setdefault(gateway, LineSummary(gateway, name))
+
+
+def _count_lines(summary: Summary, records: Records, down: dict[int, int]) -> None:
+    frames = records.of_kind(Kind.FRAME).head["gateway"]
+    for gateway, count in enumerate(np.bincount(frames, minlength=1).tolist()):
+        if count:
+            _line(summary, gateway).frames += count
+    summary.notes += len(records.of_kind(Kind.NOTE))
+    for record in records.of_kind(Kind.GAP):
+        if not record.payload[0]:
+            _line(summary, record.gateway).gaps += 1
+            down[record.gateway] = record.mono_ns
+        elif record.gateway in down:
+            _line(summary, record.gateway).down_ns += record.mono_ns - down.pop(record.gateway)
+    for record in records.of_kind(Kind.COUNTERS):
+        _line(summary, record.gateway).counters = json.loads(record.payload)
+
+
+def _count_fates(summary: Summary, reading: Reading) -> None:
+    lines = reading.frames.head["gateway"]
+    for gateway in np.unique(lines).tolist():
+        counts = np.bincount(reading.fates[lines == gateway], minlength=len(Fate)).tolist()
+        fates = _line(summary, gateway).fates
+        for fate in Fate:
+            if counts[fate]:
+                fates[fate.name.lower()] = fates.get(fate.name.lower(), 0) + counts[fate]
+
+
+def _mote(summary: Summary, mote: int) -> MoteSummary:
+    return summary.motes.setdefault(mote, MoteSummary(mote))
+
+
+def _count_motes(
+    summary: Summary,
+    reading: Reading,
+    numbers: dict[tuple[int, int], list[int]],
+    strength: dict[int, list[int]],
+) -> None:
+    names = ("source", "boot", "sequence", "wall_ns", "rssi", "in_sync", "saturated")
+    columns = (reading.messages[name].to_pylist() for name in names)
+    for source, boot, sequence, wall_ns, rssi, in_sync, saturated in zip(*columns, strict=True):
+        mote = _mote(summary, source)
+        mote.first_wall_ns = wall_ns if not mote.messages else mote.first_wall_ns
+        mote.last_wall_ns = wall_ns
+        mote.messages += 1
+        mote.saturated += saturated
+        mote.out_of_sync += not in_sync
+        known = numbers.setdefault((source, boot), [sequence, sequence, 0])
+        known[:] = min(known[0], sequence), max(known[1], sequence), known[2] + 1
+        if rssi is not None:
+            strength[source].append(rssi)
+    copies = reading.duplicate_sources
+    for source, count in zip(*np.unique(copies, return_counts=True), strict=True):
+        _mote(summary, int(source)).duplicates += int(count)
+
+
+def _finish(
+    summary: Summary, numbers: dict[tuple[int, int], list[int]], strength: dict[int, list[int]]
+) -> None:
+    for (source, _), (first, last, count) in numbers.items():
+        mote = _mote(summary, source)
+        mote.boots += 1
+        mote.lost += last - first + 1 - count
+    for source, values in strength.items():
+        _mote(summary, source).rssi = float(np.mean(values))
+    for mote in summary.motes.values():
+        seconds = (mote.last_wall_ns - mote.first_wall_ns) / SECOND
+        mote.per_minute = (mote.messages - 1) * 60 / seconds if seconds > 0 else None
+    for line in summary.lines.values():
+        line.per_second = line.frames * SECOND / summary.span_ns if summary.span_ns else None
+    summary.motes = dict(sorted(summary.motes.items()))
+    summary.lines = dict(sorted(summary.lines.items()))

@@ -1,0 +1,166 @@
+"""`basestation log`: what it says, what it changes, and how it ends."""
+
+import json
+from collections import defaultdict
+
+import pytest
+from click.testing import CliRunner
+
+from basestation.cli.log import command
+from basestation.journal.journal import JournalWriter, read_journal
+from basestation.live.arrivals import Arrival
+from basestation.traces.files import read_trace, write_trace
+from tests.journal.logs import records, simulated, write, write_everything
+
+
+@pytest.fixture(scope="module")
+def trace_and_arrivals():
+    return simulated("shlc", loss=0.1)
+
+
+@pytest.fixture
+def log(tmp_path, trace_and_arrivals):
+    folder = tmp_path / "logs" / "run"
+    write_everything(folder, *trace_and_arrivals, segment_bytes=20_000)
+    return folder
+
+
+def run(*arguments):
+    result = CliRunner().invoke(command, [str(argument) for argument in arguments])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result
+
+
+def damage(folder, segment, at):
+    path = read_journal(folder).paths[segment]
+    raw = bytearray(path.read_bytes())
+    raw[at] ^= 1
+    path.write_bytes(raw)
+
+
+def test_list(log):
+    result = run("list", "--json", log.parent)
+    row = json.loads(result.stdout)
+    assert (row["site"], row["state"], row["records"]) == ("hill", "closed", len(records(log)))
+    assert row["run"] in run("list", log).stdout
+    with JournalWriter(log.parent / "other", None, "run-2") as journal:
+        journal.append(Arrival(0, 1, 2, b"x"))
+        assert "being written" in run("list", log.parent).stdout
+
+
+def test_a_folder_without_logs(tmp_path):
+    result = run("list", tmp_path)
+    assert (result.exit_code, result.stderr) == (1, f"Error: {tmp_path}: no logs in it\n")
+    assert run("summary", tmp_path / "nowhere").exit_code == 1
+
+
+def test_a_whole_log_is_verified(log):
+    result = run("verify", log.parent)
+    assert result.exit_code == 0
+    assert result.stdout.strip().endswith(": all can be read")
+
+
+def test_damage_is_found_named_and_repaired(log):
+    whole = len(records(log))
+    damage(log, 0, 3000)
+    result = run("verify", log)
+    assert result.exit_code == 1
+    assert "1 fault" in result.stdout
+    assert "wrong check sum" in result.stderr
+    fault = json.loads(run("verify", "--json", log).stdout.splitlines()[0])
+    assert len(fault["missing"]) == len(fault["faults"]) == 1
+    assert "1 fault put aside in 000000.bad" in run("repair", log).stdout
+    after = run("verify", log)
+    assert after.exit_code == 0
+    assert "is missing" in after.stdout
+    assert len(records(log)) == whole - 1
+    assert run("repair", log).stdout.strip().endswith("nothing to repair")
+
+
+def test_a_torn_end_is_found_and_put_aside(log):
+    path = read_journal(log).paths[-1]
+    path.write_bytes(path.read_bytes()[:-3])
+    assert run("verify", log).exit_code == 1
+    assert "torn" in run("list", log).stdout
+    assert ".torn" in run("repair", log).stdout
+    assert run("verify", log).exit_code == 0
+
+
+def test_half_a_record_of_a_writer_at_work_is_no_fault(tmp_path):
+    with JournalWriter(tmp_path, None, "run-1", "never") as journal:
+        journal.append(Arrival(0, 1, 2, b"x"))
+        with (tmp_path / "000000.cwj").open("ab") as file:
+            file.write(b"half a re")
+        result = run("verify", tmp_path)
+        assert (result.exit_code, "being written" in result.stdout) == (0, True)
+        assert "being written" in run("repair", tmp_path).stderr
+    assert run("verify", tmp_path).exit_code == 1
+
+
+def test_summary_counts_what_is_there(log, trace_and_arrivals):
+    trace, arrivals = trace_and_arrivals
+    found = json.loads(run("summary", "--json", log).stdout)
+    assert found["records"] == len(records(log))
+    assert sum(mote["messages"] for mote in found["motes"]) == len(trace.messages)
+    numbers = defaultdict(list)
+    for row in trace.messages.to_pylist():
+        numbers[row["source"]].append(row["sequence"])
+    lost = {mote: max(came) - min(came) + 1 - len(came) for mote, came in numbers.items()}
+    assert {mote["mote"]: mote["lost"] for mote in found["motes"]} == lost
+    assert sum(lost.values()) > 10
+    own, other = found["lines"]
+    assert own["frames"] == len(arrivals)
+    assert own["fates"] == {"message": len(arrivals) // 2, "record": len(arrivals) // 2}
+    assert own["gaps"] == len(arrivals) // 50
+    assert own["counters"]["fed"] == 12
+    assert other["fates"] == {"no_message": 2}
+    assert found["span_ns"] == arrivals[-1].mono_ns - 1
+    shown = run("summary", log).stdout
+    assert "sim@1" in shown
+    assert "hill" in shown
+
+
+def test_a_log_without_a_deployment(tmp_path, trace_and_arrivals):
+    trace, arrivals = trace_and_arrivals
+    write(tmp_path / "log", arrivals)
+    (tmp_path / "d.toml").write_text(trace.deployment.to_toml())
+    result = run("summary", tmp_path / "log")
+    assert (result.exit_code, "without a deployment" in result.stderr) == (0, True)
+    assert run("convert", "--to", "csv", tmp_path / "log").exit_code == 1
+    given = run("convert", "--to", "csv", "-d", tmp_path / "d.toml", tmp_path / "log")
+    assert len(given.stdout.splitlines()) == 1 + len(trace.messages)
+    assert run("convert", "--to", "ndjson", tmp_path / "log").exit_code == 0
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv", "pcap", "shiviz"])
+def test_convert_to_a_file_and_to_standard_output(log, tmp_path, form):
+    result = run("convert", "--to", form, "-o", tmp_path / "out", log)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"{form} holds" in result.stderr
+    assert run("convert", "--to", form, log).stdout_bytes == (tmp_path / "out").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "out"]
+
+
+def test_convert_to_a_trace(log, tmp_path, trace_and_arrivals):
+    assert run("convert", "--to", "parquet", "-o", tmp_path / "trace", log).exit_code == 0
+    trace = trace_and_arrivals[0]
+    back = read_trace(tmp_path / "trace")
+    assert back.run == trace.run
+    assert back.messages["payload"].equals(trace.messages["payload"])
+    assert run("convert", "--to", "parquet", log).exit_code == 1
+    again = run("convert", "--to", "parquet", "-o", tmp_path / "trace", log)
+    assert "never overwritten" in again.stderr
+
+
+def test_convert_a_trace(tmp_path, trace_and_arrivals):
+    write_trace(trace_and_arrivals[0], tmp_path / "trace")
+    result = run("convert", "--to", "shiviz", tmp_path / "trace")
+    assert "from the truth" in result.stderr
+    assert run("convert", "--to", "pcap", tmp_path / "trace").exit_code == 1
+
+
+def test_parts(log):
+    segments = len(read_journal(log).paths)
+    assert f"{segments} parts made" in run("parts", log).stdout
+    assert "0 parts made" in run("parts", log).stdout
+    assert f"{segments} parts made" in run("parts", "--again", log).stdout

@@ -1,0 +1,328 @@
+"""Every form of a log read back: what it holds is equal, and what it does not hold is written down here."""
+
+import csv
+import io
+import json
+import re
+import struct
+import subprocess
+
+import pyarrow as pa
+import pytest
+
+from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
+from basestation.journal.journal import read_journal
+from basestation.journal.pcap import frame_check, write_pcap
+from basestation.journal.records import Kind, Record, clock_payload
+from basestation.journal.shiviz import write_shiviz
+from basestation.live.arrivals import Arrival
+from basestation.traces.files import read_trace, write_trace
+from packet_formats.deployment import from_dict
+from packet_formats.framing import crc16
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data, encode_message
+from packet_formats.records import Heard
+from packet_formats.tinyos import ActiveMessage, decode_am, encode_packet
+from tests.journal.logs import WALL_NS, records, refuse, simulated, write, write_everything
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("log") / "run"
+    trace, arrivals = simulated("kn", loss=0.05)
+    write_everything(folder, trace, arrivals, segment_bytes=20_000)
+    return folder
+
+
+def messages(folder):
+    journal = read_journal(folder)
+    return trace_of(journal, journal.deployment, refuse).messages
+
+
+# ---- A reader for each form: what can be had from it ----
+
+
+def read_ndjson(text):
+    """All records."""
+    run, *lines = map(json.loads, text.splitlines())
+    assert run["kind"] == "run"
+    return [Record(*_head(line), _payload(line)) for line in lines]
+
+
+def _head(line):
+    return line["record"], Kind[line["kind"].upper()], line["gateway"], line["mono_ns"], line["wall_ns"]
+
+
+def _payload(line):
+    if line["kind"] == "frame":
+        return bytes.fromhex(line["raw"])
+    if line["kind"] == "gap":
+        return bytes([line["back"]]) + line["reason"].encode()
+    if line["kind"] == "clock":
+        return clock_payload(line["of"], line["clock"], line["heard"])
+    return json.dumps(line["counters"]).encode() if line["kind"] == "counters" else line["text"].encode()
+
+
+def read_csv(text, schema):
+    """The table of messages."""
+    rows = list(csv.DictReader(io.StringIO(text)))
+    columns = {field.name: [_value(row[field.name], field.type) for row in rows] for field in schema}
+    return pa.table(columns, schema=schema)
+
+
+def _value(cell, type_):
+    if cell == "":
+        return None
+    if pa.types.is_boolean(type_):
+        return {"true": True, "false": False}[cell]
+    return bytes.fromhex(cell) if pa.types.is_fixed_size_binary(type_) else int(cell)
+
+
+def read_pcap(raw):
+    """(wall clock, message, network time, strength, quality, channel) of each frame on the air."""
+    magic, *_, link = struct.unpack_from("<IHHiIII", raw)
+    assert (magic, link) == (0xA1B23C4D, 283)
+    at = 24
+    while at < len(raw):
+        seconds, nanos, size, full = struct.unpack_from("<IIII", raw, at)
+        assert size == full
+        values, frame = _tagged(raw[at + 16 : at + 16 + size])
+        yield seconds * 10**9 + nanos, _message(frame), values
+        at += 16 + size
+
+
+def _tagged(raw):
+    _, _, length = struct.unpack_from("<BBH", raw)
+    values, at = {}, 4
+    while at < length:
+        tag, size = struct.unpack_from("<HH", raw, at)
+        values[tag] = raw[at + 4 : at + 4 + size]
+        at += 4 + size + -size % 4
+    return values, raw[length:]
+
+
+def _message(frame):
+    assert frame_check(frame[:-2]) == int.from_bytes(frame[-2:], "little")
+    if frame[:2] == b"\x01\x08":
+        dest, type_, group = struct.unpack_from("<HBB", frame, 5)
+        return ActiveMessage(1, dest, group, type_, frame[9:-2])
+    group, dest, source, _, type_ = struct.unpack_from("<HHHBB", frame, 3)
+    return ActiveMessage(2, dest, group, type_, frame[11:-2], source)
+
+
+SHIVIZ = re.compile(r"(?P<host>\S*) (?P<clock>{.*})\n(?P<event>.*)\n")  # as ShiViz takes such a log apart
+
+
+def read_shiviz(text):
+    """(host, clock, event); nothing between them is left over."""
+    found = list(SHIVIZ.finditer(text))
+    assert "".join(match[0] for match in found) == text
+    return [(match["host"], json.loads(match["clock"]), match["event"]) for match in found]
+
+
+# ---- The round trips ----
+
+
+def test_every_form_has_its_test():
+    assert set(HOLDS) == {"parquet", "csv", "ndjson", "pcap", "shiviz"}
+
+
+def test_parquet_gives_the_messages(log, tmp_path):
+    journal = read_journal(log)
+    trace = trace_of(journal, journal.deployment, refuse)
+    write_trace(trace, tmp_path / "trace")
+    back = read_trace(tmp_path / "trace")
+    assert (back.run, back.deployment, back.origin) == (trace.run, trace.deployment, "journal, site hill")
+    assert back.messages.equals(messages(log))
+    assert len(back.messages) > 300
+
+
+def test_csv_gives_the_messages(log):
+    table, file = messages(log), io.StringIO()
+    assert write_csv(table, file) == len(table)
+    assert read_csv(file.getvalue(), table.schema).equals(table)
+
+
+@pytest.mark.parametrize("described", [True, False])
+def test_ndjson_gives_every_record(log, described):
+    journal, file = read_journal(log), io.StringIO()
+    write_ndjson(journal, journal.deployment if described else None, file, refuse)
+    assert read_ndjson(file.getvalue()) == records(log)
+    assert {record.kind for record in records(log)} == set(Kind)
+    assert ('"name": "data"' in file.getvalue()) == described
+
+
+def test_pcap_gives_what_was_on_the_air(log):
+    journal, file, table = read_journal(log), io.BytesIO(), messages(log)
+    assert write_pcap(journal, journal.deployment, file, refuse) == len(table)
+    rows = zip(read_pcap(file.getvalue()), table.to_pylist(), strict=True)
+    for (wall_ns, message, values), row in rows:
+        assert wall_ns == row["wall_ns"]
+        assert (message.type, message.data, message.group) == (row["am_type"], row["payload"], 0x7D)
+        assert int.from_bytes(values[5], "little") * 32768 // 10**9 == row["heard_time"]
+        assert struct.unpack("<f", values[1]) == (row["rssi"],)
+        assert values[3] == bytes([11, 0, 0])
+        assert 10 not in values
+        assert row["lqi"] is None
+
+
+def deployment(tinyos=1, receipts=0, motes=4):
+    return from_dict(
+        {
+            "network": {"name": "hill", "board": "micaz", "motes": motes, "tinyos": tinyos},
+            "clock": {"tick_log2": 7, "epsilon": 10, "delta": 20},
+            "stamp": {"scheme": "shlc", "receipts": receipts},
+        }
+    )
+
+
+def exchange(deployed, said, flags=7):
+    """Arrivals of (source, sequence, receipts), each with its heard record."""
+    layout, arrivals = layout_of(deployed), []
+    for i, (source, sequence, receipts) in enumerate(said):
+        stamp = deployed.clock.epsilon + i, 0
+        data = Data(source, sequence % 256, stamp, complete=bool(receipts), receipts=receipts, data=bytes(4))
+        message = encode_message(data, layout)
+        heard = Heard(4, 0, i % 256, 0, flags, -71, 106, crc16(message.data), (i + 20) << 7)
+        for packet in (encode_message(heard, layout), message):
+            arrivals.append(Arrival(0, i, WALL_NS + i, encode_packet(packet)))
+    return arrivals
+
+
+def test_pcap_of_tinyos_2_names_sender_and_quality(tmp_path):
+    deployed, file = deployment(tinyos=2), io.BytesIO()
+    write(tmp_path, exchange(deployed, [(1, 5, ()), (2, 9, ())]), deployed)
+    write_pcap(read_journal(tmp_path), deployed, file, refuse)
+    frames = list(read_pcap(file.getvalue()))
+    assert [(message.source, message.group) for _, message, _ in frames] == [(1, 0x22), (2, 0x22)]
+    assert {values[10] for _, _, values in frames} == {bytes([106])}
+
+
+def test_the_check_sum_is_the_radios():
+    assert (
+        frame_check(bytes.fromhex("4188002200ffff01003f060001")) == 0x77D7
+    )  # from an unmodified TinyOS mote
+
+
+@pytest.mark.parametrize("tinyos", [1, 2])
+def test_tshark_reads_the_pcap(tmp_path, require_tool, tinyos):
+    tshark, deployed, path = require_tool("tshark"), deployment(tinyos=tinyos), tmp_path / "run.pcap"
+    write(tmp_path / "log", exchange(deployed, [(1, 5, ()), (2, 9, ())]), deployed)
+    with path.open("wb") as file:
+        write_pcap(read_journal(tmp_path / "log"), deployed, file, refuse)
+    fields = [
+        "frame.time_epoch",
+        "wpan-tap.rss",
+        "wpan-tap.lqi",
+        "wpan-tap.ch_num",
+        "wpan.fcs_ok",
+        "wpan.src16",
+    ]
+    wanted = [word for field in fields for word in ("-e", field)]
+    run = subprocess.run(
+        [tshark, "-r", str(path), "-T", "fields", *wanted], capture_output=True, text=True, check=True
+    )
+    rows = [line.split("\t") for line in run.stdout.splitlines()]
+    channel = {1: "11", 2: "26"}[tinyos]
+    assert [row[:5] for row in rows] == [
+        [f"1700000000.00000000{i}", "-71", "106", channel, "1"] for i in range(2)
+    ]
+    assert [row[5] for row in rows] == (["", ""] if tinyos == 1 else ["0x0001", "0x0002"])
+
+
+# ---- ShiViz ----
+
+
+def shiviz(table, deployed):
+    file = io.StringIO()
+    known = write_shiviz(table, layout_of(deployed), file)
+    return read_shiviz(file.getvalue()), known
+
+
+def check_clocks(events):
+    """ShiViz takes a log only if each host counts its events without a hole, and knows no event that is not there."""
+    count = {}
+    for host, clock, _ in events:
+        count[host] = count.get(host, 0) + 1
+        assert clock[host] == count[host]
+    for _, clock, _ in events:
+        assert all(number <= count[host] for host, number in clock.items())
+
+
+def test_shiviz_gives_the_order_that_receipts_tell(tmp_path):
+    deployed = deployment(receipts=2)
+    said = [
+        (0, 254, ()),
+        (2, 7, ((1, 4), (0, 255))),
+        (1, 4, ((0, 254),)),
+        (0, 0, ((2, 7),)),
+        (3, 1, ((0, 200),)),
+    ]
+    write(tmp_path, exchange(deployed, said), deployed)
+    events, known = shiviz(messages(tmp_path), deployed)
+    check_clocks(events)
+    clocks = {(host, event): clock for host, clock, event in events}
+    assert clocks["mote0", "message 254"] == {"mote0": 1}
+    assert clocks["mote1", "message 4"] == {"mote0": 1, "mote1": 1}
+    # Of mote 0 message 255 was lost: all that came of it up to there is a cause, though it arrived later.
+    assert clocks["mote2", "message 7"] == {"mote0": 1, "mote1": 1, "mote2": 1}
+    assert clocks["mote0", "message 256"] == {"mote0": 2, "mote1": 1, "mote2": 1}
+    assert clocks["mote3", "message 1"] == {"mote3": 1}
+    assert [event for host, _, event in events if host == "observer"][1] == "receives message 7 of mote2"
+    assert (known.messages, known.complete, known.truth, known.refused) == (5, 4, False, 0)
+
+
+def test_shiviz_refuses_a_circle(tmp_path):
+    deployed = deployment(receipts=1)
+    write(tmp_path, exchange(deployed, [(0, 1, ((1, 1),)), (1, 1, ((0, 1),))]), deployed)
+    events, known = shiviz(messages(tmp_path), deployed)
+    check_clocks(events)
+    assert known.refused == 1
+
+
+def test_shiviz_gives_the_truth_where_it_is_known():
+    trace, _ = simulated("shlc", messages=200, loss=0.1)
+    events, known = shiviz(trace.messages, trace.deployment)
+    check_clocks(events)
+    assert known.truth
+    sends = {(host, event): clock for host, clock, event in events if host != "observer"}
+    rows = trace.messages.to_pylist()
+    arrived = {(row["source"], row["sequence"]) for row in rows}
+    for row in rows:
+        counts = struct.unpack(f"<{len(row['vector']) // 4}i", row["vector"])
+        wanted = {
+            f"mote{mote}": seen
+            for mote, count in enumerate(counts)
+            if (seen := sum((mote, number) in arrived for number in range(count)))
+        }
+        assert sends[f"mote{row['source']}", f"message {row['sequence']}"] == wanted
+
+
+def test_an_empty_log_has_every_form(tmp_path):
+    deployed = deployment()
+    write(tmp_path, [], deployed)
+    table = messages(tmp_path)
+    assert len(table) == 0
+    assert shiviz(table, deployed)[0] == []
+    assert read_csv_of(table).equals(table)
+
+
+def read_csv_of(table):
+    file = io.StringIO()
+    write_csv(table, file)
+    return read_csv(file.getvalue(), table.schema)
+
+
+def test_a_packet_is_a_packet(log):
+    """What ndjson says of a packet is what the packet says."""
+    journal, file = read_journal(log), io.StringIO()
+    write_ndjson(journal, journal.deployment, file, refuse)
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    frames = [
+        line for line in lines if line["kind"] == "frame" and line.get("packet", {}).get("kind") == "data"
+    ]
+    assert len(frames) > 300
+    for line in frames[:20]:
+        message = decode_am(1, bytes.fromhex(line["raw"])[1:])
+        assert line["packet"]["payload"] == message.data.hex()
+    assert [line["fault"] for line in lines if "fault" in line] == ["unknown packet type 99"]
