@@ -22,6 +22,8 @@ INTERRUPTED = 128 + signal.SIGINT
 READER_GONE = 128 + 13  # SIGPIPE, which Windows does not have
 
 COMMANDS: dict[str, tuple[str, str]] = {
+    "listen": ("basestation.cli.listen", "Watch a network live, in causal order."),
+    "replay": ("basestation.cli.replay", "Play a log back, by the same policy or another."),
     "simulate": ("basestation.cli.simulate", "Run the paper's model of a network and measure the order."),
     "plan": ("basestation.cli.plan", "Find the smallest stamp that will do for a network."),
     "describe": ("basestation.cli.describe", "Show a deployment's layout, field by field and bit by bit."),
@@ -44,6 +46,7 @@ PROVIDED_BY = {
     "pyarrow": "",
     "rich": "",
     "serial": "",
+    "textual": "",
     "llvmlite": "analysis",
     "matplotlib": "analysis",
     "numba": "analysis",

@@ -206,7 +206,7 @@ class Station:
             return [*found, Acknowledged(*self._now(), arrival.gateway, frame.token)]
         message = decode_message(frame, self._layout)
         if isinstance(message, Heard):
-            return found + self._take_heard(arrival, message)
+            return found + self._take_heard(arrival, frame, message)
         heard = self._pair(arrival.gateway, frame, message)
         if isinstance(message, Unknown):
             return [*found, self._strange(arrival, message.reason.name.lower(), str(message))]
@@ -217,16 +217,17 @@ class Station:
         self.reasons[reason] += 1
         return Strange(*self._now(), arrival.gateway, text, arrival.packet)
 
-    def _take_heard(self, arrival: Arrival, heard: Heard) -> list[Happening]:
+    def _take_heard(self, arrival: Arrival, frame: ActiveMessage, heard: Heard) -> list[Happening]:
         """A heard record: the next frame of this line is its own, and the clock has reached its time."""
+        arrived = Arrived(*self._now(), arrival.gateway, frame, heard)
         counts = self._gateway(arrival.gateway)
         orphans, lost = self._pairing(arrival.gateway).take(heard)
         counts.orphans += orphans
         counts.records_lost += lost
         counts.dropped += heard.lost
         if not heard.in_sync:
-            return []
-        found = self._enter_epoch(arrival, heard.epoch)
+            return [arrived]
+        found = [arrived, *self._enter_epoch(arrival, heard.epoch)]
         if heard.epoch != self._epoch:
             return found
         reading = self.clock.hear(arrival.gateway, heard.time, arrival.mono_ns)

@@ -61,7 +61,9 @@ SETUP = deployment()
 
 
 def of(kind: type, found: list[Happening]) -> list:
-    return [item for item in found if isinstance(item, kind)]
+    """Those of a kind; of the arrivals only those of data."""
+    items = [item for item in found if isinstance(item, kind)]
+    return [item for item in items if not isinstance(item, Arrived) or isinstance(item.message, Data)]
 
 
 def drain(station: Station, until_ns: int = 10**15) -> list[Happening]:
@@ -101,10 +103,6 @@ def traffic(sends, jitter_ns: int = 0) -> list[Line]:
     return sorted(gateways[0].out + gateways[1].out, key=lambda line: line.mono_ns)
 
 
-def clocks(found: list[Happening]) -> dict[int, int | None]:
-    return {item.mono_ns: item.clock for item in of(Arrived, found)}
-
-
 POLICIES = st.sampled_from(
     [("none", 100), ("causal", 100), ("dapw", 40), ("cbd", 100), ("cbd", 30), ("cbd", 0)]
 )
@@ -119,7 +117,7 @@ def test_a_log_played_back_delivers_the_same(sends, policy, random, jitter_ns):
         while (due := live.next_due()) is not None and due < line.mono_ns and random.random() < 0.7:
             found += live.advance(due + random.randrange(30 * MS))
         happened = live.take(line)
-        noted.append(next((item.clock for item in happened if isinstance(item, Arrived)), None))
+        noted.append(next((item.clock for item in of(Arrived, happened)), None))
         found += happened
     found += live.finish()
     again, replayed = Station(SETUP, *policy), []

@@ -130,7 +130,7 @@ class Motes:
         tick = cycles >> self.setup.clock.tick_log2
         stamp = self.programs[mote].on_send(tick)
         slots = layout_of(self.setup).receipts
-        told = [(source, number % 256) for source, number in self.fresh[mote].items()][:slots]
+        told = [(source, number % 256) for source, number in self.fresh[mote].items()][-slots:]
         data = Data(
             source=mote,
             sequence=self.sequences[mote] % 256,

@@ -1,0 +1,201 @@
+"""`basestation listen`: the network live, in causal order."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from basestation.cli import common, live
+from basestation.journal.journal import SYNCS, JournalWriter, new_run_id
+from basestation.journal.parts import PartRoller
+from basestation.journal.records import JournalError
+from basestation.live.runner import Runner
+from basestation.serving import protocol
+from basestation.serving.forwarder import LOOPBACK, Forwarder, Send
+from basestation.sources import Source, SourceError, SourceOptions, open_source
+from basestation.sources.choose import choose
+from packet_formats.words import many
+
+if TYPE_CHECKING:
+    from basestation.journal.journal import Sync
+    from packet_formats.deployment import Deployment
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation listen serial@/dev/ttyUSB1:micaz -d examples/micaz.toml
+        basestation listen -d examples/micaz.toml --view terminal --log logs
+        basestation listen sf@field1:9002 sf@field2:9002 -d site.toml --json | jq 'select(.event=="delivered")'
+        basestation listen 'simulate@?messages=500&pace=5' -d examples/micaz.toml
+        MOTECOM=serial@/dev/ttyUSB1:57600 basestation listen -d site.toml --policy dapw --phi 60
+        """
+    )
+)
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
+@click.option(
+    "--deployment",
+    "-d",
+    type=click.Path(path_type=Path),
+    envvar="CAUSEWAY_DEPLOYMENT",
+    metavar="FILE",
+    help="The deployment.toml that describes the network. [default: the one in this folder]",
+)
+@live.options
+@click.option(
+    "--log",
+    "logs",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="CAUSEWAY_LOG",
+    metavar="FOLDER",
+    help="Keep everything in a folder of this run's own, inside FOLDER.",
+)
+@click.option(
+    "--sync",
+    type=click.Choice(SYNCS),
+    default="interval",
+    show_default=True,
+    envvar="CAUSEWAY_SYNC",
+    help="When the log must be on the disk: with every frame, soon after, or when the system likes.",
+)
+@click.option(
+    "--serve",
+    is_flag=False,
+    flag_value=LOOPBACK,
+    metavar="[HOST[:PORT]]",
+    envvar="CAUSEWAY_SERVE",
+    help=f"Be a serial forwarder, for TinyOS 1 on port {protocol.PORT[1]} and 2 on {protocol.PORT[2]}; "
+    "on this machine alone unless HOST says otherwise.",
+)
+@click.option(
+    "--patient", is_flag=True, envvar="CAUSEWAY_PATIENT", help="Wait for a source that isn't there yet."
+)
+def command(
+    sources: tuple[str, ...],
+    deployment: Path | None,
+    logs: Path | None,
+    sync: Sync,
+    serve: str | None,
+    patient: bool,
+    policy: str | None,
+    phi: int | None,
+    view: str,
+    allowance: float | None,
+    seconds: float | None,
+    as_json: bool,
+) -> None:
+    """Watch a network live: messages leave in causal order, each at its time.
+
+    SOURCE is serial@PORT[:BAUD-or-platform], network@HOST:PORT, sf@HOST:PORT, replay@FILE, testbed@ or simulate@;
+    several are gateways of one network. Without one, MOTECOM is used, or the port that looks like a gateway's.
+
+    Ctrl-C is the ordinary way to end it: what is held is delivered, the run is summed up, and the exit code is 0.
+    """
+    choices = live.Choices(policy, phi, view, allowance, seconds, as_json)
+    choices.check()
+    described = common.load_deployment(live.find_deployment(deployment))
+    try:
+        opened = _sources(sources, described, patient)
+    except SourceError as error:
+        common.fail(str(error))
+    _listen(opened, described, choices, logs, sync, serve)
+
+
+def _sources(given: Sequence[str], deployment: Deployment, patient: bool) -> list[Source]:
+    chosen = choose(given, os.environ)
+    if chosen.why:
+        common.note(chosen.why)
+    settings = SourceOptions(deployment=deployment, patient=patient, say=common.note)
+    return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]
+
+
+def _listen(
+    sources: list[Source],
+    deployment: Deployment,
+    choices: live.Choices,
+    logs: Path | None,
+    sync: Sync,
+    serve: str | None,
+) -> None:
+    sinks = live.views(choices, deployment)
+    forwarder = None
+    if serve is not None:
+        host, ports = _where(serve, deployment)
+        forwarder = Forwarder(_down(sources), deployment.network.board, common.note)
+        sinks.append(forwarder)
+    station = choices.station(deployment)
+    try:
+        with contextlib.ExitStack() as stack:
+            log = _open_log(stack, logs, deployment, sync, sources) if logs else None
+            runner = Runner(station, sources, sinks, log)
+
+            async def work() -> None:
+                if forwarder is not None:
+                    await forwarder.open(host, ports)
+                    common.note(f"serving on {host}, {_ports(forwarder)}")
+                await runner.run(choices.seconds)
+
+            live.show(runner, work, choices)
+    except (SourceError, JournalError) as error:
+        common.fail(str(error))
+    if runner.unlogged:
+        common.fail(f"{many(runner.unlogged, 'record')} could not be written to the log")
+
+
+def _open_log(
+    stack: contextlib.ExitStack,
+    logs: Path,
+    deployment: Deployment,
+    sync: Sync,
+    sources: Sequence[Source],
+) -> JournalWriter:
+    run = new_run_id()
+    folder = logs / run
+    roller = PartRoller(folder)
+    log = JournalWriter(
+        folder,
+        deployment,
+        run,
+        sync,
+        sources=[source.text for source in sources],
+        on_closed=roller.closed,
+    )
+    stack.callback(lambda: roller.finish(lambda fault: common.note(str(fault))))
+    stack.callback(log.close)
+    common.note(f"the log is in {folder}")
+    return log
+
+
+def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:
+    """HOST with both versions' own ports, or HOST:PORT for the deployment's version alone."""
+    host, colon, digits = serve.rpartition(":")
+    if not colon or serve.endswith("]"):
+        return serve.strip("[]") or LOOPBACK, dict(protocol.PORT)
+    if not digits.isdecimal() or int(digits) > 65535:
+        raise click.UsageError(f"--serve {serve}: should be HOST or HOST:PORT")
+    return host.strip("[]") or LOOPBACK, {deployment.network.tinyos: int(digits)}
+
+
+def _ports(forwarder: Forwarder) -> str:
+    return ", ".join(f"port {port} for TinyOS {version}" for version, port in forwarder.ports.items())
+
+
+def _down(sources: Sequence[Source]) -> Send:
+    """What clients send goes down every line; it has failed only if it went down none."""
+
+    async def send(packet: bytes) -> None:
+        failures = []
+        for source in sources:
+            try:
+                await source.send(packet)
+            except SourceError as error:
+                failures.append(error)
+        if len(failures) == len(sources):
+            raise failures[0]
+
+    return send

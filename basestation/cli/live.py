@@ -1,0 +1,182 @@
+"""What `listen` and `replay` share: their options, their views, and the end of a run."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from basestation.cli import common
+from basestation.live.happenings import Happening, Note, Sink
+from basestation.live.runner import Stage
+from basestation.live.station import Station
+from basestation.views.lines import LinesView, summary
+from basestation.views.ndjson import JsonView
+from packet_formats.deployment import POLICIES
+from packet_formats.layout import layout_of
+
+if TYPE_CHECKING:
+    from basestation.views.terminal import TerminalView
+    from packet_formats.deployment import Deployment
+
+F = TypeVar("F", bound=Callable[..., object])
+
+VIEWS = ("lines", "terminal", "none")
+
+
+def options(function: F) -> F:
+    """The options that both commands have."""
+    for option in reversed(
+        (
+            click.option(
+                "--policy",
+                type=click.Choice(POLICIES),
+                envvar="CAUSEWAY_POLICY",
+                help="How to deliver. [default: the deployment's]",
+            ),
+            click.option(
+                "--phi",
+                type=click.IntRange(0, 100),
+                envvar="CAUSEWAY_PHI",
+                help="How much of the longest wait to wait, in per cent. [default: the deployment's]",
+            ),
+            click.option(
+                "--view",
+                type=click.Choice(VIEWS),
+                default="lines",
+                show_default=True,
+                envvar="CAUSEWAY_VIEW",
+                help="Plain lines, the full screen, or nothing but the summary.",
+            ),
+            click.option(
+                "--allowance",
+                type=common.FiniteFloat(0, 60_000),
+                metavar="MS",
+                envvar="CAUSEWAY_ALLOWANCE",
+                help="How much later than the quickest a frame may come up the line. "
+                "[default: 172, a full queue at 57600 baud]",
+            ),
+            click.option(
+                "--for", "seconds", type=common.FiniteFloat(0), metavar="SECONDS", help="End after so long."
+            ),
+            common.json_option,
+        )
+    ):
+        function = option(function)
+    return function
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The shared options as given."""
+
+    policy: str | None
+    phi: int | None
+    view: str
+    allowance: float | None
+    seconds: float | None
+    as_json: bool
+
+    def check(self) -> None:
+        if self.as_json and self.view == "terminal":
+            raise click.UsageError("--json and --view terminal both want the standard output: take one")
+        if self.view == "terminal" and not (sys.stdin.isatty() and sys.stdout.isatty()):
+            raise click.UsageError("--view terminal needs a terminal; use --view lines or --json")
+
+    def station(self, deployment: Deployment) -> Station:
+        """`--policy` alone takes the deployment's phi, which for some policies is always 100."""
+        observer = deployment.observer
+        phi = observer.phi if self.phi is None else self.phi
+        allowance_ns = None if self.allowance is None else int(self.allowance * 1_000_000)
+        return Station(deployment, self.policy or observer.policy, phi, allowance_ns=allowance_ns)
+
+
+class Notes:
+    """A sink for runs whose output is not for people: what they should know goes to standard error."""
+
+    def take(self, happening: Happening) -> None:
+        if isinstance(happening, Note):
+            common.note(happening.text)
+
+    def close(self) -> None:
+        pass
+
+
+def views(choices: Choices, deployment: Deployment) -> list[Sink]:
+    """The sinks that show; the full screen is a program of its own and joins in `show`."""
+    if choices.as_json:
+        return [JsonView(lambda plain: common.emit_json(plain, flush=True), layout_of(deployment)), Notes()]
+    if choices.view == "lines":
+        return [LinesView(_write_line, common.note)]
+    return [Notes()] if choices.view == "none" else []
+
+
+def _write_line(line: str, style: str | None) -> None:
+    if common.out.is_terminal:
+        common.out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+    else:
+        print(line, flush=True)
+
+
+def show(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
+    """Do the work, with the full screen if that was asked for, to its end or to Ctrl-C; then sum up."""
+    if choices.view == "terminal":
+        asyncio.run(_on_screen(stage, work, choices))
+    else:
+        asyncio.run(_until_interrupted(stage, work))
+    for line in summary(stage.snapshot()):
+        common.note(line)
+
+
+async def _until_interrupted(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """The first Ctrl-C ends the run as its end would; a second one breaks it off."""
+    loop = asyncio.get_running_loop()
+
+    def stop() -> None:
+        stage.stop()
+        loop.remove_signal_handler(signal.SIGINT)
+
+    with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
+        loop.add_signal_handler(signal.SIGINT, stop)
+        loop.add_signal_handler(signal.SIGTERM, stage.stop)
+    await work()
+
+
+async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
+    from basestation.views.terminal import TerminalView
+
+    view = TerminalView(stage)
+    stage.sinks.append(view)
+    task = asyncio.create_task(work())
+    task.add_done_callback(lambda done: _leave(view, done, choices))
+    try:
+        await view.run_async()
+    finally:
+        stage.stop()
+        await task
+
+
+def _leave(view: TerminalView, done: asyncio.Task[None], choices: Choices) -> None:
+    """The screen stays after the end, to be looked at; not after a fault, and not when the time was given."""
+    if done.cancelled() or done.exception() is not None or choices.seconds is not None:
+        view.exit()
+
+
+def find_deployment(given: Path | None) -> Path:
+    """The file that was named, or the one that lies here."""
+    if given is not None:
+        return given
+    here = Path("deployment.toml")
+    if not here.exists():
+        raise click.UsageError(
+            "which network? Give --deployment FILE, set CAUSEWAY_DEPLOYMENT, or work where a deployment.toml lies"
+        )
+    common.note(f"using {here}")
+    return here

@@ -1,0 +1,78 @@
+"""`basestation replay`: a log, through the same station as when it was made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from basestation.cli import common, live
+from basestation.journal.reader import find_journals, read_journal
+from basestation.journal.records import JournalError
+from basestation.live.runner import Player
+from packet_formats.deployment import DeploymentError
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation replay logs/20250301T120000Z-1f2e3d
+        basestation replay logs/20250301T120000Z-1f2e3d --policy none --json
+        basestation replay logs/20250301T120000Z-1f2e3d --pace 10 --view terminal
+        """
+    )
+)
+@click.argument("log", type=click.Path(path_type=Path))
+@click.option(
+    "--pace",
+    type=common.FiniteFloat(0, 1_000_000),
+    default=None,
+    help="How many times as fast as it was; 0 is flat out. [default: 0, with --view terminal 1]",
+)
+@click.option(
+    "--deployment",
+    "-d",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Read the frames by this instead of the deployment in the log.",
+)
+@live.options
+def command(
+    log: Path,
+    pace: float | None,
+    deployment: Path | None,
+    policy: str | None,
+    phi: int | None,
+    view: str,
+    allowance: float | None,
+    seconds: float | None,
+    as_json: bool,
+) -> None:
+    """Play a LOG back: the same deliveries as when it was made, or those of another policy.
+
+    LOG is a run's folder, or a folder that holds just one. --for counts seconds of the log.
+    """
+    choices = live.Choices(policy, phi, view, allowance, seconds, as_json)
+    choices.check()
+    try:
+        journal = read_journal(_the_run(log))
+        described = common.load_deployment(deployment) if deployment else journal.deployment
+        station = choices.station(described)
+        for gateway, name in enumerate(journal.header.sources):
+            station.add_gateway(gateway, name)
+        speed = (1.0 if view == "terminal" else 0.0) if pace is None else pace
+        lines = journal.lines(lambda fault: common.note(str(fault)))
+        player = Player(station, lines, live.views(choices, described), speed)
+        live.show(player, lambda: player.run(choices.seconds), choices)
+    except (JournalError, DeploymentError) as error:
+        common.fail(str(error))
+
+
+def _the_run(log: Path) -> Path:
+    runs = find_journals(log)
+    if len(runs) != 1:
+        held = ", ".join(run.name for run in runs[:5]) + (", ..." if len(runs) > 5 else "")
+        raise JournalError(
+            f"{log}: holds {len(runs)} runs, name one: {held}" if runs else f"{log}: no run in it"
+        )
+    return runs[0]

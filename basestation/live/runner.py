@@ -1,0 +1,267 @@
+"""Where the station meets the world: sources in, one timer, the log first, then the station, then the sinks."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from basestation.journal.records import JournalError
+from basestation.live.arrivals import Arrival, Line
+from basestation.live.counters import Snapshot
+from basestation.live.happenings import Arrived, Happening, Note, Sink
+from basestation.live.station import Station
+from basestation.sources.base import Source
+from packet_formats.framing import FrameCounters
+from packet_formats.messages import Data
+
+WAITING = 1024  # lines; a source that is quicker than we are waits itself
+AT_ONCE = 32  # lines between two turns of the event loop
+SECOND = 1_000_000_000
+
+
+class Log(Protocol):
+    """What is kept: a line is in it before anything is made of it."""
+
+    def append(self, line: Line) -> int: ...
+
+    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int: ...
+
+    def append_counters(self, gateway: int, counters: FrameCounters, mono_ns: int, wall_ns: int) -> int: ...
+
+
+class Stage:
+    """A station with its sinks, and what a view may ask of them while they run."""
+
+    def __init__(self, station: Station, sinks: Iterable[Sink]) -> None:
+        self.station = station
+        self.sinks = list(sinks)
+        self.stopped = False
+        self.ended = False
+
+    def now(self) -> int:
+        """The station's present, on the host's clock."""
+        return time.monotonic_ns()
+
+    def snapshot(self) -> Snapshot:
+        return self.station.snapshot(self.now())
+
+    def set_policy(self, name: str, phi: int) -> None:
+        self.tell(self.station.advance(self.now()))
+        self.tell(self.station.set_policy(name, phi))
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def tell(self, happenings: Iterable[Happening]) -> None:
+        for happening in happenings:
+            for sink in self.sinks:
+                sink.take(happening)
+
+    def finish(self) -> None:
+        """Deliver what is held, and close the sinks whatever becomes of it."""
+        self.ended = True
+        try:
+            self.tell(self.station.finish())
+        finally:
+            for sink in self.sinks:
+                sink.close()
+
+
+class Runner(Stage):
+    """Live: `run` ends when all sources have, after `seconds`, or when `stop` was called."""
+
+    def __init__(
+        self,
+        station: Station,
+        sources: Sequence[Source],
+        sinks: Iterable[Sink],
+        log: Log | None = None,
+    ) -> None:
+        super().__init__(station, sinks)
+        self.unlogged = 0
+        self._sources, self._log = sources, log
+        self._lines: asyncio.Queue[Line | None] = asyncio.Queue(WAITING)
+        self._running = 0
+        self._newest = 0  # the host's time of the last line
+        # Recordings that are not played at their own pace bring their own time with them.
+        self._live = all(source.live for source in sources)
+
+    def now(self) -> int:
+        return time.monotonic_ns() if self._live else self._newest
+
+    def stop(self) -> None:
+        super().stop()
+        if not self._lines.full():
+            self._lines.put_nowait(None)  # wake up
+
+    async def run(self, seconds: float | None = None) -> None:
+        pumps: list[asyncio.Task[None]] = []
+        end = None if seconds is None else time.monotonic_ns() + int(seconds * SECOND)
+        try:
+            for gateway, source in enumerate(self._sources):
+                await source.open()
+                began = time.monotonic_ns() if self._live else None
+                self.station.add_gateway(gateway, source.text, began, source.counters)
+            pumps = [asyncio.create_task(self._pump(source)) for source in self._sources]
+            self._running = len(pumps)
+            await self._consume(end)
+            for pump in pumps:
+                if pump.done():
+                    pump.result()
+        finally:
+            await self._close(pumps)
+
+    async def _pump(self, source: Source) -> None:
+        try:
+            async for line in source.lines():
+                await self._lines.put(line)
+        finally:
+            self._running -= 1
+            if not self._lines.full():
+                self._lines.put_nowait(None)
+
+    async def _consume(self, end: int | None) -> None:
+        taken = 0
+        while not self.stopped and not (self._running == 0 and self._lines.empty()):
+            now = time.monotonic_ns()
+            if end is not None and now >= end:
+                return
+            line = await self._next(now, end)
+            if line is not None:
+                self._take(line)
+            taken += 1
+            if taken % AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    async def _next(self, now: int, end: int | None) -> Line | None:
+        """The next line; None when it is time for something else."""
+        if not self._lines.empty():
+            return self._lines.get_nowait()
+        due = self.station.next_due() if self._live else None
+        if due is not None and due <= now:
+            self.tell(self.station.advance(now))
+            due = self.station.next_due()
+        times = [time for time in (due, end) if time is not None]
+        try:
+            async with asyncio.timeout(max(0, min(times) - now) / SECOND if times else None):
+                return await self._lines.get()
+        except TimeoutError:
+            return None
+
+    def _take(self, line: Line) -> None:
+        number = self._keep(line)
+        if not self._live:
+            self.tell(past_due(self.station, line.mono_ns))
+        self._newest = max(self._newest, line.mono_ns)
+        happenings = self.station.take(line)
+        if number is not None:
+            self._keep_clock(number, line, happenings)
+        self.tell(happenings)
+
+    def _keep(self, line: Line) -> int | None:
+        """A log that can't be written stops nothing, but everybody hears of it."""
+        if self._log is None:
+            return None
+        try:
+            return self._log.append(line)
+        except JournalError as error:
+            self._complain(line, error)
+            return None
+
+    def _keep_clock(self, number: int, line: Line, happenings: list[Happening]) -> None:
+        """How far deliveries had got when a data message came, so that a replay makes the same ones."""
+        if self._log is None or not isinstance(line, Arrival):
+            return
+        for happening in happenings:
+            if isinstance(happening, Arrived) and isinstance(happening.message, Data):
+                if happening.clock is None:
+                    continue
+                try:
+                    self._log.append_clock(number, line, happening.clock, happening.cycles)
+                except JournalError as error:
+                    self._complain(line, error)
+
+    def _complain(self, line: Line, error: JournalError) -> None:
+        self.unlogged += 1
+        if self.unlogged == 1:
+            self.tell([Note(line.mono_ns, line.wall_ns, f"not everything is in the log: {error}")])
+
+    async def _close(self, pumps: Sequence[asyncio.Task[None]]) -> None:
+        for pump in pumps:
+            pump.cancel()
+        await asyncio.gather(*pumps, return_exceptions=True)
+        for source in self._sources:
+            await source.close()
+        self._keep_counters()
+        self.finish()
+
+    def _keep_counters(self) -> None:
+        if self._log is None:
+            return
+        for gateway, source in enumerate(self._sources):
+            try:
+                self._log.append_counters(gateway, source.counters, time.monotonic_ns(), time.time_ns())
+            except JournalError:
+                self.unlogged += 1
+
+
+class Player(Stage):
+    """A log, played back with the clocks that it holds: `pace` times as fast as it was, or flat out (0)."""
+
+    def __init__(
+        self,
+        station: Station,
+        lines: Iterable[tuple[Line, int | None]],
+        sinks: Iterable[Sink],
+        pace: float = 0,
+    ) -> None:
+        super().__init__(station, sinks)
+        self._lines: Iterator[tuple[Line, int | None]] = iter(lines)
+        self._pace = pace
+        self._newest = 0
+        self._began: tuple[int, int] | None = None  # the log's first time, and the host's then
+
+    def now(self) -> int:
+        if not self._pace or self._began is None or self.ended:
+            return self._newest
+        first, began = self._began
+        return first + int((time.monotonic_ns() - began) * self._pace)
+
+    async def run(self, seconds: float | None = None) -> None:
+        """Until the log's end, or `seconds` of the log."""
+        end = None
+        try:
+            for taken, (line, clock) in enumerate(self._lines):
+                self._began = self._began or (line.mono_ns, time.monotonic_ns())
+                if seconds is not None and end is None:
+                    end = line.mono_ns + int(seconds * SECOND)
+                if self.stopped or (end is not None and line.mono_ns > end):
+                    break
+                await self._wait_until(line.mono_ns)
+                self._newest = max(self._newest, line.mono_ns)
+                self.tell(self.station.take(line, clock))
+                if taken % AT_ONCE == 0:
+                    await asyncio.sleep(0)
+        finally:
+            self.finish()
+
+    async def _wait_until(self, mono_ns: int) -> None:
+        """Deliver what is due before then, each at its time."""
+        while not self.stopped:
+            due = self.station.next_due()
+            at = mono_ns if due is None or due >= mono_ns else due
+            if self._pace and (wait := at - self.now()) > 0:
+                await asyncio.sleep(min(wait / SECOND / self._pace, 0.5))
+                continue
+            if at == mono_ns:
+                return
+            self._newest = max(self._newest, at)
+            self.tell(self.station.advance(at))
+
+
+def past_due(station: Station, mono_ns: int) -> Iterator[Happening]:
+    """What a punctual timer would have brought before this time."""
+    while (due := station.next_due()) is not None and due < mono_ns:
+        yield from station.advance(due)

@@ -1,0 +1,1 @@
+"""Views: sinks that show what happens. Nothing depends on them."""

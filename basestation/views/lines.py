@@ -1,0 +1,195 @@
+"""What happens as aligned lines of text, and the summary at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from functools import singledispatch
+from typing import NamedTuple
+
+from basestation.live.counters import OrderView, Snapshot
+from basestation.live.happenings import (
+    Acknowledged,
+    Alarm,
+    Arrived,
+    ClockChanged,
+    Delivered,
+    Happening,
+    LineChanged,
+    Note,
+    PolicyChanged,
+    Reboot,
+    Strange,
+    Violation,
+)
+from packet_formats.records import Health
+from packet_formats.words import many
+
+
+class Row(NamedTuple):
+    """A kind of thing, its subject, what there is to say, and a style for terminals."""
+
+    kind: str
+    subject: str
+    text: str
+    style: str | None = None
+
+
+@singledispatch
+def row_of(happening: Happening) -> Row | None:
+    """None for what is not worth a line."""
+    return None
+
+
+@row_of.register
+def _(happening: Delivered) -> Row:
+    marks = [shown_move(happening.moved)] if happening.moved else []
+    marks += ["late"] if happening.late else []
+    marks += ["out of sync"] if not happening.in_sync else []
+    data = happening.data.data.hex()
+    text = f"held {happening.held_ms:7.1f} ms  {data:<{2 * len(happening.data.data)}}  {', '.join(marks)}"
+    style = "yellow" if happening.late or not happening.in_sync else "cyan" if happening.moved else None
+    return Row("deliver", str(happening.name), text.rstrip(), style)
+
+
+@row_of.register
+def _(happening: Arrived) -> Row | None:
+    health = happening.message
+    if not isinstance(health, Health):
+        return None
+    battery = f", battery {health.battery * 20} mV" if health.battery else ""
+    sync = "in sync" if health.in_sync else "out of sync"
+    text = f"{sync}, {health.hops} hops, boot {health.boots}, {health.sent} sent{battery}"
+    return Row("health", str(health.source), text, "dim")
+
+
+@row_of.register
+def _(happening: Violation) -> Row | None:
+    """What arrives out of order is counted, and only what is delivered so is shown."""
+    if happening.order == "arrival":
+        return None
+    return Row("violation", str(happening.message), happening.text, "bold red")
+
+
+@row_of.register
+def _(happening: Strange) -> Row:
+    return Row(
+        "strange", f"gw{happening.gateway}", f"{happening.reason}: {happening.packet.hex()}", "magenta"
+    )
+
+
+@row_of.register
+def _(happening: Reboot) -> Row:
+    text = f"has booted: boot {happening.boot} (modulo 8) follows {happening.before}"
+    return Row("reboot", str(happening.mote), text, "yellow")
+
+
+@row_of.register
+def _(happening: Alarm) -> Row:
+    return Row(
+        "ALARM" if happening.raised else "alarm",
+        "",
+        happening.text,
+        "bold red" if happening.raised else "green",
+    )
+
+
+@row_of.register
+def _(happening: LineChanged) -> Row:
+    text = "the line is back" if happening.back else f"the line is lost: {happening.reason}"
+    return Row("line", f"gw{happening.gateway}", text, "green" if happening.back else "red")
+
+
+@row_of.register
+def _(happening: ClockChanged) -> Row:
+    return Row("clock", f"gw{happening.gateway}", happening.text, "yellow")
+
+
+@row_of.register
+def _(happening: PolicyChanged) -> Row:
+    text = f"{happening.policy}, phi {happening.phi}%; {many(happening.held, 'message')} moved over"
+    return Row("policy", "", text, "blue")
+
+
+@row_of.register
+def _(happening: Acknowledged) -> Row:
+    return Row("ack", f"gw{happening.gateway}", f"token {happening.token}", "dim")
+
+
+@row_of.register
+def _(happening: Note) -> Row:
+    return Row("note", "", happening.text, "yellow")
+
+
+def shown_move(moved: int) -> str:
+    """Brought forward or put back, against the order of arrival."""
+    return f"↑{moved}" if moved > 0 else f"↓{-moved}" if moved else ""
+
+
+def shown_time(wall_ns: int) -> str:
+    moment = datetime.fromtimestamp(wall_ns // 10**9)
+    return f"{moment:%H:%M:%S}.{wall_ns // 10**6 % 1000:03d}"
+
+
+class LinesView:
+    """A sink. `write` puts one line out, in a style if it can; notes go to `note`, where chatter belongs."""
+
+    def __init__(self, write: Callable[[str, str | None], None], note: Callable[[str], None]) -> None:
+        self._write, self._note = write, note
+
+    def take(self, happening: Happening) -> None:
+        if isinstance(happening, Note):
+            self._note(happening.text)
+            return
+        row = row_of(happening)
+        if row is not None:
+            line = f"{shown_time(happening.wall_ns)}  {row.kind:<9}  {row.subject:>8}  {row.text}"
+            self._write(line, row.style)
+
+    def close(self) -> None:
+        pass
+
+
+def summary(snapshot: Snapshot) -> Iterator[str]:
+    """The run in a few lines."""
+    motes, hold = snapshot.motes, snapshot.hold
+    lost, copies, late = (
+        sum(getattr(mote, name) for mote in motes) for name in ("lost", "duplicates", "late")
+    )
+    yield (
+        f"{many(snapshot.received, 'message')} from {many(len(motes), 'mote')}, {snapshot.delivered} delivered; "
+        f"{lost} lost, {many(copies, 'copy', 'copies')} dropped, {late} late, {snapshot.strange} not read"
+    )
+    if hold.count:
+        yield (
+            f"held {hold.mean:.0f} ms on average, half of them up to {hold.p50:.0f} ms, "
+            f"95% up to {hold.p95:.0f} ms, at most {hold.max:.0f} ms"
+        )
+    yield f"arrival order: {shown_order(snapshot.arrival)}"
+    yield f"delivered by {snapshot.policy}, phi {snapshot.phi}%: {shown_order(snapshot.delivery)}"
+    if snapshot.known is not None:
+        yield f"all causes are known of {100 * snapshot.known:.0f}% of the messages"
+    elif snapshot.received:
+        yield "without receipts only a mote's own order is known"
+    for gateway in snapshot.gateways:
+        wrong = [f"{count} {what}" for what, count in gateway.line_errors.items() if count]
+        wrong += [
+            f"{count} {what}"
+            for what, count in (
+                ("frames without their record", gateway.unpaired if not gateway.foreign else 0),
+                ("records without their frame", gateway.orphans),
+                ("records lost", gateway.records_lost),
+                ("dropped by the gateway", gateway.dropped),
+                ("gaps", gateway.gaps),
+            )
+            if count
+        ]
+        kind = ", not Causeway's: times from beacons and health messages" if gateway.foreign else ""
+        yield f"{gateway.name}: {many(gateway.frames, 'packet')}{kind}; {', '.join(wrong) or 'no errors'}"
+
+
+def shown_order(order: OrderView) -> str:
+    if not order.overtaken:
+        return "no message known to be out of causal order"
+    share = 100 * order.overtaken / max(1, order.messages)
+    return f"at least {order.overtaken} of {order.messages} messages ({share:.1f}%) came after an effect of theirs"

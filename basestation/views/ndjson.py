@@ -1,0 +1,40 @@
+"""What happens as JSON, one object a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from typing import Any
+
+from basestation.live.happenings import Arrived, Delivered, Happening, Name
+from packet_formats.layout import DataLayout
+from packet_formats.plain import message_to_plain, packet_to_plain
+
+
+def to_plain(happening: Happening, layout: DataLayout) -> dict[str, Any]:
+    """The happening's fields under `event`, its name in lower case; messages as `decode --json` writes them."""
+    plain: dict[str, Any] = {"event": type(happening).__name__.lower()}
+    for item in fields(happening):
+        value = getattr(happening, item.name)
+        plain[item.name] = value._asdict() if isinstance(value, Name) else value
+    if isinstance(happening, Arrived):
+        plain["frame"] = packet_to_plain(happening.frame)
+        plain["message"] = message_to_plain(happening.message, layout)
+        plain["heard"] = message_to_plain(happening.heard, layout) if happening.heard else None
+    if isinstance(happening, Delivered):
+        plain["data"] = message_to_plain(happening.data, layout)
+        plain["moved"] = happening.moved
+    return plain
+
+
+class JsonView:
+    """A sink. `write` puts one object out, and flushes: somebody may be waiting for each line."""
+
+    def __init__(self, write: Callable[[object], None], layout: DataLayout) -> None:
+        self._write, self._layout = write, layout
+
+    def take(self, happening: Happening) -> None:
+        self._write(to_plain(happening, self._layout))
+
+    def close(self) -> None:
+        pass

@@ -1,0 +1,287 @@
+"""The runner and the player: the log first, one timer, ends that end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+
+import pytest
+
+from basestation.journal.records import JournalError
+from basestation.live.arrivals import Arrival, Gap, Line
+from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, LineChanged, Note
+from basestation.live.runner import WAITING, Player, Runner
+from basestation.live.station import Station
+from basestation.sources.base import SourceError
+from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.framing import FrameCounters
+from tests.live.world import MS, TICK, Gateway, Motes, deliveries, deployment, gap, names
+
+SETUP = deployment(policy="cbd", phi=100)
+START = 100 * CRYSTAL_HZ
+
+
+@dataclass
+class Seen:
+    """A sink that remembers."""
+
+    found: list[Happening] = field(default_factory=list)
+    closed: bool = False
+
+    def take(self, happening: Happening) -> None:
+        assert not self.closed
+        self.found.append(happening)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class FakeSource:
+    """Lines, each so many seconds after the one before; stamped as they come if it is live."""
+
+    script: list[tuple[float, Line]]
+    live: bool = True
+    text: str = "fake@"
+    endless: bool = False
+    fault: Exception | None = None
+    refused: bool = False
+    counters: FrameCounters = field(default_factory=FrameCounters)
+    closed: bool = False
+    given: int = 0
+
+    async def open(self) -> None:
+        if self.refused:
+            raise SourceError("fake@: permission denied; join the group dialout")
+
+    async def lines(self) -> AsyncIterator[Line]:
+        for wait, line in self.script:
+            if wait:
+                await asyncio.sleep(wait)
+            self.given += 1
+            yield line._replace(mono_ns=time.monotonic_ns(), wall_ns=time.time_ns()) if self.live else line
+        if self.fault:
+            raise self.fault
+        while self.endless:
+            await asyncio.sleep(10)
+
+    async def send(self, packet: bytes) -> None:
+        raise SourceError("no")
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@dataclass
+class FakeLog:
+    """Remembers what was appended, and may be full."""
+
+    events: list[str] = field(default_factory=list)
+    clocks: dict[int, tuple[int, int | None]] = field(default_factory=dict)
+    lines: list[Line] = field(default_factory=list)
+    room: int = 10**9
+
+    def append(self, line: Line) -> int:
+        if len(self.lines) >= self.room:
+            raise JournalError("no space left on the disk")
+        self.lines.append(line)
+        self.events.append("append")
+        return len(self.lines) - 1
+
+    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int:
+        assert self.lines[number] == arrival
+        self.clocks[number] = (clock, heard)
+        return number
+
+    def append_counters(self, gateway: int, counters: FrameCounters, mono_ns: int, wall_ns: int) -> int:
+        self.events.append("counters")
+        return 0
+
+
+def recorded(count: int = 12, apart: int = 4 * TICK) -> list[Line]:
+    """Messages that arrive in pairs the wrong way round."""
+    motes, gateway = Motes(SETUP, START), Gateway(SETUP)
+    heard = []
+    for number in range(count):
+        at = START + number * apart
+        heard.append((at + (9 if number % 2 == 0 else 2) * TICK, motes.send(number % 4, at, (0, 1, 2, 3))))
+    for cycles, data in sorted(heard, key=lambda item: item[0]):
+        gateway.hear(data, cycles)
+    return gateway.out
+
+
+def scripted(lines: list[Line]) -> list[tuple[float, Line]]:
+    before = lines[0].mono_ns
+    script = []
+    for line in lines:
+        script.append(((line.mono_ns - before) / 1e9, line))
+        before = line.mono_ns
+    return script
+
+
+def run(runner: Runner | Player, seconds: float | None = None) -> float:
+    """Seconds that it took."""
+    began = time.monotonic()
+    asyncio.run(asyncio.wait_for(runner.run(seconds), 20))
+    return time.monotonic() - began
+
+
+def test_what_is_delivered_live_is_delivered_again_from_the_log():
+    seen, log = Seen(), FakeLog()
+    source = FakeSource(scripted(recorded()))
+    run(Runner(Station(SETUP), [source], [seen], log))
+    assert seen.closed
+    assert source.closed
+    assert len(names(seen.found)) == 12
+    again = Seen()
+    lines = [(line, log.clocks.get(number, (None,))[0]) for number, line in enumerate(log.lines)]
+    run(Player(Station(SETUP), lines, [again]))
+    assert deliveries(seen.found) == deliveries(again.found)
+    assert log.events[-1] == "counters"
+    heard = {item.cycles for item in seen.found if isinstance(item, Arrived) and item.number}
+    assert {cycles for _, cycles in log.clocks.values()} == heard
+
+
+def test_a_line_is_in_the_log_before_anybody_hears_of_it():
+    log = FakeLog()
+
+    class Checking(Seen):
+        def take(self, happening: Happening) -> None:
+            if isinstance(happening, Arrived):
+                assert any(line.mono_ns == happening.mono_ns for line in log.lines)
+            super().take(happening)
+
+    seen = Checking()
+    run(Runner(Station(SETUP), [FakeSource(scripted(recorded(4)))], [seen], log))
+    assert len(names(seen.found)) == 4
+
+
+def test_deliveries_come_at_their_time_without_another_frame():
+    seen = Seen()
+    source = FakeSource(scripted(recorded(1)), endless=True)
+    took = run(Runner(Station(SETUP, "causal", allowance_ns=20 * MS), [source], [seen]), 1.0)
+    (delivered,) = [item for item in seen.found if isinstance(item, Delivered)]
+    assert 40 < delivered.held_ms < 400
+    assert delivered.overdue_ms < 200  # a busy machine; the benchmark says how little it is
+    assert 0.9 < took < 5
+
+
+def test_a_recording_played_flat_out_has_its_own_time():
+    seen = Seen()
+    source = FakeSource([(0, line) for line in recorded(200)], live=False)
+    took = run(Runner(Station(SETUP), [source], [seen]))
+    held = [item.held_ms for item in seen.found if isinstance(item, Delivered)]
+    assert len(held) == 200
+    assert max(held) > 30
+    assert took < 15
+    assert not [item for item in seen.found if isinstance(item, Alarm)]
+
+
+def test_several_sources_are_one_network():
+    lines = recorded(20)
+    other = [line._replace(gateway=1) for line in lines]
+    seen = Seen()
+    sources = [FakeSource([(0, line) for line in part], live=False) for part in (lines, other)]
+    station = Station(SETUP)
+    run(Runner(station, sources, [seen]))
+    assert len(names(seen.found)) == 20
+    snapshot = station.snapshot(0)
+    assert sum(mote.duplicates for mote in snapshot.motes) == 20
+    assert [gateway.name for gateway in snapshot.gateways] == ["fake@", "fake@"]
+
+
+def test_stop_ends_it_at_once_and_in_order():
+    seen, source = Seen(), FakeSource(scripted(recorded(4)), endless=True)
+    runner = Runner(Station(SETUP), [source], [seen])
+
+    async def work() -> None:
+        task = asyncio.create_task(runner.run())
+        await asyncio.sleep(0.3)
+        runner.stop()
+        await asyncio.wait_for(task, 5)
+
+    asyncio.run(work())
+    assert seen.closed
+    assert source.closed
+    assert len(names(seen.found)) == 4
+
+
+def test_a_source_that_cannot_be_opened_says_why_and_the_others_are_closed():
+    good, bad = FakeSource([], endless=True), FakeSource([], refused=True)
+    with pytest.raises(SourceError, match="dialout"):
+        run(Runner(Station(SETUP), [good, bad], []))
+    assert good.closed
+
+
+def test_a_fault_of_a_source_is_not_swallowed():
+    source = FakeSource(scripted(recorded(2)), fault=SourceError("fake@: the end of the world"))
+    seen = Seen()
+    with pytest.raises(SourceError, match="end of the world"):
+        run(Runner(Station(SETUP), [source], [seen]))
+    assert len(names(seen.found)) == 2
+
+
+def test_a_full_disk_stops_nothing_and_is_told_once():
+    seen, log = Seen(), FakeLog(room=5)
+    runner = Runner(Station(SETUP), [FakeSource(scripted(recorded(8)))], [seen], log)
+    run(runner)
+    assert len(names(seen.found)) == 8
+    notes = [item.text for item in seen.found if isinstance(item, Note)]
+    assert len(notes) == 1
+    assert "no space left" in notes[0]
+    assert runner.unlogged == 11
+
+
+def test_a_reader_that_went_away_ends_the_run():
+    class Gone(Seen):
+        def take(self, happening: Happening) -> None:
+            raise BrokenPipeError
+
+    source = FakeSource(scripted(recorded(8)), endless=True)
+    with pytest.raises(BrokenPipeError):
+        run(Runner(Station(SETUP), [source], [Gone()]))
+    assert source.closed
+
+
+def test_gaps_pass_through():
+    seen = Seen()
+    script: list[tuple[float, Line]] = [(0, gap(0, back=False)), (0.01, gap(0, back=True))]
+    run(Runner(Station(SETUP), [FakeSource(script)], [seen]))
+    assert [item.back for item in seen.found if isinstance(item, LineChanged)] == [False, True]
+    assert all(isinstance(line, Gap) for _, line in script)
+
+
+def test_a_quick_source_waits_for_a_slow_station():
+    """The queue is bounded: what is not taken yet stays with the source."""
+    station = Station(SETUP)
+    lines = recorded(50) * 60
+    source = FakeSource([(0, line) for line in lines], live=True)
+    runner = Runner(station, [source], [])
+
+    async def work() -> None:
+        task = asyncio.create_task(runner.run())
+        while source.given < WAITING:
+            await asyncio.sleep(0)
+        assert source.given - station.snapshot(0).gateways[0].frames <= WAITING + 2
+        runner.stop()
+        await asyncio.wait_for(task, 10)
+
+    asyncio.run(work())
+
+
+def test_a_log_played_at_a_pace_takes_its_time():
+    lines = [(line, None) for line in recorded(10, apart=40 * TICK)]
+    length = (lines[-1][0].mono_ns - lines[0][0].mono_ns) / 1e9
+    slow, quick = Seen(), Seen()
+    assert run(Player(Station(SETUP), lines, [slow], pace=4)) >= length / 4 * 0.9
+    run(Player(Station(SETUP), lines, [quick]))
+    assert deliveries(slow.found) == deliveries(quick.found)
+
+
+def test_a_log_ends_after_so_many_of_its_seconds():
+    lines = [(line, None) for line in recorded(10, apart=40 * TICK)]
+    seen = Seen()
+    run(Player(Station(SETUP), lines, [seen]), 0.5)
+    assert 2 <= len(names(seen.found)) < 6

@@ -1,0 +1,276 @@
+"""Lines, JSON and the full screen."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from dataclasses import replace
+
+from basestation.cli.common import plain
+from basestation.live.counters import Snapshot
+from basestation.live.happenings import (
+    Alarm,
+    ClockChanged,
+    Delivered,
+    Happening,
+    Name,
+    Note,
+    Reboot,
+    Strange,
+    Violation,
+)
+from basestation.live.station import Station
+from basestation.views.lines import LinesView, row_of, shown_move, shown_time, summary
+from basestation.views.ndjson import JsonView
+from basestation.views.terminal import HELP, TerminalView
+from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data
+from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, deployment, gap, health, play
+
+SETUP = deployment(policy="cbd", phi=100)
+START = 100 * CRYSTAL_HZ
+
+
+def busy(policy: str = "cbd") -> tuple[Station, list[Happening], int]:
+    """A short run with something of everything, the last messages still held."""
+    station, motes, gateway = Station(SETUP, policy, 100), Motes(SETUP, START), Gateway(SETUP)
+    station.add_gateway(0, "serial@/dev/ttyUSB1:micaz")
+    heard = []
+    for number in range(40):
+        at = START + number * 6 * TICK
+        heard.append((at + (9 if number % 2 == 0 else 1) * TICK, motes.send(number % 4, at, (0, 1, 2, 3))))
+    for cycles, data in sorted(heard, key=lambda item: item[0]):
+        gateway.hear(data, cycles)
+    found = play(station, gateway.out)
+    now = gateway.last_ns + MS
+    found += station.take(arrival(b"\x99\x00", now))
+    found += station.take(arrival(health(2, START, SETUP, layout=5), now))
+    return station, found, now
+
+
+class FakeStage:
+    def __init__(self) -> None:
+        self.station, self.found, self.mono_ns = busy()
+
+    def snapshot(self) -> Snapshot:
+        return self.station.snapshot(self.mono_ns)
+
+    def set_policy(self, name: str, phi: int) -> None:
+        self.station.set_policy(name, phi)
+
+
+# ---- Lines ----
+
+
+def shown(found: list[Happening]) -> tuple[list[str], list[str]]:
+    lines: list[str] = []
+    notes: list[str] = []
+    view = LinesView(lambda line, style: lines.append(line), notes.append)
+    for happening in found:
+        view.take(happening)
+    view.close()
+    return lines, notes
+
+
+def test_lines_are_aligned_and_say_what_matters():
+    lines, _ = shown(busy()[1])
+    delivered = [line for line in lines if "deliver" in line]
+    assert len(delivered) > 20
+    assert len({line.index(" ms") for line in delivered}) == 1
+    assert any("↑" in line for line in delivered)
+    assert any("↓" in line for line in delivered)
+    assert any("strange" in line and "9900" in line for line in lines)
+    assert any(line.split()[1] == "ALARM" and "another layout" in line for line in lines)
+    assert any("health" in line and "3000 mV" in line for line in lines)
+
+
+def test_violations_that_were_delivered_are_shown_and_those_of_arrival_only_counted():
+    found = busy("none")[1]
+    assert [item for item in found if isinstance(item, Violation) and item.order == "arrival"]
+    lines, _ = shown(found)
+    violations = [line for line in lines if "violation" in line]
+    assert violations
+    assert len(violations) == len([v for v in found if isinstance(v, Violation) and v.order == "delivery"])
+
+
+def test_notes_go_where_chatter_goes():
+    lines, notes = shown([Note(0, 0, "the gateway is foreign")])
+    assert not lines
+    assert notes == ["the gateway is foreign"]
+
+
+def test_every_kind_of_happening_has_its_line():
+    station = Station(SETUP)
+    found: list[Happening] = [
+        *station.take(gap(1, back=False)),
+        *station.take(gap(2, back=True)),
+        *station.set_policy("dapw", 40),
+        Reboot(1, 2, 3, 4, 5),
+        ClockChanged(1, 2, 0, "epoch", "time has started afresh"),
+        Strange(1, 2, 0, "no packet", b"\x01"),
+        Alarm(1, 2, "mote", 3, False, "over: silence"),
+    ]
+    assert all(row_of(item) is not None for item in found)
+    lines, _ = shown(found)
+    assert len(lines) == len(found)
+    assert "dapw, phi 40%; 0 messages moved over" in "\n".join(lines)
+
+
+def test_moves_and_times_are_short():
+    assert (shown_move(3), shown_move(-2), shown_move(0)) == ("↑3", "↓2", "")
+    assert shown_time(WALL + 7 * MS).endswith(".007")
+
+
+def test_a_late_message_says_so():
+    data = Data(1, 2, (0, 0), data=b"\x01")
+    late = Delivered(0, WALL, Name(1, 0, 2), data, 5, 5, 10, 20, 3.0, 0.0, True, False)
+    row = row_of(late)
+    assert row is not None
+    assert row.text.endswith("late, out of sync")
+
+
+def test_the_summary_counts_both_orders():
+    station, _, now = busy()
+    text = "\n".join(summary(station.snapshot(now)))
+    assert "40 messages from 4 motes" in text
+    assert "arrival order: at least" in text
+    assert "delivered by cbd, phi 100%: no message known to be out of causal order" in text
+    assert "all causes are known of" in text
+    assert "serial@/dev/ttyUSB1:micaz" in text
+
+
+# ---- JSON ----
+
+
+def test_each_happening_is_one_object():
+    _, found, _ = busy()
+    out: list[str] = []
+    view = JsonView(lambda item: out.append(json.dumps(plain(item), allow_nan=False)), layout_of(SETUP))
+    for happening in found:
+        view.take(happening)
+    view.close()
+    objects = [json.loads(line) for line in out]
+    assert len(objects) == len(found)
+    kinds = {item["event"] for item in objects}
+    assert {"arrived", "delivered", "violation", "strange", "alarm"} <= kinds
+    delivered = next(item for item in objects if item["event"] == "delivered")
+    assert delivered["name"] == {"source": 0, "boot": 0, "sequence": 0}
+    assert delivered["data"]["stamp"].keys() == {"clock", "counter"}
+    arrived = next(item for item in objects if item["event"] == "arrived" and item["heard"])
+    assert arrived["heard"]["rssi"] == -60
+    assert {"mono_ns", "wall_ns"} <= arrived.keys()
+
+
+# ---- The full screen ----
+
+
+def text_of(app: TerminalView, name: str) -> str:
+    from rich.console import Console
+
+    widget = app.query_one(f"#{name}")
+    console = Console(width=160, height=60, color_system=None)
+    with console.capture() as captured:
+        console.print(widget.content)  # type: ignore[attr-defined]
+    return captured.get()
+
+
+def on_screen(script) -> None:
+    """Run a script with the view on a made-up terminal."""
+
+    async def work() -> None:
+        stage = FakeStage()
+        app = TerminalView(stage)
+        for happening in stage.found:
+            app.take(happening)
+        async with app.run_test(size=(150, 48)) as pilot:
+            await pilot.pause(0.3)
+            await script(app, pilot, stage)
+
+    asyncio.run(asyncio.wait_for(work(), 60))
+
+
+def test_the_screen_shows_motes_streams_queue_rates_and_alarms():
+    async def script(app, pilot, stage):
+        status = text_of(app, "status")
+        assert "policy cbd  phi 100%" in status
+        assert "serial@/dev/ttyUSB1:micaz" in status
+        assert "≥" in status
+        assert "layout?" in text_of(app, "mote-table")
+        assert "#" in text_of(app, "arrivals")
+        assert "↑" in text_of(app, "deliveries")
+        queue = text_of(app, "queue")
+        assert "until tick" in queue
+        assert "why it waits" in queue
+        assert app.query_one("#alarms").display
+        assert "another layout" in text_of(app, "alarms")
+        assert "strange" in text_of(app, "news")
+
+    on_screen(script)
+
+
+def test_keys_change_policy_and_phi():
+    async def script(app, pilot, stage):
+        await pilot.press("o")
+        assert stage.station.policy == "none"
+        await pilot.press("o", "o")
+        assert stage.station.policy == "dapw"
+        await pilot.press("minus", "minus")
+        assert stage.station.phi == 90
+        await pilot.press("plus")
+        assert stage.station.phi == 95
+        await pilot.pause(0.3)
+        assert "policy dapw  phi 95%" in text_of(app, "status")
+
+    on_screen(script)
+
+
+def test_keys_filter_one_mote_after_another():
+    async def script(app, pilot, stage):
+        await pilot.press("f")
+        assert app.mote == 0
+        await pilot.pause(0.3)
+        names = {line.split()[1].split("#")[0] for line in text_of(app, "arrivals").splitlines()}
+        assert names == {"0"}
+        assert "only mote 0" in text_of(app, "status")
+        await pilot.press("f", "f", "f", "f")
+        assert app.mote is None
+
+    on_screen(script)
+
+
+def test_pause_holds_the_picture_and_loses_nothing():
+    async def script(app, pilot, stage):
+        await pilot.press("p")
+        before = text_of(app, "deliveries")
+        last = [item for item in stage.found if isinstance(item, Delivered)][-1]
+        app.take(replace(last, name=Name(3, 0, 7777)))
+        await pilot.pause(0.5)
+        assert text_of(app, "deliveries") == before
+        assert "paused" in text_of(app, "status")
+        await pilot.press("p")
+        await pilot.pause(0.3)
+        assert "3#7777" in text_of(app, "deliveries")
+
+    on_screen(script)
+
+
+def test_help_and_quit():
+    async def script(app, pilot, stage):
+        assert not app.query_one("#help").display
+        await pilot.press("question_mark")
+        assert app.query_one("#help").display
+        for key in ("p  ", "f  ", "+  -", "o  ", "q  "):
+            assert key in HELP
+        await pilot.press("q")
+        assert not app.is_running or app._exit
+
+    on_screen(script)
+
+
+def test_a_flood_keeps_only_the_newest():
+    app = TerminalView()
+    data = Data(1, 2, (0, 0), data=b"\x01")
+    for number in range(5000):
+        app.take(Delivered(0, WALL, Name(1, 0, number), data, 1, 1, 1, 1, 0.0, 0.0, False, True))
+    assert len(app._delivered) == 500
