@@ -11,6 +11,8 @@ from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
+from statistics import median
 
 from basestation.causality.order import Message, key
 from basestation.causality.truth import Send, VectorTruth
@@ -25,11 +27,12 @@ from . import clocks
 from .air import delimiter_ns, message_of
 from .host import arrivals_in, read_line
 from .messages import Book, Sent
-from .report import Delay, Fates, NetworkReport, Order, Report
+from .report import Delay, Fates, MoteReport, NetworkReport, Order, Report
 from .scenario import Network
-from .truth import DriverFault, End, Event, Missed, Outcome, Recorded, Reset, Script, Signal, Uart
+from .truth import DriverFault, End, Event, Missed, Outcome, Power, Recorded, Reset, Script, Signal, Uart
 
 NS = 1e9
+SILENCE = 8  # a pause of so many usual ones is out of a mote's habit
 SOON_NS = (
     2_000_000_000  # a message that its own sender drops is dropped within this, and its number not used again
 )
@@ -56,6 +59,7 @@ class _Log:
     script: int = 0
     driver_faults: list[str] = field(default_factory=list)
     end: End | None = None
+    powered: set[int] = field(default_factory=set)
     last: int = 0
 
     def take(self, event: Event) -> None:
@@ -73,6 +77,8 @@ class _Log:
                 self.uarts.append(event)
             case Missed(count=count):
                 self.missed += count
+            case Power(node=node, on=on):
+                (self.powered.add if on else self.powered.discard)(node)
             case Reset(cause=cause):
                 self.resets[cause] += 1
             case Script():
@@ -133,7 +139,7 @@ def _judge_network(log: _Log, network: Network) -> NetworkReport:
     line, delivered, observer_late = read_line(log.uarts, network, layout, book)
     return NetworkReport(
         name=network.name,
-        motes=len(network.motes),
+        motes=_motes(book.all, log, network),
         gateways=len(network.gateways),
         fates=_fates(book.all),
         order=_order(book.all, time, network, altered, unmatched),
@@ -231,6 +237,7 @@ class _RootTime:
 def _order(book: Sequence[Sent], time: _RootTime, network: Network, altered: int, unmatched: int) -> Order:
     scheme = scheme_of(network.deployment)
     by_epoch: dict[int, list[tuple[tuple[int, ...], Send]]] = defaultdict(list)
+    judged: list[Sent] = []
     unreadable = saturated = 0
     for sent in book:
         if sent.data is None or not sent.data.in_sync:
@@ -243,6 +250,7 @@ def _order(book: Sequence[Sent], time: _RootTime, network: Network, altered: int
         stamp = scheme.decode(sent.data.stamp, now)
         place = key(Message(sent.send.source, sent.send.index, stamp))
         by_epoch[sent.epoch].append((place, sent.send))
+        judged.append(sent)
     broken = pairs = 0
     involved: set[tuple[int, int]] = set()
     for messages in by_epoch.values():
@@ -250,15 +258,15 @@ def _order(book: Sequence[Sent], time: _RootTime, network: Network, altered: int
         broken += found.pairs
         pairs += found.related_pairs
         involved |= which
-    times = [sent.t for sent in book if (sent.send.source, sent.send.index) in involved]
+    times = [sent.t for sent in judged if (sent.send.source, sent.send.index) in involved]
     last = max(times, default=None)
     return Order(
-        messages=sum(map(len, by_epoch.values())),
+        messages=len(judged),
         pairs=pairs,
         broken=broken,
         saturated=saturated,
         last_broken=None if last is None else last / NS,
-        since=sum(1 for sent in book if last is None or sent.t > last),
+        since=sum(last is None or sent.t > last for sent in judged),
         unreadable=unreadable,
         altered=altered,
         unmatched=unmatched,
@@ -278,6 +286,27 @@ def _fates(book: Sequence[Sent]) -> Fates:
         unsent=unsent,
         lost=len(missing) - late - unsent,
     )
+
+
+def _motes(book: Sequence[Sent], log: _Log, network: Network) -> tuple[MoteReport, ...]:
+    by_mote: dict[int, list[Sent]] = defaultdict(list)
+    for sent in book:
+        by_mote[sent.send.source].append(sent)
+    return tuple(
+        MoteReport(
+            mote,
+            len(by_mote[mote]),
+            sum(sent.arrived is not None for sent in by_mote[mote]),
+            by_mote[mote][-1].t / NS if by_mote[mote] else None,
+            node in log.powered and _is_silent([sent.t for sent in by_mote[mote]], log.last),
+        )
+        for mote, node in enumerate(network.motes)
+    )
+
+
+def _is_silent(times: Sequence[int], now: int) -> bool:
+    gaps = [after - before for before, after in pairwise(times)]
+    return len(gaps) >= 2 and now - times[-1] > SILENCE * median(gaps)
 
 
 def _by_arrival(book: Iterable[Sent]) -> list[Send]:

@@ -35,7 +35,7 @@ class Order:
     broken: int
     saturated: int  # messages whose stamp says "or more", which may hide an order
     last_broken: float | None  # seconds: when the later message of a broken pair was sent
-    since: int  # messages sent after that
+    since: int  # of `messages`, those sent after that
     unreadable: int  # messages in sync for which no beacon tells the time
     altered: int  # copies whose stamp is not the one that was sent
     unmatched: int  # receptions of a message that nobody sent
@@ -81,9 +81,18 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
+class MoteReport:
+    id: int
+    stamped: int
+    arrived: int
+    last: float | None  # seconds: when it stamped its last message
+    silent: bool  # it has power, and by its own habit should have sent again long ago
+
+
+@dataclass(frozen=True, slots=True)
 class NetworkReport:
     name: str
-    motes: int
+    motes: tuple[MoteReport, ...]
     gateways: int
     fates: Fates
     order: Order
@@ -134,7 +143,8 @@ def _troubles(network: NetworkReport) -> list[str]:
         (line.dropped_bytes, "bytes from gateways that are no frame"),
         (line.unpaired, "heard records without their frame"),
     ]
-    return [f"{count} {words}" for count, words in checks if count]
+    silent = [f"mote {mote.id} fell silent at {mote.last:.1f} s" for mote in network.motes if mote.silent]
+    return [f"{count} {words}" for count, words in checks if count] + silent
 
 
 def lines_of(report: Report) -> list[tuple[str, str]]:
@@ -164,7 +174,7 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
     tick = f"{skew.ticks} ticks apart at most, epsilon is {skew.epsilon}{_last_at(skew.last_beyond)}"
     unknown = sum(line.unknown.values())
     return [
-        (network.name, f"{many(network.motes, 'mote')}, {many(network.gateways, 'gateway')}"),
+        (network.name, f"{many(len(network.motes), 'mote')}, {many(network.gateways, 'gateway')}"),
         (
             "messages",
             f"{fates.stamped} stamped, {fates.arrived} at a gateway ({fates.arrived_percent:.1f}%, {fates.relayed} of "

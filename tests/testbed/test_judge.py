@@ -222,6 +222,25 @@ def test_mica2_frames_are_read_too():
     assert (found.order.pairs, found.order.broken, found.arrivals.inverted) == (1, 0, 1)
 
 
+def test_a_mote_that_fell_silent_is_found(world):
+    for node in world.network.motes:
+        world.add(0, "power", node=node, on=True)
+    for second in range(1, 30):
+        for mote in (0, 1, 2):
+            if mote == 0 or second < 20:
+                at = (second + mote / 10) * SECOND
+                world.send(at, stamped(world, mote, second, at), to=(world.gateway,))
+    world.add(20 * SECOND, "power", node=2, on=False)
+    found = judged(world).motes
+    assert [(mote.id, mote.stamped, mote.arrived, mote.silent) for mote in found] == [
+        (0, 29, 29, False),
+        (1, 19, 19, True),
+        (2, 19, 19, False),
+    ]
+    assert found[1].last == pytest.approx(19.1)
+    assert "meadow: mote 1 fell silent at 19.1 s" in report_of(world).troubles
+
+
 def test_the_table_names_the_figures(world):
     chain(world)
     rows = dict(lines_of(report_of(world)))

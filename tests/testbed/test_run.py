@@ -53,6 +53,7 @@ def assert_sound(report):
         fates = found["fates"]
         assert fates["stamped"] == sum(fates[name] for name in ("arrived", "late", "unsent", "lost"))
         assert (found["delivered"]["inverted"], found["observer_late"]) == (0, 0)
+        assert all(mote["arrived"] > 0 and not mote["silent"] for mote in found["motes"])
 
 
 def test_ten_micaz_motes_over_three_hops(log):
