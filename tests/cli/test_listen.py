@@ -1,0 +1,237 @@
+"""`basestation listen` and `basestation replay`, from the command line to the last line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from basestation.cli import main
+from basestation.cli.listen import command as listen
+from basestation.cli.replay import command as replay
+from packet_formats.framing import encode_frame
+from tests.live.test_runner import recorded
+from tests.live.world import deployment
+
+SIMULATE = "simulate@?messages=60&rate=0.05&pace=0"
+
+
+@pytest.fixture
+def here(tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a deployment in it, and nothing in the environment."""
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith(("CAUSEWAY_", "BASESTATION_", "MOTECOM")):
+            monkeypatch.delenv(name)
+    (tmp_path / "net.toml").write_text((root / "examples/micaz.toml").read_text())
+    return tmp_path
+
+
+def invoke(command, *words: str) -> Result:
+    return CliRunner().invoke(command, list(words), catch_exceptions=False)
+
+
+def delivered(output: str) -> list[tuple[object, ...]]:
+    """What came out, message for message."""
+    found = [json.loads(line) for line in output.splitlines()]
+    return [
+        (*item["name"].values(), item["arrived"], item["left"], item["late"], item["place"])
+        for item in found
+        if item["event"] == "delivered"
+    ]
+
+
+def test_lines_and_a_summary(here):
+    done = invoke(listen, SIMULATE, "-d", "net.toml")
+    assert done.exit_code == 0
+    lines = done.stdout.splitlines()
+    assert len(lines) == 60
+    assert all(re.match(r"\d\d:\d\d:\d\d\.\d{3}  deliver", line) for line in lines)
+    assert "\x1b" not in done.stdout
+    assert "60 messages from" in done.stderr
+    assert "arrival order: at least" in done.stderr
+    assert "delivered by cbd, phi 100%: no message known to be out of causal order" in done.stderr
+
+
+def test_a_log_delivers_again_what_was_delivered(here):
+    live = invoke(listen, SIMULATE, "-d", "net.toml", "--log", "logs", "--json")
+    assert live.exit_code == 0, live.stderr
+    again = invoke(replay, "logs", "--json")
+    assert again.exit_code == 0, again.stderr
+    assert len(delivered(live.stdout)) == 60
+    assert delivered(again.stdout) == delivered(live.stdout)
+    (run,) = Path("logs").iterdir()
+    assert f"the log is in logs/{run.name}" in live.stderr
+    other = invoke(replay, str(run), "--policy", "none", "--json")
+    assert [row[:3] for row in delivered(other.stdout)] != [row[:3] for row in delivered(live.stdout)]
+
+
+def test_live_in_real_time_the_log_delivers_the_same(here):
+    source = "simulate@?messages=200&rate=0.01&pace=2"
+    live = invoke(
+        listen, source, "-d", "net.toml", "--log", "logs", "--json", "--for", "2", "--sync", "never"
+    )
+    assert live.exit_code == 0, live.stderr
+    again = invoke(replay, "logs", "--json")
+    assert len(delivered(live.stdout)) > 20
+    assert delivered(again.stdout) == delivered(live.stdout)
+
+
+def test_flags_beat_the_environment_which_beats_the_file(here, monkeypatch):
+    def policy(*words: str) -> str:
+        done = invoke(listen, SIMULATE, "-d", "net.toml", "--view", "none", *words)
+        assert done.exit_code == 0, done.stderr
+        assert not done.stdout
+        return re.search(r"delivered by (.*?):", done.stderr)[1]
+
+    assert policy() == "cbd, phi 100%"
+    monkeypatch.setenv("CAUSEWAY_POLICY", "dapw")
+    monkeypatch.setenv("CAUSEWAY_PHI", "40")
+    assert policy() == "dapw, phi 40%"
+    assert policy("--policy", "none", "--phi", "7") == "none, phi 7%"
+
+
+def test_the_source_comes_from_motecom_and_the_deployment_from_the_environment_or_the_folder(
+    here, monkeypatch
+):
+    monkeypatch.setenv("MOTECOM", SIMULATE)
+    monkeypatch.setenv("CAUSEWAY_DEPLOYMENT", "net.toml")
+    done = invoke(listen, "--view", "none")
+    assert done.exit_code == 0, done.stderr
+    assert "MOTECOM says simulate@" in done.stderr
+    monkeypatch.delenv("CAUSEWAY_DEPLOYMENT")
+    Path("net.toml").rename("deployment.toml")
+    done = invoke(listen, "--view", "none")
+    assert done.exit_code == 0, done.stderr
+    assert "using deployment.toml" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([SIMULATE], 2, "which network?"),
+        (["smoke@x", "-d", "net.toml"], 1, "no kind of source"),
+        (["serial@/dev/nothing-here", "-d", "net.toml"], 1, "nothing-here"),
+        ([SIMULATE, "-d", "missing.toml"], 1, "missing.toml"),
+        ([SIMULATE, "-d", "net.toml", "--phi", "101"], 2, "phi"),
+        ([SIMULATE, "-d", "net.toml", "--view", "terminal"], 2, "needs a terminal"),
+        ([SIMULATE, "-d", "net.toml", "--view", "terminal", "--json"], 2, "take one"),
+        ([SIMULATE, "-d", "net.toml", "--serve", "localhost:x"], 2, "HOST:PORT"),
+    ],
+)
+def test_what_is_wrong_is_said_on_standard_error(here, words, code, said):
+    done = invoke(listen, *words)
+    assert done.exit_code == code
+    assert said in done.stderr
+    assert not done.stdout
+
+
+def test_replay_says_what_is_wrong(here):
+    assert "no such folder" in invoke(replay, "nowhere").stderr
+    Path("empty").mkdir()
+    done = invoke(replay, "empty")
+    assert done.exit_code == 1
+    assert "no run in it" in done.stderr
+    for _ in range(2):
+        invoke(listen, SIMULATE, "-d", "net.toml", "--log", "logs", "--view", "none")
+    assert "holds 2 runs, name one" in invoke(replay, "logs").stderr
+
+
+def raw_line(folder: Path) -> Path:
+    """A deployment, and what its gateway put on the line, as a capture."""
+    setup = deployment(policy="cbd", phi=100)
+    (folder / "own.toml").write_text(setup.to_toml())
+    capture = folder / "line.bin"
+    capture.write_bytes(b"".join(encode_frame(line.packet) for line in recorded(30)))
+    return capture
+
+
+def test_a_capture_is_a_source(here):
+    raw_line(here)
+    done = invoke(listen, "replay@line.bin?pace=0", "-d", "own.toml", "--json")
+    assert done.exit_code == 0, done.stderr
+    assert len(delivered(done.stdout)) == 30
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "basestation", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )
+
+
+def test_ctrl_c_ends_it_cleanly_with_a_summary(here):
+    process = start("listen", "simulate@?messages=5000&rate=0.02&pace=1", "-d", "net.toml", "--log", "logs")
+    first = process.stdout.readline()
+    assert "deliver" in first
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    assert "messages from" in err
+    assert "Traceback" not in err
+    again = invoke(replay, "logs")
+    assert names(again.stdout) == names(first + out)
+
+
+def names(output: str) -> list[str]:
+    """The third word of a line is the message."""
+    return [line.split()[2] for line in output.splitlines()]
+
+
+def test_a_reader_that_goes_away_ends_it_with_the_codes_of_pipes(here):
+    process = start("listen", "simulate@?messages=5000&rate=0.02&pace=1", "-d", "net.toml", "--json")
+    assert process.stdout.readline()
+    process.stdout.close()
+    _, err = process.stderr.read(), process.wait(timeout=30)
+    assert process.returncode == 141, err
+
+
+def test_it_serves_what_it_hears(here):
+    raw_line(here)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = start(
+        "listen",
+        "replay@line.bin?pace=0.3",
+        "-d",
+        "own.toml",
+        "--serve",
+        f"127.0.0.1:{port}",
+        "--view",
+        "none",
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with socket.socket() as probe:
+                if probe.connect_ex(("127.0.0.1", port)) == 0:
+                    break
+            time.sleep(0.05)
+        client = start("listen", f"sf@127.0.0.1:{port}", "-d", "own.toml", "--json", "--for", "3")
+        out, err = client.communicate(timeout=40)
+        assert client.returncode == 0, err
+        assert delivered(out), err
+    finally:
+        server.send_signal(signal.SIGINT)
+        server.communicate(timeout=20)
+
+
+def test_help_names_the_sources_and_examples(here, capsys):
+    assert main(["listen", "--help"]) == 0
+    text = capsys.readouterr().out
+    for word in ("serial@PORT", "sf@HOST:PORT", "--serve", "--for SECONDS", "Examples:", "MOTECOM"):
+        assert word in text
