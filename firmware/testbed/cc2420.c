@@ -46,16 +46,16 @@ typedef enum {
 } state_t;
 
 typedef enum {
-    FAULT_SUPPLY, FAULT_REGULATOR, FAULT_HELD, FAULT_NO_RESET, FAULT_DESELECTED, FAULT_OSCILLATOR, FAULT_MEMORY, FAULT_RESERVED, FAULT_READ_ONLY,
-    FAULT_BROKEN_WRITE, FAULT_MODEL, FAULT_SENDING, FAULT_DEAF, FAULT_EMPTY_TX, FAULT_UNDERFLOW, FAULT_UNFLUSHED, FAULT_FULL_TX, FAULT_LENGTH,
-    FAULT_RAM_FIFO, FAULT_EMPTY_RX, FAULT_FLUSH, FAULT_SIGNALS, FAULTS,
+    FAULT_SUPPLY, FAULT_REGULATOR, FAULT_HELD, FAULT_NO_RESET, FAULT_DESELECTED, FAULT_OSCILLATOR, FAULT_MEMORY, FAULT_RESERVED,
+    FAULT_READ_ONLY, FAULT_BROKEN_WRITE, FAULT_MODEL, FAULT_SENDING, FAULT_DEAF, FAULT_EMPTY_TX, FAULT_UNDERFLOW, FAULT_UNFLUSHED,
+    FAULT_FULL_TX, FAULT_LENGTH, FAULT_RAM_FIFO, FAULT_EMPTY_RX, FAULT_FLUSH, FAULT_SIGNALS, FAULTS,
 } fault_t;
 
 static const char *const fault_words[FAULTS] = {
     [FAULT_SUPPLY] = "CC2420: SPI access without supply",
     [FAULT_REGULATOR] = "CC2420: SPI access before the regulator is steady",
     [FAULT_HELD] = "CC2420: SPI access while held in reset",
-    [FAULT_NO_RESET] = "CC2420: used without a reset after VREG_EN",
+    [FAULT_NO_RESET] = "CC2420: started without a reset after VREG_EN",
     [FAULT_DESELECTED] = "CC2420: SPI byte while CSn is high",
     [FAULT_OSCILLATOR] = "CC2420: strobe without a stable oscillator",
     [FAULT_MEMORY] = "CC2420: FIFO or RAM access without a stable oscillator",
@@ -887,6 +887,9 @@ static void strobe_running(cc2420_t *chip, int strobe)
 static void obey(cc2420_t *chip, int strobe)
 {
     if (strobe == SXOSCON) {
+        if (!chip->was_reset) {
+            fault(chip, FAULT_NO_RESET);
+        }
         if (!chip->stable && chip->oscillator_at == NEVER) {
             chip->oscillator_at = chip->now + OSCILLATOR;
         }
@@ -1120,9 +1123,6 @@ uint8_t cc2420_exchange(cc2420_t *chip, uint8_t out, ns_t now)
     catch_up(chip, now);
     if (!answers(chip)) {
         return 0;
-    }
-    if (!chip->was_reset) {
-        fault(chip, FAULT_NO_RESET);
     }
     uint8_t in = chip->position == 0 ? exchange_command(chip, out) : exchange_data(chip, out);
     settle(chip);

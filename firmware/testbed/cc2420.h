@@ -13,9 +13,9 @@
 typedef enum { CC2420_FIFO, CC2420_FIFOP, CC2420_SFD, CC2420_PINS } cc2420_pin_t;
 
 typedef struct {
-    void (*at)(void *owner, ns_t when);                              /* call cc2420_due() then, in place of any earlier wish; NEVER: not at all */
-    void (*on_pin)(void *owner, cc2420_pin_t pin, bool level);       /* a pin has changed; all are low at the start */
-    void (*on_fault)(void *owner, const char *what);                 /* it was used wrongly; each kind once */
+    void (*at)(void *owner, ns_t when);                        /* call cc2420_due() then, not at an earlier wish; NEVER: not at all */
+    void (*on_pin)(void *owner, cc2420_pin_t pin, bool level); /* a pin has changed; all are low at the start */
+    void (*on_fault)(void *owner, const char *what);           /* it was used wrongly; each kind once */
     void *owner;
 } cc2420_host_t;
 

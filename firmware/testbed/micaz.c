@@ -1,4 +1,4 @@
-/* MICAz's wires between the processor and its CC2420: SPI as master, CSn PB0, VREG_EN PA5, RESETn PA6, FIFO PB7, FIFOP PE6, CCA PD6, SFD PD4. */
+/* MICAz's wires between the processor and its CC2420: CSn PB0, VREG_EN PA5, RESETn PA6, FIFO PB7, FIFOP PE6, CCA PD6, SFD PD4, and the SPI. */
 #include <simavr/avr_ioport.h>
 #include <simavr/sim_irq.h>
 #include <stdlib.h>

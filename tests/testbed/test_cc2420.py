@@ -157,6 +157,19 @@ def test_reset_pin_may_be_low_from_the_start(alone: Air) -> None:
     assert alone.faults() == []
 
 
+def test_reset_by_register_alone(alone: Air) -> None:
+    chip = alone.chips[0]
+    chip.supply(1)
+    chip.csn(1)
+    chip.resetn(1)
+    chip.vreg(1)
+    alone.run(600 * US)
+    chip.write(MAIN, 0)
+    chip.write(MAIN, 0xF800)
+    chip.strobe(SXOSCON)
+    assert alone.faults() == []
+
+
 def test_register_accesses_may_follow_one_another(alone: Air) -> None:
     chip = alone.chips[0]
     chip.power_up()
@@ -526,6 +539,27 @@ def test_bad_check_sum(air: Air) -> None:
     assert air.chips[1].drain(len(bad))[-1] == 110
 
 
+def test_strobe_in_mid_reception(air: Air) -> None:
+    """STXON does not ask whether a frame is coming in. What came of it stays in the FIFO."""
+    air.chips[0].send(BODY)
+    air.run(TURNAROUND + SYNC + 5 * BYTE)
+    strobe = air.chips[1].send(BODY)
+    air.run(5 * MS)
+    assert air.outcomes(1) == ["sending"]
+    assert air.edges(1, "SFD")[1] == strobe
+    assert air.chips[1].drain(5) == frame(BODY)[:5]
+    assert air.ends()[1].bytes == frame(BODY)
+
+
+def test_carriers_without_bytes_are_no_frames(air: Air) -> None:
+    for number in range(40):
+        air.jam(air.now + number * MS, air.now + number * MS + 100 * US, -90)
+    air.run(100 * MS)
+    air.chips[0].send(BODY)
+    air.run(5 * MS)
+    assert air.outcomes() == ["received"]
+
+
 # --- chance and collisions ---
 
 
@@ -772,7 +806,8 @@ def data_to(pan: bytes, address: bytes, fcf: int = 0x8841) -> bytes:
         (data_to(b"\xff\xff", SHORT), 0, 0, True),
         (data_to(PAN, LONG, 0x8C41), 0, 0, True),
         (data_to(PAN, LONG[::-1], 0x8C41), 0, 0, False),
-        (data_to(PAN, SHORT, 0x8441), 0, 0, False),  # reserved addressing mode
+        (data_to(PAN, SHORT, 0x8441), 0, 0, False),  # reserved addressing modes
+        (data_to(PAN, SHORT, 0x4841), 0, 0, False),
         (b"\x01\x80\x07" + PAN + b"\x09\x00", 0, 0, False),  # only a source
         (b"\x01\x80\x07" + PAN + b"\x09\x00", COORDINATOR, 0, True),
         (b"\x01\x80\x07\x23\x00\x09\x00", COORDINATOR, 0, False),
@@ -853,6 +888,19 @@ def test_acknowledgement(air: Air) -> None:
     air.chips[1].strobe(STXON)
     air.run(5 * MS)
     assert air.ends()[-1].bytes == frame(b"\x41\x88mine")
+    assert air.faults() == []
+
+
+def test_acknowledgement_that_is_broken_off(air: Air) -> None:
+    acknowledging(air)
+    receiver = air.chips[1]
+    receiver.fill(frame(b"\x41\x88mine")[:-2])
+    air.chips[0].send(data_to(PAN, SHORT, 0x8861))
+    air.run(2 * TURNAROUND + 2 * SYNC + len(frame(data_to(PAN, SHORT))) * BYTE + US)
+    receiver.strobe(SRFOFF)
+    receiver.strobe(STXON)
+    air.run(5 * MS)
+    assert [one.bytes for one in air.ends()[1:]] == [b"\x05", frame(b"\x41\x88mine")]
     assert air.faults() == []
 
 
@@ -1048,7 +1096,7 @@ def flush_unread(air: Air) -> None:
         (no_supply, "SPI access without supply"),
         (regulator, "SPI access before the regulator is steady"),
         (held, "SPI access while held in reset"),
-        (no_reset, "used without a reset after VREG_EN"),
+        (no_reset, "started without a reset after VREG_EN"),
         (deselected, "SPI byte while CSn is high"),
         (strobe_without_oscillator, "strobe without a stable oscillator"),
         (fifo_without_oscillator, "FIFO or RAM access without a stable oscillator"),
