@@ -63,6 +63,8 @@ class LineSource:
         try:
             await self.open()
         except SourceError as error:
+            if self._closed.is_set():
+                return
             if not self._options.patient:
                 raise
             yield self._gap(False, str(error))

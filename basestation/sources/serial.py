@@ -71,9 +71,7 @@ class _Opener:
         self._identity: ports.Identity | None = None
 
     def open(self) -> serial.Serial:
-        device = self._device
-        if self._identity is not None:
-            device = ports.device_of(self._identity) or device
+        device = self._place()
         try:
             port = serial.Serial(
                 device, self._baud, timeout=WAIT_SECONDS, write_timeout=SEND_SECONDS, exclusive=True
@@ -82,9 +80,20 @@ class _Opener:
             raise SourceError(f"{self._text}: the port does not know {self._baud} baud") from None
         except OSError as error:
             raise SourceError(f"{self._text}: {_why(device, error)}") from None
+        with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
+            port.set_low_latency_mode(True)  # else an FTDI chip keeps bytes back for up to 16 ms
         if self._identity is None:
             self._identity = ports.identity_of(device)
         return port
+
+    def _place(self) -> str:
+        """Its old name may be another board's by now."""
+        if self._identity is None:
+            return self._device
+        device = ports.device_of(self._identity)
+        if device is None:
+            raise SourceError(f"{self._text}: the board {self._identity.serial_number} is not plugged in")
+        return device
 
 
 def _why(device: str, error: OSError) -> str:

@@ -180,6 +180,22 @@ def test_the_real_testbed(root, require_tool):
     assert accounted(source)
 
 
+def test_a_testbed_can_be_closed_before_it_is_ready(tmp_path, monkeypatch):
+    program = tmp_path / "fake.py"
+    program.write_text("import sys, time; print('building', file=sys.stderr, flush=True); time.sleep(60)")
+    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+
+    async def scene():
+        building = asyncio.Event()
+        source = open_source("testbed@", 0, SourceOptions(say=lambda _: building.set()))
+        first = asyncio.ensure_future(anext(source.lines(), None))
+        await building.wait()
+        await source.close()
+        assert await first is None
+
+    asyncio.run(asyncio.wait_for(scene(), 10))
+
+
 def test_a_testbed_that_fails_says_why(tmp_path, monkeypatch):
     program = tmp_path / "fake.py"
     program.write_text("import sys; print('Error: no compiler', file=sys.stderr); sys.exit(1)")
