@@ -1,9 +1,11 @@
 """The real images on the emulated ether, from end to end: short runs with a fixed seed, and what must hold."""
 
 import json
+import os
 import socket
 import subprocess
 import threading
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -21,8 +23,12 @@ KEPT = images.PROJECT / ".pio" / "testbed" / "truth"  # of the last run of each 
 def _tools(require_tool):
     for tool in ("gcc", "make", "pkg-config", "avr-gcc"):
         require_tool(tool)
-    if subprocess.run(["pkg-config", "--exists", "simavr", "libelf"], check=False).returncode != 0:
-        pytest.skip("libsimavr-dev is not on this machine")
+    built_with = subprocess.run(["pkg-config", "--exists", "simavr", "libelf"], check=False).returncode == 0
+    for there, what in ((built_with, "libsimavr-dev"), (find_spec("platformio"), "PlatformIO")):
+        if not there and os.environ.get("CI") == "true":
+            pytest.fail(f"{what} is missing, and in CI nothing is skipped")
+        if not there:
+            pytest.skip(f"{what} is not on this machine")
 
 
 @pytest.fixture
