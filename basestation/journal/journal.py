@@ -130,7 +130,7 @@ class JournalWriter:
         os.fsync(self._file)
         os.close(self._file)
         self._file = -1
-        os.close(self._lock)
+        locking.leave(self.folder, self._lock)
         self._tell_closed(self._path)
 
     def __enter__(self) -> Self:

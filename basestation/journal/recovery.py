@@ -7,11 +7,12 @@ and written anew without the damage, its records under their old numbers, so tha
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import locking
-from .reader import Fault, Segment, faults_of, read_journal, read_segment, segment_paths
+from .reader import Fault, Segment, faults_of, find_journals, read_journal, read_segment, segment_paths
 from .records import Header, encode_header
 
 TEMPORARY = ".new"
@@ -19,8 +20,9 @@ TEMPORARY = ".new"
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was found, and the files in which it was put aside."""
+    """What was found in a run's folder, and the files in which it was put aside."""
 
+    folder: Path
     faults: tuple[Fault, ...]
     aside: tuple[Path, ...]
 
@@ -38,7 +40,14 @@ def recover(folder: Path) -> Recovery:
             segment = read_segment(path)
             faults += faults_of(segment)
             aside += _cut_tail(segment)
-        return Recovery(tuple(faults), tuple(aside))
+        return Recovery(folder, tuple(faults), tuple(aside))
+
+
+def recover_runs(logs: Path) -> Iterator[Recovery]:
+    """Recover every interrupted run in a folder of logs; those that ended well cost nothing."""
+    for folder in find_journals(logs) if logs.is_dir() else []:
+        if locking.was_interrupted(folder):
+            yield recover(folder)
 
 
 def repair(folder: Path) -> Recovery:
@@ -58,7 +67,7 @@ def repair(folder: Path) -> Recovery:
                 aside += _cut_tail(segment)
             if found:
                 _forget_parts(folder, path)
-        return Recovery(tuple(faults), tuple(aside))
+        return Recovery(folder, tuple(faults), tuple(aside))
 
 
 def _sweep(folder: Path) -> None:

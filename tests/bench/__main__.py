@@ -24,6 +24,7 @@ from packet_formats import bulk
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.tinyos import BROADCAST, ActiveMessage, decode_packet, encode_packet
+from tests.bench import journal
 
 MANY, FEW = 500_000, 5_000  # messages for the kernels and for the objects
 
@@ -147,6 +148,8 @@ def main() -> None:
                     "ratio": row.ratio,
                 }
                 print(json.dumps(line))
+        for rate_ in journal.bench():
+            print(json.dumps({"part": "the journal", "what": rate_.what, "rate": rate_.per_second}))
         return
     for part, rows in results.items():
         table = Table(title=f"{part}: messages a second, one core")
@@ -156,6 +159,11 @@ def main() -> None:
         for row in rows:
             table.add_row(row.what, f"{row.plain:,.0f}", f"{row.fast:,.0f}", f"{row.ratio:,.0f}")
         Console().print(table)
+    table = Table("what", title="the journal: frames a second, one core")
+    table.add_column("rate", justify="right")
+    for rate_ in journal.bench():
+        table.add_row(rate_.what, f"{rate_.per_second:,.0f}")
+    Console().print(table)
 
 
 if __name__ == "__main__":

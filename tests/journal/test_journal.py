@@ -11,7 +11,17 @@ from hypothesis import strategies as st
 
 from basestation.journal.journal import SYNCS, JournalError, JournalWriter, new_run_id, read_journal
 from basestation.journal.reader import find_journals
-from basestation.journal.records import Kind, Record, clock_payload, decode_header, encode_record, scan
+from basestation.journal.records import (
+    FILE_MAGIC,
+    HEAD,
+    RECORD_MARK,
+    Kind,
+    Record,
+    clock_payload,
+    decode_header,
+    encode_record,
+    scan,
+)
 from basestation.live.arrivals import Arrival, Gap
 from packet_formats.deployment import load
 from packet_formats.framing import FrameCounters
@@ -182,3 +192,17 @@ def test_a_scan_accounts_for_every_byte(noise, payloads):
     assert len(found.starts) == len(wanted)
     size = sum(len(record) for record in wanted) + sum(d.length for d in found.damages) + len(raw) - found.end
     assert size == len(raw)
+
+
+def test_the_document_says_what_a_record_is(root):
+    text = (root / "docs" / "formats.md").read_text(encoding="utf-8")
+    types = {"|V4": "4 bytes", "<u4": "u32", "<u8": "u64", "<u2": "u16", "|u1": "u8", "<i8": "i64"}
+    for name in HEAD.names:
+        kind, offset = HEAD.fields[name][:2]
+        field = "crc32" if name == "crc" else name
+        assert f"| {offset} | {types[kind.str]} | {field} |" in text
+    assert f"| {HEAD.itemsize} | | payload |" in text
+    assert " ".join(f"{byte:02X}" for byte in RECORD_MARK) in text
+    assert " ".join(f"{byte:02X}" for byte in FILE_MAGIC) in text
+    for kind in Kind:
+        assert f"| {kind.value} | {kind.name.lower()} |" in text

@@ -8,6 +8,7 @@ import time
 
 import pytest
 
+from basestation.journal import locking
 from basestation.journal.reader import read_journal
 from basestation.journal.records import Kind
 from basestation.journal.recovery import recover
@@ -57,6 +58,7 @@ def killed_writer(root, folder, sync, seed):
 
 def survives(root, folder, sync, seed):
     acknowledged = killed_writer(root, folder, sync, seed)
+    assert locking.was_interrupted(folder)
     recover(folder)
     found = list(read_journal(folder).records(refuse))
     assert [record.number for record in found] == list(range(len(found)))

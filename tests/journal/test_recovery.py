@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from basestation.journal import locking
 from basestation.journal.journal import JournalError, JournalWriter, read_journal
-from basestation.journal.recovery import recover, repair
+from basestation.journal.recovery import recover, recover_runs, repair
 from basestation.live.arrivals import Arrival
 from tests.journal.logs import records, refuse, write
 
@@ -100,4 +101,34 @@ def test_a_segment_that_never_got_its_name_is_swept_away(tmp_path):
     journal(tmp_path)
     (tmp_path / ".000001.cwj.new").write_bytes(b"half a hea")
     recover(tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000.cwj", "lock"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["000000.cwj"]
+
+
+def test_interrupted_runs_are_found_by_the_lock_they_left(tmp_path):
+    for name in ("ended", "cut", "busy"):
+        path, raw = journal(tmp_path / name)
+        path.write_bytes(raw[:-5])
+    (tmp_path / "cut" / "lock").write_text("process 1\n")
+    with locking.locked(tmp_path / "busy"):
+        (recovery,) = recover_runs(tmp_path)
+    assert recovery.folder == tmp_path / "cut"
+    assert [fault.tail for fault in recovery.faults] == [True]
+    assert list(recover_runs(tmp_path)) == []
+    assert list(recover_runs(tmp_path / "nothing there")) == []
+
+
+def test_a_lock_taken_away_while_waited_for_is_none(tmp_path, monkeypatch):
+    """Between opening a lock's file and locking it, its holder may end."""
+    first = locking.take(tmp_path)
+    real, left = locking.fcntl.flock, []
+
+    def flock(handle, how):
+        if not left:
+            left.append(locking.leave(tmp_path, first))
+        real(handle, how)
+
+    monkeypatch.setattr(locking.fcntl, "flock", flock)
+    second = locking.take(tmp_path)
+    assert locking.is_taken(tmp_path)
+    locking.leave(tmp_path, second)
+    assert not locking.is_taken(tmp_path)

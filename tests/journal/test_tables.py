@@ -13,6 +13,8 @@ from basestation.journal import tables
 from basestation.journal.journal import JournalWriter, read_journal
 from basestation.journal.tables import Carry, Fate, read_all
 from basestation.live.arrivals import Arrival
+from basestation.live.happenings import Arrived
+from basestation.live.station import Station
 from basestation.observer import PATIENCE, Observer
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.run import build_scheme
@@ -250,3 +252,40 @@ def test_an_empty_journal_is_an_empty_table(tmp_path):
     deployment = deployed()
     write(tmp_path, [], deployment)
     assert len(table_of(tmp_path, deployment)) == 0
+
+
+def two_lines(arrivals, behind_ns):
+    """The same frames by a second gateway, some lost, some while later."""
+    chance = random.Random(1)
+    pairs = [arrivals[i : i + 2] for i in range(0, len(arrivals), 2)]
+    first = [pair for pair in pairs if chance.random() < 0.8]
+    second = [
+        [arrival._replace(gateway=1, mono_ns=arrival.mono_ns + behind_ns) for arrival in pair]
+        for pair in pairs
+        if chance.random() < 0.8
+    ]
+    return [arrival for pair in sorted(first + second, key=lambda pair: pair[0].mono_ns) for arrival in pair]
+
+
+@pytest.mark.parametrize("behind_ns", [0, 20_000_000, 400_000_000])
+def test_the_table_is_what_the_live_station_took(tmp_path, behind_ns):
+    trace, arrivals = simulated("kn", messages=600)
+    arrivals = two_lines(arrivals, behind_ns)
+    station, taken = Station(trace.deployment), []
+    shift = trace.deployment.clock.tick_log2
+    with JournalWriter(tmp_path, trace.deployment, "run-1", "never", segment_bytes=30_000) as journal:
+        for arrival in arrivals:
+            number = journal.append(arrival)
+            for happening in station.take(arrival):
+                if isinstance(happening, Arrived) and isinstance(happening.message, Data):
+                    assert happening.clock is not None
+                    assert happening.cycles is not None
+                    journal.append_clock(number, arrival, happening.clock, happening.cycles)
+                    if not happening.copy:
+                        taken.append((*happening.name, happening.cycles >> shift, arrival.mono_ns))
+    table = table_of(tmp_path, trace.deployment)
+    names = ("source", "boot", "sequence", "heard", "mono_ns")
+    assert list(zip(*(table[name].to_pylist() for name in names), strict=True)) == taken
+    assert len(taken) > 500
+    clocks = table["clock"].to_numpy()
+    assert np.all(np.diff(clocks) >= 0)
