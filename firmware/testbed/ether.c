@@ -257,7 +257,7 @@ static double disturbance_mw(const ether_t *ether, int node, uint32_t khz, ns_t 
     for (int i = 0; i < ether->live_count; i++) {
         const air_t *air = ether->live[i];
         const signal_t *signal = &air->signal;
-        if (signal->from <= at && at < signal->to && signal != without && ether_near(signal->khz, khz)) {
+        if (signal != without && signal->from <= at && at < signal->to && ether_near(signal->khz, khz)) {
             sum += air->mw[node];
         }
     }
