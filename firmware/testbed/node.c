@@ -32,6 +32,13 @@ static void show_missed(node_t *node, uint16_t count)
     truth_end(node->truth);
 }
 
+static void show_reset(node_t *node, const char *cause)
+{
+    truth_begin(node->truth, atmega_now(node->mcu), "reset", node->number);
+    truth_text(node->truth, "cause", cause);
+    truth_end(node->truth);
+}
+
 static void read_recorder(node_t *node)
 {
     const uint8_t *recorder = atmega_data(node->mcu) + node->recorder;
@@ -41,6 +48,11 @@ static void read_recorder(node_t *node)
     uint16_t next = word_at(recorder + 2);
     uint16_t fresh = (uint16_t)(next - node->recorder_next);
     uint8_t size = recorder[1];
+    if (fresh > INT16_MAX) {         /* it counts from 0 again: a program run wild has come to its own beginning */
+        show_reset(node, "jump");
+        node->recorder_next = 0;
+        fresh = next;
+    }
     if (fresh > size) {
         show_missed(node, (uint16_t)(fresh - size));
         node->recorder_next = (uint16_t)(next - size);
@@ -105,9 +117,7 @@ static void on_reset(void *owner, reset_cause_t cause)
         read_recorder(node);
     }
     clear_recorder(node);
-    truth_begin(node->truth, atmega_now(node->mcu), "reset", node->number);
-    truth_text(node->truth, "cause", causes[cause]);
-    truth_end(node->truth);
+    show_reset(node, causes[cause]);
 }
 
 /* ---- The mote ---- */
