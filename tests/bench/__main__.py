@@ -20,11 +20,13 @@ from basestation.simulator import fast, plain
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.run import build_scheme, generate
 from basestation.simulator.trace import deployment_for, trace_of
+from basestation.testbed.engine import EngineError
+from basestation.testbed.images import ImageError
 from packet_formats import bulk
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.tinyos import BROADCAST, ActiveMessage, decode_packet, encode_packet
-from tests.bench import journal
+from tests.bench import journal, testbed
 
 MANY, FEW = 500_000, 5_000  # messages for the kernels and for the objects
 
@@ -131,6 +133,15 @@ def bench_decoding() -> list[Row]:
     ]
 
 
+def testbed_paces() -> list[testbed.Pace]:
+    """None, and why on standard error, on a machine that cannot run it."""
+    try:
+        return list(testbed.bench())
+    except (EngineError, ImageError) as error:
+        print(f"the testbed is left out: {error}", file=sys.stderr)
+        return []
+
+
 def main() -> None:
     results = {
         "simulation, 10 motes": bench_simulation(10),
@@ -150,6 +161,8 @@ def main() -> None:
                 print(json.dumps(line))
         for rate_ in journal.bench():
             print(json.dumps({"part": "the journal", "what": rate_.what, "rate": rate_.per_second}))
+        for pace in testbed_paces():
+            print(json.dumps({"part": "the testbed", "motes": pace.motes, "rate": pace.per_second}))
         return
     for part, rows in results.items():
         table = Table(title=f"{part}: messages a second, one core")
@@ -163,6 +176,13 @@ def main() -> None:
     table.add_column("rate", justify="right")
     for rate_ in journal.bench():
         table.add_row(rate_.what, f"{rate_.per_second:,.0f}")
+    Console().print(table)
+    table = Table(
+        "motes", title="the testbed: emulated seconds in a second, one core, one message a second each"
+    )
+    table.add_column("pace", justify="right")
+    for pace in testbed_paces():
+        table.add_row(str(pace.motes), f"{pace.per_second:.1f}")
     Console().print(table)
 
 
