@@ -39,15 +39,25 @@ static void show_reset(node_t *node, const char *cause)
     truth_end(node->truth);
 }
 
+/* The counter's two bytes are written one after the other: between them it is neither the old one nor the new. */
+static bool is_whole(const uint8_t *recorder, uint16_t next)
+{
+    uint16_t last = (uint16_t)(next - 1);
+    return word_at(recorder + RECORDER_HEAD + last % recorder[1] * RECORDER_ENTRY) == last;
+}
+
 static void read_recorder(node_t *node)
 {
     const uint8_t *recorder = atmega_data(node->mcu) + node->recorder;
-    if (node->recorder == 0 || recorder[0] != RECORDER_FORMAT) {
+    if (node->recorder == 0 || recorder[0] != RECORDER_FORMAT || recorder[1] == 0) {
         return;
     }
     uint16_t next = word_at(recorder + 2);
     uint16_t fresh = (uint16_t)(next - node->recorder_next);
     uint8_t size = recorder[1];
+    if (fresh == 0 || !is_whole(recorder, next)) {
+        return;
+    }
     if (fresh > INT16_MAX) {         /* it counts from 0 again: a program run wild has come to its own beginning */
         show_reset(node, "jump");
         node->recorder_next = 0;
@@ -230,6 +240,26 @@ void node_show_clock(node_t *node)
     for (int i = 0; i < node->watch_count; i++) {
         const stretch_t *watch = &node->watches[i];
         truth_hex(node->truth, watch->name, data + watch->address, watch->count);
+    }
+    truth_object_end(node->truth);
+    truth_end(node->truth);
+}
+
+void node_show_use(node_t *node)
+{
+    atmega_use_t use = atmega_use(node->mcu);
+    truth_begin(node->truth, atmega_now(node->mcu), "measured", node->number);
+    truth_number(node->truth, "stack", use.stack);
+    truth_number(node->truth, "cycles", use.cycles);
+    truth_number(node->truth, "awake", use.awake);
+    truth_number(node->truth, "masked", use.masked);
+    truth_object(node->truth, "handlers");
+    for (int i = 1; i < ATMEGA_VECTORS; i++) {
+        if (use.handlers[i] > 0) {
+            char vector[4];
+            snprintf(vector, sizeof vector, "%d", i);
+            truth_number(node->truth, vector, use.handlers[i]);
+        }
     }
     truth_object_end(node->truth);
     truth_end(node->truth);
