@@ -57,6 +57,7 @@ class LineClock:
     allowance: int
     live: bool = True
     heard: int | None = None
+    heard_ns: int = 0
     anchor: tuple[int, int] = field(default=(0, 0))  # cycles, host's nanoseconds
     known: bool = False
 
@@ -70,7 +71,7 @@ class LineClock:
         if led:
             self.known = False
         self.suggest(cycles, mono_ns)
-        self.heard = cycles
+        self.heard, self.heard_ns = cycles, mono_ns
         return led
 
     def suggest(self, cycles: int, mono_ns: int) -> None:
@@ -87,11 +88,10 @@ class LineClock:
         return self._at_least(self._carried(mono_ns) - self.allowance)
 
     def when(self, cycles: int) -> int:
-        """The earliest host time at which `at` has reached so many cycles; the anchor's if it was there before."""
+        """The earliest host time at which `at` has reached so many cycles, as far back as the records tell."""
         since, mono_ns = self.anchor
-        if self.heard is not None and cycles <= self.heard:
-            return mono_ns
-        return mono_ns + max(0, time_for(cycles + self.allowance - since))
+        carried = mono_ns + max(0, time_for(cycles + self.allowance - since))
+        return carried if self.heard is None or cycles > self.heard else min(carried, self.heard_ns)
 
     def _carried(self, mono_ns: int) -> int:
         cycles, since = self.anchor

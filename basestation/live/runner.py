@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
@@ -29,6 +30,8 @@ class Log(Protocol):
     def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int: ...
 
     def append_counters(self, gateway: int, counters: FrameCounters, mono_ns: int, wall_ns: int) -> int: ...
+
+    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int: ...
 
 
 class Stage:
@@ -70,7 +73,7 @@ class Stage:
 
 
 class Runner(Stage):
-    """Live: `run` ends when all sources have, after `seconds`, or when `stop` was called."""
+    """Live: `run` ends when all sources have, `seconds` after they were opened, or when `stop` was called."""
 
     def __init__(
         self,
@@ -91,6 +94,13 @@ class Runner(Stage):
     def now(self) -> int:
         return time.monotonic_ns() if self._live else self._newest
 
+    def set_policy(self, name: str, phi: int) -> None:
+        """The log says when the policy was changed, or a replay's other order would be a riddle."""
+        super().set_policy(name, phi)
+        if self._log is not None:
+            with contextlib.suppress(JournalError):
+                self._log.append_note(f"policy {name}, phi {phi}%", time.monotonic_ns(), time.time_ns())
+
     def stop(self) -> None:
         super().stop()
         if not self._lines.full():
@@ -98,7 +108,6 @@ class Runner(Stage):
 
     async def run(self, seconds: float | None = None) -> None:
         pumps: list[asyncio.Task[None]] = []
-        end = None if seconds is None else time.monotonic_ns() + int(seconds * SECOND)
         try:
             for gateway, source in enumerate(self._sources):
                 await source.open()
@@ -106,7 +115,7 @@ class Runner(Stage):
                 self.station.add_gateway(gateway, source.text, began, source.counters)
             pumps = [asyncio.create_task(self._pump(source)) for source in self._sources]
             self._running = len(pumps)
-            await self._consume(end)
+            await self._consume(None if seconds is None else time.monotonic_ns() + int(seconds * SECOND))
             for pump in pumps:
                 if pump.done():
                     pump.result()

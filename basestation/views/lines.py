@@ -64,10 +64,9 @@ def _(happening: Arrived) -> Row | None:
 
 
 @row_of.register
-def _(happening: Violation) -> Row | None:
-    """What arrives out of order is counted, and only what is delivered so is shown."""
+def _(happening: Violation) -> Row:
     if happening.order == "arrival":
-        return None
+        return Row("overtook", str(happening.message), happening.text, "dim")
     return Row("violation", str(happening.message), happening.text, "bold red")
 
 
@@ -141,6 +140,8 @@ class LinesView:
         if isinstance(happening, Note):
             self._note(happening.text)
             return
+        if isinstance(happening, Violation) and happening.order == "arrival":
+            return  # the policy puts it right, and the summary counts it
         row = row_of(happening)
         if row is not None:
             line = f"{shown_time(happening.wall_ns)}  {row.kind:<9}  {row.subject:>8}  {row.text}"

@@ -55,8 +55,8 @@ class TerminalView(App[None]):
     #status { height: auto; padding: 0 1; background: $panel; }
     #alarms { height: auto; padding: 0 1; background: $error; color: $text; display: none; }
     #middle { height: 1fr; }
-    #motes { width: 2fr; border: round $primary; }
-    .stream { width: 1fr; border: round $primary; }
+    #motes { width: 2fr; min-width: 76; border: round $primary; }
+    .stream { width: 1fr; height: 100%; border: round $primary; }
     #queue { height: 12; border: round $primary; }
     #news { height: 7; border: round $primary; }
     #help { display: none; height: auto; border: round $accent; padding: 0 1; }
@@ -249,32 +249,20 @@ def _gateway_line(shot: Snapshot, number: int) -> Text:
     )
 
 
+MOTE_COLUMNS = ("/s", "recv", "lost", "dup", "late", "held", "p95", "boot", "sync", "sat", "mV", "hop")
+
+
 def mote_table(motes: Sequence[MoteView], chosen: int | None) -> Table:
-    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
-    table.add_column("mote")
-    for name in (
-        "/s",
-        "recv",
-        "lost",
-        "copies",
-        "late",
-        "held",
-        "95% ms",
-        "boots",
-        "sync",
-        "sat",
-        "mV",
-        "hops",
-    ):
-        table.add_column(name, justify="right")
+    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
+    table.add_column("mote", no_wrap=True)
+    for name in MOTE_COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("state", no_wrap=True)
     for mote in motes:
         health = mote.health
         style = "red" if mote.silent or mote.wrong_layout else "reverse" if mote.mote == chosen else ""
         table.add_row(
-            Text(
-                f"{mote.mote}{' silent' if mote.silent else ' layout?' if mote.wrong_layout else ''}",
-                colour(mote.mote),
-            ),
+            Text(str(mote.mote), colour(mote.mote)),
             f"{mote.rate:.1f}",
             str(mote.received),
             _warn(mote.lost),
@@ -287,6 +275,7 @@ def mote_table(motes: Sequence[MoteView], chosen: int | None) -> Table:
             _warn(mote.saturated),
             str(health.battery * 20) if health and health.battery else "-",
             str(health.hops) if health else "-",
+            "silent" if mote.silent else "layout?" if mote.wrong_layout else "ok",
             style=style,
         )
     return table

@@ -11,7 +11,7 @@ import pytest
 
 from basestation.journal.records import JournalError
 from basestation.live.arrivals import Arrival, Gap, Line
-from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, LineChanged, Note
+from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, LineChanged, Note, PolicyChanged
 from basestation.live.runner import WAITING, Player, Runner
 from basestation.live.station import Station
 from basestation.sources.base import SourceError
@@ -97,6 +97,10 @@ class FakeLog:
 
     def append_counters(self, gateway: int, counters: FrameCounters, mono_ns: int, wall_ns: int) -> int:
         self.events.append("counters")
+        return 0
+
+    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int:
+        self.events.append(text)
         return 0
 
 
@@ -206,6 +210,22 @@ def test_stop_ends_it_at_once_and_in_order():
     assert seen.closed
     assert source.closed
     assert len(names(seen.found)) == 4
+
+
+def test_a_change_of_policy_is_told_and_noted_in_the_log():
+    seen, log = Seen(), FakeLog()
+    runner = Runner(Station(SETUP), [FakeSource(scripted(recorded(4)), endless=True)], [seen], log)
+
+    async def work() -> None:
+        task = asyncio.create_task(runner.run())
+        await asyncio.sleep(0.1)
+        runner.set_policy("none", 100)
+        runner.stop()
+        await asyncio.wait_for(task, 5)
+
+    asyncio.run(work())
+    assert "policy none, phi 100%" in log.events
+    assert [item.policy for item in seen.found if isinstance(item, PolicyChanged)] == ["none"]
 
 
 def test_a_source_that_cannot_be_opened_says_why_and_the_others_are_closed():

@@ -743,3 +743,13 @@ def test_deliveries_never_go_back_in_the_hosts_time():
     station = Station(SETUP)
     found = play(station, lines) + drain(station)
     assert all(a.mono_ns <= b.mono_ns for a, b in pairwise(found))
+
+
+def test_what_a_record_makes_due_is_not_overdue():
+    """A record may set the clock far forward: nobody could have delivered before it came."""
+    motes, gateway, station = Motes(SETUP, START), Gateway(SETUP), Station(SETUP, "causal")
+    found = play(station, gateway.hear(motes.send(0, START), START + TICK))
+    found += play(station, gateway.hear(motes.send(1, START + 25 * TICK), START + 26 * TICK))
+    (delivered,) = of(Delivered, found)
+    assert delivered.held_ms > 90
+    assert delivered.overdue_ms < 0.1
