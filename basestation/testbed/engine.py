@@ -12,11 +12,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
 
 from .images import PROJECT
 from .lock import locked
+from .truth import Event, read
 
 SOURCES = PROJECT / "firmware" / "testbed"
 DEBIAN = "gcc make pkg-config libsimavr-dev libelf-dev"
@@ -123,6 +124,13 @@ class Run:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+
+
+def events_of(scenario: str, program: Path | None = None) -> list[Event]:
+    """Run a scenario to its end: all that happened. The program is built unless it is given."""
+    with TemporaryDirectory() as folder, start(program or build(), scenario, Path(folder) / "truth") as run:
+        run.finish()
+        return list(read(Path(folder) / "truth"))
 
 
 @contextmanager

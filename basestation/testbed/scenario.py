@@ -50,6 +50,7 @@ class Node:
     recorder: int | None = None
     watches: tuple[Watch, ...] = ()
     port: Port | None = None
+    unwired: tuple[str, ...] = ()  # pins of the radio
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,7 @@ class Scenario:
     noise: Mapping[int, float] = field(default_factory=dict)
     readings: Path | None = None  # noise of every node from a file, each from a place of its own
     clocks: float = CLOCKS
+    measure: float = 0.0
     pace: float = 0.0
     wait: bool = False  # for a client at each TCP port
     script: tuple[str, ...] = ()  # lines that begin with `at`
@@ -106,6 +108,8 @@ class Scenario:
         yield f"seed {self.seed}"
         yield f"nodes {len(self.nodes)}"
         yield f"clocks {_number(self.clocks)}"
+        if self.measure:
+            yield f"measure {_number(self.measure)}"
         yield f"pace {_number(self.pace)}"
         if self.wait:
             yield "wait"
@@ -118,6 +122,8 @@ class Scenario:
                 yield f"recorder {number} {node.recorder}"
             for watch in node.watches:
                 yield f"watch {number} {watch.name} {watch.address} {watch.size}"
+            for pin in node.unwired:
+                yield f"unwired {number} {pin}"
             if node.port is not None:
                 tcp = "-" if node.port.tcp is None else node.port.tcp
                 pty = "-" if node.port.pty is None else _path(node.port.pty)

@@ -114,6 +114,19 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """What a program has taken: bytes of stack, else CPU cycles; `handlers` by the number of the interrupt's vector."""
+
+    t: int
+    node: int
+    stack: int
+    cycles: int
+    awake: int
+    masked: int
+    handlers: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Peek:
     t: int
     node: int
@@ -143,8 +156,8 @@ class End:
 
 
 Event = (
-    Start | PortOpened | Power | Reset | Recorded | Missed | Signal | Outcome | Uart | Leds | Clock | Peek
-    | DriverFault | Script | End
+    Start | PortOpened | Power | Reset | Recorded | Missed | Signal | Outcome | Uart | Leds | Clock | Measured
+    | Peek | DriverFault | Script | End
 )  # fmt: skip
 
 EVENTS: dict[str, type[Event]] = {
@@ -159,6 +172,7 @@ EVENTS: dict[str, type[Event]] = {
     "uart": Uart,
     "leds": Leds,
     "clock": Clock,
+    "measured": Measured,
     "peek": Peek,
     "fault": DriverFault,
     "script": Script,
@@ -188,6 +202,8 @@ def event_of(members: dict[str, Any]) -> Event:
         members["begin"] = members.pop("from")
     elif kind is Clock:
         members["watch"] = {name: bytes.fromhex(raw) for name, raw in members["watch"].items()}
+    elif kind is Measured:
+        members["handlers"] = {int(vector): cycles for vector, cycles in members["handlers"].items()}
     return kind(**members)
 
 

@@ -286,6 +286,7 @@ void atmega_do_reset(atmega_t *mcu, reset_cause_t cause)
     atmega_adc_reset(mcu);
     atmega_eeprom_reset(mcu);
     atmega_watchdog_reset(mcu);
+    atmega_measure_reset(mcu);
     atmega_run_again(mcu);
     for (int i = 0; i < CALLS; i++) {
         if (mcu->calls[i].due != NULL) {

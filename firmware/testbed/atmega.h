@@ -12,7 +12,7 @@
 
 #include "world.h"
 
-enum { ATMEGA_HZ = 7372800, ATMEGA_RAM = 0x0100, ATMEGA_RAM_END = 0x10FF };
+enum { ATMEGA_HZ = 7372800, ATMEGA_RAM = 0x0100, ATMEGA_RAM_END = 0x10FF, ATMEGA_VECTORS = 35 };
 
 typedef enum { RESET_POWER_ON, RESET_BUTTON, RESET_BROWN_OUT, RESET_WATCHDOG } reset_cause_t;
 
@@ -92,6 +92,19 @@ uint8_t atmega_crystal_count(const atmega_t *mcu);
 
 /** Data memory: registers and RAM. */
 uint8_t *atmega_data(atmega_t *mcu);
+
+/** What a program has taken since it was last asked; times are in cycles of the main clock. */
+typedef struct {
+    uint16_t stack;                            /* the most bytes on it */
+    uint64_t cycles, awake;                    /* all, and those not asleep */
+    uint32_t masked;                           /* the longest time with interrupts off, awake */
+    uint32_t handlers[ATMEGA_VECTORS];         /* by vector: the longest from its first instruction to its return; those apart that
+                                                  were interrupted themselves */
+} atmega_use_t;
+
+/** Measure from now on, at the cost of half the speed; what has been measured since the last call. */
+void atmega_measure(atmega_t *mcu);
+atmega_use_t atmega_use(atmega_t *mcu);
 
 void atmega_eeprom_write(atmega_t *mcu, uint16_t at, const uint8_t *bytes, uint16_t count);
 void atmega_eeprom_read(atmega_t *mcu, uint16_t at, uint8_t *bytes, uint16_t count);

@@ -30,7 +30,7 @@ enum {
     VECTOR_TIMER1_CAPT = 11, VECTOR_TIMER1_COMPA = 12, VECTOR_TIMER1_OVF = 14, VECTOR_TIMER0_COMP = 15, VECTOR_TIMER0_OVF = 16,
     VECTOR_SPI = 17, VECTOR_UART0_RX = 18, VECTOR_UART0_UDRE = 19, VECTOR_UART0_TX = 20, VECTOR_ADC = 21, VECTOR_EEPROM = 22,
     VECTOR_TIMER1_COMPC = 24, VECTOR_TIMER3_CAPT = 25, VECTOR_TIMER3_COMPA = 26, VECTOR_TIMER3_OVF = 29, VECTOR_UART1_RX = 30,
-    VECTOR_TWI = 33, VECTOR_SPM = 34, VECTORS = 35,
+    VECTOR_TWI = 33, VECTOR_SPM = 34,
 };
 
 enum { UCSRA_RXC = 0x80, UCSRA_TXC = 0x40, UCSRA_UDRE = 0x20, UCSRA_DOR = 0x08, UCSRA_U2X = 0x02, UCSRA_MPCM = 0x01 };
@@ -148,6 +148,17 @@ typedef struct {
     uint64_t woke_at;              /* ... when, in crystal cycles and 2^-16 */
 } nap_t;
 
+typedef struct {
+    bool on;
+    atmega_use_t use;
+    avr_cycle_count_t since, asleep;   /* the last answer, and cycles asleep since */
+    avr_cycle_count_t open;            /* interrupts were on last, or it slept */
+    bool half;                         /* of the stack pointer only the upper byte has been written */
+    int handler;                       /* the vector of the handler that runs, or 0 */
+    avr_cycle_count_t entered;         /* its first instruction */
+    uint16_t left;                     /* the stack pointer after its return */
+} measure_t;
+
 /** For cycle timers that stand still with the I/O clock. Those whose parameter is the processor itself, or a call, go on. */
 typedef struct {
     atmega_t *mcu;
@@ -174,8 +185,9 @@ struct atmega {
     eeprom_t eeprom;
     watchdog_t watchdog;
     nap_t nap;
+    measure_t measure;
     call_t calls[CALLS];
-    avr_int_vector_t *vectors[VECTORS];   /* by number */
+    avr_int_vector_t *vectors[ATMEGA_VECTORS];   /* by number */
     uint8_t led_port, led_direction, lit;
     char *faults[FAULTS];
     int fault_count;
@@ -237,6 +249,16 @@ bool atmega_sleep_ends_by(const atmega_t *mcu, int vector);
 
 /** An interrupt that can end it is there: wake up, now or when the oscillator has started. */
 void atmega_sleep_end(atmega_t *mcu, bool by_timer0);
+
+/* --- atmega_measure.c --- */
+
+/** Run the next instruction and see what it takes; gives the address of the one after it. */
+avr_flashaddr_t atmega_measure_instruction(atmega_t *mcu);
+
+/** A handler's first instruction is next; so many cycles were slept; a reset. */
+void atmega_measure_handler(atmega_t *mcu, int vector);
+void atmega_measure_sleep(atmega_t *mcu, avr_cycle_count_t cycles);
+void atmega_measure_reset(atmega_t *mcu);
 
 /* --- peripherals: each takes over its registers once, and is reset with the processor --- */
 

@@ -50,7 +50,7 @@ static bool is_due(const atmega_t *mcu, const avr_int_vector_t *vector)
 /* Of those that are due the one with the lowest number. */
 static avr_int_vector_t *first_due(const atmega_t *mcu)
 {
-    for (int i = 1; i < VECTORS; i++) {
+    for (int i = 1; i < ATMEGA_VECTORS; i++) {
         if (is_due(mcu, mcu->vectors[i])) {
             return mcu->vectors[i];
         }
@@ -89,6 +89,7 @@ static void take(atmega_t *mcu, avr_int_vector_t *vector, int cycles)
     avr->interrupt_state = 0;
     avr_clear_interrupt(avr, vector);
     avr->cycle += (avr_cycle_count_t)cycles;
+    atmega_measure_handler(mcu, vector->vector);
     avr_cycle_timer_process(avr);
 }
 
@@ -177,7 +178,7 @@ void atmega_run_again(atmega_t *mcu)
 static void run_instructions(atmega_t *mcu)
 {
     avr_t *avr = mcu->avr;
-    avr->pc = avr_run_one(avr);
+    avr->pc = mcu->measure.on ? atmega_measure_instruction(mcu) : avr_run_one(avr);
     if (avr->state == cpu_Sleeping) {
         atmega_sleep_begin(mcu);
     } else if (avr->state != cpu_Running) {
@@ -192,7 +193,9 @@ static void step(atmega_t *mcu)
     if (mcu->nap.state == AWAKE) {
         run_instructions(mcu);
     } else if (avr->cycle_timers.timer->when > avr->cycle) {
-        avr->cycle = avr->cycle_timers.timer->when;
+        avr_cycle_count_t cycles = avr->cycle_timers.timer->when - avr->cycle;
+        avr->cycle += cycles;
+        atmega_measure_sleep(mcu, cycles);
     }
     avr_cycle_timer_process(avr);
     avr->state = cpu_Running;

@@ -89,7 +89,7 @@ static bool is_waited_for(const atmega_t *mcu, int number)
 
 static const char *vector_name(int vector)
 {
-    static const char *const names[VECTORS] = {
+    static const char *const names[ATMEGA_VECTORS] = {
         "", "INT0", "INT1", "INT2", "INT3", "INT4", "INT5", "INT6", "INT7", "timer 2's compare", "timer 2's overflow",
         "timer 1's capture", "timer 1's compare A", "timer 1's compare B", "timer 1's overflow", "timer 0's compare",
         "timer 0's overflow", "the SPI", "a byte from UART 0", "UART 0's sending", "UART 0's sending", "the ADC", "the EEPROM",
@@ -139,7 +139,7 @@ static void check_timer0(atmega_t *mcu, uint8_t mode)
 static void check(atmega_t *mcu, uint8_t mode)
 {
     bool wakes = false;
-    for (int i = 1; i < VECTORS; i++) {
+    for (int i = 1; i < ATMEGA_VECTORS; i++) {
         if (is_waited_for(mcu, i)) {
             wakes |= is_live(mcu, mode, i);
             if (!is_live(mcu, mode, i)) {

@@ -15,6 +15,8 @@ struct board {
     void *(*make)(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault, void *owner);
     /** Supply on or off, with the processor's. Off: a signal under way breaks off, everything in the chip is forgotten. */
     void (*power)(void *radio, bool on);
+    /** This wire from the chip to the processor, named as the chip's pin, is missing. False: there is no such wire. */
+    bool (*unwire)(void *radio, const char *pin);
 };
 
 extern const board_t board_micaz;

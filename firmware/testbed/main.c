@@ -96,6 +96,9 @@ static void begin(testbed_t *bed)
         ports_poll(bed->ports, bed->port_count, 100);
     }
     for (int i = 0; i < bed->node_count; i++) {
+        if (bed->measures.every > 0) {
+            atmega_measure(bed->nodes[i].mcu);
+        }
         node_on(&bed->nodes[i], bed->nodes[i].start);
     }
 }
@@ -117,11 +120,24 @@ static void tend_ports(testbed_t *bed, watch_t *watch)
     }
 }
 
-static void show_clocks(testbed_t *bed)
+static void show_all(testbed_t *bed, void (*show)(node_t *node))
 {
     for (int i = 0; i < bed->node_count; i++) {
         node_run(&bed->nodes[i], bed->now);
-        node_show_clock(&bed->nodes[i]);
+        show(&bed->nodes[i]);
+    }
+}
+
+static ns_t next_beat(const rhythm_t *rhythm)
+{
+    return rhythm->every > 0 ? rhythm->next : NEVER;
+}
+
+static void show_when_due(testbed_t *bed, rhythm_t *rhythm, void (*show)(node_t *node))
+{
+    if (bed->now >= next_beat(rhythm)) {
+        show_all(bed, show);
+        rhythm->next += rhythm->every;
     }
 }
 
@@ -134,7 +150,7 @@ static ns_t sooner(ns_t a, ns_t b)
 static ns_t next_appointment(const testbed_t *bed, ns_t tend_at)
 {
     ns_t next = sooner(bed->end, sooner(script_next(bed), tend_at));
-    return bed->clocks > 0 ? sooner(next, bed->clocks_at) : next;
+    return sooner(next, sooner(next_beat(&bed->clocks), next_beat(&bed->measures)));
 }
 
 /* When anybody does anything next. */
@@ -173,7 +189,6 @@ static uint64_t run(testbed_t *bed, watch_t *watch)
 {
     uint64_t slices = 0;
     ns_t tend_at = 0;
-    bed->clocks_at = bed->clocks;
     while (bed->now < bed->end && !interrupted) {
         if (bed->now >= tend_at) {
             tend_ports(bed, watch);
@@ -181,10 +196,8 @@ static uint64_t run(testbed_t *bed, watch_t *watch)
             tend_at = bed->now + PORTS_EVERY;
         }
         script_run(bed);
-        if (bed->clocks > 0 && bed->now >= bed->clocks_at) {
-            show_clocks(bed);
-            bed->clocks_at += bed->clocks;
-        }
+        show_when_due(bed, &bed->clocks, node_show_clock);
+        show_when_due(bed, &bed->measures, node_show_use);
         run_slice(bed, slice_end(bed, next_appointment(bed, tend_at)));
         slices++;
     }
@@ -195,6 +208,9 @@ static void finish(testbed_t *bed, uint64_t slices, const watch_t *watch)
 {
     for (int i = 0; i < bed->node_count; i++) {
         node_run(&bed->nodes[i], bed->now);
+    }
+    if (bed->measures.every > 0) {
+        show_all(bed, node_show_use);
     }
     tend_ports(bed, &(watch_t){0, 0});
     truth_begin(&bed->truth, bed->now, "end", TRUTH_NOBODY);

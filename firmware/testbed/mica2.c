@@ -1,4 +1,4 @@
-/* MICA2's wires between the processor and its CC1000. The chip's one data pin is on MOSI and, while the program drives it, on MISO. */
+/* MICA2's wires between the processor and its CC1000, and its battery monitor. The chip's one data pin is on MOSI and, while the program drives it, on MISO. */
 #include <simavr/avr_ioport.h>
 #include <simavr/sim_irq.h>
 #include <stdlib.h>
@@ -6,8 +6,8 @@
 #include "board.h"
 #include "cc1000.h"
 
-enum { PALE = 4, PCLK = 6, PDATA = 7, CHP_OUT = 6, RSSI_CHANNEL = 0 };
-enum { DATA_DDRD = 0x31, DATA_DDRB = 0x37, DATA_SPCR = 0x2D, MISO = 1 << 3, SPE = 1 << 6 };
+enum { PALE = 4, PCLK = 6, PDATA = 7, CHP_OUT = 6, BAT_MON = 5, RSSI_CHANNEL = 0, BATTERY_CHANNEL = 7, REFERENCE_MV = 1223 };
+enum { DATA_DDRA = 0x3A, DATA_PORTA = 0x3B, DATA_DDRD = 0x31, DATA_DDRB = 0x37, DATA_SPCR = 0x2D, MISO = 1 << 3, SPE = 1 << 6 };
 
 typedef struct {
     cc1000_t *chip;
@@ -120,6 +120,13 @@ static uint32_t rssi(void *param)
     return cc1000_rssi_millivolts(board->chip, atmega_now(board->mcu));
 }
 
+/* By which a program measures its supply; PA5 switches it on. */
+static uint32_t battery_reference(void *param)
+{
+    const uint8_t *data = atmega_data(((mica2_t *)param)->mcu);
+    return (data[DATA_DDRA] & data[DATA_PORTA] & 1 << BAT_MON) != 0 ? REFERENCE_MV : 0;
+}
+
 /* --- the whole --- */
 
 static void *make(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault, void *owner)
@@ -139,6 +146,7 @@ static void *make(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, boa
     avr_irq_register_notify(atmega_pin(mcu, 'D', PCLK), on_pclk, board);
     avr_irq_register_notify(board->pdata, on_pdata, board);
     atmega_adc(mcu, RSSI_CHANNEL, rssi, board);
+    atmega_adc(mcu, BATTERY_CHANNEL, battery_reference, board);
     return board;
 }
 
@@ -148,4 +156,10 @@ static void power(void *radio, bool on)
     cc1000_power(board->chip, atmega_now(board->mcu), on);
 }
 
-const board_t board_mica2 = {"mica2", make, power};
+static bool unwire(void *radio, const char *pin)
+{
+    (void)radio, (void)pin;
+    return false;
+}
+
+const board_t board_mica2 = {"mica2", make, power, unwire};

@@ -2,6 +2,7 @@
 #include <simavr/avr_ioport.h>
 #include <simavr/sim_irq.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "board.h"
 #include "cc2420.h"
@@ -9,7 +10,7 @@
 typedef struct {
     cc2420_t *chip;
     atmega_t *mcu;
-    avr_irq_t *pins[CC2420_PINS], *cca;
+    avr_irq_t *pins[CC2420_PINS], *cca;     /* of the former NULL: not wired */
     board_fault_t *fault;
     void *owner;
 } micaz_t;
@@ -29,7 +30,10 @@ static void wake(void *param, ns_t when)
 
 static void on_pin(void *param, cc2420_pin_t pin, bool level)
 {
-    avr_raise_irq(((micaz_t *)param)->pins[pin], level);
+    avr_irq_t *wire = ((micaz_t *)param)->pins[pin];
+    if (wire != NULL) {
+        avr_raise_irq(wire, level);
+    }
 }
 
 static void on_fault(void *param, const char *what)
@@ -104,4 +108,16 @@ static void power(void *radio, bool on)
     cc2420_supply(board->chip, on, atmega_now(board->mcu));
 }
 
-const board_t board_micaz = {"micaz", make, power};
+static bool unwire(void *radio, const char *pin)
+{
+    static const char *const names[CC2420_PINS] = {[CC2420_FIFO] = "fifo", [CC2420_FIFOP] = "fifop", [CC2420_SFD] = "sfd"};
+    for (int i = 0; i < CC2420_PINS; i++) {
+        if (strcmp(names[i], pin) == 0) {
+            ((micaz_t *)radio)->pins[i] = NULL;
+            return true;
+        }
+    }
+    return false;
+}
+
+const board_t board_micaz = {"micaz", make, power, unwire};

@@ -245,6 +245,26 @@ void node_show_clock(node_t *node)
     truth_end(node->truth);
 }
 
+void node_show_use(node_t *node)
+{
+    atmega_use_t use = atmega_use(node->mcu);
+    truth_begin(node->truth, atmega_now(node->mcu), "measured", node->number);
+    truth_number(node->truth, "stack", use.stack);
+    truth_number(node->truth, "cycles", use.cycles);
+    truth_number(node->truth, "awake", use.awake);
+    truth_number(node->truth, "masked", use.masked);
+    truth_object(node->truth, "handlers");
+    for (int i = 1; i < ATMEGA_VECTORS; i++) {
+        if (use.handlers[i] > 0) {
+            char vector[4];
+            snprintf(vector, sizeof vector, "%d", i);
+            truth_number(node->truth, vector, use.handlers[i]);
+        }
+    }
+    truth_object_end(node->truth);
+    truth_end(node->truth);
+}
+
 void node_show_memory(node_t *node, uint16_t address, uint16_t count)
 {
     truth_begin(node->truth, atmega_now(node->mcu), "peek", node->number);

@@ -47,8 +47,9 @@ void node_run(node_t *node, ns_t until);
 /** `count` bytes of RAM become random, the recorder, the stack and what is spared apart. */
 void node_corrupt(node_t *node, int count);
 
-/** A clock line, a peek line. */
+/** A clock line, a measured line, a peek line. */
 void node_show_clock(node_t *node);
+void node_show_use(node_t *node);
 void node_show_memory(node_t *node, uint16_t address, uint16_t count);
 
 /** Bytes from the port to the UART, as many as there is room for. */

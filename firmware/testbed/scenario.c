@@ -123,6 +123,15 @@ static const char *take_adc(testbed_t *bed, const word_t *words)
     return NULL;
 }
 
+static const char *take_unwired(testbed_t *bed, const word_t *words)
+{
+    const node_t *node = made(bed, words);
+    if (node == NULL) {
+        return unmade;
+    }
+    return node->board->unwire(node->radio, words[1].text) ? NULL : "a MICAz has wires fifo, fifop and sfd, a MICA2 none of them";
+}
+
 static const char *take_eeprom(testbed_t *bed, const word_t *words)
 {
     node_t *node = made(bed, words);
@@ -176,7 +185,13 @@ static const char *take_spare(testbed_t *bed, const word_t *words)
 
 static const char *take_clocks(testbed_t *bed, const word_t *words)
 {
-    bed->clocks = words[0].time;
+    bed->clocks = (rhythm_t){words[0].time, words[0].time};
+    return NULL;
+}
+
+static const char *take_measure(testbed_t *bed, const word_t *words)
+{
+    bed->measures = (rhythm_t){words[0].time, words[0].time};
     return NULL;
 }
 
@@ -302,10 +317,10 @@ static const struct {
     {"seed", "u", take_seed, true},        {"nodes", "u", take_nodes, true},       {"node", "nwtfffr", take_node, false},
     {"supply", "nu", take_supply, false},  {"adc", "nuu", take_adc, false},        {"eeprom", "nux", take_eeprom, false},
     {"recorder", "nu", take_recorder, false}, {"watch", "nwuu", take_watch, false}, {"spare", "nuu", take_spare, false},
-    {"clocks", "t", take_clocks, true},    {"gain", "nnf", take_gain, false},      {"deliver", "nnf", take_deliver, false},
-    {"noise", "nf", take_noise, false},    {"readings", "nur", take_readings, false}, {"port", "nwr", take_port, false},
-    {"pace", "f", take_pace, true},        {"wait", "", take_wait, true},          {"end", "t", take_end, true},
-    {"at", "tr", take_at, false},
+    {"unwired", "nw", take_unwired, false}, {"clocks", "t", take_clocks, true},    {"measure", "t", take_measure, true},
+    {"gain", "nnf", take_gain, false},     {"deliver", "nnf", take_deliver, false}, {"noise", "nf", take_noise, false},
+    {"readings", "nur", take_readings, false}, {"port", "nwr", take_port, false},  {"pace", "f", take_pace, true},
+    {"wait", "", take_wait, true},         {"end", "t", take_end, true},           {"at", "tr", take_at, false},
 };
 
 static const char *take_line(testbed_t *bed, char *line)

@@ -9,6 +9,12 @@
 
 typedef struct testbed testbed_t;
 
+/** Something that is done now and then. */
+typedef struct {
+    ns_t every;                      /* 0: never */
+    ns_t next;
+} rhythm_t;
+
 /** A command of the script, read and waiting for its time. */
 typedef struct {
     ns_t at;
@@ -26,8 +32,7 @@ struct testbed {
     int node_count;
     ns_t now;                        /* nobody has run beyond this */
     ns_t end;                        /* NEVER: until interrupted */
-    ns_t clocks;                     /* between clock lines; 0: none */
-    ns_t clocks_at;
+    rhythm_t clocks, measures;       /* of clock lines and of measured lines */
     double pace;                     /* true seconds in a real one; 0: as fast as it goes */
     bool wait;                       /* for a client at each TCP port */
     action_t *script;                /* by time, once the scenario has been read */

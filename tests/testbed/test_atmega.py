@@ -537,6 +537,38 @@ def test_a_file_that_is_no_program_is_refused(bench: Bench) -> None:
         assert f"{path}: no program for an ATmega128" in done.stderr
 
 
+# --- what a program takes ---
+
+
+def test_what_a_program_takes_is_measured(bench: Bench) -> None:
+    image = bench.image("avr_use.c")
+    lines = bench.run(image, "measure", f"run {20 * MS}", "use", f"run {120 * MS}", "use")
+    first, then = ([int(word) for word in value.split()] for value in values_of(lines, "use"))
+    pointer = marks(lines)[0] << 8 | marks(lines)[1]
+    stack, cycles, awake, masked, handler = first
+    assert stack == 0x10FF - pointer >= 302
+    assert cycles == pytest.approx(0.02 * HZ, abs=10)
+    assert masked == pytest.approx(4 * 1250, abs=100)  # the start of the program, in which they are off
+    assert handler == pytest.approx(4 * 1000, abs=50)
+    # From then on the timer wakes it every 10001 cycles; of these it sleeps what the handler leaves over.
+    stack, cycles, awake, masked, handler = then
+    assert stack == 2 + 2 + 5  # the return addresses of main and of the handler, and the five registers that it saves
+    assert cycles == pytest.approx(0.1 * HZ, abs=10)
+    assert awake / cycles == pytest.approx((handler + 20) / 10001, rel=0.01)
+    assert handler == first[4]
+    assert masked == pytest.approx(handler + 8, abs=4)  # 4 cycles to wake up, 4 to the vector
+
+
+def test_measuring_changes_nothing(bench: Bench) -> None:
+    image = bench.image("avr_timer0.c", CASE="POWER_SAVE")
+    plain, measured = (
+        bench.run(image, *commands, f"jump {50 * MS}", main_ppm=31, crystal_ppm=-17)
+        for commands in ((), ("measure",))
+    )
+    assert len(marks(plain)) == 9
+    assert plain == measured
+
+
 # --- the whole ---
 
 

@@ -15,6 +15,7 @@ GOLDEN = """\
 seed 7
 nodes 2
 clocks 1
+measure 0.25
 pace 0.5
 wait
 node 0 micaz 0 12.5 -50 3.25 /images/mote 0.elf
@@ -22,6 +23,7 @@ recorder 0 657
 watch 0 lines 917 42
 watch 0 current 959 1
 node 1 micaz 1.25 0 0 0 /images/gateway.elf
+unwired 1 sfd
 port 1 9001 /run/tty gateway
 gain 0 1 -60
 gain 1 0 -61.5
@@ -39,7 +41,7 @@ def test_the_text_is_what_the_engine_reads():
     watches = (Watch("lines", 917, 42), Watch("current", 959, 1))
     port = Port(9001, Path("/run/tty gateway"))
     mote = Node("micaz", Path("/images/mote 0.elf"), 0.0, 12.5, -50.0, 3.25, 657, watches)
-    gateway = Node("micaz", Path("/images/gateway.elf"), 1.25, 0.0, 0.0, 0.0, port=port)
+    gateway = Node("micaz", Path("/images/gateway.elf"), 1.25, 0.0, 0.0, 0.0, port=port, unwired=("sfd",))
     scenario = Scenario(
         7,
         (mote, gateway),
@@ -47,6 +49,7 @@ def test_the_text_is_what_the_engine_reads():
         deliveries={(0, 1): 1.0, (1, 0): 0.75},
         noise={1: -101.25},
         readings=Path("/noise.txt"),
+        measure=0.25,
         pace=0.5,
         wait=True,
         script=("at 2 off 0", "at 3.5 on 0"),

@@ -22,6 +22,8 @@
  *     byte AT             of the EEPROM
  *     cycles              cycles since power on and crystal cycles * 65536
  *     idle                until when it has nothing to do
+ *     measure             from now on
+ *     use                 stack, cycles, cycles awake, longest time with interrupts off, longest handler of timer 1
  *     speed               processor cycles and real seconds of all runs so far
  *
  * What happens goes to standard output, each line with its cycle since power on and its true time.
@@ -180,6 +182,14 @@ static void peek(unsigned at, int count)
     printf("\n");
 }
 
+static void show_use(void)
+{
+    atmega_use_t use = atmega_use(mcu);
+    say("use ");
+    printf("%u %llu %llu %u %u\n", use.stack, (unsigned long long)use.cycles, (unsigned long long)use.awake, use.masked,
+           use.handlers[VECTOR_TIMER1_COMPA]);
+}
+
 static bool obey_world(const char *line)
 {
     unsigned long long time, other;
@@ -246,6 +256,10 @@ static bool obey(const char *line)
     } else if (strncmp(line, "idle", 4) == 0) {
         say("idle ");
         printf("%llu\n", (unsigned long long)atmega_idle_until(mcu));
+    } else if (strncmp(line, "measure", 7) == 0) {
+        atmega_measure(mcu);
+    } else if (strncmp(line, "use", 3) == 0) {
+        show_use();
     } else if (strncmp(line, "speed", 5) == 0) {
         say("speed ");
         printf("%llu %f\n", (unsigned long long)cycles, seconds);
