@@ -95,6 +95,7 @@ class StampSettings:
 class Observer:
     policy: str
     phi: int
+    source: tuple[str, ...] = ()  # where the base station listens, unless it is told otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,8 @@ class Deployment:
         for key, schemes in STAMP_KEYS_OF.items():
             if self.stamp.scheme not in schemes:
                 del tables["stamp"][key]
+        if source := list(tables["observer"].pop("source")):
+            tables["observer"]["source"] = source
         return tables
 
     def to_toml(self) -> str:
@@ -296,13 +299,26 @@ def _entries(table: _Table, epsilon: int) -> int | str:
 
 
 def _observer(table: _Table) -> Observer:
-    table.known("policy", "phi")
+    table.known(*Observer.__slots__)
     policy = table.word("policy", POLICIES, "cbd")
     phi = table.whole("phi", 0, 100, 100, why="it is a whole per cent")
     if phi != 100 and policy in ("none", "causal"):
         reason = {"none": "policy none delivers on arrival", "causal": "policy causal is phi = 100"}[policy]
         raise DeploymentError(table.key("phi"), phi, f"{reason}; dapw and cbd take any phi")
-    return Observer(policy, phi)
+    return Observer(policy, phi, _sources(table))
+
+
+def _sources(table: _Table) -> tuple[str, ...]:
+    """One source or a list of them. What each kind of source takes is known only to the base station."""
+    if not table.has("source"):
+        return ()
+    value = table.settings["source"]
+    texts = value if isinstance(value, list) else [value]
+    for text in texts:
+        if not isinstance(text, str) or not re.fullmatch(r"[a-z]+@[^\x00-\x1f\x7f]*", text):
+            reason = 'must be a source such as "serial@/dev/ttyUSB1:micaz", or a list of them'
+            raise DeploymentError(table.key("source"), text, reason)
+    return tuple(texts)
 
 
 _TABLE_OF = {"motes": "network", "data_bytes": "network"}
@@ -327,4 +343,6 @@ def _shown(value: object) -> str:
         return str(value).lower()
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    if isinstance(value, list):
+        return f"[{', '.join(map(_shown, value))}]"
     return str(value)

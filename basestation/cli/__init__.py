@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Run the real firmware on emulated motes, and tell the truth about it.",
     ),
     "ports": ("basestation.cli.ports", "List the serial ports, and why one can't be opened."),
+    "completion": ("basestation.cli.completion", "Print what makes a shell complete all this."),
     "demo": ("basestation.cli.demo", "Simulate a network, order it live and show what each byte buys."),
 }
 
@@ -139,6 +140,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _run(args: Sequence[str] | None) -> int:
     """What ``cli.main`` does, but for a broken pipe and an interrupt, which are left to ``main``."""
     if "_BASESTATION_COMPLETE" in os.environ:
+        importlib.import_module("basestation.cli.completion")  # knows bash better than click does
         cli.main(prog_name="basestation")  # the shell asks for completions
     try:
         with cli.make_context("basestation", list(sys.argv[1:] if args is None else args)) as ctx:

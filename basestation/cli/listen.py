@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from basestation.cli import common, live
+from basestation.cli import common, live, network
+from basestation.cli.completion import complete_source
 from basestation.journal.journal import SYNCS, JournalWriter, new_run_id
 from basestation.journal.parts import PartRoller
 from basestation.journal.records import JournalError
 from basestation.live.runner import Runner
 from basestation.serving import protocol
 from basestation.serving.forwarder import LOOPBACK, Forwarder, Send
-from basestation.sources import Source, SourceError, SourceOptions, open_source
-from basestation.sources.choose import choose
+from basestation.sources import Source, SourceError
 from packet_formats.words import many
 
 if TYPE_CHECKING:
@@ -37,15 +36,8 @@ if TYPE_CHECKING:
         """
     )
 )
-@click.argument("sources", nargs=-1, metavar="[SOURCE]...")
-@click.option(
-    "--deployment",
-    "-d",
-    type=click.Path(path_type=Path),
-    envvar="CAUSEWAY_DEPLOYMENT",
-    metavar="FILE",
-    help="The deployment.toml that describes the network. [default: the one in this folder]",
-)
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...", shell_complete=complete_source)
+@network.deployment_option
 @live.options
 @click.option(
     "--log",
@@ -92,26 +84,19 @@ def command(
     """Watch a network live: messages leave in causal order, each at its time.
 
     SOURCE is serial@PORT[:BAUD-or-platform], network@HOST:PORT, sf@HOST:PORT, replay@FILE, testbed@ or simulate@;
-    several are gateways of one network. Without one, MOTECOM is used, or the port that looks like a gateway's.
+    several are gateways of one network. Without one, MOTECOM is used, or what the deployment says, or the port that
+    looks like a gateway's.
 
     Ctrl-C is the ordinary way to end it: what is held is delivered, the run is summed up, and the exit code is 0.
     """
     choices = live.Choices(policy, phi, view, allowance, seconds, as_json)
     choices.check()
-    described = common.load_deployment(live.find_deployment(deployment))
+    described = network.find_deployment(deployment)
     try:
-        opened = _sources(sources, described, patient)
+        opened = network.open_sources(sources, described, patient)
     except SourceError as error:
         common.fail(str(error))
     _listen(opened, described, choices, logs, sync, serve)
-
-
-def _sources(given: Sequence[str], deployment: Deployment, patient: bool) -> list[Source]:
-    chosen = choose(given, os.environ)
-    if chosen.why:
-        common.note(chosen.why)
-    settings = SourceOptions(deployment=deployment, patient=patient, say=common.note)
-    return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]
 
 
 def _listen(

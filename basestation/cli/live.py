@@ -8,7 +8,6 @@ import signal
 import sys
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -167,16 +166,3 @@ def _leave(view: TerminalView, done: asyncio.Task[None], choices: Choices) -> No
     """The screen stays after the end, to be looked at; not after a fault, and not when the time was given."""
     if done.cancelled() or done.exception() is not None or choices.seconds is not None:
         view.exit()
-
-
-def find_deployment(given: Path | None) -> Path:
-    """The file that was named, or the one that lies here."""
-    if given is not None:
-        return given
-    here = Path("deployment.toml")
-    if not here.exists():
-        raise click.UsageError(
-            "which network? Give --deployment FILE, set CAUSEWAY_DEPLOYMENT, or work where a deployment.toml lies"
-        )
-    common.note(f"using {here}")
-    return here

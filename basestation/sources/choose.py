@@ -19,12 +19,14 @@ class Choice:
     why: str = ""
 
 
-def choose(given: Sequence[str], environ: Mapping[str, str]) -> Choice:
-    """What was given; or what MOTECOM says; or the one port that looks like a gateway's."""
+def choose(given: Sequence[str], environ: Mapping[str, str], deployed: Sequence[str] = ()) -> Choice:
+    """What was given; or what MOTECOM says; or the deployment; or the one port that looks like a gateway's."""
     if given:
         return Choice(tuple(given))
     if motecom := environ.get("MOTECOM"):
         return Choice((motecom,), f"MOTECOM says {motecom}")
+    if deployed:
+        return Choice(tuple(deployed), f"the deployment says {', '.join(deployed)}")
     attached = ports.attached()
     likely = ports.candidates(attached)
     if len(likely) > 1:

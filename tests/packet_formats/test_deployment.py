@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from packet_formats import cheader
 from packet_formats.deployment import Deployment, DeploymentError, from_dict, load, parse
 from packet_formats.layout import layout_of
 from tests.packet_formats.strategies import deployments, tables
@@ -87,6 +88,9 @@ def test_each_version_has_its_own_defaults(board: str, tinyos: int, group: int, 
         ("observer", "policy", "fifo", "none, causal"),
         ("observer", "phi", 101, "whole per cent"),
         ("observer", "phi", 99.5, "whole number"),
+        ("observer", "source", "/dev/ttyUSB1", "serial@/dev/ttyUSB1"),
+        ("observer", "source", 7, "such as"),
+        ("observer", "source", "sf@a\nb", "such as"),
     ],
 )
 def test_wrong_values_are_refused_with_key_value_and_reason(
@@ -211,3 +215,30 @@ def test_examples_are_what_their_comments_say(
     layout = layout_of(deployment)
     assert (layout.length, layout.stamp.bits) == (length, stamp_bits)
     assert deployment.clock.tick_seconds * 1000 == tick_ms
+
+
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ("serial@/dev/ttyUSB1:micaz", ("serial@/dev/ttyUSB1:micaz",)),
+        (["sf@a:9002", 'replay@odd "name"\\'], ("sf@a:9002", 'replay@odd "name"\\')),
+        ([], ()),
+    ],
+)
+def test_sources_are_kept_and_change_nothing_on_the_wire(given: Any, read: tuple[str, ...]) -> None:
+    wanted = tables()
+    plain = from_dict(wanted)
+    wanted["observer"]["source"] = given
+    deployment = from_dict(wanted)
+    assert deployment.observer.source == read
+    assert parse(deployment.to_toml()) == deployment == from_dict(deployment.to_dict())
+    assert layout_of(deployment) == layout_of(plain)
+    assert cheader.render(deployment) == cheader.render(plain)
+    assert "source" not in plain.to_toml()
+
+
+def test_a_list_of_sources_names_the_wrong_one() -> None:
+    wanted = tables()
+    wanted["observer"]["source"] = ["sf@a", "b"]
+    with pytest.raises(DeploymentError, match=r'observer.source = "b": must be a source'):
+        from_dict(wanted)

@@ -133,12 +133,15 @@ BUILT_IN = ports.Port("/dev/ttyS0")
 MODEM = ports.Port("/dev/ttyACM0", "a modem", "1234:5678")
 
 
-def chosen(monkeypatch, *attached, given=(), **environ):
+def chosen(monkeypatch, *attached, given=(), deployed=(), **environ):
     monkeypatch.setattr(ports, "attached", lambda: list(attached))
-    return choose(given, environ)
+    return choose(given, environ, deployed)
 
 
-def test_what_is_given_comes_first_then_motecom(monkeypatch):
+def test_what_is_given_comes_first_then_motecom_then_the_deployment(monkeypatch):
+    choice = chosen(monkeypatch, LINE, deployed=("sf@d", "sf@e"))
+    assert (choice.texts, choice.why) == (("sf@d", "sf@e"), "the deployment says sf@d, sf@e")
+    assert chosen(monkeypatch, LINE, deployed=("sf@d",), MOTECOM="sf@c").texts == ("sf@c",)
     assert chosen(monkeypatch, LINE, given=["sf@a", "sf@b"], MOTECOM="sf@c").texts == ("sf@a", "sf@b")
     choice = chosen(monkeypatch, LINE, MOTECOM="sf@c")
     assert (choice.texts, choice.why) == (("sf@c",), "MOTECOM says sf@c")
