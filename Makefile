@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-LOCKED_EXTRAS := analysis firmware dev
+LOCKED_EXTRAS := analysis firmware spark dev
 WORKERS ?= 2
 
 # PlatformIO, unless PIO=... names another one, comes with the environment.
@@ -114,8 +114,11 @@ $(VENV)/.made: | debian
 	"$(PYTHON)" -m venv --clear $(VENV)
 	@echo "$(CURDIR)" > $@
 
+# PySpark alone comes as source; setuptools, which builds it, is among the wheels.
 $(VENV)/.locked: requirements.lock $(VENV)/.made
-	$(BIN)/pip install -q --no-deps --require-hashes --only-binary :all: -r requirements.lock
+	@awk '/^[a-z]/ { spark = /^pyspark==/ } { print > ("$(VENV)/" (spark ? "spark" : "wheels") ".txt") }' requirements.lock
+	$(BIN)/pip install -q --no-deps --require-hashes --only-binary :all: -r $(VENV)/wheels.txt
+	$(BIN)/pip install -q --no-deps --require-hashes --no-build-isolation -r $(VENV)/spark.txt
 	@touch $@
 
 # setuptools comes with the lock, so this step fetches nothing.
