@@ -108,6 +108,9 @@ class ObserverClock:
         self.allowance_ns = line_allowance_ns() if allowance_ns is None else allowance_ns
         self._allowance = cycles_in(self.allowance_ns) + 1
         self._lines: dict[Hashable, LineClock] = {}
+        self._awaited: list[
+            LineClock
+        ] = []  # chosen anew with each record, so that between them nothing steps
         self._newest: int | None = None
         self._mono_ns = 0
 
@@ -138,11 +141,13 @@ class ObserverClock:
             )
             self._newest = (top // WRAP + 1) * WRAP
         self._lines.clear()
+        self._awaited = []
 
     def lose(self, line: Hashable) -> None:
         """A line is gone: nobody waits for it any more."""
         if line in self._lines:
             self._lines[line].live = False
+            self._choose()
 
     def guess(self, line: Hashable, mono_ns: int) -> int | None:
         """When a frame that has just come without a record was probably heard."""
@@ -154,19 +159,18 @@ class ObserverClock:
 
     def at(self, mono_ns: int) -> int | None:
         """The time up to which everything is in; None while no time is known. Between records it does not fall."""
-        return min((line.at(mono_ns) for line in self._awaited(mono_ns)), default=None)
+        return min((line.at(mono_ns) for line in self._awaited), default=None)
 
     def when(self, cycles: int) -> int | None:
         """The earliest host time at which `at` reaches so many cycles if no record comes."""
-        return max((line.when(cycles) for line in self._awaited(self._mono_ns)), default=None)
+        return max((line.when(cycles) for line in self._awaited), default=None)
 
-    def _awaited(self, mono_ns: int) -> list[LineClock]:
+    def _choose(self) -> None:
+        """Which lines count: those that are there and not too far behind; if none is left, the last ones."""
         known = [line for line in self._lines.values() if line.known]
         lines = [line for line in known if line.live] or known
-        if len(lines) < 2:
-            return lines
-        first = max(line.at(mono_ns) for line in lines)
-        return [line for line in lines if line.at(mono_ns) >= first - BEHIND]
+        first = max((line.at(self._mono_ns) for line in lines), default=0)
+        self._awaited = [line for line in lines if line.at(self._mono_ns) >= first - BEHIND]
 
     def _line(self, line: Hashable) -> LineClock:
         return self._lines.setdefault(line, LineClock(self._allowance))
@@ -182,3 +186,4 @@ class ObserverClock:
     def _keep(self, cycles: int, mono_ns: int) -> None:
         self._newest = cycles if self._newest is None else max(self._newest, cycles)
         self._mono_ns = max(self._mono_ns, mono_ns)
+        self._choose()

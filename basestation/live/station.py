@@ -52,6 +52,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Message, Unknown, decode_message
 from packet_formats.records import Beacon, Health, Heard, Status
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet
+from packet_formats.words import many
 
 MOST_HELD = 10_000  # messages; a queue that grows beyond lets the first go early, and counts it
 FOREIGN_AFTER = 3  # radio frames of a gateway that has never sent a heard record
@@ -445,7 +446,7 @@ class Station:
         ticks, ms = self._tick(found.cycles), found.cycles * 1000 / CRYSTAL_HZ
         how = "arrived" if found.order == "arrival" else "was delivered"
         text = (
-            f"{found.message} {how} before its cause {found.cause}, by {ticks} ticks ({ms:.1f} ms): "
+            f"{found.message} {how} before its cause {found.cause}, by {many(ticks, 'tick')} ({ms:.1f} ms): "
             f"{found.because}"
         )
         return Violation(*self._now(), found.order, found.message, found.cause, ticks, ms, text)

@@ -84,6 +84,24 @@ def test_when_is_the_first_moment(gaps, ahead):
         assert clock.at(when - 1) < now + ahead
 
 
+@given(GAPS, st.integers(1, 3 * CRYSTAL_HZ), st.integers(0, 10 * SECOND))
+def test_over_two_lines_what_is_promised_is_kept(gaps, ahead, later):
+    """However far apart the lines are: the clock gets there when it said, and does not fall on the way."""
+    clock, at, free = ObserverClock(ALLOWANCE), 0, [0, 0]
+    for gap, delay, line in gaps:
+        at += gap
+        free[line] = max(free[line] + 1, at + delay)
+        clock.hear(line, network_time(at, 0) % WRAP, free[line])
+    now = max(free)
+    reached = clock.at(now)
+    assert reached is not None
+    when = clock.when(reached + ahead)
+    assert when is not None
+    assert when > now
+    assert clock.at(when) >= reached + ahead
+    assert clock.at(when + later) >= clock.at(when)
+
+
 @given(st.integers(0, 10**15))
 def test_cycles_and_times_are_inverse(cycles):
     assert cycles_in(time_for(cycles)) >= cycles
