@@ -400,6 +400,18 @@ def test_fifop_threshold(air: Air) -> None:
     assert len(air.edges(1, "FIFOP")) == 2
 
 
+def test_fifop_threshold_counts_what_waits(air: Air) -> None:
+    receiver = air.chips[1]
+    length = len(frame(BODY))
+    receiver.write(IOCFG0, length + 5)
+    air.chips[0].send(BODY)
+    air.run(5 * MS)
+    receiver.drain(1)
+    data = air.chips[0].send(BODY) + TURNAROUND + SYNC
+    air.run(5 * MS)
+    assert air.edges(1, "FIFOP")[2:] == [data + 7 * BYTE]
+
+
 def test_polarities(air: Air) -> None:
     receiver = air.chips[1]
     receiver.write(IOCFG0, 0x0780 | 0x7F)
@@ -505,6 +517,13 @@ def test_channels(air: Air) -> None:
     air.run(5 * MS)
     assert air.ends()[0].khz == CHANNEL_26
     assert air.outcomes(1) == ["deaf", "deaf", "received"]
+
+
+def test_other_channel_while_busy(air: Air) -> None:
+    air.chips[0].send(bytes(60))
+    air.inject(air.now + MS, frame(BODY), -50, khz=CHANNEL_26)
+    air.run(9 * MS)
+    assert air.outcomes(1) == ["deaf", "received"]
 
 
 def test_sync_word(air: Air) -> None:
@@ -815,6 +834,7 @@ def data_to(pan: bytes, address: bytes, fcf: int = 0x8841) -> bytes:
         (b"\x00\x80\x07\x23\x00\x09\x00", 0, 0, False),
         (b"\x00\x80\x07\x23\x00\x09\x00", 0, BEACONS, True),
         (b"\x02\x00\x07", 0, 0, True),  # an acknowledgement
+        (data_to(PAN, SHORT, 0x8843), 0, 0, True),  # a command
         (data_to(PAN, SHORT, 0x8844), 0, 0, False),  # reserved type
         (data_to(b"\x23\x00", SHORT, 0x8844), RESERVED, 0, True),
         (b"\x41", 0, 0, False),  # too short
