@@ -212,6 +212,7 @@ static void finish(testbed_t *bed, uint64_t slices, const watch_t *watch)
     if (bed->measures.every > 0) {
         show_all(bed, node_show_use);
     }
+    ether_tidy(bed->ether, NEVER);
     tend_ports(bed, &(watch_t){0, 0});
     truth_begin(&bed->truth, bed->now, "end", TRUTH_NOBODY);
     truth_text(&bed->truth, "reason", interrupted ? "interrupted" : "end");
