@@ -200,6 +200,7 @@ def test_a_minute_without_the_line_changes_no_order_afterwards():
     # Only what was under way on the line when it stalled can have been overtaken by what had come before.
     assert snapshot.delivery.overtaken <= 8
     assert snapshot.gateways[0].lags == 1
+    assert sum(mote.late for mote in snapshot.motes) == 0  # by its own time each came in time
 
 
 # ---- Pairs ----
