@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "basestation.cli.testbed",
         "Run the real firmware on emulated motes, and tell the truth about it.",
     ),
+    "send": ("basestation.cli.send", "Send a setting, or a message, down to motes."),
     "ports": ("basestation.cli.ports", "List the serial ports, and why one can't be opened."),
     "completion": ("basestation.cli.completion", "Print what makes a shell complete all this."),
     "demo": ("basestation.cli.demo", "Simulate a network, order it live and show what each byte buys."),

@@ -79,6 +79,8 @@ printf '%s\\n' "${COMPREPLY[@]}" "options=$options"
         ("basestation listen sf@localhost:9", ["9001", "9002", "options="]),
         ("basestation listen simulate@si", ["site.toml", "options="]),
         ("basestation listen sf@localhost:9002 -d ", ["deep/", "site.toml", "options=nospace"]),
+        ("basestation send sf@localhost:9002 re", ["report", "reboot", "options="]),
+        ("basestation send report blink gr", ["green", "options="]),
         ("basestation listen -d deep/", ["deep/er.toml", "options="]),
     ],
 )

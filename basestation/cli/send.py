@@ -1,0 +1,349 @@
+"""`basestation send`: settings, or a message of any type, down to motes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from basestation.cli import common, network
+from basestation.cli.completion import complete_source
+from basestation.live.orders import (
+    ALL,
+    LEDS,
+    SETTINGS,
+    Order,
+    OrderError,
+    Setting,
+    name_of,
+    numbers,
+    raw_order,
+    set_order,
+    settings_of,
+)
+from basestation.live.talk import Reboots, Receipt, Reports, Talk
+from basestation.sources import Source, SourceError
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.records import Command, Health
+from packet_formats.words import many
+
+if TYPE_CHECKING:
+    from packet_formats.deployment import Deployment
+
+FIRST_SECONDS = 3.0  # a report is answered by then: boot counts are asked for before a reboot
+PAUSE_SECONDS = 0.1  # between two commands; a gateway has room for six, and motes pass each on
+BATTERY_STEP_MV = 20
+
+
+def mote_id(text: str) -> int:
+    if text == "all":
+        return ALL
+    if not text.isdecimal() or int(text) >= ALL:
+        raise click.BadParameter(f"{text!r} is neither an id, 0 to {ALL - 1}, nor all")
+    return int(text)
+
+
+def a_byte(text: str) -> int:
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= 255:
+        raise click.BadParameter(f"{text!r} is no number from 0 to 255, such as 0x42")
+    return number
+
+
+def hex_bytes(text: str) -> bytes:
+    try:
+        return bytes.fromhex(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not in hex, two digits a byte") from None
+
+
+def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    said = ctx.params.get(param.name or "") or ()
+    if said and said[-1] == "blink":
+        return [CompletionItem(led) for led in LEDS if led.startswith(incomplete)]
+    found = [CompletionItem(name) for name in SETTINGS if name.startswith(incomplete)]
+    return found + (complete_source(ctx, param, incomplete) if all("@" in word for word in said) else [])
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation send report --wait 10
+        basestation send serial@/dev/ttyUSB1:micaz -d site.toml rate 0.5
+        basestation send sf@localhost:9002 blink red,yellow --mote 3
+        basestation send reboot --mote 3 --mote 7 --wait 30
+        basestation send --type 0x42 --hex '01 02 03' --mote 5
+        """
+    )
+)
+@click.argument("words", nargs=-1, metavar="[SOURCE]... SETTING...", shell_complete=complete_words)
+@network.deployment_option
+@click.option(
+    "--mote",
+    "-m",
+    "motes",
+    type=mote_id,
+    multiple=True,
+    metavar="ID|all",
+    help="For whom; may be repeated. A gateway has an id too. [default: all; a reboot wants it said]",
+)
+@click.option(
+    "--hops",
+    type=click.IntRange(0, 255),
+    help="How many times motes may pass it on. [default: the deployment's hops]",
+)
+@click.option(
+    "--wait",
+    type=common.FiniteFloat(0, min_open=True),
+    metavar="SECONDS",
+    help="Listen so long for answers: health after report, another boot count after reboot.",
+)
+@click.option(
+    "--timeout",
+    "patience",
+    type=common.FiniteFloat(0, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Wait so long for the gateway's acknowledgement, then try again.",
+)
+@click.option("--tries", type=click.IntRange(1), default=5, show_default=True, help="How often to try.")
+@click.option(
+    "--after",
+    type=common.FiniteFloat(0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Send so long after opening the line: motes of a testbed@ start within two seconds.",
+)
+@click.option("--type", "am_type", type=a_byte, metavar="N", help="A message of this AM type, no setting.")
+@click.option("--hex", "payload", type=hex_bytes, metavar="BYTES", help="The payload of that message.")
+@common.json_option
+def command(
+    words: tuple[str, ...],
+    deployment: Path | None,
+    motes: tuple[int, ...],
+    hops: int | None,
+    wait: float | None,
+    patience: float,
+    tries: int,
+    after: float,
+    am_type: int | None,
+    payload: bytes | None,
+    as_json: bool,
+) -> None:
+    """Send settings down to motes: rate MESSAGES-A-SECOND, report, blink LED[,LED], reboot.
+
+    The gateway acknowledges a packet when its check sum was right, which is all that this means: whether motes have it
+    is seen by their answers, with --wait. Through a serial forwarder (sf@) no acknowledgement comes back.
+
+    SOURCE is as in `basestation listen`; several gateways all get it. Exit code 1 if a gateway did not acknowledge, or
+    a mote did not answer. With --json: one object a command.
+    """
+    sources = [word for word in words if "@" in word]
+    if list(words[: len(sources)]) != sources:
+        raise click.UsageError("sources come first, then settings")
+    try:
+        settings = settings_of(words[len(sources) :])
+        _check(settings, motes, am_type, payload, wait)
+        described = network.find_deployment(deployment)
+        orders = _orders(described, settings, motes or (ALL,), hops, am_type, payload or b"")
+    except OrderError as error:
+        raise click.UsageError(str(error)) from None
+    try:
+        opened = network.open_sources(sources, described)
+        session = Session(opened, described, patience, tries, wait, as_json)
+        faults = asyncio.run(session.run(orders, after))
+    except SourceError as error:
+        common.fail(str(error))
+    if faults:
+        common.fail("; ".join(faults))
+
+
+def _check(
+    settings: Sequence[Setting],
+    motes: Sequence[int],
+    am_type: int | None,
+    payload: bytes | None,
+    wait: float | None,
+) -> None:
+    if am_type is None:
+        if payload is not None:
+            raise OrderError("--hex needs --type: which AM type shall the message have?")
+        if not settings:
+            raise OrderError(f"what shall be sent? {', '.join(SETTINGS)}, or --type and --hex")
+    elif settings or wait is not None:
+        raise OrderError("a message by --type takes no setting and has no answer to wait for")
+    if ALL in motes and len(motes) > 1:
+        raise OrderError("--mote all is everybody already")
+    if not motes and any(setting.command is Command.REBOOT for setting in settings):
+        raise OrderError("whom to reboot? Say --mote ID, or --mote all")
+
+
+def _orders(
+    deployment: Deployment,
+    settings: Sequence[Setting],
+    motes: Sequence[int],
+    hops: int | None,
+    am_type: int | None,
+    payload: bytes,
+) -> list[Order]:
+    if am_type is not None:
+        return [raw_order(deployment, am_type, payload, mote) for mote in motes]
+    budget = deployment.network.hops if hops is None else hops
+    return [set_order(setting, mote, budget) for setting in settings for mote in motes]
+
+
+class Session:
+    """Sends orders one after another, and says what became of each."""
+
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        deployment: Deployment,
+        patience: float,
+        tries: int,
+        wait: float | None,
+        as_json: bool,
+    ) -> None:
+        self._sources, self._deployment = sources, deployment
+        self._layout = layout_of(deployment)
+        self._patience, self._tries, self._wait, self._as_json = patience, tries, wait, as_json
+        self._numbers = numbers()
+
+    async def run(self, orders: Sequence[Order], after: float) -> list[str]:
+        """What went wrong, if anything did."""
+        faults: list[str] = []
+        async with Talk(self._sources, self._layout) as talk:
+            await asyncio.sleep(after)
+            for place, order in enumerate(orders):
+                if place:
+                    await asyncio.sleep(PAUSE_SECONDS)
+                faults += await self._carry_out(talk, order)
+        if self._wait is None and not faults:
+            common.note(
+                "Whether motes have it, only their answers tell: `basestation send report --wait 10`."
+            )
+        return faults
+
+    async def _carry_out(self, talk: Talk, order: Order) -> list[str]:
+        answers = self._answers(order)
+        talk.forget()
+        if isinstance(answers, Reboots):
+            await self._ask_first(talk, order, answers)
+        number, receipts = await self._send(talk, order)
+        self._tell_receipts(order, receipts)
+        faults = [f"{receipt.source}: {receipt.error}" for receipt in receipts if receipt.error]
+        if answers is not None and len(faults) < len(receipts):
+            faults += await self._await(talk, answers)
+        if self._as_json:
+            common.emit_json(self._plain(order, number, receipts, answers), flush=True)
+        return faults
+
+    async def _send(self, talk: Talk, order: Order) -> tuple[int, tuple[Receipt, ...]]:
+        number = next(self._numbers)
+        message = order.message(self._deployment, number)
+        return number, await talk.send(message, number % 256, self._patience, self._tries)
+
+    def _answers(self, order: Order) -> Reports | Reboots | None:
+        if self._wait is None or order.setting is None:
+            return None
+        asked = range(self._deployment.network.motes) if order.target == ALL else (order.target,)
+        if order.setting.command is Command.REPORT:
+            return Reports(asked)
+        if order.setting.command is Command.REBOOT:
+            return Reboots(asked)
+        common.note(f"{order.text}: a mote does not answer that")
+        return None
+
+    async def _ask_first(self, talk: Talk, order: Order, answers: Reboots) -> None:
+        """Boot counts before the reboot, from reports; a mote from which none comes is watched all the same."""
+        await self._send(talk, set_order(Setting("report", Command.REPORT), order.target, order.hops))
+        async for message in talk.heard(FIRST_SECONDS):
+            answers.take(message)
+            if not answers.unknown:
+                return
+
+    async def _await(self, talk: Talk, answers: Reports | Reboots) -> list[str]:
+        assert self._wait is not None
+        async for message in talk.heard(self._wait):
+            mote = answers.take(message)
+            if mote is not None and not self._as_json:
+                _say(self._answered(mote, answers))
+            if not answers.missing:
+                return []
+        return [_missing(answers, self._wait)]
+
+    def _tell_receipts(self, order: Order, receipts: Sequence[Receipt]) -> None:
+        if not self._as_json:
+            for receipt in receipts:
+                _say(f"{order.text} to {name_of(order.target, self._deployment)}: {_told(receipt)}")
+
+    def _answered(self, mote: int, answers: Reports | Reboots) -> str:
+        health, how = (
+            answers.answers[mote],
+            "has started again" if isinstance(answers, Reboots) else "answers",
+        )
+        told = f": {_shown(health, self._layout)}" if health else ""
+        return f"{name_of(mote, self._deployment)} {how}{told}"
+
+    def _plain(
+        self, order: Order, number: int, receipts: Sequence[Receipt], answers: Reports | Reboots | None
+    ) -> dict[str, Any]:
+        message = order.message(self._deployment, number)
+        return {
+            "order": order.text,
+            "mote": "all" if order.target == ALL else order.target,
+            "number": None if order.setting is None else number,
+            "am_type": message.type,
+            "payload": message.data,
+            "gateways": receipts,
+            "answers": answers
+            and [{"mote": mote, "health": health} for mote, health in answers.answers.items()],
+            "missing": answers and sorted(answers.missing),
+        }
+
+
+def _say(text: str) -> None:
+    common.out.print(text, markup=False, soft_wrap=True)
+
+
+def _told(receipt: Receipt) -> str:
+    tries = many(receipt.tries, "try", "tries")
+    if receipt.acknowledged is None:
+        return f"handed to {receipt.source}, which does not tell whether the gateway has it"
+    if receipt.acknowledged:
+        return f"the gateway at {receipt.source} has it, its check sum right ({tries}, {receipt.ms:.0f} ms)"
+    return f"not acknowledged by {receipt.source} ({tries})"
+
+
+def _shown(health: Health, layout: DataLayout) -> str:
+    parts = [
+        f"boot {health.boots}",
+        "in sync" if health.in_sync else "out of sync",
+        "way to the root not known" if health.hops == 255 else f"{many(health.hops, 'hop')} from the root",
+    ]
+    if health.battery:
+        parts.append(f"{health.battery * BATTERY_STEP_MV / 1000:.2f} V")
+    if health.layout != layout.hash:
+        parts.append(f"built for another deployment (layout {health.layout:08x}, ours {layout.hash:08x})")
+    return ", ".join(parts)
+
+
+def _missing(answers: Reports | Reboots, seconds: float) -> str:
+    reboots = isinstance(answers, Reboots)
+    what = "not seen to start again" if reboots else "no answer"
+    text = f"{what} within {seconds:g} s: {_listed(answers.missing)}"
+    if isinstance(answers, Reboots) and answers.unknown:
+        text += f" (not heard of before either: {_listed(answers.unknown)})"
+    return text
+
+
+def _listed(motes: set[int]) -> str:
+    return ("mote " if len(motes) == 1 else "motes ") + ", ".join(map(str, sorted(motes)))
