@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 FIRST_SECONDS = 3.0  # a report is answered by then: boot counts are asked for before a reboot
 PAUSE_SECONDS = 0.1  # between two commands; a gateway has room for six, and motes pass each on
 BATTERY_STEP_MV = 20
+PLAYED = ("replay@", "simulate@")  # nobody is there to take what is sent
 
 
 def mote_id(text: str) -> int:
@@ -69,7 +70,10 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
     if said and said[-1] == "blink":
         return [CompletionItem(led) for led in LEDS if led.startswith(incomplete)]
     found = [CompletionItem(name) for name in SETTINGS if name.startswith(incomplete)]
-    return found + (complete_source(ctx, param, incomplete) if all("@" in word for word in said) else [])
+    if any("@" not in word for word in said):
+        return found
+    sources = complete_source(ctx, param, incomplete)
+    return found + [item for item in sources if not item.value.startswith(PLAYED)]
 
 
 @click.command(
