@@ -1,0 +1,60 @@
+"""The ids of all past messages (DEW's message history): exact, and larger with every message.
+
+`kn` holds a set of numbers for each mote, as bits. On the wire it is a list of (mote, number), which is what DEW
+draws; 8-bit numbers would name the wrong messages, since nothing ever leaves the list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import or_
+from typing import ClassVar
+
+from basestation.causality.order import Message, Stamp
+from basestation.causality.policies import Policy
+
+from .base import Program, Setting
+from .steps import Name, Notice, ignore
+from .waiting import Waiting
+
+NUMBER_BITS = 16
+LENGTH_BITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    setting: Setting
+    name: ClassVar[str] = "history"
+
+    def start(self, mote: int) -> Program:
+        return Chronicle(self.setting.motes, mote)
+
+    def policy(self, notice: Notice = ignore) -> Policy:
+        return AfterAllOfThem(self.setting, notice)
+
+    def bits(self, stamp: Stamp) -> int:
+        ids = sum(numbers.bit_count() for numbers in stamp.kn)
+        return LENGTH_BITS + ids * (self.setting.source_bits + NUMBER_BITS)
+
+
+class Chronicle:
+    def __init__(self, motes: int, me: int) -> None:
+        self._me = me
+        self._past = [0] * motes
+
+    def on_send(self, rt: int, sequence: int) -> Stamp:
+        stamp = Stamp(0, 0, tuple(self._past))
+        self._past[self._me] |= 1 << sequence
+        return stamp
+
+    def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self._past = list(map(or_, self._past, message.stamp.kn))
+            self._past[message.source] |= 1 << message.sequence
+
+
+class AfterAllOfThem(Waiting):
+    def _causes(self, message: Message) -> Iterator[Name]:
+        for source, numbers in enumerate(message.stamp.kn):
+            yield from self._gone.among(source, numbers)

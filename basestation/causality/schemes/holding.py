@@ -1,0 +1,128 @@
+"""What the delivery rules that wait for particular messages share: a buffer, and what each message in it waits for.
+
+Whatever the rule, a message leaves when everything it names is settled or expired. Each name expires at a known tick,
+so what leaves, and when, depends on the arrivals and their ticks alone: a caller that asks late gets what it would
+have got in time.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from basestation.causality.order import Message
+from basestation.causality.policies import Delivery
+
+from .base import NEVER
+from .steps import Discarded, GivenUp, Name, Notice, ignore
+
+
+@dataclass(slots=True)
+class Held:
+    """A message in the buffer: from when its rule may let it go at all, and what it still waits for."""
+
+    message: Message
+    arrived: int
+    earliest: int
+    order: tuple[int, ...]
+    missing: list[Name]
+    ready: int = NEVER
+
+
+class Holding(ABC):
+    """A policy that holds each message until nothing that it names is missing."""
+
+    def __init__(self, notice: Notice = ignore) -> None:
+        self._notice = notice
+        self._held: list[Held] = []
+        self._next: Held | None = None
+        self._out: list[Delivery] = []
+        self._clock = -NEVER
+        self._arrivals = 0
+        self.late = 0
+
+    def receive(self, message: Message, now: int) -> None:
+        self._settle(now - 1)
+        self._clock = now
+        self._arrivals += 1
+        if self._too_late(message, now):
+            self.late += 1
+            self._notice(Discarded(message, now))
+            return
+        missing = list(self._names(message, now))
+        self._held.append(Held(message, now, self._earliest(message, now), self._order(message), missing))
+        self._refresh()
+
+    def due(self, now: int) -> list[Delivery]:
+        self._settle(now)
+        out, self._out = self._out, []
+        return out
+
+    def next_due(self) -> int | None:
+        if self._out:
+            return self._out[0].left
+        at = self._next_leave()
+        return None if at >= NEVER else at
+
+    def _settle(self, now: int) -> None:
+        """Let go all that leaves up to tick `now`."""
+        while (at := self._next_leave()) <= now:
+            assert self._next is not None
+            self._release(self._next, at)
+
+    def _next_leave(self) -> int:
+        return NEVER if self._next is None else max(self._next.ready, self._clock)
+
+    def _release(self, held: Held, at: int) -> None:
+        self._clock = at
+        self._held.remove(held)
+        if held.missing:
+            self._notice(GivenUp(held.message, at, tuple(held.missing)))
+        late = self._leaves(held, at)
+        self.late += late
+        self._out.append(Delivery(held.message, held.arrived, at, late))
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Something has come or gone: strike out what is settled, and find who leaves next."""
+        here = {self._name(held.message) for held in self._held}
+        for held in self._held:
+            held.missing = [name for name in held.missing if not self._settled(name)]
+            expiries = (self._expires(name, name in here) for name in held.missing)
+            held.ready = max(held.earliest, *expiries) if held.missing else held.earliest
+        self._next = min(
+            self._held, key=lambda held: (max(held.ready, self._clock), held.order), default=None
+        )
+
+    def _too_late(self, message: Message, now: int) -> bool:
+        """Whether a message that arrives now must not be delivered any more."""
+        return False
+
+    def _earliest(self, message: Message, now: int) -> int:
+        """The tick before which it does not leave, whatever has been delivered."""
+        return now
+
+    def _order(self, message: Message) -> tuple[int, ...]:
+        """Who goes first of those that may leave in the same tick."""
+        return (self._arrivals,)
+
+    @abstractmethod
+    def _name(self, message: Message) -> Name:
+        """What others call this message."""
+
+    @abstractmethod
+    def _names(self, message: Message, now: int) -> Iterator[Name]:
+        """What it waits for and is not settled yet."""
+
+    @abstractmethod
+    def _settled(self, name: Name) -> bool:
+        """Whether nobody need wait for that one any more."""
+
+    @abstractmethod
+    def _expires(self, name: Name, here: bool) -> int:
+        """The first tick in which one leaves without it; `here`: it is in the buffer itself."""
+
+    @abstractmethod
+    def _leaves(self, held: Held, at: int) -> bool:
+        """Take note that it leaves; True when it should have left before something that did."""

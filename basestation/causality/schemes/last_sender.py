@@ -1,0 +1,51 @@
+"""The last message received, by sender and number (DEW's last-sender stamp): wait for that one.
+
+Of several causes it names only the latest, and of one mote's own earlier messages none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from basestation.causality.order import Message, Stamp
+from basestation.causality.policies import Policy
+
+from .base import COUNTER_BITS, Program, Setting
+from .steps import Name, Notice, ignore
+from .waiting import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class LastSender:
+    setting: Setting
+    name: ClassVar[str] = "last-sender"
+
+    def start(self, mote: int) -> Program:
+        return LastReceived()
+
+    def policy(self, notice: Notice = ignore) -> Policy:
+        return AfterThatOne(self.setting, notice)
+
+    def bits(self, stamp: Stamp) -> int:
+        return self.setting.source_bits + COUNTER_BITS
+
+
+class LastReceived:
+    def __init__(self) -> None:
+        self._last: tuple[int, ...] = ()
+
+    def on_send(self, rt: int, sequence: int) -> Stamp:
+        return Stamp(0, 0, self._last)
+
+    def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
+        self._last = (messages[-1].source, messages[-1].sequence)
+
+
+class AfterThatOne(Waiting):
+    def _causes(self, message: Message) -> Iterator[Name]:
+        if message.stamp.kn:
+            source, sequence = message.stamp.kn
+            if not self._gone.has(source, sequence):
+                yield source, sequence

@@ -1,0 +1,82 @@
+"""One number for all: a logical clock that every message moves on (DEW's global scalar id).
+
+It can only say that two messages have the same number, not how many have it. So where messages are concurrent, the
+next number may leave before the second of two that share the last one. Those are seen, and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from basestation.causality.order import Message, Stamp
+from basestation.causality.policies import Policy
+
+from .base import COUNTER_BITS, NEVER, Program, Setting
+from .holding import Held, Holding
+from .steps import ConcurrentDetected, Name, Notice, ignore
+
+EVERYBODY = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    setting: Setting
+    name: ClassVar[str] = "scalar"
+
+    def start(self, mote: int) -> Program:
+        return LogicalClock()
+
+    def policy(self, notice: Notice = ignore) -> Policy:
+        return Successor(self.setting, notice)
+
+    def bits(self, stamp: Stamp) -> int:
+        return COUNTER_BITS
+
+
+class LogicalClock:
+    def __init__(self) -> None:
+        self._number = 0
+
+    def on_send(self, rt: int, sequence: int) -> Stamp:
+        self._number += 1
+        return Stamp(0, 0, (self._number,))
+
+    def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
+        self._number = max(self._number, *(message.stamp.kn[0] for message in messages))
+
+
+class Successor(Holding):
+    """The next number leaves. A number that has been is concurrent, and leaves at once."""
+
+    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
+        super().__init__(notice)
+        self._patience = setting.patience
+        self._number = 0
+        self._missed: dict[Name, int] = {}
+
+    def _name(self, message: Message) -> Name:
+        return EVERYBODY, message.stamp.kn[0]
+
+    def _order(self, message: Message) -> tuple[int, ...]:
+        return (*message.stamp.kn, message.source, message.sequence)
+
+    def _names(self, message: Message, now: int) -> Iterator[Name]:
+        for number in range(self._number + 1, message.stamp.kn[0]):
+            self._missed.setdefault((EVERYBODY, number), now)
+            yield EVERYBODY, number
+
+    def _settled(self, name: Name) -> bool:
+        return name[1] <= self._number
+
+    def _expires(self, name: Name, here: bool) -> int:
+        return NEVER if here else self._missed[name] + self._patience + 1
+
+    def _leaves(self, held: Held, at: int) -> bool:
+        number = held.message.stamp.kn[0]
+        if number <= self._number:
+            self._notice(ConcurrentDetected(held.message, at))
+        self._number = max(self._number, number)
+        self._missed = {name: missed for name, missed in self._missed.items() if not self._settled(name)}
+        return False

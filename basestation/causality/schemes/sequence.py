@@ -1,0 +1,39 @@
+"""One number a sender: FIFO, and nothing between senders (DEW's unicast numbers).
+
+The number is in every message's header already, so the stamp itself is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from basestation.causality.order import Message, Stamp
+from basestation.causality.policies import Policy
+
+from .base import Program, Setting, Silent
+from .steps import Name, Notice, ignore
+from .waiting import Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    setting: Setting
+    name: ClassVar[str] = "sequence"
+
+    def start(self, mote: int) -> Program:
+        return Silent()
+
+    def policy(self, notice: Notice = ignore) -> Policy:
+        return Fifo(self.setting, notice)
+
+    def bits(self, stamp: Stamp) -> int:
+        return 0
+
+
+class Fifo(Waiting):
+    """After the one before it of the same sender."""
+
+    def _causes(self, message: Message) -> Iterator[Name]:
+        return self._gone.up_to(message.source, message.sequence - 1)

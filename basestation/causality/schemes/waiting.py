@@ -1,0 +1,104 @@
+"""Rules that wait for messages by their numbers: for ever, were there no time to give up in."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+from basestation.causality.order import Message
+
+from .base import NEVER, Setting
+from .holding import Held, Holding
+from .steps import Name, Notice, ignore
+
+MEMORY = 256  # numbers of one source: beyond that an 8-bit counter could not name a message anyway
+
+
+class Settled:
+    """Which messages nobody need wait for any more, by source: all up to a floor, and single ones above it."""
+
+    def __init__(self, motes: int) -> None:
+        self._floor = [0] * motes
+        self._above = [0] * motes  # bit i: number floor + 1 + i
+
+    def has(self, source: int, sequence: int) -> bool:
+        place = sequence - self._floor[source] - 1
+        return place < 0 or bool(self._above[source] >> place & 1)
+
+    def add(self, source: int, sequence: int) -> None:
+        if self.has(source, sequence):
+            return
+        above = self._above[source] | 1 << sequence - self._floor[source] - 1
+        rise = max((~above & above + 1).bit_length() - 1, above.bit_length() - MEMORY)
+        self._floor[source] += rise
+        self._above[source] = above >> rise
+
+    def up_to(self, source: int, sequence: int) -> Iterator[Name]:
+        """Those of a source up to a number that are not settled."""
+        for number in range(self._floor[source] + 1, sequence + 1):
+            if not self.has(source, number):
+                yield source, number
+
+    def among(self, source: int, numbers: int) -> Iterator[Name]:
+        """Those of a source in a set of numbers, given as bits, that are not settled."""
+        left = numbers >> self._floor[source] + 1 & ~self._above[source]
+        while left:
+            place = (left & -left).bit_length() - 1
+            yield source, self._floor[source] + 1 + place
+            left &= left - 1
+
+    def start_at(self, source: int, sequence: int) -> None:
+        """Everything before that number is settled, and nothing from it on."""
+        self._floor[source], self._above[source] = sequence - 1, 0
+
+
+class Waiting(Holding):
+    """Waits for messages by source and number. One that is missing for the time to give up in is given up for all.
+
+    The time runs from when it was first missed: it was sent before what named it, so it is on its way already. One
+    that is in the buffer is not missing: it will leave in its turn.
+    """
+
+    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
+        super().__init__(notice)
+        self._patience = setting.patience
+        self._gone = Settled(setting.motes)
+        self._missed: dict[Name, int] = {}
+
+    def join(self, mote: int, sequence: int) -> None:
+        """A mote is here from its message number `sequence` on; what it sent before is not waited for."""
+        self._gone.start_at(mote, sequence)
+        self._missed = {name: at for name, at in self._missed.items() if not self._settled(name)}
+        self._refresh()
+
+    def leave(self, mote: int) -> None:
+        """A mote has gone: nothing more is expected of it."""
+        self.join(mote, NEVER)
+
+    def _name(self, message: Message) -> Name:
+        return message.source, message.sequence
+
+    def _names(self, message: Message, now: int) -> Iterator[Name]:
+        for name in self._causes(message):
+            self._missed.setdefault(name, now)
+            yield name
+
+    @abstractmethod
+    def _causes(self, message: Message) -> Iterator[Name]:
+        """Which messages its stamp says come before it, of those that are not settled."""
+
+    def _settled(self, name: Name) -> bool:
+        return self._gone.has(*name)
+
+    def _expires(self, name: Name, here: bool) -> int:
+        return NEVER if here else self._missed[name] + self._patience + 1
+
+    def _leaves(self, held: Held, at: int) -> bool:
+        for name in held.missing:
+            self._gone.add(*name)
+            self._missed.pop(name, None)
+        name = self._name(held.message)
+        late = self._gone.has(*name)
+        self._gone.add(*name)
+        self._missed.pop(name, None)
+        return late
