@@ -35,10 +35,10 @@ demo: setup ## the main job: simulate a network, order it live, print what each 
 	@$(BIN)/basestation demo
 
 test: setup lint firmware-if-able ## lint, the firmware where its compiler is, then the fast tests
-	$(BIN)/python -m pytest -n $(WORKERS) -m "not slow"
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m "not slow"
 
 test-all: setup lint firmware-if-able ## lint, then every test, the slow ones with more examples
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS)
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 
 firmware: $(PIO_READY) ## the four images, in .pio/build; CAUSEWAY_DEPLOYMENT=my.toml builds for another deployment
 	$(PIO) run

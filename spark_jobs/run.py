@@ -1,0 +1,64 @@
+"""Run a job: `spark-submit spark_jobs/run.py JOB ...`, or `python -m spark_jobs.run JOB ...` on this machine alone.
+
+A job is a module with `configure(parser)`, its options, and `main(arguments)`, which returns an exit code. What it
+works out is in functions of its own, which know nothing of the command line; most know nothing of Spark.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+# name: module, and what it does. Modules are imported when their job is asked for.
+JOBS: dict[str, tuple[str, str]] = {}
+
+
+def parser_for(job: str) -> argparse.ArgumentParser:
+    """The options of one job, for those who start it in another way."""
+    module, summary = JOBS[job]
+    parser = argparse.ArgumentParser(prog=f"run.py {job}", description=summary)
+    import_module(module).configure(parser)
+    parser.set_defaults(job=job)
+    return parser
+
+
+def run(job: str, arguments: Sequence[str]) -> int:
+    """Do a job. What is wrong with its input is one line on standard error and exit code 1; 2 is a wrong option."""
+    from spark_jobs.session import JobError, note
+
+    options = parser_for(job).parse_args(arguments)
+    try:
+        code: Any = import_module(JOBS[job][0]).main(options)
+    except JobError as error:
+        note(f"{job}: {error}")
+        return 1
+    except KeyboardInterrupt:
+        note(f"{job}: interrupted")
+        return 130
+    return int(code or 0)
+
+
+def main(arguments: Sequence[str]) -> int:
+    lines = "\n".join(f"  {name:12} {summary}" for name, (_, summary) in JOBS.items())
+    parser = argparse.ArgumentParser(
+        prog="run.py",
+        description="Analyse logs and traces with Spark.",
+        epilog=f"jobs:\n{lines}\n\nrun.py JOB --help tells a job's options.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("job", choices=JOBS, metavar="JOB")
+    parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...")
+    chosen = parser.parse_args(arguments)
+    return run(chosen.job, chosen.rest)
+
+
+if __name__ == "__main__":
+    # spark-submit runs this file by its path: the packages are beside it, or in --py-files.
+    root = Path(__file__).resolve().parents[1]
+    if (root / "spark_jobs" / "__init__.py").exists():
+        sys.path[0] = str(root)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,133 @@
+"""One way to Spark for every job: Java is looked for first, and what is said on the way is for people.
+
+Under `spark-submit` its options decide. Otherwise the session is made here, on all cores of this machine unless a
+master is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[1]
+QUIET = Path(__file__).with_name("log4j2.properties")
+OLDEST_JAVA = 17
+
+
+class JobError(Exception):
+    """A job that can't be done: what is wrong, and what to do. `run` prints it as one line."""
+
+
+def note(text: str) -> None:
+    """Say something to the person who waits; never part of a result."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of Spark that a job has when no `spark-submit` stands before it."""
+    group = parser.add_argument_group("Spark")
+    group.add_argument("--master", help="local[*] unless told; spark-submit's own --master comes first")
+    group.add_argument(
+        "--conf",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of Spark's, may be repeated",
+    )
+
+
+@contextmanager
+def started(
+    name: str, master: str | None = None, settings: Mapping[str, str] | None = None
+) -> Iterator[SparkSession]:
+    """A session for one job. One that was there before is used, and left running."""
+    from pyspark.sql import SparkSession
+
+    before = SparkSession.getActiveSession()
+    if before is not None:
+        yield before
+        return
+    spark = start(name, master, settings)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def of(arguments: argparse.Namespace) -> Iterator[SparkSession]:
+    """A session as the options of `add_options` want it."""
+    with started(f"causeway {arguments.job}", arguments.master, settings_of(arguments.conf)) as spark:
+        yield spark
+
+
+def settings_of(given: list[str]) -> dict[str, str]:
+    pairs = [setting.partition("=") for setting in given]
+    for key, equals, _ in pairs:
+        if not equals or not key.startswith("spark."):
+            raise JobError(f"--conf {key}: a setting of Spark's looks like spark.executor.memory=4g")
+    return {key: value for key, _, value in pairs}
+
+
+def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
+    """Make a session; `JobError` when there is no Java to run it."""
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started Java already
+    if not submitted and "SPARK_REMOTE" not in os.environ:
+        check_java()
+    from pyspark.sql import SparkSession
+
+    chosen = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+    if not submitted:
+        chosen |= _alone(master)
+    builder = SparkSession.builder.appName(name)
+    for key, value in (chosen | dict(settings or {})).items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()
+
+
+def _alone(master: str | None) -> dict[str, str]:
+    """What `spark-submit` would have been told, were it there. Nothing listens beyond this machine unless asked to."""
+    settings = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}"}
+    if master is not None:
+        settings["spark.master"] = master
+    if master is None or master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        settings |= {"spark.ui.enabled": "false", "spark.executorEnv.PYTHONPATH": str(ROOT)}
+    return settings
+
+
+def check_java() -> None:
+    """Spark's own words for a missing Java are a page of Python's; these are one line."""
+    home = os.environ.get("JAVA_HOME")
+    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
+    if found is None:
+        where = f"in JAVA_HOME ({home})" if home else "on PATH, and JAVA_HOME is not set"
+        raise JobError(
+            f"Spark runs on Java {OLDEST_JAVA} or later, and there is none {where}. "
+            "On Debian: apt-get install openjdk-17-jre-headless"
+        )
+    version = java_version(found)
+    if version is not None and version < OLDEST_JAVA:
+        raise JobError(f"Spark runs on Java {OLDEST_JAVA} or later; {found} is Java {version}")
+
+
+def java_version(java: str) -> int | None:
+    """The major version, None where it does not say."""
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise JobError(f"{java} can't be run: {error}") from None
+    match = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    return int(match[1]) if match else None

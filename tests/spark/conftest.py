@@ -1,0 +1,52 @@
+"""One Spark session for all tests here: starting one takes longer than most of them.
+
+With several pytest workers all of these tests go to one of them (`--dist loadgroup`), so that only one starts Java.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(HERE):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(require_tool: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    require_tool("java")
+    pytest.importorskip("pyspark")
+    from spark_jobs.session import start
+
+    scratch = tmp_path_factory.mktemp("spark")  # of this pytest worker alone
+    session = start(
+        "tests",
+        "local[2]",
+        {
+            "spark.sql.shuffle.partitions": "1",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.local.dir": str(scratch / "local"),
+            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+            "spark.sql.session.timeZone": "UTC",
+        },
+    )
+    yield session
+    session.stop()
+
+
+@pytest.fixture(autouse=True)
+def clean(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What a test left in the session does not reach the next."""
+    yield
+    if "spark" in request.fixturenames:
+        session = request.getfixturevalue("spark")
+        session.catalog.clearCache()
+        for view in session.catalog.listTables():
+            if view.isTemporary:
+                session.catalog.dropTempView(view.name)
