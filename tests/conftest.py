@@ -2,11 +2,15 @@
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from basestation.testbed import engine
 
 # Tables are as wide wherever the tests run.
 os.environ["COLUMNS"] = "110"
@@ -49,3 +53,22 @@ def require_tool() -> Callable[[str], str]:
         pytest.skip(f"{name} is not on this machine")
 
     return find
+
+
+@pytest.fixture(scope="session")
+def testbed(require_tool: Callable[[str], str]) -> Path:
+    """The testbed's program, up to date."""
+    for tool in ("gcc", "make"):
+        require_tool(tool)
+    asked = [require_tool("pkg-config"), "--exists", "simavr", "libelf"]
+    if subprocess.run(asked, check=False).returncode != 0:
+        require_tool("libsimavr-dev or libelf-dev")
+    return engine.build()
+
+
+@pytest.fixture(scope="session")
+def platformio(require_tool: Callable[[str], str]) -> None:
+    """What builds the firmware's images."""
+    require_tool("avr-gcc")
+    if find_spec("platformio") is None:
+        require_tool("PlatformIO")

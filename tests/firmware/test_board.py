@@ -1,16 +1,25 @@
-"""The MICAz's board code, compiled by avr-gcc and run on an emulated ATmega128 with a modelled CC2420."""
+"""The MICAz's board code, compiled by avr-gcc and run on an emulated MICAz."""
 
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
+from basestation.testbed import engine
+from basestation.testbed.air import fcs
+from basestation.testbed.faults import CHANNEL_KHZ
+from basestation.testbed.truth import DriverFault, Event, Measured, Peek, Reset, Signal, Uart
 from packet_formats import cheader
-from packet_formats.deployment import load
+from packet_formats.deployment import CRYSTAL_HZ, load
 
-HZ = 7_372_800
-CYCLE = HZ // 32768  # 225 CPU cycles
+CYCLE_NS = 1e9 / CRYSTAL_HZ
+CHARACTER_NS = 10 * 1e9 / 57600
+OSCILLATOR_NS = 16384 * 1e9 / 7372800  # to start, as the fuses say
+DDRA, PORTA = 0x3A, 0x3B
+GREETED = 0.03  # seconds
+CHANNEL, DBM = 26, -40
 FLAGS = (
     "-mmcu=atmega128",
     "-DF_CPU=7372800UL",
@@ -44,32 +53,46 @@ def test_compiles_without_a_warning(
         subprocess.run([compiler, *FLAGS, *include, "-c", source, "-o", tmp_path / "x.o"], check=True)
 
 
+class Answer(NamedTuple):
+    """What the probe said, and when it began to, in ns."""
+
+    at: float
+    text: str
+
+
 class Mote:
     """The probe on the emulator; what it is told and what comes of it."""
 
-    def __init__(self, simulator: Path, firmware: Path) -> None:
-        self.command = [simulator, firmware]
+    def __init__(self, testbed: Path, image: Path) -> None:
+        self.testbed, self.image = testbed, image
 
-    def run(self, *lines: str) -> list[tuple[int, str, str]]:
-        """(CPU cycles, what, text) of all that happened after the greeting."""
-        text = "\n".join(["run 30", *lines]) + "\n"
-        done = subprocess.run(
-            self.command, input=text, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        happened = []
-        for line in done.stdout.splitlines():
-            words = line.split(maxsplit=2)
-            if words[0].isdigit():
-                rest = words[2] if len(words) == 3 else ""
-                rest = bytes.fromhex(rest).decode("latin-1").rstrip("\n") if words[1] == "uart" else rest
-                happened.append((int(words[0]), words[1], rest))
-        assert happened[0][2].startswith("hello"), happened
-        assert happened[0][2].endswith("lost 0")
-        return happened[1:]
+    def run(self, *lines: str, about: tuple[str, ...] = ()) -> list[Event]:
+        """All that happened after the greeting. `run MS` lets time pass, all else is done then; `about` is the mote."""
+        now, script = GREETED, []
+        for line in lines:
+            command, _, rest = line.partition(" ")
+            if command == "run":
+                now += float(rest) / 1000
+            else:
+                script.append(f"at {now:.6f} {line}")
+        mote = ["nodes 1", f"node 0 micaz 0 0 0 0 {self.image}", *about]
+        events = engine.events_of("\n".join([*mote, *script, f"end {now:.6f}"]), self.testbed)
+        assert not [event for event in events if isinstance(event, DriverFault)]
+        greeting = next(event for event in events if isinstance(event, Uart))
+        assert greeting.bytes.startswith(b"hello")
+        assert greeting.bytes.endswith(b"lost 0~")
+        return [event for event in events if event.t > greeting.t]
 
-    def answers(self, *lines: str) -> list[str]:
-        return [rest for _, what, rest in self.run(*lines) if what == "uart"]
+    def answers(self, *lines: str, about: tuple[str, ...] = ()) -> list[str]:
+        return [answer.text for answer in answers(self.run(*lines, about=about))]
+
+
+def answers(events: list[Event]) -> list[Answer]:
+    return [
+        Answer(event.t - len(event.bytes) * CHARACTER_NS, event.bytes.decode("latin-1").rstrip("~"))
+        for event in events
+        if isinstance(event, Uart)
+    ]
 
 
 @pytest.mark.parametrize("early", [0, 1], ids=["data_sheet", "emulator"])
@@ -91,46 +114,31 @@ def test_clock_on_an_asynchronous_timer(
 
 
 def tell(text: str, *more: int) -> str:
-    return "uart " + (text.encode() + bytes(more)).hex()
+    return "uart 0 " + (text.encode() + bytes(more)).hex()
 
 
 @pytest.fixture(scope="module")
-def mote(root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Mote:
-    require_tool("simavr")
-    if (
-        subprocess.run([require_tool("pkg-config"), "--exists", "simavr", "libelf"], check=False).returncode
-        != 0
-    ):
-        require_tool("libsimavr-dev and libelf-dev")
+def mote(
+    root: Path, testbed: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Mote:
     folder = layout(root, "micaz", 1, tmp_path_factory.mktemp("board"))
     include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
-    c = root / "tests/firmware/c"
+    probe, image = root / "tests/firmware/c/board_probe.c", folder / "probe.elf"
     firmware = [*sources(root, "boards/mica", "boards/micaz", "chips/cc2420"), root / "firmware/core/air.c"]
-    subprocess.run(
-        [
-            require_tool("avr-gcc"),
-            *FLAGS,
-            *include,
-            c / "board_probe.c",
-            *firmware,
-            "-o",
-            folder / "probe.elf",
-        ],
-        check=True,
-    )
-    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-o", folder / "board_sim")
-    subprocess.run([require_tool("gcc"), *flags, c / "board_sim.c", "-lsimavr", "-lelf"], check=True)
-    return Mote(folder / "board_sim", folder / "probe.elf")
+    subprocess.run([require_tool("avr-gcc"), *FLAGS, *include, probe, *firmware, "-o", image], check=True)
+    return Mote(testbed, image)
 
 
 def test_clock_keeps_the_crystals_time(mote: Mote) -> None:
     """Asked ten times over 3 s, many overflows apart and at all phases of them."""
     asked = [line for i in range(10) for line in (tell("n"), f"run {300 + 1.3 * i}")]
-    answers = [(at, int(rest.split()[1])) for at, what, rest in mote.run(*asked) if what == "uart"]
-    assert len(answers) == 10
-    first_at, first = answers[0]
-    for at, time in answers:
-        assert abs((time - first) - (at - first_at) / CYCLE) < 3  # from reading to answering varies a little
+    read = [(answer.at, int(answer.text.split()[1])) for answer in answers(mote.run(*asked))]
+    assert len(read) == 10
+    first_at, first = read[0]
+    for at, time in read:
+        assert (
+            abs((time - first) - (at - first_at) / CYCLE_NS) < 3
+        )  # from reading to answering varies a little
 
 
 def test_clock_never_runs_backwards(mote: Mote) -> None:
@@ -156,23 +164,29 @@ def test_alarms_in_a_row(mote: Mote) -> None:
 
 
 def test_sleep_in_power_save(mote: Mote) -> None:
-    before, after = map(int, mote.answers(tell("f"), "run 40")[0].split()[1:])
-    assert 300 <= after - before <= 305
+    """The main clock's oscillator takes its time to start; the crystal's clock goes on meanwhile."""
+    first, slept, last = answers(mote.run(tell("n"), "run 10", tell("f"), "run 40", tell("n"), "run 10"))
+    before, after = map(int, slept.text.split()[1:])
+    assert 0 <= after - before - 300 <= OSCILLATOR_NS / CYCLE_NS + 5
+    passed = int(last.text.split()[1]) - int(first.text.split()[1])
+    assert abs(passed - (last.at - first.at) / CYCLE_NS) < 3
 
 
 def test_interrupts_are_never_off_for_long(mote: Mote) -> None:
     """MICA2's radio allows 192 CPU cycles; what both boards share stays below with the radio off."""
-    happened = mote.run(
-        "masked", tell("k"), "run 60", tell("c"), "run 90", tell("e", 40, *range(40)), "run 30", "masked"
+    events = mote.run(
+        *(tell("k"), "run 60", tell("c"), "run 90", tell("e", 40, *range(40)), "run 30"),
+        about=(f"measure {GREETED}",),
     )
-    longest = [int(rest.split()[0]) for _, what, rest in happened if what == "masked"]
-    assert longest[-1] <= 192
+    masked = [event.masked for event in events if isinstance(event, Measured) and event.t > GREETED * 1.5e9]
+    assert len(masked) >= 6
+    assert 100 < max(masked) <= 192
 
 
 def test_uart_echoes_at_57600(mote: Mote) -> None:
-    data = bytes(range(11, 211))
-    happened = mote.run("uart " + (b"e" + bytes([len(data) + 1]) + data + b"\n").hex(), "run 80")
-    assert happened[0][2].encode("latin-1") == data
+    data = bytes(range(11, 211)) + b"~"
+    events = mote.run(tell("e", len(data), *data), "run 80")
+    assert b"".join(event.bytes for event in events if isinstance(event, Uart)) == data
 
 
 def test_eeprom(mote: Mote) -> None:
@@ -183,27 +197,26 @@ def test_eeprom(mote: Mote) -> None:
 
 def test_leds(mote: Mote) -> None:
     """Red PA2, green PA1, yellow PA0; low is on; red is 1, green 2, yellow 4."""
-    lines = ["pins"]
+    look = f"peek 0 {DDRA} {PORTA - DDRA + 1}"
+    lines = [look]
     for command, leds in (("l", 1), ("l", 2), ("l", 4), ("l", 7), ("t", 5), ("l", 0)):
-        lines += [tell(command, leds), "run 5", "pins"]
-    pins = [rest for _, what, rest in mote.run(*lines) if what == "pins"]
-    assert pins == [f"{level} 7" for level in (0b111, 0b011, 0b101, 0b110, 0b000, 0b101, 0b111)]
+        lines += [tell(command, leds), "run 5", look]
+    pins = [event.bytes for event in mote.run(*lines, "run 1") if isinstance(event, Peek)]
+    assert [(ddr & 7, port & 7) for ddr, port in pins] == [
+        (7, level) for level in (0b111, 0b011, 0b101, 0b110, 0b000, 0b101, 0b111)
+    ]
 
 
 def test_adc(mote: Mote) -> None:
-    answer = mote.answers("adc 3 1500", tell("d", 3), "run 5", "adc 7 750", tell("d", 7), "run 5")
-    assert [
-        abs(int(one.split()[1]) - expected) <= 2 for one, expected in zip(answer, (512, 256), strict=True)
-    ] == [
-        True,
-        True,
-    ]
+    found = mote.answers(tell("d", 3), "run 5", tell("d", 7), "run 5", about=("adc 0 3 1500", "adc 0 7 750"))
+    assert [int(one.split()[1]) for one in found] == [pytest.approx(512, abs=2), pytest.approx(256, abs=2)]
 
 
 def test_supply(mote: Mote) -> None:
     """The processor's own reference against 3.0 V; a channel measured before or behind it does not disturb it."""
     found = mote.answers(
-        "adc 3 1500", tell("d", 3), "run 5", tell("v"), "run 5", tell("d", 3), "run 5", tell("v"), "run 5"
+        *(tell("d", 3), "run 5", tell("v"), "run 5", tell("d", 3), "run 5", tell("v"), "run 5"),
+        about=("adc 0 3 1500",),
     )
     assert found[0] == found[2]
     assert found[1] == found[3]
@@ -212,50 +225,44 @@ def test_supply(mote: Mote) -> None:
 
 @pytest.mark.parametrize(("command", "wait"), [("z", 40), ("w", 2300)])
 def test_reset(mote: Mote, command: str, wait: int) -> None:
-    answers = mote.answers(tell(command), f"run {wait}", tell("n"), "run 10")
-    assert answers[0].startswith("hello")
-    assert int(answers[1].split()[1]) < (wait + 100) * 33
+    events = mote.run(tell(command), f"run {wait}", tell("n"), "run 10")
+    assert [event.cause for event in events if isinstance(event, Reset)] == ["watchdog"]
+    greeting, time = (answer.text for answer in answers(events))
+    assert greeting.startswith("hello")
+    assert int(time.split()[1]) < (wait + 100) * 33
 
 
 def test_frames_both_ways(mote: Mote) -> None:
     """A beacon out with its own time in it, a frame in with the time of its delimiter."""
     body = bytes.fromhex("010807ffffffff707d0102030405")
-    frame = bytes([len(body) + 2]) + body + fcs(body)
-    happened = mote.run(
-        tell("n"), "run 10", tell("r"), "run 20", tell("b"), "run 40", f"frame {frame.hex()}", "run 20",
-        tell("s", 3, 0xAA, 0xBB, 0xCC), "run 40",
-    )  # fmt: skip
-    answers = [rest for _, what, rest in happened if what == "uart"]
-    reference = next((at, int(rest.split()[1])) for at, what, rest in happened if what == "uart")
-    assert answers[1] == "r 1"
+    events = mote.run(
+        *(tell("n"), "run 10", tell("r"), "run 20", tell("b"), "run 40"),
+        *(f"inject {CHANNEL_KHZ[CHANNEL]} {DBM} micaz {framed(body).hex()}", "run 20"),
+        *(tell("s", 3, 0xAA, 0xBB, 0xCC), "run 40"),
+    )
+    said = answers(events)
+    reference = (said[0].at, int(said[0].text.split()[1]))
+    assert said[1].text == "r 1"
 
-    def local(at: int) -> float:
-        return reference[1] + (at - reference[0]) / CYCLE
+    def local(at: float) -> float:
+        return reference[1] + (at - reference[0]) / CYCLE_NS
 
-    delimiters = [at for at, what, _ in happened if what == "sfd"]
-    beacon, plain = [rest.split()[1] for _, what, rest in happened if what == "air"]
-    sent = int(answers[2].split()[2])
-    assert answers[2].split()[1] == "0"
-    assert (
-        abs(sent - local(delimiters[0])) <= 10
-    )  # the answer to `n` came a character's time after the reading
-    reference = (delimiters[0], sent)
+    beacon, heard, plain = [event for event in events if isinstance(event, Signal)]
+    assert (beacon.node, heard.node, plain.node) == (0, None, 0)
+    sent = int(said[2].text.split()[2])
+    assert said[2].text.split()[1] == "0"
+    assert abs(sent - local(beacon.data)) <= 10  # the answer to `n` came a character's time after the reading
+    reference = (beacon.data, sent)
     expected = bytes.fromhex("010800ffffffff707d") + bytes(range(10)) + sent.to_bytes(4, "little")
-    assert beacon == (bytes([len(expected) + 2]) + expected + fcs(expected)).hex()
-    heard = answers[3].split()
-    assert heard[2:] == ["-40", "107", "0102030405"]
+    assert beacon.bytes == framed(expected)
+    time, rssi, lqi, data = said[3].text.split()[1:]
+    assert (rssi, lqi, data) == (str(DBM), "110", "0102030405")
     # A time is told up to 1.5 cycles too early and 0.5 too late; `reference` is one of them, too.
-    assert abs(int(heard[1]) - local(delimiters[1])) <= 2
-    expected = bytes.fromhex("010801ffffffff707daabbcc")
-    assert answers[4].split()[1] == "0"
-    assert abs(int(answers[4].split()[2]) - local(delimiters[2])) <= 2
-    assert plain == (bytes([len(expected) + 2]) + expected + fcs(expected)).hex()
+    assert abs(int(time) - local(heard.data)) <= 2
+    assert said[4].text.split()[1] == "0"
+    assert abs(int(said[4].text.split()[2]) - local(plain.data)) <= 2
+    assert plain.bytes == framed(bytes.fromhex("010801ffffffff707daabbcc"))
 
 
-def fcs(body: bytes) -> bytes:
-    value = 0
-    for byte in body:
-        value ^= byte
-        for _ in range(8):
-            value = (value >> 1) ^ 0x8408 if value & 1 else value >> 1
-    return value.to_bytes(2, "little")
+def framed(body: bytes) -> bytes:
+    return bytes([len(body) + 2]) + body + fcs(body).to_bytes(2, "little")

@@ -1,26 +1,44 @@
-"""The CC1000 driver on an emulated MICA2: frames in at three bit offsets, answers out, and what the interrupts cost."""
+"""The CC1000 driver on an emulated MICA2: frames in at every bit offset, answers out, and what the interrupts cost."""
 
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import pytest
 
+from basestation.testbed import engine
+from basestation.testbed.air import delimiter_ns
+from basestation.testbed.faults import MICA2_KHZ
+from basestation.testbed.truth import DriverFault, Event, Measured, Peek, Signal
+from packet_formats.deployment import CRYSTAL_HZ
 from tests.firmware.test_cc1000 import CORE, DRIVER, FLAGS, PREAMBLE, SYNC, crc16, deployment
 
-BYTE = 3072  # CPU cycles
-CRYSTAL = 225  # CPU cycles of one of its cycles
-OFFSETS = (0, 3, 7)
+MS = 1_000_000
+BIT_NS = 1_000_000_000 / 19200
+MODEMS_NS = 2 * BIT_NS  # what the two radios delay a bit by, and the driver does not subtract
+SPI = 17  # the vector of the interrupt that each byte raises
+WINDOW = 0.0004  # seconds: no two bytes end in it
+FRAMES = 16
+DBM = -70
+LAG = 4  # the place of the bit offset in the driver's `rx`
 DATA = bytes(range(10))
 
 
-class Run(NamedTuple):
-    """What cc1000_sim printed; times in CPU cycles."""
+@dataclass
+class Run:
+    events: list[Event]
 
-    streams: list[int]
-    sent: list[tuple[int, bytes]]
-    numbers: dict[str, int]
+    def signals(self, node: int | None) -> list[Signal]:
+        return [event for event in self.events if isinstance(event, Signal) and event.node == node]
+
+    def interrupts(self, wanted: Callable[[int, int], bool]) -> int:
+        """The longest SPI interrupt, in CPU cycles, that ended in a window of which `wanted` knows by its two ends."""
+        lines = [event for event in self.events if isinstance(event, Measured)]
+        return max(
+            line.handlers.get(SPI, 0) for line in lines if wanted(line.t - round(WINDOW * 1e9), line.t)
+        )
 
 
 def frame(version: int, data: bytes, dest: int) -> bytes:
@@ -31,27 +49,6 @@ def frame(version: int, data: bytes, dest: int) -> bytes:
     return header + data + crc16(header + data).to_bytes(2, "little")
 
 
-def stream(version: int, offset: int) -> bytes:
-    """A frame as the SPI sees it: inverted, and `offset` bits off its bytes."""
-    air = b"\xaa" * PREAMBLE + SYNC + frame(version, DATA, 0x0203) + bytes(2)
-    bits = int.from_bytes(bytes(~byte & 0xFF for byte in air)) << (8 - offset) % 8
-    return bits.to_bytes(len(air) + (1 if offset else 0))
-
-
-@pytest.fixture(scope="module")
-def simulator(
-    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Path:
-    gcc = require_tool("gcc")
-    require_tool("simavr")
-    program = tmp_path_factory.mktemp("cc1000_sim") / "cc1000_sim"
-    source = root / "tests/firmware/c/cc1000_sim.c"
-    subprocess.run(
-        [gcc, "-O2", "-Wall", "-Wextra", str(source), "-lsimavr", "-lelf", "-o", str(program)], check=True
-    )
-    return program
-
-
 @pytest.fixture(scope="module", params=[1, 2], ids=["tinyos1", "tinyos2"])
 def version(request: pytest.FixtureRequest) -> int:
     number: int = request.param
@@ -59,13 +56,10 @@ def version(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="module")
-def run(
-    root: Path,
-    require_tool: Callable[[str], str],
-    tmp_path_factory: pytest.TempPathFactory,
-    simulator: Path,
-    version: int,
-) -> Run:
+def image(
+    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory, version: int
+) -> Path:
+    """Firmware that answers what it hears."""
     folder = deployment(root, version, tmp_path_factory.mktemp("cc1000_echo"))
     firmware = root / "firmware"
     boards = [
@@ -73,43 +67,53 @@ def run(
         *sorted((firmware / "boards/mica2").glob("*.c")),
     ]
     sources = [*boards, *(firmware / name for name in DRIVER + CORE), root / "tests/firmware/c/cc1000_echo.c"]
-    image = folder / "echo.elf"
+    built = folder / "echo.elf"
     subprocess.run(
         [
             *(require_tool("avr-gcc"), "-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", *FLAGS),
             *("-ffunction-sections", "-Wl,--gc-sections", f"-I{firmware}", f"-I{folder}"),
-            *(*map(str, sources), "-o", str(image)),
+            *(*map(str, sources), "-o", str(built)),
         ],
         check=True,
     )
-    command = [str(simulator), str(image), *(stream(version, offset).hex() for offset in OFFSETS)]
-    output = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    lines = [line.split() for line in output.splitlines() if not line.startswith("Loaded")]
-    return Run(
-        [int(words[1]) for words in lines if words[0] == "stream"],
-        [(int(words[1]), bytes.fromhex(words[2])) for words in lines if words[0] == "sent"],
-        {words[0]: int(words[1]) for words in lines if words[0] not in ("stream", "sent")},
-    )
+    return built
+
+
+@pytest.fixture(scope="module")
+def run(testbed: Path, require_tool: Callable[[str], str], image: Path, version: int) -> Run:
+    """A frame every 100 ms, each a bit later in its byte's time than the one before."""
+    listing = subprocess.run(
+        [require_tool("avr-nm"), image], check=True, capture_output=True, text=True
+    ).stdout
+    (rx,) = [int(line.split()[0], 16) & 0xFFFF for line in listing.splitlines() if line.endswith(" rx")]
+    air = b"\xaa" * PREAMBLE + SYNC + frame(version, DATA, 0x0203) + bytes(2)
+    lines = ["nodes 1", f"node 0 mica2 0 0 0 0 {image}", f"measure {WINDOW}", f"end {0.3 + 0.1 * FRAMES}"]
+    for number in range(FRAMES):
+        at = 0.3 + 0.1 * number + number * BIT_NS / 1e9
+        lines.append(f"at {at:.9f} inject {MICA2_KHZ[version]} {DBM} mica2 {air.hex()}")
+        lines.append(f"at {at + 0.09:.9f} peek 0 {rx + LAG} 1")
+    return Run(engine.events_of("\n".join(lines), testbed))
 
 
 def test_each_frame_is_heard_and_answered(run: Run, version: int) -> None:
     order: Literal["little", "big"] = "little" if version == 1 else "big"
-    assert run.numbers["calibrations"] == 2
-    assert len(run.streams) == len(run.sent) == len(OFFSETS)
-    for offset, heard_at, (sent_at, out) in zip(OFFSETS, run.streams, run.sent, strict=True):
-        lead = 1 + PREAMBLE + len(SYNC)
-        answer = out[lead:-2]
-        data = answer[-2 - 19 : -2]
-        assert out[:lead] == b"\xaa" * (1 + PREAMBLE) + SYNC
-        assert answer == frame(version, data, 0x0204)
+    heard, sent = run.signals(None), run.signals(0)
+    assert len(heard) == len(sent) == FRAMES
+    assert {event.bytes[0] for event in run.events if isinstance(event, Peek)} == set(range(8))
+    assert not [event for event in run.events if isinstance(event, DriverFault)]
+    for one, answer in zip(heard, sent, strict=True):
+        assert answer.khz == MICA2_KHZ[version]
+        lead, _, rest = answer.bytes.partition(SYNC)
+        size = len(frame(version, DATA + bytes(9), 0))
+        data = rest[size - 2 - 19 : size - 2]
+        assert lead.endswith(b"\xaa" * PREAMBLE)
+        assert rest[:size] == frame(version, data, 0x0204)
         assert data[:10] == DATA
-        # The RSSI pin is at 1.1 V: -49.2 - 51.3 * 1.1 = -105.6 dBm.
-        assert data[14] - 256 == pytest.approx(-105.6, abs=1)
+        assert data[14] - 256 == pytest.approx(DBM, abs=1)
         # Both times are of a sync word's end; they are told to a cycle of the crystal each.
-        heard, sent = (int.from_bytes(data[at : at + 4], order) for at in (10, 15))
-        sync_in = heard_at + (PREAMBLE + 2 + offset / 8) * BYTE
-        sync_out = sent_at + lead * BYTE
-        assert sent - heard == pytest.approx((sync_out - sync_in) / CRYSTAL, abs=1.5)
+        times = [int.from_bytes(data[at : at + 4], order) for at in (10, 15)]
+        passed = delimiter_ns(answer, "mica2") - delimiter_ns(one, "mica2") - MODEMS_NS
+        assert times[1] - times[0] == pytest.approx(passed * CRYSTAL_HZ / 1e9, abs=1.5)
 
 
 def test_a_pin_is_read_after_it_has_been_synchronized(
@@ -134,8 +138,19 @@ def test_a_pin_is_read_after_it_has_been_synchronized(
 
 
 def test_interrupts_are_short(run: Run) -> None:
-    """A byte comes every 3072 cycles; the next must be in the SPI half a bit, 192 cycles, after the last."""
-    assert run.numbers["spdr"] < 192
-    assert run.numbers["receive"] <= 800
-    assert run.numbers["send"] <= 600
-    assert run.numbers["turn"] <= 1300
+    """A byte comes every 3072 CPU cycles. That the next is in the SPI half a bit after the last, the answers show."""
+    sent = run.signals(0)
+
+    def receiving(begin: int, end: int) -> bool:
+        return not any(begin < one.to + MS and end > one.begin - 2 * MS for one in sent)
+
+    def sending(begin: int, end: int) -> bool:
+        return any(one.begin <= begin and end <= one.to for one in sent)
+
+    def ending(begin: int, end: int) -> bool:
+        return any(one.to <= end <= one.to + MS for one in sent)
+
+    start = run.signals(None)[0].begin
+    assert 400 < run.interrupts(lambda begin, end: begin > start and receiving(begin, end)) <= 800
+    assert 300 < run.interrupts(sending) <= 600
+    assert 900 < run.interrupts(ending) <= 1300

@@ -552,7 +552,7 @@ def test_what_a_program_takes_is_measured(bench: Bench) -> None:
     assert handler == pytest.approx(4 * 1000, abs=50)
     # From then on the timer wakes it every 10001 cycles; of these it sleeps what the handler leaves over.
     stack, cycles, awake, masked, handler = then
-    assert stack == 2 + 2 + 5  # the return addresses of main and of the handler, and the five registers that it saves
+    assert stack == 2 + 2 + 5  # the return addresses of main and the handler, and what that saves
     assert cycles == pytest.approx(0.1 * HZ, abs=10)
     assert awake / cycles == pytest.approx((handler + 20) / 10001, rel=0.01)
     assert handler == first[4]

@@ -1,4 +1,4 @@
-/* Firmware that tries what a board offers, told by bytes on UART0; answers are lines of text.
+/* Firmware that tries what a board offers, told by bytes on UART0; answers are text, each up to the byte that ends a serial frame, 7E.
  *
  *     n            the local time
  *     c            clock_now() read as fast as it goes for 2048 cycles: readings, readings before the one before, longest step
@@ -87,7 +87,7 @@ static void try_reading(void)
         }
         last = now;
     }
-    sprintf(line, "c %u %u %lu\n", readings, back, (unsigned long)step);
+    sprintf(line, "c %u %u %lu~", readings, back, (unsigned long)step);
     say(line);
 }
 
@@ -97,7 +97,7 @@ static void try_alarm(uint16_t cycles)
     clock_alarm(when);
     wait_for(EVENT_ALARM);
     uint32_t now = clock_now();
-    sprintf(line, "a %lu %lu\n", (unsigned long)when, (unsigned long)now);
+    sprintf(line, "a %lu %lu~", (unsigned long)when, (unsigned long)now);
     say(line);
 }
 
@@ -115,7 +115,7 @@ static void try_alarms(void)
             worst = late;
         }
     }
-    sprintf(line, "k %lu %lu\n", (unsigned long)worst, (unsigned long)early);
+    sprintf(line, "k %lu %lu~", (unsigned long)worst, (unsigned long)early);
     say(line);
 }
 
@@ -123,13 +123,15 @@ static void try_sleep(void)
 {
     while (uart_room() < 60 || !(UCSR0A & _BV(UDRE0))) {
     }
+    UCSR0B &= (uint8_t)~_BV(RXEN0);
     power_release(POWER_UART);
     uint32_t before = clock_now();
     clock_alarm(before + 300);
     wait_for(EVENT_ALARM);
     uint32_t after = clock_now();
     power_need(POWER_UART);
-    sprintf(line, "f %lu %lu\n", (unsigned long)before, (unsigned long)after);
+    UCSR0B |= _BV(RXEN0);
+    sprintf(line, "f %lu %lu~", (unsigned long)before, (unsigned long)after);
     say(line);
 }
 
@@ -143,7 +145,7 @@ static void try_cost(void)
     }
     end = TCNT1;
     sei();
-    sprintf(line, "i %u\n", (uint16_t)(end - begin));
+    sprintf(line, "i %u~", (uint16_t)(end - begin));
     say(line);
 }
 
@@ -154,7 +156,7 @@ static void send(uint8_t length, uint8_t stamp_at)
         message.data[i] = stamp_at == RADIO_NO_STAMP ? next_byte() : i;
     }
     if (!radio_send(&message, clock_now() + 32768, stamp_at)) {
-        say("refused\n");
+        say("refused~");
     }
 }
 
@@ -166,12 +168,12 @@ void radio_on_heard(const radio_heard_t *heard)
         sprintf(line, "%02x", heard->message.data[i]);
         say(line);
     }
-    say("\n");
+    say("~");
 }
 
 void radio_on_sent(radio_result_t result, uint32_t time)
 {
-    sprintf(line, "sent %u %lu\n", (unsigned)result, (unsigned long)time);
+    sprintf(line, "sent %u %lu~", (unsigned)result, (unsigned long)time);
     say(line);
 }
 
@@ -186,7 +188,7 @@ static void obey(uint8_t command)
     uint8_t count;
     switch (command) {
     case 'n':
-        sprintf(line, "n %lu\n", (unsigned long)clock_now());
+        sprintf(line, "n %lu~", (unsigned long)clock_now());
         say(line);
         break;
     case 'c':
@@ -200,32 +202,32 @@ static void obey(uint8_t command)
         break;
     case 'g':
         address = next_word();
-        sprintf(line, "g %02x\n", eeprom_get(address));
+        sprintf(line, "g %02x~", eeprom_get(address));
         say(line);
         break;
     case 'p':
         address = next_word();
         eeprom_put(address, next_byte());
-        say("p\n");
+        say("p~");
         break;
     case 'l':
         leds_set(next_byte());
-        say("l\n");
+        say("l~");
         break;
     case 't':
         leds_toggle(next_byte());
-        say("t\n");
+        say("t~");
         break;
     case 'd':
         adc_start(next_byte());
         wait_for(EVENT_ADC);
-        sprintf(line, "d %u\n", adc_value());
+        sprintf(line, "d %u~", adc_value());
         say(line);
         break;
     case 'v':
         adc_start_supply();
         wait_for(EVENT_ADC);
-        sprintf(line, "v %u\n", adc_value());
+        sprintf(line, "v %u~", adc_value());
         say(line);
         break;
     case 'e':
@@ -241,7 +243,7 @@ static void obey(uint8_t command)
         try_sleep();
         break;
     case 'r':
-        say(radio_start(77) ? "r 1\n" : "r 0\n");
+        say(radio_start(77) ? "r 1~" : "r 0~");
         break;
     case 'b':
         send(14, 10);
@@ -259,7 +261,7 @@ static void obey(uint8_t command)
     case 'z':
         board_reset();
     default:
-        say("?\n");
+        say("?~");
     }
 }
 
@@ -269,7 +271,7 @@ int main(void)
     sei();
     uart_start();
     clock_start();
-    sprintf(line, "hello %lu lost %u\n", (unsigned long)clock_now(), uart_lost());
+    sprintf(line, "hello %lu lost %u~", (unsigned long)clock_now(), uart_lost());
     say(line);
     for (;;) {
         obey(next_byte());
