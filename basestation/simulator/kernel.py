@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from basestation.causality.kernels.compiled import compiled
 
+from .measured import FlatDelays, none_measured
 from .options import WorldOptions
 from .stream import Stream
 from .topology import FlatTopology
@@ -113,6 +114,8 @@ def _send(
     hearing: Floats,
     hops: Ints,
     path: Floats,
+    begins: Ints,
+    rows: Floats,
 ) -> None:
     message = at[SENT]
     at[SENT] += 1
@@ -125,6 +128,15 @@ def _send(
     start = at[STEPS] if s.delay_clock == GLOBAL else processes[mote, CLOCK]
     unit = len(processes) * s.turns if s.delay_clock == GLOBAL else 1
     now = _delay_clock(s, at, processes, mote)
+    if len(rows):
+        row = begins[mote] + int(random.random() * (begins[mote + 1] - begins[mote]))
+        for receiver in range(s.motes + 1):
+            delay = rows[row, receiver]
+            if 0 <= delay <= s.delta and receiver != mote:
+                _launch(
+                    at, copies, due, first[domain], last[domain], message, receiver, start + delay * unit, now
+                )
+        return
     shared = 0.0 if s.each else _draw_delay(random, s.mean)
     begin, end = offsets[mote], offsets[mote + 1]
     if s.one and end > begin:
@@ -319,10 +331,12 @@ def _run(
     arrivals: Ints,
     ripe: Ints,
     network: FlatTopology,
+    measured: FlatDelays,
     until: int,
 ) -> bool:
     """Step until all is done, or until step `until`; whether there is more to do."""
     offsets, peers, hearing, hops, path = network
+    begins, rows = measured
     while at[STEPS] < until:
         if at[SENT] >= s.messages and not at[FLYING] and not at[WAITING]:
             return False
@@ -333,7 +347,7 @@ def _run(
         if process != s.motes and at[SENT] < s.messages and random.random() < s.rate:
             _send(
                 random, s, at, processes, copies, due, first, last, sent, events, process,
-                offsets, peers, hearing, hops, path,
+                offsets, peers, hearing, hops, path, begins, rows,
             )  # fmt: skip
             if s.reception == IMMEDIATE:
                 _ripen(
@@ -346,6 +360,7 @@ def generate(options: WorldOptions) -> Stream:
     """The stream of `World(options).run()`, faster."""
     s = _settings(options)
     network = options.network.arrays()
+    measured = none_measured(s.motes) if options.measured is None else options.measured.arrays()
     at = np.zeros(12, np.int64)
     at[FREE], at[AT_LOWEST] = NOTHING, s.motes + 1
     processes = np.zeros((s.motes + 1, 5), np.int64)
@@ -375,6 +390,7 @@ def generate(options: WorldOptions) -> Stream:
         arrivals,
         ripe,
         network,
+        measured,
     )
     while _run(*world, int(at[STEPS]) + SLICE):
         pass  # back in Python now and then, an interrupt is seen

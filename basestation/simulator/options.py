@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from .measured import MeasuredDelays
 from .topology import Topology, everyone_hears_everyone
 
 DelayLaw = Literal["half", "quarter"]
@@ -22,6 +23,10 @@ MOST_IN_ONE_HOP = 2_000
 MOST_BYTES = 8_000_000_000
 BYTES_A_COPY = 100
 MOST_STEPS = 1e10
+
+MEASURED_ALONE = (
+    "has rows for every mote, one delay for each process, and says itself who hears whom and what is lost"
+)
 
 
 class OptionError(ValueError):
@@ -51,6 +56,7 @@ class WorldOptions:
     loss: float = 0.0
     events_per_tick: int = 1
     topology: Topology | None = None
+    measured: MeasuredDelays | None = None
 
     def __post_init__(self) -> None:
         _require(self.motes >= 2, "motes", self.motes, "causality needs at least two motes")
@@ -67,6 +73,7 @@ class WorldOptions:
         _require(turns <= MOST_TURNS, "events_per_tick", turns, f"is at most {MOST_TURNS}")
         known = self.topology is None or self.topology.motes == self.motes
         _require(known, "motes", self.motes, "the topology is of another number of motes")
+        _require(self.measured is None or self._measured_alone, "measured", "...", MEASURED_ALONE)
         crowd = self.topology is None and self.motes > MOST_IN_ONE_HOP
         _require(
             not crowd, "motes", self.motes, f"at most {MOST_IN_ONE_HOP} all hear one another; lay more out"
@@ -78,6 +85,15 @@ class WorldOptions:
         steps = self.messages / self.rate * self.events_per_tick
         _require(
             steps <= MOST_STEPS, "rate", self.rate, "too low for that many messages: it would take hours"
+        )
+
+    @property
+    def _measured_alone(self) -> bool:
+        return (
+            self.measured is not None
+            and self.measured.motes == self.motes
+            and all(rows and {*map(len, rows)} == {self.motes + 1} for rows in self.measured.rows)
+            and (self.topology, self.recipients, self.loss) == (None, "all", 0.0)
         )
 
     @property

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from .measured import Row
 from .options import WorldOptions
 from .stream import MERGE, RECEIVE, SEND, Int64, Stream
 
@@ -75,6 +76,9 @@ class World:
         self._sends[mote] += 1
         self._sent.append((mote, self._sends[mote], self._clock[mote]))
         self._events.append((SEND, mote, self._clock[mote], message))
+        if self._options.measured is not None:
+            self._launch_measured(message, mote, self._options.measured.rows[mote])
+            return
         shared = self._draw_delay() if self._options.delay == "shared" else None
         for peer, hearing in self._recipients(mote):
             delay = self._draw_delay() if shared is None else shared
@@ -84,6 +88,12 @@ class World:
             delay += self._draw_delay()
         survives = self._network.path[mote] * (1 - self._options.loss) ** self._network.hops[mote]
         self._launch(message, mote, self._observer, delay, survives)
+
+    def _launch_measured(self, message: int, mote: int, rows: Sequence[Row]) -> None:
+        row = rows[int(self._random.random() * len(rows))]
+        for receiver, delay in enumerate(row):
+            if delay >= 0 and receiver != mote:
+                self._launch(message, mote, receiver, delay, 1.0)
 
     def _recipients(self, mote: int) -> list[tuple[int, float]]:
         peers = list(zip(self._network.peers[mote], self._network.hearing[mote], strict=True))
