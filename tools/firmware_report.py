@@ -3,8 +3,8 @@
     python -m tools.firmware_report [--write]
 
 Prints a report in Markdown; with --write it also goes into docs/firmware.md, between the two marks. Needs the four
-images (`make firmware`), avr-gcc, gcc, simavr and libsimavr. Sizes and cycles are exact for this compiler; battery life
-is arithmetic on data sheets.
+images (`make firmware`), avr-gcc, simavr, and what the testbed is built with. Sizes and cycles are exact for this
+compiler; battery life is arithmetic on data sheets.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,6 +27,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / "firmware" / "scripts")]
 
 import stack  # noqa: E402
 
+from basestation.testbed import engine  # noqa: E402
+from basestation.testbed.air import fcs  # noqa: E402
+from basestation.testbed.faults import carrier_khz  # noqa: E402
+from basestation.testbed.scenario import Node, Scenario  # noqa: E402
+from basestation.testbed.truth import Measured  # noqa: E402
 from packet_formats import cheader  # noqa: E402
 from packet_formats.deployment import Deployment, from_dict, load  # noqa: E402
 from packet_formats.framing import crc16, encode_frame  # noqa: E402
@@ -187,29 +192,15 @@ def images_section(images: dict[str, Image]) -> str:
 # --- the stack as it was ---
 
 
-def emulator(board: str, folder: Path) -> Path:
-    """One of the tests' emulated motes, with a watch on its stack."""
-    program = folder / f"{board}_sim"
-    c = ROOT / "tests" / "firmware" / "c"
-    source = {"micaz": c / "board_sim.c", "mica2": c / "cc1000_sim.c"}[board]
-    wrap = ("-Wl,--wrap=avr_run", "-Wl,--wrap=avr_load_firmware")
-    run(["gcc", "-std=gnu11", "-O2", source, c / "stack_watch.c", "-o", program, *wrap, "-lsimavr", "-lelf"])
-    return program
-
-
-@dataclass(frozen=True)
-class Watched:
-    stack: int
-    awake: int  # CPU cycles
-    cycles: int
-
-
-def parse_watch(text: str) -> Watched:
-    """What stack_watch.c says at the end."""
-    found = re.search(r"stack (\d+)\nawake (\d+)\ncycles (\d+)\n", text)
-    if found is None:
-        raise ReportError("the emulator ended without a word")
-    return Watched(*map(int, found.groups()))
+def measured(image: Image, board: str, seconds: float, script: Iterable[str] = ()) -> list[Measured]:
+    """What an image takes in each second of a run on the testbed."""
+    node = Node(board, image.elf, 0, 0, 0, 0)
+    scenario = Scenario(1, (node,), {}, clocks=0, measure=1, script=tuple(script), end=seconds)
+    try:
+        events = engine.events_of(scenario.text())
+    except engine.EngineError as error:
+        raise ReportError(str(error)) from None
+    return [event for event in events if isinstance(event, Measured)]
 
 
 @dataclass
@@ -244,93 +235,64 @@ class Traffic:
         target = self.chance.choice((1, 5, 0xFFFF))
         return Downlink(target, self.number, 3, command, 8000 if command == Command.RATE else 7)
 
-    def micaz_frame(self, kind: str, cycles: int) -> bytes:
+    def frame(self, kind: str, cycles: int) -> bytes:
+        """As the testbed has it on the air."""
         am = encode_message(self.message(kind, cycles), layout_of(self.deployment))
-        body = bytes([1, 8, self.number & 255, 255, 255, 255, 255, am.type, am.group]) + am.data
-        return bytes([len(body) + 2]) + body + fcs(body)
-
-    def mica2_stream(self, kind: str, cycles: int) -> bytes:
-        """As the SPI has it: inverted, three bits off its bytes."""
-        am = encode_message(self.message(kind, cycles), layout_of(self.deployment))
-        frame = bytes([255, 255, am.type, am.group, len(am.data)]) + am.data
-        air = b"\xaa" * 8 + b"\x33\xcc" + frame + crc16(frame).to_bytes(2, "little") + bytes(2)
-        bits = int.from_bytes(bytes(~byte & 0xFF for byte in air), "big") << 5
-        return bits.to_bytes(len(air) + 1, "big")
+        if self.deployment.network.board == "micaz":
+            body = bytes([1, 8, self.number & 255, 255, 255, 255, 255, am.type, am.group]) + am.data
+            return bytes([len(body) + 2]) + body + fcs(body).to_bytes(2, "little")
+        body = bytes([255, 255, am.type, am.group, len(am.data)]) + am.data
+        return b"\xaa" * 8 + b"\x33\xcc" + body + crc16(body).to_bytes(2, "little") + bytes(2)
 
     def line_frame(self, kind: str) -> bytes:
         am = encode_message(self.message(kind, 0), layout_of(self.deployment))
         return encode_frame(encode_packet(am))
 
 
-def fcs(body: bytes) -> bytes:
-    """The CRC of an 802.15.4 frame."""
-    value = 0
-    for byte in body:
-        value ^= byte
-        for _ in range(8):
-            value = (value >> 1) ^ 0x8408 if value & 1 else value >> 1
-    return value.to_bytes(2, "little")
-
-
 KINDS = ("beacon", "data", "data", "health", "downlink", "data")
+STRENGTH = -60  # dBm
+BUSY_SECONDS = 9
 
 
-def watch_micaz(simulator: Path, image: Image, deployment: Deployment, app: str) -> Watched:
-    """Five busy seconds: frames one at a time and several at once, the host's too if it is a gateway."""
-    traffic, lines, ms = Traffic(deployment), ["run 600"], 600
+def busy_script(deployment: Deployment, app: str) -> Iterator[str]:
+    """Frames one at a time and several in a row, the host's too if it is a gateway."""
+    board, khz = deployment.network.board, carrier_khz(deployment)
+    gap = {"micaz": 0.003, "mica2": 0.030}[board]
+    traffic, at = Traffic(deployment), 0.6
     for step in range(90):
         kind = "beacon" if step < 4 else KINDS[step % len(KINDS)]
         for _ in range(3 if step % 9 == 8 else 1):
-            frame = traffic.micaz_frame(kind, round((ms + 1) * CRYSTAL_HZ / 1000))
-            lines.append(f"frame {frame.hex()}")
-            lines.append("run 3")
-            ms += 3
+            frame = traffic.frame(kind, round((at + 0.001) * CRYSTAL_HZ))
+            yield f"at {at:.6f} inject {khz} {STRENGTH} {board} {frame.hex()}"
+            at += gap
         if app == "gateway" and step % 3 == 0:
-            lines.append(f"uart {traffic.line_frame('downlink').hex()}")
-        lines.append("run 45")
-        ms += 45
-    return parse_watch(run([simulator, image.elf], "\n".join(lines) + "\n").stderr)
+            yield f"at {at:.6f} uart 0 {traffic.line_frame('downlink').hex()}"
+        at += 0.045
 
 
-def watch_mica2(simulator: Path, image: Image, deployment: Deployment) -> Watched:
-    traffic, cycles, streams = Traffic(deployment), 8192, []
-    for kind in ("beacon", "data", "data", "health", "downlink", "beacon", "data", "data"):
-        stream = traffic.mica2_stream(kind, cycles)
-        streams.append(stream.hex())
-        cycles += round(CRYSTAL_HZ * (0.060 + len(stream) * 8 / 19200))
-    return parse_watch(run([simulator, image.elf, *streams]).stderr)
-
-
-def watched(images: dict[str, Image], folder: Path) -> dict[str, Watched]:
+def stacks_seen(images: dict[str, Image]) -> dict[str, int]:
+    """The most bytes on each image's stack."""
     found = {}
     for board, deployment in examples().items():
-        simulator = emulator(board, folder)
         for app, name in (("mote", board), ("gateway", f"{board}_gateway")):
-            if board == "micaz":
-                found[name] = watch_micaz(simulator, images[name], deployment, app)
-            else:
-                found[name] = watch_mica2(simulator, images[name], deployment)
+            seconds = measured(images[name], board, BUSY_SECONDS, busy_script(deployment, app))
+            found[name] = max(second.stack for second in seconds)
     return found
 
 
-def awake_shares(images: dict[str, Image], folder: Path) -> dict[str, float]:
-    """Of a mote in an empty network: two runs that differ in length alone, so that starting up does not count."""
-    silence = ["00"] * 8  # streams, each of which makes a run longer
-    runs = {
-        "micaz": [run([folder / "micaz_sim", images["micaz"].elf], f"run {ms}\n") for ms in (1000, 5000)],
-        "mica2": [run([folder / "mica2_sim", images["mica2"].elf, *more]) for more in ([], silence)],
-    }
+def awake_shares(images: dict[str, Image]) -> dict[str, float]:
+    """Of a mote in an empty network, its first second left out."""
     shares = {}
-    for board, pair in runs.items():
-        short, long = (parse_watch(done.stderr) for done in pair)
-        shares[board] = (long.awake - short.awake) / (long.cycles - short.cycles)
+    for board in CHIP:
+        later = measured(images[board], board, 5)[1:]
+        shares[board] = sum(one.awake for one in later) / sum(one.cycles for one in later)
     return shares
 
 
-def measured_section(images: dict[str, Image], found: dict[str, Watched]) -> str:
-    rows = [(f"`{name}`", images[name].stack.total, seen.stack) for name, seen in found.items()]
-    text = """**The stack as it was**: the most bytes seen on the emulator under traffic of every kind (RAM painted
-    before the start), beside the worst case of the table above."""
+def seen_section(images: dict[str, Image], found: dict[str, int]) -> str:
+    rows = [(f"`{name}`", images[name].stack.total, seen) for name, seen in found.items()]
+    text = """**The stack as it was**: the most bytes seen on the testbed under traffic of every kind, beside the worst
+    case of the table above."""
     return prose(text) + "\n\n" + table(("image", "worst case", "seen"), rows)
 
 
@@ -491,14 +453,14 @@ def report() -> str:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         images = {image: built(image) for image in IMAGES}
-        seen = watched(images, folder)
+        seen = stacks_seen(images)
         sections = (
             f"Compiler: {compiler()}, optimizing the whole program for size.",
             images_section(images),
-            measured_section(images, seen),
+            seen_section(images, seen),
             scheme_images_section(scheme_images(folder)),
             wire_section(),
-            battery_section(awake_shares(images, folder)),
+            battery_section(awake_shares(images)),
         )
     return "\n\n".join(sections)
 

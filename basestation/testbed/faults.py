@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packet_formats.deployment import Deployment
 from packet_formats.words import did_you_mean
 
 from .scenario import Network
@@ -28,6 +29,12 @@ JAM_DBM = -50.0
 
 class FaultError(ValueError):
     """A timeline that cannot be: which fault, and why."""
+
+
+def carrier_khz(deployment: Deployment) -> int:
+    """The frequency that the network's radios are set to."""
+    network = deployment.network
+    return CHANNEL_KHZ[network.channel] if network.board == "micaz" else MICA2_KHZ[network.tinyos]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +128,7 @@ class _Fault:
             return self.whole("khz", 300_000, 2_500_000)
         if self.has("channel"):
             return CHANNEL_KHZ[self.whole("channel", 11, 26)]
-        network = self.network().deployment.network
-        return CHANNEL_KHZ[network.channel] if network.board == "micaz" else MICA2_KHZ[network.tinyos]
+        return carrier_khz(self.network().deployment)
 
     @property
     def at(self) -> float:

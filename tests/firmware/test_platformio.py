@@ -14,6 +14,9 @@ import layout
 import pypi_scons
 import pytest
 
+from basestation.testbed import engine
+from basestation.testbed.truth import DriverFault, Signal
+
 HEADERS = {"core/add.h": "#include <stdint.h>\nuint8_t add(uint8_t a, uint8_t b);\n"}
 SOURCES = {
     "core/add.c": '#include "core/add.h"\nuint8_t add(uint8_t a, uint8_t b) { return (uint8_t)(a + b); }\n',
@@ -324,22 +327,18 @@ def test_size_and_compile_commands(project):
 
 @pytest.mark.parametrize(("environment", "node_id"), [("micaz", 0), ("micaz_gateway", 23)])
 def test_the_image_as_it_ships_runs_and_speaks_under_the_id_written_into_it(
-    pio, root, require_tool, tmp_path, environment, node_id
+    pio, root, testbed, tmp_path, environment, node_id
 ):
     """The real sources, built with the real flags, on an emulated MICAz for three seconds."""
-    require_tool("simavr")
     project = Project(pio, root, tmp_path / "project", ["firmware"])
     done = project.run("run", "-e", environment)
     assert done.returncode == 0, done.stdout
     (tmp_path / "node.elf").write_bytes(
         image.load(project.build(environment) / "firmware.elf").with_id(node_id).elf
     )
-    source = root / "tests" / "firmware" / "c" / "board_sim.c"
-    words = [require_tool("gcc"), "-std=gnu11", "-O2", source, "-o", tmp_path / "sim", "-lsimavr", "-lelf"]
-    subprocess.run(words, check=True)
-    words = [tmp_path / "sim", tmp_path / "node.elf"]
-    done = subprocess.run(words, input="run 3000\n", capture_output=True, text=True, check=True, timeout=60)
-    frames = [bytes.fromhex(line.split()[3]) for line in done.stdout.splitlines() if " air " in line]
+    events = engine.events_of(f"nodes 1\nnode 0 micaz 0 0 0 0 {tmp_path}/node.elf\nend 3\n", testbed)
+    assert not [event for event in events if isinstance(event, DriverFault)]
+    frames = [event.bytes for event in events if isinstance(event, Signal)]
     # length, 01 08, number, PAN, destination, type, group, payload; a mote that was reset would begin with 0 again
     assert [frame[3] for frame in frames] == list(range(len(frames)))
     beacons = [frame[10:] for frame in frames if frame[8] == 0x70]

@@ -126,12 +126,6 @@ def test_sizes() -> None:
     assert report.parse_sizes(text) == {".data": 6, ".text": 17608, ".bss": 1191}
 
 
-def test_the_watch() -> None:
-    assert report.parse_watch("noise\xffstack 190\nawake 25\ncycles 100\n") == report.Watched(190, 25, 100)
-    with pytest.raises(report.ReportError, match="without a word"):
-        report.parse_watch("stack 1\n")
-
-
 def test_a_block_is_replaced_and_nothing_else() -> None:
     page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
     new = report.insert(page, "new")
@@ -187,16 +181,10 @@ def test_receiving_is_within_the_aims(require_tool: Require, name: str) -> None:
     assert most <= report.RECEIVE_AIM[name]
 
 
-def test_no_stack_seen_is_over_the_worst_case(
-    images: dict[str, report.Image], require_tool: Require, tmp_path: Path
-) -> None:
-    require_tool("gcc")
-    require_tool("simavr")
-    for name, seen in report.watched(images, tmp_path).items():
+def test_no_stack_seen_is_over_the_worst_case(images: dict[str, report.Image], testbed: Path) -> None:
+    for name, seen in report.stacks_seen(images).items():
         worst = images[name].stack.total
-        assert worst * 3 // 4 <= seen.stack <= worst, (
-            name
-        )  # far below would be a run in which nothing happened
+        assert worst * 3 // 4 <= seen <= worst, name  # far below would be a run in which nothing happened
 
 
 # --- the page ---
