@@ -1,5 +1,5 @@
 #!/bin/sh
-# cppcheck over the firmware as each board builds it. Without cppcheck: says so; with CI=true that is a failure.
+# cppcheck over the firmware as each board builds it, and over the testbed. Without cppcheck: says so; with CI=true that is a failure.
 set -eu
 cd "$(dirname "$0")/../.."
 PYTHON=${PYTHON:-python3}
@@ -33,5 +33,14 @@ check() {
     echo "cppcheck: $board is clean"
 }
 
+check_testbed() {
+    mkdir -p .pio/check/testbed
+    cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --platform=unix64 --max-configs=1 \
+        --enable=warning,style,performance,portability --suppress=missingIncludeSystem \
+        --cppcheck-build-dir=.pio/check/testbed -j 2 firmware/testbed
+    echo 'cppcheck: the testbed is clean'
+}
+
 check micaz cc2420
 check mica2 cc1000
+check_testbed

@@ -288,9 +288,9 @@ static void start_receiving(cc2420_t *chip)
 static double power_dbm(const cc2420_t *chip)
 {
     static const double dbm[] = {-32.5, -25, -15, -10, -7, -5, -3, -1, 0}; /* for -1, 3, 7 .. 31; the first by drawing the curve on */
-    int step = (chip->registers[TXCTRL] & 31) + 1;
-    int below = step / 4;
-    return below == 8 ? 0 : dbm[below] + (dbm[below + 1] - dbm[below]) * (step % 4) / 4;
+    int level = (chip->registers[TXCTRL] & 31) + 1;
+    int below = level / 4;
+    return below == 8 ? 0 : dbm[below] + (dbm[below + 1] - dbm[below]) * (level % 4) / 4;
 }
 
 static void start_sending(cc2420_t *chip, bool ack)

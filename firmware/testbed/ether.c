@@ -296,9 +296,9 @@ double ether_mean_power(const ether_t *ether, int node, uint32_t khz, ns_t from,
     double sum = noise_energy(&ether->sites[node], from, to);
     for (int i = 0; i < ether->live_count; i++) {
         const signal_t *signal = &ether->live[i]->signal;
-        ns_t begin = later(signal->from, from), end = earlier(signal->to, to);
-        if (begin < end && ether_near(signal->khz, khz)) {
-            sum += ether->live[i]->mw[node] * (double)(end - begin);
+        ns_t on = later(signal->from, from), off = earlier(signal->to, to);
+        if (on < off && ether_near(signal->khz, khz)) {
+            sum += ether->live[i]->mw[node] * (double)(off - on);
         }
     }
     return 10 * log10(sum / (double)(to - from));

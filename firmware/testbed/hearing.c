@@ -160,6 +160,7 @@ static bool preamble_found(const heard_t *heard, int before)
 
 static bool is_sync_end(const signal_t *signal, int last)
 {
+    /* cppcheck-suppress arrayIndexOutOfBoundsCond ; `last` is a byte that the signal has */
     return last >= 2 && signal->bytes[last] == SYNC_SECOND && signal->bytes[last - 1] == SYNC_FIRST && signal->bytes[last - 2] == PREAMBLE;
 }
 
@@ -181,6 +182,7 @@ static void follow_program(hearing_t *hearing, heard_t *heard, int last, ns_t at
     if (!heard->found && !heard->busy && is_sync_end(signal, last)) {
         begin_frame(hearing, heard, last, at);
     } else if (heard->found && last > LENGTH_AT && is_sync_end(signal, last - 1 - LENGTH_AT)) {
+        /* cppcheck-suppress arrayIndexOutOfBoundsCond ; the same */
         hearing->frame_until = at + (ns_t)(HEADER_2 - HEADER_1 + signal->bytes[last] + CRC) * signal->byte_ns;
     }
 }
