@@ -57,15 +57,15 @@ class Fate(IntEnum):
 
 @dataclass(slots=True)
 class Mote:
-    """A mote's boot count modulo 8, the tick when it was new, and for each boot count what is known of the sequence
-    numbers since: the newest, its tick, and which came, a bit each from the newest downwards."""
+    """A mote's boot count, unwrapped, the tick when it was new, and for each boot count as it is on the wire what is
+    known of the sequence numbers since: the newest, its tick, and which came, a bit each from the newest downwards."""
 
-    boot: int
+    life: int
     booted: int
     sequences: dict[int, list[int]]
 
     def copy(self) -> Mote:
-        return Mote(self.boot, self.booted, {boot: list(known) for boot, known in self.sequences.items()})
+        return Mote(self.life, self.booted, {boot: list(known) for boot, known in self.sequences.items()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Carry:
         plain: dict[str, Any] = {"rows": self.rows, "cycles": self.cycles, "epoch": self.epoch}
         plain |= {"wraps": self.wraps, "tick": self.tick, "pending": sorted(self.pending.items())}
         plain["motes"] = [
-            [source, mote.boot, mote.booted, sorted(mote.sequences.items())]
+            [source, mote.life, mote.booted, sorted(mote.sequences.items())]
             for source, mote in sorted(self.motes.items())
         ]
         return json.dumps(plain)
@@ -101,7 +101,7 @@ class Carry:
             wraps=plain["wraps"],
             tick=plain["tick"],
             pending={line: tuple(values) for line, values in plain["pending"]},
-            motes={source: Mote(boot, at, dict(known)) for source, boot, at, known in plain["motes"]},
+            motes={source: Mote(life, at, dict(known)) for source, life, at, known in plain["motes"]},
         )
 
 
@@ -114,13 +114,29 @@ class Heards:
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """For each frame, where `known`, which mote's message it holds, copies too: the boot count and the sequence number
+    are unwrapped."""
+
+    known: Bools
+    data: NDArray[np.void]
+    life: Ints
+    sequence: Ints
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """The messages of some records, and the fate of every frame among them, in order (`frames`: their records)."""
+    """The messages of some records, and what is known of every frame among them, in order (`frames`: their records).
+
+    `cycles` is when each was heard, `NOTHING` where nobody knows.
+    """
 
     messages: pa.Table
     frames: Records
     fates: NDArray[np.uint8]
     heard: Heards
+    names: Names
+    cycles: Ints
     duplicate_sources: NDArray[np.uint16]  # whose copies they were
     carry: Carry
 
@@ -143,7 +159,7 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
     ticks = np.where(timed, times.heard[taken] >> shift, 0)
     clock = _never_falling(np.where(timed, times.clock[taken] >> shift, 0), before.tick)
     patience = PATIENCE * (scheme.delta + 2 * scheme.epsilon)
-    numbers, first, motes = _unwrap_sequences(data[taken], ticks, patience, before.motes)
+    numbers, lives, first, motes = _unwrap_sequences(data[taken], ticks, patience, before.motes)
     fates[taken[~timed]] = Fate.UNTIMED
     fates[taken[~first]] = Fate.DUPLICATE
     chosen = first & timed
@@ -170,7 +186,16 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
         motes=motes,
     )
     table = messages_table(columns, layout, deployment.network.motes, len(rows))
-    return Reading(table, arrived, fates, heard, data["source"][taken[~first]], after)
+    names = _names(data, taken, lives, numbers)
+    return Reading(table, arrived, fates, heard, names, times.heard, data["source"][taken[~first]], after)
+
+
+def _names(data: NDArray[np.void], taken: Ints, lives: Ints, numbers: Ints) -> Names:
+    names = Names(
+        np.zeros(len(data), np.bool_), data, np.zeros(len(data), np.int64), np.zeros(len(data), np.int64)
+    )
+    names.known[taken], names.life[taken], names.sequence[taken] = True, lives, numbers
+    return names
 
 
 def read_all(segments: Iterable[Records], deployment: Deployment) -> Iterator[Reading]:
@@ -349,22 +374,25 @@ def _never_falling(ticks: Ints, last: int) -> Ints:
 
 def _unwrap_sequences(
     data: NDArray[np.void], ticks: Ints, patience: int, before: dict[int, Mote]
-) -> tuple[Ints, Bools, dict[int, Mote]]:
-    """Each message's unwrapped number, whether it is the first of its copies, and what is known of each mote then.
+) -> tuple[Ints, Ints, Bools, dict[int, Mote]]:
+    """Each message's unwrapped number and boot count, whether it is the first of its copies, and what is known of each
+    mote then.
 
     The same rules as `SequenceUnwrapper`, whose window is kept as bits of one integer, and as the station's: a mote
     that has booted begins anew, but an older boot count soon after that is a copy which took long.
     """
     motes = {source: mote.copy() for source, mote in before.items()}
-    numbers, first = [0] * len(data), [True] * len(data)
+    numbers, lives, first = [0] * len(data), [0] * len(data), [True] * len(data)
     columns = (data[name].tolist() for name in ("source", "boot", "sequence"))
     for i, (source, boot, number, now) in enumerate(zip(*columns, ticks.tolist(), strict=True)):
         mote = motes.get(source)
         if mote is None:
             mote = motes[source] = Mote(boot, now, {})
-        elif boot != mote.boot and ((boot - mote.boot) % 8 <= 4 or abs(now - mote.booted) > patience):
-            mote.boot, mote.booted = boot, now
+        later = (boot - mote.life) % 8
+        if later and (later <= 4 or abs(now - mote.booted) > patience):
+            mote.life, mote.booted, later = mote.life + later, now, 0
             mote.sequences.pop(boot, None)
+        lives[i] = mote.life - (-later) % 8
         known = mote.sequences.get(boot)
         if known is None:
             mote.sequences[boot] = [number, now, 1]
@@ -380,7 +408,7 @@ def _unwrap_sequences(
             first[i] = False
         else:
             known[2] = seen | 1 << -ahead
-    return np.array(numbers, np.int64), np.array(first, np.bool_), motes
+    return np.array(numbers, np.int64), np.array(lives, np.int64), np.array(first, np.bool_), motes
 
 
 def _stamp_columns(data: NDArray[np.void], now: Ints, scheme: Scheme) -> dict[str, Any]:

@@ -243,9 +243,18 @@ def test_numbers_unwrap_as_the_observer_does(steps, cut):
     data, at = np.array(rows, dtype).reshape(-1), np.array(ticks, np.int64)
     got, known = [], {}
     for part in (slice(0, cut), slice(cut, None)):
-        numbers, first, known = tables._unwrap_sequences(data[part], at[part], patience, known)
+        numbers, _, first, known = tables._unwrap_sequences(data[part], at[part], patience, known)
         got += [int(n) if f else None for n, f in zip(numbers, first, strict=True)]
     assert got == wanted
+
+
+def test_boots_unwrap():
+    boots = [6, 7, 6, 0, 2, 1, 2, 7, 2]  # a copy of 6 after 7; five more boots, 1 a copy; 7 again: no copy by then
+    ticks = [0, 10, 11, 20, 30, 31, 200, 300, 400]
+    data = np.zeros(len(boots), bulk.data_dtype(layout_of(deployed())))
+    data["boot"], data["sequence"] = boots, range(len(boots))
+    _, lives, _, _ = tables._unwrap_sequences(data, np.array(ticks, np.int64), 100, {})
+    assert lives.tolist() == [6, 7, 6, 8, 10, 9, 10, 15, 18]
 
 
 def test_an_empty_journal_is_an_empty_table(tmp_path):
