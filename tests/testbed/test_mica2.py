@@ -2,15 +2,14 @@
 
 import json
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import set_node_id
 
+from basestation.testbed.images import programs_for
 from packet_formats import cheader
 from packet_formats.deployment import load
 from packet_formats.framing import FrameDecoder, crc16
@@ -18,7 +17,6 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import decode_message
 from packet_formats.records import Heard, Status
 from packet_formats.tinyos import ActiveMessage, decode_packet
-from tests.firmware.test_platformio import Project
 
 SECONDS = 60
 GAINS = {(0, 1): -55, (0, 2): -70, (0, 3): -85, (1, 2): -60, (1, 3): -65, (2, 3): -62}
@@ -37,49 +35,18 @@ class Images(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def engine(root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    require_tool("simavr")
-    build = tmp_path_factory.mktemp("engine")
-    subprocess.run(
-        [require_tool("make"), "-s", "-C", root / "firmware/testbed", f"BUILD={build}"], check=True
-    )
-    return build / "testbed"
-
-
-@pytest.fixture(scope="module")
-def images(
-    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
-) -> Images:
-    require_tool("avr-gcc")
+def images(root: Path, platformio: None, tmp_path_factory: pytest.TempPathFactory) -> Images:
     folder = tmp_path_factory.mktemp("mica2")
-    beside = Path(sys.executable).with_name("pio")
-    pio = beside if beside.exists() else Path(require_tool("pio"))
-    project = Project(pio, root, folder / "project", ["firmware"])
-    first, second = folder / "1.toml", folder / "2.toml"
-    text = (root / "examples/mica2.toml").read_text()
-    first.write_text(text)
-    second.write_text(text.replace("tinyos = 1", "tinyos = 2"))
-
-    def build(deployment: Path, *names: str) -> list[Path]:
-        environments = [word for name in names for word in ("-e", name)]
-        done = project.run("run", *environments, CAUSEWAY_DEPLOYMENT=str(deployment))
-        assert done.returncode == 0, done.stdout
-        kept = [folder / f"{deployment.stem}-{name}.elf" for name in names]
-        for name, path in zip(names, kept, strict=True):
-            path.write_bytes((project.build(name) / "firmware.elf").read_bytes())
-        return kept
-
-    gateway, mote = build(first, "mica2_gateway", "mica2")
-    (other,) = build(second, "mica2")
-    motes = [folder / f"mote{i}.elf" for i in range(3)]
-    for i, path in enumerate(motes):
-        assert set_node_id.main([str(mote), str(i), "-o", str(path)]) == 0
-    return Images(gateway, motes, other, layout_of(load(first)))
+    path, text = folder / "deployment.toml", (root / "examples/mica2.toml").read_text()
+    path.write_text(text.replace("tinyos = 1", "tinyos = 2"))
+    first, second = (programs_for(load(one)) for one in (root / "examples/mica2.toml", path))
+    motes = [first.mote.copy(number, folder) for number in range(3)]
+    return Images(first.gateway.path, motes, second.mote.path, layout_of(load(root / "examples/mica2.toml")))
 
 
-def run(engine: Path, *lines: str) -> str:
+def run(testbed: Path, *lines: str) -> str:
     done = subprocess.run(
-        [engine, "-"], input="\n".join(lines), capture_output=True, text=True, timeout=200, check=False
+        [testbed, "-"], input="\n".join(lines), capture_output=True, text=True, timeout=200, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -102,8 +69,8 @@ def scenario(images: Images) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def text(engine: Path, images: Images) -> str:
-    return run(engine, *scenario(images))
+def text(testbed: Path, images: Images) -> str:
+    return run(testbed, *scenario(images))
 
 
 @pytest.fixture(scope="module")
@@ -181,13 +148,13 @@ def test_strength_is_that_of_the_link(truth: list[Line], images: Images) -> None
     assert max(off for off, _ in nearest) <= 2
 
 
-def test_same_scenario_same_truth(engine: Path, images: Images, text: str) -> None:
-    assert run(engine, *scenario(images)) == text
+def test_same_scenario_same_truth(testbed: Path, images: Images, text: str) -> None:
+    assert run(testbed, *scenario(images)) == text
 
 
-def test_the_two_tinyos_do_not_hear_each_other(engine: Path, images: Images) -> None:
+def test_the_two_tinyos_do_not_hear_each_other(testbed: Path, images: Images) -> None:
     lines = run(
-        engine,
+        testbed,
         "nodes 2",
         f"node 0 mica2 0 0 0 0 {images.gateway}",
         f"node 1 mica2 0 0 0 0 {images.other_mote}",
@@ -211,7 +178,7 @@ def test_the_two_tinyos_do_not_hear_each_other(engine: Path, images: Images) -> 
     ],
 )
 def test_wires_that_two_drive_or_nobody(
-    engine: Path,
+    testbed: Path,
     root: Path,
     require_tool: Callable[[str], str],
     tmp_path: Path,
@@ -224,7 +191,14 @@ def test_wires_that_two_drive_or_nobody(
     flags = ["-mmcu=atmega128", "-Os", "-std=gnu11", "-Wall", "-Wextra", "-Werror", f"-DMISUSE={misuse}"]
     includes = [f"-I{root / 'firmware'}", f"-I{tmp_path}"]
     subprocess.run([require_tool("avr-gcc"), *flags, *includes, *sources, "-o", image], check=True)
-    lines = run(engine, "nodes 1", f"node 0 mica2 0 0 0 0 {image}", "end 0.2")
+    lines = run(testbed, "nodes 1", f"node 0 mica2 0 0 0 0 {image}", "end 0.2")
     truth = [json.loads(line) for line in lines.splitlines()]
     assert [line["what"] for line in of(truth, "fault")] == faults
     assert len(of(truth, "signal")) == 1
+
+
+def test_a_wire_that_is_not_there_cannot_be_missing(testbed: Path, images: Images) -> None:
+    lines = ["nodes 1", f"node 0 mica2 0 0 0 0 {images.gateway}", "unwired 0 sfd", "end 1"]
+    done = subprocess.run([testbed, "-"], input="\n".join(lines), capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "line 3: a MICAz has wires fifo, fifop and sfd, a MICA2 none of them" in done.stderr
