@@ -1,0 +1,226 @@
+"""A run of the testbed as the live station sees it, and as the simulator would play it.
+
+The gateway's line goes through the station with the run's own times. What it heard can then be delivered again by any
+policy, and judged by the flight recorders. What became of each message, mote by mote, is what the simulator draws from.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from basestation.causality.policies import make_policy
+from basestation.causality.truth import Send, VectorTruth
+from basestation.causality.violations import Violations, count_violations
+from basestation.live.arrivals import Arrival
+from basestation.live.happenings import Arrived, Delivered, Happening
+from basestation.live.runner import past_due
+from basestation.live.station import Station
+from basestation.observer import Observer
+from basestation.simulator.measured import LOST, MeasuredDelays, Row
+from packet_formats.deployment import CRYSTAL_HZ, Deployment
+from packet_formats.framing import FrameDecoder
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data, decode_message
+
+from . import engine, images, topologies
+from .air import message_of
+from .messages import Book, Sent
+from .scenario import Network
+from .setup import Wish, assemble, networks_in
+from .truth import Event, Missed, Outcome, Recorded, Signal, Uart, read
+
+NS = 1_000_000_000
+AFTER = 1 << 20  # ticks after the last message: by then an observer has let everything go
+
+
+@dataclass(slots=True)
+class Truth:
+    """The events of a run that matter here, by kind."""
+
+    recorded: list[Recorded] = field(default_factory=list)
+    signals: list[Signal] = field(default_factory=list)
+    received: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # signal: nodes
+    uarts: list[Uart] = field(default_factory=list)
+    missed: int = 0
+
+    @classmethod
+    def of(cls, events: Iterable[Event]) -> Truth:
+        truth = cls()
+        for event in events:
+            match event:
+                case Recorded():
+                    truth.recorded.append(event)
+                case Signal():
+                    truth.signals.append(event)
+                case Outcome(signal=signal, node=node, outcome="received"):
+                    truth.received[signal].append(node)
+                case Uart():
+                    truth.uarts.append(event)
+                case Missed(count=count):
+                    truth.missed += count
+                case _:
+                    pass
+        truth.recorded.sort(key=lambda event: event.t)
+        return truth
+
+
+@dataclass(slots=True)
+class Journey:
+    """A message with its causes, and when each mote had merged it."""
+
+    sent: Sent
+    merged: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A first copy as the station took it: ticks of its clock then and when it was heard, and what it really is."""
+
+    data: Data
+    now: int
+    heard: int
+    send: Send
+
+
+@dataclass(frozen=True, slots=True)
+class FieldRun:
+    """One run: what arrived, in order; what the station delivered meanwhile; and what became of each message."""
+
+    deployment: Deployment
+    arrivals: tuple[Taken, ...]
+    delivered: tuple[Send, ...]
+    delays: MeasuredDelays
+
+    def deliver(self, policy: str, phi: int) -> Violations:
+        """By another policy, as the station does it: what is due first, then the message, then what is due again."""
+        clock = self.deployment.clock
+        observer = Observer(self.deployment, make_policy(policy, phi, clock.epsilon, clock.delta))
+        sends: dict[tuple[int, int], Send] = {}
+        order: list[Send] = []
+
+        def due(tick: int) -> None:
+            for delivery in observer.due(tick):
+                order.append(sends[delivery.message.source, delivery.message.sequence])
+
+        for taken in self.arrivals:
+            due(taken.now)
+            message = observer.receive(taken.data, taken.now, taken.heard)
+            assert message is not None, "a first copy"
+            sends[message.source, message.sequence] = taken.send
+            due(taken.now)
+        if self.arrivals:
+            due(self.arrivals[-1].now + AFTER)
+        return count_violations(order)
+
+    @property
+    def violations(self) -> Violations:
+        """Of what the station delivered, by the deployment's own policy."""
+        return count_violations(self.delivered)
+
+
+def run_field(deployment: Deployment, motes: int, seconds: float, rate: float, seed: int) -> FieldRun:
+    """The deployment's images on a grid of so many motes, each sending at `rate` messages a second."""
+    topology = topologies.grid(motes, hops=deployment.network.hops)
+    (network,) = networks_in([deployment], topology)
+    programs = {network.name: images.programs_for(deployment, rate)}
+    with TemporaryDirectory(prefix="causeway-field-") as place:
+        folder = Path(place)
+        wish = Wish(seed=seed, seconds=seconds)
+        scenario = assemble([network], topology, programs, folder, wish).text()
+        with engine.start(engine.build(), scenario, folder / "truth") as run:
+            run.finish()
+        return field_run(read(folder / "truth"), network)
+
+
+def field_run(events: Iterable[Event], network: Network) -> FieldRun:
+    truth = Truth.of(events)
+    if truth.missed:
+        raise engine.EngineError(f"{truth.missed} recorder events were missed: the truth is not whole")
+    book, journeys = _journeys(truth.recorded, network)
+    _follow(truth, book, network)
+    arrivals: list[Taken] = []
+    delivered: list[Send] = []
+    numbers: dict[int, Send] = {}
+    for happening in station_of(truth.uarts, network):
+        if isinstance(happening, Arrived) and happening.number and isinstance(happening.message, Data):
+            taken = _taken(happening, happening.message, book, network)
+            if taken is not None:
+                numbers[happening.number] = taken.send
+                arrivals.append(taken)
+        elif isinstance(happening, Delivered) and happening.number in numbers:
+            delivered.append(numbers[happening.number])
+    return FieldRun(network.deployment, tuple(arrivals), tuple(delivered), _delays(book, journeys, network))
+
+
+def station_of(uarts: Iterable[Uart], network: Network) -> Iterator[Happening]:
+    """The live station at the gateway's line, with the run's true time for its own."""
+    station, decoder = Station(network.deployment), FrameDecoder()
+    for event in uarts:
+        if event.node not in network.gateways:
+            continue
+        for packet in decoder.feed(event.bytes):
+            yield from past_due(station, event.t)
+            yield from station.take(Arrival(0, event.t, event.t, packet))
+    yield from station.finish()
+
+
+def _taken(arrived: Arrived, data: Data, book: Book, network: Network) -> Taken | None:
+    """None for what nobody can order: a sender out of sync, a time that is not known."""
+    sent = book.find(data.source, data.sequence, arrived.mono_ns)
+    if sent is None or not data.in_sync or arrived.cycles is None or arrived.clock is None:
+        return None
+    shift = network.deployment.clock.tick_log2
+    return Taken(data, arrived.clock >> shift, arrived.cycles >> shift, sent.send)
+
+
+def _journeys(recorded: Sequence[Recorded], network: Network) -> tuple[Book, dict[int, Journey]]:
+    """The messages with their true causes, and by their place in the book when each mote merged them."""
+    id_of = {node: identity for identity, node in enumerate(network.motes)}
+    truth, book, journeys = VectorTruth(len(network.motes)), Book(), dict[int, Journey]()
+    for event in recorded:
+        mote = id_of.get(event.node)
+        if mote is None:
+            continue
+        if event.kind == "send":
+            sent = Sent(truth.on_send(mote), event.t, 0)
+            book.add(event.sequence, sent)
+            journeys[id(sent)] = Journey(sent)
+        elif event.kind == "receive" and (known := book.find(event.peer, event.sequence, event.t)):
+            truth.on_receive(mote, [known.send])
+            journeys[id(known)].merged.setdefault(mote, event.t)
+    return book, journeys
+
+
+def _follow(truth: Truth, book: Book, network: Network) -> None:
+    """When each message was first at a gateway."""
+    layout, board = layout_of(network.deployment), network.deployment.network.board
+    gateways = set(network.gateways)
+    for signal in truth.signals:
+        if not gateways & set(truth.received.get(signal.number, ())):
+            continue
+        raw = message_of(signal, board, layout.tinyos)
+        data = decode_message(raw, layout) if raw else None
+        if not isinstance(data, Data):
+            continue
+        sent = book.find(data.source, data.sequence, signal.to)
+        if sent is not None:
+            sent.data = data
+            sent.arrived = signal.to if sent.arrived is None else min(sent.arrived, signal.to)
+
+
+def _delays(book: Book, journeys: dict[int, Journey], network: Network) -> MeasuredDelays:
+    """Of messages whose sender was in sync, as far as anybody knows: those that merged nowhere never were."""
+    rows: list[list[Row]] = [[] for _ in network.motes]
+    tick_ns = NS * 2.0**network.deployment.clock.tick_log2 / CRYSTAL_HZ
+    for sent in book.all:
+        merged = journeys[id(sent)].merged
+        if not merged:
+            continue
+        times = [merged.get(mote) for mote in range(len(network.motes))] + [sent.arrived]
+        row = tuple(LOST if t is None else max(0.0, (t - sent.t) / tick_ns) for t in times)
+        rows[sent.send.source].append(row)
+    return MeasuredDelays(tuple(map(tuple, rows)))

@@ -1,0 +1,230 @@
+"""Phi and k on the real firmware, beside the simulator. `make field` runs it; it takes half an hour of two cores.
+
+    python -m tools.field_table [--write] [--seeds 10] [--seconds 40] [--processes 2]
+
+Ten emulated motes over three hops (docs/testbed.md), one deployment for each kind of stamp, judged by their flight
+recorders. The simulator draws from what became of the testbed's messages, once with clocks as near one another as the
+testbed's are, and once with clocks that roam over all of epsilon. Prints tables in Markdown; with --write they also go
+into docs/field.md, between the two marks, and each seed's figures into docs/figures/field.csv.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from statistics import mean, stdev
+from typing import Any, NamedTuple
+
+from basestation.deployed import scheme_of
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.run import Delivery, generate, measure
+from basestation.testbed.field import FieldRun, run_field
+from packet_formats.deployment import Deployment, from_dict, load
+from packet_formats.layout import layout_of
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "field.md"
+POINTS = ROOT / "docs" / "figures" / "field.csv"
+BEGIN, END = "<!-- table: made by `make field` -->", "<!-- end of the table -->"
+
+MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
+EPSILON = 7  # more than the clocks need, so that there are entries to leave out
+PHIS = (0, 5, 10, 20, 40, 60, 80, 100)
+DELIVERIES = (Delivery("none", 0), *(Delivery(policy, phi) for policy in ("dapw", "cbd") for phi in PHIS))
+WHERE = ("testbed", "simulator", "roaming")
+SIMULATED = 10_000  # messages a seed
+NEAR = 1  # ticks: how far apart the testbed's clocks are
+# Of Student's t, 97.5%, by degrees of freedom.
+STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
+
+STAMPS: dict[str, dict[str, Any]] = {
+    "kn, all 8": {"scheme": "kn"},
+    "kn, 4": {"scheme": "kn", "entries": 4},
+    "kn, 2": {"scheme": "kn", "entries": 2},
+    "hlc": {"scheme": "hlc"},
+    "shlc, one byte": {"scheme": "shlc", "counter_bits": 2},
+}
+EXACT = ("kn, all 8", "hlc", "shlc, one byte")
+
+
+class Point(NamedTuple):
+    """One seed's figure; `percent` is the mean of causes and effects in a violation, as everywhere in docs/."""
+
+    stamp: str
+    where: str
+    policy: str
+    phi: int
+    seed: int
+    delivered: int
+    pairs: int
+    percent: float
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    stamp: str
+    seed: int
+    seconds: float
+
+
+def deployment_of(stamp: str) -> Deployment:
+    """examples/micaz.toml with another stamp, and epsilon wide enough to tell numbers of entries apart."""
+    tables = load(ROOT / "examples" / "micaz.toml").to_dict()
+    tables["network"] |= {"motes": MOTES, "hops": HOPS}
+    clock = tables["clock"]
+    tables["clock"] = {"tick_log2": clock["tick_log2"], "delta": clock["delta"], "epsilon": EPSILON}
+    tables["stamp"] = STAMPS[stamp] | {"receipts": 2}
+    return from_dict(tables)
+
+
+def points_of(job: Job) -> list[Point]:
+    run = run_field(deployment_of(job.stamp), MOTES, job.seconds, RATE, job.seed)
+    found = list(_on_testbed(run, job))
+    for where, epsilon in (("simulator", NEAR), ("roaming", EPSILON)):
+        found += _simulated(run, job, where, epsilon)
+    return found
+
+
+def _on_testbed(run: FieldRun, job: Job) -> Iterator[Point]:
+    """The live station had the deployment's own policy; whatever it delivered must come out here again."""
+    for delivery in DELIVERIES:
+        found = run.deliver(delivery.policy, delivery.phi)
+        if (delivery.policy, delivery.phi) == ("cbd", 100) and found != run.violations:
+            raise AssertionError(f"the live station delivered otherwise: {run.violations}, not {found}")
+        percent = found.percent()["mean"]
+        yield Point(job.stamp, "testbed", *_named(delivery), job.seed, found.delivered, found.pairs, percent)
+
+
+def _simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[Point]:
+    """The scheme is the deployment's, whatever the clocks of the simulated network do."""
+    clock = run.deployment.clock
+    options = WorldOptions(
+        motes=MOTES,
+        epsilon=epsilon,
+        delta=clock.delta,
+        rate=RATE * clock.tick_seconds,
+        messages=SIMULATED,
+        seed=job.seed,
+        delay_clock="global",
+        reception="immediate",
+        measured=run.delays,
+    )
+    for row in measure(generate(options), scheme_of(run.deployment), DELIVERIES):
+        percent = row.violations.percent()["mean"]
+        yield Point(
+            job.stamp, where, *_named(row.delivery), job.seed, row.delivered, row.violations.pairs, percent
+        )
+
+
+def _named(delivery: Delivery) -> tuple[str, int]:
+    return delivery.policy, delivery.phi
+
+
+def collect(seeds: int, seconds: float, processes: int) -> list[Point]:
+    jobs = [Job(stamp, seed, seconds) for seed in range(1, seeds + 1) for stamp in STAMPS]
+    points: list[Point] = []
+    with ProcessPoolExecutor(processes) as pool:
+        running = {pool.submit(points_of, job): job for job in jobs}
+        for done, future in enumerate(as_completed(running), start=1):
+            points += future.result()
+            job = running[future]
+            print(f"{done} of {len(jobs)}: {job.stamp}, seed {job.seed}", file=sys.stderr, flush=True)
+    return sorted(points)
+
+
+def tables_of(points: Sequence[Point], seconds: float) -> Iterator[str]:
+    groups: dict[tuple[str, str, str, int], list[Point]] = defaultdict(list)
+    for point in points:
+        groups[point.stamp, point.where, point.policy, point.phi].append(point)
+    seeds = len({point.seed for point in points})
+    tick = deployment_of("hlc").clock
+    yield (
+        f"{MOTES} motes, {HOPS} hops, {RATE:g} messages a second of each, {seeds} seeds of {seconds:g} s; "
+        f"ticks of {1000 * tick.tick_seconds:.1f} ms, ε = {tick.epsilon}, δ = {tick.delta}."
+    )
+    yield from ("", "**Everything waits its full time (φ = 100%)**", "")
+    yield from _table(
+        ("stamp", "bytes", "messages", "violated pairs, arrival order", "DAPW", "CBD"),
+        (_totals(stamp, groups) for stamp in STAMPS),
+    )
+    yield from ("", "**Messages in a violation, %, and 95% intervals**", "")
+    heads = [f"{policy}, {where}" for policy in ("DAPW", "CBD") for where in WHERE]
+    yield from _table(("stamp", "φ", *heads), _shares(groups))
+
+
+def _totals(stamp: str, groups: dict[tuple[str, str, str, int], list[Point]]) -> list[str]:
+    def pairs(policy: str, phi: int) -> str:
+        return str(sum(point.pairs for point in groups[stamp, "testbed", policy, phi]))
+
+    size = layout_of(deployment_of(stamp)).stamp.size
+    messages = sum(point.delivered for point in groups[stamp, "testbed", "none", 0])
+    return [stamp, str(size), str(messages), pairs("none", 0), pairs("dapw", 100), pairs("cbd", 100)]
+
+
+def _shares(groups: dict[tuple[str, str, str, int], list[Point]]) -> Iterator[list[str]]:
+    for stamp in STAMPS:
+        arrival = [_interval(groups[stamp, where, "none", 0]) for where in WHERE]
+        yield [stamp, "arrival", *arrival, *arrival]
+        for phi in PHIS:
+            cells = [
+                _interval(groups[stamp, where, policy, phi]) for policy in ("dapw", "cbd") for where in WHERE
+            ]
+            yield ["", str(phi), *cells]
+
+
+def _interval(points: Sequence[Point]) -> str:
+    shares = [point.percent for point in points]
+    if not any(shares):
+        return "0"
+    if len(shares) == 1:
+        return f"{shares[0]:.2f}"
+    return f"{mean(shares):.2f} ± {STUDENT[len(shares) - 1] * stdev(shares) / sqrt(len(shares)):.2f}"
+
+
+def _table(heads: Sequence[str], rows: Iterator[list[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
+
+
+def insert(text: str, content: str) -> str:
+    """The page with new content between its marks."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{PAGE}: the marks are missing, {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{content}\n{END}{after}"
+
+
+def save(points: Sequence[Point]) -> None:
+    with POINTS.open("w", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(Point._fields)
+        rows.writerows((*point[:-1], f"{point.percent:.4f}") for point in points)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="into docs/field.md")
+    parser.add_argument("--seeds", type=int, choices=range(1, 11), default=10, metavar="1-10")
+    parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--processes", type=int, default=2)
+    given = parser.parse_args()
+    points = collect(given.seeds, given.seconds, given.processes)
+    content = "\n".join(tables_of(points, given.seconds))
+    print(content)
+    if given.write:
+        PAGE.write_text(insert(PAGE.read_text(), content))
+        save(points)
+
+
+if __name__ == "__main__":
+    main()
