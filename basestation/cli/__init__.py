@@ -37,6 +37,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "send": ("basestation.cli.send", "Send a setting, or a message, down to motes."),
     "ports": ("basestation.cli.ports", "List the serial ports, and why one can't be opened."),
+    "doctor": ("basestation.cli.doctor", "Check this machine, a deployment and a gateway's line."),
     "completion": ("basestation.cli.completion", "Print what makes a shell complete all this."),
     "demo": ("basestation.cli.demo", "Simulate a network, order it live and show what each byte buys."),
 }

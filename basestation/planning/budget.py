@@ -97,6 +97,7 @@ class Network:
     beacon_seconds: float = 30.0
     foreign_gateway: bool = False
     margin: float | None = None
+    stamp_bytes: int = STAMP_ALLOWANCE
 
     def __post_init__(self) -> None:
         if self.motes < 2:
@@ -129,7 +130,7 @@ class Network:
     @property
     def payload(self) -> int:
         """Bytes of payload that the budget is made for."""
-        return min(self.payload_without_stamp + STAMP_ALLOWANCE, PAYLOAD_LIMIT[self.tinyos])
+        return min(self.payload_without_stamp + self.stamp_bytes, PAYLOAD_LIMIT[self.tinyos])
 
     @property
     def air_bytes(self) -> int:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from dataclasses import replace
 
 import pytest
@@ -15,7 +14,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message, encode_message
 from packet_formats.records import Command, Downlink
 from packet_formats.tinyos import BROADCAST
-from tests.cli.gateways import Forwarder, Line, Socket, gateway
+from tests.cli.gateways import Forwarder, Line, Socket, gateway, need_testbed
 
 
 def network(tinyos=1, **more):
@@ -283,10 +282,7 @@ def test_a_setting_without_an_answer_is_not_waited_for():
 
 def test_the_real_firmware(root, require_tool):
     """Motes under the emulator: one reports, one starts again."""
-    for tool in ("gcc", "make", "pkg-config", "avr-gcc"):
-        require_tool(tool)
-    if subprocess.run(["pkg-config", "--exists", "simavr", "libelf"], check=False).returncode != 0:
-        pytest.skip("libsimavr-dev is not on this machine")
+    need_testbed(require_tool)
     path = root / "examples" / "micaz.toml"
     done = send(
         *("testbed@?motes=3&seed=3&rate=1&pace=3", "-d", path, "--after", "3"),

@@ -1,0 +1,196 @@
+"""`basestation doctor`: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from basestation.cli import PROVIDED_BY, common, network
+from basestation.cli.completion import complete_source
+from basestation.doctor import described, machine
+from basestation.doctor.findings import FAILURE, GOOD, WARNING, Finding, failure
+from basestation.live.orders import ALL, Setting, numbers, set_order
+from basestation.live.runner import Runner
+from basestation.live.station import Station
+from basestation.sources import Source, SourceError, SourceOptions, open_source
+from packet_formats import deployment as deployments
+from packet_formats.records import Command
+from packet_formats.tinyos import encode_packet
+from packet_formats.words import many
+
+if TYPE_CHECKING:
+    from basestation.doctor.heard import Examination
+    from packet_formats.deployment import Deployment
+
+STYLES = {GOOD: "green", WARNING: "yellow", FAILURE: "bold red"}
+ASK_AFTER = 1.0  # seconds: the line has settled by then
+TOKEN = 0xD0
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation doctor
+        basestation doctor -d site.toml
+        basestation doctor serial@/dev/ttyUSB1:micaz -d site.toml
+        basestation doctor sf@localhost:9002 -d site.toml --for 70 --json
+        """
+    )
+)
+@click.argument("sources", nargs=-1, metavar="[SOURCE]...", shell_complete=complete_source)
+@network.deployment_option
+@click.option(
+    "--for",
+    "seconds",
+    type=common.FiniteFloat(0, min_open=True),
+    default=15.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long to listen.",
+)
+@click.option("--ask", is_flag=True, help="Ask gateway and motes for a report instead of waiting for it.")
+@click.option(
+    "--rate",
+    type=common.FiniteFloat(0, min_open=True),
+    help="Messages a second of each mote, for the budget. [default: the firmware's]",
+)
+@click.option(
+    "--log",
+    "logs",
+    type=click.Path(path_type=Path, file_okay=False),
+    envvar="CAUSEWAY_LOG",
+    default=Path("logs"),
+    metavar="FOLDER",
+    help="Where logs shall go.",
+)
+@common.json_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    sources: tuple[str, ...],
+    deployment: Path | None,
+    seconds: float,
+    ask: bool,
+    rate: float | None,
+    logs: Path,
+    as_json: bool,
+) -> None:
+    """Check this machine; with a deployment, its layout and budget; with a SOURCE, what is heard there.
+
+    Each check is good, a warning or a failure, with its cure. A SOURCE is listened to for a while: is a gateway of ours
+    there, how quick is its line against delta, do the motes fit the deployment? Exit code 1 if a check failed.
+    """
+    if ask and not sources:
+        raise click.UsageError("--ask needs a SOURCE to ask")
+    told = Table(box=SIMPLE_HEAD, padding=(0, 1))
+    for name in ("area", "check", "verdict", "finding"):
+        told.add_column(name, no_wrap=name != "finding", overflow="fold")
+    verdicts = []
+    for finding in _findings(sources, deployment, seconds, ask, rate, logs):
+        verdicts.append(finding.verdict)
+        if as_json:
+            common.emit_json(finding, flush=True)
+        else:
+            _add(told, finding)
+    if not as_json:
+        common.out.print(told)
+    _sum_up(verdicts)
+    if FAILURE in verdicts:
+        ctx.exit(1)
+
+
+def _findings(
+    sources: Sequence[str], path: Path | None, seconds: float, ask: bool, rate: float | None, logs: Path
+) -> Iterator[Finding]:
+    deployment = None
+    if path is not None or sources or network.HERE.exists():
+        deployment = _load(path or network.HERE)
+    deployed = () if isinstance(deployment, Finding | None) else deployment.observer.source
+    yield from machine.examine(PROVIDED_BY, logs, deployed, os.environ)
+    if isinstance(deployment, Finding):
+        yield deployment
+    elif deployment is not None:
+        yield from described.examine(deployment, rate)
+        if sources:
+            yield from _heard(sources, deployment, seconds, ask)
+
+
+def _load(path: Path) -> Deployment | Finding:
+    try:
+        return deployments.load(path)
+    except (OSError, deployments.DeploymentError) as error:
+        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
+        return failure("deployment", "file", f"{path}: {reason}", "docs/architecture.md has every key")
+
+
+def _heard(texts: Sequence[str], deployment: Deployment, seconds: float, ask: bool) -> Iterator[Finding]:
+    from basestation.doctor.heard import Examination
+
+    settings = SourceOptions(deployment=deployment, say=common.note)
+    examination = Examination(deployment, len(texts))
+    station = Station(deployment, "none", 100)
+    try:
+        opened = [open_source(text, number, settings) for number, text in enumerate(texts)]
+        runner = Runner(station, opened, [examination])
+        common.note(f"listening for {seconds:g} s ...")
+        trouble = asyncio.run(_listen(runner, opened, examination, seconds, ask))
+    except SourceError as error:
+        yield failure("line", "opening", str(error), "basestation ports shows what is there")
+        return
+    if trouble is not None:
+        yield trouble
+    yield from examination.findings(runner.snapshot(), [source.counters for source in opened], seconds)
+
+
+async def _listen(
+    runner: Runner, sources: Sequence[Source], examination: Examination, seconds: float, ask: bool
+) -> Finding | None:
+    asking = asyncio.create_task(_ask(sources, examination)) if ask else None
+    try:
+        await runner.run(seconds)
+    finally:
+        if asking is not None:
+            asking.cancel()
+    if asking is not None and asking.done() and not asking.cancelled():
+        return asking.result()
+    return None
+
+
+async def _ask(sources: Sequence[Source], examination: Examination) -> Finding | None:
+    deployment = examination.deployment
+    await asyncio.sleep(ASK_AFTER)
+    order = set_order(Setting("report", Command.REPORT), ALL, deployment.network.hops)
+    message = order.message(deployment, next(numbers()))
+    packet = encode_packet(replace(message, kind="data-ack", token=TOKEN))
+    for line, source in enumerate(sources):
+        examination.ask(line, time.monotonic_ns())
+        try:
+            await source.send(packet)
+        except SourceError as error:
+            return failure(source.text, "downwards", str(error))
+    return None
+
+
+def _add(table: Table, finding: Finding) -> None:
+    text = Text(finding.text)
+    if finding.cure:
+        text.append(f"\n-> {finding.cure}", style="dim")
+    table.add_row(finding.area, finding.check, Text(finding.verdict, STYLES[finding.verdict]), text)
+
+
+def _sum_up(verdicts: Sequence[str]) -> None:
+    failures, warnings = verdicts.count(FAILURE), verdicts.count(WARNING)
+    if not failures and not warnings:
+        common.note("All is well.")
+        return
+    common.note(f"{many(failures, 'failure')}, {many(warnings, 'warning')} in {many(len(verdicts), 'check')}")

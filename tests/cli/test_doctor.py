@@ -1,0 +1,465 @@
+"""`basestation doctor`: what each check says of a machine, a deployment and a line, and how the command puts it."""
+
+import json
+import os
+import re
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from basestation.cli import PROVIDED_BY
+from basestation.cli.doctor import command
+from basestation.doctor import described, machine
+from basestation.doctor.heard import Examination
+from basestation.live.station import Station
+from basestation.sources import ports
+from packet_formats.deployment import CRYSTAL_HZ, from_dict, load
+from packet_formats.framing import FrameCounters
+from packet_formats.records import Status
+from packet_formats.tinyos import encode_packet
+from tests.cli.gateways import Socket, gateway, message, need_testbed
+from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, deployment, health, play
+
+SETUP = deployment()
+START = 1_000_000
+SECOND = CRYSTAL_HZ
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in list(os.environ):
+        if name.startswith(("CAUSEWAY_", "BASESTATION_", "MOTECOM")):
+            monkeypatch.delenv(name)
+    return tmp_path
+
+
+# The machine
+
+
+def tools(monkeypatch, **said):
+    """Only these tools are there, and say this."""
+
+    def run(*words, stdin=""):
+        name = words[0].replace("-", "_")
+        return said.get(f"{name}_{words[1].strip('-')}", said.get(name, (127, "")))
+
+    monkeypatch.setattr(machine, "run", run)
+    monkeypatch.setattr(
+        machine.shutil, "which", lambda name: name if name.replace("-", "_") in said else None
+    )
+
+
+def test_python_and_its_packages():
+    assert machine.python().verdict == "good"
+    found = {finding.check: finding for finding in machine.packages(PROVIDED_BY)}
+    assert found["packages"].verdict == "good"
+    assert "pyserial 3" in found["packages"].text
+
+
+def test_a_missing_package_is_a_failure_in_the_core_and_a_warning_in_an_extra():
+    core, extra = machine.packages({"no_such_module": "", "nor_this": "spark", "json": "spark"})
+    assert (core.verdict, core.cure) == ("failure", "pip install 'causeway'")
+    assert (extra.verdict, extra.cure) == ("warning", "pip install 'causeway[spark]'")
+    assert extra.text == "missing: nor_this"
+
+
+def test_missing_tools_are_warnings_with_the_cure(monkeypatch):
+    tools(monkeypatch)
+    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
+    for check in (machine.toolchain, machine.platformio, machine.avrdude, machine.testbed, machine.java):
+        finding = check()
+        assert finding.verdict == "warning"
+        assert "install" in finding.cure
+
+
+def test_tools_that_are_there_say_their_version(monkeypatch):
+    tools(
+        monkeypatch,
+        avr_gcc=(0, "avr-gcc (GCC) 5.4.0\nCopyright"),
+        avrdude=(1, "Usage: avrdude\navrdude version 7.1, URL"),
+        pkg_config=(0, "1.6\n"),
+        gcc=(0, ""),
+        make=(0, ""),
+        java=(0, 'openjdk version "21.0.2" 2024'),
+    )
+    assert machine.toolchain().text == "avr-gcc 5.4.0"
+    assert machine.avrdude().text == "avrdude 7.1"
+    assert machine.testbed().text == "simavr 1.6, gcc, make"
+    assert machine.java().text == "Java 21"
+    assert {machine.toolchain().verdict, machine.testbed().verdict, machine.java().verdict} == {"good"}
+
+
+def test_a_compiler_without_its_library(monkeypatch):
+    tools(monkeypatch, avr_gcc=(1, "fatal error: avr/io.h"), avr_gcc_version=(0, "avr-gcc 5.4.0"))
+    assert machine.toolchain().verdict == "warning"
+    assert "avr/io.h" in machine.toolchain().text
+
+
+@pytest.mark.parametrize(
+    ("said", "verdict"), [('version "1.8.0_392"', "warning"), ('version "17.0.9"', "good"), ("?", "warning")]
+)
+def test_java_must_be_new_enough_for_spark(monkeypatch, said, verdict):
+    tools(monkeypatch, java=(0, said))
+    assert machine.java().verdict == verdict
+
+
+def test_libraries_of_the_testbed(monkeypatch):
+    tools(monkeypatch, gcc=(0, ""), make=(0, ""), pkg_config=(1, ""))
+    assert machine.testbed().text == "emulated motes need simavr, libelf"
+
+
+LINE = ports.Port("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
+MODEM = ports.Port("/dev/ttyACM0", "a modem", "1234:5678")
+
+
+@pytest.mark.parametrize(
+    ("port", "kind", "verdict"),
+    [
+        (LINE, None, "good"),
+        (LINE, "permission", "failure"),
+        (LINE, "busy", "warning"),
+        (MODEM, "permission", "warning"),
+    ],
+)
+def test_ports(monkeypatch, port, kind, verdict):
+    monkeypatch.setattr(ports, "attached", lambda: [port])
+    trouble = ports.Trouble(kind, "the cure") if kind else None
+    monkeypatch.setattr(ports, "trouble_with", lambda _: trouble)
+    (finding,) = machine.serial_ports()
+    assert (finding.check, finding.verdict) == (port.device, verdict)
+    assert finding.cure == ("the cure" if kind else "")
+
+
+def test_no_port_and_what_would_be_listened_to(monkeypatch):
+    monkeypatch.setattr(ports, "attached", list)
+    (finding,) = machine.serial_ports()
+    assert finding.verdict == "warning"
+    assert machine.source((), {}).verdict == "warning"
+    assert "the deployment says sf@x" in machine.source(("sf@x",), {}).text
+    assert "MOTECOM says sf@y" in machine.source(("sf@x",), {"MOTECOM": "sf@y"}).text
+
+
+def test_udev_rules(tmp_path, root):
+    folders = [str(tmp_path / "etc"), str(tmp_path / "lib")]
+    assert machine.udev_rules(folders).verdict == "warning"
+    (tmp_path / "lib").mkdir()
+    installed = tmp_path / "lib" / machine.RULES
+    installed.write_bytes((root / "tools" / "udev" / machine.RULES).read_bytes())
+    assert machine.udev_rules(folders).verdict == "good"
+    installed.write_text("# older\n")
+    assert "not of this version" in machine.udev_rules(folders).text
+
+
+@pytest.mark.parametrize(("free", "verdict"), [(1e8, "failure"), (1e9, "warning"), (1e10, "good")])
+def test_disk(monkeypatch, tmp_path, free, verdict):
+    asked = []
+    usage = type("Usage", (), {"free": free})
+    monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: asked.append(path) or usage)
+    assert machine.disk(tmp_path / "not" / "there yet").verdict == verdict
+    assert asked == [tmp_path]
+
+
+@pytest.mark.parametrize(
+    ("term", "encoding", "size", "verdict"),
+    [
+        ("xterm", "utf-8", (100, 40), "good"),
+        ("dumb", "utf-8", (100, 40), "warning"),
+        ("xterm", "ascii", (100, 40), "warning"),
+        ("xterm", "UTF-8", (60, 40), "warning"),
+    ],
+)
+def test_terminal(monkeypatch, term, encoding, size, verdict):
+    class Screen:
+        def isatty(self):
+            return True
+
+    Screen.encoding = encoding
+    monkeypatch.setattr(machine.sys, "stdout", Screen())
+    monkeypatch.setattr(machine.shutil, "get_terminal_size", lambda: os.terminal_size(size))
+    assert machine.terminal({"TERM": term}).verdict == verdict
+
+
+def test_clock(monkeypatch):
+    tools(monkeypatch)
+    assert machine.clock(0).verdict == "failure"
+    assert machine.clock().verdict == "good"
+    tools(monkeypatch, timedatectl=(0, "no\n"))
+    assert machine.clock().verdict == "warning"
+    tools(monkeypatch, timedatectl=(0, "yes\n"))
+    assert machine.clock().text.endswith(", synchronized")
+
+
+# The deployment
+
+
+@pytest.mark.parametrize("name", ["micaz", "mica2", "paper"])
+def test_the_examples_are_well(root, name):
+    assert {finding.verdict for finding in described.examine(load(root / "examples" / f"{name}.toml"))} == {
+        "good"
+    }
+
+
+def test_a_network_that_talks_too_much_and_one_that_waits_too_little(root):
+    meadow = load(root / "examples" / "micaz.toml")
+    found = list(described.examine(meadow, rate=30))
+    assert "failure" in {finding.verdict for finding in found}
+    hasty = replace(meadow, clock=replace(meadow.clock, delta=8))
+    (finding,) = [finding for finding in described.examine(hasty) if finding.verdict != "good"]
+    assert finding.verdict == "warning"
+    assert "less than the budget's" in finding.text
+
+
+# The line
+
+
+def examined(lines, seconds=15.0, setup=SETUP, counters=None, prepare=None):
+    """Verdicts, texts and cures of everything that was found, by check."""
+    examination, station = Examination(setup, 1), Station(setup, "none", 100)
+    station.add_gateway(0, "sf@x", 0)
+    if prepare is not None:
+        prepare(examination)
+    for happening in play(station, lines):
+        examination.take(happening)
+    counted = counters or FrameCounters(fed=1000, frames=len(lines))
+    found = examination.findings(station.snapshot(15 * 10**9), [counted], seconds)
+    return {finding.check: finding for finding in found}
+
+
+def talk(setup=SETUP, motes=4, count=40, apart=SECOND // 4, line_ns=lambda number: 4 * MS, **more):
+    """Messages of some motes in turn, as a gateway hands them up."""
+    end, world = Gateway(setup), Motes(setup, START)
+    for number in range(count):
+        at = START + number * apart
+        end.hear(world.send(number % motes, at, **more), at + 2 * TICK, line_ns(number))
+    return end.out
+
+
+def verdicts(found):
+    return {check: finding.verdict for check, finding in found.items()}
+
+
+def test_a_network_that_is_well():
+    lines = talk()
+    lines += [arrival(health(mote, START, SETUP), lines[-1].mono_ns + mote + 1) for mote in range(4)]
+    lines.append(arrival(Status(4, START, 0, 1, *[7, 7, 0, 0, 0, 0, 0, 0, 0, 0]), lines[-1].mono_ns + 9))
+    found = examined(lines)
+    assert set(verdicts(found).values()) == {"good"}, found
+    assert found["motes"].text == "4 of 4 heard"
+    assert found["gateway"].text.startswith("gateway 4, ")
+    assert "4 reports" in found["health"].text
+    assert "7 frames heard" in found["status"].text
+
+
+def test_silence_and_noise():
+    nothing = examined([], counters=FrameCounters())
+    assert verdicts(nothing) == {"gateway": "failure"}
+    assert "not a byte in 15 s" in nothing["gateway"].text
+    noise = examined([], counters=FrameCounters(fed=900))
+    assert "900 bytes but no frame" in noise["gateway"].text
+    assert "speed" in noise["gateway"].cure
+
+
+def test_broken_frames():
+    counters = FrameCounters(fed=9999, frames=80)
+    counters.crc.count = 5
+    assert examined(talk(), counters=counters)["check sums"].verdict == "warning"
+    counters.crc.count, counters.frames = 5, 5000
+    assert examined(talk(), counters=counters)["check sums"].verdict == "good"
+
+
+def test_a_gateway_of_another_make():
+    alone = [line for place, line in enumerate(talk()) if place % 2]
+    assert examined(alone)["gateway"].verdict == "warning"
+
+
+def test_a_gateway_that_has_a_motes_id_or_no_time():
+    six = replace(SETUP, network=replace(SETUP.network, motes=6))
+    assert examined(talk(), setup=six)["gateway"].verdict == "failure"
+    end, motes = Gateway(SETUP, flags=0), Motes(SETUP, START)
+    end.hear(motes.send(0, START), START)
+    assert "out of sync" in examined(end.out)["gateway"].text
+
+
+def test_the_delay_of_the_line_against_what_is_allowed_and_delta():
+    found = examined(talk(line_ns=lambda number: (4 + number % 3 * 10) * MS))["line delay"]
+    assert found.verdict == "good"
+    assert "up to 20 ms later" in found.text
+    assert "172 ms are allowed for, delta is 47 ms" in found.text
+    slow = examined(talk(line_ns=lambda number: (4 + 300 * (number == 7)) * MS))["line delay"]
+    assert slow.verdict == "warning"
+    assert "--allowance 4" in slow.cure
+
+
+def test_a_network_whose_time_runs_at_another_pace():
+    lines = talk(line_ns=lambda number: (4 + 50 * number) * MS)
+    found = examined(lines)["line delay"]
+    assert (found.verdict, found.text) == ("warning", "the network's time runs 0.833 times as fast")
+
+
+@pytest.mark.parametrize(
+    ("frame", "check", "said"),
+    [
+        (message(2, 0x7D, 0x42, b"xx"), "TinyOS", "TinyOS 2, the deployment says 1"),
+        (message(1, 0x11, 0x42, b"xx"), "group", "group 0x11, the deployment says 0x7d"),
+        (message(1, 0x7D, 0xEE, b"xx"), "layout", "AM type 0xee"),
+    ],
+)
+def test_strangers(frame, check, said):
+    strange = arrival(encode_packet(frame), 10 * MS)
+    alone = examined([strange])
+    assert alone[check].verdict == "failure"
+    assert said in alone[check].text
+    assert alone["motes"].verdict == "failure"
+    among = examined([*talk(), strange])
+    assert among[check].verdict == ("failure" if check == "layout" else "warning")
+
+
+def test_motes_that_are_missing_unknown_or_of_another_build():
+    three = talk(motes=3)
+    found = examined(three)
+    assert (found["motes"].verdict, found["motes"].text) == ("warning", "3 of 4 heard, not 3")
+    assert found["health"].verdict == "warning"
+    assert "--ask" in found["health"].cure
+    lines = [*three, arrival(health(1, START, SETUP, layout=7), three[-1].mono_ns + 1)]
+    built = examined(lines)["layout"]
+    assert (built.verdict, built.text) == ("failure", "built for another deployment: 1")
+    world = Motes(SETUP, START)
+    stray = arrival(replace(world.send(0, START), source=9), three[-1].mono_ns + 2)
+    assert examined([*three, stray])["unknown motes"].text == "9"
+
+
+def test_motes_that_are_weak_lost_full_or_out_of_sync():
+    lines = talk()
+    tired = replace(health(2, START, SETUP), battery=120)
+    assert examined([*lines, arrival(tired, lines[-1].mono_ns + 1)])["batteries"].text == "under 2.7 V: 2"
+    rival = replace(health(2, START, SETUP), flags=3)
+    assert examined([*lines, arrival(rival, lines[-1].mono_ns + 1)])["root"].verdict == "failure"
+    assert "out of sync: 0, 1, 2, 3" in examined(talk(in_sync=False))["sync"].text
+    assert examined(talk(saturated=True))["stamps"].verdict == "warning"
+    gaps = [line for place, line in enumerate(lines) if place % 12 > 2]
+    assert examined(gaps)["loss"].verdict == "warning"
+
+
+def test_complaints_of_a_gateway_and_one_without_status():
+    lines = talk()
+    status = Status(4, START, 0, 1, 9, 8, 0, 0, 0, 3, 0, 0, 0, 0)
+    found = examined([*lines, arrival(status, lines[-1].mono_ns + 1)])["status"]
+    assert (found.verdict, found.text) == ("warning", "3 frames did not fit into its queue since it started")
+    assert examined(lines)["status"].verdict == "warning"
+    assert "status" not in examined(lines, seconds=5)
+
+
+def test_a_wall_clock_that_is_set_meanwhile():
+    lines = talk()
+    later = [line._replace(wall_ns=line.wall_ns + 3 * 10**9) for line in lines[40:]]
+    assert "set by 3000 ms" in examined(lines[:40] + later)["clock steps"].text
+    assert "clock steps" not in examined(lines)
+    assert lines[0].wall_ns > WALL
+
+
+# The command
+
+
+def doctor(*words):
+    return CliRunner().invoke(command, [str(word) for word in words], catch_exceptions=False)
+
+
+def found_in(done):
+    return {item["check"]: item for item in map(json.loads, done.stdout.splitlines())}
+
+
+def test_a_table_and_a_line_that_sums_up(root):
+    done = doctor("-d", root / "examples" / "micaz.toml")
+    for word in ("Python", "AVR compiler", "udev rules", "budget", "meadow"):
+        assert word in done.stdout
+    failed = "failure" in {item["verdict"] for item in map(json.loads, doctor("--json").stdout.splitlines())}
+    assert done.exit_code == failed
+    assert re.search(r"in \d+ checks|All is well", done.stderr)
+
+
+def test_without_a_deployment_the_machine_alone():
+    found = found_in(doctor("--json"))
+    assert "Python" in found
+    assert "layout" not in found
+
+
+def test_a_deployment_that_cannot_be_is_a_failure(here):
+    (here / "deployment.toml").write_text("[network]\nname = 1\n")
+    done = doctor("--json")
+    assert done.exit_code == 1
+    assert found_in(done)["file"]["verdict"] == "failure"
+    missing = doctor("--json", "-d", "nowhere.toml")
+    assert missing.exit_code == 1
+    assert "No such file" in found_in(missing)["file"]["text"]
+
+
+def test_a_source_that_cannot_be_opened_is_a_failure(root):
+    done = doctor("network@127.0.0.1:1", "-d", root / "examples" / "micaz.toml", "--json")
+    assert done.exit_code == 1
+    assert "refused" in found_in(done)["opening"]["text"]
+
+
+def test_asking_wants_somebody_to_ask():
+    assert doctor("--ask").exit_code == 2
+
+
+def small():
+    return from_dict(
+        {
+            "network": {"name": "test", "board": "micaz", "motes": 3},
+            "clock": {"tick_log2": 7, "epsilon": 3, "delta": 12},
+            "stamp": {"scheme": "shlc"},
+        }
+    )
+
+
+def chatter(end, until):
+    """Motes send as long as they are listened to."""
+    world, number = Motes(end.deployment, end.now()), 0
+    while not until.is_set():
+        end.put_heard(world.send(number % 3, end.now()))
+        number += 1
+        time.sleep(0.05)
+
+
+def test_a_gateway_that_is_well_and_one_for_another_deployment(here):
+    (here / "deployment.toml").write_text(small().to_toml())
+    other = replace(small(), clock=replace(small().clock, delta=13))
+    (here / "other.toml").write_text(other.to_toml())
+    stop = threading.Event()
+    with gateway(small(), Socket) as end:
+        thread = threading.Thread(target=chatter, args=(end, stop), daemon=True)
+        thread.start()
+        done = doctor(end.text, "--for", "2.5", "--ask", "--json")
+        stop.set()
+        thread.join()
+    found = found_in(done)
+    for check in ("gateway", "check sums", "line delay", "downwards", "strangers", "motes", "health", "sync"):
+        assert found[check]["verdict"] == "good", found[check]
+    assert "3 reports" in found["health"]["text"]
+    assert len(end.got) == 1
+    stop.clear()
+    with gateway(small(), Socket) as end:
+        thread = threading.Thread(target=chatter, args=(end, stop), daemon=True)
+        thread.start()
+        wrong = doctor(end.text, "-d", "other.toml", "--for", "1", "--json")
+        stop.set()
+        thread.join()
+    assert wrong.exit_code == 1
+    assert found_in(wrong)["layout"]["verdict"] == "failure"
+    assert not end.got
+
+
+def test_the_real_firmware(root, require_tool):
+    need_testbed(require_tool)
+    path = root / "examples" / "micaz.toml"
+    done = doctor("testbed@?motes=3&seed=3&rate=1", "-d", path, "--for", "8", "--json")
+    found = found_in(done)
+    assert (found["gateway"]["verdict"], found["check sums"]["verdict"]) == ("good", "good"), done.stdout
+    assert found["gateway"]["text"].startswith("gateway 20, ")
+    assert found["motes"]["text"].startswith("3 of 20 heard")
+    assert found["strangers"]["verdict"] == "good"
