@@ -123,6 +123,7 @@ class Measured:
     cycles: int
     awake: int
     masked: int
+    spi: int
     handlers: dict[int, int]
 
 

@@ -98,6 +98,7 @@ typedef struct {
     uint16_t stack;                            /* the most bytes on it */
     uint64_t cycles, awake;                    /* all, and those not asleep */
     uint32_t masked;                           /* the longest time with interrupts off, awake */
+    uint32_t spi;                              /* the longest from a byte's end to the writing of the next, as a slave that drives MISO */
     uint32_t handlers[ATMEGA_VECTORS];         /* by vector: the longest from its first instruction to its return; those apart that
                                                   were interrupted themselves */
 } atmega_use_t;

@@ -4,7 +4,7 @@
 #include <simavr/sim_core.h>
 
 enum { REG_SPL = 0x5D, REG_SPH = 0x5E };
-enum { OUT = 0xB800, OUT_MASK = 0xF800, OUT_SPL = 0x3D, OUT_SPH = 0x3E, RETURN_ADDRESS = 2 };
+enum { OUT = 0xB800, OUT_MASK = 0xF800, OUT_SPL = 0x3D, OUT_SPH = 0x3E, RETURN_ADDRESS = 2, MISO = 1 << 3 };
 
 static uint16_t stack_pointer(const avr_t *avr)
 {
@@ -66,6 +66,22 @@ void atmega_measure_handler(atmega_t *mcu, int vector)
     measure->left = (uint16_t)(stack_pointer(mcu->avr) + RETURN_ADDRESS);
 }
 
+void atmega_measure_shifted(atmega_t *mcu)
+{
+    mcu->measure.owed = (mcu->avr->data[REG_DDRB] & MISO) != 0;
+    mcu->measure.shifted = mcu->avr->cycle;
+}
+
+void atmega_measure_written(atmega_t *mcu)
+{
+    measure_t *measure = &mcu->measure;
+    uint32_t took = (uint32_t)(mcu->avr->cycle - measure->shifted);
+    if (measure->owed && took > measure->use.spi) {
+        measure->use.spi = took;
+    }
+    measure->owed = false;
+}
+
 void atmega_measure_sleep(atmega_t *mcu, avr_cycle_count_t cycles)
 {
     mcu->measure.asleep += cycles;
@@ -75,7 +91,7 @@ void atmega_measure_sleep(atmega_t *mcu, avr_cycle_count_t cycles)
 void atmega_measure_reset(atmega_t *mcu)
 {
     mcu->measure.handler = 0;
-    mcu->measure.half = false;
+    mcu->measure.half = mcu->measure.owed = false;
     mcu->measure.open = mcu->avr->cycle;
 }
 

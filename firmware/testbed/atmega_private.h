@@ -157,6 +157,8 @@ typedef struct {
     int handler;                       /* the vector of the handler that runs, or 0 */
     avr_cycle_count_t entered;         /* its first instruction */
     uint16_t left;                     /* the stack pointer after its return */
+    bool owed;                         /* the SPI's next byte has not been written, ... */
+    avr_cycle_count_t shifted;         /* ... though the last one ended here */
 } measure_t;
 
 /** For cycle timers that stand still with the I/O clock. Those whose parameter is the processor itself, or a call, go on. */
@@ -255,8 +257,10 @@ void atmega_sleep_end(atmega_t *mcu, bool by_timer0);
 /** Run the next instruction and see what it takes; gives the address of the one after it. */
 avr_flashaddr_t atmega_measure_instruction(atmega_t *mcu);
 
-/** A handler's first instruction is next; so many cycles were slept; a reset. */
+/** A handler's first instruction is next; the SPI, as a slave, has shifted a byte; SPDR is written; so many cycles were slept; a reset. */
 void atmega_measure_handler(atmega_t *mcu, int vector);
+void atmega_measure_shifted(atmega_t *mcu);
+void atmega_measure_written(atmega_t *mcu);
 void atmega_measure_sleep(atmega_t *mcu, avr_cycle_count_t cycles);
 void atmega_measure_reset(atmega_t *mcu);
 

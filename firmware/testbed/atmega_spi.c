@@ -64,6 +64,7 @@ static void data_written(avr_t *avr, avr_io_addr_t address, uint8_t value, void 
     spi_t *spi = &mcu->spi;
     bool master = (avr->data[REG_SPCR] & SPCR_MSTR) != 0;
     touch_data(mcu);
+    atmega_measure_written(mcu);
     if (spi->busy) {
         avr->data[REG_SPSR] |= SPSR_WCOL;
         if (master) {
@@ -103,6 +104,7 @@ bool atmega_spi_shifted(atmega_t *mcu, uint8_t in)
         return false;
     }
     mcu->spi.shift = in;
+    atmega_measure_shifted(mcu);
     finish(mcu, in);
     return true;
 }

@@ -253,6 +253,7 @@ void node_show_use(node_t *node)
     truth_number(node->truth, "cycles", use.cycles);
     truth_number(node->truth, "awake", use.awake);
     truth_number(node->truth, "masked", use.masked);
+    truth_number(node->truth, "spi", use.spi);
     truth_object(node->truth, "handlers");
     for (int i = 1; i < ATMEGA_VECTORS; i++) {
         if (use.handlers[i] > 0) {

@@ -545,18 +545,37 @@ def test_what_a_program_takes_is_measured(bench: Bench) -> None:
     lines = bench.run(image, "measure", f"run {20 * MS}", "use", f"run {120 * MS}", "use")
     first, then = ([int(word) for word in value.split()] for value in values_of(lines, "use"))
     pointer = marks(lines)[0] << 8 | marks(lines)[1]
-    stack, cycles, awake, masked, handler = first
+    stack, cycles, awake, masked, handler, _ = first
     assert stack == 0x10FF - pointer >= 302
     assert cycles == pytest.approx(0.02 * HZ, abs=10)
     assert masked == pytest.approx(4 * 1250, abs=100)  # the start of the program, in which they are off
     assert handler == pytest.approx(4 * 1000, abs=50)
     # From then on the timer wakes it every 10001 cycles; of these it sleeps what the handler leaves over.
-    stack, cycles, awake, masked, handler = then
+    stack, cycles, awake, masked, handler, _ = then
     assert stack == 2 + 2 + 5  # the return addresses of main and the handler, and what that saves
     assert cycles == pytest.approx(0.1 * HZ, abs=10)
     assert awake / cycles == pytest.approx((handler + 20) / 10001, rel=0.01)
     assert handler == first[4]
     assert masked == pytest.approx(handler + 8, abs=4)  # 4 cycles to wake up, 4 to the vector
+
+
+def test_how_long_the_spi_waits_is_measured(bench: Bench) -> None:
+    """For the interrupt; and for the third byte 300 cycles more, on purpose."""
+    image = bench.image("avr_io.c", CASE="SPI_SLAVE")
+    lines = bench.run(
+        image,
+        "measure",
+        f"run {MS}",
+        "clock 0102",
+        f"run {2 * MS}",
+        "use",
+        "clock 03",
+        f"run {3 * MS}",
+        "use",
+    )
+    short, long = (int(value.split()[5]) for value in values_of(lines, "use"))
+    assert 20 < short < 60
+    assert long == pytest.approx(short + 300, abs=10)
 
 
 def test_measuring_changes_nothing(bench: Bench) -> None:

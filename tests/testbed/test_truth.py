@@ -29,7 +29,7 @@ LINES = [
     '{"t":10,"is":"uart","node":1,"bytes":"7e"}',
     '{"t":10,"is":"leds","node":1,"lit":5}',
     '{"t":11,"is":"clock","node":1,"crystal":65536,"tcnt0":1,"watch":{"lines":"0102"}}',
-    '{"t":12,"is":"measured","node":1,"stack":190,"cycles":1000,"awake":25,"masked":7,"handlers":{"17":412}}',
+    '{"t":12,"is":"measured","node":1,"stack":190,"cycles":1000,"awake":25,"masked":7,"spi":80,"handlers":{"17":412}}',
     '{"t":12,"is":"peek","node":1,"address":256,"bytes":"00"}',
     '{"t":12,"is":"fault","node":1,"what":"TXFIFO underflow"}',
     '{"t":13,"is":"script","line":"at 1 off 1"}',
@@ -46,7 +46,7 @@ def test_every_line_has_its_event():
     assert events[6] == Signal(9, 4, None, 2480000, -60.0, 7, 8, 9, False, b"\x05\xff")
     assert events[7] == Outcome(9, 4, 1, "weak", -97.25)
     assert events[10] == Clock(11, 1, 65536, 1, {"lines": b"\x01\x02"})
-    assert events[11] == Measured(12, 1, 190, 1000, 25, 7, {17: 412})
+    assert events[11] == Measured(12, 1, 190, 1000, 25, 7, 80, {17: 412})
     assert events[15] == End(14, "end", 8, None)
 
 

@@ -23,7 +23,8 @@
  *     cycles              cycles since power on and crystal cycles * 65536
  *     idle                until when it has nothing to do
  *     measure             from now on
- *     use                 stack, cycles, cycles awake, longest time with interrupts off, longest handler of timer 1
+ *     use                 stack, cycles, cycles awake, longest time with interrupts off, longest handler of timer 1,
+ *                         longest wait of the SPI
  *     speed               processor cycles and real seconds of all runs so far
  *
  * What happens goes to standard output, each line with its cycle since power on and its true time.
@@ -186,8 +187,8 @@ static void show_use(void)
 {
     atmega_use_t use = atmega_use(mcu);
     say("use ");
-    printf("%u %llu %llu %u %u\n", use.stack, (unsigned long long)use.cycles, (unsigned long long)use.awake, use.masked,
-           use.handlers[VECTOR_TIMER1_COMPA]);
+    printf("%u %llu %llu %u %u %u\n", use.stack, (unsigned long long)use.cycles, (unsigned long long)use.awake, use.masked,
+           use.handlers[VECTOR_TIMER1_COMPA], use.spi);
 }
 
 static bool obey_world(const char *line)

@@ -216,6 +216,7 @@ int main(void)
         spi_collision();
         break;
     case SPI_SLAVE:
+        DDRB = _BV(PB3);
         SPCR = _BV(SPE) | _BV(SPIE);
         SPDR = 0x99;
         sei();
