@@ -346,7 +346,7 @@ def _round_trip(view: GatewayView, seen: LineSeen) -> Iterator[Finding]:
     if seen.asked_ns is None:
         return
     if seen.answered_ns is None:
-        cure = "a line that goes one way only? Through sf@ no acknowledgement comes"
+        cure = "does the line go both ways? `basestation send report` tries it again"
         yield warning(LINE, "downwards", "what was sent has not been acknowledged", cure)
     else:
         took = (seen.answered_ns - seen.asked_ns) / MS
