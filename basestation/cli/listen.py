@@ -12,8 +12,9 @@ import click
 from basestation.cli import common, live, network
 from basestation.cli.completion import complete_source
 from basestation.journal.journal import SYNCS, JournalWriter, new_run_id
-from basestation.journal.parts import PartRoller
+from basestation.journal.parts import PartRoller, make_parts
 from basestation.journal.records import JournalError
+from basestation.journal.recovery import Recovery, interrupted_runs, recover
 from basestation.live.runner import Runner
 from basestation.serving import protocol
 from basestation.serving.forwarder import LOOPBACK, Forwarder, Send
@@ -139,6 +140,7 @@ def _open_log(
     sync: Sync,
     sources: Sequence[Source],
 ) -> JournalWriter:
+    _recover(logs)
     run = new_run_id()
     folder = logs / run
     roller = PartRoller(folder)
@@ -154,6 +156,26 @@ def _open_log(
     stack.callback(log.close)
     common.note(f"the log is in {folder}")
     return log
+
+
+def _recover(logs: Path) -> None:
+    """Put right what an earlier run left behind; nothing about it keeps this one from starting."""
+    for run in interrupted_runs(logs):
+        try:
+            common.note(_recovered(recover(run)))
+            make_parts(run, lambda fault: common.note(str(fault)))
+        except (JournalError, OSError) as error:
+            common.note(f"an earlier run could not be recovered: {error}", style="yellow")
+
+
+def _recovered(found: Recovery) -> str:
+    torn = sum(fault.length for fault in found.faults if fault.tail)
+    damaged = [fault for fault in found.faults if not fault.tail]
+    text = f"{found.folder}: this run was interrupted; "
+    text += f"{many(torn, 'byte')} of an unfinished record put aside" if torn else "all its records are whole"
+    if damaged:
+        text += f"; {many(len(damaged), 'damaged place')}, see `basestation log verify {found.folder}`"
+    return text
 
 
 def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:

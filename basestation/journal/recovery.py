@@ -7,7 +7,6 @@ and written anew without the damage, its records under their old numbers, so tha
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,11 +42,9 @@ def recover(folder: Path) -> Recovery:
         return Recovery(folder, tuple(faults), tuple(aside))
 
 
-def recover_runs(logs: Path) -> Iterator[Recovery]:
-    """Recover every interrupted run in a folder of logs; those that ended well cost nothing."""
-    for folder in find_journals(logs) if logs.is_dir() else []:
-        if locking.was_interrupted(folder):
-            yield recover(folder)
+def interrupted_runs(logs: Path) -> list[Path]:
+    """The runs in a folder of logs that did not end well, each to be recovered."""
+    return [run for run in find_journals(logs) if locking.was_interrupted(run)] if logs.is_dir() else []
 
 
 def repair(folder: Path) -> Recovery:

@@ -178,8 +178,8 @@ def test_ctrl_c_ends_it_cleanly_with_a_summary(here):
     assert "deliver" in first
     time.sleep(0.3)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
-    assert process.returncode == 0, err
+    out, err = process.stdout.read(), process.stderr.read()  # `communicate` forgets what was read ahead
+    assert process.wait(timeout=30) == 0, err
     assert "messages from" in err
     assert "Traceback" not in err
     again = invoke(replay, "logs")

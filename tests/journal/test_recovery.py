@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from basestation.journal import locking
 from basestation.journal.journal import JournalError, JournalWriter, read_journal
-from basestation.journal.recovery import recover, recover_runs, repair
+from basestation.journal.recovery import interrupted_runs, recover, repair
 from basestation.live.arrivals import Arrival
 from tests.journal.logs import records, refuse, write
 
@@ -110,11 +110,11 @@ def test_interrupted_runs_are_found_by_the_lock_they_left(tmp_path):
         path.write_bytes(raw[:-5])
     (tmp_path / "cut" / "lock").write_text("process 1\n")
     with locking.locked(tmp_path / "busy"):
-        (recovery,) = recover_runs(tmp_path)
+        (recovery,) = [recover(run) for run in interrupted_runs(tmp_path)]
     assert recovery.folder == tmp_path / "cut"
     assert [fault.tail for fault in recovery.faults] == [True]
-    assert list(recover_runs(tmp_path)) == []
-    assert list(recover_runs(tmp_path / "nothing there")) == []
+    assert interrupted_runs(tmp_path) == []
+    assert interrupted_runs(tmp_path / "nothing there") == []
 
 
 def test_a_lock_taken_away_while_waited_for_is_none(tmp_path, monkeypatch):

@@ -1,0 +1,159 @@
+"""kill -9 of the whole base station while frames pour in: what it told of is in the log, once."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from basestation.cli.listen import command as listen
+from basestation.journal import locking
+from basestation.journal.parts import part_paths
+from basestation.journal.reader import find_journals, read_journal
+from basestation.journal.records import Kind
+from packet_formats.framing import encode_frame
+from packet_formats.tinyos import ActiveMessage, decode_packet
+from tests.journal.logs import refuse, simulated, write
+
+SYNCS = ("never", "interval", "always")
+
+
+@pytest.fixture(scope="module")
+def network():
+    """A deployment, and the packets of a gateway with many messages to tell."""
+    trace, arrivals = simulated(messages=4000)
+    return trace.deployment, [arrival.packet for arrival in arrivals]
+
+
+def pour(server: socket.socket, packets: list[bytes]) -> None:
+    """All frames down one line, as fast as they are taken."""
+    line, _ = server.accept()
+    with line:
+        try:
+            line.sendall(b"".join(map(encode_frame, packets)))
+            line.recv(1)
+        except OSError:
+            pass
+
+
+def killed(folder: Path, packets: list[bytes], sync: str, seed: int) -> list[str]:
+    """The payloads, in hex, of the frames that a base station told of before it was killed."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        feeder = threading.Thread(target=pour, args=(server, packets))
+        feeder.start()
+        source = f"network@127.0.0.1:{server.getsockname()[1]}"
+        words = [
+            "listen",
+            source,
+            "-d",
+            folder / "net.toml",
+            "--log",
+            folder / "logs",
+            "--sync",
+            sync,
+            "--json",
+        ]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "basestation", *map(str, words)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,  # nothing stays in a buffer of ours
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        )
+        assert process.stdout is not None
+        said = process.stdout.readline()
+        until = time.monotonic() + random.Random(seed).uniform(0, 0.6)
+        while time.monotonic() < until:
+            said += os.read(process.stdout.fileno(), 1 << 16)
+        process.kill()
+        said += process.stdout.read()
+        process.wait()
+        process.stdout.close()
+        feeder.join(10)
+    whole = said[: said.rfind(b"\n") + 1].splitlines()
+    events = [json.loads(line) for line in whole]
+    return [event["frame"]["payload"] for event in events if event["event"] == "arrived"]
+
+
+def survives(folder: Path, network, sync: str, seed: int) -> int:
+    deployment, packets = network
+    (folder / "net.toml").write_text(deployment.to_toml())
+    told = killed(folder, packets, sync, seed)
+    (run,) = find_journals(folder / "logs")
+    assert locking.was_interrupted(run)
+    words = ["simulate@?messages=5&pace=0", "-d", str(folder / "net.toml"), "--log", str(folder / "logs")]
+    again = CliRunner().invoke(listen, [*words, "--view", "none"], catch_exceptions=False)
+    assert again.exit_code == 0
+    assert f"{run.name}: this run was interrupted; " in again.stderr.replace("\n", "")
+    assert not locking.was_interrupted(run)
+    records = list(read_journal(run).records(refuse))
+    frames = [record.payload for record in records if record.kind == Kind.FRAME]
+    assert frames == packets[: len(frames)]
+    assert [payload_of(packet) for packet in frames[: len(told)]] == told
+    assert part_paths(run)
+    return len(told)
+
+
+def payload_of(packet: bytes) -> str:
+    frame = decode_packet(packet)
+    assert isinstance(frame, ActiveMessage)
+    return frame.data.hex()
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_killed_base_station_has_logged_all_that_it_told_of(tmp_path, network, seed):
+    assert survives(tmp_path, network, SYNCS[seed], seed) > 0
+
+
+@pytest.mark.slow
+def test_fifty_killed_base_stations(tmp_path, network):
+    total = 0
+    for seed in range(50):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        total += survives(folder, network, SYNCS[seed % 3], 100 + seed)
+    assert total > 1000
+
+
+def test_a_run_in_progress_is_left_alone(tmp_path, network):
+    deployment, _ = network
+    (tmp_path / "net.toml").write_text(deployment.to_toml())
+    other = tmp_path / "logs" / "other"
+    write(other, [])
+    handle = locking.take(other)
+    try:
+        words = [
+            "simulate@?messages=5&pace=0",
+            "-d",
+            str(tmp_path / "net.toml"),
+            "--log",
+            str(tmp_path / "logs"),
+        ]
+        done = CliRunner().invoke(listen, [*words, "--view", "none"], catch_exceptions=False)
+    finally:
+        locking.leave(other, handle)
+    assert done.exit_code == 0
+    assert "interrupted" not in done.stderr
+
+
+def test_a_folder_that_cannot_be_recovered_keeps_nobody_from_listening(tmp_path, network):
+    deployment, _ = network
+    (tmp_path / "net.toml").write_text(deployment.to_toml())
+    broken = tmp_path / "logs" / "broken"
+    broken.mkdir(parents=True)
+    (broken / "000000.cwj").write_bytes(b"no journal")
+    (broken / locking.LOCK).touch()
+    words = ["simulate@?messages=5&pace=0", "-d", str(tmp_path / "net.toml"), "--log", str(tmp_path / "logs")]
+    done = CliRunner().invoke(listen, [*words, "--view", "none"], catch_exceptions=False)
+    assert done.exit_code == 0
+    assert "could not be recovered" in done.stderr
+    assert len(find_journals(tmp_path / "logs")) == 2
