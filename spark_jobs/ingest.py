@@ -1,0 +1,307 @@
+"""`ingest`: journals, traces and logs of the testbed into tables that the other jobs read.
+
+    TABLES/frames/site=.../date=.../run=.../000000.parquet      everything that came, the evidence
+    TABLES/messages/...                                         data messages, each once
+    TABLES/events/...                                           what the motes did, where anybody knows it
+    TABLES/quarantine/...                                       what could not be taken, and why
+    TABLES/manifest/...                                         what each run was made from
+
+A run is one task: its records are read once, in order, a segment at a time. A task writes beside the tables, the driver
+puts its folders in place; a run whose entry in the manifest is missing is done again. So a job that was killed anywhere
+leaves tables that the next one makes whole, and to run it twice changes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from basestation.journal import locking
+from basestation.journal.records import JournalError
+from basestation.journal.recovery import write_whole
+from basestation.traces.files import COUNTED, ROW_GROUP
+from basestation.traces.schema import metadata
+from packet_formats import deployment as deployments
+from packet_formats.deployment import DeploymentError
+from packet_formats.words import many
+
+from . import session
+from .ingest_inputs import Found, Group, Input, InputError, distinct, find, grouped
+from .ingest_tables import tables_of
+from .session import JobError, note
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLES = ("frames", "messages", "events", "quarantine")
+MANIFEST, STAGE = "manifest", ".stage"
+WORDS = {"frames": "record", "messages": "message", "events": "event", "quarantine": "refused record"}
+TOGETHER = 256  # runs that one Spark job takes in before they are put in place
+RESULT = "group string, stage string, fault string, counts string"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "inputs", nargs="+", type=Path, help="journals, traces, logs of the testbed, or folders of them"
+    )
+    parser.add_argument("--tables", "-t", type=Path, required=True, help="the folder of the tables")
+    parser.add_argument(
+        "--deployment", "-d", type=Path, help="for what does not say its own: deployment.toml"
+    )
+    parser.add_argument("--gateways", type=int, default=1, help="how many a log of the testbed has (1)")
+    parser.add_argument("--again", action="store_true", help="also what is in the tables already, unchanged")
+    parser.add_argument("--no-spark", action="store_true", help="run by run in this process")
+    session.add_options(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    text = _deployment(arguments.deployment)
+    found = find(arguments.inputs, text, arguments.gateways)
+    if not found.inputs and not found.refused:
+        places = ", ".join(map(str, arguments.inputs))
+        raise JobError(f"{places}: no journal, no trace and no log of the testbed in it")
+    if arguments.no_spark:
+        report = ingest(found, arguments.tables, each_here, arguments.again)
+    else:
+        with session.of(arguments) as spark:
+            report = ingest(found, arguments.tables, spread_over(spark), arguments.again)
+    return _tell(report)
+
+
+def _deployment(path: Path | None) -> str:
+    try:
+        return deployments.load(path).to_toml() if path else ""
+    except (OSError, DeploymentError) as error:
+        raise JobError(f"{path}: {error}") from None
+
+
+# ---- The work of one task ----
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What a task has written, or why it could not."""
+
+    group: Group
+    stage: str
+    fault: str
+    counts: dict[str, int]
+
+
+def stage_group(group: Group, stage: Path) -> Done:
+    """Write a run's tables into a folder of this attempt's own. What is wrong with the run is told, not raised."""
+    own = stage / uuid.uuid4().hex
+    counts: Counter[str] = Counter()
+    writers: dict[str, pq.ParquetWriter] = {}
+    said = _metadata(group)
+    try:
+        for table, rows in tables_of(group):
+            if not len(rows) and table in writers:
+                continue
+            if table not in writers:
+                folder = own / table
+                folder.mkdir(parents=True)
+                writers[table] = _writer(folder / "000000.parquet", rows.schema.with_metadata(said))
+            writers[table].write_table(rows, ROW_GROUP)
+            counts[table] += len(rows)
+    except (InputError, JournalError, OSError, pa.ArrowException) as error:
+        return Done(group, str(own), str(error), {})
+    finally:
+        for writer in writers.values():
+            writer.close()
+    return Done(group, str(own), "", dict(counts))
+
+
+def _metadata(group: Group) -> dict[bytes, str]:
+    text = group.inputs[0].deployment
+    origin = f"{group.inputs[0].kind}, site {group.site or 'unknown'}"
+    return metadata(group.run, deployments.parse(text), origin) if text else {}
+
+
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    counted = [name for name in schema.names if name in COUNTED or name == "number"]
+    return pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        use_dictionary=[item.name for item in schema if pa.types.is_dictionary(item.type)],
+        column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
+    )
+
+
+Each = Callable[[list[Group], Path], Iterator[Done]]
+
+
+def each_here(groups: list[Group], stage: Path) -> Iterator[Done]:
+    for group in groups:
+        yield stage_group(group, stage)
+
+
+def spread_over(spark: SparkSession) -> Each:
+    """One task a run. Spark carries the runs' descriptions there and what was counted back."""
+
+    def each(groups: list[Group], stage: Path) -> Iterator[Done]:
+        told, place = [group.to_json() for group in groups], str(stage)
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    done = stage_group(Group.from_json(told[number]), Path(place))
+                    yield pa.RecordBatch.from_pydict(
+                        {
+                            "group": [told[number]],
+                            "stage": [done.stage],
+                            "fault": [done.fault],
+                            "counts": [json.dumps(done.counts)],
+                        }
+                    )
+
+        for at in range(0, len(told), TOGETHER):
+            numbers = range(at, min(at + TOGETHER, len(told)))
+            runs = spark.range(numbers.start, numbers.stop, 1, len(numbers))
+            for row in runs.mapInArrow(work, RESULT).collect():
+                yield Done(Group.from_json(row.group), row.stage, row.fault, json.loads(row.counts))
+
+    return each
+
+
+# ---- The tables as a whole ----
+
+
+@dataclass(slots=True)
+class Report:
+    done: list[Done]
+    refused: dict[str, str]
+    unchanged: int
+
+
+def ingest(found: Found, tables: Path, each: Each, again: bool = False) -> Report:
+    """Bring the tables up to what was found and all that they hold already."""
+    tables.mkdir(parents=True, exist_ok=True)
+    try:
+        with locking.locked(tables):
+            return _ingest(found, tables, each, again)
+    except JournalError as error:
+        raise JobError(
+            str(error).replace("the journal is being written by", "another ingest is at work:")
+        ) from None
+
+
+def _ingest(found: Found, tables: Path, each: Each, again: bool) -> Report:
+    given = {item.run for item in found.inputs}
+    shutil.rmtree(tables / STAGE, ignore_errors=True)
+    held = _held(tables)
+    _sweep(tables, {group.place for group in held.values()})
+    found = _with_held(found, [item for group in held.values() for item in group.inputs])
+    groups = grouped(found.inputs)
+    todo = [
+        group
+        for group in groups
+        if held.get(group.run) != group or (again and any(item.run in given for item in group.inputs))
+    ]
+    report = Report([], dict(found.refused), len(groups) - len(todo))
+    stage = tables / STAGE
+    stage.mkdir()
+    if todo:
+        note(f"{many(len(todo), 'run')} to take in, {report.unchanged} unchanged")
+    for done in each(todo, stage) if todo else ():
+        if done.fault:
+            report.refused[" + ".join(item.path for item in done.group.inputs)] = done.fault
+        else:
+            _commit(done, held, tables)
+            report.done.append(done)
+            note(f"  {done.group.run}: {_counted(done.counts)}")
+    shutil.rmtree(stage)
+    return report
+
+
+def _held(tables: Path) -> dict[str, Group]:
+    """The runs of the tables, by their names."""
+    texts = [path.read_text() for path in sorted((tables / MANIFEST).glob("*.json"))]
+    groups = [Group(tuple(Input.from_plain(plain) for plain in json.loads(text)["inputs"])) for text in texts]
+    return {group.run: group for group in groups}
+
+
+def _sweep(tables: Path, places: set[str]) -> None:
+    """A run without an entry was being put in place, or taken away, when a job was killed."""
+    for table in TABLES:
+        for folder in (tables / table).glob("site=*/date=*/run=*"):
+            if str(folder.relative_to(tables / table)) not in places:
+                shutil.rmtree(folder)
+
+
+def _with_held(found: Found, held: list[Input]) -> Found:
+    """Together with what the tables were made from, as far as it is not the same and still there."""
+    paths = {item.path for item in found.inputs}
+    runs = {item.run for item in found.inputs}
+    kept = [
+        item for item in held if item.path not in paths and (item.run not in runs or Path(item.path).exists())
+    ]
+    return distinct(Found([*kept, *found.inputs], found.refused))
+
+
+def _entry(tables: Path, group: Group) -> Path:
+    return tables / MANIFEST / f"{group.run.replace('/', '_')}.json"
+
+
+def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
+    """Put a run in place of all that were made from any of its inputs. First their entries go, last its own comes."""
+    runs = {item.run for item in done.group.inputs}
+    replaced = [group for group in held.values() if runs & {item.run for item in group.inputs}]
+    for group in replaced:
+        _entry(tables, group).unlink(missing_ok=True)
+    for group in {group.place: group for group in [*replaced, done.group]}.values():
+        for table in TABLES:
+            shutil.rmtree(tables / table / group.place, ignore_errors=True)
+    for table in TABLES:
+        staged = Path(done.stage) / table
+        if staged.exists():
+            place = tables / table / done.group.place
+            place.parent.mkdir(parents=True, exist_ok=True)
+            staged.rename(place)
+    _entry(tables, done.group).parent.mkdir(exist_ok=True)
+    entry: dict[str, Any] = {"run": done.group.run, "place": done.group.place, "counts": done.counts}
+    entry["inputs"] = [asdict(item) for item in done.group.inputs]
+    write_whole(_entry(tables, done.group), json.dumps(entry, indent=1).encode())
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(many(counts[table], WORDS[table]) for table in TABLES if counts.get(table))
+
+
+def _tell(report: Report) -> int:
+    """The whole, on standard output; what was refused, on standard error. Exit code 1 if anything was."""
+    total: Counter[str] = Counter()
+    for done in report.done:
+        total.update(done.counts)
+    plain: dict[str, Any] = {"runs": len(report.done), "unchanged": report.unchanged}
+    plain |= {table: total[table] for table in TABLES} | {"refused": report.refused}
+    for path, why in report.refused.items():
+        note(f"{path}: {why}")
+    print(json.dumps(plain), flush=True)
+    return 1 if report.refused else 0
+
+
+def runs_in(tables: Path) -> list[dict[str, Any]]:
+    """What the manifest says of each run, for jobs that read the tables. `JobError` where there are none."""
+    entries = sorted((tables / MANIFEST).glob("*.json"))
+    if not entries:
+        raise JobError(f"{tables}: no tables in it; ingest makes them")
+    return [json.loads(path.read_text()) for path in entries]
+
+
+def table_file(tables: Path, entry: dict[str, Any], table: str) -> Path | None:
+    """A run's file of a table; None where the run has none of it."""
+    path = tables / table / str(entry["place"]) / "000000.parquet"
+    return path if os.path.exists(path) else None

@@ -1,0 +1,331 @@
+"""What there is to take in: journals, traces and logs of the testbed, told apart by looking at them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from basestation.journal.parts import PARTS
+from basestation.journal.reader import read_header, segment_paths
+from basestation.journal.records import RECORD_MARK, JournalError, Records, scan
+from basestation.traces import schema
+from packet_formats import deployment as deployments
+from packet_formats.deployment import DeploymentError
+
+LOOK = 1 << 17  # bytes at either end of a journal in which its first and last record are looked for
+UNDATED = "undated"
+LONGEST_NAME = 120
+MESSAGES, EVENTS = "messages.parquet", "events.parquet"
+
+
+class InputError(Exception):
+    """Something that can't be taken in, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One run as it was found. `span` is the host's wall clock at its first and its last record, where there is one."""
+
+    kind: str  # journal, trace, testbed
+    path: str
+    run: str
+    site: str
+    deployment: str
+    span: tuple[int, int] | None
+    files: tuple[tuple[str, int, int], ...]  # name, size and time of change: whether it is still as it was
+    gateways: int = 1  # of a testbed's log, which does not say
+
+    @property
+    def date(self) -> str:
+        """The day on which it began, UTC."""
+        return UNDATED if self.span is None else f"{datetime.fromtimestamp(self.span[0] / 1e9, UTC):%Y-%m-%d}"
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Input:
+        span, files = plain["span"], tuple((name, size, at) for name, size, at in plain["files"])
+        return cls(**plain | {"span": None if span is None else (span[0], span[1]), "files": files})
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Runs that observed one network at one time, and so make one run of the tables; mostly it is one."""
+
+    inputs: tuple[Input, ...]
+
+    @property
+    def run(self) -> str:
+        names = [item.run for item in self.inputs]
+        whole = "+".join(names)
+        if len(whole) <= LONGEST_NAME:
+            return whole
+        return f"{names[0]}+{len(names) - 1}-{hashlib.sha256(whole.encode()).hexdigest()[:12]}"
+
+    @property
+    def site(self) -> str:
+        return self.inputs[0].site
+
+    @property
+    def date(self) -> str:
+        return self.inputs[0].date
+
+    @property
+    def place(self) -> str:
+        """Its folder in each table."""
+        return "/".join(
+            f"{key}={_escaped(value)}"
+            for key, value in (("site", self.site or "unknown"), ("date", self.date), ("run", self.run))
+        )
+
+    def to_json(self) -> str:
+        return json.dumps([asdict(item) for item in self.inputs])
+
+    @classmethod
+    def from_json(cls, text: str) -> Group:
+        return cls(tuple(Input.from_plain(plain) for plain in json.loads(text)))
+
+
+def _escaped(value: str) -> str:
+    """As Spark and Hive write a partition's value in a path."""
+    return "".join(
+        f"%{ord(char):02X}" if char in "\"#%'*/:=?\\{[]^" or ord(char) < 0x20 else char for char in value
+    )
+
+
+@dataclass(slots=True)
+class Found:
+    inputs: list[Input] = field(default_factory=list)
+    refused: dict[str, str] = field(default_factory=dict)  # path: why
+
+
+def find(paths: Iterable[Path], deployment: str = "", gateways: int = 1) -> Found:
+    """Everything in these files and folders. What can't be taken in is named, and the rest goes on."""
+    found = Found()
+    for path in paths:
+        for candidate, look in _candidates(path):
+            try:
+                found.inputs.append(look(candidate, deployment, gateways))
+            except (InputError, JournalError, DeploymentError, OSError, pa.ArrowException) as error:
+                found.refused[str(candidate)] = str(error).removeprefix(f"{candidate}: ")
+    return distinct(found)
+
+
+Look = Callable[[Path, str, int], Input]
+
+
+def _candidates(path: Path) -> Iterator[tuple[Path, Look]]:
+    if path.is_file():
+        yield path, _testbed
+    elif segment_paths(path):
+        yield path, _journal
+    elif (path / MESSAGES).exists() or part_files(path):
+        yield path, _trace
+    elif path.is_dir():
+        for inner in sorted(path.iterdir()):
+            if (inner.is_dir() or inner.suffix == ".jsonl") and not inner.name.startswith("."):
+                yield from _candidates(inner)
+    else:
+        yield path, _missing
+
+
+def part_files(folder: Path) -> list[Path]:
+    """The tables of messages in a trace, or of a run whose journal is gone, in their order."""
+    whole = folder / MESSAGES
+    return [whole] if whole.exists() else sorted((folder / PARTS).glob("[0-9]*.parquet"))
+
+
+def _missing(path: Path, deployment: str, gateways: int) -> Input:
+    raise InputError("there is no such file or folder")
+
+
+def _journal(path: Path, deployment: str, gateways: int) -> Input:
+    segments = segment_paths(path)
+    header = next((header for segment in segments if (header := _header(segment))), None)
+    if header is None:
+        raise InputError("none of its segments has a header that can be read")
+    first, last = _wall(segments, True), _wall(segments[::-1], False)
+    return Input(
+        kind="journal",
+        path=str(path.resolve()),
+        run=header.run,
+        site=header.site,
+        deployment=_checked(header.deployment or deployment),
+        span=None if first is None or last is None else (min(first, last), max(first, last)),
+        files=_signed(segments),
+    )
+
+
+def _header(path: Path) -> Any:
+    try:
+        return read_header(path)
+    except JournalError:
+        return None  # named when the segment is read
+
+
+def _wall(segments: Iterable[Path], first: bool) -> int | None:
+    """The wall clock at the first or the last whole record."""
+    for path in segments:
+        with path.open("rb") as file:
+            if not first:
+                file.seek(max(0, path.stat().st_size - LOOK))
+            raw = file.read(LOOK)
+        found = scan(raw, max(0, raw.find(RECORD_MARK))).starts
+        if found:
+            return int(Records.of(raw, [found[0 if first else -1]]).head["wall_ns"][0])
+    return None
+
+
+def _trace(path: Path, deployment: str, gateways: int) -> Input:
+    files = part_files(path)
+    metadata = [_metadata(file) for file in files]
+    runs = {said[schema.META_RUN].decode() for said in metadata}
+    events = path / EVENTS
+    if events.exists():
+        runs.add(_metadata(events)[schema.META_RUN].decode())
+    if len(runs) > 1:
+        raise InputError(f"tables of {len(runs)} runs: {', '.join(sorted(runs))}")
+    text = _checked(metadata[0][schema.META_DEPLOYMENT].decode())
+    origin = metadata[0][schema.META_ORIGIN].decode()
+    return Input(
+        kind="trace",
+        path=str(path.resolve()),
+        run=runs.pop(),
+        site=origin.partition("site ")[2] or deployments.parse(text).network.name,
+        deployment=text,
+        span=_span(files),
+        files=_signed([*files, *([events] if events.exists() else [])]),
+    )
+
+
+def _metadata(path: Path) -> dict[bytes, bytes]:
+    try:
+        metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path.name} can't be read, it may have been cut off: {error}") from None
+    told = metadata.get(schema.META_FORMAT, b"none").decode(errors="replace")
+    if told != schema.FORMAT:
+        raise InputError(
+            f"{path.name} is no table of Causeway's: its format is {told}, this version reads {schema.FORMAT}"
+        )
+    return metadata
+
+
+def _span(files: list[Path]) -> tuple[int, int] | None:
+    """From the statistics in the files, which need not be read for it."""
+    bounds: list[int] = []
+    for path in files:
+        meta = pq.read_metadata(path)
+        at = pq.read_schema(path).get_field_index("wall_ns")
+        for group in range(meta.num_row_groups):
+            known = meta.row_group(group).column(at).statistics if at >= 0 else None
+            if known is not None and known.has_min_max:
+                bounds += [known.min, known.max]
+    return (min(bounds), max(bounds)) if bounds else None
+
+
+def _testbed(path: Path, deployment: str, gateways: int) -> Input:
+    with path.open("rb") as file:
+        first = file.readline(4096)
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if b'"is":"start"' not in first.replace(b" ", b""):
+        raise InputError("neither a folder with a journal or a trace in it, nor a log of the testbed")
+    if not deployment:
+        raise InputError("a log of the testbed does not say its deployment: --deployment tells it")
+    return Input(
+        kind="testbed",
+        path=str(path.resolve()),
+        run=f"testbed-{digest[:16]}",
+        site=deployments.parse(deployment).network.name,
+        deployment=deployment,
+        span=None,
+        files=_signed([path]),
+        gateways=gateways,
+    )
+
+
+def _checked(deployment: str) -> str:
+    if deployment:
+        deployments.parse(deployment)
+    return deployment
+
+
+def _signed(files: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
+    told = [(path.name, path.stat()) for path in files]
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in told)
+
+
+def distinct(found: Found) -> Found:
+    """A run that is there twice, as a copy of all or of an earlier state of it, is taken once: where it is longest."""
+    by_run: dict[str, Input] = {}
+    for item in found.inputs:
+        other = by_run.setdefault(item.run, item)
+        if other.path == item.path:
+            continue
+        longer, shorter = (item, other) if _size(item) > _size(other) else (other, item)
+        by_run[item.run] = longer
+        if not is_copy(shorter, longer):
+            found.refused[shorter.path] = (
+                f"says that it is run {item.run}, as {longer.path} does, and holds something else"
+            )
+    return Found(list(by_run.values()), found.refused)
+
+
+def _size(item: Input) -> int:
+    return sum(size for _, size, _ in item.files)
+
+
+def is_copy(part: Input, whole: Input) -> bool:
+    """Whether all that `part` holds is in `whole`, at the same places."""
+    if part.kind != whole.kind:
+        return False
+    for name, size, _ in part.files:
+        one, other = _file(part, name), _file(whole, name)
+        if not other.exists() or not _begins_with(other, one, size):
+            return False
+    return True
+
+
+def _file(item: Input, name: str) -> Path:
+    if item.kind == "testbed":
+        return Path(item.path)
+    inner = Path(item.path) / PARTS / name
+    return inner if inner.exists() and item.kind == "trace" else Path(item.path) / name
+
+
+def _begins_with(whole: Path, part: Path, size: int) -> bool:
+    if whole.stat().st_size < size:
+        return False
+    with whole.open("rb") as one, part.open("rb") as other:
+        while size > 0:
+            step = min(size, 1 << 20)
+            if one.read(step) != other.read(step):
+                return False
+            size -= step
+    return True
+
+
+def grouped(inputs: Iterable[Input]) -> list[Group]:
+    """Journals of the same site and deployment whose times overlap saw one network: together they are one run."""
+    groups: list[list[Input]] = []
+    for item in sorted(inputs, key=lambda item: (item.span or (0, 0), item.run)):
+        for group in groups:
+            if any(_together(item, other) for other in group):
+                group.append(item)
+                break
+        else:
+            groups.append([item])
+    return [Group(tuple(group)) for group in groups]
+
+
+def _together(one: Input, other: Input) -> bool:
+    if one.kind != "journal" or other.kind != "journal" or one.span is None or other.span is None:
+        return False
+    same = (one.site, one.deployment) == (other.site, other.deployment) and one.deployment != ""
+    return same and one.span[0] <= other.span[1] and other.span[0] <= one.span[1]

@@ -1,0 +1,507 @@
+"""From one run to its tables, as batches of rows: frames, messages, events, quarantine. Nothing here knows of Spark.
+
+The messages are what `basestation.journal.tables` makes of the records: the base station's own parts come from there
+too. Journals of base stations that heard the same network at the same time are merged before, record by record, in the
+order of their wall clocks: then copies over gateways fall to the same rule as copies over relays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from basestation.deployed import scheme_of
+from basestation.journal import locking
+from basestation.journal.reader import faults_of, read_segment, segment_paths
+from basestation.journal.records import CLOCK, JournalError, Kind, Records
+from basestation.journal.tables import NOTHING, Carry, Fate, Reading, read_messages
+from basestation.testbed import trace as testbed
+from basestation.testbed import truth
+from basestation.traces.schema import events_schema, messages_schema
+from packet_formats import bulk
+from packet_formats import deployment as deployments
+from packet_formats.bulk import Frames
+from packet_formats.deployment import Deployment
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.records import Reason
+
+from .ingest_inputs import EVENTS, Group, Input, InputError, part_files
+
+Ints = NDArray[np.int64]
+
+FRAMES = pa.schema(
+    [
+        ("journal", pa.dictionary(pa.int32(), pa.string())),  # the run as its base station called it
+        ("number", pa.int64()),  # of the record in its journal
+        ("kind", pa.dictionary(pa.int8(), pa.string())),
+        ("line", pa.uint8()),
+        ("mono_ns", pa.int64()),
+        ("wall_ns", pa.int64()),
+        ("payload", pa.binary()),
+        ("fate", pa.dictionary(pa.int8(), pa.string())),  # frames alone; what became of it
+        ("source", pa.uint16()),  # data messages alone, copies too; up to hops
+        ("boot", pa.uint8()),
+        ("life", pa.int64()),
+        ("sequence", pa.int64()),
+        ("hops", pa.uint8()),
+        ("gateway", pa.uint16()),  # by the heard record; up to heard_time
+        ("epoch", pa.uint8()),
+        ("synced", pa.bool_()),
+        ("root", pa.bool_()),
+        ("rssi", pa.int8()),
+        ("lqi", pa.uint8()),
+        ("heard_time", pa.uint32()),
+        ("heard", pa.int64()),  # cycles, unwrapped
+    ]
+)
+QUARANTINE = pa.schema(
+    [
+        ("journal", pa.string()),
+        ("path", pa.string()),
+        ("at", pa.int64()),  # byte in its file, where it was no record
+        ("number", pa.int64()),  # of the record, where it was one
+        ("wall_ns", pa.int64()),
+        ("reason", pa.string()),
+        ("bytes", pa.binary()),
+    ]
+)
+KINDS = ("", *(kind.name.lower() for kind in Kind))
+UNKNOWN_KIND = "unknown"
+FATES = [fate.name.lower() for fate in Fate]
+ROOT, SYNCED, RSSI_UNKNOWN, LQI_KNOWN = 2, 1, -128, 4
+ACKNOWLEDGEMENTS = (0x40, 0x43)
+WHY = {
+    Reason.PACKET: "no packet of this TinyOS version",
+    Reason.GROUP: "another group",
+    Reason.TYPE: "another message type: another layout or another application",
+    Reason.LENGTH: "another length: another layout or another application",
+    Reason.SPARE: "a padding bit of the stamp is set: another layout or another application",
+    Reason.VALUE: "a stamp's value is too large for its field",
+}
+Batch = tuple[str, pa.Table]  # which table, and rows of it
+
+
+def tables_of(group: Group) -> Iterator[Batch]:
+    """The rows of a run's tables, in order, some megabytes at a time."""
+    kind = group.inputs[0].kind
+    if kind == "journal":
+        yield from _journals(group)
+    elif kind == "trace":
+        yield from _trace(group.inputs[0])
+    else:
+        yield from _testbed(group.inputs[0])
+
+
+def quarantine(rows: list[dict[str, Any]]) -> Batch:
+    return "quarantine", pa.Table.from_pylist(rows, schema=QUARANTINE)
+
+
+# ---- Journals ----
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Some records of a group, in order; `journal` says whose each is, `line` which line of its own journal's."""
+
+    records: Records
+    journal: NDArray[np.int32]
+    line: NDArray[np.uint8]
+
+
+def _journals(group: Group) -> Iterator[Batch]:
+    bad: list[dict[str, Any]] = []
+    streams = [_records(item, bad.append) for item in group.inputs]
+    merged = len(streams) > 1
+    chunks = merge(streams) if merged else ((_single(records)) for records in streams[0])
+    text = group.inputs[0].deployment
+    deployment = deployments.parse(text) if text else None
+    carry = Carry(wraps=1) if merged else Carry()  # an observer's clock begins there, too
+    for chunk in chunks:
+        if deployment is None:
+            yield "frames", _frames(chunk, None, group)
+        else:
+            reading = read_messages(_readable(chunk.records, merged), deployment, carry)
+            carry = reading.carry
+            yield "frames", _frames(chunk, reading, group)
+            yield "messages", reading.messages
+            yield quarantine(list(_refused(chunk, reading, deployment, group)))
+        if bad:
+            yield quarantine(bad)
+            bad.clear()
+    if deployment is None:
+        why = "written without a deployment: its frames are kept, not read; --deployment tells what they are"
+        bad.append(_bad(group.inputs[0], why))
+    yield quarantine(bad)
+
+
+def _single(records: Records) -> Chunk:
+    return Chunk(records, np.zeros(len(records), np.int32), records.head["gateway"].copy())
+
+
+def _readable(records: Records, merged: bool) -> Records:
+    """Clocks that several observers noted do not go together; without any, the network's time is taken."""
+    if not merged:
+        return records
+    kept = records.head["kind"] != Kind.CLOCK
+    return Records(records.raw, records.head[kept], records.starts[kept])
+
+
+def _records(item: Input, report: Callable[[dict[str, Any]], None]) -> Iterator[Records]:
+    """A journal's records, segment by segment; whatever is not whole is reported."""
+    folder, expected = Path(item.path), 0
+    busy, segments = locking.is_taken(folder), segment_paths(folder)
+    if not segments:
+        raise InputError(f"{folder}: the journal of run {item.run} is no longer there")
+    for path in segments:
+        try:
+            segment = read_segment(path)
+        except (JournalError, OSError) as error:
+            report(_bad(item, str(error).removeprefix(f"{path}: "), path=str(path)))
+            continue
+        if segment.header is not None and segment.header.run != item.run:
+            why = f"a segment of another run, {segment.header.run}"
+            report(_bad(item, why, path=str(path)))
+            continue
+        for fault in faults_of(segment):
+            if not (fault.tail and busy):
+                raw = segment.raw[fault.at : fault.at + fault.length]
+                report(_bad(item, fault.reason, path=str(path), at=fault.at, bytes=raw))
+        records, broken = _sound(segment.records)
+        for record in broken:
+            why = f"a clock record of {len(record.payload)} bytes, it has {CLOCK.itemsize}"
+            told = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
+            report(_bad(item, why, path=str(path), **told))
+        for first, last in _holes(segment.records, expected):
+            report(_bad(item, f"records {first} to {last} are missing", path=str(path), number=first))
+        expected = int(segment.records.head["number"][-1]) + 1 if len(segment.records) else expected
+        yield records
+
+
+def _bad(item: Input, reason: str, **where: Any) -> dict[str, Any]:
+    return {"journal": item.run, "path": item.path, "reason": reason} | where
+
+
+def _sound(records: Records) -> tuple[Records, Records]:
+    """Without clock records of the wrong size; and those."""
+    head = records.head
+    broken = (head["kind"] == Kind.CLOCK) & (head["length"] != CLOCK.itemsize)
+    return _chosen(records, ~broken), _chosen(records, broken)
+
+
+def _chosen(records: Records, which: NDArray[Any] | slice) -> Records:
+    return Records(records.raw, records.head[which], records.starts[which])
+
+
+def _holes(records: Records, expected: int) -> Iterator[tuple[int, int]]:
+    numbers = np.concatenate(([expected - 1], records.head["number"].astype(np.int64)))
+    for at in np.flatnonzero(np.diff(numbers) > 1).tolist():
+        yield int(numbers[at]) + 1, int(numbers[at + 1]) - 1
+
+
+# ---- Several journals as one ----
+
+
+def merge(streams: list[Iterator[Records]]) -> Iterator[Chunk]:
+    """The records of several journals in the order of their wall clocks, each journal's own order kept.
+
+    A clock that was set back is taken to stand still until it is where it was. Only what no stream can still undercut
+    is let go, so where segments end makes no difference, and no more than a segment or two of each is in memory.
+    """
+    waiting = [_Waiting(stream) for stream in streams]
+    lines: dict[tuple[int, int], int] = {}
+    while sum(stream.fill() for stream in waiting):
+        limit = min((stream.newest for stream in waiting if not stream.ended), default=None)
+        taken = [stream.take(limit) for stream in waiting]
+        order = np.argsort(np.concatenate([keys for _, keys in taken]), kind="stable")
+        journal = np.repeat(np.arange(len(taken), dtype=np.int32), [len(keys) for _, keys in taken])
+        records, journal = _chosen(_joined([records for records, _ in taken]), order), journal[order]
+        line = records.head["gateway"].copy()
+        records.head["gateway"] = _lines(journal, line, lines)
+        yield Chunk(records, journal, line)
+
+
+def _lines(
+    journal: NDArray[np.int32], line: NDArray[np.uint8], known: dict[tuple[int, int], int]
+) -> NDArray[np.uint8]:
+    """Lines of different journals are different lines: numbers for them, in the order in which they turn up."""
+    pairs = list(zip(journal.tolist(), line.tolist(), strict=True))
+    for pair in dict.fromkeys(pairs):
+        known.setdefault(pair, len(known))
+    if len(known) > 256:
+        raise InputError(f"{len(known)} lines at one time and place; 256 are the most")
+    return np.array([known[pair] for pair in pairs], np.uint8)
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A stream, and what of it was read and not yet let go. `keys`: the wall clock, never falling."""
+
+    stream: Iterator[Records]
+    records: Records | None = None
+    keys: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    newest: int = NOTHING
+    ended: bool = False
+
+    def fill(self) -> bool:
+        """Read on unless there is enough; whether anything is left."""
+        while not self.ended and (self.records is None or not (self.keys < self.newest).any()):
+            records = next(self.stream, None)
+            if records is None:
+                self.ended = True
+                break
+            keys = np.maximum.accumulate(np.maximum(records.head["wall_ns"], self.newest))
+            self.newest = int(keys[-1]) if len(keys) else self.newest
+            self.records = records if self.records is None else _joined([self.records, records])
+            self.keys = np.concatenate((self.keys, keys))
+        return len(self.keys) > 0
+
+    def take(self, limit: int | None) -> tuple[Records, Ints]:
+        """What is before the limit; all of it without one."""
+        count = len(self.keys) if limit is None else int(np.searchsorted(self.keys, limit, side="left"))
+        if self.records is None:
+            return _EMPTY, self.keys
+        taken, keys = _chosen(self.records, slice(0, count)), self.keys[:count]
+        self.records, self.keys = _chosen(self.records, slice(count, None)), self.keys[count:]
+        return taken, keys
+
+
+_EMPTY = Records.of(b"", [])
+
+
+def _joined(parts: list[Records]) -> Records:
+    """One after another; bytes that no record lies in any more are left behind."""
+    parts = [_trimmed(part) for part in parts]
+    before = np.cumsum([0, *(len(part.raw) for part in parts)])
+    starts = [part.starts + at for part, at in zip(parts, before.tolist(), strict=False)]
+    return Records(
+        np.concatenate([part.raw for part in parts]),
+        np.concatenate([part.head for part in parts]),
+        np.concatenate(starts),
+    )
+
+
+def _trimmed(records: Records) -> Records:
+    if not len(records):
+        return _EMPTY
+    begin = int(records.starts[0])
+    end = int(records.starts[-1]) + records.head.dtype.itemsize + int(records.head["length"][-1])
+    return Records(records.raw[begin:end], records.head, records.starts - begin)
+
+
+# ---- Rows ----
+
+
+def _frames(chunk: Chunk, reading: Reading | None, group: Group) -> pa.Table:
+    """Every record, whatever it is: a journal can be made from them again."""
+    head = chunk.records.head
+    payload, lengths = chunk.records.payloads()
+    columns: dict[str, Any] = {
+        "journal": _words(chunk.journal, [item.run for item in group.inputs], pa.int32()),
+        "number": head["number"].astype(np.int64),
+        "kind": _words(
+            np.where(head["kind"] < len(KINDS), head["kind"], 0), [UNKNOWN_KIND, *KINDS[1:]], pa.int8()
+        ),
+        "line": chunk.line,
+        "mono_ns": head["mono_ns"],
+        "wall_ns": head["wall_ns"],
+        "payload": _binary(payload, lengths),
+    }
+    if reading is not None:
+        columns |= _read_columns(head["kind"] == Kind.FRAME, reading)
+    arrays = [
+        pa.array(columns[item.name], item.type) if item.name in columns else pa.nulls(len(head), item.type)
+        for item in FRAMES
+    ]
+    return pa.Table.from_arrays(arrays, schema=FRAMES)
+
+
+def _words(index: NDArray[Any], words: list[str], kind: pa.DataType) -> pa.Array:
+    return pa.DictionaryArray.from_arrays(pa.array(index, kind), pa.array(words))
+
+
+def _binary(payload: NDArray[np.uint8], lengths: Ints) -> pa.Array:
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(payload))]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(lengths), buffers)
+
+
+def _read_columns(frames: NDArray[np.bool_], reading: Reading) -> dict[str, Any]:
+    """What was read of the frames, laid beside all records."""
+    names, heard = reading.names, reading.heard
+    said, flags = heard.rows, heard.rows["flags"]
+    nobody = ~heard.known
+
+    def spread(values: NDArray[Any], unknown: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+        whole, mask = np.zeros(len(frames), values.dtype), np.ones(len(frames), np.bool_)
+        whole[frames], mask[frames] = values, unknown
+        return pa.array(whole, kind, mask=mask)
+
+    columns = {
+        name: spread(names.data[name], ~names.known, FRAMES.field(name).type)
+        for name in ("source", "boot", "hops")
+    }
+    columns |= {name: spread(getattr(names, name), ~names.known, pa.int64()) for name in ("life", "sequence")}
+    columns |= {
+        name: spread(said[name], nobody | unknown, FRAMES.field(name).type)
+        for name, unknown in (
+            ("gateway", False),
+            ("epoch", False),
+            ("rssi", said["rssi"] == RSSI_UNKNOWN),
+            ("lqi", flags & LQI_KNOWN == 0),
+        )
+    }
+    fates = spread(reading.fates, np.zeros(len(nobody), np.bool_), pa.int8())
+    return columns | {
+        "fate": pa.DictionaryArray.from_arrays(fates, pa.array(FATES)),
+        "synced": spread((flags & SYNCED).astype(np.bool_), nobody, pa.bool_()),
+        "root": spread((flags & ROOT).astype(np.bool_), nobody, pa.bool_()),
+        "heard_time": spread(said["time"], nobody, pa.uint32()),
+        "heard": spread(reading.cycles, reading.cycles == NOTHING, pa.int64()),
+    }
+
+
+def _refused(
+    chunk: Chunk, reading: Reading, deployment: Deployment, group: Group
+) -> Iterator[dict[str, Any]]:
+    """Frames that gave no message and should have, or that nobody knows."""
+    frames, fates = reading.frames, reading.fates
+    at = np.flatnonzero(np.isin(fates, (Fate.FOREIGN, Fate.STRANGER, Fate.UNTIMED, Fate.NO_MESSAGE)))
+    if not len(at):
+        return
+    layout = layout_of(deployment)
+    chosen = _chosen(frames, at)
+    reasons = bulk.decode_data(Frames.of_buffer(*chosen.payloads(), layout.tinyos), layout)[1]
+    whose = chunk.journal[chunk.records.head["kind"] == Kind.FRAME][at]
+    for record, fate, reason, journal in zip(
+        chosen, fates[at].tolist(), reasons.tolist(), whose.tolist(), strict=True
+    ):
+        if fate == Fate.NO_MESSAGE and record.payload[:1] and record.payload[0] in ACKNOWLEDGEMENTS:
+            continue
+        told = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
+        yield _bad(group.inputs[journal], _why(fate, reason, record.payload, layout, deployment), **told)
+
+
+def _why(fate: int, reason: int, packet: bytes, layout: DataLayout, deployment: Deployment) -> str:
+    if fate == Fate.STRANGER:
+        frames = Frames.of_packets([packet], layout.tinyos)
+        source = int(bulk.decode_data(frames, layout)[0]["source"][0])
+        return f"source {source} is no mote of this deployment, which has 0..{deployment.network.motes - 1}"
+    if fate == Fate.UNTIMED:
+        return "came before anything told the time: its stamp can't be read"
+    return WHY[Reason(reason)]
+
+
+# ---- Traces, and logs of the testbed ----
+
+
+def _trace(item: Input) -> Iterator[Batch]:
+    """Tables that are there already: looked through, row by row, before they are taken."""
+    deployment = deployments.parse(item.deployment)
+    wanted = messages_schema(layout_of(deployment), deployment.network.motes)
+    number = 0
+    for path in part_files(Path(item.path)):
+        with pq.ParquetFile(path) as file:
+            _same_columns(file.schema_arrow, wanted, path)
+            for batch in file.iter_batches(1 << 17):
+                table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
+                yield from _checked(table.cast(wanted), deployment, item, str(path), number)
+                number += len(table)
+    events = Path(item.path) / EVENTS
+    if events.exists():
+        with pq.ParquetFile(events) as file:
+            _same_columns(file.schema_arrow, events_schema(), events)
+            for batch in file.iter_batches(1 << 17):
+                table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
+                yield "events", table.cast(events_schema())
+
+
+def _same_columns(found: pa.Schema, wanted: pa.Schema, path: Path) -> None:
+    if found.names != wanted.names:
+        odd = sorted(set(found.names) ^ set(wanted.names)) or found.names
+        raise InputError(f"{path}: not the columns that its deployment has: {', '.join(odd)}")
+
+
+def _checked(table: pa.Table, deployment: Deployment, item: Input, path: str, first: int) -> Iterator[Batch]:
+    reasons = _faults(table, deployment)
+    good = pa.array([reason is None for reason in reasons], pa.bool_())
+    numbers = pa.array(range(first, first + len(table)), pa.int64())
+    yield "messages", table.filter(good)
+    yield "frames", _frames_of(table.filter(good), numbers.filter(good), item, deployment)
+    bad = table.filter(pc.invert(good))
+    places = [at for at, reason in enumerate(reasons) if reason is not None]
+    rows = zip(places, bad["payload"].to_pylist(), bad["wall_ns"].to_pylist(), strict=True)
+    yield quarantine(
+        [
+            _bad(item, reasons[at] or "", path=path, number=first + at, wall_ns=wall, bytes=payload)
+            for at, payload, wall in rows
+        ]
+    )
+
+
+def _faults(table: pa.Table, deployment: Deployment) -> list[str | None]:
+    """Why each row can't be taken: its columns must say what its payload says."""
+    layout, scheme = layout_of(deployment), scheme_of(deployment)
+    raw = np.frombuffer(b"".join(table["payload"].to_pylist()), np.uint8).reshape(-1, layout.length)
+    data, reasons = bulk.decode_data(Frames.of_payloads(raw, layout), layout)
+    column = {name: table[name].to_numpy() for name in ("source", "boot", "sequence", "r", "am_type")}
+    motes = deployment.network.motes
+    told: list[str | None] = [None] * len(table)
+    checks = (
+        ("its stamp is not what its payload says", column["r"] % scheme.modulus != data["clock"]),
+        ("its number is not what its payload says", column["sequence"] % 256 != data["sequence"]),
+        ("its boot count is not what its payload says", column["boot"] != data["boot"]),
+        ("its source is not what its payload says", column["source"] != data["source"]),
+        ("its payload can't be read", reasons != Reason.OK),
+        ("another message type: another layout", column["am_type"] != layout.am_type),
+        (f"its source is no mote of this deployment, which has 0..{motes - 1}", column["source"] >= motes),
+    )
+    for why, wrong in checks:
+        for at in np.flatnonzero(wrong).tolist():
+            told[at] = why
+    return told
+
+
+def _frames_of(messages: pa.Table, numbers: pa.Array, item: Input, deployment: Deployment) -> pa.Table:
+    """Messages as the evidence that they are, so that all jobs find them in the same place."""
+    count = len(messages)
+    names = ("mono_ns", "wall_ns", "payload", "source", "boot", "sequence")
+    columns: dict[str, Any] = {name: messages[name].combine_chunks() for name in names}
+    columns |= {name: messages[name].combine_chunks() for name in ("gateway", "rssi", "lqi", "heard_time")}
+    columns |= {
+        "journal": _words(np.zeros(count), [item.run], pa.int32()),
+        "number": numbers,
+        "kind": _words(np.zeros(count), ["message"], pa.int8()),
+        "fate": _words(np.zeros(count), FATES, pa.int8()),
+        "life": messages["boot"].combine_chunks(),
+        "heard": pc.shift_left(messages["heard"].combine_chunks(), deployment.clock.tick_log2),
+    }
+    arrays = [
+        columns[kind.name].cast(kind.type) if kind.name in columns else pa.nulls(count, kind.type)
+        for kind in FRAMES
+    ]
+    return pa.Table.from_arrays(arrays, schema=FRAMES)
+
+
+def _testbed(item: Input) -> Iterator[Batch]:
+    deployment = deployments.parse(item.deployment)
+    try:
+        events = list(truth.read(Path(item.path)))
+        network = testbed.network_of(events[0] if events else None, deployment, item.gateways)
+    except truth.TruthError as error:
+        raise InputError(str(error)) from None
+    records = testbed.records_of(events, network)
+    reading = read_messages(records, deployment)
+    chunk, group = _single(records), Group((item,))
+    traced = testbed.trace_of(events, network)
+    yield "frames", _frames(chunk, reading, group)
+    yield "messages", traced.messages
+    yield "events", traced.events
+    yield quarantine(list(_refused(chunk, reading, deployment, group)))
