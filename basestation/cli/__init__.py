@@ -25,6 +25,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "listen": ("basestation.cli.listen", "Watch a network live, in causal order."),
     "replay": ("basestation.cli.replay", "Play a log back, by the same policy or another."),
     "simulate": ("basestation.cli.simulate", "Run the paper's model of a network and measure the order."),
+    "compare": ("basestation.cli.compare", "Compare all the papers' schemes, and ours, on the same events."),
     "plan": ("basestation.cli.plan", "Find the smallest stamp that will do for a network."),
     "describe": ("basestation.cli.describe", "Show a deployment's layout, field by field and bit by bit."),
     "encode": ("basestation.cli.encode", "Turn JSON lines into frames."),

@@ -8,6 +8,7 @@ have got in time.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from .base import NEVER
 from .steps import Discarded, GivenUp, Name, Notice, ignore
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Held:
     """A message in the buffer: from when its rule may let it go at all, and what it still waits for."""
 
@@ -26,7 +27,7 @@ class Held:
     arrived: int
     earliest: int
     order: tuple[int, ...]
-    missing: list[Name]
+    missing: dict[Name, None]
     ready: int = NEVER
 
 
@@ -36,6 +37,8 @@ class Holding(ABC):
     def __init__(self, notice: Notice = ignore) -> None:
         self._notice = notice
         self._held: list[Held] = []
+        self._here: Counter[Name] = Counter()
+        self._waiters: dict[Name, dict[Held, None]] = {}
         self._next: Held | None = None
         self._out: list[Delivery] = []
         self._clock = -NEVER
@@ -50,9 +53,8 @@ class Holding(ABC):
             self.late += 1
             self._notice(Discarded(message, now))
             return
-        missing = list(self._names(message, now))
-        self._held.append(Held(message, now, self._earliest(message, now), self._order(message), missing))
-        self._refresh()
+        missing = dict.fromkeys(self._names(message, now))
+        self._hold(Held(message, now, self._earliest(message, now), self._order(message), missing))
 
     def due(self, now: int) -> list[Delivery]:
         self._settle(now)
@@ -74,23 +76,48 @@ class Holding(ABC):
     def _next_leave(self) -> int:
         return NEVER if self._next is None else max(self._next.ready, self._clock)
 
+    def _hold(self, held: Held) -> None:
+        name = self._name(held.message)
+        self._held.append(held)
+        self._here[name] += 1
+        for missing in held.missing:
+            self._waiters.setdefault(missing, {})[held] = None
+        for touched in (held, *self._waiters.get(name, ())):
+            self._reckon(touched)
+        self._choose()
+
     def _release(self, held: Held, at: int) -> None:
         self._clock = at
         self._held.remove(held)
+        name = self._name(held.message)
+        self._here[name] -= 1
+        if not self._here[name]:
+            del self._here[name]
         if held.missing:
             self._notice(GivenUp(held.message, at, tuple(held.missing)))
+            for missing in held.missing:
+                del self._waiters[missing][held]
         late = self._leaves(held, at)
         self.late += late
         self._out.append(Delivery(held.message, held.arrived, at, late))
-        self._refresh()
+        self._strike()
 
-    def _refresh(self) -> None:
-        """Something has come or gone: strike out what is settled, and find who leaves next."""
-        here = {self._name(held.message) for held in self._held}
-        for held in self._held:
-            held.missing = [name for name in held.missing if not self._settled(name)]
-            expiries = (self._expires(name, name in here) for name in held.missing)
-            held.ready = max(held.earliest, *expiries) if held.missing else held.earliest
+    def _strike(self) -> None:
+        """Something has gone: nobody waits any more for what is settled by that."""
+        touched: dict[Held, None] = {}
+        for name in [name for name, waiters in self._waiters.items() if not waiters or self._settled(name)]:
+            for held in (waiters := self._waiters.pop(name)):
+                del held.missing[name]
+            touched |= waiters
+        for held in touched:
+            self._reckon(held)
+        self._choose()
+
+    def _reckon(self, held: Held) -> None:
+        expiries = (self._expires(name, name in self._here) for name in held.missing)
+        held.ready = max(held.earliest, max(expiries, default=held.earliest))
+
+    def _choose(self) -> None:
         self._next = min(
             self._held, key=lambda held: (max(held.ready, self._clock), held.order), default=None
         )

@@ -69,7 +69,7 @@ class Waiting(Holding):
         """A mote is here from its message number `sequence` on; what it sent before is not waited for."""
         self._gone.start_at(mote, sequence)
         self._missed = {name: at for name, at in self._missed.items() if not self._settled(name)}
-        self._refresh()
+        self._strike()
 
     def leave(self, mote: int) -> None:
         """A mote has gone: nothing more is expected of it."""

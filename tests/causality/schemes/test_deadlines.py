@@ -17,7 +17,7 @@ from basestation.causality.schemes.two_hop import TriangleOrder, TwoHop
 from tests.causality.runs import ARRIVE, RECEIVE, SEND, Run, legal_runs
 from tests.causality.schemes.played import Played, one_clock_runs, play, script, stamped
 
-many = settings(max_examples=400)
+many = settings(max_examples=150)
 BOTH = [DeltaCausal, TwoHop]
 
 

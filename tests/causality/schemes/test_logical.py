@@ -13,7 +13,7 @@ from tests.causality.schemes.played import lossless_runs, play, script, serial_r
 
 EXACT = ["history", "vector", "matrix"]
 WAITING = ["sequence", "scalar", "last-sender", *EXACT]
-many = settings(max_examples=300)
+many = settings(max_examples=150)
 
 
 def method(name: str, run: Run, give_up: int | None = None) -> Method:

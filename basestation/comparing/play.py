@@ -1,0 +1,95 @@
+"""One scheme on one stream: stamp every send, merge at every receive, deliver at the observer, and time both sides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from time import process_time
+
+import numpy as np
+
+from basestation.causality.order import Message
+from basestation.causality.policies import Delivery, Policy
+from basestation.causality.schemes import Method
+from basestation.causality.schemes.steps import Step
+from basestation.simulator.stream import CORRUPT, MERGE, SEND, Int64, Stream
+
+Id = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What was delivered, as numbers of messages in order of delivery, and what it took.
+
+    `steps` counts what the policy noticed, by the kind of step. `stuck` were held when nothing more could free them.
+    """
+
+    order: Int64
+    hold: Int64
+    bits: Int64
+    steps: dict[str, int]
+    late: int
+    stuck: int
+    mote_seconds: float
+    observer_seconds: float
+
+
+def play(stream: Stream, method: Method) -> Played:
+    started = process_time()
+    messages = _stamp(stream, method)
+    stamped = process_time()
+    steps: Counter[str] = Counter()
+
+    def notice(step: Step) -> None:
+        steps[type(step).__name__] += 1
+
+    policy = method.policy(notice)
+    out = list(_deliver(stream, messages, policy))
+    delivered = process_time()
+    number = {(message.source, message.sequence): i for i, message in enumerate(messages)}
+    return Played(
+        order=np.array([number[d.message.source, d.message.sequence] for d in out], np.int64),
+        hold=np.array([d.left - d.arrived for d in out], np.int64),
+        bits=np.array([method.bits(message.stamp) for message in messages], np.int64),
+        steps=dict(steps),
+        late=policy.late,
+        stuck=stream.arrivals - len(out) - steps["Discarded"],
+        mote_seconds=stamped - started,
+        observer_seconds=delivered - stamped,
+    )
+
+
+def _stamp(stream: Stream, method: Method) -> list[Message]:
+    """Every message with its stamp, in the order of sending."""
+    programs = [method.start(mote) for mote in range(stream.motes)]
+    index = stream.sent_index.tolist()
+    sent: list[Message] = []
+    brought: list[Message] = []
+    columns = (stream.event_kind, stream.event_mote, stream.event_clock, stream.event_message)
+    for kind, mote, clock, message in zip(*(column.tolist() for column in columns), strict=True):
+        if kind == SEND:
+            sent.append(Message(mote, index[message], programs[mote].on_send(clock, index[message])))
+        elif kind != CORRUPT:
+            brought.append(sent[message])
+            if kind != MERGE:
+                programs[mote].on_receive(clock, brought)
+                brought = []
+    return sent
+
+
+def _deliver(stream: Stream, messages: Sequence[Message], policy: Policy) -> Iterator[Delivery]:
+    """The observer takes its batches; one that does not come with its tick finds that tick's deliveries done."""
+    columns = (stream.arrival_batch, stream.arrival_clock, stream.arrival_fresh, stream.arrival_message)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for _, batch in groupby(rows, key=lambda row: int(row[0])):
+        taken = list(batch)
+        _, now, fresh, _ = taken[0]
+        if not fresh:
+            yield from policy.due(now)
+        for *_, message in taken:
+            policy.receive(messages[message], now)
+        yield from policy.due(now)
+    while (at := policy.next_due()) is not None:
+        yield from policy.due(at)
