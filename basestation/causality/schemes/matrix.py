@@ -50,7 +50,8 @@ class SentMatrix:
         return tuple(self._sent)
 
     def _merge(self, other: Sequence[int]) -> None:
-        self._sent = list(map(max, self._sent, other))
+        # Several times as fast as map(max, ...), and n x n times at every receive it matters.
+        self._sent = [known if known >= told else told for known, told in zip(self._sent, other, strict=True)]
 
     def _record(self, source: int, value: int) -> None:
         """A broadcast of `source`: for every receiver at once."""
