@@ -31,7 +31,10 @@ class Happening:
 
 @dataclass(frozen=True, slots=True)
 class Arrived(Happening):
-    """A frame that was read. `cycles` is when it was heard; `name`, `number` and `copy` are for data alone."""
+    """A frame that was read. `cycles` is when it was heard; `name` and `number` are for data alone.
+
+    `copy`: the same data or health message had come over another way.
+    """
 
     gateway: int
     frame: ActiveMessage

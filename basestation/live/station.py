@@ -281,7 +281,10 @@ class Station:
         if isinstance(message, Data):
             return self._note_foreign(arrival) + self._take_data(arrival, frame, message, heard)
         cycles = self._pairing(arrival.gateway).cycles if heard else None
-        found: list[Happening] = [Arrived(*self._now(), arrival.gateway, frame, message, heard, cycles)]
+        arrived = Arrived(*self._now(), arrival.gateway, frame, message, heard, cycles)
+        if isinstance(message, Health) and self._is_copy(message):
+            return [replace(arrived, copy=True), *self._take_time(arrival, message, heard)]
+        found: list[Happening] = [arrived]
         if isinstance(message, Status):
             self._gateway(arrival.gateway).status = message
         elif isinstance(message, Beacon | Health):
@@ -311,6 +314,12 @@ class Station:
             "taken from beacons and health messages; stamps near the edge of the clock field may be misread"
         )
         return [Note(*self._now(), text)]
+
+    def _is_copy(self, health: Health) -> bool:
+        """The same report over another way; relays change nothing in it but how often it may be passed on."""
+        counts = self._motes.get(health.source)
+        known = counts.health if counts else None
+        return known is not None and replace(known, flags=health.flags) == health
 
     def _take_health(self, health: Health) -> list[Happening]:
         if health.source >= self.deployment.network.motes:

@@ -26,6 +26,9 @@ from packet_formats.records import Health
 from packet_formats.words import many
 
 
+NO_HOPS = 255  # in a health message: no root known
+
+
 class Row(NamedTuple):
     """A kind of thing, its subject, what there is to say, and a style for terminals."""
 
@@ -55,11 +58,12 @@ def _(happening: Delivered) -> Row:
 @row_of.register
 def _(happening: Arrived) -> Row | None:
     health = happening.message
-    if not isinstance(health, Health):
+    if not isinstance(health, Health) or happening.copy:
         return None
     battery = f", battery {health.battery * 20} mV" if health.battery else ""
     sync = "in sync" if health.in_sync else "out of sync"
-    text = f"{sync}, {health.hops} hops, boot {health.boots}, {health.sent} sent{battery}"
+    root = "no root known" if health.hops == NO_HOPS else many(health.hops, "hop")
+    text = f"{sync}, {root}, boot {health.boots}, {health.sent} sent{battery}"
     return Row("health", str(health.source), text, "dim")
 
 
@@ -175,13 +179,13 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
     for gateway in snapshot.gateways:
         wrong = [f"{count} {what}" for what, count in gateway.line_errors.items() if count]
         wrong += [
-            f"{count} {what}"
-            for what, count in (
-                ("frames without their record", gateway.unpaired if not gateway.foreign else 0),
-                ("records without their frame", gateway.orphans),
-                ("records lost", gateway.records_lost),
-                ("dropped by the gateway", gateway.dropped),
-                ("gaps", gateway.gaps),
+            text
+            for count, text in (
+                (0 if gateway.foreign else gateway.unpaired, f"{gateway.unpaired} without heard record"),
+                (gateway.orphans, f"{many(gateway.orphans, 'heard record')} without frame"),
+                (gateway.records_lost, f"{many(gateway.records_lost, 'heard record')} lost"),
+                (gateway.dropped, f"{gateway.dropped} dropped by the gateway"),
+                (gateway.gaps, many(gateway.gaps, "gap")),
             )
             if count
         ]

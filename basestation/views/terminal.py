@@ -88,7 +88,7 @@ class TerminalView(App[None]):
         if isinstance(happening, Delivered):
             self._delivered.append(happening)
         elif isinstance(happening, Arrived):
-            if isinstance(happening.message, Data):
+            if isinstance(happening.message, Data) and not happening.copy:
                 self._arrived.append(happening)
         elif row_of(happening) is not None:
             self._news.append(happening)
@@ -304,11 +304,8 @@ def queue_table(shot: Snapshot, chosen: int | None) -> RenderableType:
 
 def arrival_line(item: Arrived) -> Text:
     assert isinstance(item.message, Data)
-    source = item.message.source
-    name = str(item.name) if item.name else f"{source}#{item.message.sequence} copy"
-    return Text.assemble(
-        (shown_time(item.wall_ns)[6:], "dim"), "  ", (name, "dim" if item.copy else colour(source))
-    )
+    when = (shown_time(item.wall_ns)[6:], "dim")
+    return Text.assemble(when, "  ", (str(item.name), colour(item.message.source)))
 
 
 def delivery_line(item: Delivered) -> Text:

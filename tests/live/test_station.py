@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -31,6 +32,7 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.run import build_scheme, engine, generate
 from basestation.simulator.trace import deployment_for, trace_of
 from basestation.simulator.wire import serial_line
+from basestation.views.lines import row_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters, FrameDecoder
 from packet_formats.layout import layout_of
@@ -686,6 +688,22 @@ def test_a_lost_line_is_an_alarm_until_it_is_back():
     assert station.snapshot(0).alarms == ()
     assert [item.back for item in of(LineChanged, found)] == [False, True]
     assert station.snapshot(0).gateways[0].gaps == 1
+
+
+def test_a_health_report_that_was_relayed_too_is_one_report():
+    station = Station(SETUP)
+    first = health(2, START, SETUP)
+    relayed = replace(first, flags=first.flags | 0x40)
+    later = health(2, START + TICK, SETUP)
+    found = [
+        item
+        for at, report in enumerate((first, relayed, first, later))
+        for item in station.take(arrival(report, SECOND + at))
+    ]
+    copies = [item.copy for item in found if isinstance(item, Arrived)]
+    assert copies == [False, True, True, False]
+    rows = [row_of(item) for item in found]
+    assert [row.kind for row in rows if row].count("health") == 2
 
 
 def test_a_mote_built_for_another_layout_is_told_by_its_health():
