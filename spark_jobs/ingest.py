@@ -1,10 +1,10 @@
 """`ingest`: journals, traces and logs of the testbed into tables that the other jobs read.
 
-    TABLES/frames/site=.../date=.../run=.../000000.parquet      everything that came, the evidence
-    TABLES/messages/...                                         data messages, each once
-    TABLES/events/...                                           what the motes did, where anybody knows it
-    TABLES/quarantine/...                                       what could not be taken, and why
-    TABLES/manifest/...                                         what each run was made from
+    TABLES/frames/site=.../date=.../run=.../frames.parquet     everything that came, the evidence
+    TABLES/messages/...                                        data messages, each once
+    TABLES/events/...                                          what the motes did, where anybody knows it
+    TABLES/quarantine/...                                      what could not be taken, and why
+    TABLES/manifest/...                                        what each run was made from
 
 A run is one task: its records are read once, in order, a segment at a time. A task writes beside the tables, the driver
 puts its folders in place; a run whose entry in the manifest is missing is done again. So a job that was killed anywhere
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import uuid
 from collections import Counter
@@ -38,6 +37,7 @@ from packet_formats.words import many
 
 from . import session
 from .ingest_inputs import Found, Group, Input, InputError, distinct, find, grouped
+from .ingest_read import MANIFEST, manifest, spread
 from .ingest_tables import tables_of
 from .session import JobError, note
 
@@ -45,10 +45,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 TABLES = ("frames", "messages", "events", "quarantine")
-MANIFEST, STAGE = "manifest", ".stage"
+STAGE = ".stage"
 WORDS = {"frames": "record", "messages": "message", "events": "event", "quarantine": "refused record"}
 TOGETHER = 256  # runs that one Spark job takes in before they are put in place
-RESULT = "group string, stage string, fault string, counts string"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -112,7 +111,7 @@ def stage_group(group: Group, stage: Path) -> Done:
             if table not in writers:
                 folder = own / table
                 folder.mkdir(parents=True)
-                writers[table] = _writer(folder / "000000.parquet", rows.schema.with_metadata(said))
+                writers[table] = _writer(folder / f"{table}.parquet", rows.schema.with_metadata(said))
             writers[table].write_table(rows, ROW_GROUP)
             counts[table] += len(rows)
     except (InputError, JournalError, OSError, pa.ArrowException) as error:
@@ -152,26 +151,11 @@ def spread_over(spark: SparkSession) -> Each:
     """One task a run. Spark carries the runs' descriptions there and what was counted back."""
 
     def each(groups: list[Group], stage: Path) -> Iterator[Done]:
-        told, place = [group.to_json() for group in groups], str(stage)
-
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for number in batch.column(0).to_pylist():
-                    done = stage_group(Group.from_json(told[number]), Path(place))
-                    yield pa.RecordBatch.from_pydict(
-                        {
-                            "group": [told[number]],
-                            "stage": [done.stage],
-                            "fault": [done.fault],
-                            "counts": [json.dumps(done.counts)],
-                        }
-                    )
-
-        for at in range(0, len(told), TOGETHER):
-            numbers = range(at, min(at + TOGETHER, len(told)))
-            runs = spark.range(numbers.start, numbers.stop, 1, len(numbers))
-            for row in runs.mapInArrow(work, RESULT).collect():
-                yield Done(Group.from_json(row.group), row.stage, row.fault, json.loads(row.counts))
+        place = str(stage)
+        for at in range(0, len(groups), TOGETHER):
+            yield from spread(
+                spark, lambda group: stage_group(group, Path(place)), groups[at : at + TOGETHER]
+            )
 
     return each
 
@@ -201,7 +185,7 @@ def ingest(found: Found, tables: Path, each: Each, again: bool = False) -> Repor
 def _ingest(found: Found, tables: Path, each: Each, again: bool) -> Report:
     given = {item.run for item in found.inputs}
     shutil.rmtree(tables / STAGE, ignore_errors=True)
-    held = _held(tables)
+    held = {run.name: run.group for run in manifest(tables)}
     _sweep(tables, {group.place for group in held.values()})
     found = _with_held(found, [item for group in held.values() for item in group.inputs])
     groups = grouped(found.inputs)
@@ -224,13 +208,6 @@ def _ingest(found: Found, tables: Path, each: Each, again: bool) -> Report:
             note(f"  {done.group.run}: {_counted(done.counts)}")
     shutil.rmtree(stage)
     return report
-
-
-def _held(tables: Path) -> dict[str, Group]:
-    """The runs of the tables, by their names."""
-    texts = [path.read_text() for path in sorted((tables / MANIFEST).glob("*.json"))]
-    groups = [Group(tuple(Input.from_plain(plain) for plain in json.loads(text)["inputs"])) for text in texts]
-    return {group.run: group for group in groups}
 
 
 def _sweep(tables: Path, places: set[str]) -> None:
@@ -291,17 +268,3 @@ def _tell(report: Report) -> int:
         note(f"{path}: {why}")
     print(json.dumps(plain), flush=True)
     return 1 if report.refused else 0
-
-
-def runs_in(tables: Path) -> list[dict[str, Any]]:
-    """What the manifest says of each run, for jobs that read the tables. `JobError` where there are none."""
-    entries = sorted((tables / MANIFEST).glob("*.json"))
-    if not entries:
-        raise JobError(f"{tables}: no tables in it; ingest makes them")
-    return [json.loads(path.read_text()) for path in entries]
-
-
-def table_file(tables: Path, entry: dict[str, Any], table: str) -> Path | None:
-    """A run's file of a table; None where the run has none of it."""
-    path = tables / table / str(entry["place"]) / "000000.parquet"
-    return path if os.path.exists(path) else None

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -83,13 +82,6 @@ class Group:
             f"{key}={_escaped(value)}"
             for key, value in (("site", self.site or "unknown"), ("date", self.date), ("run", self.run))
         )
-
-    def to_json(self) -> str:
-        return json.dumps([asdict(item) for item in self.inputs])
-
-    @classmethod
-    def from_json(cls, text: str) -> Group:
-        return cls(tuple(Input.from_plain(plain) for plain in json.loads(text)))
 
 
 def _escaped(value: str) -> str:

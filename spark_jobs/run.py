@@ -16,6 +16,10 @@ from typing import Any
 # name: module, and what it does. Modules are imported when their job is asked for.
 JOBS: dict[str, tuple[str, str]] = {
     "ingest": ("spark_jobs.ingest", "journals, traces and testbed logs into tables"),
+    "links": (
+        "spark_jobs.links",
+        "deliveries, losses, copies, reboots and strength of each mote and link over time",
+    ),
     "continuum": ("spark_jobs.continuum", "what each stamp, policy and phi would have made of a trace"),
     "recommend": ("spark_jobs.recommend", "the smallest stamp and the shortest wait within a tolerance"),
     "figures": ("spark_jobs.figures", "the paper's figures, simulated over all workers"),

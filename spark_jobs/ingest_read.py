@@ -1,0 +1,178 @@
+"""The tables as other jobs read them: run by run, each run one task."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as pc_csv
+import pyarrow.parquet as pq
+
+from packet_formats import deployment as deployments
+from packet_formats.deployment import Deployment
+
+from . import session
+from .ingest_inputs import Group, Input
+from .session import JobError, note
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MANIFEST = "manifest"
+ROWS = 1 << 17  # at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the tables, and where its files are."""
+
+    tables: str
+    group: Group
+    counts: dict[str, int]
+
+    @property
+    def name(self) -> str:
+        return self.group.run
+
+    @property
+    def deployment(self) -> Deployment:
+        text = self.group.inputs[0].deployment
+        if not text:
+            raise JobError(f"run {self.name}: its deployment is not known; ingest it with --deployment")
+        return deployments.parse(text)
+
+    def file(self, table: str) -> Path:
+        return Path(self.tables) / table / self.group.place / f"{table}.parquet"
+
+    def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """A table's rows in their order, some at a time. `JobError` says what is wrong with its file."""
+        path = self.file(table)
+        try:
+            with pq.ParquetFile(path) as file:
+                absent = set(columns) - set(file.schema_arrow.names)
+                if absent:
+                    raise JobError(
+                        f"{path}: no column {', '.join(sorted(absent))}; ingest has not written this file"
+                    )
+                for batch in file.iter_batches(ROWS, columns=list(columns)):
+                    yield pa.Table.from_batches([batch])
+        except FileNotFoundError:
+            raise JobError(f"{path} is gone; ingest --again brings it back") from None
+        except (OSError, pa.ArrowException) as error:
+            raise JobError(f"{path} can't be read, it may have been cut off: {error}") from None
+
+    def all(self, table: str, columns: Sequence[str]) -> pa.Table:
+        found = list(self.batches(table, columns))
+        return (
+            pa.concat_tables(found)
+            if found
+            else pq.read_schema(self.file(table)).empty_table().select(columns)
+        )
+
+
+def manifest(tables: Path) -> list[Run]:
+    """All runs of the tables, by their names."""
+    runs = []
+    for path in sorted((tables / MANIFEST).glob("*.json")):
+        try:
+            plain = json.loads(path.read_text())
+            group = Group(tuple(Input.from_plain(item) for item in plain["inputs"]))
+            runs.append(Run(str(tables.resolve()), group, plain["counts"]))
+        except (ValueError, KeyError, TypeError) as error:
+            raise JobError(f"{path}: no entry of ingest's: {error}") from None
+    return runs
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What jobs over the tables have in common."""
+    parser.add_argument("tables", type=Path, help="the folder that ingest wrote")
+    parser.add_argument("--run", action="append", default=[], help="this run alone; may be repeated")
+    parser.add_argument(
+        "--site", action="append", default=[], help="runs of this site alone; may be repeated"
+    )
+    parser.add_argument("--out", "-o", type=Path, help="a folder for the tables of results, Parquet and CSV")
+    parser.add_argument("--no-spark", action="store_true", help="run by run in this process")
+    session.add_options(parser)
+
+
+def chosen(arguments: argparse.Namespace) -> list[Run]:
+    """The runs that were asked for; `JobError` when there is none."""
+    runs = manifest(arguments.tables)
+    if not runs:
+        raise JobError(f"{arguments.tables}: no tables in it; ingest makes them")
+    for name in arguments.run:
+        if name not in [run.name for run in runs]:
+            raise JobError(
+                f"{arguments.tables}: no run {name}; there are {', '.join(run.name for run in runs)}"
+            )
+    wanted = [
+        run
+        for run in runs
+        if (not arguments.run or run.name in arguments.run)
+        and (not arguments.site or run.group.site in arguments.site)
+    ]
+    if not wanted:
+        raise JobError(f"{arguments.tables}: no run of site {', '.join(arguments.site)}")
+    return wanted
+
+
+def over_runs(
+    arguments: argparse.Namespace, function: Callable[[Run], Any], runs: Sequence[Run]
+) -> tuple[list[tuple[Run, Any]], dict[str, str]]:
+    """What the function finds for each run, and for which runs it could not and why."""
+    if arguments.no_spark:
+        results = [_told(function, run) for run in runs]
+    else:
+        with session.of(arguments) as spark:
+            results = list(spread(spark, lambda run: _told(function, run), runs))
+    found, refused = [], {}
+    for run, (fault, result) in zip(runs, results, strict=True):
+        if fault:
+            refused[run.name] = fault
+            note(fault)
+        else:
+            found.append((run, result))
+    return found, refused
+
+
+def _told(function: Callable[[Run], Any], run: Run) -> tuple[str, Any]:
+    """A fault of the input travels as a result: raised in a worker it would come out as a page of Java's."""
+    try:
+        return "", function(run)
+    except JobError as error:
+        return str(error), None
+
+
+def spread(spark: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+    """A function over tasks, one Spark task for each; Spark carries the tasks there and the results back."""
+    if not tasks:
+        return
+    carried = [pickle.dumps(task) for task in tasks]
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                result = pickle.dumps(function(pickle.loads(carried[number])))
+                yield pa.RecordBatch.from_pydict(
+                    {"number": pa.array([number]), "result": pa.array([result], pa.binary())}
+                )
+
+    numbers = spark.range(0, len(tasks), 1, len(tasks))
+    rows = numbers.mapInArrow(work, "number long, result binary").collect()
+    for row in sorted(rows, key=lambda row: row.number):
+        yield pickle.loads(row.result)
+
+
+def write_results(folder: Path, tables: dict[str, pa.Table]) -> None:
+    """Each table as Parquet, and as CSV for people."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, table in tables.items():
+        pq.write_table(table, folder / f".{name}.parquet", compression="zstd")
+        (folder / f".{name}.parquet").replace(folder / f"{name}.parquet")
+        pc_csv.write_csv(table, folder / f"{name}.csv")
