@@ -25,7 +25,6 @@ from basestation.live.happenings import (
 from packet_formats.records import Health
 from packet_formats.words import many
 
-
 NO_HOPS = 255  # in a health message: no root known
 
 

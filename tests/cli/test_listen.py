@@ -221,10 +221,11 @@ def test_it_serves_what_it_hears(here):
                 if probe.connect_ex(("127.0.0.1", port)) == 0:
                     break
             time.sleep(0.05)
-        client = start("listen", f"sf@127.0.0.1:{port}", "-d", "own.toml", "--json", "--for", "3")
-        out, err = client.communicate(timeout=40)
-        assert client.returncode == 0, err
-        assert delivered(out), err
+        client = start("listen", f"sf@127.0.0.1:{port}", "-d", "own.toml", "--json", "--for", "60")
+        assert any(delivered(line) for line in client.stdout), client.stderr.read()
+        client.send_signal(signal.SIGINT)
+        client.stdout.read()
+        assert client.wait(timeout=40) == 0, client.stderr.read()
     finally:
         server.send_signal(signal.SIGINT)
         server.communicate(timeout=20)
