@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("basestation.cli.encode", "Turn JSON lines into frames."),
     "decode": ("basestation.cli.decode", "Turn frames, binary or hex, into JSON lines."),
     "log": ("basestation.cli.log", "Verify, repair, convert and sum up the logs of runs."),
+    "analyse": ("basestation.cli.analyse", "Turn logs and traces into tables, figures and a recommendation."),
     "figures": ("basestation.cli.figures", "Draw the paper's figures again, from our own runs."),
     "testbed": (
         "basestation.cli.testbed",

@@ -11,7 +11,7 @@ from rich.table import Table
 
 from basestation.cli import common
 from basestation.figures.claims import Verdict, judge
-from basestation.figures.grid import TITLES, Point, gather, measure_grid, streams
+from basestation.figures.grid import TITLES, Point, gather, measure_network, networks
 from basestation.figures.tables import sheets
 
 
@@ -35,8 +35,9 @@ def command(out: Path | None, messages: int, seeds: int, as_json: bool) -> None:
     With --out: a PNG a figure, points.csv with every point and seed, claims.md with the paper's claims beside ours,
     and tables.md with what the paper does not show: exactness under loss, the modulus, faults, counter widths.
     """
-    with common.progress(measure_grid(messages, seeds), f"simulating {streams(seeds)} networks") as each:
-        points = gather(list(each))
+    grid = networks(messages, seeds)
+    with common.progress(grid, f"simulating {len(grid)} networks") as each:
+        points = gather([measure_network(network) for network in each])
     verdicts = judge(points)
     if out is not None:
         _write(out, points, verdicts, messages, seeds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import matplotlib
@@ -10,6 +10,7 @@ import matplotlib
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from basestation.simulator.options import DelayLaw
 
@@ -24,8 +25,24 @@ STATED: dict[tuple[int, Policy, DelayLaw | None], tuple[float, float, str]] = {
 STATED_AT_100 = {"DPC1": (30, 50), "2 kn entries": (10, 15)}
 
 
+Band = Callable[[Point], tuple[float, float]]
+
+
 def draw(figure: int, points: Sequence[Point], folder: Path) -> Path:
     """Draw one figure into `folder`."""
+    fig = picture(figure, points)
+    path = folder / f"figure{figure}.png"
+    fig.savefig(path, dpi=110, metadata={"Software": None})
+    plt.close(fig)
+    return path
+
+
+def over_seeds(point: Point) -> tuple[float, float]:
+    return min(point.values), max(point.values)
+
+
+def picture(figure: int, points: Sequence[Point], band: Band = over_seeds) -> Figure:
+    """One figure; `band` gives what is shaded around each point."""
     policies = policies_of(figure)
     fig, axes = plt.subplots(
         len(LAWS), len(policies), figsize=(5.2 * len(policies), 7.2), squeeze=False, layout="constrained"
@@ -34,22 +51,20 @@ def draw(figure: int, points: Sequence[Point], folder: Path) -> Path:
     for row, law in enumerate(LAWS):
         for column, policy in enumerate(policies):
             shown = [p for p in points if (p.curve.figure, p.law, p.policy) == (figure, law, policy)]
-            _panel(axes[row][column], figure, law, policy, shown)
-    path = folder / f"figure{figure}.png"
-    fig.savefig(path, dpi=110, metadata={"Software": None})
-    plt.close(fig)
-    return path
+            _panel(axes[row][column], figure, law, policy, shown, band)
+    return fig
 
 
-def _panel(axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Sequence[Point]) -> None:
+def _panel(
+    axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Sequence[Point], band: Band
+) -> None:
     labels = [curve.label for curve in CURVES if curve.figure == figure]
     for number, label in enumerate(labels):
         line = sorted((p for p in points if p.curve.label == label), key=lambda p: p.phi)
         phis = [p.phi for p in line]
         axes.plot(phis, [p.mean for p in line], marker="osd^vx*"[number % 7], label=label, color=f"C{number}")
-        axes.fill_between(
-            phis, [min(p.values) for p in line], [max(p.values) for p in line], color=f"C{number}", alpha=0.2
-        )
+        lows, highs = zip(*map(band, line), strict=True) if line else ((), ())
+        axes.fill_between(phis, lows, highs, color=f"C{number}", alpha=0.2)
     _stated(axes, figure, policy, law)
     axes.set_title(f"{policy.upper()}, delay {LAW_NAMES[law]}", fontsize="medium")
     axes.set_xlabel("φ (% of the safe wait)")

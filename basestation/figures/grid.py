@@ -81,29 +81,47 @@ def policies_of(figure: int) -> tuple[Policy, ...]:
     return ("cbd",) if figure in (6, 7) else POLICIES
 
 
-def streams(seeds: int) -> int:
-    """How many networks `measure_grid` simulates."""
-    return len({curve.changes for curve in CURVES}) * len(LAWS) * seeds
+@dataclass(frozen=True, slots=True)
+class Network:
+    """One simulation, which serves every curve that changes the same."""
+
+    changes: tuple[tuple[str, Any], ...]
+    law: DelayLaw
+    seed: int
+    messages: int
+
+
+def networks(messages: int, seeds: int) -> list[Network]:
+    """All that the figures need, seed by seed for each network and law."""
+    return [
+        Network(changes, law, seed, messages)
+        for changes in dict.fromkeys(curve.changes for curve in CURVES)
+        for law in LAWS
+        for seed in range(1, seeds + 1)
+    ]
 
 
 def measure_grid(messages: int, seeds: int) -> Iterator[list[Point]]:
-    """Measure all curves, one batch a network, law and seed; points of the same curve have one value each."""
-    for changes in dict.fromkeys(curve.changes for curve in CURVES):
-        curves = [curve for curve in CURVES if curve.changes == changes]
-        for law in LAWS:
-            for seed in range(1, seeds + 1):
-                options = replace(WorldOptions(messages=messages, seed=seed, delay_law=law), **dict(changes))
-                yield _measure_curves(generate(options), curves, law)
+    """Measure all curves, one batch a network; points of the same curve have one value each."""
+    return map(measure_network, networks(messages, seeds))
 
 
-def _measure_curves(run: Run, curves: list[Curve], law: DelayLaw) -> list[Point]:
+def measure_network(network: Network) -> list[Point]:
+    options = WorldOptions(messages=network.messages, seed=network.seed, delay_law=network.law)
+    run = generate(replace(options, **dict(network.changes)))
+    return _measure_curves(run, network)
+
+
+def _measure_curves(run: Run, network: Network) -> list[Point]:
     points = []
-    for curve in curves:
+    for curve in (curve for curve in CURVES if curve.changes == network.changes):
         scheme = build_scheme(run.options, curve.scheme, entries=curve.entries)
         wanted = [Delivery(policy, phi) for policy in policies_of(curve.figure) for phi in PHIS]
         for delivery, row in zip(wanted, measure(run, scheme, wanted), strict=True):
             policy: Policy = "dapw" if delivery.policy == "dapw" else "cbd"
-            points.append(Point(curve, law, policy, delivery.phi, (row.violations.percent()["mean"],)))
+            points.append(
+                Point(curve, network.law, policy, delivery.phi, (row.violations.percent()["mean"],))
+            )
     return points
 
 

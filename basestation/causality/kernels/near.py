@@ -1,0 +1,173 @@
+"""Violated pairs within a part of a trace, for many orders of delivery over the same arrivals.
+
+No message is held longer than some number of ticks, the horizon. So a pair is either *near*, its two arrivals at most a
+horizon apart, and then it is judged by the order of delivery; or *far*: then its cause comes after its effect has left,
+whatever the policy, and one look at the arrivals is enough. A cause with a far effect is a *straggler*
+(docs/algorithms.md, "A trace in segments").
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .compiled import compiled
+from .stamping import Ints
+
+NO_MORE = np.iinfo(np.int32).max
+
+
+class Arrivals(NamedTuple):
+    """A part of a trace in order of arrival, and for each mote its regular sends in their own order.
+
+    `vectors` counts the sends of each mote that led to a message, itself included; `number` is its own entry there.
+    """
+
+    source: Ints
+    number: Ints
+    vectors: Ints
+    clock: Ints
+    row_of: Ints  # where each mote's sends begin among the slots
+    at_slot: Ints
+    slot_of: Ints  # -1: a straggler
+    stragglers: Ints
+
+
+def arrivals(source: Ints, vectors: Ints, clock: Ints, is_straggler: Ints) -> Arrivals:
+    motes = vectors.shape[1]
+    index = vectors[np.arange(len(source)), source]
+    regular = np.flatnonzero(~is_straggler)
+    at_slot = regular[np.lexsort((index[regular], source[regular]))]
+    slot_of = np.full(len(source), -1, np.int64)
+    slot_of[at_slot] = np.arange(len(at_slot))
+    row_of = np.concatenate(([0], np.cumsum(np.bincount(source[regular], minlength=motes))))
+    return Arrivals(
+        source, index, vectors, clock, row_of, at_slot, slot_of, np.flatnonzero(is_straggler).astype(np.int64)
+    )
+
+
+@compiled
+def find_stragglers(
+    source: Ints, index: Ints, vectors: Ints, clock: Ints, first: int, last: int, horizon: int, known: Ints
+) -> Ints:
+    """Which of the arrivals `first` to `last` come more than a horizon after one that they led to.
+
+    `known` holds, for each mote, the most sends that any arrival before these counted.
+    """
+    motes = vectors.shape[1]
+    most = known.copy()
+    is_straggler = np.zeros(len(source), np.bool_)
+    behind = 0
+    for i in range(first, last):
+        while clock[behind] < clock[i] - horizon:
+            for mote in range(motes):
+                most[mote] = max(most[mote], vectors[behind, mote])
+            behind += 1
+        is_straggler[i] = most[source[i]] >= index[i]
+    return is_straggler
+
+
+@compiled
+def count_near(
+    order: Ints,
+    left: Ints,
+    source: Ints,
+    index: Ints,
+    vectors: Ints,
+    clock: Ints,
+    row_of: Ints,
+    at_slot: Ints,
+    slot_of: Ints,
+    stragglers: Ints,
+    horizon: int,
+    first: int,
+    last: int,
+    overtaken: Ints,
+    hasty: Ints,
+) -> int:
+    """Near pairs whose effect is one of the arrivals `first` to `last`; flags those of them that are in a near pair.
+
+    `order` and `left` as the delivery kernels give them. While deliveries are played through, `waited_for` holds for
+    each mote its first send that is still to come: a message that counts further than that is ahead of a cause.
+    """
+    motes = vectors.shape[1]
+    gone = np.zeros(len(at_slot), np.bool_)
+    head = row_of.copy()
+    waited_for = np.empty(motes, np.int32)
+    for mote in range(motes):
+        waited_for[mote] = index[at_slot[head[mote]]] if head[mote] < row_of[mote + 1] else NO_MORE
+    open_ = np.empty(len(stragglers), np.int64)
+    opened = closed = pairs = 0
+    for place in range(len(order)):
+        b = order[place]
+        while opened < len(stragglers) and clock[stragglers[opened]] - horizon <= left[place]:
+            open_[closed] = stragglers[opened]
+            opened += 1
+            closed += 1
+        if slot_of[b] >= 0:
+            gone[slot_of[b]] = True
+            mote = source[b]
+            while head[mote] < row_of[mote + 1] and gone[head[mote]]:
+                head[mote] += 1
+            waited_for[mote] = index[at_slot[head[mote]]] if head[mote] < row_of[mote + 1] else NO_MORE
+        else:
+            kept = 0
+            for i in range(closed):
+                if open_[i] != b:
+                    open_[kept] = open_[i]
+                    kept += 1
+            closed = kept
+        owned = first <= b < last
+        for i in range(closed):
+            a = open_[i]
+            if vectors[b, source[a]] >= index[a] and clock[a] <= clock[b] + horizon:
+                pairs += owned
+                hasty[b] = True
+                overtaken[a] = True
+        ahead = False
+        for mote in range(motes):
+            ahead |= vectors[b, mote] >= waited_for[mote]
+        if not ahead:
+            continue
+        for mote in range(motes):
+            slot = head[mote]
+            while slot < row_of[mote + 1] and index[at_slot[slot]] <= vectors[b, mote]:
+                if not gone[slot]:
+                    pairs += owned
+                    hasty[b] = True
+                    overtaken[at_slot[slot]] = True
+                slot += 1
+    return pairs
+
+
+@compiled
+def count_far(
+    vectors: Ints, clock: Ints, horizon: int, row_of: Ints, index: Ints, late: Ints, hasty: Ints
+) -> int:
+    """Far pairs of these effects; flags the effects. Stragglers come by mote and index, with their clocks `late`."""
+    latest = late.copy()
+    for mote in range(vectors.shape[1]):
+        for i in range(row_of[mote] + 1, row_of[mote + 1]):
+            latest[i] = max(latest[i], latest[i - 1])
+    pairs = 0
+    for b in range(len(clock)):
+        for mote in range(vectors.shape[1]):
+            low, high = row_of[mote], row_of[mote + 1]
+            i = low + np.searchsorted(index[low:high], vectors[b, mote], side="right") - 1
+            while i >= low and latest[i] > clock[b] + horizon:
+                if late[i] > clock[b] + horizon:
+                    pairs += 1
+                    hasty[b] = True
+                i -= 1
+    return pairs
+
+
+@compiled
+def hold_histogram(order: Ints, left: Ints, clock: Ints, first: int, last: int, longest: int) -> Ints:
+    """How many of the arrivals `first` to `last` were held 0, 1, ... `longest` ticks."""
+    held = np.zeros(longest + 1, np.int64)
+    for place in range(len(order)):
+        if first <= order[place] < last:
+            held[left[place] - clock[order[place]]] += 1
+    return held

@@ -1,0 +1,427 @@
+"""The continuum of a trace: what each stamp, policy and phi would have made of the same messages.
+
+Violations by every figure, the hold, and the bytes on the wire, one row a configuration. What a trace can't answer is a
+row too, with the reason.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from basestation.causality.order import Ties
+from basestation.causality.stamps import Scheme
+from basestation.deployed import scheme_of
+from basestation.simulator.run import Delivery
+from packet_formats.deployment import CRYSTAL_HZ
+from spark_jobs import report, session
+from spark_jobs.continuum_measure import Fields, Measured, Reading, Tally, Task, measure, total
+from spark_jobs.continuum_restamp import Restamped, RestampTask, differing, restamp
+from spark_jobs.continuum_table import (
+    COUNTS,
+    ENTRIES,
+    PACKINGS,
+    PHIS,
+    POLICIES,
+    SCHEMES,
+    Candidate,
+    Choice,
+    candidates,
+    missing_in,
+    own_layout,
+)
+from spark_jobs.segments import ROWS, Spread, cut, plan
+from spark_jobs.segments_files import TraceFault, TraceFiles, open_trace
+from spark_jobs.segments_spread import on_spark, on_threads
+from spark_jobs.session import JobError, note
+
+SMALL = 2_000_000  # messages up to which Spark is not worth its start
+ARRIVAL = Delivery("none", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One configuration on one trace. What is not known is None; `reason` says why a configuration has no answer.
+
+    Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks.
+    """
+
+    run: str
+    scheme: str
+    entries: int
+    count: str
+    carry: str
+    packing: str
+    counter_bits: int
+    own: bool
+    stamp_bits: int
+    stamp_bytes: int
+    payload_bytes: int
+    air_bytes: int
+    fits: bool
+    policy: str
+    phi: int
+    answered: str
+    reason: str | None
+    sent: int | None = None
+    arrived: int | None = None
+    out_of_sync: int | None = None
+    delivered: int | None = None
+    pairs: float | None = None
+    backward: float | None = None
+    forward: float | None = None
+    mean: float | None = None
+    any: float | None = None
+    related: float | None = None
+    violated_pairs: int | None = None
+    backward_messages: int | None = None
+    forward_messages: int | None = None
+    any_messages: int | None = None
+    related_pairs: int | None = None
+    hold_mean: float | None = None
+    hold_p50: float | None = None
+    hold_p95: float | None = None
+    hold_p99: float | None = None
+    hold_mean_ms: float | None = None
+    hold_p99_ms: float | None = None
+    late: int | None = None
+    saturated: int | None = None
+    max_c: int | None = None
+    max_kn: int | None = None
+    bounded: int | None = None
+    wrong_unwraps: int | None = None
+    wire_bytes: int | None = None
+
+    @property
+    def is_answered(self) -> bool:
+        return self.answered != "no"
+
+    @property
+    def stamp(self) -> str:
+        """A short name for tables and plots."""
+        name = self.scheme
+        if self.scheme == "kn":
+            name = f"kn {self.entries} {self.count}"
+        if self.scheme in ("hlc", "shlc"):
+            name = f"{self.scheme} {self.counter_bits} bits" + (" sum" if self.carry == "sum" else "")
+        return name + (", bytes" if self.packing == "bytes" else "")
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """Where a scheme's stamps are read from, or why not."""
+
+    reading: Reading | None
+    how: str
+    reason: str | None
+    made: Restamped | None
+
+
+def continuum(
+    trace: TraceFiles,
+    choice: Choice,
+    spread: Spread,
+    scratch: Path,
+    *,
+    workers: int = 1,
+    rows: int = ROWS,
+    ties: Ties = "sequence",
+) -> list[Row]:
+    """Every configuration on one trace. `scratch`: a folder that all workers share, for stamps that are made."""
+    if not trace.rows:
+        raise TraceFault(f"{trace.folder}: no message arrived in this run")
+    stamps = candidates(trace.deployment, choice)
+    answers = _answers(trace, list(dict.fromkeys(stamp.scheme for stamp in stamps)), spread, scratch)
+    deliveries = choice.deliveries()
+    used = tuple(dict.fromkeys(answer.reading for answer in answers.values() if answer.reading))
+    distinct = _distinct(deliveries)
+    planned = plan(cut(trace, workers, rows), spread)
+    readings = tuple((reading, tuple(distinct)) for reading in used)
+    measured: Measured = total(spread(measure, [Task(part, readings, ties) for part in planned.parts]))
+    found = _Found(trace, planned.arrived, planned.out_of_sync, measured, used, distinct)
+    return [found.row(stamp, answers[stamp.scheme], delivery) for stamp in stamps for delivery in deliveries]
+
+
+def _distinct(deliveries: Sequence[Delivery]) -> list[Delivery]:
+    """Causal delivery is dapw at 100, and arrival order needs no stamp: each is measured once."""
+    return list(dict.fromkeys(_same_as(delivery) for delivery in deliveries if delivery.policy != "none"))
+
+
+def _same_as(delivery: Delivery) -> Delivery:
+    return Delivery("dapw", 100) if delivery.policy == "causal" else delivery
+
+
+def _answers(
+    trace: TraceFiles, schemes: Sequence[Scheme], spread: Spread, scratch: Path
+) -> dict[Scheme, _Answer]:
+    recorded = scheme_of(trace.deployment)
+    lacks = {scheme: missing_in(recorded, scheme) for scheme in schemes}
+    wanted = [scheme for scheme, lack in lacks.items() if lack]
+    made = _made(trace, wanted, spread, scratch) if wanted else "nothing to make"
+    answers = {}
+    for scheme, lack in lacks.items():
+        if lack is None:
+            answers[scheme] = _Answer(_reading(scheme, None), "recorded", None, None)
+        elif isinstance(made, str):
+            answers[scheme] = _Answer(None, "no", f"{lack}; {made}", None)
+        else:
+            path, what = made[scheme]
+            answers[scheme] = _Answer(_reading(scheme, path), "restamped", None, what)
+    return answers
+
+
+def _made(
+    trace: TraceFiles, schemes: Sequence[Scheme], spread: Spread, scratch: Path
+) -> dict[Scheme, tuple[Path, Restamped]] | str:
+    """Files of stamps made from the motes' events; or why they can't be made."""
+    if trace.events is None:
+        return "and there are no events to make these stamps from"
+    (wrong,) = spread(differing, [trace])
+    if wrong:
+        return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
+    paths = [scratch / f"stamps-{number}.parquet" for number in range(len(schemes))]
+    tasks = [RestampTask(trace, scheme, path) for scheme, path in zip(schemes, paths, strict=True)]
+    return dict(zip(schemes, zip(paths, spread(restamp, tasks), strict=True), strict=True))
+
+
+def _reading(scheme: Scheme, path: Path | None) -> Reading:
+    return Reading(path, scheme.carries_c, scheme.entries, scheme.entry_max, scheme.epsilon, scheme.delta)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """All that was measured on one trace."""
+
+    trace: TraceFiles
+    arrived: int
+    out_of_sync: int
+    measured: Measured
+    readings: Sequence[Reading]
+    deliveries: Sequence[Delivery]
+
+    def row(self, stamp: Candidate, answer: _Answer, delivery: Delivery) -> Row:
+        layout = stamp.layout
+        return Row(
+            run=self.trace.run,
+            scheme=layout.scheme,
+            entries=layout.entries,
+            count=layout.count,
+            carry=layout.carry,
+            packing=layout.packing,
+            counter_bits=layout.entry_bits,
+            own=layout == own_layout(self.trace.deployment),
+            stamp_bits=layout.bits,
+            stamp_bytes=layout.size,
+            payload_bytes=stamp.payload_bytes,
+            air_bytes=stamp.air_bytes,
+            fits=stamp.fits,
+            policy=delivery.policy,
+            phi=delivery.phi,
+            answered=answer.how,
+            reason=answer.reason,
+            **self._figures(stamp, answer, delivery),
+        )
+
+    def _figures(self, stamp: Candidate, answer: _Answer, delivery: Delivery) -> dict[str, Any]:
+        if answer.reading is None:
+            return {}
+        fields, tallies = self.measured.readings[self.readings.index(answer.reading)]
+        arrival = delivery.policy == "none"
+        tally = self.measured.arrival if arrival else tallies[self.deliveries.index(_same_as(delivery))]
+        found = {
+            "arrived": self.arrived,
+            "out_of_sync": self.out_of_sync,
+            "wire_bytes": self.arrived * stamp.air_bytes,
+            **_of_tally(tally, self.trace.deployment.clock.tick_log2),
+            **_of_fields(fields),
+        }
+        return found | (asdict(answer.made) if answer.made else {})
+
+
+def _of_tally(tally: Tally, tick_log2: int) -> dict[str, Any]:
+    tick_ms = 1000 * 2.0**tick_log2 / CRYSTAL_HZ
+    p50, p95, p99 = (tally.hold_percentile(percent) for percent in (50, 95, 99))
+    found: dict[str, Any] = {
+        "delivered": tally.delivered,
+        "hold_mean": tally.hold_mean,
+        "hold_p50": p50,
+        "hold_p95": p95,
+        "hold_p99": p99,
+        "hold_mean_ms": tally.hold_mean * tick_ms,
+        "hold_p99_ms": p99 * tick_ms,
+        "late": tally.late,
+    }
+    violations = tally.violations
+    if violations is None:
+        return found
+    return (
+        found
+        | violations.percent()
+        | {
+            "violated_pairs": violations.pairs,
+            "backward_messages": violations.backward,
+            "forward_messages": violations.forward,
+            "any_messages": violations.any,
+            "related_pairs": violations.related_pairs,
+        }
+    )
+
+
+def _of_fields(fields: Fields) -> dict[str, Any]:
+    return asdict(fields)
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_trace_options(parser)
+    add_choice_options(parser)
+    parser.add_argument(
+        "--out", type=Path, help="write continuum.parquet, continuum.csv and report.html here"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+
+
+def add_trace_options(parser: argparse.ArgumentParser) -> None:
+    """Which traces, and by what."""
+    parser.add_argument(
+        "traces", nargs="+", type=Path, metavar="TRACE", help="a folder with messages.parquet in it"
+    )
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--spark", action="store_const", const=True, dest="spark", help="use Spark, however small"
+    )
+    how.add_argument(
+        "--no-spark",
+        action="store_const",
+        const=False,
+        dest="spark",
+        help=f"do without Spark; as it is by itself up to {SMALL:,} messages",
+    )
+    parser.add_argument(
+        "--workers", type=_positive, help="without Spark: cores to use; all of them unless told"
+    )
+    parser.add_argument("--segment", type=_positive, default=ROWS, help="messages of a segment (%(default)s)")
+    parser.add_argument(
+        "--scratch", type=Path, help="a folder that all workers share; the system's own unless told"
+    )
+    session.add_options(parser)
+
+
+def add_choice_options(parser: argparse.ArgumentParser) -> None:
+    """Which configurations."""
+    several: dict[str, Any] = {"action": "append", "default": None}
+    parser.add_argument("--scheme", choices=SCHEMES, help="stamp; repeatable (all of them)", **several)
+    parser.add_argument(
+        "--entries", type=_entries, metavar="K|all", help=f"kn entries; repeatable {ENTRIES}", **several
+    )
+    parser.add_argument("--packing", choices=PACKINGS, help="repeatable (both)", **several)
+    parser.add_argument(
+        "--count", choices=COUNTS, help="what kn counts; repeatable (as the trace's own)", **several
+    )
+    parser.add_argument("--policy", choices=POLICIES, help="delivery; repeatable (all of them)", **several)
+    parser.add_argument("--phi", type=_phi, help=f"per cent of the safe wait; repeatable {PHIS}", **several)
+    parser.add_argument("--counter-bits", type=int, help="width of an entry or a counter (as deployed)")
+    parser.add_argument(
+        "--ties",
+        choices=("sequence", "arrival"),
+        default="sequence",
+        help="between equal stamps (%(default)s)",
+    )
+
+
+def choice_of(options: argparse.Namespace) -> Choice:
+    return Choice(
+        schemes=options.scheme or SCHEMES,
+        entries=options.entries or ENTRIES,
+        packings=options.packing or PACKINGS,
+        counts=options.count or (),
+        policies=options.policy or POLICIES,
+        phis=options.phi or PHIS,
+        counter_bits=options.counter_bits,
+    )
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _phi(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError("a whole percentage from 0 to 100")
+    return number
+
+
+def _entries(text: str) -> int | str:
+    return "all" if text == "all" else _positive(text)
+
+
+@contextmanager
+def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Iterator[tuple[Spread, int]]:
+    """Spark or threads, as the options or the size of the traces say; and how many work at a time."""
+    large = sum(trace.rows for trace in traces) > SMALL
+    if options.spark or (options.spark is None and large):
+        with session.of(options) as spark:
+            yield on_spark(spark), int(spark.sparkContext.defaultParallelism)
+    else:
+        spread = on_threads(options.workers)
+        yield spread, options.workers or 1
+
+
+def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:
+    """Those that can be analysed, and what is wrong with the others."""
+    traces, faults = [], []
+    for folder in folders:
+        try:
+            traces.append(open_trace(folder.resolve()))
+        except TraceFault as fault:
+            faults.append(fault)
+    return traces, faults
+
+
+def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[Row], bool]:
+    """The continuum of each trace; faults are told as they are found. The last is false if there were any."""
+    traces, faults = open_traces(options.traces)
+    for fault in faults:
+        note(f"{options.job}: {fault}")
+    rows: list[Row] = []
+    if traces:
+        with (
+            spread_for(options, traces) as (spread, workers),
+            TemporaryDirectory(dir=options.scratch) as place,
+        ):
+            for number, trace in enumerate(traces):
+                scratch = Path(place) / str(number)
+                scratch.mkdir()
+                try:
+                    rows += continuum(
+                        trace,
+                        choice_of(options),
+                        spread,
+                        scratch,
+                        workers=workers,
+                        rows=options.segment,
+                        ties=options.ties,
+                    )
+                except TraceFault as fault:
+                    faults.append(fault)
+                    note(f"{options.job}: {fault}")
+    if not rows:
+        raise JobError("nothing could be analysed")
+    return traces, rows, not faults
+
+
+def main(options: argparse.Namespace) -> int:
+    traces, rows, whole = analyse(options)
+    if options.out is not None:
+        report.write_continuum(options.out, traces, rows)
+        note(f"wrote continuum.parquet, continuum.csv and report.html in {options.out}")
+    report.print_rows(rows, as_json=options.json)
+    return 0 if whole else 1

@@ -1,0 +1,249 @@
+"""One part of a trace under all configurations at once: counts that add up over the parts.
+
+The segment is read and judged once; each stamp is ordered once; each policy and phi is then one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from basestation.causality import kernels
+from basestation.causality.kernels import near
+from basestation.causality.order import Ties
+from basestation.causality.violations import Violations
+from basestation.simulator.run import Delivery
+from spark_jobs.segments import Part, View, load
+
+Ints = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A stamp as the observer would have read it: the trace's own columns, or those of a file with the same rows.
+
+    `entries` of kn are looked at, each up to `entry_max`; without `carries_c`, c is taken for 0.
+    """
+
+    stamps: Path | None
+    carries_c: bool
+    entries: int
+    entry_max: int
+    epsilon: int
+    delta: int
+
+    @property
+    def columns(self) -> list[str]:
+        return ["r", "c", *(f"kn{i}" for i in range(self.entries))]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A part, and what is to be delivered how: each reading with its policies. Arrival order comes with any task."""
+
+    part: Part
+    readings: tuple[tuple[Reading, tuple[Delivery, ...]], ...]
+    ties: Ties = "sequence"
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts of one delivery over some parts. `held[t]`: messages held t ticks."""
+
+    violations: Violations | None
+    held: Ints
+    late: int
+
+    def __add__(self, other: Tally) -> Tally:
+        added = None
+        if self.violations is not None and other.violations is not None:
+            names = Violations.__dataclass_fields__
+            added = Violations(*(getattr(self.violations, n) + getattr(other.violations, n) for n in names))
+        return Tally(added, self.held + other.held, self.late + other.late)
+
+    @property
+    def delivered(self) -> int:
+        return int(self.held.sum())
+
+    @property
+    def hold_mean(self) -> float:
+        return int((self.held * np.arange(len(self.held))).sum()) / self.delivered if self.delivered else 0.0
+
+    def hold_percentile(self, percent: float) -> float:
+        """As numpy's, interpolated, of the very same values."""
+        if not self.delivered:
+            return 0.0
+        place = (self.delivered - 1) * (percent / 100)
+        up_to = np.cumsum(self.held)
+        low, high = (int(np.searchsorted(up_to, int(at), "right")) for at in (place, np.ceil(place)))
+        part = place - int(place)
+        return float(high - (high - low) * (1 - part) if part >= 0.5 else low + (high - low) * part)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """How far a stamp's fields were used by the messages that arrived."""
+
+    saturated: int
+    max_c: int
+    max_kn: int
+
+    def __add__(self, other: Fields) -> Fields:
+        return Fields(
+            self.saturated + other.saturated,
+            max(self.max_c, other.max_c),
+            max(self.max_kn, other.max_kn),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Arrival order, and for each reading how its fields were used and a tally for each delivery."""
+
+    arrival: Tally
+    readings: tuple[tuple[Fields, tuple[Tally, ...]], ...]
+
+    def __add__(self, other: Measured) -> Measured:
+        both = zip(self.readings, other.readings, strict=True)
+        return Measured(
+            self.arrival + other.arrival,
+            tuple(
+                (f + g, tuple(a + b for a, b in zip(ours, theirs, strict=True)))
+                for (f, ours), (g, theirs) in both
+            ),
+        )
+
+
+def measure(task: Task) -> Measured:
+    """Count one part under every reading and delivery."""
+    own_columns = [reading.columns for reading, _ in task.readings if reading.stamps is None]
+    told = ["vector"] if task.part.sends is not None else []
+    columns = dict.fromkeys(["sequence", "fresh", *told, *(name for names in own_columns for name in names)])
+    halo = 2 * task.part.horizon
+    view = load(task.part.segment, list(columns), halo, halo)
+    judge = _Judge(task.part, view)
+    arrival = judge.tally(np.arange(len(view.rows)), view.clock, 0)
+    return Measured(
+        arrival,
+        tuple(_reading(task, view, judge, reading, deliveries) for reading, deliveries in task.readings),
+    )
+
+
+def _reading(
+    task: Task, view: View, judge: _Judge, reading: Reading, deliveries: Sequence[Delivery]
+) -> tuple[Fields, tuple[Tally, ...]]:
+    r, c, kn = _stamps(view, reading)
+    last = view.column("sequence") if task.ties == "sequence" else np.zeros(len(r), np.int64)
+    rank = kernels.ranks(r, c, kn, view.column("source"), last)
+    own = slice(view.first, view.last)
+    fields = Fields(
+        saturated=int((kn[own] == reading.entry_max).any(axis=1).sum()) if reading.entries else 0,
+        max_c=int(c[own].max(initial=0)),
+        max_kn=int(kn[own].max(initial=0)),
+    )
+    times = view.clock, view.column("batch"), view.column("fresh").astype(np.int8)
+    tallies = []
+    for delivery in deliveries:
+        phi = 100 if delivery.policy == "causal" else delivery.phi
+        due_at, _ = kernels.due_ticks(r, c, view.clock, phi, reading.epsilon, reading.delta)
+        late = int((view.clock[own] > due_at[own] - (phi > 0)).sum())
+        if delivery.policy == "cbd":
+            order, left = kernels.cbd_order(rank, due_at, *times)
+        else:
+            order, left = kernels.dapw_order(rank, due_at, *times, phi)
+        tallies.append(judge.tally(order, left, late))
+    return fields, tuple(tallies)
+
+
+def _stamps(view: View, reading: Reading) -> tuple[Ints, Ints, Ints]:
+    table = view.table if reading.stamps is None else _rows_of(reading.stamps, view.rows, reading.columns)
+    count = len(view.rows)
+    r = table["r"].to_numpy()
+    c = table["c"].to_numpy().astype(np.int64) if reading.carries_c else np.zeros(count, np.int64)
+    kn = np.zeros((count, reading.entries), np.uint16)
+    for i in range(reading.entries):
+        np.minimum(table[f"kn{i}"].to_numpy(), reading.entry_max, out=kn[:, i])
+    return r, c, kn
+
+
+def _rows_of(path: Path, rows: Ints, columns: list[str]) -> pa.Table:
+    """The rows of these numbers, which rise."""
+    with pq.ParquetFile(path) as file:
+        sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
+        starts = np.concatenate(([0], np.cumsum(sizes)))
+        low = int(np.searchsorted(starts, rows[0], "right")) - 1 if len(rows) else 0
+        high = int(np.searchsorted(starts, rows[-1], "right")) if len(rows) else 0
+        table = file.read_row_groups(list(range(low, high)), columns=columns, use_threads=False)
+    if len(rows) and int(rows[-1] - rows[0]) + 1 == len(rows):
+        return table.slice(int(rows[0] - starts[low]), len(rows))
+    return table.take(pa.array(rows - starts[low]))
+
+
+class _Judge:
+    """What does not depend on the delivery: far pairs, related pairs, and each mote's sends in order."""
+
+    def __init__(self, part: Part, view: View) -> None:
+        self._part, self._view = part, view
+        self._told = part.sends is not None
+        if part.sends is None:
+            return
+        motes = part.segment.trace.motes
+        source, vectors = view.column("source").astype(np.int64), view.vectors(motes)
+        late = np.isin(view.rows, part.stragglers.row)
+        self._arrivals = near.arrivals(source, vectors, view.clock, late)
+        own = slice(view.first, view.last)
+        self._overtaken, self._hasty = late.copy(), np.zeros(len(source), np.bool_)
+        self._far = self._count_far(vectors[own], view.clock[own], self._hasty[own])
+        self._related = sum(
+            int(part.sends.up_to(mote, vectors[own, mote]).sum()) for mote in range(motes)
+        ) - (view.last - view.first)
+
+    def _count_far(self, vectors: Ints, clock: Ints, hasty: Ints) -> int:
+        late = self._part.stragglers
+        if not len(late):
+            return 0
+        order = np.lexsort((late.index, late.source))
+        per_mote = np.bincount(late.source, minlength=vectors.shape[1])
+        row_of = np.concatenate(([0], np.cumsum(per_mote)))
+        return int(
+            near.count_far(
+                vectors, clock, self._part.horizon, row_of, late.index[order], late.clock[order], hasty
+            )
+        )
+
+    def tally(self, order: Ints, left: Ints, late: int) -> Tally:
+        view, horizon = self._view, self._part.horizon
+        held = near.hold_histogram(order, left, view.clock, view.first, view.last, horizon)
+        return Tally(self._violations(order, left) if self._told else None, held, late)
+
+    def _violations(self, order: Ints, left: Ints) -> Violations:
+        view = self._view
+        own = slice(view.first, view.last)
+        overtaken, hasty = self._overtaken.copy(), self._hasty.copy()
+        pairs = near.count_near(
+            order, left, *self._arrivals, self._part.horizon, view.first, view.last, overtaken, hasty
+        )
+        return Violations(
+            delivered=view.last - view.first,
+            pairs=self._far + int(pairs),
+            backward=int(overtaken[own].sum()),
+            forward=int(hasty[own].sum()),
+            any=int((overtaken | hasty)[own].sum()),
+            related_pairs=self._related,
+        )
+
+
+def total(parts: Iterable[Measured]) -> Measured:
+    """The whole trace."""
+    found = list(parts)
+    whole = found[0]
+    for part in found[1:]:
+        whole = whole + part
+    return whole

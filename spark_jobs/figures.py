@@ -1,0 +1,136 @@
+"""The paper's figures 2 to 7, each network simulated by whoever has time, with confidence intervals over the seeds."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from statistics import stdev
+
+from rich.console import Console
+
+from basestation.figures.claims import Verdict, judge
+from basestation.figures.grid import TITLES, Point, gather, measure_network, networks
+from spark_jobs import report, session
+from spark_jobs.segments import Spread
+from spark_jobs.segments_spread import on_spark, on_threads
+from spark_jobs.session import note
+
+# Student's t, two-sided 95%, for 1, 2, ... degrees of freedom; the last also for more.
+T95 = (
+    *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
+    *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
+    *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FigurePoint:
+    """A point of a figure: violations (mean, in per cent), and between which values its expectation is, at 95%."""
+
+    figure: int
+    curve: str
+    law: str
+    policy: str
+    phi: int
+    seeds: int
+    mean: float
+    low: float
+    high: float
+    values: tuple[float, ...]
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """95% confidence for the mean of independent runs; one run alone says nothing of its spread."""
+    middle = sum(values) / len(values)
+    if len(values) < 2:
+        return middle, middle
+    reach = T95[min(len(values) - 1, len(T95)) - 1] * stdev(values) / sqrt(len(values))
+    return max(0.0, middle - reach), min(100.0, middle + reach)
+
+
+def measure_figures(messages: int, seeds: int, spread: Spread) -> list[Point]:
+    """Every point of every figure. The largest networks begin first, so that nobody waits for one at the end."""
+    grid = networks(messages, seeds)
+    begun = sorted(range(len(grid)), key=lambda place: -dict(grid[place].changes).get("motes", 10))
+    found = dict(zip(begun, spread(measure_network, [grid[place] for place in begun]), strict=True))
+    return gather([found[place] for place in range(len(grid))])
+
+
+def points_of(points: Sequence[Point]) -> list[FigurePoint]:
+    return [
+        FigurePoint(
+            figure=point.curve.figure,
+            curve=point.curve.label,
+            law=point.law,
+            policy=point.policy,
+            phi=point.phi,
+            seeds=len(point.values),
+            mean=point.mean,
+            low=interval(point.values)[0],
+            high=interval(point.values)[1],
+            values=point.values,
+        )
+        for point in points
+    ]
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--messages", type=int, default=20_000, help="of each network (%(default)s)")
+    parser.add_argument("--seeds", type=int, default=5, help="networks for each point (%(default)s)")
+    parser.add_argument(
+        "--no-spark", action="store_true", help="simulate on this machine's cores, without Spark"
+    )
+    parser.add_argument("--out", type=Path, help="write figures.parquet, figures.csv and report.html here")
+    session.add_options(parser)
+
+
+@contextmanager
+def _spread(options: argparse.Namespace) -> Iterator[Spread]:
+    if options.no_spark:
+        yield on_threads()
+    else:
+        with session.of(options) as spark:
+            yield on_spark(spark)
+
+
+def main(options: argparse.Namespace) -> int:
+    if options.messages < 100 or options.seeds < 1:
+        raise session.JobError("a point needs at least 100 messages and one seed")
+    with _spread(options) as spread:
+        points = measure_figures(options.messages, options.seeds, spread)
+    verdicts = judge(points)
+    if options.out is not None:
+        _write(options.out, points, verdicts, options)
+        note(f"wrote figures.parquet, figures.csv and report.html in {options.out}")
+    console = Console(highlight=False)
+    for verdict in verdicts:
+        agrees = "agrees" if verdict.agrees else "DIFFERS"
+        console.print(
+            f"{agrees:8} figure {verdict.figure}: {verdict.claim}; ours: {verdict.ours}", soft_wrap=True
+        )
+    return 0
+
+
+def _write(
+    out: Path, points: Sequence[Point], verdicts: Sequence[Verdict], options: argparse.Namespace
+) -> None:
+    from basestation.figures.draw import picture  # matplotlib, only for pictures
+
+    report.write_tables(out, "figures", points_of(points))
+    agreed = sum(verdict.agrees for verdict in verdicts)
+    parts = [
+        report.paragraph(
+            f"{options.messages} messages a network, {options.seeds} seeds; shaded: 95% confidence for the mean over "
+            f"seeds; grey: what the paper states. {agreed} of {len(verdicts)} of the paper's claims agree."
+        )
+    ]
+    for figure in TITLES:
+        drawn = picture(figure, points, lambda point: interval(point.values))
+        parts.append(report.svg(drawn, f"figure{figure}"))
+    cells = [(v.figure, v.claim, v.ours, "yes" if v.agrees else "no") for v in verdicts]
+    parts.append(report.sheet(("figure", "the paper says", "we measure", "agrees"), cells))
+    report.write_html(out / "report.html", "The paper's figures, simulated again", parts)

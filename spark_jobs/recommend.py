@@ -1,0 +1,257 @@
+"""From a trace to a setting: the smallest stamp and the shortest wait that keep violations within a tolerance.
+
+It says what held in this trace. `basestation plan` says it of a network that is not yet built.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from basestation.planning.budget import RADIOS
+from spark_jobs import continuum, report
+from spark_jobs.continuum import Row
+from spark_jobs.segments_files import TraceFiles
+from spark_jobs.session import note
+
+FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
+SENDING_MA = {"micaz": 17.4, "mica2": 10.4}  # at 0 dBm: docs/firmware.md has the sources
+VOLTS = 3.0
+WORTH_IT = 0.95  # of the hold, for more bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """A configuration worth taking, and what it saves against the stamp that the trace carries.
+
+    Energy is the sender's radio alone, for one transmission; `hold_saved_ms` is against this stamp's causal delivery.
+    """
+
+    run: str
+    chosen: bool
+    stamp: str
+    scheme: str
+    entries: int
+    count: str
+    packing: str
+    counter_bits: int
+    policy: str
+    phi: int
+    figure: str
+    violations: float
+    at_most: float
+    stamp_bytes: int
+    payload_bytes: int
+    bytes_saved: int
+    microjoules: float
+    microjoules_saved: float
+    hold_mean_ms: float
+    hold_p99_ms: float
+    hold_saved_ms: float | None
+    saturated: int
+    late: int
+
+
+def recommend(rows: Sequence[Row], board: str, figure: str, tolerance: float) -> list[Advice]:
+    """For each size of stamp the shortest hold within the tolerance, as long as more bytes buy a clearly shorter one.
+
+    The first is the choice. Empty when nothing will do.
+    """
+    good = [
+        row
+        for row in rows
+        if row.is_answered and row.fits and row.policy != "none" and _of(row, figure) <= tolerance
+    ]
+    frontier: list[Row] = []
+    for row in sorted(good, key=_cost):
+        if not frontier or (row.hold_mean or 0.0) < WORTH_IT * (frontier[-1].hold_mean or 0.0):
+            frontier.append(row)
+    own = next((row for row in rows if row.own), None)
+    return [_advice(row, own, rows, board, figure, chosen=number == 0) for number, row in enumerate(frontier)]
+
+
+def _of(row: Row, figure: str) -> float:
+    value = getattr(row, figure)
+    return float("inf") if value is None else float(value)
+
+
+def _cost(row: Row) -> tuple[int, float, int, int]:
+    """Bytes, then the hold; of equals fewer full fields, then the wider stamp, which is full later."""
+    return row.stamp_bytes, round(row.hold_mean or 0.0, 9), row.saturated or 0, -row.stamp_bits
+
+
+def _advice(
+    row: Row, own: Row | None, rows: Sequence[Row], board: str, figure: str, *, chosen: bool
+) -> Advice:
+    causal = next((r for r in rows if r.stamp == row.stamp and r.policy == "causal" and r.is_answered), None)
+    before = own or row
+    return Advice(
+        run=row.run,
+        chosen=chosen,
+        stamp=row.stamp,
+        scheme=row.scheme,
+        entries=row.entries,
+        count=row.count,
+        packing=row.packing,
+        counter_bits=row.counter_bits,
+        policy=row.policy,
+        phi=row.phi,
+        figure=figure,
+        violations=_of(row, figure),
+        at_most=upper_bound(row, figure),
+        stamp_bytes=row.stamp_bytes,
+        payload_bytes=row.payload_bytes,
+        bytes_saved=before.payload_bytes - row.payload_bytes,
+        microjoules=energy(row.air_bytes, board),
+        microjoules_saved=energy(before.air_bytes, board) - energy(row.air_bytes, board),
+        hold_mean_ms=row.hold_mean_ms or 0.0,
+        hold_p99_ms=row.hold_p99_ms or 0.0,
+        hold_saved_ms=None if causal is None else (causal.hold_mean_ms or 0.0) - (row.hold_mean_ms or 0.0),
+        saturated=row.saturated or 0,
+        late=row.late or 0,
+    )
+
+
+def upper_bound(row: Row, figure: str) -> float:
+    """With none seen in N messages, at 95% confidence fewer than 3 in N: a trace is a sample."""
+    seen = _of(row, figure)
+    return seen if seen or not row.delivered else 300 / row.delivered
+
+
+def energy(air_bytes: int, board: str) -> float:
+    """Microjoules that a radio takes to send so many bytes: mA, volts and ms."""
+    return SENDING_MA[board] * VOLTS * air_bytes * RADIOS[board].byte_ms
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    continuum.add_trace_options(parser)
+    continuum.add_choice_options(parser)
+    parser.add_argument(
+        "--tolerance", type=_share, default=0.0, help="violations allowed, in per cent (%(default)s)"
+    )
+    parser.add_argument(
+        "--figure", choices=FIGURES, default="mean", help="by which they are counted (%(default)s)"
+    )
+    parser.add_argument("--out", type=Path, help="write tables and report.html here")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+
+
+def _share(text: str) -> float:
+    number = float(text)
+    if not 0 <= number <= 100:
+        raise argparse.ArgumentTypeError("per cent, from 0 to 100")
+    return number
+
+
+def main(options: argparse.Namespace) -> int:
+    traces, rows, whole = continuum.analyse(options)
+    found: list[Advice] = []
+    parts: list[str] = []
+    for trace in traces:
+        mine = [row for row in rows if row.run == trace.run]
+        if not mine:
+            continue
+        advice = recommend(mine, trace.deployment.network.board, options.figure, options.tolerance)
+        found += advice
+        parts += [*_parts(trace, mine, advice, options), *report.continuum_parts(trace, mine)]
+        if not options.json:
+            for line in _lines(trace, mine, advice, options):
+                Console(highlight=False).print(line, markup=False, soft_wrap=True)
+        whole = whole and bool(advice)
+    if options.json:
+        for one in found:
+            print(json.dumps(asdict(one)))
+    if options.out is not None:
+        report.write_tables(options.out, "continuum", rows)
+        if found:
+            report.write_tables(options.out, "recommend", found)
+        report.write_html(options.out / "report.html", "A stamp and a wait for this network", parts)
+        note(f"wrote tables and report.html in {options.out}")
+    return 0 if whole else 1
+
+
+def _lines(
+    trace: TraceFiles, rows: Sequence[Row], advice: Sequence[Advice], options: argparse.Namespace
+) -> list[str]:
+    lines = [f"run {trace.run}: at most {options.tolerance:g}% of messages violated ({options.figure})"]
+    if not advice:
+        return [*lines, "  " + why_nothing(trace, rows, options.figure)]
+    for one in advice:
+        mark = "take" if one.chosen else "or  "
+        lines.append(f"  {mark} {_sentence(one)}")
+    return lines
+
+
+def _sentence(one: Advice) -> str:
+    bound = f", fewer than {one.at_most:.2g}% at 95% confidence" if not one.violations else ""
+    saved = (
+        f"saves {one.bytes_saved} bytes and {one.microjoules_saved:.1f} uJ a message"
+        if one.bytes_saved
+        else "no bytes saved"
+    )
+    wait = "" if not one.hold_saved_ms else f", {one.hold_saved_ms:.1f} ms less than causal delivery"
+    return (
+        f"{one.stamp}, {one.policy} at phi {one.phi}%: {one.stamp_bytes}-byte stamp, "
+        f"{report.percent(one.violations)}% violations{bound}; held {one.hold_mean_ms:.1f} ms{wait}; {saved}"
+    )
+
+
+def why_nothing(trace: TraceFiles, rows: Sequence[Row], figure: str) -> str:
+    """The best there is, or what is missing."""
+    if not trace.has_truth:
+        return report.why_no_violations(trace)
+    able = [row for row in rows if row.is_answered and row.fits and row.policy != "none"]
+    if not able:
+        return "no configuration could be answered"
+    best = min(able, key=lambda row: (_of(row, figure), *_cost(row)))
+    return (
+        f"nothing will do; the fewest violations are {report.percent(_of(best, figure))}% by {best.stamp}, "
+        f"{best.policy} at phi {best.phi}%"
+    )
+
+
+def _parts(
+    trace: TraceFiles, rows: Sequence[Row], advice: Sequence[Advice], options: argparse.Namespace
+) -> list[str]:
+    title = f"What to take: run {trace.run}, at most {options.tolerance:g}% ({options.figure})"
+    if not advice:
+        return [report.heading(title), report.paragraph(why_nothing(trace, rows, options.figure))]
+    columns = (
+        "stamp",
+        "policy",
+        "φ",
+        "bytes",
+        "violations %",
+        "hold ms",
+        "p99 ms",
+        "bytes saved",
+        "µJ saved",
+    )
+    cells = [
+        (
+            one.stamp,
+            one.policy,
+            f"{one.phi}%",
+            str(one.stamp_bytes),
+            report.percent(one.violations) if one.violations else f"0 (< {one.at_most:.2g})",
+            f"{one.hold_mean_ms:.1f}",
+            f"{one.hold_p99_ms:.1f}",
+            str(one.bytes_saved),
+            f"{one.microjoules_saved:.1f}",
+        )
+        for one in advice
+    ]
+    return [
+        report.heading(title),
+        report.sheet(columns, cells, [one.chosen for one in advice]),
+        report.paragraph(
+            "Marked: the smallest stamp. The others take more bytes and let messages go sooner. Saved: in each "
+            "message, against the stamp that the trace carries; energy of the sender's radio for one transmission.",
+            "note",
+        ),
+    ]

@@ -1,0 +1,426 @@
+"""A trace cut into segments, each read with a halo, so that what is counted in each adds up to the whole exactly.
+
+No message is held longer than the *horizon*, so what becomes of one depends on arrivals within two horizons alone. What
+reaches further is found by a survey of the trace that looks at the arrivals only, and then given to each segment:
+stragglers, and how many sends of each mote arrived at all. docs/algorithms.md, "A trace in segments", has the proof.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from basestation.causality.kernels import near
+from spark_jobs.segments_files import TraceFault, TraceFiles, read_rows
+
+Ints = NDArray[Any]
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""How a function is applied to many tasks: one after another, on threads, or by Spark. Results in the tasks' order."""
+
+ROWS = 1_000_000  # of a segment: enough that its halo costs little
+TIMES = ["clock", "heard", "batch", "in_sync", "source"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows `first` to `last` (exclusive) of a trace."""
+
+    trace: TraceFiles
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A segment with its halo. Its own rows are `first` to `last` of the table, which begins at `start` of the trace.
+
+    Messages out of sync are left out: they pass any policy at once, and count for nothing but themselves.
+    """
+
+    table: pa.Table
+    rows: Ints  # their numbers in the trace
+    clock: Ints
+    first: int
+    last: int
+    out_of_sync: int
+
+    def column(self, name: str) -> Ints:
+        return _numbers(self.table, name)
+
+    def vectors(self, motes: int) -> Ints:
+        return _fixed(self.table["vector"], motes)
+
+
+def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[Segment]:
+    """Segments of about `rows` rows, equally long; as many for each of `parts` workers."""
+    count = max(1, -(-trace.rows // rows))
+    count = min(-(-count // parts) * parts, max(1, trace.rows))
+    borders = [trace.rows * i // count for i in range(count + 1)]
+    return cut_at(trace, borders[1:-1])
+
+
+def cut_at(trace: TraceFiles, borders: Iterable[int]) -> list[Segment]:
+    """Segments that begin at these rows; empty ones are left out."""
+    places = [0, *sorted(set(borders)), trace.rows]
+    return [Segment(trace, a, b) for a, b in pairwise(places) if b > a]
+
+
+def load(segment: Segment, columns: Sequence[str], before: int, after: int) -> View:
+    """Read a segment with all that arrived up to `before` ticks before its first and `after` after its last row."""
+    trace, groups = segment.trace, segment.trace.groups()
+    wanted = [*dict.fromkeys([*TIMES, *columns])]
+    starts = [first for first, _, _ in groups]
+    low, high = bisect_right(starts, segment.first) - 1, bisect_right(starts, segment.last - 1)
+    low, high = max(0, low - (before > 0)), min(len(groups), high + (after > 0))
+    table = read_rows(trace, groups[low:high], wanted)
+    clock = _clock(table, trace, starts[low])
+    earliest = int(clock[segment.first - starts[low]]) - before
+    latest = int(clock[segment.last - 1 - starts[low]]) + after
+    more = 1
+    while (short := low > 0 and clock[0] >= earliest) or (high < len(groups) and clock[-1] <= latest):
+        if short:
+            further = read_rows(trace, groups[max(0, low - more) : low], wanted)
+            table, low = pa.concat_tables([further, table]), max(0, low - more)
+        else:
+            further = read_rows(trace, groups[high : high + more], wanted)
+            table, high = pa.concat_tables([table, further]), min(len(groups), high + more)
+        clock = _clock(table, trace, starts[low])
+        more *= 2
+    begin, end = np.searchsorted(clock, earliest, "left"), np.searchsorted(clock, latest, "right")
+    return _in_sync(segment, table.slice(begin, end - begin), clock[begin:end], starts[low] + int(begin))
+
+
+def _in_sync(segment: Segment, table: pa.Table, clock: Ints, start: int) -> View:
+    kept = _numbers(table, "in_sync")
+    rows = start + np.arange(len(kept))
+    if not kept.all():
+        table, clock, rows = table.filter(table["in_sync"]), clock[kept], rows[kept]
+    first, last = np.searchsorted(rows, [segment.first, segment.last]).tolist()
+    return View(table, rows, clock, first, last, segment.last - segment.first - (last - first))
+
+
+def _clock(table: pa.Table, trace: TraceFiles, start: int) -> Ints:
+    """The observer's clock at each arrival; where none is noted, when the message was heard."""
+    clock, heard = table["clock"], _numbers(table, "heard")
+    if clock.null_count == len(table):
+        out = heard
+    elif clock.null_count:
+        out = np.where(clock.is_null().to_numpy(), heard, clock.fill_null(0).to_numpy())
+    else:
+        out = clock.to_numpy()
+    falls = np.flatnonzero(out[1:] < out[:-1])
+    if len(falls):
+        raise TraceFault(
+            f"{trace.folder}: row {start + int(falls[0]) + 1}: the observer's clock runs backwards"
+        )
+    return out
+
+
+def _numbers(table: pa.Table, name: str) -> Ints:
+    values: Ints = table[name].to_numpy()
+    return values
+
+
+def _fixed(column: pa.ChunkedArray, width: int) -> Ints:
+    """A column of equally long rows of 32-bit integers."""
+    chunks = []
+    for chunk in column.chunks:
+        whole = np.frombuffer(chunk.buffers()[1], "<i4").reshape(-1, width)
+        chunks.append(whole[chunk.offset : chunk.offset + len(chunk)])
+    return chunks[0] if len(chunks) == 1 else np.concatenate([np.zeros((0, width), "<i4"), *chunks])
+
+
+@dataclass(frozen=True, slots=True)
+class Stragglers:
+    """Arrivals that come more than a horizon after an effect of theirs."""
+
+    row: Ints
+    source: Ints
+    index: Ints
+    clock: Ints
+
+    def where(self, chosen: Ints) -> Stragglers:
+        return Stragglers(self.row[chosen], self.source[chosen], self.index[chosen], self.clock[chosen])
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    @classmethod
+    def together(cls, several: Sequence[Stragglers]) -> Stragglers:
+        empty = np.zeros(0, np.int64)
+        lists = [[getattr(one, name) for one in several] for name in cls.__dataclass_fields__]
+        return cls(*(np.concatenate([empty, *each]).astype(np.int64) for each in lists))
+
+
+NO_STRAGGLERS = Stragglers.together([])
+
+
+@dataclass(frozen=True, slots=True)
+class Sends:
+    """For each mote, which of its sends in a range are meant: bit i stands for send `first` + i."""
+
+    before: Ints  # how many there are below the range
+    first: Ints
+    bits: tuple[bytes, ...]
+
+    def up_to(self, mote: int, counts: Ints) -> Ints:
+        """How many of a mote's sends up to each of these numbers, which are not below the range - 1."""
+        bits = np.unpackbits(np.frombuffer(self.bits[mote], np.uint8))
+        total = self.before[mote] + np.concatenate(([0], np.cumsum(bits, dtype=np.int64)))
+        most: Ints = total[counts - self.first[mote] + 1]
+        return most
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What a survey found of happened-before in a segment's own rows. One number a mote."""
+
+    known: (
+        Ints  # (thresholds + 1, motes): the most sends counted by arrivals before each threshold, and by all
+    )
+    earliest: Ints  # of the mote's own sends that arrived here
+    fewest: Ints  # sends counted by any arrival here
+    most: Ints
+    sends: Sends
+    messages: int
+    stragglers: Stragglers
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """`reach`: how far, at most, the largest clock that an arrival knew of is ahead of the observer's clock."""
+
+    arrived: int
+    out_of_sync: int
+    reach: int
+    truth: Truth | None
+
+
+@dataclass(frozen=True, slots=True)
+class SurveyTask:
+    """`thresholds`: ticks before which what is known matters to later segments; `known`: what came before the halo."""
+
+    segment: Segment
+    horizon: int
+    thresholds: tuple[int, ...]
+    known: Ints
+
+
+def survey(task: SurveyTask) -> Survey:
+    """Look at one segment's arrivals, whatever their stamps are good for."""
+    segment, trace = task.segment, task.segment.trace
+    told = ["vector"] if trace.has_truth else []
+    view = load(segment, ["r", "c", *told], task.horizon if trace.has_truth else 0, 0)
+    own = slice(view.first, view.last)
+    _check(view, trace)
+    epsilon = trace.deployment.clock.epsilon
+    ahead = (
+        np.maximum(view.column("heard") + epsilon, view.column("r") + view.column("c"))[own] - view.clock[own]
+    )
+    return Survey(
+        arrived=segment.last - segment.first,
+        out_of_sync=view.out_of_sync,
+        reach=int(ahead.max(initial=epsilon)),
+        truth=_truth(task, view) if trace.has_truth else None,
+    )
+
+
+def _check(view: View, trace: TraceFiles) -> None:
+    """What would make nonsense of everything, said of the row that does."""
+    source, batch = view.column("source"), view.column("batch")
+    strangers = np.flatnonzero(source >= trace.motes)
+    if len(strangers):
+        at = int(strangers[0])
+        raise TraceFault(
+            f"{trace.folder}: row {view.rows[at]}: mote {source[at]}, but the deployment has {trace.motes} motes"
+        )
+    same = batch[1:] == batch[:-1]
+    wrong = np.flatnonzero((batch[1:] < batch[:-1]) | same & (view.clock[1:] != view.clock[:-1]))
+    if len(wrong):
+        row = view.rows[int(wrong[0]) + 1]
+        raise TraceFault(f"{trace.folder}: row {row}: batches are not in order, or one spans several ticks")
+
+
+def _truth(task: SurveyTask, view: View) -> Truth:
+    trace, own = task.segment.trace, slice(view.first, view.last)
+    vectors, source = view.vectors(trace.motes), view.column("source")
+    index = vectors[np.arange(len(source)), source]
+    if (index < 1).any():
+        row = view.rows[int(np.argmax(index < 1))]
+        raise TraceFault(f"{trace.folder}: row {row}: its vector clock does not count the message itself")
+    late = near.find_stragglers(
+        source, index, vectors, view.clock, view.first, view.last, task.horizon, task.known
+    )
+    rows = np.flatnonzero(late)
+    mine, clock = vectors[own], view.clock[own]
+    ends = [*np.searchsorted(clock, task.thresholds, "left").tolist(), len(mine)]
+    nothing = np.zeros(trace.motes, np.int32)
+    never = np.iinfo(np.int32).max
+    earliest = np.full(trace.motes, never, np.int32)
+    np.minimum.at(earliest, source[own], index[own])
+    return Truth(
+        known=np.array([mine[:end].max(axis=0, initial=0) if end else nothing for end in ends]),
+        earliest=earliest,
+        fewest=mine.min(axis=0, initial=never),
+        most=mine.max(axis=0, initial=0),
+        sends=_sends(source[own], index[own], trace.motes),
+        messages=len(mine),
+        stragglers=Stragglers(view.rows[rows], source[rows], index[rows], view.clock[rows]),
+    )
+
+
+def _sends(source: Ints, index: Ints, motes: int) -> Sends:
+    first, bits = np.ones(motes, np.int64), []
+    for mote in range(motes):
+        mine = index[source == mote]
+        first[mote] = mine.min(initial=np.iinfo(np.int32).max) if len(mine) else 1
+        there = np.zeros(int(mine.max() - first[mote]) + 1 if len(mine) else 0, np.bool_)
+        there[mine - first[mote]] = True
+        bits.append(np.packbits(there).tobytes())
+    return Sends(np.zeros(motes, np.int64), first, tuple(bits))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A segment with all that must be known of the rest of the trace to count it alone."""
+
+    segment: Segment
+    horizon: int
+    stragglers: Stragglers  # in its view, or later causes of its own rows
+    sends: Sends | None  # that arrived, as far as its own rows count
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A trace ready to be counted in parts."""
+
+    parts: list[Part]
+    horizon: int
+    arrived: int
+    out_of_sync: int
+
+
+def plan(segments: Sequence[Segment], spread: Spread) -> Plan:
+    """Survey the trace. A first guess of the horizon is right unless its clocks are broken."""
+    trace = segments[0].trace
+    clock = trace.deployment.clock
+    horizon = clock.delta + 2 * clock.epsilon + 1
+    firsts = [_first_clock(segment) for segment in segments]
+    while True:
+        tasks = _survey_tasks(segments, firsts, horizon)
+        surveys: list[Survey] = list(spread(survey, tasks))
+        needed = max(one.reach for one in surveys) + clock.delta + clock.epsilon + 1
+        if needed <= horizon:
+            break
+        horizon = needed
+    parts = [Part(segment, horizon, NO_STRAGGLERS, None) for segment in segments]
+    if trace.has_truth:
+        parts = _with_truth(parts, _survey_again(tasks, surveys, firsts, spread), firsts)
+    return Plan(
+        parts=parts,
+        horizon=horizon,
+        arrived=sum(one.arrived for one in surveys),
+        out_of_sync=sum(one.out_of_sync for one in surveys),
+    )
+
+
+def _first_clock(segment: Segment) -> int:
+    """Of a row group only the times are read."""
+    groups = segment.trace.groups()
+    at = bisect_right([first for first, _, _ in groups], segment.first) - 1
+    table = read_rows(segment.trace, groups[at : at + 1], ["clock", "heard"])
+    return int(_clock(table, segment.trace, groups[at][0])[segment.first - groups[at][0]])
+
+
+def _survey_tasks(segments: Sequence[Segment], firsts: Sequence[int], horizon: int) -> list[SurveyTask]:
+    """What comes before the halo of a later segment is what comes before its first tick less the horizon."""
+    nothing = np.zeros(segments[0].trace.motes, np.int32)
+    halos = np.unique(np.array(firsts) - horizon)
+    tasks = []
+    for segment, first, following in zip(segments, firsts, [*firsts[1:], firsts[-1]], strict=True):
+        within = halos[(halos > first) & (halos <= following)]
+        tasks.append(SurveyTask(segment, horizon, tuple(within.tolist()), nothing))
+    return tasks
+
+
+def _survey_again(
+    tasks: Sequence[SurveyTask], surveys: Sequence[Survey], firsts: Sequence[int], spread: Spread
+) -> list[Truth]:
+    """What each survey found of the truth. Where a mote's send may be a straggler for what was known long before the
+    segment, which its survey could not see, it is surveyed once more with that in hand."""
+    truths = [one.truth for one in surveys if one.truth is not None]
+    known = _known_before(tasks, truths, firsts)
+    doubtful = [i for i, truth in enumerate(truths) if (truth.earliest <= known[i]).any()]
+    again = spread(survey, [replace(tasks[i], known=known[i]) for i in doubtful])
+    for i, one in zip(doubtful, again, strict=True):
+        truths[i] = one.truth
+    return truths
+
+
+def _known_before(tasks: Sequence[SurveyTask], truths: Sequence[Truth], firsts: Sequence[int]) -> Ints:
+    """For each segment and mote the most sends that any arrival before the segment's halo counted."""
+    motes = tasks[0].segment.trace.motes
+    known = np.zeros((len(tasks), motes), np.int32)
+    most = np.zeros(motes, np.int32)  # of the segments that lie before the halo as a whole
+    passed = 0
+    for i, task in enumerate(tasks):
+        halo = firsts[i] - task.horizon
+        while passed < i and firsts[passed + 1] < halo:
+            most = np.maximum(most, truths[passed].known[-1])
+            passed += 1
+        known[i] = most
+        for before in range(passed, i):
+            if firsts[before] < halo:
+                known[i] = np.maximum(known[i], truths[before].known[tasks[before].thresholds.index(halo)])
+    return known
+
+
+def _with_truth(parts: Sequence[Part], truths: Sequence[Truth], firsts: Sequence[int]) -> list[Part]:
+    stragglers = Stragglers.together([truth.stragglers for truth in truths])
+    arrived = _arrived(parts[0].segment.trace, truths)
+    following = [*firsts[1:], np.iinfo(np.int64).max // 2]
+    out = []
+    for part, truth, first, end in zip(parts, truths, firsts, following, strict=True):
+        halo = 2 * part.horizon + 1
+        viewed = (stragglers.clock >= first - halo) & (stragglers.clock <= end + halo)
+        causes = (stragglers.clock > first + part.horizon) & (
+            stragglers.index <= truth.most[stragglers.source]
+        )
+        chosen = stragglers.where(np.flatnonzero(viewed | causes))
+        out.append(replace(part, stragglers=chosen, sends=_counted_by(truth, arrived)))
+    return out
+
+
+def _arrived(trace: TraceFiles, truths: Sequence[Truth]) -> list[NDArray[np.bool_]]:
+    """For each mote, which of its sends arrived; numbers begin at 1."""
+    most = np.max([truth.most for truth in truths], axis=0)
+    there = [np.zeros(int(count) + 1, np.bool_) for count in most]
+    messages = 0
+    for truth in truths:
+        for mote, (first, bits) in enumerate(zip(truth.sends.first.tolist(), truth.sends.bits, strict=True)):
+            which = np.flatnonzero(np.unpackbits(np.frombuffer(bits, np.uint8)))
+            there[mote][first + which] = True
+        messages += truth.messages
+    if sum(int(one.sum()) for one in there) != messages:
+        raise TraceFault(f"{trace.folder}: some messages are there twice, by their vector clocks")
+    return there
+
+
+def _counted_by(truth: Truth, arrived: Sequence[NDArray[np.bool_]]) -> Sends:
+    """Those sends that arrived of which some, but not all, arrivals of a segment know."""
+    fewest = np.minimum(truth.fewest, truth.most).tolist()
+    return Sends(
+        before=np.array([int(there[: low + 1].sum()) for there, low in zip(arrived, fewest, strict=True)]),
+        first=np.array(fewest) + 1,
+        bits=tuple(
+            np.packbits(there[low + 1 : high + 1]).tobytes()
+            for there, low, high in zip(arrived, fewest, truth.most.tolist(), strict=True)
+        ),
+    )

@@ -1,0 +1,198 @@
+"""The Parquet files of one trace, looked at before anything is computed: what is wrong with one is said by its name.
+
+Only footers are read here. A trace is `messages.parquet`, or parts of it in order of their names in `messages/`, as the
+journal rolls them; `events.parquet` beside it says what the motes did, where anybody knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from basestation.traces import schema
+from packet_formats import deployment as deployments
+from packet_formats.deployment import Deployment, DeploymentError
+from packet_formats.layout import DataLayout, LayoutError, layout_of
+from spark_jobs.session import JobError
+
+MESSAGES, EVENTS = "messages.parquet", "events.parquet"
+
+
+class TraceFault(JobError):
+    """A trace that can't be analysed; the others still can."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A file, and how many rows each of its row groups has."""
+
+    path: Path
+    groups: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TraceFiles:
+    """One run, found whole. Rows are numbered over all parts, in order of arrival."""
+
+    folder: Path
+    run: str
+    origin: str
+    deployment: Deployment
+    parts: tuple[Part, ...]
+    untold: int  # rows whose truth nobody knows
+    events: Path | None
+
+    @property
+    def has_truth(self) -> bool:
+        return self.rows > 0 and self.untold == 0
+
+    @property
+    def layout(self) -> DataLayout:
+        return layout_of(self.deployment)
+
+    @property
+    def motes(self) -> int:
+        return self.deployment.network.motes
+
+    @property
+    def rows(self) -> int:
+        return sum(sum(part.groups) for part in self.parts)
+
+    def groups(self) -> list[tuple[int, int, int]]:
+        """(first row, part, row group) of each row group."""
+        places = [(p, g) for p, part in enumerate(self.parts) for g in range(len(part.groups))]
+        sizes = [size for part in self.parts for size in part.groups]
+        return [(first, *place) for first, place in zip(accumulate([0, *sizes]), places, strict=False)]
+
+
+def open_trace(folder: Path) -> TraceFiles:
+    """Find the files of a run and check that they belong together."""
+    parts = _parts_of(folder)
+    footers = [_footer(path) for path in parts]
+    heads = [_head(path, footer) for path, footer in zip(parts, footers, strict=True)]
+    for path, head in zip(parts, heads, strict=True):
+        if head.run != heads[0].run:
+            raise TraceFault(
+                f"{folder}: mixed runs: {parts[0].name} is of run {heads[0].run}, {path.name} of {head.run}"
+            )
+        if head.deployment != heads[0].deployment:
+            raise TraceFault(f"{path}: another deployment than {parts[0].name}, though the run is the same")
+    deployment = _deployment(parts[0], heads[0].deployment)
+    for path, footer in zip(parts, footers, strict=True):
+        _check_columns(path, footer, deployment)
+    return TraceFiles(
+        folder=folder,
+        run=heads[0].run,
+        origin=heads[0].origin,
+        deployment=deployment,
+        parts=tuple(
+            Part(path, tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups)))
+            for path, footer in zip(parts, footers, strict=True)
+        ),
+        untold=sum(_nulls(path, footer, "vector") for path, footer in zip(parts, footers, strict=True)),
+        events=_events(folder, heads[0].run),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    run: str
+    origin: str
+    deployment: str
+
+
+def _parts_of(folder: Path) -> list[Path]:
+    if not folder.exists():
+        raise TraceFault(f"{folder} does not exist")
+    if not folder.is_dir():
+        raise TraceFault(f"{folder} is a file: a trace is a folder with {MESSAGES} in it")
+    whole = folder / MESSAGES
+    parts = [whole] if whole.exists() else sorted((folder / "messages").glob("[!.]*.parquet"))
+    if not parts:
+        raise TraceFault(f"{folder} holds neither {MESSAGES} nor parts of it in messages/: it is no trace")
+    return parts
+
+
+def _footer(path: Path) -> pq.FileMetaData:
+    try:
+        return pq.read_metadata(path)
+    except (OSError, pa.ArrowException) as error:
+        reason = " ".join(str(error).split())
+        raise TraceFault(f"{path} can't be read, it may have been cut off: {reason}") from None
+
+
+def _head(path: Path, footer: pq.FileMetaData) -> _Head:
+    metadata = footer.metadata or {}
+    found = metadata.get(schema.META_FORMAT)
+    if found is None:
+        raise TraceFault(f"{path}: a foreign schema, no file of a trace: it says nothing of a run")
+    if found != schema.FORMAT.encode():
+        said = found.decode(errors="replace")
+        raise TraceFault(f"{path}: format {said}, this version reads format {schema.FORMAT}")
+    keys = (schema.META_RUN, schema.META_ORIGIN, schema.META_DEPLOYMENT)
+    return _Head(*(metadata.get(key, b"").decode() for key in keys))
+
+
+def _deployment(path: Path, text: str) -> Deployment:
+    try:
+        deployment = deployments.parse(text)
+        layout_of(deployment)
+    except (DeploymentError, LayoutError) as error:
+        raise TraceFault(f"{path}: its deployment can't be read: {error}") from None
+    return deployment
+
+
+def _check_columns(path: Path, footer: pq.FileMetaData, deployment: Deployment) -> None:
+    found = footer.schema.to_arrow_schema()
+    for field in schema.messages_schema(layout_of(deployment), deployment.network.motes):
+        if field.name not in found.names:
+            raise TraceFault(f"{path}: a foreign schema: the column {field.name} is missing")
+        if found.field(field.name).type != field.type:
+            raise TraceFault(
+                f"{path}: a foreign schema: {field.name} is {found.field(field.name).type}, not {field.type}"
+            )
+
+
+def _nulls(path: Path, footer: pq.FileMetaData, column: str) -> int:
+    place = footer.schema.to_arrow_schema().names.index(column)
+    told = [footer.row_group(g).column(place).statistics for g in range(footer.num_row_groups)]
+    if all(one is not None and one.has_null_count for one in told):
+        return sum(one.null_count for one in told)
+    return int(pq.read_table(path, columns=[column])[column].null_count)
+
+
+def _events(folder: Path, run: str) -> Path | None:
+    path = folder / EVENTS
+    if not path.exists():
+        return None
+    footer = _footer(path)
+    if (other := _head(path, footer).run) != run:
+        raise TraceFault(f"{folder}: mixed runs: its messages are of run {run}, {EVENTS} is of {other}")
+    found = footer.schema.to_arrow_schema().names
+    for name in schema.events_schema().names:
+        if name not in found:
+            raise TraceFault(f"{path}: a foreign schema: the column {name} is missing")
+    return path
+
+
+def read_rows(trace: TraceFiles, groups: Sequence[tuple[int, int, int]], columns: list[str]) -> pa.Table:
+    """The rows of these neighbouring row groups."""
+    return pa.concat_tables(_tables(trace, groups, columns))
+
+
+def _tables(
+    trace: TraceFiles, groups: Sequence[tuple[int, int, int]], columns: list[str]
+) -> Iterator[pa.Table]:
+    for number in dict.fromkeys(part for _, part, _ in groups):
+        path = trace.parts[number].path
+        chosen = [group for _, part, group in groups if part == number]
+        try:
+            with pq.ParquetFile(path) as file:
+                yield file.read_row_groups(chosen, columns=columns, use_threads=False)
+        except (OSError, pa.ArrowException) as error:
+            raise TraceFault(f"{path}: damaged: {' '.join(str(error).split())}") from None

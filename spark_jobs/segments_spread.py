@@ -1,0 +1,77 @@
+"""Ways to apply a function to many tasks: on this machine's cores, or by Spark, which carries tasks and results only.
+
+Workers read the files themselves; that is what makes it fast.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from spark_jobs.segments import Spread
+from spark_jobs.segments_files import TraceFault
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def on_threads(workers: int | None = None) -> Spread:
+    """On this machine; the kernels and the readers of Parquet run side by side, since they let go of Python's lock."""
+    workers = workers or os.cpu_count() or 1
+
+    def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        with ThreadPoolExecutor(workers) as pool:
+            for done, result in enumerate(pool.map(function, tasks), start=1):
+                _show(function.__name__, done, len(tasks))
+                yield result
+
+    return spread
+
+
+def on_spark(spark: SparkSession) -> Spread:
+    """One Spark task for each of ours."""
+
+    def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        if not tasks:
+            return []
+        carried = [pickle.dumps(task) for task in tasks]
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    result = pickle.dumps(_named(function, pickle.loads(carried[number])))
+                    yield pa.record_batch(
+                        [pa.array([number]), pa.array([result], pa.binary())], names=["number", "result"]
+                    )
+
+        frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(work, "number long, result binary")
+        found = {row.number: pickle.loads(row.result) for row in frame.collect()}
+        return [_unnamed(found[number]) for number in range(len(tasks))]
+
+    return spread
+
+
+def _named(function: Callable[[Any], Any], task: Any) -> Any:
+    """A fault of the trace travels as a result: raised in a worker it would come out as a page of Java's."""
+    try:
+        return function(task)
+    except TraceFault as fault:
+        return fault
+
+
+def _unnamed(result: Any) -> Any:
+    if isinstance(result, TraceFault):
+        raise result
+    return result
+
+
+def _show(what: str, done: int, of: int) -> None:
+    if sys.stderr.isatty() and of > 1:
+        end = "\n" if done == of else ""
+        print(f"\r{what}: {done} of {of}", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,341 @@
+"""The continuum of a trace equals what `basestation simulate` measures, whatever stamp the trace carries; what it can't
+tell, it says."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.run import Delivery, Fault, build_scheme, generate, measure
+from basestation.simulator.trace import deployment_for, trace_of
+from basestation.traces.files import Trace, write_trace
+from spark_jobs.continuum import Row, continuum
+from spark_jobs.continuum_table import Choice, candidates, missing_in
+from spark_jobs.run import run
+from spark_jobs.segments_files import open_trace
+from spark_jobs.segments_spread import on_threads
+
+OPTIONS = WorldOptions(messages=1500, motes=6, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
+CHOICE = Choice(counts=("events", "sends"), phis=(0, 40, 100))
+SMALL = Choice(
+    schemes=("dpc1", "kn"), entries=(2, "all"), packings=("bits",), policies=("none", "cbd"), phis=(40,)
+)
+
+
+@pytest.fixture(scope="module")
+def simulated():
+    return generate(OPTIONS)
+
+
+def written(place: Path, run_, name="kn", entries="all", **changes) -> Path:
+    scheme = build_scheme(OPTIONS, name, entries=entries)
+    trace = trace_of(run_, deployment_for(OPTIONS, scheme, "cbd", 100))
+    write_trace(replace(trace, **changes), place)
+    return place
+
+
+def rows_of(folder: Path, choice: Choice, scratch: Path, segment: int = 400) -> list[Row]:
+    scratch.mkdir()
+    return continuum(open_trace(folder), choice, on_threads(2), scratch, rows=segment)
+
+
+def figures(row: Row) -> dict:
+    names = ("pairs", "backward", "forward", "mean", "any", "related")
+    return {
+        name: getattr(row, name) for name in (*names, "hold_mean", "hold_p50", "hold_p95", "hold_p99", "late")
+    }
+
+
+@pytest.mark.parametrize(("name", "entries"), [("kn", "all"), ("kn", 2), ("shlc", "all"), ("dpc1", "all")])
+def test_every_configuration_equals_the_simulation(tmp_path, simulated, name, entries):
+    folder = written(tmp_path / "trace", simulated, name, entries)
+    rows = rows_of(folder, CHOICE, tmp_path / "scratch")
+    assert {row.answered for row in rows} <= {"recorded", "restamped"}
+    own = deployment_for(OPTIONS, build_scheme(OPTIONS, name, entries=entries), "cbd", 100)
+    for stamp in candidates(own, CHOICE):
+        mine = [
+            row
+            for row in rows
+            if (row.scheme, row.entries, row.count, row.packing, row.carry)
+            == (
+                stamp.layout.scheme,
+                stamp.layout.entries,
+                stamp.layout.count,
+                stamp.layout.packing,
+                stamp.layout.carry,
+            )
+        ]
+        deliveries = [Delivery(row.policy, row.phi) for row in mine]
+        assert len(deliveries) == 8
+        for row, want in zip(mine, measure(simulated, stamp.scheme, deliveries), strict=True):
+            expected = want.violations.percent() | {
+                name: getattr(want, name)
+                for name in ("hold_mean", "hold_p50", "hold_p95", "hold_p99", "late")
+            }
+            assert figures(row) == expected, (row.stamp, row.policy, row.phi)
+            assert (row.delivered, row.arrived) == (want.delivered, simulated.stream.arrivals)
+            assert row.violated_pairs == want.violations.pairs
+            assert row.stamp_bytes == stamp.layout.size
+            if row.answered == "restamped":
+                assert (row.sent, row.bounded, row.wrong_unwraps) == (
+                    want.messages,
+                    want.bounded,
+                    want.wrong_unwraps,
+                )
+
+
+def test_a_trace_of_few_entries_without_events_says_what_it_lacks(tmp_path, simulated):
+    folder = written(tmp_path / "trace", simulated, "kn", 2, events=None)
+    rows = rows_of(folder, replace(CHOICE, counts=("events",)), tmp_path / "scratch")
+    told = {row.stamp: row.reason for row in rows if not row.is_answered}
+    assert "carries 2 entries, this needs 4" in told["kn 4 events"]
+    assert "no events to make these stamps from" in told["hlc 4 bits"]
+    assert {row.stamp for row in rows if row.answered == "recorded"} >= {
+        "dpc1",
+        "dpc2",
+        "kn 1 events",
+        "kn 2 events",
+    }
+    unanswered = next(row for row in rows if not row.is_answered)
+    assert unanswered.mean is None
+    assert unanswered.hold_mean is None
+    assert unanswered.stamp_bytes > 0  # what it would take on the wire is known all the same
+
+
+def test_without_the_truth_only_the_holds_are_known(tmp_path, simulated):
+    trace = trace_of(simulated, deployment_for(OPTIONS, build_scheme(OPTIONS, "kn"), "cbd", 100))
+    place = trace.messages.schema.get_field_index("vector")
+    untold = trace.messages.set_column(
+        place, trace.messages.schema.field(place), pa.nulls(len(trace.messages), pa.binary(4 * OPTIONS.motes))
+    )
+    write_trace(replace(trace, messages=untold, events=None), tmp_path / "trace")
+    rows = rows_of(tmp_path / "trace", SMALL, tmp_path / "scratch")
+    want = {
+        (row.stamp, row.policy): row.hold_mean
+        for row in rows_of(written(tmp_path / "told", simulated), SMALL, tmp_path / "scratch2")
+    }
+    for row in rows:
+        assert row.mean is None
+        assert row.related_pairs is None
+        assert row.hold_mean == want[row.stamp, row.policy]
+
+
+def test_a_fault_in_memory_is_noticed_and_the_evidence_goes_first(tmp_path):
+    """Events know nothing of a mote whose memory was overwritten: what they give is then not what was sent."""
+    faulty = generate(OPTIONS, Fault(tuple(range(OPTIONS.motes)), 700))
+    folder = written(tmp_path / "trace", faulty)
+    choice = replace(SMALL, schemes=("kn", "shlc"))
+    rows = rows_of(folder, choice, tmp_path / "scratch")
+    own = next(row for row in rows if row.own and row.policy == "cbd")
+    want = next(measure(faulty, build_scheme(OPTIONS, "kn"), [Delivery("cbd", 40)]))
+    assert own.violated_pairs == want.violations.pairs
+    refused = next(row for row in rows if row.scheme == "shlc")
+    assert "recorded stamps don't come out of the events" in refused.reason
+
+
+def test_what_follows_from_which_stamp():
+    def scheme(name, **settings):
+        return build_scheme(OPTIONS, name, **settings)
+
+    full = scheme("kn")
+    assert missing_in(full, scheme("kn", entries=1)) is None
+    assert missing_in(full, scheme("dpc2")) is None
+    assert missing_in(scheme("shlc"), scheme("dpc1")) == "the trace carries r + c in one number, not r"
+    assert missing_in(scheme("hlc"), scheme("dpc1")) is None
+    assert "count" in missing_in(full, scheme("kn", count="sends"))
+    assert "end at" in missing_in(full, scheme("kn", counter_bits=8))
+    assert missing_in(full, scheme("kn", counter_bits=2)) is None
+    assert "carries kn stamps" in missing_in(full, scheme("hlc"))
+    assert "clock field" in missing_in(full, scheme("kn", modulus=64))
+
+
+def test_a_narrower_field_is_the_wider_one_cut(tmp_path, simulated):
+    """Two bits saturate often here: read from the wide trace, and stamped afresh, they must agree."""
+    narrow = replace(SMALL, schemes=("kn",), counter_bits=2)
+    wide = rows_of(written(tmp_path / "trace", simulated), narrow, tmp_path / "scratch")
+    assert {row.answered for row in wide} == {"recorded"}
+    assert any(row.saturated for row in wide)
+    for row in wide:
+        scheme = build_scheme(OPTIONS, "kn", entries=row.entries, counter_bits=2)
+        (want,) = measure(simulated, scheme, [Delivery(row.policy, row.phi)])
+        assert row.violated_pairs == want.violations.pairs
+
+
+def test_the_command_writes_tables_and_a_page_that_needs_nothing(tmp_path, simulated, capsys):
+    folder = written(tmp_path / "trace", simulated)
+    out = tmp_path / "out"
+    assert run("continuum", [str(folder), "--no-spark", "--phi", "40", "--out", str(out), "--json"]) == 0
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    table = pq.read_table(out / "continuum.parquet")
+    assert table.num_rows == len(printed)
+    assert table.column("mean").to_pylist() == [row["mean"] for row in printed]
+    csv = pa_csv.read_csv(out / "continuum.csv")
+    assert np.allclose(csv["hold_mean"].to_numpy(), table["hold_mean"].to_numpy())
+    page = (out / "report.html").read_text()
+    assert page.count("<svg") == 3
+    assert "http://" not in page.replace("http://www.w3.org", "")  # names of XML, never fetched
+    assert "src=" not in page
+    assert "<script" not in page
+
+
+def test_the_command_without_json_is_a_table(tmp_path, simulated, capsys):
+    folder = written(tmp_path / "trace", simulated, events=None)
+    assert (
+        run("continuum", [str(folder), "--no-spark", "--scheme", "dpc2", "--scheme", "hlc", "--phi", "40"])
+        == 0
+    )
+    out = capsys.readouterr().out
+    assert "dpc2" in out
+    assert "hlc 4 bits: can't be answered: the trace carries kn stamps" in out
+
+
+def test_one_bad_trace_does_not_keep_the_others_back(tmp_path, simulated, capsys):
+    good = written(tmp_path / "good", simulated)
+    code = run("continuum", [str(tmp_path / "none"), str(good), "--no-spark", "--scheme", "dpc1", "--json"])
+    assert code == 1
+    captured = capsys.readouterr()
+    assert "does not exist" in captured.err
+    assert captured.out.count("\n") == 2 * (2 + 2 * 6)
+
+
+def cut_off(folder: Path, trace: Trace) -> None:
+    path = folder / "messages.parquet"
+    path.write_bytes(path.read_bytes()[:-200])
+
+
+def cut_in_the_middle(folder: Path, trace: Trace) -> None:
+    path = folder / "messages.parquet"
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 4 : len(raw) // 2] = bytes(len(raw) // 2 - len(raw) // 4)
+    path.write_bytes(raw)
+
+
+def foreign(folder: Path, trace: Trace) -> None:
+    pq.write_table(pa.table({"a": [1]}), folder / "messages.parquet")
+
+
+def foreign_type(folder: Path, trace: Trace) -> None:
+    place = trace.messages.schema.get_field_index("heard")
+    metadata = pq.read_schema(folder / "messages.parquet").metadata
+    other = trace.messages.set_column(
+        place, "heard", pa.array(trace.messages["heard"].to_numpy().astype(float))
+    )
+    pq.write_table(other.replace_schema_metadata(metadata), folder / "messages.parquet")
+
+
+def other_events(folder: Path, trace: Trace) -> None:
+    metadata = pq.read_schema(folder / "events.parquet").metadata | {b"causeway.run": b"another"}
+    pq.write_table(trace.events.replace_schema_metadata(metadata), folder / "events.parquet")
+
+
+def mixed_parts(folder: Path, trace: Trace) -> None:
+    metadata = pq.read_schema(folder / "messages.parquet").metadata
+    (folder / "messages").mkdir()
+    (folder / "messages.parquet").rename(folder / "messages" / "000000.parquet")
+    other = trace.messages.replace_schema_metadata(metadata | {b"causeway.run": b"another"})
+    pq.write_table(other, folder / "messages" / "000001.parquet")
+
+
+def newer(folder: Path, trace: Trace) -> None:
+    metadata = pq.read_schema(folder / "messages.parquet").metadata | {b"causeway.format": b"9"}
+    pq.write_table(trace.messages.replace_schema_metadata(metadata), folder / "messages.parquet")
+
+
+def empty(folder: Path, trace: Trace) -> None:
+    for path in folder.iterdir():
+        path.unlink()
+
+
+def no_rows(folder: Path, trace: Trace) -> None:
+    metadata = pq.read_schema(folder / "messages.parquet").metadata
+    pq.write_table(trace.messages.slice(0, 0).replace_schema_metadata(metadata), folder / "messages.parquet")
+
+
+def changed(folder: Path, trace: Trace, name: str, at: int, value) -> None:
+    metadata = pq.read_schema(folder / "messages.parquet").metadata
+    place = trace.messages.schema.get_field_index(name)
+    values = trace.messages[name].to_pylist()
+    values[at] = value
+    field = trace.messages.schema.field(place)
+    table = trace.messages.set_column(place, field, pa.array(values, field.type))
+    pq.write_table(table.replace_schema_metadata(metadata), folder / "messages.parquet")
+
+
+def stranger(folder: Path, trace: Trace) -> None:
+    changed(folder, trace, "source", 17, 6)
+
+
+def clock_back(folder: Path, trace: Trace) -> None:
+    changed(folder, trace, "heard", 900, 0)
+
+
+def batch_back(folder: Path, trace: Trace) -> None:
+    changed(folder, trace, "batch", 900, 0)
+
+
+def twice(folder: Path, trace: Trace) -> None:
+    metadata = pq.read_schema(folder / "messages.parquet").metadata
+    table = trace.messages.take(pa.array([0, *range(len(trace.messages))]))
+    pq.write_table(table.replace_schema_metadata(metadata), folder / "messages.parquet")
+
+
+def no_self(folder: Path, trace: Trace) -> None:
+    changed(folder, trace, "vector", 3, bytes(4 * OPTIONS.motes))
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        (cut_off, "messages.parquet can't be read, it may have been cut off"),
+        (cut_in_the_middle, "messages.parquet: damaged"),
+        (foreign, "a foreign schema, no file of a trace"),
+        (foreign_type, "a foreign schema: heard is double, not int64"),
+        (other_events, "mixed runs"),
+        (mixed_parts, "mixed runs"),
+        (newer, "format 9, this version reads format 1"),
+        (empty, "holds neither messages.parquet nor parts of it"),
+        (no_rows, "no message arrived in this run"),
+        (stranger, "row 17: mote 6, but the deployment has 6 motes"),
+        (clock_back, "row 900: the observer's clock runs backwards"),
+        (batch_back, "row 900: batches are not in order"),
+        (twice, "some messages are there twice"),
+        (no_self, "row 3: its vector clock does not count the message itself"),
+    ],
+)
+def test_bad_input_is_named(tmp_path, simulated, capsys, damage, words):
+    folder = written(tmp_path / "trace", simulated)
+    damage(folder, trace_of(simulated, deployment_for(OPTIONS, build_scheme(OPTIONS, "kn"), "cbd", 100)))
+    arguments = [str(folder), "--no-spark", "--scheme", "dpc1", "--segment", "500"]
+    assert run("continuum", arguments) == 1
+    captured = capsys.readouterr()
+    assert words in captured.err
+    assert "Traceback" not in captured.err
+    assert captured.out == ""
+
+
+def test_parts_in_order_are_one_trace(tmp_path, simulated):
+    folder = written(tmp_path / "trace", simulated)
+    want = rows_of(folder, SMALL, tmp_path / "scratch")
+    metadata = pq.read_schema(folder / "messages.parquet").metadata
+    table = pq.read_table(folder / "messages.parquet")
+    parted = tmp_path / "parted"
+    (parted / "messages").mkdir(parents=True)
+    for number, start in enumerate(range(0, len(table), 300)):
+        part = table.slice(start, 300).replace_schema_metadata(metadata)
+        pq.write_table(part, parted / "messages" / f"{number:06}.parquet", row_group_size=128)
+    assert rows_of(parted, SMALL, tmp_path / "scratch2") == want
+
+
+def test_events_that_do_not_number_their_sends_are_refused(tmp_path, simulated):
+    trace = trace_of(simulated, deployment_for(OPTIONS, build_scheme(OPTIONS, "kn"), "cbd", 100))
+    first = trace.events["kind"].to_pylist().index("send")
+    events = pa.concat_tables([trace.events.slice(0, first), trace.events.slice(first + 1)])
+    write_trace(replace(trace, events=events), tmp_path / "trace")
+    with pytest.raises(Exception, match="are not numbered 0, 1, 2"):
+        rows_of(tmp_path / "trace", replace(SMALL, schemes=("hlc",)), tmp_path / "scratch")
