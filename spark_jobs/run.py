@@ -21,6 +21,7 @@ JOBS: dict[str, tuple[str, str]] = {
         "deliveries, losses, copies, reboots and strength of each mote and link over time",
     ),
     "clocks": ("spark_jobs.clocks", "the epsilon and the delta that a deployment really held"),
+    "watch": ("spark_jobs.watch", "a folder of logs that grows: link health as it stands, until interrupted"),
     "continuum": ("spark_jobs.continuum", "what each stamp, policy and phi would have made of a trace"),
     "recommend": ("spark_jobs.recommend", "the smallest stamp and the shortest wait within a tolerance"),
     "figures": ("spark_jobs.figures", "the paper's figures, simulated over all workers"),

@@ -1,0 +1,267 @@
+"""`watch`: a folder of logs that grows, followed by Structured Streaming; link health of each run as it stands.
+
+    LOGS/RUN/messages/000000.parquet ...     parts, as the base station rolls them
+    OUT/health/RUN.parquet                   motes over time windows, from all parts of the run so far
+    OUT/links/RUN.parquet                    links, the same
+    OUT/batches/000000.json                  which parts came in which batch, and what could not be read
+    OUT/checkpoint/                          Spark's own
+
+Spark carries the names of new parts; which they are in a batch is in its checkpoint before anything is done with them.
+What a batch writes is made from the parts alone, each file appears whole, and a batch that is done again writes the
+same. So each part counts once, whenever the job was killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from basestation.journal.parts import PARTS
+from basestation.journal.recovery import write_whole
+from basestation.traces import schema
+
+from . import session
+from .ingest_read import spread
+from .links import LINKS, MOTES, WINDOW_S, Seen, health, summary
+from .session import JobError, note
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+COLUMNS = ("source", "boot", "sequence", "heard", "gateway", "rssi", "lqi", "wall_ns")
+FILES = "path string, modificationTime timestamp, length long, content binary"
+Ints = NDArray[np.int64]
+
+
+# ---- One run ----
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """A run's parts so far, in order, and the window of its tables."""
+
+    run: str
+    paths: tuple[str, ...]
+    window_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A run as its parts show it, and the parts that could not be read, with the reason."""
+
+    run: str
+    motes: pa.Table
+    links: pa.Table
+    faults: dict[str, str]
+
+
+def health_of(parts: Parts) -> Health:
+    """Every part is read again: a few bytes a message, and no state that could be lost."""
+    tables, faults = [], {}
+    runs: set[str] = set()
+    for path in parts.paths:
+        try:
+            table, run = _read(Path(path), parts.window_s)
+        except JobError as error:
+            faults[path] = str(error)
+            continue
+        if runs and run not in runs:
+            faults[path] = f"a part of another run, {run}"
+            continue
+        runs.add(run)
+        tables.append(table)
+    if not tables:
+        return Health(parts.run, MOTES.empty_table(), LINKS.empty_table(), faults)
+    motes, links = health(_seen(pa.concat_tables(tables)), parts.window_s)
+    return Health(parts.run, motes, links, faults)
+
+
+def _read(path: Path, window_s: float) -> tuple[pa.Table, str]:
+    try:
+        with pq.ParquetFile(path) as file:
+            said = file.schema_arrow.metadata or {}
+            if said.get(schema.META_FORMAT) != schema.FORMAT.encode() or schema.META_RUN not in said:
+                raise JobError("no part of Causeway's")
+            return file.read(columns=list(COLUMNS)), said[schema.META_RUN].decode()
+    except (OSError, pa.ArrowException) as error:
+        raise JobError(f"can't be read, it may have been cut off: {error}") from None
+
+
+def _seen(messages: pa.Table) -> Seen:
+    """Messages, of which each is there once: copies are not known here, nor are lines."""
+
+    def column(name: str, kind: Any, absent: float) -> NDArray[Any]:
+        values: NDArray[Any] = (
+            messages[name].cast(pa.from_numpy_dtype(kind), safe=False).fill_null(absent).to_numpy()
+        )
+        return values
+
+    mote, boot = column("source", np.int64, -1), column("boot", np.int64, 0)
+    return Seen(
+        at=column("wall_ns", np.float64, np.nan) / 1e9,
+        first=np.ones(len(messages), np.bool_),
+        mote=mote,
+        life=_lives(mote, boot),
+        sequence=column("sequence", np.int64, 0),
+        gateway=column("gateway", np.int64, -1),
+        line=np.full(len(messages), -1, np.int64),
+        rssi=column("rssi", np.float64, np.nan),
+        lqi=column("lqi", np.float64, np.nan),
+    )
+
+
+def _lives(mote: Ints, boot: Ints) -> Ints:
+    """Boot counts modulo 8 unwrapped, mote by mote: up to four more is later, else it is a straggler's."""
+    lives = np.zeros(len(mote), np.int64)
+    order = np.argsort(mote, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(mote[order])) + 1):
+        if len(rows):
+            steps = (np.diff(boot[rows], prepend=boot[rows][0]) + 3) % 8 - 3
+            lives[rows] = boot[rows][0] + np.cumsum(steps)
+    return lives
+
+
+# ---- Batches ----
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """What the batches so far have brought, kept in the folder of results."""
+
+    out: Path
+
+    def _path(self, number: int) -> Path:
+        return self.out / "batches" / f"{number:06d}.json"
+
+    def before(self, number: int) -> dict[str, list[str]]:
+        """The parts of each run that came in earlier batches."""
+        known: dict[str, list[str]] = {}
+        for path in sorted((self.out / "batches").glob("*.json")):
+            if int(path.stem) < number:
+                for run, parts in json.loads(path.read_text())["parts"].items():
+                    known.setdefault(run, []).extend(parts)
+        return known
+
+    def write(self, number: int, parts: dict[str, list[str]], faults: dict[str, str]) -> None:
+        told = {"batch": number, "parts": parts, "faults": faults}
+        write_whole(self._path(number), json.dumps(told, indent=1).encode())
+
+
+def take_batch(
+    number: int,
+    paths: Sequence[str],
+    book: Book,
+    window_s: float,
+    over: Callable[[list[Parts]], list[Health]],
+) -> list[Health]:
+    """Bring the results up to this batch: once or twice, it comes to the same."""
+    new: dict[str, list[str]] = {}
+    for path in sorted(paths):
+        new.setdefault(Path(path).parent.parent.name, []).append(path)
+    before = book.before(number)
+    tasks = [
+        Parts(run, tuple(sorted({*before.get(run, []), *parts})), window_s)
+        for run, parts in sorted(new.items())
+    ]
+    found = over(tasks)
+    for result in found:
+        _put(book.out / "health" / f"{result.run}.parquet", result.motes)
+        _put(book.out / "links" / f"{result.run}.parquet", result.links)
+    faults = {path: why for result in found for path, why in result.faults.items()}
+    book.write(number, new, faults)
+    return found
+
+
+def _put(path: Path, table: pa.Table) -> None:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd")
+    write_whole(path, sink.getvalue().to_pybytes())
+
+
+# ---- The job ----
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("logs", type=Path, help="the folder of logs, a run in each of its folders")
+    parser.add_argument("--out", "-o", type=Path, required=True, help="the folder of results")
+    parser.add_argument("--window", type=float, default=WINDOW_S, help=f"seconds of a window ({WINDOW_S})")
+    parser.add_argument(
+        "--every", type=float, default=10.0, help="seconds between two looks at the folder (10)"
+    )
+    parser.add_argument("--once", action="store_true", help="take what is there, and end")
+    session.add_options(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    if not arguments.logs.is_dir():
+        raise JobError(f"{arguments.logs}: there is no such folder")
+    if not (arguments.window > 0 and arguments.every > 0):
+        raise JobError("--window and --every last some seconds")
+    for folder in ("batches", "health", "links"):
+        (arguments.out / folder).mkdir(parents=True, exist_ok=True)
+    _same_logs(arguments.out, arguments.logs)
+    with session.of(arguments) as spark:
+        follow(
+            spark,
+            arguments.logs,
+            arguments.out,
+            arguments.window,
+            None if arguments.once else arguments.every,
+        )
+    return 0
+
+
+def _same_logs(out: Path, logs: Path) -> None:
+    """A checkpoint belongs to one folder of logs."""
+    note_of = out / "logs"
+    if note_of.exists() and note_of.read_text() != str(logs.resolve()):
+        raise JobError(
+            f"{out} holds what was watched in {note_of.read_text()}; another folder needs another --out"
+        )
+    write_whole(note_of, str(logs.resolve()).encode())
+
+
+def follow(spark: SparkSession, logs: Path, out: Path, window_s: float, every_s: float | None) -> None:
+    """Watch until interrupted; with `every_s` None, take what is there and return."""
+    book = Book(out)
+
+    def batch(frame: DataFrame, number: int) -> None:
+        paths = [_local(row.path) for row in frame.select("path").collect()]
+        found = take_batch(number, paths, book, window_s, lambda tasks: list(spread(spark, health_of, tasks)))
+        tell(number, found)
+
+    pattern = f"{logs.resolve()}/*/{PARTS}/[0-9]*.parquet"
+    parts = spark.readStream.format("binaryFile").schema(FILES).load(pattern).select("path")
+    writer = parts.writeStream.foreachBatch(batch).option("checkpointLocation", str(out / "checkpoint"))
+    writer = (
+        writer.trigger(availableNow=True)
+        if every_s is None
+        else writer.trigger(processingTime=f"{every_s} seconds")
+    )
+    query = writer.start()
+    try:
+        query.awaitTermination()
+    finally:
+        query.stop()
+
+
+def _local(uri: str) -> str:
+    return unquote(urlparse(uri).path) if ":" in uri else uri
+
+
+def tell(number: int, found: Sequence[Health]) -> None:
+    """A line of JSON for each run that changed."""
+    for result in found:
+        print(json.dumps({"batch": number, "run": result.run} | summary(result.motes)), flush=True)
+        for path, why in result.faults.items():
+            note(f"{path}: {why}")
