@@ -129,3 +129,9 @@ def test_seeds_are_summed_up():
     assert together.violations.related_pairs == sum(row.violations.related_pairs for row in apart)
     weights = [row.violations.delivered for row in apart]
     assert together.hold_mean == pytest.approx(np.average([row.hold_mean for row in apart], weights=weights))
+
+
+def test_the_schemes_page_holds_the_tables_that_the_command_made(root):
+    page = (root / "docs" / "schemes.md").read_text()
+    for made in ("tables.md", "times.md"):
+        assert (root / "docs" / "figures" / "schemes" / made).read_text().strip() in page, made

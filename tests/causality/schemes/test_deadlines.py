@@ -67,6 +67,14 @@ def test_delta_causal_holds_a_message_no_longer_than_it_must():
     assert play(run, DeltaCausal(setting(run))).left == {1: 1 + 6 + 1, 2: 1 + 6 + 1}
 
 
+@settings(max_examples=500)
+@given(run=legal_runs(150))
+def test_theorem_2_needs_no_common_clock_only_sends_of_one_mote_apart(run):
+    """What a message waits for, each of its effects waits for too, and for itself until it is of no use."""
+    run = one_send_a_tick(run)
+    assert not play(run, DeltaCausal(setting(run))).violated()
+
+
 def test_two_events_in_one_tick_break_delta_causal():
     """0 and 1 were sent in one tick, so 0's delivery stands for both, and 2 does not wait for 1."""
     run = script(2, 0, 6, "1 a: send", "1 a: send", "2 b: 0 1", "3 b: send", "4 o: 0", "4 o: 2", "5 o: 1")
