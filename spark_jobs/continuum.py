@@ -35,6 +35,7 @@ from spark_jobs.continuum_table import (
     missing_in,
     own_layout,
 )
+from spark_jobs.ingest_read import MANIFEST, manifest
 from spark_jobs.segments import ROWS, Spread, cut, plan
 from spark_jobs.segments_files import TraceFault, TraceFiles, open_trace
 from spark_jobs.segments_spread import on_spark, on_threads
@@ -181,7 +182,10 @@ def _made(
     """Files of stamps made from the motes' events; or why they can't be made."""
     if trace.events is None:
         return "and there are no events to make these stamps from"
-    (wrong,) = spread(differing, [trace])
+    try:
+        (wrong,) = spread(differing, [trace])
+    except TraceFault as fault:
+        return f"and of its events: {fault}"
     if wrong:
         return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
     paths = [scratch / f"stamps-{number}.parquet" for number in range(len(schemes))]
@@ -288,7 +292,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
     """Which traces, and by what."""
     parser.add_argument(
-        "traces", nargs="+", type=Path, metavar="TRACE", help="a folder with messages.parquet in it"
+        "traces",
+        nargs="+",
+        type=Path,
+        metavar="TRACE",
+        help="a trace, a run's log, or the tables that ingest wrote",
     )
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
@@ -378,12 +386,22 @@ def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Ite
 def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:
     """Those that can be analysed, and what is wrong with the others."""
     traces, faults = [], []
-    for folder in folders:
+    for folder, events in _places(folders):
         try:
-            traces.append(open_trace(folder.resolve()))
+            traces.append(open_trace(folder, events))
         except TraceFault as fault:
             faults.append(fault)
     return traces, faults
+
+
+def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None]]:
+    """Where messages and events are: of a trace, or of every run in the tables that `ingest` wrote."""
+    for folder in folders:
+        if (folder / MANIFEST).is_dir():
+            runs = manifest(folder.resolve())
+            yield from ((run.file("messages").parent, run.file("events")) for run in runs)
+        else:
+            yield folder.resolve(), None
 
 
 def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[Row], bool]:

@@ -144,7 +144,7 @@ def _reading(
     rank = kernels.ranks(r, c, kn, view.column("source"), last)
     own = slice(view.first, view.last)
     fields = Fields(
-        saturated=int((kn[own] == reading.entry_max).any(axis=1).sum()) if reading.entries else 0,
+        saturated=int(np.count_nonzero((kn[own] == reading.entry_max).any(axis=1))),
         max_c=int(c[own].max(initial=0)),
         max_kn=int(kn[own].max(initial=0)),
     )
@@ -153,7 +153,7 @@ def _reading(
     for delivery in deliveries:
         phi = 100 if delivery.policy == "causal" else delivery.phi
         due_at, _ = kernels.due_ticks(r, c, view.clock, phi, reading.epsilon, reading.delta)
-        late = int((view.clock[own] > due_at[own] - (phi > 0)).sum())
+        late = int(np.count_nonzero(view.clock[own] > due_at[own] - (phi > 0)))
         if delivery.policy == "cbd":
             order, left = kernels.cbd_order(rank, due_at, *times)
         else:
@@ -233,9 +233,9 @@ class _Judge:
         return Violations(
             delivered=view.last - view.first,
             pairs=self._far + int(pairs),
-            backward=int(overtaken[own].sum()),
-            forward=int(hasty[own].sum()),
-            any=int((overtaken | hasty)[own].sum()),
+            backward=int(np.count_nonzero(overtaken[own])),
+            forward=int(np.count_nonzero(hasty[own])),
+            any=int(np.count_nonzero(overtaken[own] | hasty[own])),
             related_pairs=self._related,
         )
 

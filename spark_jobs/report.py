@@ -270,7 +270,7 @@ def _by_bytes(rows: Sequence[Row]) -> Figure:
         _log_but_zero(axes.set_yscale, (row.mean for row in shown))
         axes.set_xlabel("bytes")
         axes.set_ylabel("violations (mean, %)")
-        axes.legend(fontsize="x-small", ncols=2)
+        _legend_below(axes)
     return figure
 
 
@@ -283,7 +283,7 @@ def _by_phi(rows: Sequence[Row]) -> Figure:
         axes.set_ylim(0)
         axes.set_xlabel("φ (% of the safe wait)")
         axes.set_ylabel("violations (mean, %)")
-        axes.legend(fontsize="x-small", ncols=2)
+        _legend_below(axes)
     return figure
 
 
@@ -302,8 +302,12 @@ def _hold(rows: Sequence[Row]) -> Figure:
         _log_but_zero(axes.set_xscale, (row.mean for row in rows if row.policy == policy))
         axes.set_xlabel("violations (mean, %)")
         axes.set_ylabel("mean hold (ms)")
-        axes.legend(fontsize="x-small", ncols=2)
+        _legend_below(axes)
     return figure
+
+
+def _legend_below(axes: Any) -> None:
+    axes.legend(fontsize="x-small", ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False)
 
 
 def _lines(rows: Sequence[Row], policy: str) -> list[tuple[str, list[Row]]]:

@@ -1,7 +1,7 @@
 """The Parquet files of one trace, looked at before anything is computed: what is wrong with one is said by its name.
 
 Only footers are read here. A trace is `messages.parquet`, or parts of it in order of their names in `messages/`, as the
-journal rolls them; `events.parquet` beside it says what the motes did, where anybody knows.
+journal rolls them; `events.parquet` says what the motes did, where anybody knows.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class TraceFiles:
         return [(first, *place) for first, place in zip(accumulate([0, *sizes]), places, strict=False)]
 
 
-def open_trace(folder: Path) -> TraceFiles:
-    """Find the files of a run and check that they belong together."""
+def open_trace(folder: Path, events: Path | None = None) -> TraceFiles:
+    """Find the files of a run and check that they belong together. `events`: where they are, if not in the folder."""
     parts = _parts_of(folder)
     footers = [_footer(path) for path in parts]
     heads = [_head(path, footer) for path, footer in zip(parts, footers, strict=True)]
@@ -95,7 +95,7 @@ def open_trace(folder: Path) -> TraceFiles:
             for path, footer in zip(parts, footers, strict=True)
         ),
         untold=sum(_nulls(path, footer, "vector") for path, footer in zip(parts, footers, strict=True)),
-        events=_events(folder, heads[0].run),
+        events=_events(events or folder / EVENTS, heads[0].run),
     )
 
 
@@ -166,13 +166,14 @@ def _nulls(path: Path, footer: pq.FileMetaData, column: str) -> int:
     return int(pq.read_table(path, columns=[column])[column].null_count)
 
 
-def _events(folder: Path, run: str) -> Path | None:
-    path = folder / EVENTS
+def _events(path: Path, run: str) -> Path | None:
     if not path.exists():
         return None
     footer = _footer(path)
+    if not footer.num_rows:
+        return None
     if (other := _head(path, footer).run) != run:
-        raise TraceFault(f"{folder}: mixed runs: its messages are of run {run}, {EVENTS} is of {other}")
+        raise TraceFault(f"{path}: mixed runs: the messages are of run {run}, the events of {other}")
     found = footer.schema.to_arrow_schema().names
     for name in schema.events_schema().names:
         if name not in found:

@@ -10,7 +10,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
@@ -26,7 +26,8 @@ from packet_formats import bulk
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.tinyos import BROADCAST, ActiveMessage, decode_packet, encode_packet
-from tests.bench import journal, testbed
+from spark_jobs.session import JobError
+from tests.bench import analysis, journal, testbed
 
 MANY, FEW = 500_000, 5_000  # messages for the kernels and for the objects
 
@@ -142,6 +143,16 @@ def testbed_paces() -> list[testbed.Pace]:
         return []
 
 
+def analysis_paces() -> list[analysis.Pace]:
+    """The same for a machine without Java; `--growth` takes longer traces as well."""
+    try:
+        paces = list(analysis.bench())
+        return paces + list(analysis.growth()) if "--growth" in sys.argv[1:] else paces
+    except (ImportError, JobError) as error:
+        print(f"the analysis is left out: {error}", file=sys.stderr)
+        return []
+
+
 def main() -> None:
     results = {
         "simulation, 10 motes": bench_simulation(10),
@@ -163,6 +174,8 @@ def main() -> None:
             print(json.dumps({"part": "the journal", "what": rate_.what, "rate": rate_.per_second}))
         for pace in testbed_paces():
             print(json.dumps({"part": "the testbed", "motes": pace.motes, "rate": pace.per_second}))
+        for found in analysis_paces():
+            print(json.dumps({"part": "the analysis", **asdict(found)}))
         return
     for part, rows in results.items():
         table = Table(title=f"{part}: messages a second, one core")
@@ -183,6 +196,18 @@ def main() -> None:
     table.add_column("pace", justify="right")
     for pace in testbed_paces():
         table.add_row(str(pace.motes), f"{pace.per_second:.1f}")
+    Console().print(table)
+    table = Table("what", title="the analysis: million messages x configurations a second")
+    for name in ("messages", "configurations", "seconds", "rate", "most MB of a worker"):
+        table.add_column(name, justify="right")
+    for found in analysis_paces():
+        cells = (
+            f"{found.messages:,}",
+            str(found.configurations),
+            f"{found.seconds:.1f}",
+            f"{found.rate:.1f}",
+        )
+        table.add_row(found.what, *cells, str(found.peak_mb))
     Console().print(table)
 
 

@@ -337,5 +337,18 @@ def test_events_that_do_not_number_their_sends_are_refused(tmp_path, simulated):
     first = trace.events["kind"].to_pylist().index("send")
     events = pa.concat_tables([trace.events.slice(0, first), trace.events.slice(first + 1)])
     write_trace(replace(trace, events=events), tmp_path / "trace")
-    with pytest.raises(Exception, match="are not numbered 0, 1, 2"):
-        rows_of(tmp_path / "trace", replace(SMALL, schemes=("hlc",)), tmp_path / "scratch")
+    rows = rows_of(tmp_path / "trace", replace(SMALL, schemes=("hlc", "dpc1")), tmp_path / "scratch")
+    assert {row.scheme for row in rows if row.is_answered} == {"dpc1"}
+    assert all("are not numbered 0, 1, 2" in row.reason for row in rows if row.scheme == "hlc")
+
+
+def test_the_tables_of_ingest_are_traces_too(tmp_path, simulated, capsys):
+    folder = written(tmp_path / "trace", simulated)
+    assert run("ingest", [str(folder), "--tables", str(tmp_path / "tables"), "--no-spark"]) == 0
+    capsys.readouterr()
+
+    def printed(place):
+        assert run("continuum", [str(place), "--no-spark", "--phi", "40", "--json"]) == 0
+        return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+    assert printed(tmp_path / "tables") == printed(folder)
