@@ -23,7 +23,7 @@ export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench lint lock figures clean
+.PHONY: help setup debian demo test test-all bench lint lock figures package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able flash
 
 help: ## this list
@@ -31,7 +31,7 @@ help: ## this list
 
 setup: debian $(VENV)/.project ## Debian packages and the Python environment; quick when they are there
 
-demo: setup ## the main job: simulate a network, order it live, print what each byte bought
+demo: setup ## the main job: the firmware on emulated motes, ordered live, and what each byte bought
 	@$(BIN)/basestation demo
 
 test: setup lint firmware-if-able ## lint, the firmware where its compiler is, then the fast tests
@@ -87,6 +87,9 @@ lint: setup firmware-check ## ruff, strict mypy, and cppcheck over the firmware
 
 figures: setup ## draw the figures of docs/ again
 	$(BIN)/basestation figures --out docs/figures
+
+package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
+	@$(BIN)/python -m spark_jobs.package
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

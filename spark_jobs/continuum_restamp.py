@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from basestation.causality.stamps import Scheme
 from basestation.deployed import scheme_of
@@ -79,7 +80,8 @@ def _stream(trace: TraceFiles) -> Stream:
         raise TraceFault(f"{trace.folder}: there are no events to make stamps from")
     messages = pa.concat_tables(pq.read_table(part.path, columns=TAKEN) for part in trace.parts)
     events = pq.read_table(trace.events)
-    _check_sends(trace, events)
+    first = _first_sends(trace, events)
+    events, messages = _from_zero(events, first), _from_zero(messages, first)
     try:
         stream, _ = stream_of(Trace(trace.run, trace.deployment, trace.origin, messages, events))
     except IndexError:
@@ -91,13 +93,23 @@ def _stream(trace: TraceFiles) -> Stream:
     return stream
 
 
-def _check_sends(trace: TraceFiles, events: pa.Table) -> None:
-    """Messages are told apart by mote and number, so each mote's sends must count 0, 1, 2, ..."""
+def _first_sends(trace: TraceFiles, events: pa.Table) -> NDArray[np.int64]:
+    """Each mote's first number. Messages are told apart by mote and number, so its sends must count on from there."""
     sends = events["kind"].to_numpy() == "send"
     mote, sequence = events["mote"].to_numpy()[sends], events["sequence"].to_numpy()[sends]
     if len(mote) and mote.max() >= trace.motes:
         raise TraceFault(f"{trace.events}: mote {mote.max()}, but the deployment has {trace.motes} motes")
+    first = np.zeros(trace.motes, np.int64)
     for one in range(trace.motes):
         mine = sequence[mote == one]
-        if not np.array_equal(mine, np.arange(len(mine))):
-            raise TraceFault(f"{trace.events}: the sends of mote {one} are not numbered 0, 1, 2, ...")
+        if len(mine) and not np.array_equal(mine, np.arange(mine[0], mine[0] + len(mine))):
+            raise TraceFault(f"{trace.events}: the sends of mote {one} are not numbered one after the other")
+        first[one] = mine[0] if len(mine) else 0
+    return first
+
+
+def _from_zero(table: pa.Table, first: NDArray[np.int64]) -> pa.Table:
+    """Numbers as they would be if every mote had begun with 0."""
+    place = table.schema.get_field_index("sequence")
+    sequence = table["sequence"].to_numpy() - first[table["source"].to_numpy()]
+    return table.set_column(place, table.schema.field(place), pa.array(sequence, pa.int64()))

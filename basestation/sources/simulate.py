@@ -28,7 +28,7 @@ SETTINGS = ("motes", "hops", "messages", "seed", "rate", "loss", "pace")
 def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
     spec.known(*SETTINGS)
     deployment = _deployment(spec, options.deployment)
-    world = _world(spec, deployment)
+    world = world_of(spec, deployment)
     return PlayedSource(spec.text, pace_of(spec), partial(_play, deployment, world, gateway))
 
 
@@ -46,7 +46,7 @@ def _deployment(spec: Spec, given: Deployment | None) -> Deployment:
     return given
 
 
-def _world(spec: Spec, deployment: Deployment) -> WorldOptions:
+def world_of(spec: Spec, deployment: Deployment) -> WorldOptions:
     """A deployment says nothing of how often motes send: `rate` is the chance that one does in a tick."""
     from basestation.simulator.options import OptionError, WorldOptions
     from basestation.simulator.topology import TopologyError, in_groups

@@ -37,7 +37,7 @@ def bench() -> Iterator[Pace]:
 def _scenario(motes: int, folder: Path) -> str:
     example = load(images.PROJECT / "examples" / "micaz.toml")
     network = replace(example.network, motes=max(motes, example.network.motes))
-    deployment = replace(example, network=network)
+    deployment = replace(example, network=network, clock=replace(example.clock, root=network.motes))
     topology = topologies.grid(motes, hops=network.hops)
     networks = networks_in([deployment], topology)
     programs = {network.name: images.programs_for(deployment, rate=1.0)}
