@@ -18,9 +18,21 @@ class Chunk(NamedTuple):
     data: bytes
 
 
-def stamped(data: bytes) -> Chunk:
-    """Bytes that have come just now."""
-    return Chunk(time.monotonic_ns(), time.time_ns(), data)
+class Moment(NamedTuple):
+    mono_ns: int
+    wall_ns: int
+
+
+def now() -> Moment:
+    return Moment(time.monotonic_ns(), time.time_ns())
+
+
+def stamped(data: bytes, since: Moment | None = None) -> Chunk:
+    """Bytes that have come just now; or, where nobody read for a while, some time after `since`.
+
+    Then they get the earliest time that may be theirs: whoever goes by it may wait too long, but not too short.
+    """
+    return Chunk(*(since or now()), data)
 
 
 class Link(Protocol):

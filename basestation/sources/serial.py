@@ -11,7 +11,7 @@ import serial
 
 from basestation.sources import ports
 from basestation.sources.base import Source, SourceError, SourceOptions, Spec
-from basestation.sources.inbox import Chunk, Inbox, LineLost, stamped
+from basestation.sources.inbox import Chunk, Inbox, LineLost, Moment, now, stamped
 from basestation.sources.line import Connection, LineSource
 from basestation.sources.wires import FrameWire
 from packet_formats.framing import FrameCounters
@@ -111,6 +111,7 @@ class SerialLink:
         self._loop = asyncio.get_running_loop()
         self._inbox = Inbox()
         self._room = threading.Semaphore(CHUNKS_AHEAD)
+        self._since: Moment | None = None  # from when on what comes may have waited for us
         self._stop = threading.Event()
         self._sending = asyncio.Lock()
         self._thread = threading.Thread(target=self._read, name=f"reads {port.name}", daemon=True)
@@ -143,18 +144,26 @@ class SerialLink:
         reason = "closed"
         try:
             while not self._stop.is_set():
-                if self._room.acquire(timeout=WAIT_SECONDS):
+                if self._has_room():
                     self._take()
         except (OSError, TypeError) as error:
             reason = f"the port is gone: {error}"
         with contextlib.suppress(RuntimeError):  # the loop has ended before us
             self._loop.call_soon_threadsafe(self._inbox.end, reason)
 
+    def _has_room(self) -> bool:
+        if self._room.acquire(blocking=False):
+            return True
+        self._since = self._since or now()
+        return self._room.acquire(timeout=WAIT_SECONDS)
+
     def _take(self) -> None:
         """What has come by now, but at least a byte, unless none comes for a while."""
         data = self._port.read(1)
         if data:
             data += self._port.read(min(self._port.in_waiting, CHUNK))
-            self._loop.call_soon_threadsafe(self._inbox.put, stamped(data))
+            self._loop.call_soon_threadsafe(self._inbox.put, stamped(data, self._since))
+            if len(data) <= CHUNK:
+                self._since = None
         else:
             self._room.release()

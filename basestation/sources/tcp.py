@@ -7,11 +7,12 @@ import socket
 from typing import cast
 
 from basestation.sources.base import SourceError
-from basestation.sources.inbox import Chunk, Inbox, LineLost, stamped
+from basestation.sources.inbox import Chunk, Inbox, LineLost, Moment, now, stamped
 
 CONNECT_SECONDS = 5.0
 SEND_SECONDS = 1.0
 ROOM = 65536  # bytes read ahead of whoever takes them
+AT_ONCE = 256 * 1024  # bytes that the event loop reads at one go; less means that no more had come
 
 
 class TcpLink(asyncio.Protocol):
@@ -21,6 +22,7 @@ class TcpLink(asyncio.Protocol):
         self.inbox = Inbox()
         self._transport: asyncio.Transport | None = None
         self._paused = False
+        self._since: Moment | None = None  # from when on what comes may have waited for us
         self._writable = asyncio.Event()
         self._writable.set()
 
@@ -29,9 +31,12 @@ class TcpLink(asyncio.Protocol):
         keep_alive(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
-        self.inbox.put(stamped(data))
+        self.inbox.put(stamped(data, self._since))
+        if len(data) < AT_ONCE:
+            self._since = None
         if self.inbox.size > ROOM and self._transport is not None:
             self._paused = True
+            self._since = self._since or now()
             self._transport.pause_reading()
 
     def eof_received(self) -> None:
