@@ -1,0 +1,109 @@
+"""What a cluster needs beside Spark: our packages as one zip, and an environment for its Python workers.
+
+    spark-submit --py-files dist/causeway-jobs.zip --archives dist/causeway-env.tar.gz#environment \\
+        --conf spark.pyspark.python=./environment/bin/python spark_jobs/run.py JOB ...
+
+The environment holds the libraries that the jobs import on workers, and no Python: its `bin/python` links to the one
+that this was made with, which every machine must have at the same place and in the same version.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import re
+import sys
+import tarfile
+import zipfile
+from collections.abc import Iterable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from .session import ROOT, JobError, note
+
+PACKAGES = ("basestation", "packet_formats", "spark_jobs")
+SUFFIXES = (".py", ".json", ".properties", ".typed", ".toml")
+LIBRARIES = ("construct", "numba", "numpy", "pandas", "pyarrow")
+ZIP, ENVIRONMENT = "causeway-jobs.zip", "causeway-env.tar.gz"
+THEN = (1980, 1, 1, 0, 0, 0)  # the same sources make the same zip
+
+
+def sources(root: Path) -> list[Path]:
+    found = [path for package in PACKAGES for path in (root / package).rglob("*") if path.suffix in SUFFIXES]
+    return sorted(path for path in found if "__pycache__" not in path.parts)
+
+
+def write_zip(root: Path, path: Path) -> int:
+    """All of our packages; how many files."""
+    files = sources(root)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            entry = zipfile.ZipInfo(str(file.relative_to(root)), THEN)
+            archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return len(files)
+
+
+def needed(names: Iterable[str]) -> dict[str, metadata.Distribution]:
+    """These libraries and all that they need of what is installed here."""
+    found: dict[str, metadata.Distribution] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        try:
+            found[name] = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            if name in LIBRARIES:
+                raise JobError(f"{name} is not installed here; make setup brings it") from None
+            continue  # of another system, or not asked for
+        waiting += _requirements(found[name])
+    return found
+
+
+def _requirements(library: metadata.Distribution) -> Iterator[str]:
+    for text in library.requires or []:
+        name = re.match(r"[A-Za-z0-9._-]+", text)
+        if name and "extra ==" not in text:
+            yield re.sub(r"[._-]+", "-", name[0]).lower()
+
+
+def write_environment(path: Path) -> list[str]:
+    """The libraries as an environment of this Python; which ones."""
+    libraries = needed(LIBRARIES)
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    place = f"lib/python{version}/site-packages"
+    python = Path(sys.base_prefix) / "bin" / f"python{version}"
+    with tarfile.open(path, "w:gz", compresslevel=3) as archive:
+        settings = f"home = {python.parent}\ninclude-system-site-packages = false\n".encode()
+        entry = tarfile.TarInfo("pyvenv.cfg")
+        entry.size = len(settings)
+        archive.addfile(entry, io.BytesIO(settings))
+        link = tarfile.TarInfo("bin/python")
+        link.type, link.linkname = tarfile.SYMTYPE, str(python)
+        archive.addfile(link)
+        for library in libraries.values():
+            for file in library.files or []:
+                if ".." not in file.parts and "__pycache__" not in file.parts:
+                    archive.add(str(library.locate_file(file)), f"{place}/{file}")
+    return sorted(libraries)
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m spark_jobs.package", description="Pack for a cluster.")
+    parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder of the archives (dist)")
+    out: Path = parser.parse_args(arguments).out
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        count = write_zip(ROOT, out / ZIP)
+        libraries = write_environment(out / ENVIRONMENT)
+    except JobError as error:
+        note(str(error))
+        return 1
+    print(f"{out / ZIP}: {count} files")
+    print(f"{out / ENVIRONMENT}: {', '.join(libraries)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
