@@ -49,9 +49,10 @@ from basestation.observer import PATIENCE, Observer
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data, Message, Unknown, decode_message
+from packet_formats.messages import Data, Message, Unknown
+from packet_formats.quick import MessageReader, read_packet
 from packet_formats.records import Beacon, Health, Heard, Status
-from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet
+from packet_formats.tinyos import Ack, ActiveMessage, PacketError
 from packet_formats.words import many
 
 MOST_HELD = 10_000  # messages; a queue that grows beyond lets the first go early, and counts it
@@ -92,6 +93,7 @@ class Station:
         self.policy = policy or observer.policy
         self.phi = observer.phi if phi is None else phi
         self._layout = layout_of(deployment)
+        self._reader = MessageReader(self._layout)
         self._shift = clock.tick_log2
         self._patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
         chosen = make_policy(self.policy, self.phi, clock.epsilon, clock.delta)
@@ -200,12 +202,12 @@ class Station:
         counts.rate.add(arrival.mono_ns)
         found = self._alarms.gateway_seen(arrival.gateway, counts, *self._now())
         try:
-            frame = decode_packet(arrival.packet)
+            frame = read_packet(arrival.packet)
         except PacketError as error:
             return [*found, self._strange(arrival, "no packet", str(error))]
         if isinstance(frame, Ack):
             return [*found, Acknowledged(*self._now(), arrival.gateway, frame.token)]
-        message = decode_message(frame, self._layout)
+        message = self._reader.read(frame)
         if isinstance(message, Heard):
             return found + self._take_heard(arrival, frame, message)
         heard = self._pair(arrival.gateway, frame, message)
