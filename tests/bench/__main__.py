@@ -27,7 +27,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.tinyos import BROADCAST, ActiveMessage, decode_packet, encode_packet
 from spark_jobs.session import JobError
-from tests.bench import analysis, journal, testbed
+from tests.bench import analysis, journal, station, testbed
 
 MANY, FEW = 500_000, 5_000  # messages for the kernels and for the objects
 
@@ -153,6 +153,14 @@ def analysis_paces() -> list[analysis.Pace]:
         return []
 
 
+def _print_rates(what: str, rates: list[journal.Rate]) -> None:
+    table = Table("what", title=f"{what}: frames a second, one core")
+    table.add_column("rate", justify="right")
+    for rate_ in rates:
+        table.add_row(rate_.what, f"{rate_.per_second:,.0f}")
+    Console().print(table)
+
+
 def main() -> None:
     results = {
         "simulation, 10 motes": bench_simulation(10),
@@ -172,6 +180,9 @@ def main() -> None:
                 print(json.dumps(line))
         for rate_ in journal.bench():
             print(json.dumps({"part": "the journal", "what": rate_.what, "rate": rate_.per_second}))
+        for rate_ in station.bench():
+            print(json.dumps({"part": "the base station", "what": rate_.what, "rate": rate_.per_second}))
+        print(json.dumps({"part": "overdue, ms", **station.punctuality()._asdict()}))
         for pace in testbed_paces():
             print(json.dumps({"part": "the testbed", "motes": pace.motes, "rate": pace.per_second}))
         for found in analysis_paces():
@@ -185,11 +196,13 @@ def main() -> None:
         for row in rows:
             table.add_row(row.what, f"{row.plain:,.0f}", f"{row.fast:,.0f}", f"{row.ratio:,.0f}")
         Console().print(table)
-    table = Table("what", title="the journal: frames a second, one core")
-    table.add_column("rate", justify="right")
-    for rate_ in journal.bench():
-        table.add_row(rate_.what, f"{rate_.per_second:,.0f}")
-    Console().print(table)
+    _print_rates("the journal", journal.bench())
+    _print_rates("the live base station", station.bench())
+    late = station.punctuality()
+    print(
+        f"{late.deliveries} deliveries in real time were late against their deadlines by {late.p50:.2f} ms (half), "
+        f"{late.p99:.2f} ms (99%), {late.worst:.2f} ms (all)"
+    )
     table = Table(
         "motes", title="the testbed: emulated seconds in a second, one core, one message a second each"
     )

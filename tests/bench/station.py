@@ -1,0 +1,108 @@
+"""How fast the live base station is, from a line's bytes to deliveries with the journal written; and how punctual."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from basestation.journal.journal import SYNCS, JournalWriter, Sync
+from basestation.live.arrivals import Arrival
+from basestation.live.happenings import Delivered, Happening
+from basestation.live.runner import Runner
+from basestation.live.station import Station
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.run import build_scheme, generate
+from basestation.simulator.trace import deployment_for, trace_of
+from basestation.simulator.wire import serial_line
+from basestation.sources import SourceOptions, open_source
+from packet_formats.deployment import Deployment
+from packet_formats.framing import FrameDecoder, encode_frame
+
+from .journal import BYTES_PER_SECOND, Rate
+
+MESSAGES, FEW = 5000, 200  # few where each frame waits for the disk
+MOTES, SECONDS = 10, 20.0
+
+
+class Punctuality(NamedTuple):
+    """How much later than its deadline a message left, in ms, on an otherwise idle base station."""
+
+    deliveries: int
+    p50: float
+    p99: float
+    worst: float
+
+
+def bench() -> list[Rate]:
+    """In frames a second, a message being two of them."""
+    options = WorldOptions(motes=MOTES, messages=MESSAGES)
+    deployment = deployment_for(options, build_scheme(options, "shlc"), "cbd", 100)
+    trace = trace_of(generate(options), deployment)
+    pieces = list(serial_line(trace))
+    decoder = FrameDecoder()
+    packets = [packet for _, raw in pieces for packet in decoder.feed(raw)]
+    on_line = sum(len(encode_frame(packet)) for packet in packets) / len(packets)
+    tick_ns = int(deployment.clock.tick_seconds * 1e9)
+    rates = [Rate("the line itself, at 57600 baud", BYTES_PER_SECOND / on_line)]
+    rates.append(_work(pieces, deployment, tick_ns, None))
+    for sync in SYNCS:
+        rates.append(_work(pieces[: FEW if sync == "always" else None], deployment, tick_ns, sync))
+    return rates
+
+
+def _work(pieces: list[tuple[int, bytes]], deployment: Deployment, tick_ns: int, sync: Sync | None) -> Rate:
+    """Through deframer, journal, station; the journal in the working folder, since memory is no disk."""
+    with TemporaryDirectory(dir=".", prefix=".bench-") as place:
+        journal = JournalWriter(Path(place) / "run", deployment, "bench", sync) if sync else None
+        decoder, station, frames = FrameDecoder(), Station(deployment), 0
+        start = time.perf_counter()
+        for tick, raw in pieces:
+            for packet in decoder.feed(raw):
+                arrival = Arrival(0, tick * tick_ns, tick * tick_ns, packet)
+                if journal is not None:
+                    journal.append(arrival)
+                station.take(arrival)
+                frames += 1
+        took = time.perf_counter() - start
+        if journal is not None:
+            journal.close()
+    what = f"read, journal (sync {sync}), observe, deliver" if sync else "read, observe, deliver"
+    return Rate(what, frames / took)
+
+
+class _Overdue:
+    """A sink that keeps how late deliveries were."""
+
+    def __init__(self) -> None:
+        self.ms: list[float] = []
+
+    def take(self, happening: Happening) -> None:
+        if isinstance(happening, Delivered) and happening.in_sync:
+            self.ms.append(happening.overdue_ms)
+
+    def close(self) -> None:
+        pass
+
+
+def punctuality(seconds: float = SECONDS) -> Punctuality:
+    """A simulated network in real time, 30 messages a second: about a quarter of what the line carries."""
+    options = WorldOptions(motes=MOTES)
+    deployment = deployment_for(options, build_scheme(options, "shlc"), "cbd", 100)
+    rate = 3 * deployment.clock.tick_seconds
+    text = f"simulate@?messages={int(60 * seconds)}&rate={rate:.6f}&pace=1"
+    source = open_source(text, 0, SourceOptions(deployment=deployment))
+    sink = _Overdue()
+    with (
+        TemporaryDirectory(dir=".", prefix=".bench-") as place,
+        JournalWriter(Path(place) / "run", deployment, "bench") as journal,
+    ):
+        asyncio.run(Runner(Station(deployment), [source], [sink], journal).run(seconds))
+    late = sorted(sink.ms)
+    return Punctuality(len(late), _quantile(late, 0.5), _quantile(late, 0.99), late[-1])
+
+
+def _quantile(ordered: list[float], share: float) -> float:
+    return ordered[round(share * (len(ordered) - 1))]
