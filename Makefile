@@ -23,7 +23,7 @@ export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench lint lock figures package clean
+.PHONY: help setup debian demo test test-all bench lint lock figures field package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able flash
 
 help: ## this list
@@ -90,6 +90,9 @@ figures: setup ## draw the figures of docs/ again
 
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
 	@$(BIN)/python -m spark_jobs.package
+
+field: setup ## phi and k on the real firmware beside the simulator, into docs/field.md: half an hour
+	$(BIN)/python -m tools.field_table --write
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
