@@ -112,6 +112,14 @@ def test_last_sender_puts_the_cause_that_it_names_first(run):
             assert place[message.stamp.kn] < place[message.source, message.sequence]
 
 
+def test_a_message_that_is_held_is_not_given_up():
+    """2 names 1, which comes as late as it may and must wait for 0 itself: 2 goes on waiting for it."""
+    run = script(3, 1, 5, "1 a: send", "2 b: 0", "2 b: send", "3 c: 1", "3 c: send", "4 o: 2", "10 o: 1")
+    played = play(run, method("last-sender", run))
+    assert played.left == {1: 10 + 6 + 1, 2: 10 + 6 + 1}
+    assert played.order == [1, 2]
+
+
 def test_last_sender_breaks_on_two_causes():
     """2 comes of both 0 and 1, and names only 1, which it received last."""
     run = script(
