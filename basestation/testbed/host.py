@@ -6,26 +6,30 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from basestation.causality.order import Message
-from basestation.causality.truth import Send
-from basestation.causality.violations import count_violations
+from basestation.causality.violations import find_violations
 from basestation.observer import Observer
+from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameDecoder, crc16
 from packet_formats.layout import DataLayout
 from packet_formats.messages import Data, Unknown, decode_message
 from packet_formats.records import Heard
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet
 
-from .messages import Book
+from .messages import Book, Sent
 from .report import Arrivals, Line
 from .scenario import Network
 from .truth import Uart
 
 AFTER = 1 << 20  # ticks after the last message: by then an observer has let everything go
+BACKWARDS = CRYSTAL_HZ  # a line is a queue: if its time steps back by this much, time started afresh
 
 
-def arrivals_in(order: Sequence[Send]) -> Arrivals:
-    found = count_violations(order)
-    return Arrivals(found.delivered, found.related_pairs, found.pairs, found.any)
+def arrivals_in(order: Sequence[Sent]) -> Arrivals:
+    found, involved = find_violations([sent.send for sent in order])
+    last = max((sent.t for sent in order if (sent.send.source, sent.send.index) in involved), default=None)
+    return Arrivals(
+        found.delivered, found.related_pairs, found.pairs, found.any, None if last is None else last / 1e9
+    )
 
 
 class _Host:
@@ -35,9 +39,10 @@ class _Host:
         self._network, self._layout, self._book = network, layout, book
         self._decoder = FrameDecoder()
         self._heard: Heard | None = None
-        self._observers: dict[int, tuple[Observer, int]] = {}  # by epoch, each with its clock
-        self._sends: dict[int, tuple[Message, Send]] = {}
-        self._orders: dict[int, list[Send]] = defaultdict(list)
+        self._observers: dict[int, tuple[Observer, int]] = {}  # by epoch, each with its clock in cycles
+        self._sends: dict[int, tuple[Message, Sent]] = {}
+        self._orders: dict[int, list[Sent]] = defaultdict(list)
+        self.late = 0
         self.frames = self.data = self.unpaired = self.lost = 0
         self.unknown: Counter[str] = Counter()
 
@@ -68,13 +73,17 @@ class _Host:
 
     def _observe(self, data: Data, heard: Heard, t: int) -> None:
         observer, clock = self._observers.get(heard.epoch) or (Observer(self._network.deployment), 0)
-        now = max(clock, heard.time >> self._network.deployment.clock.tick_log2)
-        self._observers[heard.epoch] = observer, now
+        if heard.time < clock - BACKWARDS:
+            self._finish(heard.epoch)
+            observer, clock = Observer(self._network.deployment), 0
+        clock = max(clock, heard.time)
+        self._observers[heard.epoch] = observer, clock
+        now = clock >> self._network.deployment.clock.tick_log2
         self._deliver(heard.epoch, now)
         message = observer.receive(data, now)
         sent = self._book.find(data.source, data.sequence, t)
-        if message is not None and sent is not None:
-            self._sends[id(message)] = (message, sent.send)
+        if message is not None and sent is not None and data.in_sync:
+            self._sends[id(message)] = (message, sent)
 
     def _deliver(self, epoch: int, now: int) -> None:
         for delivery in self._observers[epoch][0].due(now):
@@ -82,14 +91,19 @@ class _Host:
             if known is not None:
                 self._orders[epoch].append(known[1])
 
+    def _finish(self, epoch: int) -> None:
+        """Let an observer give all that it holds."""
+        observer, clock = self._observers[epoch]
+        self._deliver(epoch, (clock >> self._network.deployment.clock.tick_log2) + AFTER)
+        self.late += observer.late
+
     def close(self) -> tuple[list[Arrivals], int, int]:
         """What was delivered in each epoch, how much of it too late, and the bytes that were no frame."""
-        for epoch, (_, now) in self._observers.items():
-            self._deliver(epoch, now + AFTER)
-        late = sum(observer.late for observer, _ in self._observers.values())
+        for epoch in self._observers:
+            self._finish(epoch)
         return (
             [arrivals_in(order) for order in self._orders.values()],
-            late,
+            self.late,
             self._decoder.counters.dropped_bytes,
         )
 
@@ -116,5 +130,6 @@ def read_line(
         sum(item.related for item in delivered),
         sum(item.inverted for item in delivered),
         sum(item.involved for item in delivered),
+        max((item.last_inverted for item in delivered if item.last_inverted is not None), default=None),
     )
     return line, total, sum(late for _, late, _ in closed)

@@ -309,9 +309,9 @@ def _is_silent(times: Sequence[int], now: int) -> bool:
     return len(gaps) >= 2 and now - times[-1] > SILENCE * median(gaps)
 
 
-def _by_arrival(book: Iterable[Sent]) -> list[Send]:
-    arrived = [(sent.arrived, sent.send) for sent in book if sent.arrived is not None]
-    return [send for _, send in sorted(arrived, key=lambda item: item[0])]
+def _by_arrival(book: Iterable[Sent]) -> list[Sent]:
+    arrived = [(sent.arrived, sent) for sent in book if sent.arrived is not None]
+    return [sent for _, sent in sorted(arrived, key=lambda item: item[0])]
 
 
 def _delay(book: Iterable[Sent], time: _RootTime, network: Network) -> Delay:

@@ -49,6 +49,7 @@ class Arrivals:
     related: int  # pairs of which one happened before the other
     inverted: int  # of these, in the wrong order
     involved: int  # messages in such a pair
+    last_inverted: float | None  # seconds: when the later message of such a pair was sent
 
     @property
     def involved_percent(self) -> float:
