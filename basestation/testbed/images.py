@@ -46,6 +46,11 @@ class Program:
             raise ImageError(str(error)) from None
         return target
 
+    def variables(self) -> dict[str, tuple[int, int]]:
+        """Where the program's variables are in RAM: address and size, by the name in its symbol table."""
+        found: dict[str, tuple[int, int]] = _tool().load(self.path).variables()
+        return found
+
 
 @dataclass(frozen=True, slots=True)
 class Programs:

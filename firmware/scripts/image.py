@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ SYMBOL = "TOS_NODE_ID"
 EM_AVR = 83
 PT_LOAD = 1
 SHT_SYMTAB = 2
+STT_OBJECT = 1
 RAM_BASE = 0x800000  # in the linker's one address space for flash, RAM and EEPROM
 EEPROM_BASE = 0x810000
 FLASH_BYTES = 128 * 1024
@@ -58,6 +60,14 @@ class Image:
         if not RAM_BASE <= address < EEPROM_BASE:
             raise ImageError(f"{name} at {address:#x} is not in RAM")
         return address - RAM_BASE, size
+
+    def variables(self) -> dict[str, tuple[int, int]]:
+        """All of them, by the name in the symbol table: address in RAM and size."""
+        return {
+            name: (value - RAM_BASE, size)
+            for name, value, size, kind in _symbols(self.elf)
+            if kind == STT_OBJECT and RAM_BASE <= value < EEPROM_BASE
+        }
 
     def flash(self) -> dict[int, bytes]:
         """What goes into flash, by address."""
@@ -125,22 +135,27 @@ def _segments(elf: bytes) -> tuple[Segment, ...]:
     return tuple(found)
 
 
-def _symbol(elf: bytes, name: str) -> tuple[int, int]:
-    """Address and size of a variable. Link-time optimization renames static ones: `lines` is `lines.lto_priv.82`."""
+def _symbols(elf: bytes) -> Iterator[tuple[str, int, int, int]]:
+    """Name, address, size and type of each symbol that is defined."""
     table = struct.unpack_from("<I", elf, 32)[0]
     step, count = struct.unpack_from("<HH", elf, 46)
     sections = [struct.unpack_from("<10I", elf, table + number * step) for number in range(count)]
-    found = set()
     for section in sections:
         if section[1] != SHT_SYMTAB:
             continue
         names = sections[section[6]]
         for at in range(section[4], section[4] + section[5], 16):
-            name_at, value, size, _info, _other, where = struct.unpack_from("<3I2BH", elf, at)
+            name_at, value, size, info, _other, where = struct.unpack_from("<3I2BH", elf, at)
             start = names[4] + name_at
-            symbol = elf[start : elf.index(b"\0", start)].partition(b".lto_priv.")[0]
-            if where != 0 and symbol == name.encode():
-                found.add((value, size))
+            if where != 0:
+                yield elf[start : elf.index(b"\0", start)].decode(), value, size, info & 0xF
+
+
+def _symbol(elf: bytes, name: str) -> tuple[int, int]:
+    """Address and size of a variable. Link-time optimization renames static ones: `lines` is `lines.lto_priv.82`."""
+    found = {
+        (value, size) for symbol, value, size, _ in _symbols(elf) if symbol.partition(".lto_priv.")[0] == name
+    }
     if not found:
         raise ImageError(f"no symbol {name}: not a mote's image, or stripped")
     if len(found) > 1:
