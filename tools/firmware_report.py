@@ -52,7 +52,7 @@ CRYSTAL_HZ = 32768
 # As firmware/platforms/mica/builder/main.py and platformio.ini have them.
 COMPILE = (
     *("avr-gcc", "-mmcu=atmega128", "-DF_CPU=7372800L", "-std=gnu11", "-Os", "-g", "-flto"),
-    *("-ffunction-sections", "-fdata-sections", "-Wl,--gc-sections"),
+    *("-ffunction-sections", "-fdata-sections", "-fshort-enums", "-mrelax", "-Wl,--gc-sections"),
     *("-Wall", "-Wextra", "-Wconversion", "-Werror"),
 )
 

@@ -32,6 +32,13 @@ static void remove_row(cw_receipts_t *receipts, uint8_t at)
     memmove(receipts->rows + at, receipts->rows + at + 1, sizeof(cw_receipt_t) * (size_t)(receipts->used - at));
 }
 
+/* After a fault in memory. */
+static void mend(cw_receipts_t *receipts)
+{
+    if (receipts->used > CW_RECEIPTS_ROOM)
+        cw_receipts_start(receipts);
+}
+
 /* Forget the most recently told one; false if all are still to be told. */
 static bool make_room(cw_receipts_t *receipts)
 {
@@ -48,6 +55,7 @@ void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uin
 {
     uint8_t at = 0;
 
+    mend(receipts);
     boot &= BOOT_MASK;
     while (at < receipts->used && receipts->rows[at].source != source)
         at++;
@@ -113,6 +121,7 @@ static bool close_interval(cw_receipts_t *receipts)
 
 bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence, uint8_t *slots)
 {
+    mend(receipts);
     uint8_t among = receipts->used;
 
     for (uint8_t slot = 0; slot < CAUSEWAY_RECEIPTS; slot++, slots += CAUSEWAY_RECEIPT_BYTES) {

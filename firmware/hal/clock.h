@@ -26,6 +26,9 @@ void clock_alarm(uint32_t when);
 /** Forget the alarm. */
 void clock_alarm_off(void);
 
+/** Memory has kept the time. If it has not, all times of before mean nothing. */
+bool clock_sound(void);
+
 /** a is before b, for times less than 2^31 cycles (18 hours) apart. */
 static inline bool clock_before(uint32_t a, uint32_t b)
 {

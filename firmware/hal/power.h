@@ -7,6 +7,7 @@
 #ifndef HAL_POWER_H
 #define HAL_POWER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum { POWER_RADIO = 1 << 0, POWER_UART = 1 << 1, POWER_ADC = 1 << 2, POWER_EEPROM = 1 << 3 };
@@ -14,5 +15,8 @@ enum { POWER_RADIO = 1 << 0, POWER_UART = 1 << 1, POWER_ADC = 1 << 2, POWER_EEPR
 /** `user` needs the I/O clock from now on; or no longer. From anywhere. */
 void power_need(uint8_t user);
 void power_release(uint8_t user);
+
+/** Memory has kept who the users are. If it has not, the next sleep may be too deep for one of them. */
+bool power_sound(void);
 
 #endif

@@ -65,13 +65,16 @@ void radio_stop(void);
 #define RADIO_NO_STAMP 0xFF
 bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at);
 
-/** Do what is to be done; call it on EVENT_RADIO. It calls the three functions below. */
+/** Do what is to be done; call it on EVENT_RADIO, and whenever else. It calls the three functions below. */
 void radio_service(void);
 
 /** Cycles of local time that a message of `length` data bytes takes on the air, preamble and all, rounded up. */
 uint16_t radio_airtime(uint8_t length);
 
 const radio_counters_t *radio_counters(void);
+
+/** The driver's state is one that it can be in while the radio is on, and from which it goes on by itself. From the loop. */
+bool radio_sound(void);
 
 /* What the user of the radio defines. */
 

@@ -6,6 +6,7 @@
 #include "core/dedup.h"
 #include "core/ticks.h"
 #include "hal/clock.h"
+#include "identity.h"
 #include "outbox.h"
 #include "random.h"
 #include "recorder.h"
@@ -18,14 +19,11 @@
 /* Health and commands have no deadline of their own. */
 #define PLAIN_PATIENCE UINT32_C(32768)
 
-/* Ticks that no frame waits to be looked at: a minute, or one tick. */
-#define WAITED_MOST ((int32_t)(60 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
+/* Ticks that no frame waits to be looked at: the watchdog's 2 s, or one tick. */
+#define WAITED_MOST ((int32_t)(2 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
 
 #define ROOT_IS_GATEWAY (CAUSEWAY_ROOT >= CAUSEWAY_MOTES)
 
-static uint16_t own_id;
-static uint16_t boots;
-static messaging_command_t *on_command;
 static uint8_t sequence;
 static uint32_t last_tick;      /* of the last event: events must not run backwards */
 static cw_stamp_t stamp;
@@ -34,16 +32,13 @@ static cw_dedup_t seen;
 static cw_data_counters_t checks;
 static messaging_counters_t counters;
 
-void messaging_start(uint16_t id, uint16_t boot_count, messaging_command_t *handler)
+void messaging_start(void)
 {
-    own_id = id;
-    boots = boot_count;
-    on_command = handler;
     sequence = 0;
     counters = (messaging_counters_t){0};
     cw_dedup_start(&seen);
     recorder_start();
-    recorder_note(RECORDER_BOOT, id, (uint8_t)boot_count, 0);
+    recorder_note(RECORDER_BOOT, identity_id(), (uint8_t)identity_boots(), 0);
     messaging_on_epoch(timesync_epoch());
 }
 
@@ -133,7 +128,7 @@ static outbox_frame_t *new_frame(outbox_kind_t kind, uint8_t type, uint8_t lengt
     frame->not_before = not_before;
     frame->deadline = deadline;
     frame->message.dest = CW_AM_BROADCAST;
-    frame->message.source = own_id;
+    frame->message.source = identity_id();
     frame->message.type = type;
     frame->message.group = CAUSEWAY_GROUP;
     frame->message.length = length;
@@ -162,11 +157,11 @@ bool messaging_send_health(uint8_t battery)
     }
     uint8_t hops = own_hops(now) < CW_DATA_HOPS_TOP ? own_hops(now) : CW_DATA_HOPS_TOP;
     cw_health_t health = {
-        .source = own_id,
+        .source = identity_id(),
         .epoch = timesync_epoch(),
         .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) | (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0) |
                            hops << CAUSEWAY_FLAG_HOPS),
-        .boots = boots,
+        .boots = identity_boots(),
         .layout = CAUSEWAY_LAYOUT_HASH,
         .sent = counters.sent,
         .received = counters.received,
@@ -191,13 +186,13 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     frame->deadline = latest_start(tick, hops);
     if (clock_before(frame->deadline, now)) {
         counters.late++;
-        recorder_note(RECORDER_LATE, own_id, (uint8_t)(sequence + 1), tick);
+        recorder_note(RECORDER_LATE, identity_id(), (uint8_t)(sequence + 1), tick);
         return false;
     }
-    cw_data_head(payload, own_id, ++sequence, (uint8_t)boots, hops, timesync_in_sync(now));
+    cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, timesync_in_sync(now));
     cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, &receipts);
-    recorder_note(RECORDER_SEND, own_id, sequence, tick);
+    recorder_note(RECORDER_SEND, identity_id(), sequence, tick);
     return true;
 }
 
@@ -207,7 +202,7 @@ bool messaging_on_ready(outbox_frame_t *frame, uint32_t now)
     if (frame->kind == OUTBOX_OWN) {
         return stamp_own(frame, now);
     }
-    if (frame->message.type == CAUSEWAY_AM_HEALTH && cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) == own_id) {
+    if (frame->message.type == CAUSEWAY_AM_HEALTH && cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) == identity_id()) {
         cw_put32(frame->message.data + CAUSEWAY_HEALTH_TIME_AT, timesync_network(now));
     }
     return true;
@@ -226,7 +221,7 @@ static void count_sent(const outbox_frame_t *frame)
     } else if (frame->kind == OUTBOX_RELAY) {
         counters.relayed++;
         note_data(RECORDER_RELAY, payload);
-    } else if (frame->message.type != CAUSEWAY_AM_HEALTH || cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) != own_id) {
+    } else if (frame->message.type != CAUSEWAY_AM_HEALTH || cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) != identity_id()) {
         counters.relayed++;
     }
 }
@@ -316,7 +311,7 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
     const uint8_t *payload = heard->message.data;
     if (cw_data_check(payload, heard->message.length, &checks) != CW_DATA_OK || cw_data_source(payload) >= CAUSEWAY_MOTES) {
         counters.foreign++;
-    } else if (cw_data_source(payload) == own_id) {
+    } else if (cw_data_source(payload) == identity_id()) {
         counters.echoes++;
     } else if (cw_dedup_seen(&seen, cw_data_source(payload), cw_data_number(payload))) {
         counters.duplicates++;
@@ -349,7 +344,7 @@ static void on_health(const radio_message_t *message, uint32_t now)
     }
     uint16_t source = cw_get16(message->data + CAUSEWAY_HEALTH_SOURCE_AT);
     uint16_t number = (uint16_t)(cw_get32(message->data + CAUSEWAY_HEALTH_TIME_AT) >> 4);
-    if (source == own_id) {
+    if (source == identity_id()) {
         counters.echoes++;
     } else if (cw_dedup_seen(&seen, HEALTH_OF(source), number)) {
         counters.duplicates++;
@@ -369,13 +364,13 @@ static void on_downlink(const radio_message_t *message, uint32_t now)
         counters.duplicates++;
         return;
     }
-    if (command.hops > 0 && command.target != own_id) {
+    if (command.hops > 0 && command.target != identity_id()) {
         radio_message_t copy = *message;
         copy.data[CAUSEWAY_DOWNLINK_HOPS_AT]--;
         pass_on(OUTBOX_PLAIN, &copy, now + PLAIN_PATIENCE, now);
     }
-    if (command.target == own_id || command.target == CW_TARGET_ALL) {
-        on_command(command.command, command.argument);
+    if (command.target == identity_id() || command.target == CW_TARGET_ALL) {
+        messaging_on_command(command.command, command.argument);
     }
 }
 
@@ -383,7 +378,7 @@ void messaging_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
-    if (message->group != CAUSEWAY_GROUP || (message->dest != CW_AM_BROADCAST && message->dest != own_id)) {
+    if (message->group != CAUSEWAY_GROUP || (message->dest != CW_AM_BROADCAST && message->dest != identity_id())) {
         counters.foreign++;
     } else if (message->type == CAUSEWAY_AM_DATA) {
         on_data(heard, now);

@@ -49,11 +49,8 @@ typedef struct {
     uint16_t beacons;        /* beacons heard */
 } messaging_counters_t;
 
-/** A command for this mote came in, for the first time. */
-typedef void messaging_command_t(uint8_t command, uint32_t argument);
-
-/** Start: who we are, the boot count, and who obeys commands. Time sync must have been started. */
-void messaging_start(uint16_t id, uint16_t boots, messaging_command_t *on_command);
+/** Start. Time sync must have been started. */
+void messaging_start(void);
 
 /** Send the application's CAUSEWAY_DATA_BYTES bytes to all; it is stamped when the radio is free. False, and counted, when
  *  there is no room. */
@@ -72,5 +69,10 @@ const messaging_counters_t *messaging_counters(void);
 
 /** Stamps that the bound had to cut, since start. */
 uint16_t messaging_bounds(void);
+
+/* What the user of this module defines. */
+
+/** A command for this mote came in, for the first time. */
+void messaging_on_command(uint8_t command, uint32_t argument);
 
 #endif

@@ -1,5 +1,9 @@
 #include "netclock.h"
 
+#include <string.h>
+
+#include "hal/clock.h"
+
 typedef struct {
     uint32_t local;        /* the line's start ... */
     uint32_t network;      /* ... the estimate there ... */
@@ -13,19 +17,27 @@ typedef struct {
 enum { SLEW_GENTLE = 6, SLEW_HARD = 1 };
 
 /* An interrupt may read at any moment, so a change is written beside the line in use, which is then exchanged
- * with one store of a byte. */
+ * with one store of a byte. After that both are the same: so a root, whose time nobody else tells it, knows if memory has not
+ * kept it. */
 static line_t lines[2];
 static volatile uint8_t current;
 
+static const line_t *in_use(void)
+{
+    return &lines[current & 1];
+}
+
 static line_t *spare(void)
 {
-    return &lines[current ^ 1];
+    return &lines[~current & 1];
 }
 
 static void exchange(void)
 {
     __asm__ volatile("" ::: "memory");   /* all of the line is in memory before it is in use */
-    current = (uint8_t)(current ^ 1);
+    current = (uint8_t)(~current & 1);
+    __asm__ volatile("" ::: "memory");
+    memcpy(spare(), in_use(), sizeof(line_t));
 }
 
 /* The correction for skew moves by at most a cycle, and only where `elapsed` is a multiple of 256. */
@@ -74,7 +86,7 @@ void netclock_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew,
 
 void netclock_tidy(uint32_t now)
 {
-    const line_t *line = &lines[current];
+    const line_t *line = in_use();
     int32_t elapsed = (int32_t)(now - line->local);
     if (elapsed < NETCLOCK_REACH / 4) {
         return;
@@ -94,25 +106,37 @@ void netclock_tidy(uint32_t now)
 
 uint32_t netclock_shown(uint32_t local)
 {
-    const line_t *line = &lines[current];
+    const line_t *line = in_use();
     return estimate(line, local) - (uint32_t)left(line, local);
 }
 
 uint32_t netclock_estimate(uint32_t local)
 {
-    return estimate(&lines[current], local);
+    return estimate(in_use(), local);
 }
 
 int32_t netclock_left(uint32_t local)
 {
-    return left(&lines[current], local);
+    return left(in_use(), local);
 }
 
 uint32_t netclock_local(uint32_t network)
 {
-    uint32_t local = lines[current].local + (network - lines[current].network);
+    uint32_t local = in_use()->local + (network - in_use()->network);
     for (uint8_t i = 0; i < 3; i++) {   /* each round leaves a 64th of the error, or half of it in a hard slew */
         local += network - netclock_shown(local);
     }
     return local;
+}
+
+/* In the past, and not so long ago that the numbers overflow. */
+static bool is_recent(uint32_t time, uint32_t now)
+{
+    return !clock_before(now, time) && now - time <= (uint32_t)NETCLOCK_REACH;
+}
+
+bool netclock_sound(uint32_t now)
+{
+    const line_t *line = in_use();
+    return memcmp(&lines[0], &lines[1], sizeof(line_t)) == 0 && is_recent(line->local, now) && is_recent(line->since, now);
 }

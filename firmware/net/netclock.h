@@ -9,6 +9,7 @@
 #ifndef NET_NETCLOCK_H
 #define NET_NETCLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /** Skew is counted in 2^-24: 1 is 0.06 ppm. Two crystals 100 ppm off in opposite directions stay within this. */
@@ -39,5 +40,8 @@ int32_t netclock_left(uint32_t local);
 
 /** The local time at which the shown clock reads `network`, to a cycle. */
 uint32_t netclock_local(uint32_t network);
+
+/** Memory has kept the line, and it is one that can be at local time `now`. Between calls of the functions that change it. */
+bool netclock_sound(uint32_t now);
 
 #endif

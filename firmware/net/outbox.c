@@ -7,6 +7,8 @@
 
 #define BEACON_PATIENCE UINT32_C(32768)      /* a beacon waits this long for a clear channel */
 #define RADIO_PATIENCE (4 * UINT32_C(32768)) /* a radio that says nothing this long after the deadline is taken for free */
+/* No frame waits longer, and none has a later deadline: delta, which a clock that is slowed down may stretch to twice as long. */
+#define FRAME_MOST (2 * UINT32_C(32768) + ((UINT32_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2)) << CAUSEWAY_TICK_LOG2))
 #define IDLE_PAUSE (30 * UINT32_C(32768))
 
 static outbox_frame_t frames[OUTBOX_ROOM];
@@ -45,6 +47,17 @@ bool outbox_idle(void)
         }
     }
     return !busy;
+}
+
+bool outbox_sound(uint32_t now)
+{
+    uint32_t latest = now + FRAME_MOST;
+    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
+        if (frames[i].used && clock_before(latest, frames[i].not_before)) {
+            return false;
+        }
+    }
+    return !busy || !clock_before(latest, going.deadline);
 }
 
 static outbox_frame_t *most_urgent(uint32_t now)

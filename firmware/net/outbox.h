@@ -51,6 +51,9 @@ uint32_t outbox_next(uint32_t now);
 /** Nothing waits and the radio is not sending. */
 bool outbox_idle(void);
 
+/** No frame waits, here or in the radio, for a time further ahead than any is given. */
+bool outbox_sound(uint32_t now);
+
 /* What the user of this module defines. */
 
 /** A frame is about to be handed to the radio: the last moment to change it and its deadline. False: drop it, without a report. */

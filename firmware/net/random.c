@@ -12,6 +12,9 @@ void random_start(uint16_t seed)
 
 uint16_t random_next(void)
 {
+    if (state == 0) {                   /* the one state that the row would never leave */
+        state = 1;
+    }
     state = (uint16_t)(state ^ (state << 7));
     state = (uint16_t)(state ^ (state >> 9));
     state = (uint16_t)(state ^ (state << 8));

@@ -4,6 +4,8 @@
 #include "hal/radio.h"
 
 #include "core/records.h"
+#include "identity.h"
+#include "kept.h"
 #include "netclock.h"
 #include "random.h"
 
@@ -52,9 +54,9 @@ typedef enum {
 } state_t;
 
 static state_t state;
-static uint16_t own_id;
-static uint8_t epoch;
-static uint16_t sequence;       /* root: of the last beacon sent; else the last one taken */
+static kept_t epoch;
+static kept_t sequence;         /* root: of the last beacon sent; else the last one taken */
+static kept_t two_roots;        /* root: whether it has heard of another */
 static uint8_t hops;            /* our own, by the last beacon taken */
 
 static pair_t window[WINDOW];   /* newest first */
@@ -88,6 +90,11 @@ static bool newer16(uint16_t a, uint16_t b)
     return (int16_t)(uint16_t)(a - b) > 0;
 }
 
+static bool is_root(void)
+{
+    return identity_id() == CAUSEWAY_ROOT;
+}
+
 static uint32_t magnitude(int32_t value)
 {
     return value < 0 ? 0U - (uint32_t)value : (uint32_t)value;
@@ -99,12 +106,12 @@ static void plan(intent_t what, uint32_t when)
     beacon_at = when;
 }
 
-void timesync_start(uint16_t id, bool is_root, uint8_t last_epoch, uint32_t now)
+void timesync_start(uint8_t last_epoch, uint32_t now)
 {
-    own_id = id;
-    epoch = last_epoch;
-    state = is_root ? LISTENING : LOST;
-    sequence = 0;
+    kept_set(&epoch, last_epoch);
+    kept_set(&sequence, 0);
+    kept_set(&two_roots, false);
+    state = is_root() ? LISTENING : LOST;
     hops = TIMESYNC_NO_HOPS;
     pairs = 0;
     outliers = 0;
@@ -185,7 +192,7 @@ uint8_t timesync_hops_most(void)
 
 uint8_t timesync_epoch(void)
 {
-    return epoch;
+    return (uint8_t)kept_get(&epoch);
 }
 
 bool timesync_known(void)
@@ -200,7 +207,7 @@ bool timesync_is_root(void)
 
 bool timesync_two_roots(void)
 {
-    return counters.conflicts > 0;
+    return kept_get(&two_roots) != 0;
 }
 
 const timesync_counters_t *timesync_counters(void)
@@ -220,14 +227,18 @@ static int32_t y_of(const pair_t *pair)
     return (int32_t)(pair->offset - window[0].offset);
 }
 
+static bool is_usable(const pair_t *pair)
+{
+    return window[0].local - pair->local <= MEMORY && magnitude(y_of(pair)) <= OFFSET_MOST;
+}
+
+/* From the first that is of no use, counted from the newest; all the others are older still. */
 static void forget_old_pairs(void)
 {
-    while (pairs > 1) {
-        const pair_t *oldest = &window[pairs - 1];
-        if (window[0].local - oldest->local <= MEMORY && magnitude(y_of(oldest)) <= OFFSET_MOST) {
-            return;
+    for (uint8_t i = 1; i < pairs; i++) {
+        if (!is_usable(&window[i])) {
+            pairs = i;
         }
-        pairs--;
     }
 }
 
@@ -333,14 +344,14 @@ static bool fit_line(uint8_t sender_error, uint32_t now)
 static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
 {
     state = FOLLOWING;
-    epoch = beacon->epoch;
+    kept_set(&epoch, beacon->epoch);
     pairs = 0;
     skew = 0;
     push_pair(heard, beacon->time - heard, (uint8_t)(beacon->hops + 1));
     base_error = (uint16_t)(beacon->error + TIMESYNC_NOISE);
     drift = DRIFT_UNKNOWN;
     netclock_set(heard, beacon->time);
-    timesync_on_epoch(epoch);
+    timesync_on_epoch(beacon->epoch);
 }
 
 static bool far_off(const cw_beacon_t *beacon, uint32_t heard)
@@ -392,12 +403,14 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         counters.foreign++;
         return;
     }
-    if (in_sync && beacon->epoch != epoch && !newer8(beacon->epoch, epoch)) {
+    uint8_t ours = timesync_epoch();
+    if (in_sync && beacon->epoch != ours && !newer8(beacon->epoch, ours)) {
         counters.old++;
         return;
     }
-    bool afresh = state == LOST || beacon->epoch != epoch;
-    if (!afresh && (beacon->sequence == sequence || (in_sync && !newer16(beacon->sequence, sequence)))) {
+    bool afresh = state == LOST || beacon->epoch != ours;
+    uint16_t last = kept_get(&sequence);
+    if (!afresh && (beacon->sequence == last || (in_sync && !newer16(beacon->sequence, last)))) {
         counters.repeated++;
         if (intent == ANSWER) {
             intent = NOTHING;
@@ -411,7 +424,7 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
     }
     outliers = 0;
     counters.accepted++;
-    sequence = beacon->sequence;
+    kept_set(&sequence, beacon->sequence);
     hops = (uint8_t)(beacon->hops + 1);
     ask_pause = ASK_FIRST;
     pass_on(now);
@@ -422,10 +435,16 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 static void adopt(const cw_beacon_t *beacon, uint32_t heard)
 {
     state = ROOT;
-    epoch = beacon->epoch;
-    sequence = (uint16_t)(beacon->sequence + SEQUENCE_LEAP);
+    kept_set(&epoch, beacon->epoch);
+    kept_set(&sequence, (uint16_t)(beacon->sequence + SEQUENCE_LEAP));
     netclock_set(heard, beacon->time);
-    timesync_on_epoch(epoch);
+    timesync_on_epoch(beacon->epoch);
+}
+
+static void next_epoch(void)
+{
+    kept_set(&epoch, (uint8_t)(timesync_epoch() + 1));
+    timesync_on_epoch(timesync_epoch());
 }
 
 static void be_root(uint32_t now)
@@ -434,9 +453,8 @@ static void be_root(uint32_t now)
         adopt(&best, best_heard);
     } else {
         state = ROOT;
-        epoch++;
         netclock_set(now, now);
-        timesync_on_epoch(epoch);
+        next_epoch();
     }
     burst = QUICK_BEACONS;
     last_beacon = now;
@@ -474,6 +492,7 @@ static void answer_as_root(uint32_t now)
 
 static void note_conflict(void)
 {
+    kept_set(&two_roots, true);
     if (counters.conflicts < UINT16_MAX) {
         counters.conflicts++;
     }
@@ -481,8 +500,7 @@ static void note_conflict(void)
 
 static void open_epoch(uint32_t now)
 {
-    epoch++;
-    timesync_on_epoch(epoch);
+    next_epoch();
     burst = QUICK_BEACONS;
     plan(BEACON, now + random_below(SPREAD));
 }
@@ -492,8 +510,8 @@ static void open_epoch(uint32_t now)
 static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, uint32_t now)
 {
     note_conflict();
-    if (newer16(beacon->sequence, sequence)) {
-        sequence = beacon->sequence;
+    if (newer16(beacon->sequence, kept_get(&sequence))) {
+        kept_set(&sequence, beacon->sequence);
     }
     if (ahead > APART) {
         adopt(beacon, heard);
@@ -508,7 +526,7 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
  * bring it to us; the other root, if there is one, will hear of that from it. */
 static void speak_up(uint32_t now)
 {
-    sequence = (uint16_t)(sequence + SEQUENCE_LEAP);
+    kept_set(&sequence, (uint16_t)(kept_get(&sequence) + SEQUENCE_LEAP));
     burst = QUICK_BEACONS;
     answer_as_root(now);
 }
@@ -518,7 +536,7 @@ static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t n
 {
     int32_t ahead = may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
-    bool anothers = beacon->sender == own_id || newer16(beacon->sequence, sequence);
+    bool anothers = beacon->sender == identity_id() || newer16(beacon->sequence, kept_get(&sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
         meet_root(beacon, ahead, heard, now);
     } else if (ahead < -allowed) {
@@ -529,9 +547,9 @@ static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t n
 /* Beacons in our own name. */
 static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
-    if (beacon->epoch == epoch) {
+    if (beacon->epoch == timesync_epoch()) {
         hear_own_epoch(beacon, heard, now);
-    } else if (newer8(beacon->epoch, epoch) && may_follow(beacon)) {
+    } else if (newer8(beacon->epoch, timesync_epoch()) && may_follow(beacon)) {
         note_conflict();
         adopt(beacon, heard);
     } else {
@@ -551,7 +569,8 @@ static void answer(const cw_beacon_t *question, uint32_t now)
     }
 }
 
-void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure, uint32_t now)
+/* In its callers it would take a hundred bytes more. */
+__attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure, uint32_t now)
 {
     cw_beacon_t beacon;
     cw_beacon_get(payload, CAUSEWAY_BEACON_BYTES, &beacon);
@@ -587,7 +606,7 @@ static void ask_again(uint32_t now)
 {
     if (intent == NOTHING && !timesync_in_sync(now)) {
         plan(QUESTION, now + ask_pause + random_below((uint16_t)ASK_FIRST));
-        ask_pause = ask_pause < ASK_MOST ? ask_pause * 2 : ASK_MOST;
+        ask_pause = ask_pause < ASK_MOST ? ask_pause * 2 + 1 : ASK_MOST;
     }
 }
 
@@ -633,15 +652,15 @@ static void plan_next(uint32_t now)
 void timesync_fill(uint8_t *payload, uint32_t now)
 {
     if (state == ROOT) {
-        sequence++;
+        kept_set(&sequence, (uint16_t)(kept_get(&sequence) + 1));
     }
     uint16_t error = estimate_error(now);
     bool in_sync = state == ROOT || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
     cw_beacon_t beacon = {
-        .sender = own_id,
+        .sender = identity_id(),
         .root = CAUSEWAY_ROOT,
-        .epoch = epoch,
-        .sequence = sequence,
+        .epoch = timesync_epoch(),
+        .sequence = kept_get(&sequence),
         .hops = state == ROOT ? 0 : hops,
         .flags = in_sync ? CW_BEACON_IN_SYNC : 0,
         .error = (uint8_t)(error < UINT8_MAX ? error : UINT8_MAX),
@@ -652,4 +671,34 @@ void timesync_fill(uint8_t *payload, uint32_t now)
     }
     cw_beacon_put(payload, &beacon);
     plan_next(now);
+}
+
+/* ---- Soundness ---- */
+
+/* A plan further ahead than any is made would never be carried out. A root has always one, or it would not be heard of again. */
+static bool plan_is_sound(uint32_t now)
+{
+    if (is_root() && intent != (state == ROOT ? BEACON : QUESTION)) {
+        return false;
+    }
+    return intent == NOTHING || !clock_before(now + (is_root() ? TIMESYNC_PERIOD + ANSWER_PAUSE : 3 * ASK_MOST), beacon_at);
+}
+
+static bool window_is_sound(uint32_t now)
+{
+    if (pairs == 0 || pairs > WINDOW || clock_before(now, window[0].local)) {
+        return false;
+    }
+    for (uint8_t i = 1; i < pairs; i++) {
+        if (!is_usable(&window[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool timesync_sound(uint32_t now)
+{
+    bool role = is_root() ? state == ROOT || state == LISTENING : state == FOLLOWING || state == LOST;
+    return role && plan_is_sound(now) && (state != FOLLOWING || window_is_sound(now)) && netclock_sound(now);
 }

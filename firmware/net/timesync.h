@@ -66,8 +66,8 @@ typedef struct {
     uint16_t conflicts;    /* root only: signs of another root with our id; 65535: or more */
 } timesync_counters_t;
 
-/** Start. A root goes on from `epoch`, the last one it knows of, if it has to open a new one. */
-void timesync_start(uint16_t id, bool is_root, uint8_t epoch, uint32_t now);
+/** Start; the node's identity is known. A root goes on from `epoch`, the last one it knows of, if it has to open a new one. */
+void timesync_start(uint8_t epoch, uint32_t now);
 
 /** The network's time at a local time not more than a few minutes from now; it never runs backwards within an epoch. */
 uint32_t timesync_network(uint32_t local);
@@ -114,6 +114,10 @@ uint32_t timesync_next(void);
 void timesync_fill(uint8_t *payload, uint32_t now);
 
 const timesync_counters_t *timesync_counters(void);
+
+/** The state is one that can be: of this node's role, its plans not further ahead than plans are made, its line's pairs in the past.
+ *  What it cannot tell, beacons put right. */
+bool timesync_sound(uint32_t now);
 
 /* What the user of this module defines. */
 

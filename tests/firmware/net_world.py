@@ -207,6 +207,7 @@ class Node:
             return
         ended = self.c.host_step(self.local(), int(start))
         if ended:
+            assert ended == 2 or self.world.may_restart, f"node {self.id} restarted at {self.world.now:.3f} s"
             self.die()
             self.refused = ended == 2
             if not self.refused:
@@ -299,6 +300,7 @@ class World:
         self.jammed = False
         self.deaf_to: set[int] = set()  # AM types that get lost
         self.stalled = False
+        self.may_restart = False  # a node does so by itself when it is told to, or when its memory is damaged
         self.backoff = (0.0003, 0.010) if deployment.network.board == "micaz" else (0.0004, 0.013)
         self.queue: list[tuple[float, int, Callable[[], None]]] = []
         self.order = count()

@@ -142,6 +142,7 @@ def test_reboot_is_acknowledged_first(gcc: str, meadow: Deployment) -> None:
     world, gateway, _ = network(gcc, meadow, 0)
     gateway.read()
     boots = gateway.generation
+    world.may_restart = True
     command = encode_message(Downlink(gateway.id, 1, 0, Command.REBOOT, 0), layout_of(meadow))
     gateway.write_line(encode_frame(encode_packet(replace(command, kind="data-ack", token=7))))
     assert [item for item in gateway.read() if isinstance(item, Ack)] == [Ack(meadow.network.tinyos, 7)]

@@ -93,6 +93,7 @@ def test_report(gcc: str, meadow: Deployment) -> None:
 def test_reboot(gcc: str, meadow: Deployment) -> None:
     world, gateway, motes = network(gcc, meadow, 2)
     generations = [mote.generation for mote in motes]
+    world.may_restart = True
     command(gateway, Downlink(ALL, 3, 2, Command.REBOOT, 0))
     world.run(30)
     assert [mote.generation - n for mote, n in zip(motes, generations, strict=True)] == [1, 1]

@@ -12,7 +12,9 @@
 #include "hal/events.h"
 #include "hal/radio.h"
 #include "hal/uart.h"
+#include "hal/power.h"
 #include "line.h"
+#include "net/identity.h"
 #include "net/outbox.h"
 #include "net/random.h"
 #include "net/store.h"
@@ -29,8 +31,6 @@
 /* In .data whatever its value, so that its initial value is in the image. */
 __attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = CAUSEWAY_NODE_ID;
 
-static uint16_t own_id;
-static uint16_t boots;
 static uint8_t record_number;     /* of the next heard record */
 static uint16_t lost;             /* pairs dropped since the last one that went up */
 static uint32_t status_at;
@@ -48,7 +48,7 @@ static uint16_t forwarded, up_full, line_refused, down_sent, down_full;
 
 static uint8_t build(uint8_t type, const uint8_t *data, uint8_t length, uint8_t *packet)
 {
-    cw_am_t am = {CW_AM_BROADCAST, own_id, type, CAUSEWAY_GROUP, length, data};
+    cw_am_t am = {CW_AM_BROADCAST, identity_id(), type, CAUSEWAY_GROUP, length, data};
     return cw_am_build(&am, packet);
 }
 
@@ -57,7 +57,7 @@ static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *pa
     uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) | (timesync_is_root() ? CW_HEARD_ROOT : 0) |
                               (CAUSEWAY_BOARD_MICAZ ? CW_HEARD_LQI_KNOWN : 0));
     cw_heard_t record = {
-        .gateway = own_id,
+        .gateway = identity_id(),
         .epoch = timesync_epoch(),
         .sequence = record_number,
         .lost = lost,
@@ -102,10 +102,10 @@ static bool send_status(uint32_t now)
     const radio_counters_t *radio = radio_counters();
     const cw_deframer_counters_t *line = &deframer.counters;
     cw_status_t status = {
-        .gateway = own_id,
+        .gateway = identity_id(),
         .time = timesync_network(now),
         .epoch = timesync_epoch(),
-        .boots = (uint8_t)boots,
+        .boots = (uint8_t)identity_boots(),
         .heard = radio->heard,
         .forwarded = forwarded,
         .radio_crc = radio->crc,
@@ -125,11 +125,11 @@ static bool send_status(uint32_t now)
 static bool send_health(uint32_t now)
 {
     cw_health_t health = {
-        .source = own_id,
+        .source = identity_id(),
         .time = timesync_network(now),
         .epoch = timesync_epoch(),
         .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) | (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0)),
-        .boots = boots,
+        .boots = identity_boots(),
         .layout = CAUSEWAY_LAYOUT_HASH,
         .hops = timesync_hops(),
     };
@@ -165,7 +165,7 @@ static void send_down(const cw_am_t *am, uint32_t now)
     frame->not_before = now;
     frame->deadline = now + DOWN_PATIENCE;
     frame->message.dest = am->dest;
-    frame->message.source = own_id;
+    frame->message.source = identity_id();
     frame->message.type = am->type;
     frame->message.group = CAUSEWAY_GROUP;
     frame->message.length = am->length;
@@ -189,7 +189,7 @@ static bool obey(const cw_am_t *am, uint32_t now)
     if (am->type != CAUSEWAY_AM_DOWNLINK || !cw_downlink_get(am->data, am->length, &command)) {
         return false;
     }
-    bool ours = command.target == own_id;
+    bool ours = command.target == identity_id();
     if (command.command == CW_COMMAND_REPORT && (ours || command.target == CW_TARGET_ALL)) {
         until_health = 0;
         status_at = now;
@@ -246,20 +246,36 @@ static void set_alarm(uint32_t now)
     clock_alarm(next);
 }
 
+static bool reports_are_sound(uint32_t now)
+{
+    return !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) && until_health < HEALTH_EVERY &&
+           (!rebooting || !clock_before(now + SECOND, reboot_at));
+}
+
+/* If memory has not kept what the gateway rests on, a new start puts all of it right. */
+static __attribute__((noinline)) void check(uint32_t now)
+{
+    if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) || !line_sound() ||
+        !reports_are_sound(now)) {
+        board_reset();
+    }
+}
+
 void gateway_start(void)
 {
     board_start();
     clock_start();
-    own_id = store_id(TOS_NODE_ID);
-    if (own_id < CAUSEWAY_MOTES || own_id == CW_TARGET_ALL) {
+    uint16_t id = store_id(TOS_NODE_ID);
+    if (id < CAUSEWAY_MOTES || id == CW_TARGET_ALL) {
         board_refuse();
     }
-    boots = store_count_boot();
-    uint16_t seed = (uint16_t)((own_id + 1) * 40503U ^ boots * 2531U);
+    uint16_t boots = store_count_boot();
+    identity_start(id, boots);
+    uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
     random_start(seed);
     uint32_t now = clock_now();
     uart_start();
-    timesync_start(own_id, own_id == CAUSEWAY_ROOT, store_epoch(), now);
+    timesync_start(store_epoch(), now);
     while (!radio_start(seed)) {
         leds_toggle(LED_RED);    /* no gateway without a radio: somebody should see it */
     }
@@ -267,16 +283,14 @@ void gateway_start(void)
     watchdog_start();
 }
 
+/* Whatever the events say: one that memory has not kept is missed for a second at most. */
 void gateway_step(void)
 {
-    uint8_t events = events_take();
-    if (events & EVENT_RADIO) {
-        radio_service();
-    }
+    events_take();
+    check(clock_now());
+    radio_service();
     uint32_t now = clock_now();
-    if (events & EVENT_UART_RX) {
-        read_line(now);
-    }
+    read_line(now);
     outbox_service(now);
     report(now);
     line_service();

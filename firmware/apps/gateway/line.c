@@ -75,9 +75,14 @@ static uint8_t take_ack(void)
     return length;
 }
 
+/* A length that cannot be: what is in the ring is not what was put there, and nobody knows where a packet begins. */
 static uint8_t take_packet(void)
 {
     uint8_t length = ring_get();
+    if (length > CW_PACKET_LIMIT || length > used) {
+        used = 0;
+        return 0;
+    }
     for (uint8_t i = 0; i < length; i++) {
         packet[i] = ring_get();
     }
@@ -94,6 +99,12 @@ static int16_t next_byte(void)
         byte = cw_framer_next(&framer);
     }
     return byte;
+}
+
+bool line_sound(void)
+{
+    bool framer_is_sound = framer.packet == packet && framer.length <= CW_PACKET_LIMIT && framer.at <= framer.length;
+    return head < LINE_ROOM && used <= LINE_ROOM && acks_waiting <= ACKS && (framer.packet == 0 || framer_is_sound);
 }
 
 void line_service(void)

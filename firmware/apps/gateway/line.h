@@ -19,6 +19,9 @@ bool line_put_pair(const uint8_t *first, uint8_t first_length, const uint8_t *se
 /** Queue an acknowledgement, which goes before all packets; false when several wait already. */
 bool line_put_ack(uint8_t token);
 
+/** The queue's state is one that can be; a queue for which it is not takes and gives nothing good. */
+bool line_sound(void);
+
 /** Give the UART what it has room for. On EVENT_UART_TX, and after something was queued. */
 void line_service(void);
 

@@ -7,7 +7,10 @@
 #include "hal/board.h"
 #include "hal/clock.h"
 #include "hal/events.h"
+#include "hal/power.h"
 #include "hal/radio.h"
+#include "net/identity.h"
+#include "net/kept.h"
 #include "net/messaging.h"
 #include "net/outbox.h"
 #include "net/random.h"
@@ -32,7 +35,7 @@ enum { SEND, SENSOR, HEALTH, SUPPLY, UNBLINK, REBOOT, TIMERS };
 static uint32_t timer_at[TIMERS];
 static uint8_t timers;
 
-static uint32_t period;
+static kept_t period_low, period_high;    /* between sends; 0: none */
 static uint16_t counter;
 static uint8_t application[CAUSEWAY_DATA_BYTES + 1];
 static uint8_t blinking;
@@ -67,6 +70,11 @@ static bool timer_due(uint8_t timer, uint32_t now)
 static uint32_t vary(uint32_t mean)
 {
     return mean - mean / 4 + (mean >> 9) * (random_next() >> 8);
+}
+
+static uint32_t send_period(void)
+{
+    return (uint32_t)kept_get(&period_high) << 16 | kept_get(&period_low);
 }
 
 /* ---- Sampling and sending ---- */
@@ -126,15 +134,17 @@ static void on_adc(void)
 
 static void set_period(uint32_t wanted)
 {
+    uint32_t least = wanted != 0 && wanted < PERIOD_LEAST ? PERIOD_LEAST : wanted;
+    uint32_t period = least > PERIOD_MOST ? PERIOD_MOST : least;
+    kept_set(&period_low, (uint16_t)period);
+    kept_set(&period_high, (uint16_t)(period >> 16));
     timer_off(SEND);
-    if (wanted == 0) {
-        return;
+    if (period != 0) {
+        timer_set(SEND, clock_now() + vary(period));
     }
-    period = wanted < PERIOD_LEAST ? PERIOD_LEAST : wanted > PERIOD_MOST ? PERIOD_MOST : wanted;
-    timer_set(SEND, clock_now() + vary(period));
 }
 
-static void obey(uint8_t command, uint32_t argument)
+void messaging_on_command(uint8_t command, uint32_t argument)
 {
     uint32_t now = clock_now();
     switch (command) {
@@ -167,7 +177,7 @@ static bool adc_free(void)
 static void run_timers(uint32_t now)
 {
     if (adc_free() && timer_due(SEND, now)) {
-        timer_set(SEND, now + vary(period));
+        timer_set(SEND, now + vary(send_period()));
         sample(now);
     }
     if (timer_due(SENSOR, now)) {
@@ -208,6 +218,31 @@ static void set_alarm(uint32_t now)
     clock_alarm(next);
 }
 
+/* The longest that each timer is ever set to. */
+static uint32_t timer_most(uint8_t timer)
+{
+    uint32_t mean = timer == SEND ? send_period() : timer == HEALTH ? MOTE_HEALTH_PERIOD + 8 * SECOND : 2 * SECOND;
+    return mean + mean / 4;
+}
+
+static bool timers_are_sound(uint32_t now)
+{
+    for (uint8_t i = 0; i < TIMERS; i++) {
+        if (timer_runs(i) && clock_before(now + timer_most(i), timer_at[i])) {
+            return false;
+        }
+    }
+    return timer_runs(HEALTH) && timer_runs(SEND) == (send_period() != 0) && (blinking == 0 || timer_runs(UNBLINK));
+}
+
+/* If memory has not kept what the mote rests on, a new start puts all of it right. */
+static __attribute__((noinline)) void check(uint32_t now)
+{
+    if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) || !timers_are_sound(now)) {
+        board_reset();
+    }
+}
+
 void mote_start(void)
 {
     board_start();
@@ -217,11 +252,12 @@ void mote_start(void)
         board_refuse();
     }
     uint16_t boots = store_count_boot();
+    identity_start(id, boots);
     uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
     random_start(seed);
     uint32_t now = clock_now();
-    timesync_start(id, id == CAUSEWAY_ROOT, store_epoch(), now);
-    messaging_start(id, boots, obey);
+    timesync_start(store_epoch(), now);
+    messaging_start();
     while (!radio_start(seed)) {
         leds_toggle(LED_RED);    /* no mote without a radio: somebody should see it */
     }
@@ -230,12 +266,12 @@ void mote_start(void)
     watchdog_start();
 }
 
+/* The radio's turn comes whatever the events say: one that memory has not kept is missed for a second at most. */
 void mote_step(void)
 {
     uint8_t events = events_take();
-    if (events & EVENT_RADIO) {
-        radio_service();
-    }
+    check(clock_now());
+    radio_service();
     if (events & EVENT_ADC) {
         on_adc();
     }

@@ -5,7 +5,6 @@
 #include <avr/interrupt.h>
 #include <avr/io.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <util/atomic.h>
 
 #include "boards/mica/adc_share.h"
@@ -29,7 +28,18 @@ static bool loop_supply;           /* it is the supply's, */
 static bool settling;              /* and its first conversion: a reference just switched on is not steady yet */
 static volatile uint16_t loop_value;
 static uint8_t radio_channel;
-static adc_share_done_t radio_done; /* NULL: no request */
+static volatile bool radio_waits;
+
+__attribute__((weak)) void adc_share_done(uint16_t value)
+{
+    (void)value;
+}
+
+/* It is exactly while somebody waits. The converter knows better than memory. */
+static bool is_on(void)
+{
+    return (ADCSRA & _BV(ADEN)) != 0;
+}
 
 static void convert(uint8_t channel, uint8_t who)
 {
@@ -41,7 +51,7 @@ static void convert(uint8_t channel, uint8_t who)
 /* Start whatever comes first, or switch off. Interrupts are off, no conversion runs. */
 static void start_next(void)
 {
-    if (radio_done != NULL) {
+    if (radio_waits) {
         convert(radio_channel, RADIO);
     } else if (loop_waits) {
         convert(loop_channel, LOOP);
@@ -60,21 +70,26 @@ static bool start(uint8_t channel, bool supply)
         loop_supply = settling = supply;
         loop_waits = true;
         power_need(POWER_ADC);
-        if (running == NOBODY) {
+        if (!is_on()) {
             start_next();
         }
     }
     return true;
 }
 
+static bool is_free(void)
+{
+    return !loop_waits || !is_on();
+}
+
 bool adc_start(uint8_t channel)
 {
-    return !loop_waits && start(channel, false);
+    return is_free() && start(channel, false);
 }
 
 bool adc_start_supply(void)
 {
-    return !loop_waits && start(board_supply(true), true);
+    return is_free() && start(board_supply(true), true);
 }
 
 uint16_t adc_value(void)
@@ -87,21 +102,21 @@ uint16_t adc_value(void)
     return value;
 }
 
-void adc_share_request(uint8_t channel, adc_share_done_t done)
+void adc_share_request(uint8_t channel)
 {
     radio_channel = channel;
-    radio_done = done;
+    radio_waits = true;
     power_need(POWER_ADC);
-    if (running == RADIO) {
-        running = CANCELLED;       /* the value under way is for the request that this one replaces */
-    } else if (running == NOBODY) {
+    if (!is_on()) {
         start_next();
+    } else if (running == RADIO) {
+        running = CANCELLED;       /* the value under way is for the request that this one replaces */
     }
 }
 
 void adc_share_cancel(void)
 {
-    radio_done = NULL;
+    radio_waits = false;
     if (running == RADIO) {
         running = CANCELLED;
     }
@@ -121,10 +136,9 @@ ISR(ADC_vect)
 {
     uint16_t value = ADC;
     if (running == RADIO) {
-        adc_share_done_t done = radio_done;
-        radio_done = NULL;         /* before the call, which may ask again */
+        radio_waits = false;       /* before the call, which may ask again */
         running = CANCELLED;       /* and must not start anything itself */
-        done(value);
+        adc_share_done(value);
     } else if (running == LOOP && settling) {
         settling = false;
     } else if (running == LOOP) {

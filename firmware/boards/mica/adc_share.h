@@ -8,14 +8,14 @@
 
 #include <stdint.h>
 
-/** Called from the ADC's interrupt with 0..1023. */
-typedef void (*adc_share_done_t)(uint16_t value);
+/** Convert `channel` (0..7, reference AVCC) for the radio; adc_share_done() follows within two conversions. One request at a time: a
+ *  second one before that replaces the first. From an interrupt, or from the loop with interrupts off. */
+void adc_share_request(uint8_t channel);
 
-/** Convert `channel` (0..7, reference AVCC) for the radio; `done` follows within two conversions. One request at a time: a second
- *  one before `done` replaces the first. From an interrupt, or from the loop with interrupts off. */
-void adc_share_request(uint8_t channel, adc_share_done_t done);
+/** What the board of such a radio defines: called from the ADC's interrupt with 0..1023. */
+void adc_share_done(uint16_t value);
 
-/** Forget the request, if there is one; `done` is not called any more. As above. */
+/** Forget the request, if there is one; adc_share_done() is not called any more. As above. */
 void adc_share_cancel(void);
 
 #endif

@@ -78,9 +78,13 @@ void watchdog_start(void)
     wdt_enable(WDTO_2S);
 }
 
+/* No single stray write can switch it off; should two have done so, it is on again from here. */
 void watchdog_pat(void)
 {
     wdt_reset();
+    if (!(WDTCR & _BV(WDE))) {
+        watchdog_start();
+    }
 }
 
 _Noreturn void board_reset(void)

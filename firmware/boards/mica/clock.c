@@ -35,6 +35,7 @@ enum {
 #define START_LIMIT (F_CPU / 8)    /* counts of timer 1 that clock_start() waits: a second */
 
 static uint32_t periods;           /* overflows served: local time >> 8 */
+static uint32_t not_periods;       /* its complement, counted by itself: a wrong count does not wash itself clean */
 static uint8_t seen;               /* the last count read in this period */
 static uint32_t alarm_time;
 static bool alarm_set;
@@ -162,10 +163,21 @@ void clock_alarm_off(void)
     }
 }
 
+bool clock_sound(void)
+{
+    bool sound;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        sound = periods == ~not_periods;
+    }
+    return sound;
+}
+
 ISR(TIMER0_OVF_vect)
 {
     uint32_t period = periods + 1;
     periods = period;
+    not_periods--;
     if (asleep) {
         settle();
     }
@@ -230,6 +242,7 @@ void clock_start(void)
     {
         TIFR = _BV(TOV0) | _BV(OCF0);
         periods = 0;
+        not_periods = ~periods;
         seen = 0;
         asleep = false;
         TIMSK |= _BV(TOIE0);

@@ -12,6 +12,7 @@
 
 volatile uint8_t events_pending;
 static volatile uint8_t users;     /* of the I/O clock */
+static volatile uint8_t others = UINT8_MAX; /* its complement, kept by itself */
 
 void events_post(uint8_t events)
 {
@@ -37,6 +38,7 @@ void power_need(uint8_t user)
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         users |= user;
+        others &= (uint8_t)~user;
     }
 }
 
@@ -45,7 +47,18 @@ void power_release(uint8_t user)
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         users &= (uint8_t)~user;
+        others |= user;
     }
+}
+
+bool power_sound(void)
+{
+    bool sound;
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        sound = (users ^ others) == UINT8_MAX;
+    }
+    return sound;
 }
 
 /* Sleep once. Interrupts are off, and on for the sleep alone: the instruction after sei is done before any interrupt. */

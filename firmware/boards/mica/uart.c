@@ -20,7 +20,7 @@ _Static_assert((UART_TX_SIZE & (UART_TX_SIZE - 1)) == 0 && UART_TX_SIZE <= 128, 
 
 enum { RX_MASK = UART_RX_SIZE - 1, TX_MASK = UART_TX_SIZE - 1 };
 
-/* Each index has one writer: the interrupt or the loop. */
+/* Each index has one writer: the interrupt or the loop. None is used as memory holds it: a mask keeps it in its ring. */
 static uint8_t rx_ring[UART_RX_SIZE];
 static volatile uint8_t rx_in;
 static volatile uint8_t rx_out;
@@ -49,9 +49,9 @@ uint8_t uart_room(void)
 
 bool uart_write(uint8_t byte)
 {
-    uint8_t in = tx_in;
+    uint8_t in = tx_in & TX_MASK;
     uint8_t next = (in + 1) & TX_MASK;
-    if (next == tx_out) {
+    if (next == (tx_out & TX_MASK)) {
         return false;
     }
     tx_ring[in] = byte;
@@ -65,8 +65,8 @@ bool uart_write(uint8_t byte)
 
 int16_t uart_read(void)
 {
-    uint8_t out = rx_out;
-    if (out == rx_in) {
+    uint8_t out = rx_out & RX_MASK;
+    if (out == (rx_in & RX_MASK)) {
         return -1;
     }
     uint8_t byte;
@@ -95,9 +95,9 @@ ISR(USART0_RX_vect)
     if (status & _BV(DOR0)) {
         lost++;                    /* one before this */
     }
-    uint8_t in = rx_in;
+    uint8_t in = rx_in & RX_MASK;
     uint8_t next = (in + 1) & RX_MASK;
-    if ((status & _BV(FE0)) || next == rx_out) {
+    if ((status & _BV(FE0)) || next == (rx_out & RX_MASK)) {
         lost++;
         return;
     }
@@ -108,8 +108,8 @@ ISR(USART0_RX_vect)
 
 ISR(USART0_UDRE_vect)
 {
-    uint8_t out = tx_out;
-    if (out != tx_in) {
+    uint8_t out = tx_out & TX_MASK;
+    if (out != (tx_in & TX_MASK)) {
         UDR0 = tx_ring[out];
         tx_out = (out + 1) & TX_MASK;
     } else {

@@ -75,9 +75,19 @@ void cc1000_board_drive(bool on)
     }
 }
 
+bool cc1000_board_drives(void)
+{
+    return (DDRB & MICA2_MISO) != 0;
+}
+
 void cc1000_board_rssi(void)
 {
-    adc_share_request(RSSI_CHANNEL, cc1000_on_rssi);
+    adc_share_request(RSSI_CHANNEL);
+}
+
+void adc_share_done(uint16_t value)
+{
+    cc1000_on_rssi(value);
 }
 
 void cc1000_board_watch(bool on)

@@ -155,6 +155,11 @@ void cc2420_board_timer_off(void)
     }
 }
 
+bool cc2420_board_timer_runs(void)
+{
+    return (TIMSK & _BV(OCIE1A)) != 0;
+}
+
 uint8_t cc2420_board_lock(void)
 {
     uint8_t was = SREG;

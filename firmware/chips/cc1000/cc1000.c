@@ -71,7 +71,7 @@ enum {
     WATCH_QUIET = 2,            /* 100 ms periods without a byte: the radio is stuck */
     WATCH_QUIET_MAX = 64,       /* doubled up to this while restarts do not help */
 
-    SLOTS = 2,                  /* received frames: one being handled, one coming in */
+    SLOTS = 2,                  /* received frames, a power of two: one being handled, one coming in */
 };
 
 typedef enum {
@@ -154,6 +154,9 @@ static struct {
 /** 0..range-1, range a power of two up to 256. A 16-bit xorshift. */
 static uint8_t random_below(uint16_t range)
 {
+    if (random_state == 0) {    /* the one state that it would never leave */
+        random_state = 1;
+    }
     random_state ^= (uint16_t)(random_state << 7);
     random_state ^= (uint16_t)(random_state >> 9);
     random_state ^= (uint16_t)(random_state << 8);
@@ -222,7 +225,7 @@ static void follow_floor(uint16_t value)
     } else if (off > 0 || noise.samples < FLOOR_FIRST) {
         noise.floor = (uint16_t)(level + off / 8);
     } else {
-        noise.floor = (uint16_t)(level + off / 64);
+        noise.floor = (uint16_t)(level - (int16_t)((uint16_t)-off / 64)); /* unsigned: libsimavr cannot skip `adiw r24, 63` */
     }
     if (noise.samples < FLOOR_FIRST) {
         noise.samples++;
@@ -247,7 +250,7 @@ void cc1000_on_rssi(uint16_t value)
 
     noise.wanted = SAMPLE_NONE;
     if (purpose == SAMPLE_FRAME && mode >= HEADER && mode <= CRC_HIGH) {
-        rx.strengths[rx.filling] = value;
+        rx.strengths[rx.filling & (SLOTS - 1)] = value;
     } else if (purpose == SAMPLE_FLOOR && mode == LISTENING) {
         follow_floor(value);
     } else if (purpose == SAMPLE_CHANNEL && mode == LISTENING) {
@@ -255,7 +258,12 @@ void cc1000_on_rssi(uint16_t value)
     }
 }
 
-/* Receiving. */
+/* Receiving. Whatever memory may hold, no byte that comes in is written outside its frame. */
+
+static radio_heard_t *coming(void)
+{
+    return &rx.slots[rx.filling & (SLOTS - 1)];
+}
 
 static void listen(void)
 {
@@ -287,7 +295,7 @@ static void frame_begins(uint8_t lag, uint16_t count)
 {
     uint16_t late = (uint16_t)(lag * BIT_COUNTS + CC1000_CONF_DELAY);
 
-    if (rx.full == SLOTS) {
+    if (rx.full >= SLOTS) {
         counters.overrun++;
         listen();
         return;
@@ -295,8 +303,8 @@ static void frame_begins(uint8_t lag, uint16_t count)
     rx.lag = lag;
     rx.count = 0;
     rx.crc = 0;
-    rx.slots[rx.filling].time = clock_of_capture((uint16_t)(count - late));
-    rx.strengths[rx.filling] = STRENGTH_UNKNOWN;
+    coming()->time = clock_of_capture((uint16_t)(count - late));
+    rx.strengths[rx.filling & (SLOTS - 1)] = STRENGTH_UNKNOWN;
     mode = HEADER;
     sample(SAMPLE_FRAME);
 }
@@ -327,7 +335,7 @@ static void look_for_sync(uint8_t byte, uint16_t count)
 
 static void header_ends(void)
 {
-    radio_message_t *message = &rx.slots[rx.filling].message;
+    radio_message_t *message = &coming()->message;
     cw_am_t am;
 
     if (cw_air_parse(rx.header, &am) != CW_AIR_OK) {
@@ -360,20 +368,24 @@ static void frame_ends(uint16_t crc)
 static void frame_byte(void)
 {
     uint8_t byte = (uint8_t)((uint16_t)rx.recent >> rx.lag ^ rx.invert);
-    radio_message_t *message = &rx.slots[rx.filling].message;
+    radio_message_t *message = &coming()->message;
 
     switch (mode) {
     case HEADER:
-        rx.header[rx.count++] = byte;
+        if (rx.count < CW_AIR_HEADER) {
+            rx.header[rx.count] = byte;
+        }
         rx.crc = cw_crc16_add(rx.crc, byte);
-        if (rx.count == CW_AIR_HEADER) {
+        if (++rx.count >= CW_AIR_HEADER) {
             header_ends();
         }
         break;
     case DATA:
-        message->data[rx.count++] = byte;
+        if (rx.count < CAUSEWAY_PAYLOAD_LIMIT) {
+            message->data[rx.count] = byte;
+        }
         rx.crc = cw_crc16_add(rx.crc, byte);
-        if (rx.count == message->length) {
+        if (++rx.count >= message->length) {
             mode = CRC_LOW;
         }
         break;
@@ -420,7 +432,7 @@ static uint8_t byte_to_send(uint8_t step)
 static void sync_is_out(uint16_t count)
 {
     tx.time = clock_of_capture(count);
-    if (tx.stamp_at != RADIO_NO_STAMP) {
+    if (tx.stamp_at <= sizeof tx.frame - 4) { /* RADIO_NO_STAMP is not */
         cw_put32(&tx.frame[tx.stamp_at], radio_stamp(tx.time));
     }
 }
@@ -646,10 +658,13 @@ static void hand_over_frames(void)
 {
     while (rx.full > 0) {
         uint8_t was = cc1000_lock();
-        uint8_t oldest = (uint8_t)(rx.filling ^ (rx.full & 1));
+        uint8_t oldest = (uint8_t)((rx.filling ^ rx.full) & (SLOTS - 1));
         radio_heard_t *heard = &rx.slots[oldest];
 
         cc1000_unlock(was);
+        if (heard->message.length > CAUSEWAY_PAYLOAD_LIMIT) {
+            heard->message.length = 0;
+        }
         heard->rssi = rx.strengths[oldest] == STRENGTH_UNKNOWN ? RADIO_RSSI_UNKNOWN : dbm(rx.strengths[oldest]);
         heard->lqi = 0;
         heard->error = 0;
@@ -692,4 +707,16 @@ uint16_t radio_airtime(uint8_t length)
 const radio_counters_t *radio_counters(void)
 {
     return &counters;
+}
+
+/* The antenna has power exactly while a frame goes out. */
+bool radio_sound(void)
+{
+    uint8_t was = cc1000_lock();
+    bool going = mode == SENDING;
+    bool sound = mode != OFF && mode != TURNING && mode <= SENDING && tx.state <= DONE && going == (tx.state == GOING) &&
+                 going == cc1000_board_drives() && rx.full <= SLOTS && rx.filling < SLOTS;
+
+    cc1000_unlock(was);
+    return sound;
 }

@@ -34,6 +34,9 @@ void cc1000_board_spi(bool on);
 /** The data pin is the radio's (false) or ours (true). */
 void cc1000_board_drive(bool on);
 
+/** It is ours. */
+bool cc1000_board_drives(void);
+
 /** Convert the RSSI pin's voltage; cc1000_on_rssi() follows. A new request replaces one that has not been answered.
  *  From an interrupt, or with interrupts off. */
 void cc1000_board_rssi(void);

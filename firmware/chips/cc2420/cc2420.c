@@ -68,6 +68,9 @@ static volatile bool times_lost;   /* there was no room: no telling which time i
 
 static uint16_t random_next(void)
 {
+    if (random_state == 0) {       /* the one state that it would never leave */
+        random_state = 1;
+    }
     random_state ^= (uint16_t)(random_state << 7);
     random_state ^= (uint16_t)(random_state >> 9);
     random_state ^= (uint16_t)(random_state << 8);
@@ -282,7 +285,7 @@ static void on_received_edge(uint16_t capture)
     if (!cc2420_board_fifo() && !cc2420_board_fifop()) {
         times_count = 0;           /* nothing is waiting to be read: what came before this was no frame */
     }
-    if (times_count == CC2420_TIMES) {
+    if (times_count >= CC2420_TIMES) {
         times_lost = true;
         return;
     }
@@ -310,9 +313,14 @@ static bool frame_waits(void)
     return cc2420_board_fifo() && !cc2420_board_sfd();
 }
 
+static uint32_t oldest_time(void)
+{
+    return times[times_first % CC2420_TIMES];
+}
+
 static uint32_t pop_time(void)
 {
-    uint32_t time = times[times_first];
+    uint32_t time = oldest_time();
     times_first = (uint8_t)(times_first + 1) % CC2420_TIMES;
     times_count--;
     return time;
@@ -327,11 +335,11 @@ static bool take_time(uint8_t length, uint32_t *time)
     uint32_t now = clock_now();
     bool found = false;
     uint8_t was = cc2420_board_lock();
-    if (times_count > 0 && !clock_before(now, times[times_first] + lasts)) {
+    if (times_count > 0 && !clock_before(now, oldest_time() + lasts)) {
         found = true;
         do {
             *time = pop_time();
-        } while (times_count > 0 && clock_before(times[times_first], *time + apart));
+        } while (times_count > 0 && clock_before(oldest_time(), *time + apart));
     }
     cc2420_board_unlock(was);
     return found && !clock_before(now, *time + lasts);
@@ -670,4 +678,13 @@ void radio_service(void)
         }
         radio_on_sent(sent_result, sent_time);
     }
+}
+
+/* The timer is always on its way, whether a send waits for it or the next look at the chip. */
+bool radio_sound(void)
+{
+    uint8_t was = cc2420_board_lock();
+    bool timed = timer_up || (cc2420_board_timer_runs() && timer_laps <= CHECK_LAPS);
+    cc2420_board_unlock(was);
+    return timed && (chip == CHIP_ON || chip == CHIP_FAULTY) && sending <= SEND_ENDED;
 }

@@ -46,6 +46,9 @@ uint16_t cc2420_board_counter(void);
 void cc2420_board_timer(uint16_t counts);
 void cc2420_board_timer_off(void);
 
+/** The call is still to come. */
+bool cc2420_board_timer_runs(void);
+
 /** Interrupts off; the value is for cc2420_board_unlock(). */
 uint8_t cc2420_board_lock(void);
 void cc2420_board_unlock(uint8_t was);

@@ -169,6 +169,11 @@ void cc1000_board_drive(bool on)
     host_drives = on;
 }
 
+bool cc1000_board_drives(void)
+{
+    return host_drives;
+}
+
 void cc1000_board_rssi(void)
 {
     rssi_wanted = true;

@@ -308,6 +308,11 @@ void cc2420_board_timer_off(void)
     timer_due = false;
 }
 
+bool cc2420_board_timer_runs(void)
+{
+    return timer_at != NEVER || timer_due;
+}
+
 uint8_t cc2420_board_lock(void)
 {
     uint8_t was = locked;

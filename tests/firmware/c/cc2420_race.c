@@ -62,6 +62,7 @@ void cc2420_board_capture_rising(bool rising) { (void)rising; }
 uint16_t cc2420_board_counter(void) { return 0; }
 void cc2420_board_timer(uint16_t counts) { (void)counts; }
 void cc2420_board_timer_off(void) {}
+bool cc2420_board_timer_runs(void) { return true; }
 uint8_t cc2420_board_lock(void) { return 0; }
 void cc2420_board_unlock(uint8_t was) { (void)was; }
 uint32_t clock_now(void) { return 0; }

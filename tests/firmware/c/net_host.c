@@ -6,6 +6,7 @@
 #include "hal/board.h"
 #include "hal/clock.h"
 #include "hal/events.h"
+#include "hal/power.h"
 #include "hal/radio.h"
 #include "hal/uart.h"
 #include "net/messaging.h"
@@ -17,6 +18,13 @@
 #include "apps/gateway/gateway.h"
 #define APP_START gateway_start
 #define APP_STEP gateway_step
+
+/* A gateway has no messaging, but the library has all of net/. */
+void messaging_on_command(uint8_t command, uint32_t argument)
+{
+    (void)command;
+    (void)argument;
+}
 #else
 #include "apps/mote/mote.h"
 #define APP_START mote_start
@@ -42,6 +50,8 @@ static bool converting;
 
 void clock_start(void) {}
 uint32_t clock_now(void) { return now; }
+bool clock_sound(void) { return true; }
+bool power_sound(void) { return true; }
 void clock_alarm(uint32_t when) { host_alarm = when; }
 void events_post(uint8_t events) { pending |= events; }
 
@@ -135,6 +145,7 @@ uint16_t radio_airtime(uint8_t length)
 }
 
 const radio_counters_t *radio_counters(void) { return &host_radio; }
+bool radio_sound(void) { return true; }
 
 void radio_service(void)
 {

@@ -1,0 +1,203 @@
+"""Damaged memory on the host: a node that finds it starts anew, what heals by itself does so, and all is well again."""
+
+import ctypes
+import struct
+import subprocess
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from packet_formats.deployment import Deployment, load
+from packet_formats.messages import Data
+from tests.firmware.net_world import HZ, Node, World, library
+
+HOURS = 5 * 3600 * HZ
+LINE = 24  # bytes of netclock.c's line_t on this machine
+FRAME = 48  # of outbox_frame_t
+LOOKED_AT = {"own_boots": 6, "epoch": 12, "sequence": 12}  # seconds: at the next message, at the next beacon
+
+
+@pytest.fixture(scope="module")
+def gcc(require_tool: Callable[[str], str]) -> str:
+    require_tool("nm")
+    return require_tool("gcc")
+
+
+@pytest.fixture(scope="module")
+def meadow(root: Path) -> Deployment:
+    return load(root / "examples/micaz.toml")
+
+
+@cache
+def variables(path: Path) -> dict[tuple[str, int], int]:
+    """Where the library's variables are, by name and size: those of two modules may have one name."""
+    listing = subprocess.run(["nm", "-S", path], check=True, capture_output=True, text=True).stdout
+    rows = [line.split() for line in listing.splitlines()]
+    return {(row[3], int(row[1], 16)): int(row[0], 16) for row in rows if len(row) == 4 and row[2] in "bBdD"}
+
+
+def place(node: Node, name: str, size: int) -> int:
+    known = variables(node.library)
+    return node.address("host_eeprom") - known["host_eeprom", 4096] + known[name, size]
+
+
+def damage(node: Node, name: str, size: int, at: int, raw: bytes) -> None:
+    assert at + len(raw) <= size
+    ctypes.memmove(place(node, name, size) + at, raw, len(raw))
+
+
+def network(gcc: str, deployment: Deployment) -> tuple[World, Node, list[Node]]:
+    world = World(deployment)
+    gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes, 20)
+    motes = [world.add(library(gcc, deployment, "mote"), i, 30 - 20 * i) for i in range(3)]
+    world.chain([gateway, *motes])
+    world.run(20)
+    world.may_restart = True
+    return world, gateway, motes
+
+
+def assert_well(world: World, gateway: Node, motes: list[Node]) -> None:
+    """All send under their own names, in sync, and the gateway hands it up."""
+    world.run(10)
+    gateway.read()
+    world.run(20)
+    pairs = gateway.pairs()
+    assert {heard.gateway for heard, _, _ in pairs} == {gateway.id}
+    data = [message for _, _, message in pairs if isinstance(message, Data)]
+    for mote in motes:
+        assert mote.in_sync
+        assert sum(message.source == mote.id for message in data) >= 7
+    assert {message.source for message in data} == {mote.id for mote in motes}
+    assert all(message.in_sync for message in data)
+    assert len({node.network() >> world.deployment.clock.tick_log2 for node in (gateway, *motes)}) <= 2
+
+
+def u16(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}H", *values)
+
+
+def u32(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}I", *(value % 2**32 for value in values))
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "at", "raw"),
+    [
+        ("own_id", 4, 0, u16(2)),
+        ("own_boots", 4, 0, u16(77)),
+        ("epoch", 4, 0, u16(77)),
+        ("sequence", 4, 0, u16(20000)),
+        ("period_high", 4, 0, u16(999)),
+        ("timers", 1, 0, b"\x00"),
+        ("state", 4, 0, u32(1)),  # the root's
+        ("state", 4, 0, u32(0)),
+        ("pairs", 1, 0, b"\xc8"),
+        ("pairs", 1, 0, b"\x00"),
+        ("window", 96, 16, u32(1 << 20)),  # an offset
+        ("lines", 2 * LINE, 4, u32(99)),
+        ("lines", 2 * LINE, LINE + 4, u32(99)),
+    ],
+)
+def test_a_mote_starts_anew(gcc: str, meadow: Deployment, name: str, size: int, at: int, raw: bytes) -> None:
+    world, gateway, motes = network(gcc, meadow)
+    before = motes[1].generation
+    damage(motes[1], name, size, at, raw)
+    world.run(LOOKED_AT.get(name, 1.5))
+    assert motes[1].generation == before + 1
+    assert_well(world, gateway, motes)
+    assert [mote.generation for mote in motes] == [1, before + 1, 1]
+    assert gateway.generation == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "at"), [("timer_at", 24, 0), ("timer_at", 24, 8), ("frames", 6 * FRAME, 36)]
+)
+def test_times_far_ahead(gcc: str, meadow: Deployment, name: str, size: int, at: int) -> None:
+    """Of the next message, of the next health, and until when a frame waits: for one that waits in the first place."""
+    world, gateway, motes = network(gcc, meadow)
+    before = motes[1].generation
+    damage(motes[1], name, size, at, u32(motes[1].local() + HOURS))
+    if name == "frames":
+        damage(motes[1], name, size, 45, b"\x01")
+    world.run(1.5)
+    assert motes[1].generation == before + 1
+    assert_well(world, gateway, motes)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "raw"),
+    [
+        ("current", 1, b"\xc0"),
+        ("current", 1, b"\x37"),
+        ("state", 2, u16(0)),  # of the random numbers
+        ("last_tick", 4, u32(1 << 23)),
+        ("outliers", 1, b"\xff"),
+        ("ask_pause", 4, u32(0)),
+        ("tidy_at", 4, u32(HOURS)),
+    ],
+)
+def test_what_heals_by_itself(gcc: str, meadow: Deployment, name: str, size: int, raw: bytes) -> None:
+    world, gateway, motes = network(gcc, meadow)
+    damage(motes[1], name, size, 0, raw)
+    assert_well(world, gateway, motes)
+    assert [mote.generation for mote in motes] == [1, 1, 1]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_filters_and_receipts_stay_within_their_memory(gcc: str, meadow: Deployment, seed: int) -> None:
+    """Whatever is in them. What lies behind them in memory would show it."""
+    world, gateway, motes = network(gcc, meadow)
+    for name, size in (("seen", 130), ("receipts", 62), ("stamp", 8)):
+        damage(motes[1], name, size, 0, world.rng.randbytes(size - 1) + b"\x01")
+    assert_well(world, gateway, motes)
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "at", "raw"),
+    [
+        ("own_id", 4, 0, u16(33)),
+        ("head", 2, 0, u16(9999)),
+        ("used", 2, 0, u16(9999)),
+        ("acks_waiting", 1, 0, b"\x09"),
+        ("until_health", 1, 0, b"\xff"),
+        ("intent", 4, 0, u32(0)),
+        ("lines", 2 * LINE, 4, u32(99)),
+        ("sequence", 4, 0, u16(20000)),
+    ],
+)
+def test_a_gateway_starts_anew(
+    gcc: str, meadow: Deployment, name: str, size: int, at: int, raw: bytes
+) -> None:
+    """It is the root, too: the network keeps its time meanwhile, and gives it back."""
+    world, gateway, motes = network(gcc, meadow)
+    epoch = gateway.c.timesync_epoch()
+    damage(gateway, name, size, at, raw)
+    world.run(LOOKED_AT.get(name, 1.5))
+    assert gateway.generation == 2
+    assert_well(world, gateway, motes)
+    assert gateway.c.timesync_epoch() == epoch
+    assert [mote.generation for mote in motes] == [1, 1, 1]
+
+
+def test_a_root_whose_next_beacon_is_far_ahead(gcc: str, meadow: Deployment) -> None:
+    world, gateway, motes = network(gcc, meadow)
+    damage(gateway, "beacon_at", 4, 0, u32(gateway.local() + HOURS))
+    world.run(1.5)
+    assert gateway.generation == 2
+    assert_well(world, gateway, motes)
+
+
+def test_lengths_in_the_queue(gcc: str, meadow: Deployment) -> None:
+    """A packet too long for its place is never taken out; the queue is then begun anew."""
+    world, gateway, motes = network(gcc, meadow)
+    world.stalled = True
+    gateway.set("host_up_room", 0)
+    world.run(2)
+    damage(gateway, "ring", 768, 0, b"\xff" * 768)
+    world.stalled = False
+    gateway.set("host_up_room", 4096)
+    world.run(2)
+    gateway.read()
+    assert_well(world, gateway, motes)
