@@ -1,0 +1,68 @@
+"""Damaged memory on the real images: the network recovers, and a driver that could not go on starts anew."""
+
+import subprocess
+
+import pytest
+
+from basestation.testbed.truth import Recorded, Reset
+from tools import stabilize
+from tools.stabilize import SETTINGS, Setting
+
+SMALL = Setting("micaz", 3, 4.0, (6.0, 8.0), 22.0, 5.0, messages=200)
+NS = 1_000_000_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _tools(require_tool):
+    for tool in ("gcc", "make", "pkg-config", "avr-gcc"):
+        require_tool(tool)
+    if subprocess.run(["pkg-config", "--exists", "simavr", "libelf"], check=False).returncode != 0:
+        require_tool("libsimavr-dev and libelf-dev")
+
+
+def assert_recovered(outcome):
+    assert outcome.recovered, stabilize.line_of(outcome)
+    assert set(outcome.resets) <= {outcome.node}
+
+
+@pytest.mark.parametrize("number", [2, 5, 9])
+def test_a_network_recovers(number):
+    assert_recovered(stabilize.run(SMALL, 1, number))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(20))
+def test_a_larger_network_recovers(number):
+    assert_recovered(stabilize.run(SETTINGS["micaz"], 3, number))
+
+
+# Variables, and what each of their bytes becomes.
+DAMAGE = {
+    "micaz": {"chip": 0, "timer_laps": 0xF9, "users": 0, "periods": 0xF9, "timers": 0},
+    "mica2": {"mode": 0, "tx": 0xF9, "rx": 0xF9, "users": 0, "not_periods": 0xF9},
+}
+
+
+@pytest.mark.parametrize("board", ["micaz", "mica2"])
+def test_drivers_that_could_not_go_on_start_anew(board, tmp_path):
+    """One variable of each mote, the first one's after 10 seconds, each next one's a second later."""
+    damage = DAMAGE[board]
+    made = stabilize.bench(Setting(board, len(damage), 2.0 if board == "micaz" else 0.5, (0, 0), 0, 0))
+    script = [poke(made, mote, name, damage[name]) for mote, name in enumerate(damage)]
+    events = made.run(1, tuple(script), 25.0, tmp_path)
+    restarts = {event.node: event.t / NS for event in events if isinstance(event, Reset) and event.t > 5 * NS}
+    assert list(restarts) == list(made.network.motes)
+    for mote, name in enumerate(damage):
+        assert 0 < restarts[mote] - (10 + mote) < 2.5, name
+        assert sends_of(mote, events)[-1] > 20, name
+
+
+def sends_of(mote, events):
+    recorded = [event for event in events if isinstance(event, Recorded) and event.node == mote]
+    return [event.t / NS for event in recorded if event.kind == "send"]
+
+
+def poke(made, mote, name, value):
+    known = made.programs.mote.variables()
+    ((address, size),) = [where for symbol, where in known.items() if symbol.partition(".")[0] == name]
+    return f"at {10 + mote} poke {mote} {address} {bytes([value] * size).hex()}"

@@ -1,0 +1,394 @@
+"""Does a network of the real images recover from anything that happens to a mote's memory, and how soon?
+
+    python -m tools.stabilize --runs 200 --seed 1 --board micaz
+
+Each run is a network on the testbed. When it has settled, some bytes of one node's variables (one, or all, or any
+number between, log-uniformly) become random at a random moment; the flight recorder and the stack are left alone.
+The network then goes on until 1,000 messages were sent after the last one that is out of order; the run is repeated
+for longer if they are too few. At the end every mote must be sending under its own name and in sync, and the gateway
+handing it up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import random
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from basestation.testbed import engine, images, topologies, truth
+from basestation.testbed.air import message_of
+from basestation.testbed.judge import judge
+from basestation.testbed.report import NetworkReport
+from basestation.testbed.scenario import Network
+from basestation.testbed.setup import Wish, assemble, networks_in
+from packet_formats.deployment import load
+from packet_formats.framing import FrameDecoder
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import Data, decode_message
+from packet_formats.records import Heard
+from packet_formats.tinyos import ActiveMessage, PacketError, decode_packet
+
+NS = 1e9
+GATEWAY_SHARE = 0.2  # of the corruptions
+LONGEST = 4  # times that a run is doubled before it counts as not recovered
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is run. Times are in seconds; `after` is how long a first try goes on."""
+
+    board: str
+    motes: int
+    rate: float
+    settle: tuple[float, float]
+    after: float
+    end: float  # the last so many are looked at for who is silent, out of sync or somebody else
+    messages: int = 1000  # that must follow the last violation
+
+
+SETTINGS = {
+    "micaz": Setting("micaz", 10, 2.0, (12.0, 17.0), 56.0, 10.0),
+    "mica2": Setting("mica2", 6, 0.5, (30.0, 60.0), 380.0, 30.0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Corruption:
+    node: int
+    at: float
+    bytes: Mapping[int, int]  # address: value
+
+    def script(self) -> tuple[str, ...]:
+        return tuple(
+            f"at {self.at:.6f} poke {self.node} {address} {value:02x}"
+            for address, value in sorted(self.bytes.items())
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One run. Times are seconds since the corruption, None where there was nothing of the kind."""
+
+    run: int
+    node: int
+    gateway: bool
+    bytes: int
+    at: float
+    messages: int  # after the corruption
+    broken: int  # pairs whose stamps belie happened-before
+    inverted: int  # pairs delivered in the wrong order
+    stamps: float | None  # the last of the former
+    delivered: float | None  # the last of the latter
+    clocks: float | None  # when clocks in sync were last further apart than epsilon
+    unsynced: float | None  # when a message last said that its sender is out of sync
+    since: int  # messages after the last violation
+    resets: dict[int, int]  # by node
+    epochs: tuple[int, ...]  # that were opened after the corruption
+    troubles: tuple[str, ...]  # at the end
+    faults: tuple[str, ...]  # of drivers
+    hit: tuple[str, ...]  # variables
+    wanted: int  # messages after the last violation
+
+    @property
+    def violation(self) -> float | None:
+        return max((t for t in (self.stamps, self.delivered) if t is not None), default=None)
+
+    @property
+    def recovered(self) -> bool:
+        return not self.troubles and self.since >= self.wanted
+
+
+def variables(program: images.Program) -> dict[int, str]:
+    """Each byte of the program's variables with its variable's name, the flight recorder left out."""
+    return {
+        address: name
+        for name, (start, size) in program.variables().items()
+        if name != images.RECORDER
+        for address in range(start, start + size)
+    }
+
+
+def corruption(chance: random.Random, made: Bench) -> Corruption:
+    network = made.network
+    node = chance.choice(network.gateways if chance.random() < GATEWAY_SHARE else network.motes)
+    memory = sorted(variables(made.program_of(node)))
+    count = min(len(memory), round(math.exp(chance.uniform(0, math.log(len(memory))))))
+    chosen = chance.sample(memory, count)
+    return Corruption(
+        node, chance.uniform(*made.setting.settle), {place: chance.randrange(256) for place in chosen}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """A network that is there to be damaged."""
+
+    setting: Setting
+    topology: topologies.Topology
+    network: Network
+    programs: images.Programs
+
+    def program_of(self, node: int) -> images.Program:
+        return self.programs.gateway if node in self.network.gateways else self.programs.mote
+
+    def run(self, seed: int, script: tuple[str, ...], seconds: float, folder: Path) -> list[truth.Event]:
+        folder.mkdir(parents=True, exist_ok=True)
+        wish = Wish(seed=seed, seconds=seconds, script=script)
+        programs = {self.network.name: self.programs}
+        text = assemble([self.network], self.topology, programs, folder, wish).text()
+        (folder / "scenario.txt").write_text(text)
+        log = folder / "truth.jsonl"
+        with engine.start(engine.build(), text, log) as going:
+            going.finish()
+        return list(truth.read(log))
+
+
+def bench(setting: Setting) -> Bench:
+    deployment = load(images.PROJECT / "examples" / f"{setting.board}.toml")
+    margin = topologies.MARGIN_DB[setting.board]
+    topology = topologies.grid(setting.motes, 1, deployment.network.hops, margin=margin)
+    (network,) = networks_in([deployment], topology)
+    return Bench(setting, topology, network, images.programs_for(deployment, setting.rate))
+
+
+def run(setting: Setting, seed: int, number: int, keep: Path | None = None) -> Outcome:
+    """One corruption; the run is made longer until enough messages follow the last violation."""
+    made = bench(setting)
+    damage = corruption(random.Random(f"{seed} run {number}"), made)
+    after = setting.after
+    with TemporaryDirectory(prefix="causeway-stabilize-") as place:
+        folder = keep / f"{setting.board}-{seed}-{number}" if keep else Path(place)
+        for _ in range(LONGEST):
+            events = made.run(seed * 1000 + number, damage.script(), damage.at + after, folder)
+            found = judged(number, damage, events, made)
+            if found.since >= setting.messages:
+                break
+            after *= 2
+    return found
+
+
+def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made: Bench) -> Outcome:
+    network, setting = made.network, made.setting
+    names = variables(made.program_of(damage.node))
+    hit = sorted({names[address] for address in damage.bytes})
+    begin = round(damage.at * NS)
+    (report,) = judge(events, [network]).networks
+    sends = sorted(
+        event.t
+        for event in events
+        if isinstance(event, truth.Recorded) and event.kind == "send" and event.t > begin
+    )
+    layout = layout_of(network.deployment)
+    data = list(_data([event for event in events if event.t > begin], network, layout))
+    stamps, delivered, apart = _last_times(report, damage.at)
+    last = max((t for t in (stamps, delivered) if t is not None), default=0.0)
+    last_ns = begin + round(last * NS)
+    end = max(event.t for event in events)
+    window = end - round(setting.end * NS)
+    return Outcome(
+        run=number,
+        node=damage.node,
+        gateway=damage.node in network.gateways,
+        bytes=len(damage.bytes),
+        at=damage.at,
+        messages=len(sends),
+        broken=report.order.broken,
+        inverted=report.delivered.inverted,
+        stamps=stamps,
+        delivered=delivered,
+        clocks=apart,
+        unsynced=max(
+            ((signal.to - begin) / NS for signal, message in data if not message.in_sync), default=None
+        ),
+        since=sum(t > last_ns for t in sends),
+        resets=dict(
+            Counter(event.node for event in events if isinstance(event, truth.Reset) and event.t > begin)
+        ),
+        epochs=tuple(
+            sorted(
+                {
+                    event.peer
+                    for event in events
+                    if isinstance(event, truth.Recorded) and event.kind == "epoch" and event.t > begin
+                }
+            )
+        ),
+        troubles=tuple(
+            sorted(
+                {
+                    *_mote_troubles(
+                        [event for event in events if event.t >= window],
+                        [message for message in data if message[0].begin >= window],
+                        network,
+                        setting,
+                    ),
+                    *_line_troubles([event for event in events if event.t >= window], network, layout),
+                }
+            )
+        ),
+        faults=tuple(
+            f"node {event.node} at {event.t / NS - damage.at:.3f}: {event.what}"
+            for event in events
+            if isinstance(event, truth.DriverFault)
+        )[:10],
+        hit=tuple(hit) if len(hit) <= 40 else ("...",),
+        wanted=setting.messages,
+    )
+
+
+def _last_times(report: NetworkReport, at: float) -> tuple[float | None, ...]:
+    """Of stamps, deliveries and clocks: when the last violation was, since the corruption."""
+    times = (report.order.last_broken, report.delivered.last_inverted, report.skew.last_beyond)
+    return tuple(None if t is None else t - at for t in times)
+
+
+def _data(
+    events: Iterable[truth.Event], network: Network, layout: DataLayout
+) -> Iterator[tuple[truth.Signal, Data]]:
+    for event in events:
+        if isinstance(event, truth.Signal) and event.node is not None:
+            raw = message_of(event, network.deployment.network.board, layout.tinyos)
+            message = decode_message(raw, layout) if raw else None
+            if isinstance(message, Data):
+                yield event, message
+
+
+def _mote_troubles(
+    events: Sequence[truth.Event],
+    data: Sequence[tuple[truth.Signal, Data]],
+    network: Network,
+    setting: Setting,
+) -> Iterator[str]:
+    """What is not as it should be among these, the last events and messages of a run."""
+    for event in events:
+        if (
+            isinstance(event, truth.Recorded)
+            and event.kind == "send"
+            and event.peer != network.id_of(event.node)
+        ):
+            yield f"mote {network.id_of(event.node)} sends as {event.peer}"
+    on_air: dict[int, int] = defaultdict(int)
+    for signal, message in data:
+        node = network.node_of(message.source)
+        if node is None or signal.node is None:
+            yield f"a message of {message.source}, whom nobody knows"
+        elif signal.node == node:
+            on_air[node] += 1
+            if not message.in_sync:
+                yield f"mote {message.source} is out of sync"
+    for node in network.motes:
+        if on_air[node] < setting.rate * setting.end / 2:
+            yield f"mote {network.id_of(node)} sent {on_air[node]} messages"
+
+
+def _line_troubles(events: Sequence[truth.Event], network: Network, layout: DataLayout) -> Iterator[str]:
+    for node in network.gateways:
+        decoder, heard, sources = FrameDecoder(), 0, set()
+        for event in events:
+            if not isinstance(event, truth.Uart) or event.node != node:
+                continue
+            for packet in decoder.feed(event.bytes):
+                try:
+                    frame = decode_packet(packet)
+                except PacketError:
+                    yield f"gateway {network.id_of(node)} sends packets that are none"
+                    continue
+                message = decode_message(frame, layout) if isinstance(frame, ActiveMessage) else None
+                if isinstance(message, Heard):
+                    heard += 1
+                    if message.gateway != network.id_of(node) or not message.in_sync:
+                        yield f"gateway {network.id_of(node)} speaks as {message.gateway}, in sync: {message.in_sync}"
+                elif isinstance(message, Data):
+                    sources.add(message.source)
+        missing = {network.id_of(mote) for mote in network.motes} - sources
+        if missing or not heard:
+            yield f"gateway {network.id_of(node)} hears nothing of {sorted(missing)}"
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
+
+
+def summary(found: Sequence[Outcome]) -> list[str]:
+    """For people: how many recovered, and how long that took."""
+    lines = [f"{sum(one.recovered for one in found)} of {len(found)} recovered"]
+    for name, times in (
+        ("stamps out of order, last", [one.stamps for one in found]),
+        ("delivered out of order, last", [one.delivered for one in found]),
+        ("clocks in sync beyond epsilon, last", [one.clocks for one in found]),
+        ("a mote out of sync, last", [one.unsynced for one in found]),
+    ):
+        known = [t for t in times if t is not None]
+        every = [t or 0.0 for t in times]
+        lines.append(
+            f"{name:36} in {len(known):3} runs; median {quantile(every, 0.5):.2f} s, "
+            f"95% {quantile(every, 0.95):.2f} s, worst {max(every, default=0.0):.2f} s"
+        )
+    victims = sum(sum(one.resets.values()) > 0 for one in found)
+    others = sum(any(node != one.node for node in one.resets) for one in found)
+    lines.append(f"restarts in {victims} runs, of others than the corrupted node in {others}")
+    lines.append(
+        f"messages after the last violation: {min((one.since for one in found), default=0)} at least"
+    )
+    return lines
+
+
+def line_of(one: Outcome) -> str:
+    def shown(t: float | None) -> str:
+        return "    -" if t is None else f"{t:5.1f}"
+
+    state = "ok  " if one.recovered else "LOST"
+    text = (
+        f"{state} run {one.run:3}: node {one.node:2}, {one.bytes:4} bytes; stamps {shown(one.stamps)}, delivered "
+        f"{shown(one.delivered)}, clocks {shown(one.clocks)}, unsynced {shown(one.unsynced)}; "
+        f"since {one.since}, resets {one.resets}"
+    )
+    return text + ("" if one.recovered else f"\n       {one.troubles} {one.hit}")
+
+
+def run_all(
+    setting: Setting, seed: int, numbers: Sequence[int], jobs: int, keep: Path | None
+) -> Iterator[Outcome]:
+    engine.build()
+    images.programs_for(load(images.PROJECT / "examples" / f"{setting.board}.toml"), setting.rate)
+    if jobs == 1:
+        yield from (run(setting, seed, number, keep) for number in numbers)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        for future in as_completed([pool.submit(run, setting, seed, number, keep) for number in numbers]):
+            yield future.result()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tools.stabilize", description=__doc__.partition("\n")[0])
+    parser.add_argument("--board", choices=sorted(SETTINGS), default="micaz")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--only", type=int, nargs="+", help="these runs alone")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2, help="at the same time")
+    parser.add_argument("--json", type=Path, help="a file for the outcomes, one a line")
+    parser.add_argument("--keep", type=Path, help="a folder for scenarios and truth logs")
+    given = parser.parse_args(arguments)
+    found = []
+    numbers = given.only or range(given.runs)
+    for one in run_all(SETTINGS[given.board], given.seed, numbers, given.jobs, given.keep):
+        found.append(one)
+        print(line_of(one), flush=True)
+        if given.json:
+            with given.json.open("a") as file:
+                file.write(json.dumps(asdict(one)) + "\n")
+    print("\n".join(summary(found)))
+    return 0 if all(one.recovered for one in found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
