@@ -249,7 +249,8 @@ def test_numbers_unwrap_as_the_observer_does(steps, cut):
 
 
 def test_boots_unwrap():
-    boots = [6, 7, 6, 0, 2, 1, 2, 7, 2]  # a copy of 6 after 7; five more boots, 1 a copy; 7 again: no copy by then
+    # A copy of 6 after 7; five more boots, 1 a copy; 7 again: no copy by then.
+    boots = [6, 7, 6, 0, 2, 1, 2, 7, 2]
     ticks = [0, 10, 11, 20, 30, 31, 200, 300, 400]
     data = np.zeros(len(boots), bulk.data_dtype(layout_of(deployed())))
     data["boot"], data["sequence"] = boots, range(len(boots))
