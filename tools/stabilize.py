@@ -56,7 +56,7 @@ class Setting:
 
 SETTINGS = {
     "micaz": Setting("micaz", 10, 2.0, (12.0, 17.0), 56.0, 10.0),
-    "mica2": Setting("mica2", 6, 0.5, (30.0, 60.0), 380.0, 30.0),
+    "mica2": Setting("mica2", 6, 1.0, (15.0, 25.0), 190.0, 20.0),
 }
 
 
