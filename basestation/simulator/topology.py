@@ -139,6 +139,13 @@ def _ways_to_gateway(links: dict[tuple[int, int], float], places: int) -> tuple[
     return hops, path
 
 
+def finite(word: str) -> float:
+    value = float(word)
+    if not math.isfinite(value):
+        raise ValueError(f"{word} is no place")
+    return value
+
+
 def read_positions(path: Path) -> list[tuple[int, float, float]]:
     """Rows of `id,x,y` or `id x y`, such as the Line-in-the-Sand coordinates; gzip is read as it is."""
     rows = []
@@ -147,7 +154,7 @@ def read_positions(path: Path) -> list[tuple[int, float, float]]:
         if not words:
             continue
         try:
-            rows.append((int(words[0]), float(words[1]), float(words[2])))
+            rows.append((int(words[0]), finite(words[1]), finite(words[2])))
         except (ValueError, IndexError):
             raise TopologyError(
                 f"{path}, line {number}: expected id, x and y, found {line.strip()!r}"

@@ -139,6 +139,8 @@ def start(program: Path, scenario: str, truth: Path) -> Iterator[Run]:
     with TemporaryFile() as given, TemporaryFile() as complaints:
         given.write(scenario.encode())
         given.seek(0)
+        if truth.exists() and not truth.is_file():
+            raise EngineError(f"{truth} is no file: the truth could not be read from it again")
         truth.unlink(missing_ok=True)  # nobody shall take an older run's for this one's
         process = subprocess.Popen(
             [program, "-", truth], stdin=given, stdout=subprocess.DEVNULL, stderr=complaints

@@ -209,7 +209,7 @@ def parse(text: str, networks: Sequence[Network], origin: str = "faults") -> tup
     """The `at` lines of a timeline, in the order of their times."""
     try:
         timeline = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise FaultError(f"{origin}: not TOML: {error}") from None
     entries = timeline.pop("fault", [])
     if timeline or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):

@@ -49,7 +49,7 @@ class Topology:
 
     def hops(self) -> list[int | None]:
         """Each mote's hops to the nearest gateway over links that carry; None where there is no way."""
-        found = _ways(range(self.motes, self.places), self.places, self.carries)
+        found = _ways(range(self.motes, self.places), range(self.places), self.carries)
         return [found.get(mote) for mote in range(self.motes)]
 
 
@@ -206,12 +206,14 @@ def _finite(word: str) -> float:
 
 def _chosen(path: Path, whole: Topology, names: list[int], wanted: Wanted) -> Topology:
     """Of a file's places the gateways, named or else the first ones, and the motes fewest hops away from them."""
+    if not names:
+        raise TopologyError(f"{path}: no link in it carries anything")
     for name in wanted.named:
         if name not in names:
             raise TopologyError(f"{path}: no place {name} for a gateway")
     whole = replace(whole, margin=wanted.margin)
-    gateways = list(wanted.named) or names[: wanted.gateways]
-    ways = _ways(gateways, 1 + max(names), whole.carries)
+    gateways = list(dict.fromkeys(wanted.named)) or names[: wanted.gateways]
+    ways = _ways(gateways, names, whole.carries)
     others = sorted((ways[name], name) for name in names if name in ways and name not in gateways)
     motes = len(others) if wanted.motes is None else wanted.motes
     if len(others) < max(motes, 1):
@@ -233,13 +235,13 @@ def _renumbered(links: Mapping[Link, float], number: Mapping[int, int]) -> dict[
     return {(number[a], number[b]): value for (a, b), value in links.items() if a in number and b in number}
 
 
-def _ways(start: Iterable[int], places: int, carries: Callable[[Link], bool]) -> dict[int, int]:
+def _ways(start: Iterable[int], places: Sequence[int], carries: Callable[[Link], bool]) -> dict[int, int]:
     """Hops from the nearest of `start`, along links that carry towards it."""
     found = dict.fromkeys(start, 0)
     waiting = deque(found)
     while waiting:
         receiver = waiting.popleft()
-        for sender in range(places):
+        for sender in places:
             if sender not in found and carries((sender, receiver)):
                 found[sender] = found[receiver] + 1
                 waiting.append(sender)

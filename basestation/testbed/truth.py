@@ -182,16 +182,24 @@ EVENTS: dict[str, type[Event]] = {
 
 
 def read(path: Path) -> Iterator[Event]:
-    with path.open(encoding="utf-8") as lines:
+    with path.open(encoding="utf-8", errors="replace") as lines:
         yield from parse(lines, str(path))
 
 
 def parse(lines: Iterable[str], origin: str = "truth") -> Iterator[Event]:
     for number, line in enumerate(lines, start=1):
         try:
-            yield event_of(json.loads(line))
-        except (ValueError, KeyError, TypeError) as error:
+            yield event_of(_object(json.loads(line)))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise TruthError(f"{origin}, line {number}: {_why(error)}") from None
+
+
+def _object(found: Any) -> dict[str, Any]:
+    if not isinstance(found, dict) or not all(
+        isinstance(found.get(name, 0), int | None) for name in ("t", "node")
+    ):
+        raise ValueError("not an event")
+    return found
 
 
 def event_of(members: dict[str, Any]) -> Event:

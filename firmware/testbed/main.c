@@ -38,7 +38,7 @@ typedef struct {
 /* Milliseconds for which the motes must wait for real time. A run that cannot keep its pace lets time slip. */
 static int ahead_ms(const testbed_t *bed, watch_t *watch)
 {
-    if (bed->pace <= 0) {
+    if (bed->pace <= 0 || interrupted) {
         return 0;
     }
     ns_t due = watch->zero + (ns_t)((double)bed->now / bed->pace);
@@ -46,7 +46,8 @@ static int ahead_ms(const testbed_t *bed, watch_t *watch)
     if (real > due + SLIP) {
         watch->zero += real - due;
     }
-    return due > real ? (int)((due - real) / MS(1)) : 0;
+    ns_t ahead = due > real ? due - real : 0;
+    return (int)((ahead < SECOND ? ahead : SECOND) / MS(1));
 }
 
 /* ---- The loop ---- */
@@ -213,7 +214,8 @@ static void finish(testbed_t *bed, uint64_t slices, const watch_t *watch)
         show_all(bed, node_show_use);
     }
     ether_tidy(bed->ether, NEVER);
-    tend_ports(bed, &(watch_t){0, 0});
+    truth_flush(&bed->truth);
+    ports_poll(bed->ports, bed->port_count, 0);
     truth_begin(&bed->truth, bed->now, "end", TRUTH_NOBODY);
     truth_text(&bed->truth, "reason", interrupted ? "interrupted" : "end");
     truth_number(&bed->truth, "slices", slices);
@@ -262,7 +264,8 @@ int main(int count, char **arguments)
     watch_t watch = {began, began};
     uint64_t slices = run(&bed, &watch);
     finish(&bed, slices, &watch);
-    if (fclose(bed.truth.file) != 0) {
+    bool failed = ferror(bed.truth.file) != 0;
+    if (fclose(bed.truth.file) != 0 || failed) {
         perror("the truth could not be written");
         return 1;
     }

@@ -83,12 +83,16 @@ static void clear_recorder(node_t *node)
 
 /* ---- What the processor tells ---- */
 
-static void on_fault(void *owner, const char *what)
+void node_show_fault(node_t *node, const char *what)
 {
-    node_t *node = owner;
     truth_begin(node->truth, atmega_now(node->mcu), "fault", node->number);
     truth_text(node->truth, "what", what);
     truth_end(node->truth);
+}
+
+static void on_fault(void *owner, const char *what)
+{
+    node_show_fault(owner, what);
 }
 
 static void show_line(node_t *node)
@@ -216,8 +220,22 @@ static bool is_spared(const node_t *node, uint16_t address)
     return false;
 }
 
+static bool all_spared(const node_t *node)
+{
+    for (uint16_t address = ATMEGA_RAM; address <= ATMEGA_RAM_END; address++) {
+        if (!is_spared(node, address)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 void node_corrupt(node_t *node, int count)
 {
+    if (all_spared(node)) {
+        node_show_fault(node, "nothing to corrupt: all of its memory is spared");
+        return;
+    }
     for (int i = 0; i < count; i++) {
         uint16_t address;
         do {

@@ -44,8 +44,11 @@ void node_brown_out(node_t *node, ns_t until);
 /** Run, then write down what the flight recorder has to tell. */
 void node_run(node_t *node, ns_t until);
 
-/** `count` bytes of RAM become random, the recorder, the stack and what is spared apart. */
+/** `count` bytes of RAM become random, the recorder, the stack and what is spared apart; a fault if nothing is left. */
 void node_corrupt(node_t *node, int count);
+
+/** A fault line: not the program's, but of a run that is not what its script says. */
+void node_show_fault(node_t *node, const char *what);
 
 /** A clock line, a measured line, a peek line. */
 void node_show_clock(node_t *node);

@@ -3,7 +3,7 @@
 
 #include "testbed.h"
 
-enum { NODES_MOST = 256, LINE_MOST = 8192 };
+enum { NODES_MOST = 256, LINE_MOST = 8192, PPM_MOST = 100000 };
 
 /* Each takes the words of its line; NULL, or what is wrong. */
 
@@ -82,6 +82,11 @@ static const char *take_node(testbed_t *bed, const word_t *words)
     if (node->board != NULL) {
         return "this node is there already";
     }
+    for (int i = 3; i < 6; i++) {
+        if (words[i].real < -PPM_MOST || words[i].real > PPM_MOST) {
+            return "no crystal is that wrong";
+        }
+    }
     node->start = words[2].time;
     if (!node_make(node, board, words[6].text, words[3].real, words[4].real, words[5].real, bed->ether)) {
         return "its image cannot be used";
@@ -138,7 +143,7 @@ static const char *take_eeprom(testbed_t *bed, const word_t *words)
     if (node == NULL) {
         return unmade;
     }
-    if (words[1].number + (uint64_t)words[2].count > 4096) {
+    if (words[1].number > 4096 || (uint64_t)words[2].count > 4096 - words[1].number) {
         return "the EEPROM has 4096 bytes";
     }
     atmega_eeprom_write(node->mcu, (uint16_t)words[1].number, words[2].bytes, (uint16_t)words[2].count);
@@ -158,6 +163,9 @@ static const char *take_recorder(testbed_t *bed, const word_t *words)
 
 static const char *add_stretch(stretch_t *list, int *count, int most, const char *name, const word_t *place)
 {
+    if (strlen(name) >= sizeof list->name) {
+        return "too long a name";
+    }
     if (*count == most) {
         return "too many of these";
     }
@@ -286,7 +294,7 @@ static const char *take_port(testbed_t *bed, const word_t *words)
 static const char *take_pace(testbed_t *bed, const word_t *words)
 {
     bed->pace = words[0].real;
-    return bed->pace >= 0 ? NULL : "a pace is 0 or more";
+    return bed->pace == 0 || bed->pace >= 0.001 ? NULL : "a pace is 0, or 0.001 and more";
 }
 
 static const char *take_wait(testbed_t *bed, const word_t *words)
@@ -370,6 +378,10 @@ bool scenario_read(testbed_t *bed, FILE *file)
 {
     char line[LINE_MOST], whole[LINE_MOST];
     for (int number = 1; fgets(line, sizeof line, file) != NULL; number++) {
+        if (strchr(line, '\n') == NULL && !feof(file)) {
+            fprintf(stderr, "scenario, line %d: longer than %d characters\n", number, LINE_MOST - 2);
+            return false;
+        }
         line[strcspn(line, "#\n")] = '\0';
         memcpy(whole, line, sizeof line);
         const char *wrong = take_line(bed, line);

@@ -90,7 +90,7 @@ static void do_uart(testbed_t *bed, const word_t *words)
 {
     node_t *node = node_now(bed, words);
     if (!atmega_uart_feed(node->mcu, words[1].bytes, words[1].count)) {
-        fprintf(stderr, "node %d: no room for %d bytes to its UART\n", node->number, words[1].count);
+        node_show_fault(node, "bytes to its UART for which there was no room");
     }
 }
 

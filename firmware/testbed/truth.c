@@ -2,9 +2,32 @@
 
 #include <inttypes.h>
 
+static void put_escaped(FILE *file, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        unsigned char c = (unsigned char)*text;
+        if (c == '"' || c == '\\') {
+            fprintf(file, "\\%c", c);
+        } else if (c < 0x20) {
+            fprintf(file, "\\u%04x", c);
+        } else {
+            fputc(c, file);
+        }
+    }
+}
+
+static void put_text(FILE *file, const char *text)
+{
+    fputc('"', file);
+    put_escaped(file, text);
+    fputc('"', file);
+}
+
 static void name_member(truth_t *truth, const char *name)
 {
-    fprintf(truth->file, "%s\"%s\":", truth->first ? "" : ",", name);
+    fputs(truth->first ? "" : ",", truth->file);
+    put_text(truth->file, name);
+    fputc(':', truth->file);
     truth->first = false;
 }
 
@@ -41,26 +64,10 @@ void truth_null(truth_t *truth, const char *name)
     fputs("null", truth->file);
 }
 
-static void put_escaped(FILE *file, const char *text)
-{
-    for (; *text != '\0'; text++) {
-        unsigned char c = (unsigned char)*text;
-        if (c == '"' || c == '\\') {
-            fprintf(file, "\\%c", c);
-        } else if (c < 0x20) {
-            fprintf(file, "\\u%04x", c);
-        } else {
-            fputc(c, file);
-        }
-    }
-}
-
 void truth_text(truth_t *truth, const char *name, const char *text)
 {
     name_member(truth, name);
-    fputc('"', truth->file);
-    put_escaped(truth->file, text);
-    fputc('"', truth->file);
+    put_text(truth->file, text);
 }
 
 void truth_hex(truth_t *truth, const char *name, const uint8_t *bytes, int count)
