@@ -123,6 +123,7 @@ $(VENV)/.made: | debian
 # PySpark alone comes as source; setuptools, which builds it, is among the wheels.
 $(VENV)/.locked: requirements.lock $(VENV)/.made
 	@awk '/^[a-z]/ { spark = /^pyspark==/ } { print > ("$(VENV)/" (spark ? "spark" : "wheels") ".txt") }' requirements.lock
+	@echo 'Installing the Python packages of requirements.lock: some minutes, the first time only.' >&2
 	$(BIN)/pip install -q --no-deps --require-hashes --only-binary :all: -r $(VENV)/wheels.txt
 	$(BIN)/pip install -q --no-deps --require-hashes --no-build-isolation -r $(VENV)/spark.txt
 	@touch $@

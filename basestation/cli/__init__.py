@@ -41,7 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ports": ("basestation.cli.ports", "List the serial ports, and why one can't be opened."),
     "doctor": ("basestation.cli.doctor", "Check this machine, a deployment and a gateway's line."),
     "completion": ("basestation.cli.completion", "Print what makes a shell complete all this."),
-    "demo": ("basestation.cli.demo", "Simulate a network, order it live and show what each byte buys."),
+    "demo": ("basestation.cli.demo", "Ten emulated motes, ordered live, and what each byte buys."),
 }
 
 # Which extra brings a module in; "" is the core.

@@ -103,6 +103,7 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     write_trace(trace, folder / "trace")
     _continuum(folder, as_json)
     common.note(f"Log, trace and continuum are in {folder}; the picture is {folder / 'report.html'}.")
+    common.note(f"Look further: basestation log summary {folder / 'log'}")
 
 
 def _deployment() -> Deployment:
@@ -115,6 +116,7 @@ def _deployment() -> Deployment:
 def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float, seed: int) -> Ground:
     """The testbed where it can be built, unless something else was asked for; else the simulator, and why."""
     if on != "simulator":
+        common.note("Building the firmware and the emulator, where that has not been done yet ...")
         try:
             engine.build()
             images.programs_for(deployment, RATE)

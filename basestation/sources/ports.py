@@ -56,7 +56,7 @@ class Port:
             half = "the mote's serial line" if self._second_half else "its programmer"
             return f"{BOARDS[DUAL]}: {half}"
         if self.usb is None:
-            return "MIB510 on a built-in port" if self._built_in else ""
+            return "a built-in port; a MIB510 may be on it" if self._built_in else ""
         return BOARDS.get(self.usb, "")
 
     @property
