@@ -74,7 +74,7 @@ def write_environment(path: Path) -> list[str]:
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     place = f"lib/python{version}/site-packages"
     python = Path(sys.base_prefix) / "bin" / f"python{version}"
-    with tarfile.open(path, "w:gz", compresslevel=3) as archive:
+    with tarfile.open(path, "w:gz", compresslevel=1) as archive:
         settings = f"home = {python.parent}\ninclude-system-site-packages = false\n".encode()
         entry = tarfile.TarInfo("pyvenv.cfg")
         entry.size = len(settings)
