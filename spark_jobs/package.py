@@ -3,7 +3,7 @@
     spark-submit --py-files dist/causeway-jobs.zip --archives dist/causeway-env.tar.gz#environment \\
         --conf spark.pyspark.python=./environment/bin/python spark_jobs/run.py JOB ...
 
-The environment holds the libraries that the jobs import on workers, and no Python: its `bin/python` links to the one
+The environment holds the libraries that the jobs import, and no Python: its `bin/python` links to the one
 that this was made with, which every machine must have at the same place and in the same version.
 """
 
@@ -23,7 +23,7 @@ from .session import ROOT, JobError, note
 
 PACKAGES = ("basestation", "packet_formats", "spark_jobs")
 SUFFIXES = (".py", ".json", ".properties", ".typed", ".toml")
-LIBRARIES = ("construct", "numba", "numpy", "pandas", "pyarrow")
+LIBRARIES = ("click", "construct", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "rich")
 ZIP, ENVIRONMENT = "causeway-jobs.zip", "causeway-env.tar.gz"
 THEN = (1980, 1, 1, 0, 0, 0)  # the same sources make the same zip
 

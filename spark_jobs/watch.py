@@ -3,6 +3,7 @@
     LOGS/RUN/messages/000000.parquet ...     parts, as the base station rolls them
     OUT/health/RUN.parquet                   motes over time windows, from all parts of the run so far
     OUT/links/RUN.parquet                    links, the same
+    OUT/continuum/RUN.parquet                with --continuum: what each stamp and policy would have made of it so far
     OUT/batches/000000.json                  which parts came in which batch, and what could not be read
     OUT/checkpoint/                          Spark's own
 
@@ -16,8 +17,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
@@ -31,8 +33,14 @@ from basestation.journal.recovery import write_whole
 from basestation.traces import schema
 
 from . import session
+from .continuum import continuum
+from .continuum_table import Choice
 from .ingest_read import spread
 from .links import LINKS, MOTES, WINDOW_S, Seen, health, summary
+from .report import table_of
+from .segments import Spread
+from .segments_files import open_trace
+from .segments_spread import on_spark
 from .session import JobError, note
 
 if TYPE_CHECKING:
@@ -71,7 +79,7 @@ def health_of(parts: Parts) -> Health:
     runs: set[str] = set()
     for path in parts.paths:
         try:
-            table, run = _read(Path(path), parts.window_s)
+            table, run = _read(Path(path))
         except JobError as error:
             faults[path] = str(error)
             continue
@@ -86,7 +94,7 @@ def health_of(parts: Parts) -> Health:
     return Health(parts.run, motes, links, faults)
 
 
-def _read(path: Path, window_s: float) -> tuple[pa.Table, str]:
+def _read(path: Path) -> tuple[pa.Table, str]:
     try:
         with pq.ParquetFile(path) as file:
             said = file.schema_arrow.metadata or {}
@@ -163,6 +171,7 @@ def take_batch(
     book: Book,
     window_s: float,
     over: Callable[[list[Parts]], list[Health]],
+    measure: Callable[[Parts], pa.Table] | None = None,
 ) -> list[Health]:
     """Bring the results up to this batch: once or twice, it comes to the same."""
     new: dict[str, list[str]] = {}
@@ -178,8 +187,27 @@ def take_batch(
         _put(book.out / "health" / f"{result.run}.parquet", result.motes)
         _put(book.out / "links" / f"{result.run}.parquet", result.links)
     faults = {path: why for result in found for path, why in result.faults.items()}
+    for task in tasks if measure else ():
+        sound = tuple(path for path in task.paths if path not in faults)
+        try:
+            if sound and measure:
+                _put(book.out / "continuum" / f"{task.run}.parquet", measure(replace(task, paths=sound)))
+        except JobError as error:
+            faults[task.run] = str(error)
+            note(f"continuum: {error}")
     book.write(number, new, faults)
     return found
+
+
+def continuum_of(parts: Parts, spread_over: Spread, choice: Choice | None = None) -> pa.Table:
+    """The continuum of these parts and no later ones: they are put together, by links, as a run of their own."""
+    with TemporaryDirectory() as place:
+        run = Path(place) / parts.run
+        (run / PARTS).mkdir(parents=True)
+        for path in parts.paths:
+            (run / PARTS / Path(path).name).symlink_to(path)
+        rows = continuum(open_trace(run), choice or Choice(), spread_over, Path(place))
+    return table_of(rows)
 
 
 def _put(path: Path, table: pa.Table) -> None:
@@ -198,6 +226,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--every", type=float, default=10.0, help="seconds between two looks at the folder (10)"
     )
+    parser.add_argument(
+        "--continuum", action="store_true", help="also what each stamp and policy makes of each run"
+    )
     parser.add_argument("--once", action="store_true", help="take what is there, and end")
     session.add_options(parser)
 
@@ -207,17 +238,12 @@ def main(arguments: argparse.Namespace) -> int:
         raise JobError(f"{arguments.logs}: there is no such folder")
     if not (arguments.window > 0 and arguments.every > 0):
         raise JobError("--window and --every last some seconds")
-    for folder in ("batches", "health", "links"):
+    for folder in ("batches", "health", "links", "continuum"):
         (arguments.out / folder).mkdir(parents=True, exist_ok=True)
     _same_logs(arguments.out, arguments.logs)
     with session.of(arguments) as spark:
-        follow(
-            spark,
-            arguments.logs,
-            arguments.out,
-            arguments.window,
-            None if arguments.once else arguments.every,
-        )
+        every_s = None if arguments.once else arguments.every
+        follow(spark, arguments.logs, arguments.out, arguments.window, every_s, arguments.continuum)
     return 0
 
 
@@ -231,13 +257,26 @@ def _same_logs(out: Path, logs: Path) -> None:
     write_whole(note_of, str(logs.resolve()).encode())
 
 
-def follow(spark: SparkSession, logs: Path, out: Path, window_s: float, every_s: float | None) -> None:
+def follow(
+    spark: SparkSession,
+    logs: Path,
+    out: Path,
+    window_s: float,
+    every_s: float | None,
+    with_continuum: bool = False,
+) -> None:
     """Watch until interrupted; with `every_s` None, take what is there and return."""
     book = Book(out)
 
+    def over(tasks: list[Parts]) -> list[Health]:
+        return list(spread(spark, health_of, tasks))
+
+    def measure(parts: Parts) -> pa.Table:
+        return continuum_of(parts, on_spark(spark))
+
     def batch(frame: DataFrame, number: int) -> None:
         paths = [_local(row.path) for row in frame.select("path").collect()]
-        found = take_batch(number, paths, book, window_s, lambda tasks: list(spread(spark, health_of, tasks)))
+        found = take_batch(number, paths, book, window_s, over, measure if with_continuum else None)
         tell(number, found)
 
     pattern = f"{logs.resolve()}/*/{PARTS}/[0-9]*.parquet"

@@ -18,7 +18,9 @@ from basestation.journal.parts import make_parts
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
 from spark_jobs import run
-from spark_jobs.watch import Book, Parts, _lives, follow, health_of, take_batch
+from spark_jobs.continuum_table import Choice
+from spark_jobs.segments_spread import on_threads
+from spark_jobs.watch import Book, Parts, _lives, continuum_of, follow, health_of, take_batch
 from tests.journal.logs import simulated, write
 
 
@@ -62,13 +64,13 @@ def test_lives():
 def content(out):
     return {
         str(path.relative_to(out)): path.read_bytes()
-        for name in ("health", "links")
+        for name in ("health", "links", "continuum")
         for path in sorted((out / name).glob("*"))
     }
 
 
 def new_out(path):
-    for name in ("batches", "health", "links"):
+    for name in ("batches", "health", "links", "continuum"):
         (path / name).mkdir(parents=True)
     return path
 
@@ -85,6 +87,24 @@ def test_batches_in_any_cut_and_done_again_come_to_the_same(tmp_path, logged):
         for _ in range(2):  # killed before its end was noted
             take_batch(number, paths[number::4], Book(out), 1, here)
     assert content(out) == content(whole)
+
+
+def test_the_continuum_so_far(tmp_path, logged):
+    folder, _ = logged
+    paths = parts_of(folder / "a")
+    out = new_out(tmp_path / "out")
+
+    def measure(parts):
+        return continuum_of(parts, on_threads(1), Choice(schemes=["kn"], entries=[1], phis=[100]))
+
+    for number in range(2):
+        take_batch(number, paths[number::2], Book(out), 1, here, measure)
+    found = pq.read_table(out / "continuum/a.parquet")
+    assert found == measure(Parts("a", tuple(paths), 1))
+    answered = [row for row in found.to_pylist() if row["answered"] != "no"]
+    arrived = sum(pq.read_metadata(path).num_rows for path in paths)
+    assert {row["arrived"] for row in answered} == {arrived}
+    assert max(row["hold_mean"] for row in answered) > 0
 
 
 def test_what_can_not_be_read_is_named(tmp_path, logged):
@@ -172,7 +192,7 @@ def test_killed_again_and_again(tmp_path, logged, root, require_tool):
         with subprocess.Popen(
             [*command, "--every", "0.2"], cwd=root, stdout=subprocess.DEVNULL, start_new_session=True
         ) as job:
-            ends = time.monotonic() + 120
+            ends = time.monotonic() + 900
             while batches() == before and time.monotonic() < ends and job.poll() is None:
                 time.sleep(0.05)
             assert job.poll() is None
@@ -180,7 +200,7 @@ def test_killed_again_and_again(tmp_path, logged, root, require_tool):
             time.sleep(chance.uniform(0, 3))
             os.killpg(job.pid, signal.SIGKILL)
     add(len(waiting))
-    subprocess.run([*command, "--once"], cwd=root, check=True, stdout=subprocess.DEVNULL, timeout=200)
+    subprocess.run([*command, "--once"], cwd=root, check=True, stdout=subprocess.DEVNULL, timeout=900)
     once = new_out(tmp_path / "once")
     take_batch(0, parts_of(logs), Book(once), 1, here)
     assert content(out) == content(once)
