@@ -89,6 +89,10 @@ class Outcome:
     delivered: float | None  # the last of the latter
     clocks: float | None  # when clocks in sync were last further apart than epsilon
     unsynced: float | None  # when a message last said that its sender is out of sync
+    restarted: float | None  # when the node last started anew
+    back: (
+        float | None
+    )  # when it was first at work again: a message in sync of its own, or a gateway's words to its host
     since: int  # messages after the last violation
     resets: dict[int, int]  # by node
     epochs: tuple[int, ...]  # that were opened after the corruption
@@ -191,6 +195,12 @@ def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made:
     stamps, delivered, apart = _last_times(report, damage.at)
     last = max((t for t in (stamps, delivered) if t is not None), default=0.0)
     last_ns = begin + round(last * NS)
+    starts = [
+        event.t
+        for event in events
+        if isinstance(event, truth.Reset) and event.node == damage.node and event.t > begin
+    ]
+    work = [t for t in _work(damage.node, events, data, network) if t > max(starts, default=begin)]
     end = max(event.t for event in events)
     window = end - round(setting.end * NS)
     return Outcome(
@@ -208,6 +218,8 @@ def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made:
         unsynced=max(
             ((signal.to - begin) / NS for signal, message in data if not message.in_sync), default=None
         ),
+        restarted=(max(starts) - begin) / NS if starts else None,
+        back=(min(work) - begin) / NS if work else None,
         since=sum(t > last_ns for t in sends),
         resets=dict(
             Counter(event.node for event in events if isinstance(event, truth.Reset) and event.t > begin)
@@ -242,6 +254,20 @@ def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made:
         hit=tuple(hit) if len(hit) <= 40 else ("...",),
         wanted=setting.messages,
     )
+
+
+def _work(
+    node: int,
+    events: Sequence[truth.Event],
+    data: Sequence[tuple[truth.Signal, Data]],
+    network: Network,
+) -> Iterator[int]:
+    """When a node did what it is there for."""
+    if node in network.gateways:
+        yield from (event.t for event in events if isinstance(event, truth.Uart) and event.node == node)
+    for signal, message in data:
+        if signal.node == node == network.node_of(message.source) and message.in_sync:
+            yield signal.to
 
 
 def _last_times(report: NetworkReport, at: float) -> tuple[float | None, ...]:
@@ -326,6 +352,8 @@ def summary(found: Sequence[Outcome]) -> list[str]:
         ("delivered out of order, last", [one.delivered for one in found]),
         ("clocks in sync beyond epsilon, last", [one.clocks for one in found]),
         ("a mote out of sync, last", [one.unsynced for one in found]),
+        ("the node started anew", [one.restarted for one in found if one.restarted is not None]),
+        ("the node at work again", [one.back for one in found if one.restarted is not None]),
     ):
         known = [t for t in times if t is not None]
         every = [t or 0.0 for t in times]
