@@ -17,7 +17,7 @@ import pytest
 
 from basestation.journal.reader import read_segment
 from basestation.journal.records import encode_header
-from spark_jobs import package
+from spark_jobs import package, run
 from spark_jobs.ingest import TABLES, each_here, ingest
 from spark_jobs.ingest_inputs import find
 from tests.journal.logs import simulated, write
@@ -189,7 +189,7 @@ def content(tables):
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_changes_nothing(tmp_path, packed, root, require_tool):
+def test_a_worker_that_dies_changes_nothing(tmp_path, packed, root, require_tool, capsys):
     require_tool("java")
     pytest.importorskip("pyspark")
     logs, tables = tmp_path / "logs", tmp_path / "tables"
@@ -213,5 +213,16 @@ def test_a_worker_that_dies_changes_nothing(tmp_path, packed, root, require_tool
             assert job.wait(PATIENCE_S) == 0, log.read_text()
         lost = "Lost executor" in log.read_text() or "lost" in (tmp_path / "master.log").read_text().lower()
         assert lost
+        # The kernels, compiled from the zip on the worker that is left, count as they do here.
+        trace = next((tables / "messages").rglob("run=r0"))
+        wanted = ["continuum", str(trace), "--scheme", "kn", "--phi", "50", "--phi", "100", "--json"]
+        command, environment = submit(address, environment, packed, script, *wanted, "--spark")
+        told = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
+        )
+        assert told.returncode == 0, told.stderr
+        capsys.readouterr()
+        assert run.main([*wanted, "--no-spark"]) == 0
+        assert told.stdout == capsys.readouterr().out != ""
     ingest(find([logs]), tmp_path / "here", each_here)
     assert content(tables) == content(tmp_path / "here")

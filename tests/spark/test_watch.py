@@ -186,19 +186,23 @@ def test_killed_again_and_again(tmp_path, logged, root, require_tool):
     def batches():
         return len(list((out / "batches").glob("*.json")))
 
-    add(2)
     for _ in range(3):
+        add(1)
         before = batches()
         with subprocess.Popen(
             [*command, "--every", "0.2"], cwd=root, stdout=subprocess.DEVNULL, start_new_session=True
         ) as job:
-            ends = time.monotonic() + 900
-            while batches() == before and time.monotonic() < ends and job.poll() is None:
-                time.sleep(0.05)
-            assert job.poll() is None
-            add(3)
-            time.sleep(chance.uniform(0, 3))
-            os.killpg(job.pid, signal.SIGKILL)
+            try:
+                ends = time.monotonic() + 900
+                while batches() == before:
+                    assert job.poll() is None
+                    assert time.monotonic() < ends
+                    time.sleep(0.05)
+                add(1)
+                time.sleep(chance.uniform(0, 3))
+            finally:
+                os.killpg(job.pid, signal.SIGKILL)
+    assert len(waiting) > 0
     add(len(waiting))
     subprocess.run([*command, "--once"], cwd=root, check=True, stdout=subprocess.DEVNULL, timeout=900)
     once = new_out(tmp_path / "once")
