@@ -76,7 +76,7 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 	$(PIO) run -e $(ENV)
 	"$(PYTHON)" firmware/scripts/flash.py -e $(ENV) --ids "$(IDS)" --port "$(PORT)" --programmer $(PROGRAMMER)
 
-bench: setup ## how fast the simulator, the kernels and the decoders are
+bench: setup ## how fast each part is, as ratios measured side by side in one run
 	@$(BIN)/python -m tests.bench
 
 lint: setup firmware-check ## ruff, strict mypy, and cppcheck over the firmware

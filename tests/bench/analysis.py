@@ -11,7 +11,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -139,6 +139,18 @@ def bench(messages: int = 5 * MILLION) -> Iterator[Pace]:
             yield timed(f"without Spark, {cores} cores", trace, on_threads(cores), cores)
             with by_spark(cores, warm) as spread:
                 yield timed(f"Spark, {cores} cores", trace, spread, cores)
+
+
+def ratios(paces: Sequence[Pace]) -> Iterator[tuple[str, float]]:
+    """Of what `bench` measured: what Spark costs, and what a second core brings."""
+    rate = {pace.what: pace.rate for pace in paces}
+    for cores in (1, 2):
+        yield (
+            f"Spark against none, {cores} cores",
+            rate[f"Spark, {cores} cores"] / rate[f"without Spark, {cores} cores"],
+        )
+    for kind in ("without Spark", "Spark"):
+        yield f"two cores against one, {kind}", rate[f"{kind}, 2 cores"] / rate[f"{kind}, 1 cores"]
 
 
 def growth() -> Iterator[Pace]:
