@@ -123,7 +123,8 @@ class Causes:
             node = self._nodes[name] = _Node(name)
             self._recent.append(name)
             if len(self._recent) > self._window:
-                del self._nodes[self._recent.popleft()]
+                # An order's witness may be kept for good, and must not keep all that came after it.
+                self._nodes.pop(self._recent.popleft()).effects.clear()
         return node
 
     def _neighbour(self, name: Name, step: int) -> _Node | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import random
 import resource
 import time
@@ -11,6 +12,7 @@ from collections import Counter
 from basestation.journal.journal import JournalWriter
 from basestation.journal.reader import read_journal
 from basestation.journal.records import Kind
+from basestation.live import explain
 from basestation.live.arrivals import Arrival
 from basestation.live.happenings import Alarm, ClockChanged, Delivered, Happening, LineChanged
 from basestation.live.runner import WAITING, Runner
@@ -183,6 +185,20 @@ def test_a_flood_far_beyond_line_rate(tmp_path):
     assert memory() - before < 16 << 20
     kinds = [record.kind for record in read_journal(tmp_path / "run").records(lambda fault: None)]
     assert kinds.count(Kind.FRAME) == len(flood)
+
+
+def test_a_mote_that_falls_silent_does_not_keep_what_came_after_it(monkeypatch):
+    """The witness of its last message is remembered for good, but none of that message's effects."""
+    monkeypatch.setattr(explain, "MOST_WINDOW", explain.LEAST_WINDOW)
+    motes, gateway, station = Motes(SETUP, START), Gateway(SETUP), Station(SETUP)
+    for number in range(2 * station._causes._window):
+        at = START + number * 4 * TICK
+        sender = 3 if number == 0 else number % 3
+        for item in gateway.hear(motes.send(sender, at, (0, 1, 2, 3)), at):
+            station.take(item)
+        gateway.out.clear()
+    gc.collect()
+    assert sum(isinstance(item, explain._Node) for item in gc.get_objects()) <= station._causes._window + 16
 
 
 def copied(pairs: list[bytes], copies: int) -> list[bytes]:
