@@ -129,7 +129,8 @@ def decode_data(frames: Frames, layout: DataLayout) -> tuple[NDArray[np.void], B
     stamp = payload[:, layout.stamp_at : layout.receipts_at]
     flags = payload[:, layout.flags_at]
     padding = (1 << layout.stamp.size * 8 - layout.stamp.bits) - 1
-    reason[ok & (stamp[:, -1] & padding != 0)] = Reason.SPARE
+    if padding:  # an empty stamp has no last byte
+        reason[ok & (stamp[:, -1] & padding != 0)] = Reason.SPARE
     values = [_extract(stamp, field) for field in layout.stamp.fields]
     for field, value in zip(layout.stamp.fields, values, strict=True):
         reason[(reason == Reason.OK) & (value > field.top)] = Reason.VALUE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from packet_formats.deployment import BOARDS, Deployment
-from packet_formats.layout import SCHEMES, DataLayout, StampLayout, layout_of
+from packet_formats.layout import NAMED, SCHEMES, DataLayout, StampLayout, layout_of
 from packet_formats.records import RECORDS, Record, members, size
 
 PREFIX = "CAUSEWAY_"
@@ -24,7 +24,7 @@ def render(deployment: Deployment) -> str:
     layout = layout_of(deployment)
     sections = [
         ("The network", _network(deployment)),
-        ("The clock: a tick is 2^TICK_LOG2 cycles of the 32768 Hz crystal", _clock(deployment, layout)),
+        ("The clock: a tick is 2^TICK_LOG2 cycles of the 32768 Hz crystal", _clock(deployment)),
         ("The stamp: most significant bit first from the stamp's first byte on", _stamp(layout.stamp)),
         ("The data payload, in bytes", _payload(layout)),
         ("Flags of a data message: bit numbers", _flags()),
@@ -89,8 +89,9 @@ def _network(deployment: Deployment) -> list[Define]:
     ]
 
 
-def _clock(deployment: Deployment, layout: DataLayout) -> list[Define]:
-    clock, modulus = deployment.clock, layout.stamp.modulus
+def _clock(deployment: Deployment) -> list[Define]:
+    clock = deployment.clock
+    modulus = 1 << clock.clock_bits
     return [
         ("TICK_LOG2", clock.tick_log2, ""),
         ("EPSILON", clock.epsilon, "ticks; any two clocks differ by at most this"),
@@ -103,15 +104,18 @@ def _clock(deployment: Deployment, layout: DataLayout) -> list[Define]:
 
 
 def _stamp(stamp: StampLayout) -> list[Define]:
-    schemes: list[Define] = [(f"SCHEME_{name.upper()}", int(name == stamp.scheme), "") for name in SCHEMES]
+    schemes: list[Define] = [
+        (f"SCHEME_{name.upper().replace('-', '_')}", int(name == stamp.scheme), "") for name in SCHEMES
+    ]
     defines: list[Define] = [
         *schemes,
+        ("STAMP_NAMED", int(stamp.scheme in NAMED), "1: it names or numbers messages and has no clock"),
         ("CARRY_SUM", int(stamp.carry == "sum"), "1: the clock field holds l = r + c"),
         ("COUNT_SENDS", int(stamp.count == "sends"), "1: only sends count, 0: all events"),
         ("STAMP_BYTES", stamp.size, ""),
         ("STAMP_BITS", stamp.bits, ""),
         ("STAMP_FIELDS", len(stamp.fields), ""),
-        ("ENTRIES", stamp.entries, "k, or 1 for a counter"),
+        ("ENTRIES", stamp.entries, "k, 1 for a counter, or as the scheme counts"),
         ("ENTRY_TOP", stamp.entry_max, 'top code: "this many or more"'),
     ]
     fields = {field.name: field for field in stamp.fields}

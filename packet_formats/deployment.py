@@ -13,8 +13,11 @@ from os import PathLike
 from typing import Any
 
 from packet_formats.layout import (
+    AGED,
     CARRIES,
     COUNTS,
+    NAMED,
+    ORDERED,
     PACKINGS,
     PAYLOAD_LIMIT,
     SCHEMES,
@@ -28,7 +31,9 @@ from packet_formats.words import did_you_mean
 
 TABLES = ("network", "clock", "stamp", "observer")
 BOARDS = ("micaz", "mica2")
-POLICIES = ("none", "causal", "dapw", "cbd")
+TIMED_POLICIES = ("causal", "dapw", "cbd")  # order by the stamps themselves
+WAITING_POLICIES = NAMED  # for particular messages, which may be missing for ever
+POLICIES = ("none", *TIMED_POLICIES, *WAITING_POLICIES, *AGED)
 CRYSTAL_HZ = 32768
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
@@ -36,7 +41,7 @@ DEFAULT_CHANNEL = {("micaz", 1): 11, ("micaz", 2): 26, ("mica2", 1): 0, ("mica2"
 
 # Keys of [stamp] that only some schemes have; the others are for all.
 STAMP_KEYS_OF = {
-    "entries": ("kn",),
+    "entries": ("kn", "history"),
     "count": ("kn",),
     "counter_bits": ("kn", "hlc", "shlc"),
     "carry": ("hlc", "shlc"),
@@ -95,6 +100,7 @@ class StampSettings:
 class Observer:
     policy: str
     phi: int
+    give_up: int  # ticks that a message may be missing which a waiting policy waits for
     source: tuple[str, ...] = ()  # where the base station listens, unless it is told otherwise
 
 
@@ -111,6 +117,8 @@ class Deployment:
         for key, schemes in STAMP_KEYS_OF.items():
             if self.stamp.scheme not in schemes:
                 del tables["stamp"][key]
+        if self.observer.policy not in WAITING_POLICIES and self.observer.give_up == _give_up(self.clock):
+            del tables["observer"]["give_up"]
         if source := list(tables["observer"].pop("source")):
             tables["observer"]["source"] = source
         return tables
@@ -158,7 +166,7 @@ def from_dict(tables: Mapping[str, Any]) -> Deployment:
     network = _network(_Table("network", tables["network"]))
     clock = _clock(_Table("clock", tables["clock"]), network)
     stamp = _stamp(_Table("stamp", tables["stamp"]), network, clock)
-    observer = _observer(_Table("observer", tables.get("observer", {})))
+    observer = _observer(_Table("observer", tables.get("observer", {})), clock, stamp.scheme)
     deployment = Deployment(network, clock, stamp, observer)
     try:
         layout_of(deployment)
@@ -267,7 +275,7 @@ def _stamp(table: _Table, network: Network, clock: Clock) -> StampSettings:
             epsilon=clock.epsilon,
             delta=clock.delta,
             motes=network.motes,
-            entries=_entries(table, clock.epsilon),
+            entries=_entries(table, scheme, clock.epsilon),
             packing=packing,
             count=table.word("count", COUNTS, "events"),
             events_per_tick=events_per_tick,
@@ -279,7 +287,7 @@ def _stamp(table: _Table, network: Network, clock: Clock) -> StampSettings:
         raise _located(error) from error
     return StampSettings(
         scheme=scheme,
-        entries=layout.entries,
+        entries=layout.entries // 2 if scheme == "history" else layout.entries,
         packing=packing,
         count=layout.count,
         events_per_tick=events_per_tick,
@@ -289,7 +297,9 @@ def _stamp(table: _Table, network: Network, clock: Clock) -> StampSettings:
     )
 
 
-def _entries(table: _Table, epsilon: int) -> int | str:
+def _entries(table: _Table, scheme: str, epsilon: int) -> int | str:
+    if scheme == "history" and table.has("entries"):
+        return table.whole("entries", 1, PAYLOAD_LIMIT[1] // 2, why="each names a message in two bytes")
     if not table.has("entries") or table.settings["entries"] == "all":
         return "all"
     if isinstance(table.settings["entries"], str):
@@ -298,14 +308,36 @@ def _entries(table: _Table, epsilon: int) -> int | str:
     return table.whole("entries", 1, epsilon + 1, why='epsilon + 1 entries are the full stamp, "all"')
 
 
-def _observer(table: _Table) -> Observer:
+def policies_for(scheme: str) -> tuple[str, ...]:
+    """The policies that can read a scheme's stamp; `none` and `sequence` look at the header alone."""
+    own = TIMED_POLICIES if scheme in ORDERED else (scheme,)
+    return tuple(dict.fromkeys(("none", "sequence", *own)))
+
+
+def refusal(policy: str, scheme: str) -> str | None:
+    """Why a policy cannot work with a scheme's stamp; None when it can."""
+    allowed = policies_for(scheme)
+    if policy in allowed:
+        return None
+    needs = ", ".join(ORDERED) if policy in TIMED_POLICIES else policy
+    return f"reads stamps of {needs}, the stamp here is {scheme}, which allows {', '.join(allowed)}"
+
+
+def _give_up(clock: Clock) -> int:
+    return clock.delta + clock.epsilon
+
+
+def _observer(table: _Table, clock: Clock, scheme: str) -> Observer:
     table.known(*Observer.__slots__)
-    policy = table.word("policy", POLICIES, "cbd")
+    policy = table.word("policy", POLICIES, "cbd" if scheme in ORDERED else scheme)
+    if reason := refusal(policy, scheme):
+        raise DeploymentError(table.key("policy"), policy, reason)
     phi = table.whole("phi", 0, 100, 100, why="it is a whole per cent")
-    if phi != 100 and policy in ("none", "causal"):
-        reason = {"none": "policy none delivers on arrival", "causal": "policy causal is phi = 100"}[policy]
-        raise DeploymentError(table.key("phi"), phi, f"{reason}; dapw and cbd take any phi")
-    return Observer(policy, phi, _sources(table))
+    if phi != 100 and policy not in ("dapw", "cbd"):
+        why = {"none": "delivers on arrival", "causal": "is phi = 100"}.get(policy, "knows no phi")
+        raise DeploymentError(table.key("phi"), phi, f"policy {policy} {why}; dapw and cbd take any phi")
+    give_up = table.whole("give_up", 0, 1 << 30, _give_up(clock))
+    return Observer(policy, phi, give_up, _sources(table))
 
 
 def _sources(table: _Table) -> tuple[str, ...]:

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
 
-SCHEMES = ("kn", "dpc1", "dpc2", "hlc", "shlc")
+ORDERED = ("kn", "dpc1", "dpc2", "hlc", "shlc")  # any two stamps compare: ours, for the timed policies
+NAMED = ("sequence", "scalar", "last-sender", "history", "vector", "matrix")  # of messages; no clock
+AGED = ("delta-causal", "delta-vector", "two-hop")  # a clock, and other messages' ages
+SCHEMES = (*ORDERED, *NAMED, *AGED)
 PACKINGS = ("bits", "bytes")
 COUNTS = ("events", "sends")
 CARRIES = ("pair", "sum")
@@ -23,6 +26,8 @@ CARRIES = ("pair", "sum")
 PAYLOAD_LIMIT = {1: 29, 2: 28}  # TinyOS version -> data bytes in one message
 HEADER_AFTER_SOURCE = 2  # sequence, flags
 WIDE_SOURCE_FROM = 240  # motes; below that, one byte leaves 16 ids for gateways
+COUNTER_BITS = 8  # of a numbered or named message, as the sequence in each header
+NAMES = 4  # that a history carries, unless told otherwise
 MAX_FIELD_BITS = 16  # a field spans at most three bytes, and fits an AVR register pair
 
 
@@ -46,7 +51,7 @@ class Field:
 
 @dataclass(frozen=True)
 class StampLayout:
-    """The stamp on the wire: `clock`, then `c` (if carried), then `entries` entries."""
+    """The stamp on the wire: `clock` and `c`, each if carried (0 bits: not), then `entries` entries."""
 
     scheme: str
     packing: str
@@ -69,13 +74,8 @@ class StampLayout:
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        widths = [("clock", self.clock_bits)]
-        if self.c_bits:
-            widths.append(("c", self.c_bits))
-        if self.scheme == "kn":
-            widths += [(f"kn{age}", self.entry_bits) for age in range(self.entries)]
-        elif self.entries:
-            widths.append(("counter", self.entry_bits))
+        widths = [(name, bits) for name, bits in (("clock", self.clock_bits), ("c", self.c_bits)) if bits]
+        widths += [(name, self.entry_bits) for name in _entry_names(self.scheme, self.entries)]
         fields, offset = [], 0
         for name, width in widths:
             wire_width = 8 if self.packing == "bytes" else width
@@ -94,7 +94,7 @@ class StampLayout:
 
     def values(self, r: int, c: int = 0, kn: Sequence[int] = ()) -> tuple[int, ...]:
         """A stamp's wire values, in field order; an entry beyond the top code becomes the top code."""
-        head = [(r + c if self.carry == "sum" else r) % self.modulus]
+        head = [(r + c if self.carry == "sum" else r) % self.modulus] if self.clock_bits else []
         if self.c_bits:
             head.append(c)
         entries = [min(entry, self.entry_max) for entry in kn[: self.entries]]
@@ -128,9 +128,23 @@ class StampLayout:
         return tuple(values)
 
 
+def _entry_names(scheme: str, entries: int) -> list[str]:
+    if scheme in ("hlc", "shlc", "scalar"):
+        return ["number" if scheme == "scalar" else "counter"]
+    if scheme in ("last-sender", "history"):
+        return [f"{part}{index}" for index in range(entries // 2) for part in ("source", "sequence")]
+    name = {"kn": "kn", "vector": "known", "matrix": "sent"}.get(scheme, "age")
+    return [f"{name}{index}" for index in range(entries)]
+
+
 def least_clock_bits(epsilon: int, delta: int) -> int:
     """The fewest bits for which B >= delta + 2*epsilon + 1, so that every legal stamp unwraps."""
     return (delta + 2 * epsilon).bit_length()
+
+
+def age_bits(epsilon: int, delta: int) -> int:
+    """For an age of -epsilon..delta + 2*epsilon, whatever the clocks, below the code for "too old to matter"."""
+    return (delta + 3 * epsilon + 1).bit_length()
 
 
 def stamp_layout(
@@ -154,6 +168,8 @@ def stamp_layout(
     _at_least("motes", motes, 1, "a network has a mote")
     _at_least("events_per_tick", events_per_tick, 1, "a mote must be able to have an event")
     _only_for_scheme(scheme, packing, count, carry, counter_bits, entries)
+    if scheme not in ORDERED:
+        return _papers_layout(scheme, epsilon, delta, motes, entries, clock_bits)
     carry = carry or ("sum" if scheme == "shlc" else "pair")
     clock_width = _clock_bits(epsilon, delta, packing, clock_bits)
     c_bits = 0 if carry == "sum" or scheme == "dpc1" else epsilon.bit_length()
@@ -169,6 +185,58 @@ def stamp_layout(
         entries=_entries(scheme, entries, epsilon),
         entry_bits=_entry_bits(scheme, packing, clock_width + c_bits, events_per_tick * motes, counter_bits),
     )
+
+
+def _papers_layout(
+    scheme: str, epsilon: int, delta: int, motes: int, entries: int | str, clock_bits: int | None
+) -> StampLayout:
+    """A stamp of the papers' other schemes: one width for all entries, a clock before ages alone."""
+    clock_width = _clock_bits(epsilon, delta, "bits", clock_bits)  # ticks must be sound in any case
+    layout = StampLayout(
+        scheme=scheme,
+        packing="bits",
+        carry="pair",
+        count="events",
+        clock_bits=clock_width if scheme in AGED else 0,
+        c_bits=0,
+        entries=_papers_entries(scheme, motes, entries),
+        entry_bits=_papers_entry_bits(scheme, epsilon, delta, motes),
+    )
+    # Known before any field is made: a matrix of all the motes there may be has thousands of millions.
+    size, limit = (layout.clock_bits + layout.entries * layout.entry_bits + 7) // 8, PAYLOAD_LIMIT[1]
+    if size > limit:
+        reason = f"this stamp takes {size} bytes in a network of {motes}, a payload has {limit}"
+        raise LayoutError("scheme", scheme, f"{reason}; shlc takes one or two, whatever the network")
+    return layout
+
+
+def _papers_entries(scheme: str, motes: int, names: int | str) -> int:
+    if scheme == "history":
+        return 2 * (NAMES if isinstance(names, str) else names)
+    return {
+        "sequence": 0,
+        "scalar": 1,
+        "last-sender": 2,
+        "vector": motes - 1,  # the sender's own counter is its sequence number
+        "matrix": motes * motes,  # sender by receiver, the observer too, but none to itself
+        "delta-causal": motes * motes,
+        "delta-vector": motes,
+        "two-hop": 2 * motes,
+    }[scheme]
+
+
+def _papers_entry_bits(scheme: str, epsilon: int, delta: int, motes: int) -> int:
+    if scheme == "sequence":
+        return 0
+    if scheme in ("last-sender", "history"):
+        return 8 * source_bytes(motes)
+    if scheme in NAMED:
+        return COUNTER_BITS
+    bits = age_bits(epsilon, delta)
+    if bits > MAX_FIELD_BITS:
+        reason = f"an age up to delta + 2*epsilon = {delta + 2 * epsilon} needs {bits} bits"
+        raise LayoutError("delta", delta, f"{reason}, a field has {MAX_FIELD_BITS}: use a longer tick")
+    return bits
 
 
 def _one_of(key: str, value: object, choices: Sequence[str]) -> None:
@@ -187,16 +255,18 @@ def _only_for_scheme(
     _one_of("packing", packing, PACKINGS)
     _one_of("count", count, COUNTS)
     _one_of("carry", carry or "pair", CARRIES)
-    if packing == "bytes" and scheme in ("hlc", "shlc"):
+    if packing == "bytes" and scheme not in ("kn", "dpc1", "dpc2"):
         raise LayoutError("packing", packing, f"{scheme} is packed in bits; bytes is for kn, dpc1 and dpc2")
     if carry == "sum" and scheme not in ("hlc", "shlc"):
         raise LayoutError("carry", carry, f"{scheme} needs r itself; only hlc and shlc can carry the sum")
     if count != "events" and scheme != "kn":
         raise LayoutError("count", count, f"only kn has a choice of what it counts, {scheme} has none")
-    if counter_bits is not None and scheme in ("dpc1", "dpc2"):
-        raise LayoutError("counter_bits", counter_bits, f"{scheme} has neither entries nor a counter")
-    if entries != "all" and scheme != "kn":
-        raise LayoutError("entries", entries, f"only kn has a choice of entries, {scheme} has none")
+    if counter_bits is not None and scheme not in ("kn", "hlc", "shlc"):
+        raise LayoutError("counter_bits", counter_bits, f"{scheme} has no counter whose width is a choice")
+    if entries != "all" and scheme not in ("kn", "history"):
+        raise LayoutError("entries", entries, f"kn and history have a choice of entries, {scheme} has none")
+    if scheme == "history" and isinstance(entries, int):
+        _at_least("entries", entries, 1, "a history of nothing says nothing")
 
 
 def _clock_bits(epsilon: int, delta: int, packing: str, asked: int | None) -> int:
@@ -365,11 +435,11 @@ def layout_of(deployment: Deployment) -> DataLayout:
             epsilon=clock.epsilon,
             delta=clock.delta,
             motes=network.motes,
-            entries=stamp.entries if stamp.scheme == "kn" else "all",
+            entries=stamp.entries if stamp.scheme in ("kn", "history") else "all",
             packing=stamp.packing,
             count=stamp.count if stamp.scheme == "kn" else "events",
             events_per_tick=stamp.events_per_tick,
-            counter_bits=stamp.counter_bits or None,
+            counter_bits=stamp.counter_bits or None if stamp.scheme in ORDERED else None,
             carry=stamp.carry,
             clock_bits=clock.clock_bits,
         ),
@@ -392,9 +462,11 @@ def _too_long(layout: DataLayout) -> str:
     slots = -(-over // layout.receipt_bytes)
     if slots <= layout.receipts:
         cuts.append(f"receipts = {layout.receipts - slots}")
-    entries = stamp.entries - -(-over * 8 // stamp.fields[-1].bits)
-    if stamp.scheme == "kn" and entries >= 1:
-        cuts.append(f"entries = {entries}")
+    if stamp.scheme in ("kn", "history"):
+        each = stamp.fields[-1].bits * (2 if stamp.scheme == "history" else 1)
+        entries = (stamp.entries * stamp.fields[-1].bits - over * 8) // each
+        if entries >= 1:
+            cuts.append(f"entries = {entries}")
     if stamp.packing == "bytes":
         cuts.append('packing = "bits"')
     if not cuts:

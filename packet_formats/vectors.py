@@ -41,6 +41,21 @@ CASES: tuple[tuple[int, int, int, dict[str, Any]], ...] = (
     (5, 10, 50, {"scheme": "kn", "entries": 3, "events_per_tick": 50}),
     (1, 1, 1, {"scheme": "kn"}),
     (4, 60, 240, {"scheme": "kn", "entries": 4, "receipts": 2}),
+    (10, 10, 10, {"scheme": "sequence"}),
+    (3, 32, 20, {"scheme": "sequence", "receipts": 3}),
+    (10, 10, 10, {"scheme": "scalar"}),
+    (10, 10, 10, {"scheme": "last-sender"}),
+    (40, 200, 300, {"scheme": "last-sender", "receipts": 2}),
+    (10, 10, 10, {"scheme": "history"}),
+    (10, 10, 250, {"scheme": "history", "entries": 3}),
+    (10, 10, 10, {"scheme": "vector"}),
+    (2, 16, 20, {"scheme": "vector"}),
+    (1, 1, 1, {"scheme": "vector"}),
+    (10, 10, 4, {"scheme": "matrix"}),
+    (10, 10, 4, {"scheme": "delta-causal"}),
+    (10, 10, 10, {"scheme": "delta-vector"}),
+    (100, 900, 5, {"scheme": "delta-vector", "receipts": 1}),
+    (10, 10, 10, {"scheme": "two-hop"}),
 )
 
 

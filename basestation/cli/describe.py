@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from basestation.cli import common
-from packet_formats.deployment import Deployment
+from packet_formats.deployment import WAITING_POLICIES, Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.words import many
 
@@ -89,8 +90,42 @@ def _meaning(name: str, layout: DataLayout) -> str:
         return f"how far the largest clock known is ahead, 0..{layout.epsilon}"
     if name == "counter":
         return f"{counted} at this l; {stamp.entry_max}: that many or more"
-    age = int(name[2:])
-    return f"{counted} known at r + c{f' - {age}' if age else ''}; {stamp.entry_max}: that many or more"
+    if name == "number":
+        return "logical clock of all motes together, modulo 256"
+    word = name.rstrip("0123456789")
+    index = int(name.removeprefix(word))
+    if word == "kn":
+        return (
+            f"{counted} known at r + c{f' - {index}' if index else ''}; {stamp.entry_max}: that many or more"
+        )
+    if word == "age":
+        top = f"{stamp.entry_max}: too old to matter"
+        return f"ticks, plus epsilon, since {_sent(index, layout)}; {top}"
+    if word == "known":
+        return f"messages known of mote {index}, of {index + 1} from senders up to it, modulo 256"
+    if word == "sent":
+        return f"messages known, modulo 256, {_sent(index, layout)}"
+    which = "last message received" if stamp.scheme == "last-sender" else f"message known of, {index} back"
+    return f"{word} of the {which}; the sender's own: none"
+
+
+def _sent(index: int, layout: DataLayout) -> str:
+    """Whose message, to whom, an entry of the timed and of the square stamps speaks of."""
+    scheme, motes = layout.stamp.scheme, layout.stamp.entries
+    if scheme == "delta-vector":
+        return f"mote {index}'s newest message"
+    if scheme == "two-hop":
+        motes //= 2
+        if index >= motes:
+            return f"mote {index - motes}'s newest message to the observer"
+        to = "the observer" if index == motes - 1 else f"mote {index}, or {index + 1} from senders up to it"
+        return f"its own newest message to {to}"
+    motes = isqrt(motes)
+    source, place = divmod(index, motes)
+    to = "the observer" if place == motes - 1 else f"mote {place + (place >= source)}"
+    return (
+        f"mote {source}'s newest message to {to}" if scheme == "delta-causal" else f"of mote {source} to {to}"
+    )
 
 
 def as_plain(deployment: Deployment, layout: DataLayout) -> dict[str, Any]:
@@ -108,7 +143,7 @@ def as_plain(deployment: Deployment, layout: DataLayout) -> dict[str, Any]:
         "payload_bytes": layout.length,
         "payload_limit": layout.limit,
         "payload_left": layout.left,
-        "modulus": stamp.modulus,
+        "modulus": 1 << clock.clock_bits,
         "modulus_least": clock.delta + 2 * clock.epsilon + 1,
         "tick_ms": tick_ms,
         "epsilon_ms": clock.epsilon * tick_ms,
@@ -132,12 +167,17 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
         ("payload", f"{layout.length} of {layout.limit} bytes, {layout.left} left"),
         ("AM type", f"{layout.am_type:#04x} in group {layout.group:#04x}"),
         ("layout hash", f"{layout.hash:#010x}"),
-        ("B", f"{plain['modulus']} >= delta + 2*epsilon + 1 = {least}, {many(spare, 'residue')} to spare"),
         ("tick", f"{plain['tick_ms']:.4g} ms (2^{clock.tick_log2} cycles of 32768 Hz)"),
         ("epsilon", f"{many(clock.epsilon, 'tick')}, {plain['epsilon_ms']:.4g} ms"),
         ("delta", f"{many(clock.delta, 'tick')}, {plain['delta_ms']:.4g} ms"),
-        ("clock wraps", f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"),
     ]
+    if layout.stamp.clock_bits:
+        wraps = f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"
+        bound = f"{plain['modulus']} >= delta + 2*epsilon + 1 = {least}, {many(spare, 'residue')} to spare"
+        rows += [("B", bound), ("clock wraps", wraps)]
+    if deployment.observer.policy in WAITING_POLICIES:
+        gives_up = deployment.observer.give_up
+        rows.append(("give up", f"after {many(gives_up, 'tick')}, {gives_up * plain['tick_ms']:.4g} ms"))
     for row in rows:
         table.add_row(*row)
     return table

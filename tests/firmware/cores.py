@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from packet_formats.deployment import Deployment, from_dict, load
-from packet_formats.vectors import deployments
+from packet_formats.layout import ORDERED
+from packet_formats.vectors import deployments as golden
 from tests.firmware.bridge import ROOT, Core
 
 
@@ -44,6 +45,11 @@ def name_of(deployment: Deployment) -> str:
 
 def examples() -> list[Deployment]:
     return [load(path) for path in sorted(Path(ROOT / "examples").glob("*.toml"))]
+
+
+def deployments() -> list[Deployment]:
+    """Of the golden layouts, those whose stamp the firmware has."""
+    return [deployment for deployment in golden() if deployment.stamp.scheme in ORDERED]
 
 
 def all_deployments() -> list[Deployment]:

@@ -6,7 +6,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
-from packet_formats.layout import DataLayout, layout_of
+from packet_formats.layout import ORDERED, SCHEMES, DataLayout, layout_of
 from packet_formats.messages import Data
 from packet_formats.records import RECORDS, Record, members
 from packet_formats.tinyos import Ack, ActiveMessage
@@ -24,13 +24,15 @@ def tables(**stamp: Any) -> dict[str, dict[str, Any]]:
 
 @st.composite
 def stamps(draw: st.DrawFn, epsilon: int) -> dict[str, Any]:
-    scheme = draw(st.sampled_from(["kn", "dpc1", "dpc2", "hlc", "shlc"]))
+    scheme = draw(st.one_of(st.sampled_from(ORDERED), st.sampled_from(SCHEMES)))
     stamp: dict[str, Any] = {"scheme": scheme, "receipts": draw(st.integers(0, 4))}
     if scheme in ("kn", "dpc1", "dpc2"):
         stamp["packing"] = draw(st.sampled_from(["bits", "bytes"]))
     if scheme == "kn":
         stamp["entries"] = draw(st.one_of(st.just("all"), st.integers(1, epsilon + 1)))
         stamp["count"] = draw(st.sampled_from(["events", "sends"]))
+    if scheme == "history" and draw(st.booleans()):
+        stamp["entries"] = draw(st.integers(1, 6))
     if scheme in ("hlc", "shlc"):
         stamp["carry"] = draw(st.sampled_from(["pair", "sum"]))
     if scheme in ("kn", "hlc", "shlc") and draw(st.booleans()):
@@ -45,7 +47,7 @@ def deployments(draw: st.DrawFn) -> Deployment:
         "network": {
             "name": "drawn",
             "board": draw(st.sampled_from(["micaz", "mica2"])),
-            "motes": draw(st.one_of(st.integers(1, 60), st.integers(230, 5000))),
+            "motes": draw(st.one_of(st.integers(1, 20), st.integers(1, 60), st.integers(230, 5000))),
             "group": draw(st.integers(0, 255)),
             "tinyos": draw(st.sampled_from([1, 2])),
             "data_bytes": draw(st.integers(0, 10)),

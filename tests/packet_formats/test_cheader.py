@@ -33,8 +33,9 @@ def test_the_numbers_are_the_layouts(deployment: Deployment) -> None:
         "LAYOUT_HASH": layout.hash,
         "AM_DATA": layout.am_type,
         "GROUP": layout.group,
-        "MODULUS": layout.stamp.modulus,
-        "CLOCK_MASK": layout.stamp.modulus - 1,
+        "MODULUS": 1 << deployment.clock.clock_bits,
+        "CLOCK_MASK": (1 << deployment.clock.clock_bits) - 1,
+        "STAMP_NAMED": int(layout.stamp.clock_bits == 0),
         "STAMP_AT": layout.stamp_at,
         "STAMP_BYTES": layout.stamp.size,
         "STAMP_BITS": layout.stamp.bits,
@@ -45,13 +46,13 @@ def test_the_numbers_are_the_layouts(deployment: Deployment) -> None:
         "DELTA": layout.delta,
         "ENTRIES": layout.stamp.entries,
         "ENTRY_TOP": layout.stamp.entry_max,
-        f"SCHEME_{layout.stamp.scheme.upper()}": 1,
+        f"SCHEME_{layout.stamp.scheme.upper().replace('-', '_')}": 1,
     }
     assert {name: number(found[name]) for name in expected} == expected
     assert sum(number(value) for name, value in found.items() if name.startswith("SCHEME_")) == 1
     fields = {field.name: field for field in layout.stamp.fields}
     assert number(found["CLOCK_BIT"]) == 0
-    assert number(found["CLOCK_WIDTH"]) == fields["clock"].bits
+    assert number(found["CLOCK_WIDTH"]) == (fields["clock"].bits if "clock" in fields else 0)
     assert number(found["C_WIDTH"]) == (fields["c"].bits if "c" in fields else 0)
     assert number(found["C_TOP"]) == (fields["c"].top if "c" in fields else 0)
     for index, field in enumerate(layout.stamp.fields[len(fields) - layout.stamp.entries :]):

@@ -120,6 +120,43 @@ def test_a_scheme_refuses_keys_of_others(scheme: str, key: str, value: Any) -> N
         from_dict(wanted)
 
 
+@pytest.mark.parametrize(
+    ("scheme", "policy", "allowed"),
+    [
+        ("vector", "cbd", "none, sequence, vector"),
+        ("sequence", "vector", "none, sequence"),
+        ("shlc", "vector", "none, sequence, causal, dapw, cbd"),
+    ],
+)
+def test_a_policy_must_be_able_to_read_the_stamp(scheme: str, policy: str, allowed: str) -> None:
+    wanted = tables(scheme=scheme)
+    wanted["observer"] = {"policy": policy}
+    with pytest.raises(DeploymentError, match=f"the stamp here is {scheme}, which allows {allowed}$"):
+        from_dict(wanted)
+
+
+@pytest.mark.parametrize(
+    "scheme", ["sequence", "scalar", "last-sender", "history", "vector", "delta-vector", "two-hop"]
+)
+def test_each_scheme_brings_its_own_rule(scheme: str) -> None:
+    observer = from_dict(tables(scheme=scheme)).observer
+    assert (observer.policy, observer.give_up) == (scheme, 20)
+    for policy in ("none", "sequence"):
+        wanted = tables(scheme=scheme)
+        wanted["observer"] = {"policy": policy, "give_up": 7}
+        assert (from_dict(wanted).observer.policy, from_dict(wanted).observer.give_up) == (policy, 7)
+
+
+def test_a_history_has_as_many_names_as_it_is_told() -> None:
+    assert from_dict(tables(scheme="history")).stamp.entries == 4
+    told = from_dict(tables(scheme="history", entries=6))
+    assert told.stamp.entries == 6
+    assert layout_of(told).stamp.entries == 12
+    assert from_dict(told.to_dict()) == told
+    with pytest.raises(DeploymentError, match=r"stamp.entries = 15"):
+        from_dict(tables(scheme="history", entries=15))
+
+
 @pytest.mark.parametrize("policy", ["none", "causal"])
 def test_phi_is_for_policies_that_have_one(policy: str) -> None:
     wanted = tables()

@@ -79,7 +79,10 @@ def test_bulk_reads_them_too(golden: dict[str, Any]) -> None:
         frames = bulk.Frames.of_payloads(np.array(payloads, np.uint8), layout)
         rows, reasons = bulk.decode_data(frames, layout)
         assert not reasons.any()
-        assert rows["clock"].tolist() == [vector["message"]["stamp"]["clock"] for vector in entry["messages"]]
+        stamps = [vector["message"]["stamp"] for vector in entry["messages"]]
+        assert rows["clock"].tolist() == [stamp.get("clock", 0) for stamp in stamps]
+        entries = [list(stamp.values())[len(stamp) - layout.stamp.entries :] for stamp in stamps]
+        assert rows["entries"].tolist() == entries
 
 
 def test_fixed_messages(golden: dict[str, Any]) -> None:
