@@ -64,14 +64,27 @@ def example(text: str) -> str:
     return "\n\n".join("\b\n" + textwrap.indent(block, "  ") for block in ("Examples:", *blocks))
 
 
+MOST = 1e9  # of anything that has no bound of its own: thirty years in seconds, and more motes than there are
+
+
 class FiniteFloat(click.FloatRange):
-    """A number within a range; unlike click's own, it refuses NaN."""
+    """A number within a range, and within reason where none is given; unlike click's own, it refuses NaN."""
+
+    def __init__(self, min: float | None = None, max: float = MOST, **more: Any) -> None:
+        super().__init__(min, max, **more)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is no number to work with", param, ctx)
         return number
+
+
+class Whole(click.IntRange):
+    """A whole number within a range, and within reason where none is given."""
+
+    def __init__(self, min: int, max: int = int(MOST), **more: Any) -> None:
+        super().__init__(min, max, **more)
 
 
 def json_option(function: F) -> F:

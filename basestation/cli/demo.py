@@ -70,7 +70,7 @@ class Ground:
     show_default=True,
     help="Length of the live part.",
 )
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="Same seed, same motes.")
+@click.option("--seed", type=common.Whole(0), default=1, show_default=True, help="Same seed, same motes.")
 @click.option(
     "--on",
     type=click.Choice(["testbed", "simulator"]),

@@ -26,8 +26,8 @@ from basestation.figures.tables import sheets
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write pictures and tables here."
 )
-@click.option("--messages", type=click.IntRange(100), default=20_000, show_default=True, help="Per network.")
-@click.option("--seeds", type=click.IntRange(1), default=5, show_default=True, help="Networks per point.")
+@click.option("--messages", type=common.Whole(100), default=20_000, show_default=True, help="Per network.")
+@click.option("--seeds", type=common.Whole(1), default=5, show_default=True, help="Networks per point.")
 @common.json_option
 def command(out: Path | None, messages: int, seeds: int, as_json: bool) -> None:
     """Draw the paper's figures 2 to 7 from our own runs, and judge its claims by them.

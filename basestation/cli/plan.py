@@ -159,13 +159,13 @@ NEAREST = 5
 )
 @click.option(
     "--messages",
-    type=click.IntRange(1),
+    type=common.Whole(1),
     help="Messages to simulate of each seed. If given, a very low rate is simulated as it is and not raised to "
     "the least at which messages meet.  [default: some seconds' worth]",
 )
 @click.option(
     "--seed",
-    type=click.IntRange(0),
+    type=common.Whole(0),
     default=1,
     show_default=True,
     help="Seed of the first simulated network; the others have the numbers after it.",

@@ -118,7 +118,7 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
     metavar="SECONDS",
     help="Wait so long for the gateway's acknowledgement, then try again.",
 )
-@click.option("--tries", type=click.IntRange(1), default=5, show_default=True, help="How often to try.")
+@click.option("--tries", type=common.Whole(1), default=5, show_default=True, help="How often to try.")
 @click.option(
     "--after",
     type=common.FiniteFloat(0),

@@ -78,9 +78,14 @@ NETWORK_HELP = {
 FILE = click.Path(path_type=Path)
 HOPS_HELP = "Hops to the farthest mote: the motes stand in so many equal groups in a line."
 LAYOUT_OPTIONS = [
-    click.option("--hops", type=click.IntRange(1), default=1, show_default=True, help=HOPS_HELP),
+    click.option("--hops", type=common.Whole(1), default=1, show_default=True, help=HOPS_HELP),
     click.option("--positions", type=FILE, help="Lay the motes out: lines of id, x, y; needs --range."),
-    click.option("--range", "reach", type=float, help="How far a mote is heard, in the unit of --positions."),
+    click.option(
+        "--range",
+        "reach",
+        type=common.FiniteFloat(0),
+        help="How far a mote is heard, in the unit of --positions.",
+    ),
     click.option("--links", type=FILE, help="Who hears whom: lines of sender, receiver, probability."),
     click.option("--gateway", type=int, help="Which id in that file is the observer. [default: the first]"),
 ]

@@ -40,6 +40,8 @@ TROUBLE = (
     pcap.PcapError,
     truth.TruthError,
 )
+MOST_PACE = 1e6
+MOST_MOTES = 1000
 SHAPES = ("grid", "line")
 FILES = ("lits", "gains", "links")
 
@@ -55,18 +57,18 @@ class Pace(click.ParamType[float]):
             factor = float(value) if factor is None else factor
         except ValueError:
             self.fail(f"{value!r} is neither real nor fast nor a number", param, ctx)
-        if not 0 <= factor < math.inf:
+        if not 0 <= factor <= MOST_PACE:
             self.fail(f"{value} is no pace", param, ctx)
         return factor
 
 
 NETWORK_OPTIONS = [
     click.option(
-        "--motes", type=click.IntRange(1), help="How many motes run. [default: all of the deployment]"
+        "--motes",
+        type=common.Whole(1, MOST_MOTES),
+        help="How many motes run. [default: all of the deployment]",
     ),
-    click.option(
-        "--gateways", type=click.IntRange(1), default=1, show_default=True, help="How many gateways."
-    ),
+    click.option("--gateways", type=common.Whole(1), default=1, show_default=True, help="How many gateways."),
     click.option(
         "--topology",
         default="grid",
@@ -76,7 +78,7 @@ NETWORK_OPTIONS = [
     ),
     click.option(
         "--spacing",
-        type=common.FiniteFloat(0.001),
+        type=common.FiniteFloat(0.001, 1e6),
         default=10.0,
         help="Of a grid or line.",
         show_default=True,
@@ -84,7 +86,7 @@ NETWORK_OPTIONS = [
     click.option(
         "--range",
         "reach",
-        type=common.FiniteFloat(0.001),
+        type=common.FiniteFloat(0.001, 1e6),
         help="How far a mote is heard. [default: so far that the deployment's hops reach everybody]",
     ),
     click.option(

@@ -128,6 +128,18 @@ def test_every_listed_command_loads(name: str) -> None:
     assert result.exit_code == 0, result.output
 
 
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_number_is_refused_beyond_reason(name: str) -> None:
+    """NaN, infinities and what no network, clock or crystal has: in all options that have a range, by one rule."""
+    command = importlib.import_module(cli.COMMANDS[name][0]).command
+    for param in command.params:
+        if not isinstance(param.type, click.FloatRange | click.IntRange):
+            continue
+        for value in ("nan", "inf", "-inf", "1e308", "-1e308", "1" + 5000 * "0"):
+            with pytest.raises(click.BadParameter):
+                param.type.convert(value, param, None)
+
+
 def test_names_are_completed_without_an_import() -> None:
     context = click.Context(cli.cli)
     assert [item.value for item in cli.cli.shell_complete(context, "de")] == ["describe", "decode", "demo"]
