@@ -88,7 +88,7 @@ def points_of(job: Job) -> list[Point]:
     run = run_field(deployment_of(job.stamp), MOTES, job.seconds, RATE, job.seed)
     found = list(_on_testbed(run, job))
     for where, epsilon in (("simulator", NEAR), ("roaming", EPSILON)):
-        found += _simulated(run, job, where, epsilon)
+        found += simulated(run, job, where, epsilon)
     return found
 
 
@@ -102,7 +102,7 @@ def _on_testbed(run: FieldRun, job: Job) -> Iterator[Point]:
         yield Point(job.stamp, "testbed", *_named(delivery), job.seed, found.delivered, found.pairs, percent)
 
 
-def _simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[Point]:
+def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[Point]:
     """The scheme is the deployment's, whatever the clocks of the simulated network do."""
     clock = run.deployment.clock
     options = WorldOptions(
@@ -150,13 +150,13 @@ def tables_of(points: Sequence[Point], seconds: float) -> Iterator[str]:
         f"ticks of {1000 * tick.tick_seconds:.1f} ms, ε = {tick.epsilon}, δ = {tick.delta}."
     )
     yield from ("", "**Everything waits its full time (φ = 100%)**", "")
-    yield from _table(
+    yield from table(
         ("stamp", "bytes", "messages", "violated pairs, arrival order", "DAPW", "CBD"),
         (_totals(stamp, groups) for stamp in STAMPS),
     )
     yield from ("", "**Messages in a violation, %, and 95% intervals**", "")
     heads = [f"{policy}, {where}" for policy in ("DAPW", "CBD") for where in WHERE]
-    yield from _table(("stamp", "φ", *heads), _shares(groups))
+    yield from table(("stamp", "φ", *heads), _shares(groups))
 
 
 def _totals(stamp: str, groups: dict[tuple[str, str, str, int], list[Point]]) -> list[str]:
@@ -180,7 +180,11 @@ def _shares(groups: dict[tuple[str, str, str, int], list[Point]]) -> Iterator[li
 
 
 def _interval(points: Sequence[Point]) -> str:
-    shares = [point.percent for point in points]
+    return interval([point.percent for point in points])
+
+
+def interval(shares: Sequence[float]) -> str:
+    """A mean, and its 95% interval over seeds."""
     if not any(shares):
         return "0"
     if len(shares) == 1:
@@ -188,7 +192,7 @@ def _interval(points: Sequence[Point]) -> str:
     return f"{mean(shares):.2f} ± {STUDENT[len(shares) - 1] * stdev(shares) / sqrt(len(shares)):.2f}"
 
 
-def _table(heads: Sequence[str], rows: Iterator[list[str]]) -> Iterator[str]:
+def table(heads: Sequence[str], rows: Iterator[list[str]]) -> Iterator[str]:
     yield f"| {' | '.join(heads)} |"
     yield "|---" * len(heads) + "|"
     for row in rows:

@@ -88,12 +88,16 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class FieldRun:
-    """One run: what arrived, in order; what the station delivered meanwhile; and what became of each message."""
+    """One run: what arrived, in order; what the station delivered meanwhile; and what became of each message.
+
+    `sent`: for each mote, the true time in ticks at which each message of its `delays` was sent.
+    """
 
     deployment: Deployment
     arrivals: tuple[Taken, ...]
     delivered: tuple[Send, ...]
     delays: MeasuredDelays
+    sent: tuple[tuple[float, ...], ...]
 
     def deliver(self, policy: str, phi: int) -> Violations:
         """By another policy, as the station does it: what is due first, then the message, then what is due again."""
@@ -153,7 +157,7 @@ def field_run(events: Iterable[Event], network: Network) -> FieldRun:
                 arrivals.append(taken)
         elif isinstance(happening, Delivered) and happening.number in numbers:
             delivered.append(numbers[happening.number])
-    return FieldRun(network.deployment, tuple(arrivals), tuple(delivered), _delays(book, journeys, network))
+    return FieldRun(network.deployment, tuple(arrivals), tuple(delivered), *_delays(book, journeys, network))
 
 
 def station_of(uarts: Iterable[Uart], network: Network) -> Iterator[Happening]:
@@ -212,9 +216,12 @@ def _follow(truth: Truth, book: Book, network: Network) -> None:
             sent.arrived = signal.to if sent.arrived is None else min(sent.arrived, signal.to)
 
 
-def _delays(book: Book, journeys: dict[int, Journey], network: Network) -> MeasuredDelays:
+def _delays(
+    book: Book, journeys: dict[int, Journey], network: Network
+) -> tuple[MeasuredDelays, tuple[tuple[float, ...], ...]]:
     """Of messages whose sender was in sync, as far as anybody knows: those that merged nowhere never were."""
     rows: list[list[Row]] = [[] for _ in network.motes]
+    begins: list[list[float]] = [[] for _ in network.motes]
     tick_ns = NS * 2.0**network.deployment.clock.tick_log2 / CRYSTAL_HZ
     for sent in book.all:
         merged = journeys[id(sent)].merged
@@ -223,4 +230,5 @@ def _delays(book: Book, journeys: dict[int, Journey], network: Network) -> Measu
         times = [merged.get(mote) for mote in range(len(network.motes))] + [sent.arrived]
         row = tuple(LOST if t is None else max(0.0, (t - sent.t) / tick_ns) for t in times)
         rows[sent.send.source].append(row)
-    return MeasuredDelays(tuple(map(tuple, rows)))
+        begins[sent.send.source].append(sent.t / tick_ns)
+    return MeasuredDelays(tuple(map(tuple, rows))), tuple(map(tuple, begins))
