@@ -8,6 +8,7 @@ from .compiled import compiled
 from .stamping import Ints
 
 FOREVER = np.iinfo(np.int64).max
+MOST_TICKS_A_MESSAGE = 16  # a table of more would take more memory than what it sorts
 
 
 @compiled
@@ -99,9 +100,10 @@ def dapw_order(
     """Arrival numbers in order of delivery, and the tick in which each leaves."""
     leaves = np.maximum(due_at, arrived + 1 if phi else arrived)
     if phi:
-        order = _argsort_pairs(leaves, rank)
+        order = _by_tick(leaves, rank)
     else:
-        order = np.lexsort((rank, _leaving_batch(due_at, arrived, batch, fresh), leaves))
+        within = _leaving_batch(due_at, arrived, batch, fresh)
+        order = np.lexsort((rank, within, leaves))
     return order, leaves[order]
 
 
@@ -121,12 +123,32 @@ def _leaving_batch(due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints) -> Int
     return out
 
 
-def _argsort_pairs(major: Ints, minor: Ints) -> Ints:
-    """Argsort by (major, minor), minor a rank: one integer sort."""
-    if not len(major):
+def _by_tick(ticks: Ints, rank: Ints) -> Ints:
+    """Argsort by (tick, rank). Ticks hardly ever lie far apart, so they are counted instead of compared."""
+    if not len(ticks):
         return np.empty(0, np.int64)
-    base = major.min()
-    return np.argsort((major - base) * len(major) + minor)
+    first, last = int(ticks.min()), int(ticks.max())
+    if last - first > MOST_TICKS_A_MESSAGE * len(ticks):
+        return np.lexsort((rank, ticks))
+    return _counted_by_tick(ticks, rank, first, last)
+
+
+@compiled
+def _counted_by_tick(ticks: Ints, rank: Ints, first: int, last: int) -> Ints:
+    count = len(ticks)
+    of_rank = np.empty(count, np.int64)
+    begins = np.zeros(last - first + 2, np.int64)
+    for i in range(count):
+        of_rank[rank[i]] = i
+        begins[ticks[i] - first + 1] += 1
+    for tick in range(1, len(begins)):
+        begins[tick] += begins[tick - 1]
+    order = np.empty(count, np.int64)
+    for place in range(count):
+        i = of_rank[place]
+        order[begins[ticks[i] - first]] = i
+        begins[ticks[i] - first] += 1
+    return order
 
 
 @compiled
