@@ -7,6 +7,7 @@ row too, with the reason.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -38,7 +39,7 @@ from spark_jobs.continuum_table import (
 from spark_jobs.ingest_read import MANIFEST, manifest
 from spark_jobs.segments import ROWS, Spread, cut, plan
 from spark_jobs.segments_files import TraceFault, TraceFiles, open_trace
-from spark_jobs.segments_spread import on_spark, on_threads
+from spark_jobs.segments_spread import on_spark, on_threads, slots
 from spark_jobs.session import JobError, note
 
 SMALL = 2_000_000  # messages up to which Spark is not worth its start
@@ -310,9 +311,11 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
         help=f"do without Spark; as it is by itself up to {SMALL:,} messages",
     )
     parser.add_argument(
-        "--workers", type=_positive, help="without Spark: cores to use; all of them unless told"
+        "--workers",
+        type=positive,
+        help="cores to use, or Spark's tasks at a time; all there are unless told",
     )
-    parser.add_argument("--segment", type=_positive, default=ROWS, help="messages of a segment (%(default)s)")
+    parser.add_argument("--segment", type=positive, default=ROWS, help="messages of a segment (%(default)s)")
     parser.add_argument(
         "--scratch", type=Path, help="a folder that all workers share; the system's own unless told"
     )
@@ -353,7 +356,7 @@ def choice_of(options: argparse.Namespace) -> Choice:
     )
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
@@ -368,7 +371,7 @@ def _phi(text: str) -> int:
 
 
 def _entries(text: str) -> int | str:
-    return "all" if text == "all" else _positive(text)
+    return "all" if text == "all" else positive(text)
 
 
 @contextmanager
@@ -377,10 +380,10 @@ def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Ite
     large = sum(trace.rows for trace in traces) > SMALL
     if options.spark or (options.spark is None and large):
         with session.of(options) as spark:
-            yield on_spark(spark), int(spark.sparkContext.defaultParallelism)
+            yield on_spark(spark), options.workers or slots(spark)
     else:
-        spread = on_threads(options.workers)
-        yield spread, options.workers or 1
+        workers = options.workers or os.cpu_count() or 1
+        yield on_threads(workers), workers
 
 
 def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:

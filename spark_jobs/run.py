@@ -25,6 +25,7 @@ JOBS: dict[str, tuple[str, str]] = {
     "continuum": ("spark_jobs.continuum", "what each stamp, policy and phi would have made of a trace"),
     "recommend": ("spark_jobs.recommend", "the smallest stamp and the shortest wait within a tolerance"),
     "figures": ("spark_jobs.figures", "the paper's figures, simulated over all workers"),
+    "compare": ("spark_jobs.compare", "every scheme of the papers, and ours, on the same events"),
 }
 
 
@@ -39,13 +40,16 @@ def parser_for(job: str) -> argparse.ArgumentParser:
 
 def run(job: str, arguments: Sequence[str]) -> int:
     """Do a job. What is wrong with its input is one line on standard error and exit code 1; 2 is a wrong option."""
-    from spark_jobs.session import JobError, note
+    from spark_jobs.session import JobError, WrongOption, note
 
     options = parser_for(job).parse_args(arguments)
     try:
         code: Any = import_module(JOBS[job][0]).main(options)
     except JobError as error:
         note(f"{job}: {error}")
+        return 2 if isinstance(error, WrongOption) else 1
+    except OSError as error:
+        note(f"{job}: {error.filename or 'a file'}: {error.strerror or error}")
         return 1
     except KeyboardInterrupt:
         note(f"{job}: interrupted")

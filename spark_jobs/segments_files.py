@@ -7,6 +7,7 @@ journal rolls them; `events.parquet` says what the motes did, where anybody know
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from basestation.traces import schema
+from basestation.traces.files import Trace
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.layout import DataLayout, LayoutError, layout_of
@@ -83,8 +85,9 @@ def open_trace(folder: Path, events: Path | None = None) -> TraceFiles:
         if head.deployment != heads[0].deployment:
             raise TraceFault(f"{path}: another deployment than {parts[0].name}, though the run is the same")
     deployment = _deployment(parts[0], heads[0].deployment)
+    wanted = schema.messages_schema(layout_of(deployment), deployment.network.motes)
     for path, footer in zip(parts, footers, strict=True):
-        _check_columns(path, footer, deployment)
+        _check_columns(path, footer, wanted)
     return TraceFiles(
         folder=folder,
         run=heads[0].run,
@@ -147,19 +150,24 @@ def _deployment(path: Path, text: str) -> Deployment:
     return deployment
 
 
-def _check_columns(path: Path, footer: pq.FileMetaData, deployment: Deployment) -> None:
+def _check_columns(path: Path, footer: pq.FileMetaData, wanted: pa.Schema) -> None:
     found = footer.schema.to_arrow_schema()
-    for field in schema.messages_schema(layout_of(deployment), deployment.network.motes):
+    for field in wanted:
         if field.name not in found.names:
             raise TraceFault(f"{path}: a foreign schema: the column {field.name} is missing")
-        if found.field(field.name).type != field.type:
-            raise TraceFault(
-                f"{path}: a foreign schema: {field.name} is {found.field(field.name).type}, not {field.type}"
-            )
+        if (kind := _plain(found.field(field.name).type)) != _plain(field.type):
+            raise TraceFault(f"{path}: a foreign schema: {field.name} is {kind}, not {_plain(field.type)}")
+        if not field.nullable and (empty := _nulls(path, footer, field.name)):
+            raise TraceFault(f"{path}: {empty} rows have no {field.name}")
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """Whether words are kept in a dictionary is the writer's own affair."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def _nulls(path: Path, footer: pq.FileMetaData, column: str) -> int:
-    place = footer.schema.to_arrow_schema().names.index(column)
+    place = [footer.schema.column(i).path for i in range(len(footer.schema))].index(column)
     told = [footer.row_group(g).column(place).statistics for g in range(footer.num_row_groups)]
     if all(one is not None and one.has_null_count for one in told):
         return sum(one.null_count for one in told)
@@ -174,10 +182,7 @@ def _events(path: Path, run: str) -> Path | None:
         return None
     if (other := _head(path, footer).run) != run:
         raise TraceFault(f"{path}: mixed runs: the messages are of run {run}, the events of {other}")
-    found = footer.schema.to_arrow_schema().names
-    for name in schema.events_schema().names:
-        if name not in found:
-            raise TraceFault(f"{path}: a foreign schema: the column {name} is missing")
+    _check_columns(path, footer, schema.events_schema())
     return path
 
 
@@ -192,8 +197,23 @@ def _tables(
     for number in dict.fromkeys(part for _, part, _ in groups):
         path = trace.parts[number].path
         chosen = [group for _, part, group in groups if part == number]
-        try:
-            with pq.ParquetFile(path) as file:
-                yield file.read_row_groups(chosen, columns=columns, use_threads=False)
-        except (OSError, pa.ArrowException) as error:
-            raise TraceFault(f"{path}: damaged: {' '.join(str(error).split())}") from None
+        with _undamaged(path), pq.ParquetFile(path) as file:
+            yield file.read_row_groups(chosen, columns=columns, use_threads=False)
+
+
+def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
+    """These columns of all messages, and all events."""
+    messages = read_rows(trace, trace.groups(), columns)
+    events = None
+    if trace.events is not None:
+        with _undamaged(trace.events):
+            events = pq.read_table(trace.events)
+    return Trace(trace.run, trace.deployment, trace.origin, messages, events)
+
+
+@contextmanager
+def _undamaged(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        raise TraceFault(f"{path}: damaged: {' '.join(str(error).split())}") from None

@@ -5,11 +5,12 @@ Workers read the files themselves; that is what makes it fast.
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,6 +28,24 @@ def on_threads(workers: int | None = None) -> Spread:
 
     def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
         with ThreadPoolExecutor(workers) as pool:
+            for done, result in enumerate(pool.map(function, tasks), start=1):
+                _show(function.__name__, done, len(tasks))
+                yield result
+
+    return spread
+
+
+def on_processes(workers: int | None = None) -> Spread:
+    """On this machine, for work that is done in Python and so keeps its lock."""
+    workers = workers or os.cpu_count() or 1
+
+    def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        at_once = min(workers, len(tasks))
+        if at_once < 2:
+            yield from map(function, tasks)
+            return
+        context = multiprocessing.get_context("spawn")  # a fork would take other threads' locks with it
+        with ProcessPoolExecutor(at_once, context) as pool:
             for done, result in enumerate(pool.map(function, tasks), start=1):
                 _show(function.__name__, done, len(tasks))
                 yield result
@@ -55,6 +74,14 @@ def on_spark(spark: SparkSession) -> Spread:
         return [_unnamed(found[number]) for number in range(len(tasks))]
 
     return spread
+
+
+def slots(spark: SparkSession) -> int:
+    """How many tasks run at a time. Over Spark Connect nobody can say."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except AttributeError:
+        return 1
 
 
 def _named(function: Callable[[Any], Any], task: Any) -> Any:

@@ -29,6 +29,10 @@ class JobError(Exception):
     """A job that can't be done: what is wrong, and what to do. `run` prints it as one line."""
 
 
+class WrongOption(JobError):
+    """It was asked for in a way that has no answer."""
+
+
 def note(text: str) -> None:
     """Say something to the person who waits; never part of a result."""
     print(text, file=sys.stderr, flush=True)

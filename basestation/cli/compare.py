@@ -7,35 +7,17 @@ from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import click
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 
 from basestation.causality.policies import POLICIES
 from basestation.cli import common
-from basestation.comparing.catalogue import FOREVER, NAMES, Terms
-from basestation.comparing.measure import Row, measure_network, sweep
+from basestation.comparing.catalogue import NAMES, Terms
+from basestation.comparing.choices import FIXED, SWEPT, default, give_up_ticks, networks
+from basestation.comparing.measure import Row, measure_network
+from basestation.comparing.table import show
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.traces.files import TraceError
 
 PICTURES = (".png", ".svg", ".pdf")
-SWEPT = {
-    "motes": "Number of motes, n; may be repeated, as the next four.",
-    "loss": "Chance that a copy is lost on a hop.",
-    "rate": "Chance that a mote sends when its clock ticks.",
-    "epsilon": "Largest difference of two clocks, in ticks (G1).",
-    "delta": "Longest delay of a message, in ticks (G2).",
-}
-FIXED = {
-    "messages": "How many messages are sent in each network.",
-    "seed": "The first network's; the others have the next ones.",
-    "delay_law": "Mean delay of a message: delta/2 or delta/4.",
-    "recipients": "Who gets a message: every peer, or one of them.",
-    "delay": "One delay for all copies of a message, or one for each.",
-    "delay_clock": "The clock that delays run in.",
-    "reception": "All that is due in one event at the next tick; one event each; or each at once.",
-    "g2": "Delays as drawn; or a reception that G2 does not allow is a loss.",
-}
-QUICK = {"messages": 2000}  # the objects are slow
 
 
 class GiveUp(click.ParamType[Any]):
@@ -44,27 +26,21 @@ class GiveUp(click.ParamType[Any]):
     name = "TICKS|never"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        if value == "never":
-            return FOREVER
         try:
-            ticks = int(value)
-        except ValueError:
-            ticks = -1
-        if ticks < 0:
-            self.fail(f"{value!r} is neither a number of ticks nor never", param, ctx)
-        return ticks
+            return give_up_ticks(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 def _network_options(function: Any) -> Any:
     hints = get_type_hints(WorldOptions)
     for name, text in reversed((SWEPT | FIXED).items()):
-        kind, several = hints[name], name in SWEPT
-        default = QUICK.get(name, getattr(WorldOptions(), name))
+        kind, several, usual = hints[name], name in SWEPT, default(name)
         function = click.option(
             f"--{name.replace('_', '-')}",
             type=click.Choice(get_args(kind)) if get_args(kind) else kind,
             multiple=several,
-            default=[default] if several else default,
+            default=[usual] if several else usual,
             show_default=True,
             help=text,
         )(function)
@@ -91,7 +67,7 @@ def _network_options(function: Any) -> Any:
     help="Stamp with its delivery rule; may be repeated. [default: all]",
 )
 @_network_options
-@click.option("--seeds", type=click.IntRange(1), default=1, show_default=True, help="Networks at each point.")
+@click.option("--seeds", type=common.Whole(1), default=1, show_default=True, help="Networks at each point.")
 @click.option(
     "--give-up",
     type=GiveUp(),
@@ -163,14 +139,13 @@ def command(
         draw(shown, plot)
         common.note(f"wrote {plot}")
     if not as_json:
-        _show(shown)
+        show(common.out, shown)
 
 
 def _simulated(given: dict[str, Any], schemes: Sequence[str], terms: Terms, seeds: int) -> Iterator[Row]:
-    base = WorldOptions(**{name: given[name] for name in FIXED})
-    networks = sweep(base, {name: list(dict.fromkeys(given[name])) for name in SWEPT})
-    with common.progress(len(networks) * len(schemes), "comparing") as advance:
-        for options in networks:
+    swept = networks(given)
+    with common.progress(len(swept) * len(schemes), "comparing") as advance:
+        for options in swept:
             for row in measure_network(options, schemes, terms, seeds):
                 advance()
                 yield row
@@ -192,55 +167,3 @@ def _write_document(out: Path, messages: int, seeds: int) -> None:
     with common.progress(None, "comparing") as advance:
         for path in write(out, messages, seeds, advance):
             common.note(f"wrote {path}")
-
-
-def _show(rows: Sequence[Row]) -> None:
-    for place in dict.fromkeys(row.place for row in rows):
-        here = [row for row in rows if row.place == place]
-        first = here[0]
-        about = f"{place.motes} motes, epsilon {place.epsilon}, delta {place.delta}"
-        about += "" if place.rate is None else f", rate {place.rate:g}, loss {place.loss:.0%}"
-        common.out.print(f"{about}: {first.messages} messages sent, {first.arrived} arrived")
-        common.out.print(_table(here))
-    common.out.print("\n".join(LEGEND), style="dim")
-
-
-LEGEND = (
-    "bytes: of the largest stamp beside source and sequence; ! leaves a 29-byte payload.",
-    "Violations in % of messages delivered: mean (ACO's), any (messages in one), pairs. hold: ticks.",
-    "gave up: messages that left without a cause that they named. lost: discarded, or held for ever.",
-    "concurrent: messages flagged so. us: microseconds of our Python per message, all motes together / the observer.",
-)
-
-
-def _table(rows: Sequence[Row]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=0)
-    table.add_column("scheme", no_wrap=True)
-    columns = ("bytes", "delivered", "mean", "any", "pairs", "hold", "p99", "gave up", "lost", "late")
-    for name in (*columns, "concurrent", "us"):
-        table.add_column(name, justify="right")
-    for row in rows:
-        table.add_row(*_cells(row))
-    return table
-
-
-def _cells(row: Row) -> list[str]:
-    percent = row.violations.percent()
-    return [
-        row.scheme,
-        f"{row.size}{'' if row.fits else '!'}",
-        str(row.violations.delivered),
-        *(_percent(percent[figure]) for figure in ("mean", "any", "pairs")),
-        f"{row.hold_mean:.1f}",
-        f"{row.hold_p99:.0f}",
-        str(row.gave_up),
-        str(row.discarded + row.stuck),
-        str(row.late),
-        str(row.concurrent),
-        f"{row.mote_us:.0f}/{row.observer_us:.0f}",
-    ]
-
-
-def _percent(value: float) -> str:
-    """Never round a violation down to nothing."""
-    return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"

@@ -110,30 +110,60 @@ def sweep(base: WorldOptions, axes: dict[str, Sequence[Any]]) -> list[WorldOptio
     return [replace(base, **dict(zip(axes, values, strict=True))) for values in product(*axes.values())]
 
 
+def seeded(options: WorldOptions, seeds: int) -> list[WorldOptions]:
+    """The same network so many times, each with its own luck."""
+    return [replace(options, seed=options.seed + i) for i in range(seeds)]
+
+
+def simulated(options: WorldOptions) -> Recorded:
+    run = generate(options)
+    return Recorded(run.stream, run.vectors, run.options)
+
+
+def place_of(options: WorldOptions) -> Place:
+    return Place(options.motes, options.epsilon, options.delta, options.rate, options.loss)
+
+
 def measure_network(options: WorldOptions, names: Sequence[str], terms: Terms, seeds: int) -> Iterator[Row]:
     """Every scheme on the same streams, one stream a seed."""
-    runs = [generate(replace(options, seed=options.seed + i)) for i in range(seeds)]
-    recorded = [Recorded(run.stream, run.vectors, run.options) for run in runs]
-    place = Place(options.motes, options.epsilon, options.delta, options.rate, options.loss)
+    recorded = [simulated(one) for one in seeded(options, seeds)]
     for name in names:
-        yield measure(place, recorded, name, terms)
+        yield measure(place_of(options), recorded, name, terms)
 
 
 def measure(place: Place, recorded: Sequence[Recorded], name: str, terms: Terms) -> Row:
-    played = [play(one.stream, build(name, one.options, terms)) for one in recorded]
-    found = [
-        engine.violations(one.stream, one.vectors, result.order)
-        for one, result in zip(recorded, played, strict=True)
-    ]
-    sent = sum(one.stream.messages for one in recorded)
+    return summed(place, name, [attempt(one, name, terms) for one in recorded])
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One scheme on one stream."""
+
+    messages: int
+    arrived: int
+    violations: Violations
+    played: Played
+
+
+def attempt(recorded: Recorded, name: str, terms: Terms) -> Trial:
+    stream = recorded.stream
+    played = play(stream, build(name, recorded.options, terms))
+    violations = engine.violations(stream, recorded.vectors, played.order)
+    return Trial(stream.messages, stream.arrivals, violations, played)
+
+
+def summed(place: Place, name: str, trials: Sequence[Trial]) -> Row:
+    """The trials of one scheme at one place, as one."""
+    played = [trial.played for trial in trials]
+    sent = sum(trial.messages for trial in trials)
     hold = np.concatenate([result.hold for result in played])
     bits = np.concatenate([result.bits for result in played])
     return Row(
         place=place,
         scheme=name,
         messages=sent,
-        arrived=sum(one.stream.arrivals for one in recorded),
-        violations=_sum(found),
+        arrived=sum(trial.arrived for trial in trials),
+        violations=_sum([trial.violations for trial in trials]),
         hold_mean=float(hold.mean()) if len(hold) else 0.0,
         hold_p99=float(np.percentile(hold, 99)) if len(hold) else 0.0,
         hold_max=int(hold.max(initial=0)),

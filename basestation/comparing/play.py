@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from time import process_time
+from time import thread_time
 
 import numpy as np
 
@@ -37,9 +37,9 @@ class Played:
 
 
 def play(stream: Stream, method: Method) -> Played:
-    started = process_time()
+    started = thread_time()
     messages = _stamp(stream, method)
-    stamped = process_time()
+    stamped = thread_time()
     steps: Counter[str] = Counter()
 
     def notice(step: Step) -> None:
@@ -47,7 +47,7 @@ def play(stream: Stream, method: Method) -> Played:
 
     policy = method.policy(notice)
     out = list(_deliver(stream, messages, policy))
-    delivered = process_time()
+    delivered = thread_time()
     number = {(message.source, message.sequence): i for i, message in enumerate(messages)}
     return Played(
         order=np.array([number[d.message.source, d.message.sequence] for d in out], np.int64),

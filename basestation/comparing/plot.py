@@ -29,6 +29,11 @@ PANELS: tuple[tuple[str, Callable[[Row], float], float], ...] = (
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
+    metadata = {"Software": None} if path.suffix == ".png" else None
+    picture(rows).savefig(path, dpi=90, metadata=metadata)
+
+
+def picture(rows: Sequence[Row]) -> Figure:
     """What is varied first goes along each panel; each combination of the rest has a line of panels."""
     varied = [axis for axis in AXES if len({getattr(row.place, axis) for row in rows}) > 1] or ["motes"]
     along, *others = varied
@@ -44,8 +49,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             axes.set_title(where, fontsize="small")
     handles, labels = grid[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=7, fontsize="small", frameon=False)
-    metadata = {"Software": None} if path.suffix == ".png" else None
-    figure.savefig(path, dpi=90, metadata=metadata)
+    return figure
 
 
 def _panel(

@@ -136,17 +136,25 @@ def _events(stream: Stream) -> pa.Table:
 
 
 def stream_of(trace: Trace) -> tuple[Stream, Int32]:
-    """The stream that a trace with events holds, and the vector clocks of the messages that arrived."""
+    """The stream that a trace with events holds, and the vector clocks of all that was sent.
+
+    A mote may begin with any number. `TraceError` where the events can't be what the motes of this trace did.
+    """
     if trace.events is None:
         raise TraceError(f"run {trace.run} holds no events of the motes, only what its observer received")
     motes = trace.deployment.network.motes
     sends = _column(trace.events, "kind") == KINDS[0]
-    mote, clock = _column(trace.events, "mote"), _column(trace.events, "clock")
-    source, sequence = _column(trace.events, "source"), _column(trace.events, "sequence")
-    sent_by, sent_index = mote[sends].astype(np.int32), sequence[sends].astype(np.int32) + 1
-    number = _numbering(sent_by, sent_index, motes)
+    mote, clock = _integers(trace.events, "mote"), _column(trace.events, "clock")
+    sequence = _integers(trace.events, "sequence")
+    if (mote >= motes).any():
+        raise TraceError(f"mote {mote.max()}, but the deployment has {motes} motes")
+    first = _first_numbers(mote[sends], sequence[sends], motes)
+    sent_by = mote[sends].astype(np.int32)
+    sent_index = (sequence[sends] - first[sent_by] + 1).astype(np.int32)
+    number = _numbering(sent_by, sent_index, first, motes)
+    message = number(_integers(trace.events, "source"), sequence)
+    _check_causes(sends, message)
     kind = np.where(sends, SEND, np.where(_column(trace.events, "ends"), RECEIVE, MERGE))
-    arrived = number(_column(trace.messages, "source"), _column(trace.messages, "sequence") + 1)
     stream = Stream(
         motes=motes,
         sent_by=sent_by,
@@ -155,8 +163,8 @@ def stream_of(trace: Trace) -> tuple[Stream, Int32]:
         event_kind=kind.astype(np.int8),
         event_mote=mote.astype(np.int32),
         event_clock=clock,
-        event_message=number(source, sequence + 1),
-        arrival_message=arrived,
+        event_message=message,
+        arrival_message=number(_integers(trace.messages, "source"), _integers(trace.messages, "sequence")),
         arrival_clock=_column(trace.messages, "heard"),
         arrival_batch=_column(trace.messages, "batch"),
         arrival_fresh=_column(trace.messages, "fresh").astype(np.int8),
@@ -169,10 +177,43 @@ def _column(table: pa.Table, name: str) -> NDArray[Any]:
     return values
 
 
-def _numbering(sent_by: Int32, sent_index: Int32, motes: int) -> Any:
-    """A function from (mote, index) to the message's number in the order of all sends."""
+def _integers(table: pa.Table, name: str) -> Int64:
+    return _column(table, name).astype(np.int64)
+
+
+def _first_numbers(mote: Int64, sequence: Int64, motes: int) -> Int64:
+    """Each mote's first number. Messages are told apart by mote and number, so its sends must count on from there."""
+    first = np.zeros(motes, np.int64)
+    for one in range(motes):
+        mine = sequence[mote == one]
+        if len(mine) and not np.array_equal(mine, np.arange(mine[0], mine[0] + len(mine))):
+            raise TraceError(f"the sends of mote {one} are not numbered one after the other")
+        first[one] = mine[0] if len(mine) else 0
+    return first
+
+
+def _check_causes(sends: NDArray[np.bool_], message: Int64) -> None:
+    so_far = np.cumsum(sends)
+    if not np.array_equal(message[sends], so_far[sends] - 1):
+        raise TraceError("a mote sent in the name of another")
+    if (message >= so_far).any():
+        raise TraceError("a message was received before it was sent")
+
+
+def _numbering(sent_by: Int32, sent_index: Int32, first: Int64, motes: int) -> Any:
+    """A function from mote and sequence number to the message's number in the order of all sends."""
     per_mote = np.bincount(sent_by, minlength=motes)
-    row = np.concatenate(([0], np.cumsum(per_mote + 1)))
-    table: Int64 = np.full(row[-1], -1, np.int64)
-    table[row[sent_by] + sent_index] = np.arange(len(sent_by))
-    return lambda mote, index: table[row[mote] + index]
+    row = np.concatenate(([0], np.cumsum(per_mote)))
+    table: Int64 = np.zeros(row[-1], np.int64)
+    table[row[sent_by] + sent_index - 1] = np.arange(len(sent_by))
+
+    def number(mote: Int64, sequence: Int64) -> Int64:
+        known = mote < motes
+        place = sequence - first[np.where(known, mote, 0)]
+        known &= (place >= 0) & (place < per_mote[np.where(known, mote, 0)])
+        if not known.all():
+            raise TraceError("a message was received that nobody sent")
+        found: Int64 = table[row[mote] + place]
+        return found
+
+    return number

@@ -2,9 +2,11 @@
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -145,3 +147,39 @@ def test_a_trace_without_events_says_so(tmp_path, run):
     (tmp_path / "events.parquet").unlink()
     with pytest.raises(TraceError, match="no events"):
         stream_of(read_trace(tmp_path))
+
+
+def moved(table, name, rows, value):
+    values = table[name].to_pylist()
+    for row in rows:
+        values[row] = value
+    place = table.schema.get_field_index(name)
+    return table.set_column(
+        place, table.schema.field(place), pa.array(values, table.schema.field(place).type)
+    )
+
+
+def test_events_that_can_not_have_happened_are_refused(run):
+    """Each of these would else have been taken for another message, and counted as if nothing were wrong."""
+    trace = trace_of(run, deployment_for(OPTIONS, build_scheme(OPTIONS, "shlc"), "cbd", 100))
+    events, messages = trace.events, trace.messages
+    kinds = events["kind"].to_pylist()
+    send, receipt = kinds.index("send"), kinds.index("receive")
+    last = max(events.filter(pc.equal(events["mote"], 0))["sequence"].to_pylist())
+    beyond = moved(moved(messages, "source", [5], 0), "sequence", [5], last + 5)
+    for changed, words in [
+        ({"messages": beyond}, "nobody sent"),
+        ({"messages": moved(messages, "sequence", [5], -1)}, "nobody sent"),
+        ({"messages": moved(messages, "source", [5], OPTIONS.motes)}, "nobody sent"),
+        ({"events": moved(events, "mote", [receipt], OPTIONS.motes)}, "but the deployment has"),
+        (
+            {"events": moved(events, "source", [send], (events["mote"][send].as_py() + 1) % 2)},
+            "in the name of",
+        ),
+        (
+            {"events": events.take(pa.array([receipt, *(i for i in range(len(events)) if i != receipt)]))},
+            "before",
+        ),
+    ]:
+        with pytest.raises(TraceError, match=words):
+            stream_of(replace(trace, **changed))

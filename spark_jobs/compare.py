@@ -1,0 +1,361 @@
+"""`compare`: every scheme of the papers, and ours, on the same recorded or simulated streams, spread over all workers.
+
+A task is one scheme on one stream; streams are made, or read, where they are played. What is played and counted, and
+how the trials at one place become a row, is `basestation.comparing`'s: the rows are those of `basestation compare`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+from rich.console import Console
+
+from basestation.causality.policies import POLICIES
+from basestation.comparing.catalogue import NAMES, Terms, build
+from basestation.comparing.choices import FIXED, SWEPT, default, give_up_ticks, networks
+from basestation.comparing.measure import (
+    Place,
+    Recorded,
+    Row,
+    Trial,
+    attempt,
+    place_of,
+    seeded,
+    simulated,
+    summed,
+)
+from basestation.comparing.recorded import COLUMNS, options_in, place_in, recorded_in
+from basestation.comparing.table import COLUMNS as SHOWN
+from basestation.comparing.table import LEGEND, about, cells, show_places
+from basestation.simulator.options import OptionError, WorldOptions
+from basestation.traces.files import TraceError
+from spark_jobs import report, session
+from spark_jobs.continuum import open_traces, positive
+from spark_jobs.segments import Spread
+from spark_jobs.segments_files import TraceFiles, read_whole
+from spark_jobs.segments_spread import on_processes, on_spark
+from spark_jobs.session import JobError, WrongOption, note
+
+Stream = WorldOptions | TraceFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One scheme on one stream."""
+
+    stream: Stream
+    scheme: str
+    terms: Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A trial, or why there is none: the other streams are compared all the same."""
+
+    trial: Trial | None
+    fault: str = ""
+
+
+def take(task: Task) -> Outcome:
+    try:
+        return Outcome(attempt(_recorded(task.stream), task.scheme, task.terms))
+    except JobError as fault:
+        return Outcome(None, str(fault))
+
+
+@lru_cache(maxsize=1)
+def _recorded(stream: Stream) -> Recorded:
+    """A worker plays several schemes on one stream, and makes it once."""
+    if isinstance(stream, WorldOptions):
+        return simulated(stream)
+    try:
+        return recorded_in(read_whole(stream, list(COLUMNS)))
+    except TraceError as error:
+        raise JobError(f"{stream.folder}: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """Where all schemes are compared: a recorded run, or a network with one stream for each seed."""
+
+    run: str | None
+    place: Place
+    streams: tuple[Stream, ...]
+
+
+def spot_of_network(options: WorldOptions, seeds: int) -> Spot:
+    return Spot(None, place_of(options), tuple(seeded(options, seeds)))
+
+
+def spot_of_trace(trace: TraceFiles) -> Spot:
+    return Spot(trace.run, place_in(trace.deployment), (trace,))
+
+
+def compare(
+    spots: Sequence[Spot], names: Sequence[str], terms: Terms, spread: Spread
+) -> tuple[list[tuple[Spot, list[Row]]], list[str]]:
+    """A row for each scheme at each spot; and what is wrong with the spots that have none.
+
+    The largest networks begin first, so that nobody waits for one at the end.
+    """
+    asked = [(at, name, stream) for at, spot in enumerate(spots) for stream in spot.streams for name in names]
+    begun = sorted(range(len(asked)), key=lambda number: -spots[asked[number][0]].place.motes)
+    tasks = [Task(asked[number][2], asked[number][1], terms) for number in begun]
+    outcomes: list[Outcome] = [Outcome(None)] * len(asked)
+    for number, outcome in zip(begun, spread(take, tasks), strict=True):
+        outcomes[number] = outcome
+    found, faults = [], []
+    for at, spot in enumerate(spots):
+        mine = [(name, o) for (where, name, _), o in zip(asked, outcomes, strict=True) if where == at]
+        wrong = [outcome.fault for _, outcome in mine if outcome.fault]
+        if wrong:
+            faults.append(wrong[0])
+        else:
+            found.append((spot, _rows(spot, names, mine)))
+    return found, faults
+
+
+def _rows(spot: Spot, names: Sequence[str], outcomes: Sequence[tuple[str, Outcome]]) -> list[Row]:
+    return [
+        summed(spot.place, name, [o.trial for n, o in outcomes if n == name and o.trial]) for name in names
+    ]
+
+
+# ---- The job ----
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A row of the table of results. `run`: of a trace; rate, loss and seeds: of a simulation."""
+
+    run: str | None
+    scheme: str
+    motes: int
+    epsilon: int
+    delta: int
+    rate: float | None
+    loss: float | None
+    seeds: int | None
+    policy: str
+    phi: int
+    messages: int
+    arrived: int
+    delivered: int
+    pairs: float
+    backward: float
+    forward: float
+    mean: float
+    any: float
+    related: float
+    violated_pairs: int
+    hold_mean: float
+    hold_p99: float
+    hold_max: int
+    late: int
+    gave_up: int
+    discarded: int
+    concurrent: int
+    stuck: int
+    bits_mean: float
+    bits_max: int
+    stamp_bytes: int
+    fits: bool
+    mote_us: float
+    observer_us: float
+
+
+def compared(spot: Spot, row: Row, terms: Terms) -> Compared:
+    same = {name: getattr(row, name) for name in Compared.__slots__ if hasattr(row, name)}
+    figures: dict[str, Any] = asdict(row.place) | row.violations.percent() | same
+    return Compared(
+        run=spot.run,
+        seeds=None if spot.run is not None else len(spot.streams),
+        policy=terms.policy,
+        phi=terms.phi,
+        delivered=row.violations.delivered,
+        violated_pairs=row.violations.pairs,
+        stamp_bytes=row.size,
+        **figures,
+    )
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "traces",
+        nargs="*",
+        type=Path,
+        metavar="TRACE",
+        help="traces with the motes' events, or the tables that ingest wrote; without any, networks are simulated",
+    )
+    parser.add_argument(
+        "--scheme", action="append", choices=NAMES, help="stamp with its delivery rule; repeatable (all)"
+    )
+    _add_network_options(parser)
+    parser.add_argument("--seeds", type=positive, help="networks at each point (1)")
+    parser.add_argument(
+        "--give-up",
+        type=_give_up,
+        metavar="TICKS|never",
+        help="how long to wait for a missing message, where a rule waits for one (delta + epsilon)",
+    )
+    parser.add_argument("--min-wait", type=int, help="two-hop: hold in any case (the least allowed)")
+    parser.add_argument(
+        "--policy", choices=list(POLICIES), default="cbd", help="of our own stamps (%(default)s)"
+    )
+    parser.add_argument(
+        "--phi",
+        type=int,
+        default=100,
+        choices=range(101),
+        metavar="0..100",
+        help="share of the safe wait in per cent, for our own stamps and for physical (%(default)s)",
+    )
+    parser.add_argument("--no-spark", action="store_true", help="on this machine's cores, without Spark")
+    parser.add_argument(
+        "--workers", type=positive, help="without Spark: cores to use; all of them unless told"
+    )
+    parser.add_argument("--out", type=Path, help="write compare.parquet, compare.csv and report.html here")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    session.add_options(parser)
+
+
+def _add_network_options(parser: argparse.ArgumentParser) -> None:
+    """Of a simulation. None where nothing is said: a recorded run says it itself."""
+    hints = get_type_hints(WorldOptions)
+    for name, text in (SWEPT | FIXED).items():
+        choices = get_args(hints[name]) or None
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=str if choices else hints[name],
+            choices=choices,
+            action="append" if name in SWEPT else "store",
+            help=f"{text} ({default(name)})",
+        )
+
+
+def _give_up(text: str) -> int:
+    try:
+        return give_up_ticks(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def main(options: argparse.Namespace) -> int:
+    names = list(dict.fromkeys(options.scheme or NAMES))
+    terms = Terms(options.policy, options.phi, options.give_up, options.min_wait)
+    if options.out is not None:
+        report.prepare(options.out)
+    spots, faults = _recorded_spots(options) if options.traces else (_simulated_spots(options), [])
+    _check(spots, names, terms)
+    if spots:
+        with _spread(options) as spread:
+            found, wrong = compare(spots, names, terms, spread)
+            faults += wrong
+    for fault in faults:
+        note(f"{options.job}: {fault}")
+    if not spots or not found:
+        raise JobError("nothing could be compared")
+    if options.out is not None:
+        _write(options.out, found, terms)
+        note(f"wrote compare.parquet, compare.csv and report.html in {options.out}")
+    _print(found, as_json=options.json)
+    return 1 if faults else 0
+
+
+def _simulated_spots(options: argparse.Namespace) -> list[Spot]:
+    told = {name: getattr(options, name) for name in SWEPT | FIXED}
+    usual = {name: [default(name)] if name in SWEPT else default(name) for name in told}
+    given = usual | {name: value for name, value in told.items() if value is not None}
+    try:
+        return [spot_of_network(network, options.seeds or 1) for network in networks(given)]
+    except OptionError as error:
+        raise WrongOption(str(error)) from None
+
+
+def _recorded_spots(options: argparse.Namespace) -> tuple[list[Spot], list[str]]:
+    for name in (*SWEPT, *FIXED, "seeds"):
+        if getattr(options, name) is not None:
+            raise WrongOption(f"--{name.replace('_', '-')}: a recorded run says that itself")
+    traces, faults = open_traces(options.traces)
+    spots, wrong = [], [str(fault) for fault in faults]
+    for trace in traces:
+        if trace.events is None:
+            wrong.append(f"{trace.folder}: it holds no events of the motes, only what its observer received")
+        elif not trace.rows:
+            wrong.append(f"{trace.folder}: no message arrived in this run")
+        else:
+            spots.append(spot_of_trace(trace))
+    return spots, wrong
+
+
+def _check(spots: Sequence[Spot], names: Sequence[str], terms: Terms) -> None:
+    """What no scheme could be built with is told before anything is begun."""
+    for spot in spots:
+        stream = spot.streams[0]
+        try:
+            network = (
+                stream if isinstance(stream, WorldOptions) else options_in(stream.deployment, stream.rows)
+            )
+            for name in names:
+                build(name, network, terms)
+        except OptionError as error:
+            raise WrongOption(str(error)) from None
+        except TraceError:
+            continue  # a fault of this run alone, told with its name
+
+
+@contextmanager
+def _spread(options: argparse.Namespace) -> Iterator[Spread]:
+    if options.no_spark:
+        yield on_processes(options.workers)
+    else:
+        with session.of(options) as spark:
+            yield on_spark(spark)
+
+
+def _print(found: Sequence[tuple[Spot, list[Row]]], *, as_json: bool) -> None:
+    if as_json:
+        for spot, rows in found:
+            named = {} if spot.run is None else {"run": spot.run}
+            for row in rows:
+                print(json.dumps(named | row.to_dict()))
+        return
+    console = Console(width=None if Console().is_terminal else 110, highlight=False)
+    for spot, rows in found:
+        if spot.run is not None:
+            console.print(f"run {spot.run}", markup=False)
+        show_places(console, rows)
+    console.print("\n".join(LEGEND), style="dim")
+
+
+def _write(out: Path, found: Sequence[tuple[Spot, list[Row]]], terms: Terms) -> None:
+    from basestation.comparing.plot import picture  # matplotlib, only for pictures
+
+    report.write_tables(out, "compare", [compared(spot, row, terms) for spot, rows in found for row in rows])
+    parts: list[str] = []
+    for name, rows in _chapters(found):
+        parts += [report.heading(name), report.svg(picture(rows), name)]
+        for place in dict.fromkeys(row.place for row in rows):
+            here = [row for row in rows if row.place == place]
+            parts += [report.paragraph(about(here[0])), report.sheet(SHOWN, [cells(row) for row in here])]
+    parts += [report.paragraph(line, "note") for line in LEGEND]
+    report.write_html(out / "report.html", "Every scheme on the same events", parts)
+
+
+def _chapters(found: Sequence[tuple[Spot, list[Row]]]) -> Iterator[tuple[str, list[Row]]]:
+    """Each run stands alone; simulated networks are one sweep."""
+    swept: list[Row] = []
+    for spot, rows in found:
+        if spot.run is not None:
+            yield f"Run {spot.run}", rows
+        else:
+            swept += rows
+    if swept:
+        yield "Simulated networks", swept
