@@ -125,7 +125,9 @@ def read_journal(folder: Path) -> Journal:
         header = read_header(path)
         if header is not None:
             return Journal(folder, header, paths)
-    raise JournalError(f"{folder}: none of its files has a header that can be read")
+    raise JournalError(
+        f"{folder}: none of its files has a header that can be read; `basestation log repair` gives them one"
+    )
 
 
 def read_header(path: Path) -> Header | None:

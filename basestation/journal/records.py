@@ -26,6 +26,7 @@ VERSION = 1
 FILE_MAGIC = b"\x89CWJ\r\n\x1a\n"  # a copy made in text mode is no longer one
 RECORD_MARK = b"\xd7\x1e\xb2\x6c"
 PAYLOAD_LIMIT = 0xFFFF
+ODD = "backslashreplace"  # for names of files that are no text
 
 _FILE = struct.Struct("<8sHHII")
 _RECORD = struct.Struct("<4sIQHBBqq")
@@ -88,9 +89,11 @@ class Record(NamedTuple):
         if self.kind == Kind.FRAME:
             return Arrival(self.gateway, self.mono_ns, self.wall_ns, self.payload)
         if self.kind == Kind.GAP:
-            back, reason = bool(self.payload[0]), self.payload[1:].decode("utf-8", "replace")
-            return Gap(self.gateway, self.mono_ns, self.wall_ns, back, reason)
+            return Gap(self.gateway, self.mono_ns, self.wall_ns, self.payload[:1] != b"\0", self.text(1))
         return None
+
+    def text(self, at: int = 0) -> str:
+        return self.payload[at:].decode("utf-8", "replace")
 
     def clock(self) -> tuple[int, int, int | None]:
         """A clock record's content: the frame's number, the observer's clock, and when the frame was heard."""
@@ -99,7 +102,8 @@ class Record(NamedTuple):
 
 
 def encode_header(header: Header) -> bytes:
-    body = json.dumps(asdict(header), ensure_ascii=False).encode()
+    plain = {"format": VERSION, **asdict(header)}
+    body = json.dumps(plain, ensure_ascii=False).encode(errors=ODD)
     return _FILE.pack(FILE_MAGIC, VERSION, 0, len(body), crc32(body)) + body
 
 
@@ -115,9 +119,12 @@ def decode_header(raw: bytes) -> tuple[Header | None, int]:
     body = raw[_FILE.size : end]
     if len(body) < length or crc32(body) != crc:
         return None, 0
-    if version != VERSION:
-        raise JournalError(f"journal format {version}, this version reads format {VERSION}")
     fields: dict[str, Any] = json.loads(body)
+    said = fields.pop("format", VERSION)  # what the check sum covers; the number before it may be damaged
+    if said != VERSION:
+        raise JournalError(f"journal format {said}, this version reads format {VERSION}")
+    if version != said:
+        return None, 0
     return Header(**fields | {"sources": tuple(fields["sources"])}), end
 
 
@@ -132,7 +139,7 @@ def encode_record(record: Record) -> bytes:
 def line_payload(line: Line) -> tuple[Kind, bytes]:
     if isinstance(line, Arrival):
         return Kind.FRAME, line.packet
-    return Kind.GAP, bytes([line.back]) + line.reason.encode()[: PAYLOAD_LIMIT - 1]
+    return Kind.GAP, bytes([line.back]) + line.reason.encode(errors=ODD)[: PAYLOAD_LIMIT - 1]
 
 
 def clock_payload(number: int, clock: int, heard: int | None) -> bytes:

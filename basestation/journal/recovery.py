@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import locking
-from .reader import Fault, Segment, faults_of, find_journals, read_journal, read_segment, segment_paths
+from .reader import Fault, Segment, faults_of, find_journals, read_header, read_segment, segment_paths
 from .records import Header, encode_header
 
 TEMPORARY = ".new"
@@ -51,20 +51,26 @@ def repair(folder: Path) -> Recovery:
     """Make a journal whole as far as it goes, from its first segment to its last."""
     with locking.locked(folder):
         _sweep(folder)
-        journal = read_journal(folder)
+        paths = segment_paths(folder)
+        known = next(filter(None, map(read_header, paths)), None) or _made_up(folder)
         faults: list[Fault] = []
         aside: list[Path] = []
-        for number, path in enumerate(journal.paths):
+        for number, path in enumerate(paths):
             segment = read_segment(path)
             found = list(faults_of(segment))
             faults += found
             if any(not fault.tail for fault in found):
-                aside += _rewrite(segment, replace(journal.header, segment=number))
+                aside += _rewrite(segment, replace(known, segment=number))
             else:
                 aside += _cut_tail(segment)
             if found:
                 _forget_parts(folder, path)
         return Recovery(folder, tuple(faults), tuple(aside))
+
+
+def _made_up(folder: Path) -> Header:
+    """For a run no header of which is left: its records are worth something without."""
+    return Header(folder.name, "", "", (), 0, 0, 0)
 
 
 def _sweep(folder: Path) -> None:

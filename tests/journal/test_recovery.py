@@ -1,5 +1,7 @@
 """A journal cut off or damaged anywhere: every whole record is read, nothing is lost or passed over in silence."""
 
+from contextlib import suppress
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -74,6 +76,23 @@ def test_any_damage_leaves_only_true_records(tmp_path_factory, damages):
     assert sum(f.length for f in faults) + len(found) * RECORD == len(raw) - begin
     repair(folder)
     assert [line for line, _ in read_journal(folder).lines(refuse)] == found
+
+
+@given(data=st.data(), flip=st.integers(1, 255))
+def test_one_wrong_byte_in_the_only_header_costs_no_record(tmp_path_factory, data, flip):
+    """Its version as little as its text: the frames are read again after a repair, with a deployment or without."""
+    folder = tmp_path_factory.mktemp("log")
+    path, raw = journal(folder)
+    damaged = bytearray(raw)
+    damaged[data.draw(st.integers(0, len(raw) - 12 * RECORD - 1))] ^= flip
+    path.write_bytes(damaged)
+    with suppress(JournalError):  # two bytes of it mean nothing
+        read_journal(folder)
+        assert [line for line, _ in read_journal(folder).lines(refuse)] == LINES
+        return
+    assert len(repair(folder).aside) == 1
+    assert path.with_suffix(".bad").read_bytes() == damaged
+    assert [line for line, _ in read_journal(folder).lines(refuse)] == LINES
 
 
 def test_a_damaged_header_is_rebuilt_from_another_segment(tmp_path):
