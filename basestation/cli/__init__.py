@@ -7,6 +7,7 @@ Exit codes: 0 good, 1 a fault, 2 wrong usage, 130 interrupted, 141 the reader of
 
 import contextlib
 import importlib
+import io
 import os
 import signal
 import sys
@@ -115,6 +116,8 @@ def main(args: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         _say("standard output is closed")
         return FAULT
+    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may lack our arrows, a file's name may be no text
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(args)
         sys.stdout.flush()

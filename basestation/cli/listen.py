@@ -19,6 +19,7 @@ from basestation.live.runner import Runner
 from basestation.serving import protocol
 from basestation.serving.forwarder import LOOPBACK, Forwarder, Send
 from basestation.sources import Source, SourceError
+from basestation.sources.base import port_number, split_host
 from packet_formats.words import many
 
 if TYPE_CHECKING:
@@ -122,8 +123,7 @@ def _listen(
 
             async def work() -> None:
                 if forwarder is not None:
-                    await forwarder.open(host, ports)
-                    common.note(f"serving on {host}, {_ports(forwarder)}")
+                    await _serve(forwarder, host, ports)
                 await runner.run(choices.seconds)
 
             live.show(runner, work, choices)
@@ -180,12 +180,22 @@ def _recovered(found: Recovery) -> str:
 
 def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:
     """HOST with both versions' own ports, or HOST:PORT for the deployment's version alone."""
-    host, colon, digits = serve.rpartition(":")
-    if not colon or serve.endswith("]"):
-        return serve.strip("[]") or LOOPBACK, dict(protocol.PORT)
-    if not digits.isdecimal() or int(digits) > 65535:
+    host, digits = split_host(serve)
+    if digits is None:
+        return host or LOOPBACK, dict(protocol.PORT)
+    port = port_number(digits)
+    if port is None:
         raise click.UsageError(f"--serve {serve}: should be HOST or HOST:PORT")
-    return host.strip("[]") or LOOPBACK, {deployment.network.tinyos: int(digits)}
+    return host or LOOPBACK, {deployment.network.tinyos: port}
+
+
+async def _serve(forwarder: Forwarder, host: str, ports: dict[int, int]) -> None:
+    try:
+        await forwarder.open(host, ports)
+    except (OSError, ValueError) as error:  # ValueError: what can't be a host's name at all
+        reason = (error.strerror if isinstance(error, OSError) else None) or "no such host"
+        raise SourceError(f"--serve: can't serve on {host}: {reason}") from None
+    common.note(f"serving on {host}, {_ports(forwarder)}")
 
 
 def _ports(forwarder: Forwarder) -> str:

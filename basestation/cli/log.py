@@ -65,6 +65,13 @@ def _speaks_plainly(function: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
+def _runs(folder: Path) -> list[Path]:
+    found = find_journals(folder)
+    if not found:
+        raise JournalError(f"{folder}: no logs in it")
+    return found
+
+
 class _Faults:
     """Tells of the first faults and counts the others."""
 
@@ -88,9 +95,7 @@ class _Faults:
 @_speaks_plainly
 def list_(folder: Path, as_json: bool) -> None:
     """List the runs in FOLDER."""
-    rows = [_listed(path) for path in find_journals(folder)]
-    if not rows:
-        common.fail(f"{folder}: no logs in it")
+    rows = [_listed(path) for path in _runs(folder)]
     if as_json:
         for row in rows:
             common.emit_json(row)
@@ -149,7 +154,7 @@ def verify(folder: Path, as_json: bool) -> None:
     The exit code is 1 if anything in them can't be read. A run that is being written may end in half a record.
     """
     bad = False
-    for path in find_journals(folder):
+    for path in _runs(folder):
         bad |= _verify(path, as_json)
     if bad:
         common.fail("not all can be read; basestation log repair puts aside what can't")
@@ -207,7 +212,7 @@ def repair(folder: Path) -> None:
     """
     from basestation.journal.recovery import repair as repair_journal
 
-    for path in find_journals(folder):
+    for path in _runs(folder):
         recovery = repair_journal(path)
         tell = _Faults()
         for fault in recovery.faults:
@@ -225,7 +230,7 @@ def parts(folder: Path, again: bool) -> None:
     """Make the Parquet parts of all closed segments in FOLDER."""
     from basestation.journal.parts import make_parts
 
-    for path in find_journals(folder):
+    for path in _runs(folder):
         made = make_parts(path, _Faults(), again=again)
         click.echo(f"{path}: {many(len(made), 'part')} made")
 

@@ -43,7 +43,7 @@ PLAYED = ("replay@", "simulate@")  # nobody is there to take what is sent
 def mote_id(text: str) -> int:
     if text == "all":
         return ALL
-    if not text.isdecimal() or int(text) >= ALL:
+    if not text.isdecimal() or len(text) > 5 or int(text) >= ALL:
         raise click.BadParameter(f"{text!r} is neither an id, 0 to {ALL - 1}, nor all")
     return int(text)
 

@@ -90,14 +90,14 @@ def _plain(record: Record, layout: DataLayout | None, motes: int | None) -> dict
     if kind == "frame":
         return plain | {"raw": record.payload.hex()} | _packet(record.payload, layout, motes)
     if kind == "gap":
-        return plain | {"back": bool(record.payload[0]), "reason": record.payload[1:].decode()}
+        return plain | {"back": record.payload[:1] != b"\0", "reason": record.text(1)}
     if kind == "clock":
         number, clock, heard = record.clock()
         return plain | {"of": number, "clock": clock, "heard": heard}
     if kind == "counters":
         return plain | {"counters": json.loads(record.payload)}
     if kind == "note":
-        return plain | {"text": record.payload.decode()}
+        return plain | {"text": record.text()}
     return plain | {"raw": record.payload.hex()}
 
 

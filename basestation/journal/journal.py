@@ -21,6 +21,7 @@ from packet_formats.framing import FrameCounters
 from . import locking
 from .reader import SUFFIX, read_journal, segment_paths
 from .records import (
+    ODD,
     Header,
     JournalError,
     Kind,
@@ -116,7 +117,7 @@ class JournalWriter:
         return self._write(Kind.COUNTERS, gateway, mono_ns, wall_ns, json.dumps(plain).encode())
 
     def append_note(self, text: str, mono_ns: int, wall_ns: int, gateway: int = 0) -> int:
-        return self._write(Kind.NOTE, gateway, mono_ns, wall_ns, text.encode())
+        return self._write(Kind.NOTE, gateway, mono_ns, wall_ns, text.encode(errors=ODD))
 
     def sync(self) -> None:
         """Have all that was appended on the disk."""

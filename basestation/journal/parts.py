@@ -53,7 +53,8 @@ def make_parts(folder: Path, report: Report, *, again: bool = False) -> list[Pat
 
 
 def _carry_of(part: Path) -> Carry:
-    return Carry.from_json(pq.read_schema(part).metadata[META_CARRY].decode())
+    with part.open("rb") as file:  # Arrow opens no path that is not UTF-8
+        return Carry.from_json(pq.read_schema(file).metadata[META_CARRY].decode())
 
 
 def _make(

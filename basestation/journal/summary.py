@@ -131,7 +131,7 @@ def _count_lines(summary: Summary, records: Records, down: dict[int, int]) -> No
             _line(summary, gateway).frames += count
     summary.notes += len(records.of_kind(Kind.NOTE))
     for record in records.of_kind(Kind.GAP):
-        if not record.payload[0]:
+        if record.payload[:1] == b"\0":
             _line(summary, record.gateway).gaps += 1
             down[record.gateway] = record.mono_ns
         elif record.gateway in down:

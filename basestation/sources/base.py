@@ -115,12 +115,24 @@ class Spec:
 
     def host_and_port(self, port: int | None = None) -> tuple[str, int]:
         """HOST:PORT, with the brackets of an IPv6 address; no host is this machine."""
-        host, colon, digits = self.where.rpartition(":")
-        if not colon or self.where.endswith("]"):
-            host, digits = self.where, "" if port is None else str(port)
-        if not digits.isdecimal() or not 0 < int(digits) < 65536:
+        host, digits = split_host(self.where)
+        said = port if digits is None else port_number(digits)
+        if not said:
             raise self.wrong(f"should be {self.kind}@HOST:PORT with a port from 1 to 65535")
-        return host.removeprefix("[").removesuffix("]") or "localhost", int(digits)
+        return host or "localhost", said
+
+
+def split_host(where: str) -> tuple[str, str | None]:
+    """HOST[:PORT]; an IPv6 address stands in brackets where a port follows it."""
+    host, colon, digits = where.rpartition(":")
+    if not colon or where.endswith("]") or (":" in host and not host.endswith("]")):
+        return where.strip("[]"), None
+    return host.strip("[]"), digits
+
+
+def port_number(digits: str) -> int | None:
+    """A TCP port, 0 being any; None for what is none, be it ever so long."""
+    return int(digits) if digits.isdecimal() and len(digits) <= 5 and int(digits) < 65536 else None
 
 
 def check_sendable(packet: bytes) -> None:

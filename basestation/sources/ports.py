@@ -23,6 +23,7 @@ BOARDS = {
     "10c4:ea60": "MIB510 behind a Silicon Labs adapter",
     "1a86:7523": "MIB510 behind a CH340 adapter",
 }
+HOLDERS_SHOWN = 3
 SURE, LIKELY, POSSIBLE, UNLIKELY = 3, 2, 1, 0
 
 
@@ -126,6 +127,8 @@ def trouble_with(device: str) -> Trouble | None:
     except OSError as error:
         return explain(device, error)
     try:
+        if not os.isatty(port):
+            return explain(device, OSError(errno.ENOTTY, os.strerror(errno.ENOTTY)))
         fcntl.flock(port, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         return explain(device, error)
@@ -142,6 +145,8 @@ def explain(device: str, error: OSError) -> Trouble:
         return Trouble("permission", _permission(device))
     if error.errno in (errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK):
         return _busy(device, holders_of(device))
+    if error.errno in (errno.ENOTTY, errno.EISDIR):
+        return Trouble("failed", f"{device} is no serial port; `basestation ports` shows what is attached")
     return Trouble("failed", f"{device}: {error.strerror or error}")
 
 
@@ -159,7 +164,8 @@ def holders_of(device: str) -> list[str]:
 
 
 def _busy(device: str, holders: list[str]) -> Trouble:
-    who = " and ".join(holders) or "another program"
+    others = [f"{len(holders) - HOLDERS_SHOWN} more"] if len(holders) > HOLDERS_SHOWN else []
+    who = " and ".join(holders[:HOLDERS_SHOWN] + others) or "another program"
     return Trouble("busy", f"{device} is in use by {who}: stop it, or let it serve (sf@, `--serve`)")
 
 

@@ -27,6 +27,7 @@ BAUD = {
     "telosb": 115200,
     "tmote": 115200,
 }
+MOST_DIGITS = 8  # of a speed: no UART is faster
 CHUNK = 4096
 CHUNKS_AHEAD = 32  # read before anybody takes them; beyond that the kernel's buffer fills
 WAIT_SECONDS = 0.2  # between two looks at whether to stop
@@ -55,7 +56,7 @@ def _device_and_baud(spec: Spec, options: SourceOptions) -> tuple[str, int]:
         raise spec.wrong(
             "should name a port, as in serial@/dev/ttyUSB1:micaz; `basestation ports` lists them"
         )
-    if speed.isdecimal() and int(speed) > 0:
+    if speed.isdecimal() and len(speed) <= MOST_DIGITS and int(speed) > 0:
         return device, int(speed)
     if speed not in BAUD:
         hint = did_you_mean(speed, BAUD) or f"; known: {', '.join(BAUD)}"

@@ -87,7 +87,7 @@ async def dial(text: str, host: str, port: int) -> TcpLink:
         raise SourceError(
             f"{text}: refused: nothing listens on port {port} of {host}; is it started?"
         ) from None
-    except socket.gaierror:
+    except (socket.gaierror, ValueError):  # ValueError: what can't be a host's name at all
         raise SourceError(f"{text}: no host is known as {host}") from None
     except OSError as error:
         raise SourceError(f"{text}: {_reason(error)}") from None

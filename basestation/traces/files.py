@@ -71,15 +71,16 @@ def check_new(folder: Path) -> None:
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table as every file of a trace is written, and have it on the disk."""
     counted = [name for name in table.column_names if name in COUNTED]
-    pq.write_table(
-        table,
-        path,
-        compression="zstd",
-        row_group_size=ROW_GROUP,
-        use_dictionary=[name for name in table.column_names if name == "kind"],
-        column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
-    )
-    with path.open("rb+") as file:
+    with path.open("wb") as file:  # Arrow opens no path that is not UTF-8
+        pq.write_table(
+            table,
+            file,
+            compression="zstd",
+            row_group_size=ROW_GROUP,
+            use_dictionary=[name for name in table.column_names if name == "kind"],
+            column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
+        )
+        file.flush()
         os.fsync(file.fileno())
 
 
@@ -111,7 +112,8 @@ def _run_of(table: pa.Table, path: Path) -> str:
 
 def _read(path: Path) -> pa.Table:
     try:
-        return pq.read_table(path)
+        with path.open("rb") as file:
+            return pq.read_table(file)
     except FileNotFoundError:
         raise TraceError(f"{path} does not exist: a trace is a folder with messages.parquet in it") from None
     except (OSError, pa.ArrowException) as error:

@@ -126,6 +126,9 @@ def test_the_source_comes_from_motecom_and_the_deployment_from_the_environment_o
         ([SIMULATE, "-d", "net.toml", "--view", "terminal"], 2, "needs a terminal"),
         ([SIMULATE, "-d", "net.toml", "--view", "terminal", "--json"], 2, "take one"),
         ([SIMULATE, "-d", "net.toml", "--serve", "localhost:x"], 2, "HOST:PORT"),
+        ([SIMULATE, "-d", "net.toml", "--serve", "localhost:" + 5000 * "9"], 2, "HOST:PORT"),
+        ([SIMULATE, "-d", "net.toml", "--serve", "..:1"], 1, "can't serve on .."),
+        ([SIMULATE, "-d", "net.toml", "--for", "1e308"], 2, "--for"),
     ],
 )
 def test_what_is_wrong_is_said_on_standard_error(here, words, code, said):
@@ -162,13 +165,13 @@ def test_a_capture_is_a_source(here):
     assert len(delivered(done.stdout)) == 30
 
 
-def start(*words: str) -> subprocess.Popen[str]:
+def start(*words: str, encoding: str = "utf-8") -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "basestation", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])},
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONIOENCODING": encoding},
     )
 
 
@@ -189,6 +192,27 @@ def test_ctrl_c_ends_it_cleanly_with_a_summary(here):
 def names(output: str) -> list[str]:
     """The messages delivered: the third word of such a line."""
     return [line.split()[2] for line in output.splitlines() if line.split()[1] == "deliver"]
+
+
+def test_names_that_are_no_text_and_a_terminal_without_arrows(here):
+    """A run whose source and folder are not UTF-8 is logged, summed up and played back as any other."""
+    odd = os.fsdecode(b"n\xff")
+    (here / f"{odd}.toml").write_text(Path("net.toml").read_text())
+    words = f"simulate@{odd}.toml?messages=60&rate=0.05&pace=0", "-d", "net.toml", "--log", odd
+    assert "\\u2191" in said(start("listen", *words, encoding="ascii"))
+    (run,) = (here / odd).iterdir()
+    assert "\\u2191" in said(start("replay", odd, encoding="ascii"))
+    assert "n\\udcff" in said(start("log", "verify", odd))
+    assert "n\\udcff" in said(start("log", "summary", str(run)))
+    for form in ("csv", "ndjson"):
+        assert said(start("log", "convert", "--to", form, str(run)))
+    assert list((run / "messages").iterdir())
+
+
+def said(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    return out
 
 
 def test_a_reader_that_goes_away_ends_it_with_the_codes_of_pipes(here):

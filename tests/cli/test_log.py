@@ -54,6 +54,14 @@ def test_a_folder_without_logs(tmp_path):
     assert run("summary", tmp_path / "nowhere").exit_code == 1
 
 
+@pytest.mark.parametrize("word", ["list", "verify", "repair", "parts"])
+def test_nothing_in_a_folder_is_not_all_in_order(tmp_path, word):
+    """Whoever mistypes a folder must not read that its logs are whole."""
+    done = run(word, tmp_path)
+    assert done.exit_code == 1
+    assert "no logs in it" in done.stderr
+
+
 def test_a_whole_log_is_verified(log):
     result = run("verify", log.parent)
     assert result.exit_code == 0

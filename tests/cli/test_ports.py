@@ -76,6 +76,21 @@ def test_a_port_in_use_is_busy_and_says_who(tty):
     assert f"(process {holder.pid})" in trouble.text
 
 
+def test_a_file_is_no_port(tmp_path):
+    path = tmp_path / "file"
+    path.write_text("")
+    assert "is no serial port" in ports.trouble_with(str(path)).text
+    assert "is no serial port" in ports.trouble_with(str(tmp_path)).text
+
+
+def test_those_who_use_a_port_are_named_up_to_a_point(monkeypatch, tty):
+    monkeypatch.setattr(ports, "holders_of", lambda device: [f"cat (process {n})" for n in range(40)])
+    text = ports.trouble_with(tty).text
+    assert "cat (process 0)" in text
+    assert text.count("process") == 3
+    assert "37 more" in text
+
+
 def test_a_port_that_another_has_locked_is_busy(tty):
     import fcntl
 

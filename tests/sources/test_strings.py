@@ -1,5 +1,6 @@
 """From a string to a source: what is understood, what is refused and how, and what is chosen when none is given."""
 
+import asyncio
 import builtins
 import subprocess
 import sys
@@ -45,6 +46,7 @@ def test_a_port_whose_name_ends_like_a_speed_is_a_port_if_it_is_there(tmp_path):
         ("sf@field:7", "field", 7),
         ("sf@[::1]:9001", "::1", 9001),
         ("sf@[::1]", "::1", 9002),
+        ("sf@::1", "::1", 9002),
         ("network@10.0.0.3", "10.0.0.3", 10002),
         ("network@:99", "localhost", 99),
     ],
@@ -68,6 +70,8 @@ def test_a_host_and_its_port(text, host, port):
         ("serial@/dev/ttyUSB0?baud=3", "serial@ has no setting baud; it has none"),
         ("network@host:0", "a port from 1 to 65535"),
         ("network@host:port", "a port from 1 to 65535"),
+        ("network@host:" + 5000 * "9", "a port from 1 to 65535"),
+        ("serial@/dev/ttyUSB0:" + 5000 * "9", "neither a speed nor a platform"),
         ("sf@host:9002?tinyos=3", "tinyos=3 is no number from 1 to 2"),
         ("sf@host:9002?tinyos=1.5", "tinyos=1.5 is not whole"),
         ("sf@host?tinyos", "name=value"),
@@ -85,6 +89,12 @@ def test_a_wrong_string_says_what_is_wrong(text, why):
     with pytest.raises(SourceError) as refused:
         open_source(text)
     assert why in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["..", 300 * "a", "a\0b"])
+def test_what_can_be_no_hosts_name_is_said_to_be_none(host):
+    with pytest.raises(SourceError, match="no host is known as"):
+        asyncio.run(open_source(f"network@{host}:9").open())
 
 
 def test_numbers_of_a_simulation_are_checked(root):
