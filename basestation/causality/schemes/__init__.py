@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from .base import Method, Setting
 from .delta_causal import DeltaCausal
+from .delta_vector import DeltaVector
 from .history import History
 from .last_sender import LastSender
 from .matrix import Matrix
@@ -29,6 +30,7 @@ METHODS: dict[str, Callable[[Setting], Method]] = {
     "vector": Vector,
     "matrix": Matrix,
     "delta-causal": DeltaCausal,
+    "delta-vector": DeltaVector,
     "two-hop": TwoHop,
 }
 

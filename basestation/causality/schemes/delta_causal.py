@@ -15,6 +15,7 @@ from basestation.causality.policies import Policy
 
 from .base import Program, Setting
 from .deadline import LONG_AGO, WithinLifetime
+from .holding import Held
 from .matrix import SentMatrix, sent_to_observer
 from .steps import Notice, ignore
 
@@ -60,6 +61,9 @@ class DeliveryCondition(WithinLifetime):
     def _sent_here(self, message: Message) -> tuple[int, ...]:
         return sent_to_observer(message.stamp.kn, self._motes)
 
-    def _order(self, message: Message) -> tuple[int, ...]:
-        # Entry by entry less or equal, and one of them less, gives the smaller sum.
-        return (sum(self._sent_here(message)), message.stamp.r, message.source, message.sequence)
+    def _rank(self, held: Held, at: int) -> tuple[int, ...]:
+        # Entry by entry less or equal, and one of them less, gives the smaller sum. What has expired says nothing any
+        # more, and may have been left out of a stamp for that.
+        message, floor = held.message, at - self._lifetime
+        known = sum(max(sent, floor) for sent in self._sent_here(message))
+        return (known, message.stamp.r, message.source, message.sequence)

@@ -8,24 +8,13 @@ filter buffers and reorders. Every step can be watched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol, runtime_checkable
 
 from basestation.causality.order import Message
 from basestation.causality.policies import Delivery, Policy
 
+from .attendance import Attending
 from .base import Method, Program
 from .steps import Buffered, Delivered, Discarded, Notice, Received, Stamped, Step, ignore
-
-
-@runtime_checkable
-class Attending(Protocol):
-    """A policy that must know who is there, because it waits for particular messages."""
-
-    def join(self, mote: int, sequence: int) -> None:
-        """`mote` is here from its message number `sequence` on."""
-
-    def leave(self, mote: int) -> None:
-        """Expect nothing more of `mote`."""
 
 
 class SendFilter:

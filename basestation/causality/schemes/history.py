@@ -1,20 +1,22 @@
 """The ids of all past messages (DEW's message history): exact, and larger with every message.
 
 `kn` holds a set of numbers for each mote, as bits. On the wire it is a list of (mote, number), which is what DEW
-draws; 8-bit numbers would name the wrong messages, since nothing ever leaves the list.
+draws; 8-bit numbers would name the wrong messages, since nothing ever leaves the list. A message of some bytes can
+hold the newest few: `RecentHistory`, whose `kn` is that list, the newest last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from operator import or_
 from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import Program, Setting
+from .base import COUNTER_BITS, Program, Setting
 from .steps import Name, Notice, ignore
 from .waiting import Waiting
 
@@ -52,6 +54,61 @@ class Chronicle:
         for message in messages:
             self._past = list(map(or_, self._past, message.stamp.kn))
             self._past[message.source] |= 1 << message.sequence
+
+
+@dataclass(frozen=True, slots=True)
+class RecentHistory:
+    """The newest `names` messages known of; what is older is taken for known."""
+
+    setting: Setting
+    names: int
+    name: ClassVar[str] = "history"
+
+    def start(self, mote: int) -> Program:
+        return Recent(self.names, mote)
+
+    def policy(self, notice: Notice = ignore) -> Policy:
+        return AfterThose(self.setting, notice)
+
+    def bits(self, stamp: Stamp) -> int:
+        return self.names * (self.setting.source_bits + COUNTER_BITS)
+
+
+class Recent:
+    """Names in the order in which they were learnt: a message brings those of its sender, then its own."""
+
+    def __init__(self, names: int, me: int) -> None:
+        self._names, self._me = names, me
+        self._known: dict[Name, None] = {}
+
+    def on_send(self, rt: int, sequence: int) -> Stamp:
+        stamp = Stamp(0, 0, tuple(chain.from_iterable(self._known)))
+        self._learn([(self._me, sequence)])
+        return stamp
+
+    def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
+        for message in messages:
+            new = [name for name in names_in(message.stamp) if name not in self._known]
+            self._learn([*new, (message.source, message.sequence)])
+
+    def _learn(self, names: Sequence[Name]) -> None:
+        for name in names:
+            self._known.pop(name, None)
+            self._known[name] = None
+        for name in list(self._known)[: -self._names]:
+            del self._known[name]
+
+
+def names_in(stamp: Stamp) -> list[Name]:
+    """The names in a flat list of them."""
+    return list(zip(stamp.kn[::2], stamp.kn[1::2], strict=True))
+
+
+class AfterThose(Waiting):
+    def _causes(self, message: Message) -> Iterator[Name]:
+        for name in names_in(message.stamp):
+            if not self._gone.has(*name):
+                yield name
 
 
 class AfterAllOfThem(Waiting):

@@ -11,6 +11,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from basestation.causality.order import Message
 from basestation.causality.policies import Delivery
@@ -29,6 +30,14 @@ class Held:
     order: tuple[int, ...]
     missing: dict[Name, None]
     ready: int = NEVER
+
+
+class Pending(NamedTuple):
+    """A message in the buffer, for a view: the tick in which it leaves at the latest, and what it waits for."""
+
+    message: Message
+    leaves: int
+    missing: tuple[Name, ...]
 
 
 class Holding(ABC):
@@ -66,6 +75,11 @@ class Holding(ABC):
             return self._out[0].left
         at = self._next_leave()
         return None if at >= NEVER else at
+
+    def pending(self) -> list[Pending]:
+        """All that is held, as it would leave if nothing more came."""
+        held = sorted(self._held, key=lambda held: (max(held.ready, self._clock), held.order))
+        return [Pending(one.message, max(one.ready, self._clock), tuple(one.missing)) for one in held]
 
     def _settle(self, now: int) -> None:
         """Let go all that leaves up to tick `now`."""
@@ -118,9 +132,9 @@ class Holding(ABC):
         held.ready = max(held.earliest, max(expiries, default=held.earliest))
 
     def _choose(self) -> None:
-        self._next = min(
-            self._held, key=lambda held: (max(held.ready, self._clock), held.order), default=None
-        )
+        at = max(min((held.ready for held in self._held), default=NEVER), self._clock)
+        first = (held for held in self._held if held.ready <= at)
+        self._next = min(first, key=lambda held: self._rank(held, at), default=None)
 
     def _too_late(self, message: Message, now: int) -> bool:
         """Whether a message that arrives now must not be delivered any more."""
@@ -133,6 +147,10 @@ class Holding(ABC):
     def _order(self, message: Message) -> tuple[int, ...]:
         """Who goes first of those that may leave in the same tick."""
         return (self._arrivals,)
+
+    def _rank(self, held: Held, at: int) -> tuple[int, ...]:
+        """The same in tick `at`, for a rule whose order changes with the time."""
+        return held.order
 
     @abstractmethod
     def _name(self, message: Message) -> Name:

@@ -56,6 +56,10 @@ class Successor(Holding):
         self._number = 0
         self._missed: dict[Name, int] = {}
 
+    def begin(self, message: Message) -> None:
+        """Numbers before this message's own are not waited for."""
+        self._number = message.stamp.kn[0] - 1
+
     def _name(self, message: Message) -> Name:
         return EVERYBODY, message.stamp.kn[0]
 

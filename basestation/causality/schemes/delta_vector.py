@@ -1,0 +1,58 @@
+"""Delta-causal order in one vector: of BMR's matrix the one column that broadcast needs.
+
+A broadcast counts for every receiver at once, so all columns of the matrix are the same. The rule is BMR's, and so are
+its deliveries, in an n-th of the bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from basestation.causality.order import Message, Stamp
+from basestation.causality.policies import Policy
+
+from .base import Program, Setting
+from .deadline import LONG_AGO
+from .delta_causal import DeliveryCondition
+from .steps import Notice, ignore
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaVector:
+    setting: Setting
+    name: ClassVar[str] = "delta-vector"
+
+    def start(self, mote: int) -> Program:
+        return LastSent(self.setting.motes, mote)
+
+    def policy(self, notice: Notice = ignore) -> Policy:
+        return ColumnCondition(self.setting, notice)
+
+    def bits(self, stamp: Stamp) -> int:
+        return self.setting.clock_bits + self.setting.motes * self.setting.age_bits
+
+
+class LastSent:
+    """When each mote last sent something, as far as is known here."""
+
+    def __init__(self, motes: int, me: int) -> None:
+        self._me = me
+        self._sent = [LONG_AGO] * motes
+
+    def on_send(self, rt: int, sequence: int) -> Stamp:
+        stamp = Stamp(rt, 0, tuple(self._sent))
+        self._sent[self._me] = max(self._sent[self._me], rt)
+        return stamp
+
+    def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
+        for message in messages:
+            if message.in_sync:
+                self._sent = list(map(max, self._sent, message.stamp.kn))
+                self._sent[message.source] = max(self._sent[message.source], message.stamp.r)
+
+
+class ColumnCondition(DeliveryCondition):
+    def _sent_here(self, message: Message) -> tuple[int, ...]:
+        return message.stamp.kn

@@ -1,0 +1,202 @@
+"""The papers' stamps on the wire: what a receiver reads is enough for the rule, over any run and across every wrap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from basestation.causality.order import Message, Stamp
+from basestation.causality.policies import Policy
+from basestation.causality.schemes import METHODS, Method, Setting
+from basestation.causality.schemes.attendance import FromFirstHeard
+from basestation.causality.schemes.base import Program
+from basestation.causality.schemes.deadline import LONG_AGO
+from basestation.causality.schemes.history import RecentHistory
+from basestation.causality.schemes.steps import Notice, ignore
+from basestation.causality.schemes.wire import Wire, make_wire, nearest
+from basestation.comparing.play import play as play_stream
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.run import generate
+from packet_formats.layout import AGED, NAMED, StampLayout, age_bits, stamp_layout
+from tests.causality.runs import Run, legal_runs
+from tests.causality.schemes.played import play, stamped
+
+NAMES = (*NAMED, *AGED)
+HISTORY = 4
+
+
+def method_of(name: str, setting: Setting) -> Method:
+    return RecentHistory(setting, HISTORY) if name == "history" else METHODS[name](setting)
+
+
+def layout_of(name: str, setting: Setting) -> StampLayout:
+    return stamp_layout(scheme=name, epsilon=setting.epsilon, delta=setting.delta, motes=setting.motes)
+
+
+class Reading:
+    """A rule behind the wire: stamps are packed, unpacked and read; the messages come out as they went in."""
+
+    def __init__(self, policy: Policy, wire: Wire, layout: StampLayout) -> None:
+        self._policy, self._wire, self._layout = policy, wire, layout
+        self._reader = wire.reader()
+        self._sent: dict[tuple[int, int], Message] = {}
+
+    @property
+    def late(self):
+        return self._policy.late
+
+    def receive(self, message, now):
+        fields = self._wire.encode(message.stamp, message.source, message.sequence)
+        assert self._layout.unpack(self._layout.pack(fields)) == fields
+        self._sent[message.source, message.sequence] = message
+        stamp = self._reader.read(fields, message.source, message.sequence, now)
+        self._policy.receive(replace(message, stamp=stamp), now)
+
+    def due(self, now):
+        return [self._as_sent(delivery) for delivery in self._policy.due(now)]
+
+    def next_due(self):
+        return self._policy.next_due()
+
+    def _as_sent(self, delivery):
+        message = delivery.message
+        return delivery._replace(message=self._sent[message.source, message.sequence])
+
+
+@dataclass
+class FromTheMiddle:
+    """A method whose observer comes upon a network at work; over the wire, or told the stamps as they are."""
+
+    name: str
+    setting: Setting
+    wired: bool
+
+    def start(self, mote: int) -> Program:
+        return method_of(self.name, self.setting).start(mote)
+
+    def policy(self, notice: Notice = ignore) -> Policy:
+        rule = FromFirstHeard(method_of(self.name, self.setting).policy(notice), self.setting.motes)
+        if not self.wired:
+            return rule
+        wire = make_wire(self.name, self.setting, 1 << self.setting.clock_bits, HISTORY)
+        return Reading(rule, wire, layout_of(self.name, self.setting))
+
+    def bits(self, stamp: Stamp) -> int:
+        return method_of(self.name, self.setting).bits(stamp)
+
+
+def both(name: str, setting: Setting) -> tuple[FromTheMiddle, FromTheMiddle]:
+    return FromTheMiddle(name, setting, False), FromTheMiddle(name, setting, True)
+
+
+@settings(max_examples=60)
+@given(run=legal_runs())
+@pytest.mark.parametrize("name", NAMES)
+def test_a_rule_does_the_same_behind_the_wire(name: str, run: Run) -> None:
+    if run.motes**2 > 25:
+        return
+    told, wired = both(name, Setting(run.motes, run.epsilon, run.delta))
+    assert play(run, wired).deliveries == play(run, told).deliveries
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+def test_counters_wrap_and_nobody_notices(name: str, loss: float) -> None:
+    """Each mote sends some seven hundred messages: every counter goes round twice and more."""
+    options = WorldOptions(motes=4, epsilon=4, delta=8, messages=2800, loss=loss, seed=3)
+    told, wired = both(name, Setting(4, 4, 8))
+    stream = generate(options).stream
+    expected, found = play_stream(stream, told), play_stream(stream, wired)
+    assert found.order.tolist() == expected.order.tolist()
+    assert found.hold.tolist() == expected.hold.tolist()
+    assert len(found.order) > 2000
+    assert max(stream.sent_index) > 600
+
+
+@settings(max_examples=60)
+@given(run=legal_runs())
+def test_delta_vector_delivers_as_delta_causal(run: Run) -> None:
+    setting = Setting(run.motes, run.epsilon, run.delta)
+    one, other = (play(run, METHODS[name](setting)) for name in ("delta-vector", "delta-causal"))
+    assert [(d.message.source, d.message.sequence, d.left) for d in one.deliveries] == [
+        (d.message.source, d.message.sequence, d.left) for d in other.deliveries
+    ]
+    assert [type(step) for step in one.steps] == [type(step) for step in other.steps]
+
+
+@settings(max_examples=60)
+@given(run=legal_runs())
+def test_a_history_that_is_long_enough_is_the_whole_history(run: Run) -> None:
+    setting = Setting(run.motes, run.epsilon, run.delta)
+    short, whole = play(run, RecentHistory(setting, 10_000)), play(run, METHODS["history"](setting))
+    assert short.order == whole.order
+    assert short.left == whole.left
+
+
+@given(run=legal_runs())
+@pytest.mark.parametrize("name", NAMES)
+def test_a_stamp_is_as_wide_as_its_layout(name: str, run: Run) -> None:
+    setting = Setting(run.motes, run.epsilon, run.delta)
+    if run.motes**2 > 25:
+        return
+    layout, method = layout_of(name, setting), method_of(name, setting)
+    wire = make_wire(name, setting, 1 << setting.clock_bits, HISTORY)
+    for message in stamped(run, method):
+        assert len(wire.encode(message.stamp, message.source, message.sequence)) == len(layout.fields)
+        if name not in ("last-sender", "history"):  # whose sources take whole bytes
+            assert method.bits(message.stamp) == layout.bits
+
+
+@given(st.integers(1, 2000), st.integers(1, 20000))
+def test_both_sides_agree_on_the_width_of_an_age(epsilon: int, delta: int) -> None:
+    assert age_bits(epsilon, delta) == Setting(2, epsilon, delta).age_bits
+
+
+@given(st.integers(0, 255), st.integers(0, 100_000))
+def test_a_counter_is_read_as_a_mote_reads_it(field: int, known: int) -> None:
+    """In C: known + (int8_t)(field - known)."""
+    ahead = (field - known) % 256
+    assert nearest(field, known) == known + (ahead if ahead < 128 else ahead - 256)
+
+
+def test_what_is_told_of_a_mote_never_heard_of_reads_as_nothing() -> None:
+    vector = make_wire("vector", Setting(3, 1, 1), 8).reader()
+    assert vector.read((57, 200), 0, 1, 0).kn == (1, 0, 0)
+    assert vector.newest(1) is None
+    assert vector.read((1, 0), 1, 55, 0).kn == (1, 55, 0)
+    assert vector.read((57, 200), 0, 2, 0).kn == (2, 57, 0)
+    assert vector.newest(1) == 57
+    names = make_wire("last-sender", Setting(3, 1, 1), 8).reader()
+    assert names.read((1, 56), 0, 1, 0).kn == ()
+    names.read((1, 54), 1, 55, 0)
+    assert names.read((1, 56), 0, 2, 0).kn == (1, 57)
+
+
+def test_the_numbers_of_a_mote_that_started_anew_are_read_anew() -> None:
+    reader = make_wire("vector", Setting(2, 1, 1), 8).reader()
+    reader.read((0,), 1, 200, 0)
+    assert reader.read((200,), 0, 1, 0).kn == (1, 200)
+    reader.forget(1)
+    reader.read((0,), 1, 513, 0)
+    # The old boot's last counter reads as something before the new boot's first message: nobody waits for it.
+    assert reader.read((200,), 0, 2, 0).kn == (2, 456)
+    assert reader.newest(1) == 513
+
+
+def test_a_history_that_is_full_says_so() -> None:
+    wire = make_wire("history", Setting(3, 1, 1), 8, names=2)
+    assert not wire.saturated(Stamp(0, 0, (1, 1)))
+    assert wire.saturated(Stamp(0, 0, (1, 1, 2, 1)))
+    assert wire.encode(Stamp(0, 0, (1, 1)), 0, 300) == (1, 0, 0, 43)
+
+
+def test_ages_keep_what_matters_and_no_more() -> None:
+    setting = Setting(3, 4, 8)
+    wire = make_wire("delta-vector", setting, 32)
+    last = 100 - setting.lifetime - setting.epsilon
+    fields = wire.encode(Stamp(100, 0, (104, last, last - 1)), 0, 1)
+    assert fields == (4, 0, setting.lifetime + 2 * setting.epsilon, 31)
+    assert wire.reader().read(fields, 0, 1, 103) == Stamp(100, 0, (104, last, LONG_AGO))
