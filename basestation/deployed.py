@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from typing import cast
 
+from basestation.causality import policies
 from basestation.causality.policies import Policy, make_policy
+from basestation.causality.schemes import Method, Setting, make_method
+from basestation.causality.schemes.history import RecentHistory
+from basestation.causality.schemes.steps import Notice, ignore
+from basestation.causality.schemes.wire import TimedWire, Wire, make_wire
 from basestation.causality.stamps import Carry, Count, Scheme, SchemeName
-from packet_formats.deployment import Deployment
-from packet_formats.layout import StampLayout, layout_of
+from packet_formats.deployment import Deployment, refusal
+from packet_formats.layout import ORDERED, StampLayout, layout_of
+
+
+class NoOrder(ValueError):
+    """Something needs stamps that order any two messages, and the deployment's do not."""
+
+
+def is_ordered(deployment: Deployment) -> bool:
+    """Whether its stamps are ours, of which any two compare."""
+    return deployment.stamp.scheme in ORDERED
 
 
 def scheme_of(deployment: Deployment) -> Scheme:
-    """The stamp scheme of a deployment, in the widths of its layout."""
+    """The stamp scheme of a deployment, in the widths of its layout; `NoOrder` where it is not one of ours."""
+    if not is_ordered(deployment):
+        scheme = deployment.stamp.scheme
+        raise NoOrder(f"its stamp is {scheme}, and this needs one of {', '.join(ORDERED)}")
     return scheme_of_layout(layout_of(deployment).stamp, deployment.clock.epsilon, deployment.clock.delta)
 
 
@@ -29,7 +46,39 @@ def scheme_of_layout(layout: StampLayout, epsilon: int, delta: int, modulus: int
     )
 
 
-def policy_of(deployment: Deployment) -> Policy:
-    """The observer's policy, fresh."""
+def setting_of(deployment: Deployment) -> Setting:
+    """What the papers' schemes need to know of a deployment."""
+    clock = deployment.clock
+    return Setting(deployment.network.motes, clock.epsilon, clock.delta, deployment.observer.give_up)
+
+
+def method_of(deployment: Deployment, name: str | None = None) -> Method:
+    """One of the papers' schemes as this deployment has it: its own, or one by name."""
+    name = name or deployment.stamp.scheme
+    if name == "history":
+        return RecentHistory(setting_of(deployment), deployment.stamp.entries)
+    return make_method(name, setting_of(deployment))
+
+
+def wire_of(deployment: Deployment) -> Wire:
+    """How the deployment's stamps travel, and are read."""
+    if is_ordered(deployment):
+        return TimedWire(scheme_of(deployment))
+    modulus = 1 << deployment.clock.clock_bits
+    return make_wire(deployment.stamp.scheme, setting_of(deployment), modulus, deployment.stamp.entries)
+
+
+def policy_of(
+    deployment: Deployment, name: str | None = None, phi: int | None = None, notice: Notice = ignore
+) -> Policy:
+    """The observer's policy, fresh: the deployment's, or another that can read its stamp.
+
+    `notice` is told what a rule of the papers detects, gives up and discards.
+    """
     observer, clock = deployment.observer, deployment.clock
-    return make_policy(observer.policy, observer.phi, clock.epsilon, clock.delta)
+    name, phi = name or observer.policy, observer.phi if phi is None else phi
+    if reason := refusal(name, deployment.stamp.scheme):
+        raise ValueError(f"policy {name} {reason}")
+    if name in policies.POLICIES:
+        return make_policy(name, phi, clock.epsilon, clock.delta)
+    return method_of(deployment, name).policy(notice)

@@ -311,7 +311,7 @@ def _entries(table: _Table, scheme: str, epsilon: int) -> int | str:
 def policies_for(scheme: str) -> tuple[str, ...]:
     """The policies that can read a scheme's stamp; `none` and `sequence` look at the header alone."""
     own = TIMED_POLICIES if scheme in ORDERED else (scheme,)
-    return tuple(dict.fromkeys(("none", "sequence", *own)))
+    return tuple(dict.fromkeys(("none", *own, "sequence")))
 
 
 def refusal(policy: str, scheme: str) -> str | None:

@@ -27,7 +27,9 @@ class Delivery(NamedTuple):
 class Policy(Protocol):
     """A replaceable filter between the link and the sinks."""
 
-    late: int
+    @property
+    def late(self) -> int:
+        """How many should have left before something that had."""
 
     def receive(self, message: Message, now: int) -> None:
         """Take a message that arrived while the observer's clock read `now` (which never falls)."""

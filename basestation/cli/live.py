@@ -18,7 +18,7 @@ from basestation.live.runner import Stage
 from basestation.live.station import Station
 from basestation.views.lines import LinesView, summary
 from basestation.views.ndjson import JsonView
-from packet_formats.deployment import POLICIES
+from packet_formats.deployment import POLICIES, refusal
 from packet_formats.layout import layout_of
 
 if TYPE_CHECKING:
@@ -93,6 +93,8 @@ class Choices:
         """`--policy` alone takes the deployment's phi, which for some policies is always 100."""
         observer = deployment.observer
         phi = observer.phi if self.phi is None else self.phi
+        if reason := refusal(self.policy or observer.policy, deployment.stamp.scheme):
+            raise click.UsageError(f"--policy {self.policy}: it {reason}")
         allowance_ns = None if self.allowance is None else int(self.allowance * 1_000_000)
         return Station(deployment, self.policy or observer.policy, phi, allowance_ns=allowance_ns)
 

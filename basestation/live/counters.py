@@ -214,6 +214,15 @@ class OrderView:
 
 
 @dataclass(frozen=True, slots=True)
+class RuleCounts:
+    """What a rule that waits for messages by name has noticed of those that it was given."""
+
+    concurrent: int = 0
+    gave_up: int = 0
+    discarded: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     mono_ns: int
     wall_ns: int
@@ -236,6 +245,8 @@ class Snapshot:
     gateways: tuple[GatewayView, ...]
     queue: tuple[HeldView, ...]
     alarms: tuple[str, ...]
+    policies: tuple[str, ...] = ()  # that the deployment's stamp allows
+    noticed: RuleCounts = RuleCounts()
 
 
 def mote_view(mote: int, counts: MoteCounts, mono_ns: int) -> MoteView:

@@ -61,6 +61,7 @@ class Delivered(Happening):
     overdue_ms: float  # how much later than its deadline it left, on the host's clock
     late: bool
     in_sync: bool
+    concurrent: bool = False  # its rule saw that something had left which neither led to it nor came of it
 
     @property
     def moved(self) -> int:
@@ -77,6 +78,23 @@ class Violation(Happening):
     cause: Name
     ticks: int
     ms: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GaveUp(Happening):
+    """`message` is delivered without what it waited for, which did not come in time."""
+
+    message: Name
+    missing: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded(Happening):
+    """`message` came when it was of no use any more, and is never delivered."""
+
+    message: Name
     text: str
 
 

@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from basestation.causality.order import Message as Ordered
 from basestation.causality.order import deadline, key
-from basestation.causality.policies import Delivery, make_policy
-from basestation.deployed import policy_of
+from basestation.causality.policies import Delivery
+from basestation.causality.schemes.base import NEVER
+from basestation.causality.schemes.holding import Pending
+from basestation.causality.schemes.steps import ConcurrentDetected, GivenUp, Step
+from basestation.causality.schemes.steps import Discarded as DiscardedStep
 from basestation.live.alarms import Alarms
 from basestation.live.arrivals import Arrival, Gap, Line
 from basestation.live.clock import ObserverClock, Reading
@@ -25,6 +27,7 @@ from basestation.live.counters import (
     MoteCounts,
     OrderView,
     Rate,
+    RuleCounts,
     Snapshot,
     gateway_view,
     mote_view,
@@ -35,6 +38,8 @@ from basestation.live.happenings import (
     Arrived,
     ClockChanged,
     Delivered,
+    Discarded,
+    GaveUp,
     Happening,
     LineChanged,
     Name,
@@ -45,8 +50,10 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.pairing import Pairing
+from basestation.live.waits import listed, shown_names, why_waits
 from basestation.observer import PATIENCE, Observer
-from packet_formats.deployment import CRYSTAL_HZ, Deployment
+from basestation.observer import Heard as Ordered
+from packet_formats.deployment import CRYSTAL_HZ, Deployment, policies_for
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Message, Unknown
@@ -96,13 +103,14 @@ class Station:
         self._reader = MessageReader(self._layout)
         self._shift = clock.tick_log2
         self._patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
-        chosen = make_policy(self.policy, self.phi, clock.epsilon, clock.delta)
-        self._observer = Observer(deployment, chosen if policy or phi is not None else policy_of(deployment))
+        self._observer = Observer(deployment, self.policy, self.phi)
         self.clock = ObserverClock(allowance_ns)
         self._asked: int | None = None  # cycles up to which deliveries were made
         self._epoch: int | None = None
         self._epoch_ns = 0
         self._held: dict[int, _Held] = {}
+        self._steps: dict[int, list[Step]] = {}  # of what is about to leave
+        self._noticed = RuleCounts()
         self._number = self._place = self._forced = 0
         self._motes: dict[int, MoteCounts] = {}
         self._gateways: dict[int, GatewayCounts] = {}
@@ -144,12 +152,11 @@ class Station:
 
     def set_policy(self, name: str, phi: int) -> list[Happening]:
         """Deliver by another policy from now on; what is held moves over."""
-        clock = self.deployment.clock
-        policy = make_policy(name, phi, clock.epsilon, clock.delta)
+        now, held = self._tick(self._asked or 0), [held.message for held in self._held.values()]
+        self._observer.change_policy(name, phi, held, now)
         self.policy, self.phi = name, phi
-        now = self._tick(self._asked or 0)
-        self._observer.change_policy(policy, [held.message for held in self._held.values()], now)
-        return [PolicyChanged(*self._now(), name, phi, len(self._held)), *self._due(now)]
+        changed = PolicyChanged(*self._now(), name, phi, len(held))
+        return [changed, *self._notice(), *self._due(now)]
 
     def finish(self) -> list[Happening]:
         """The end: whatever is held leaves in order, without its wait."""
@@ -178,8 +185,9 @@ class Station:
         return self._due(self._tick(cycles))
 
     def _due(self, tick: int) -> list[Happening]:
-        found: list[Happening] = []
-        for delivery in self._observer.due(tick):
+        deliveries = self._observer.due(tick)
+        found = self._notice()
+        for delivery in deliveries:
             found += self._deliver(delivery)
         return found
 
@@ -369,6 +377,7 @@ class Station:
             late=self._observer.late > late,
         )
         found += self._count_arrival(counts, held, now or 0)
+        found += self._notice()
         found += self._due(tick)
         return found + self._make_room()
 
@@ -423,9 +432,14 @@ class Station:
     def _deliver(self, delivery: Delivery) -> list[Happening]:
         held = self._held.pop(id(delivery.message))
         counts = self._mote(held.name.source)
+        steps = self._steps.pop(id(delivery.message), [])
+        concurrent = any(isinstance(step, ConcurrentDetected) for step in steps)
+        self._count_steps(concurrent=concurrent)
         self._place += 1
         counts.delivered += 1
         counts.held -= 1
+        late = self._observer.by_name and delivery.late  # the others know it when the message comes
+        counts.late += late
         left = max(delivery.left, held.arrived)
         mono_ns, wall_ns = self._now()
         held_ms = max(0, mono_ns - held.mono_ns) / MS
@@ -444,11 +458,44 @@ class Station:
             left=left,
             held_ms=held_ms,
             overdue_ms=overdue_ns / MS,
-            late=held.late,
+            late=held.late or late,
             in_sync=held.in_sync,
+            concurrent=concurrent,
         )
+        gave_up = [self._gave_up(held.name, step) for step in steps if isinstance(step, GivenUp)]
         overtakings = self._causes.delivered(held.name, left << self._shift, mono_ns)
-        return [delivered, *self._violations(overtakings)]
+        return [*gave_up, delivered, *self._violations(overtakings)]
+
+    def _notice(self) -> list[Happening]:
+        """What the rule noticed: kept for the message's delivery, or all that is ever heard of it."""
+        found: list[Happening] = []
+        for step in self._observer.steps():
+            if isinstance(step, DiscardedStep):
+                found.append(self._discard(self._held.pop(id(step.message))))
+            else:
+                self._steps.setdefault(id(step.message), []).append(step)
+        return found
+
+    def _discard(self, held: _Held) -> Discarded:
+        self._mote(held.name.source).held -= 1
+        self._count_steps(discarded=1)
+        sent, clock = held.message.stamp.r, self.deployment.clock
+        text = f"sent at tick {sent}, of use until {sent + clock.delta + clock.epsilon}, heard of at {held.arrived}"
+        return Discarded(*self._now(), held.name, text)
+
+    def _gave_up(self, name: Name, step: GivenUp) -> GaveUp:
+        self._count_steps(gave_up=1)
+        missing = self._names(step.missing)
+        return GaveUp(*self._now(), name, missing, f"leaves without {listed(missing)}")
+
+    def _names(self, missing: Iterable[tuple[int, int]]) -> tuple[str, ...]:
+        return shown_names(missing, self.policy, self._observer.named)
+
+    def _count_steps(self, concurrent: int = 0, gave_up: int = 0, discarded: int = 0) -> None:
+        before = self._noticed
+        self._noticed = RuleCounts(
+            before.concurrent + concurrent, before.gave_up + gave_up, before.discarded + discarded
+        )
 
     def _violations(self, overtakings: Iterable[Overtaking]) -> list[Happening]:
         return [self._violation(overtaking) for overtaking in overtakings]
@@ -491,6 +538,8 @@ class Station:
             gateways=tuple(gateway_view(g, counts, mono_ns) for g, counts in sorted(self._gateways.items())),
             queue=tuple(self._queue(mono_ns)),
             alarms=self._alarms.texts(),
+            policies=policies_for(self.deployment.stamp.scheme),
+            noticed=self._noticed,
         )
 
     def _order(self, order: str) -> OrderView:
@@ -498,6 +547,9 @@ class Station:
 
     def _queue(self, mono_ns: int) -> list[HeldView]:
         """The queue in the order in which it will leave, as far as is known now."""
+        pending = self._observer.pending()
+        if pending is not None:
+            return [self._awaited(one, mono_ns) for one in pending[:SHOWN]]
         clock = self.deployment.clock
         phi = 100 if self.policy == "causal" else self.phi
         rows = []
@@ -535,6 +587,17 @@ class Station:
                 )
             )
         return views
+
+    def _awaited(self, one: Pending, mono_ns: int) -> HeldView:
+        held = self._held[id(one.message)]
+        at = None if one.leaves >= NEVER else self.clock.when(one.leaves << self._shift)
+        return HeldView(
+            name=str(held.name),
+            source=held.name.source,
+            held_ms=max(0, mono_ns - held.mono_ns) / MS,
+            due_ms=None if at is None else (at - mono_ns) / MS,
+            why=why_waits(self._names(one.missing), one.leaves),
+        )
 
     def _is_over(self, due: int) -> bool:
         return self._asked is not None and self._tick(self._asked) >= due

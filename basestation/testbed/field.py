@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from basestation.causality.policies import make_policy
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import Violations, count_violations
 from basestation.live.arrivals import Arrival
@@ -101,8 +100,7 @@ class FieldRun:
 
     def deliver(self, policy: str, phi: int) -> Violations:
         """By another policy, as the station does it: what is due first, then the message, then what is due again."""
-        clock = self.deployment.clock
-        observer = Observer(self.deployment, make_policy(policy, phi, clock.epsilon, clock.delta))
+        observer = Observer(self.deployment, policy, phi)
         sends: dict[tuple[int, int], Send] = {}
         order: list[Send] = []
 

@@ -7,13 +7,15 @@ from datetime import datetime
 from functools import singledispatch
 from typing import NamedTuple
 
-from basestation.live.counters import OrderView, Snapshot
+from basestation.live.counters import OrderView, RuleCounts, Snapshot
 from basestation.live.happenings import (
     Acknowledged,
     Alarm,
     Arrived,
     ClockChanged,
     Delivered,
+    Discarded,
+    GaveUp,
     Happening,
     LineChanged,
     Note,
@@ -22,6 +24,7 @@ from basestation.live.happenings import (
     Strange,
     Violation,
 )
+from packet_formats.deployment import TIMED_POLICIES
 from packet_formats.records import Health
 from packet_formats.words import many
 
@@ -48,6 +51,7 @@ def _(happening: Delivered) -> Row:
     marks = [shown_move(happening.moved)] if happening.moved else []
     marks += ["late"] if happening.late else []
     marks += ["out of sync"] if not happening.in_sync else []
+    marks += ["concurrent"] if happening.concurrent else []
     data = happening.data.data.hex()
     text = f"held {happening.held_ms:7.1f} ms  {data:<{2 * len(happening.data.data)}}  {', '.join(marks)}"
     style = "yellow" if happening.late or not happening.in_sync else "cyan" if happening.moved else None
@@ -71,6 +75,16 @@ def _(happening: Violation) -> Row:
     if happening.order == "arrival":
         return Row("overtook", str(happening.message), happening.text, "dim")
     return Row("violation", str(happening.message), happening.text, "bold red")
+
+
+@row_of.register
+def _(happening: GaveUp) -> Row:
+    return Row("gave up", str(happening.message), happening.text, "yellow")
+
+
+@row_of.register
+def _(happening: Discarded) -> Row:
+    return Row("discard", str(happening.message), happening.text, "red")
 
 
 @row_of.register
@@ -109,7 +123,7 @@ def _(happening: ClockChanged) -> Row:
 
 @row_of.register
 def _(happening: PolicyChanged) -> Row:
-    text = f"{happening.policy}, phi {happening.phi}%; {many(happening.held, 'message')} moved over"
+    text = f"{shown_policy(happening.policy, happening.phi)}; {many(happening.held, 'message')} moved over"
     return Row("policy", "", text, "blue")
 
 
@@ -121,6 +135,11 @@ def _(happening: Acknowledged) -> Row:
 @row_of.register
 def _(happening: Note) -> Row:
     return Row("note", "", happening.text, "yellow")
+
+
+def shown_policy(policy: str, phi: int, between: str = ", ") -> str:
+    """The papers' rules know no phi."""
+    return f"{policy}{between}phi {phi}%" if policy in ("none", *TIMED_POLICIES) else policy
 
 
 def shown_move(moved: int) -> str:
@@ -170,7 +189,9 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
             f"95% up to {hold.p95:.0f} ms, at most {hold.max:.0f} ms"
         )
     yield f"arrival order: {shown_order(snapshot.arrival)}"
-    yield f"delivered by {snapshot.policy}, phi {snapshot.phi}%: {shown_order(snapshot.delivery)}"
+    yield f"delivered by {shown_policy(snapshot.policy, snapshot.phi)}: {shown_order(snapshot.delivery)}"
+    if noticed := shown_noticed(snapshot.noticed):
+        yield noticed
     if snapshot.known is not None:
         yield f"all causes are known of {100 * snapshot.known:.0f}% of the messages"
     elif snapshot.received:
@@ -190,6 +211,16 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
         ]
         kind = ", not Causeway's: times from beacons and health messages" if gateway.foreign else ""
         yield f"{gateway.name}: {many(gateway.frames, 'packet')}{kind}; {', '.join(wrong) or 'no errors'}"
+
+
+def shown_noticed(noticed: RuleCounts) -> str:
+    """What the rule saw besides; nothing for those that see nothing."""
+    said = (
+        (noticed.concurrent, "with something concurrent out before it"),
+        (noticed.gave_up, "without what it waited for"),
+        (noticed.discarded, "too late to be delivered at all"),
+    )
+    return ", ".join(f"{count} {what}" for count, what in said if count)
 
 
 def shown_order(order: OrderView) -> str:

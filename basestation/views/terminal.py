@@ -15,10 +15,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.widgets import Footer, Static
 
-from basestation.causality.policies import POLICIES
 from basestation.live.counters import MoteView, OrderView, Snapshot
 from basestation.live.happenings import Arrived, Delivered, Happening
-from basestation.views.lines import row_of, shown_move, shown_time
+from basestation.views.lines import row_of, shown_move, shown_noticed, shown_policy, shown_time
 from packet_formats.messages import Data
 
 KEPT = 500  # of each stream
@@ -30,7 +29,7 @@ HELP = """\
 p      pause the picture; nothing is lost meanwhile
 f      show one mote alone: press again for the next, and for all
 +  -   raise or lower phi, by five per cent
-o      the next policy: none, causal, dapw, cbd
+o      the next policy that the stamp allows
 ?      this help
 q      quit
 
@@ -116,7 +115,7 @@ class TerminalView(App[None]):
 
     def action_policy(self) -> None:
         if self._snapshot is not None:
-            names = list(POLICIES)
+            names = self._snapshot.policies
             after = names[(names.index(self._snapshot.policy) + 1) % len(names)]
             self._set_policy(after, self._snapshot.phi)
 
@@ -203,8 +202,7 @@ def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> Rende
     first = Text.assemble(
         ("the end  " if ended else "paused  " if paused else "", "bold reverse"),
         ("policy ", "dim"),
-        (f"{shot.policy}", "bold"),
-        (f"  phi {shot.phi}%", "bold"),
+        (shown_policy(shot.policy, shot.phi, "  "), "bold"),
         ("" if mote is None else f"  only mote {mote}", "bold yellow"),
         (f"   {shot.rate:.1f} messages/s", ""),
         (f"   {shot.received} arrived, {shot.delivered} delivered, {shot.held} held", ""),
@@ -216,6 +214,7 @@ def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> Rende
         ("  delivery ", "dim"),
         _overtaken(shot.delivery, "bold red"),
         ("" if shot.known is None else f"  causes known of {100 * shot.known:.0f}%", "dim"),
+        (f"   {noticed}" if (noticed := shown_noticed(shot.noticed)) else "", "dim"),
         ("   no network time yet" if shot.tick is None else f"   tick {shot.tick}", "dim"),
     )
     return Group(first, second, *[_gateway_line(shot, number) for number in range(len(shot.gateways))])
@@ -310,6 +309,7 @@ def arrival_line(item: Arrived) -> Text:
 
 def delivery_line(item: Delivered) -> Text:
     marks = [shown_move(item.moved), "late" if item.late else "", "" if item.in_sync else "no time"]
+    marks += ["∥"] if item.concurrent else []
     return Text.assemble(
         (shown_time(item.wall_ns)[6:], "dim"),
         "  ",

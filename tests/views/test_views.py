@@ -212,6 +212,8 @@ def test_the_screen_shows_motes_streams_queue_rates_and_alarms():
 def test_keys_change_policy_and_phi():
     async def script(app, pilot, stage):
         await pilot.press("o")
+        assert stage.station.policy == "sequence"
+        await pilot.press("o")
         assert stage.station.policy == "none"
         await pilot.press("o", "o")
         assert stage.station.policy == "dapw"

@@ -1,4 +1,4 @@
-"""How the papers' stamps travel: fields of one width, counters modulo 256, times of sending as ages.
+"""How stamps travel. The papers': fields of one width, counters modulo 256, times of sending as ages.
 
 `Wire.encode` is the sender's side. A receiver has one `Reader`: it reads a counter as the value nearest to what it
 knows of that mote, so it must be shown every message, and told where a mote starts to number anew. Of a mote that
@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from basestation.causality.order import Stamp, unwrap
+from basestation.causality.stamps import Scheme
 
 from .base import COUNTER_BITS, Setting
 from .deadline import LONG_AGO
@@ -28,7 +29,9 @@ def nearest(field: int, known: int) -> int:
 
 
 class Reader(Protocol):
-    """What one receiver makes of the stamps that it is shown."""
+    """What one receiver makes of the stamps that it is shown. `bounded`: how many said what cannot be, and were cut."""
+
+    bounded: int
 
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         """The stamp of message `number` of `source`, which came while the receiver's clock read `now`."""
@@ -57,6 +60,7 @@ class Known:
 
     def __init__(self) -> None:
         self._newest: dict[int, int] = {}
+        self.bounded = 0
 
     def newest(self, source: int) -> int | None:
         return self._newest.get(source)
@@ -70,6 +74,35 @@ class Known:
     def _number(self, source: int, field: int) -> int:
         known = self._newest.get(source)
         return 0 if known is None else max(nearest(field, known), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class TimedWire:
+    """Causeway's own stamps."""
+
+    scheme: Scheme
+
+    def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
+        return self.scheme.encode(stamp)
+
+    def saturated(self, stamp: Stamp) -> bool:
+        return self.scheme.saturated(stamp)
+
+    def reader(self) -> Reader:
+        return TimedReader(self.scheme)
+
+
+class TimedReader(Known):
+    def __init__(self, scheme: Scheme) -> None:
+        super().__init__()
+        self._scheme = scheme
+
+    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
+        self._hear(source, number)
+        told = self._scheme.decode(fields, now)
+        stamp = self._scheme.observe(told, now)
+        self.bounded += stamp != told
+        return stamp
 
 
 @dataclass(frozen=True, slots=True)
