@@ -25,6 +25,7 @@ HEADER_2X = 8
 BUFFER = HEADER + PAYLOAD_LIMIT[1]
 CRC_GOOD = b"\x01\x00"
 PIECE = 4096
+MOST = 1 << 30  # bytes of a capture: two days of a line that is never idle; all of it is read at once
 _HEX = frozenset("0123456789abcdefABCDEF \t")
 _SPACE = frozenset(b"\t\n\v\f\r")
 
@@ -54,13 +55,20 @@ class Fault:
 
 
 def unzipped(raw: bytes) -> tuple[bytes, Fault | None]:
-    """The content of a gzip file, or the bytes themselves; of a damaged one what comes before the damage."""
+    """The content of a gzip file, or the bytes themselves; of a damaged one what comes before the damage.
+
+    A few kilobytes may unpack to more than any memory holds: no more than `MOST` is taken.
+    """
     content = bytearray()
     while raw.startswith(b"\x1f\x8b"):
         member = zlib.decompressobj(wbits=31)
         try:
             for at in range(0, len(raw), PIECE):  # in pieces, so that damage costs no more than one
-                content += member.decompress(raw[at : at + PIECE])
+                content += member.decompress(raw[at : at + PIECE])  # at most a thousand times as long
+                if len(content) > MOST:
+                    return bytes(content[:MOST]), Fault(
+                        f"unpacks to more than {MOST >> 20} MB: cut off there"
+                    )
         except zlib.error as error:
             return bytes(content), Fault(f"damaged gzip file: {error}")
         if not member.eof:

@@ -116,7 +116,8 @@ def main(args: Sequence[str] | None = None) -> int:
     if sys.stdout is None:
         _say("standard output is closed")
         return FAULT
-    if isinstance(sys.stdout, io.TextIOWrapper):  # a terminal may lack our arrows, a file's name may be no text
+    # A terminal may lack our arrows, and a file's name may be no text.
+    if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         code = _run(args)

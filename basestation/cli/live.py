@@ -146,8 +146,17 @@ async def _until_interrupted(stage: Stage, work: Callable[[], Coroutine[Any, Any
 
     with contextlib.suppress(NotImplementedError, RuntimeError):  # Windows, or not the main thread
         loop.add_signal_handler(signal.SIGINT, stop)
-        loop.add_signal_handler(signal.SIGTERM, stage.stop)
+    _when_told_to_end(stage.stop)
     await work()
+
+
+def _when_told_to_end(stop: Callable[[], None]) -> None:
+    """A terminal that is closed, or a machine that is shut down, ends a run as Ctrl-C does; `nohup` keeps it."""
+    for name in ("SIGTERM", "SIGHUP"):
+        with contextlib.suppress(AttributeError, NotImplementedError, RuntimeError):
+            number = getattr(signal, name)
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                asyncio.get_running_loop().add_signal_handler(number, stop)
 
 
 async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
@@ -157,6 +166,7 @@ async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))
+    _when_told_to_end(view.exit)
     try:
         await view.run_async()
     finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -126,6 +127,7 @@ RUN_OPTIONS = [
         help="Link this path to a gateway's pty; one for each gateway.",
     ),
     click.option("--wait", is_flag=True, help="Begin when every port has had a client."),
+    click.option("--parent", type=common.Whole(1), hidden=True),  # the process without which it ends
 ]
 RESULT_OPTIONS = [
     click.option("--truth", "log", type=FILE, help="Keep the truth log in this file."),
@@ -216,7 +218,7 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Repo
         (folder / "scenario.txt").write_text(text)
         log = given["log"] or folder / "truth.jsonl"
         with engine.start(engine.build(), text, log) as run:
-            whole = _watch(run, wish, networks)
+            whole = _watch(run, wish, networks, given["parent"])
         if given["capture"] is not None:
             pcap.write(given["capture"], truth.read(log), boards)
         return judge(truth.read(log), networks), whole
@@ -318,7 +320,7 @@ def _describe(networks: Sequence[Network], topology: Topology) -> None:
             )
 
 
-def _watch(run: Run, wish: Wish, networks: Sequence[Network]) -> bool:
+def _watch(run: Run, wish: Wish, networks: Sequence[Network], parent: int | None) -> bool:
     """Tell how to connect, and wait for the end; True when it came by itself."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no engine is left behind
     try:
@@ -331,6 +333,8 @@ def _watch(run: Run, wish: Wish, networks: Sequence[Network]) -> bool:
             done = 0
             while run.running:
                 run.wait(LOOK)
+                if parent is not None and os.getppid() != parent:
+                    raise KeyboardInterrupt  # it was killed, and could tell nobody
                 now = int(run.seconds())
                 advance(max(now - done, 0))
                 done = max(now, done)

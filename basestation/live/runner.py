@@ -88,6 +88,7 @@ class Runner(Stage):
         self._sources, self._log = sources, log
         self._lines: asyncio.Queue[Line | None] = asyncio.Queue(WAITING)
         self._running = 0
+        self._opening: asyncio.Task[None] | None = None
         self._newest = 0  # the host's time of the last line
         # Recordings that are not played at their own pace bring their own time with them.
         self._live = all(source.live for source in sources)
@@ -104,16 +105,16 @@ class Runner(Stage):
 
     def stop(self) -> None:
         super().stop()
+        if self._opening is not None:
+            self._opening.cancel()  # a host that does not answer, a testbed that is being built
         if not self._lines.full():
             self._lines.put_nowait(None)  # wake up
 
     async def run(self, seconds: float | None = None) -> None:
         pumps: list[asyncio.Task[None]] = []
         try:
-            for gateway, source in enumerate(self._sources):
-                await source.open()
-                began = time.monotonic_ns() if self._live else None
-                self.station.add_gateway(gateway, source.text, began, source.counters)
+            if not await self._open():
+                return
             pumps = [asyncio.create_task(self._pump(source)) for source in self._sources]
             self._running = len(pumps)
             await self._consume(None if seconds is None else time.monotonic_ns() + int(seconds * SECOND))
@@ -122,6 +123,23 @@ class Runner(Stage):
                     pump.result()
         finally:
             await self._close(pumps)
+
+    async def _open(self) -> bool:
+        """Open all sources; False if the run was stopped meanwhile."""
+        for gateway, source in enumerate(self._sources):
+            if self.stopped:
+                return False
+            self._opening = asyncio.create_task(source.open())
+            try:
+                await self._opening
+            except asyncio.CancelledError:
+                if self.stopped and not _is_cancelled():
+                    return False
+                raise
+            began = time.monotonic_ns() if self._live else None
+            self.station.add_gateway(gateway, source.text, began, source.counters)
+        self._opening = None
+        return True
 
     async def _pump(self, source: Source) -> None:
         try:
@@ -223,6 +241,12 @@ class Runner(Stage):
                 self._log.append_counters(gateway, source.counters, time.monotonic_ns(), time.time_ns())
             except JournalError:
                 self.unlogged += 1
+
+
+def _is_cancelled() -> bool:
+    """Whether it is us who were cancelled, and not somebody we waited for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 class Player(Stage):

@@ -52,6 +52,15 @@ class LineSource:
         self._closed = asyncio.Event()
 
     async def open(self) -> None:
+        """Whoever is patient need not have it at once: `lines` goes on trying."""
+        try:
+            await self._dial()
+        except SourceError as error:
+            if self._closed.is_set() or not self._options.patient:
+                raise
+            self._why_not = str(error)
+
+    async def _dial(self) -> None:
         if self._connection is None:
             connection = await self._connect(self.counters)
             if self._closed.is_set():
@@ -62,12 +71,12 @@ class LineSource:
     async def lines(self) -> AsyncIterator[Line]:
         try:
             await self.open()
-        except SourceError as error:
+        except SourceError:
             if self._closed.is_set():
                 return
-            if not self._options.patient:
-                raise
-            yield self._gap(False, str(error))
+            raise
+        if self._connection is None:
+            yield self._gap(False, self._why_not)
             if not await self._reconnect():
                 return
             yield self._gap(True, "connected")
@@ -127,7 +136,7 @@ class LineSource:
                 return False
             self._pause = min(2 * self._pause, self._options.longest_retry)
             try:
-                await self.open()
+                await self._dial()
             except SourceError as error:
                 self._why_not = str(error)
             else:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from typing import TypeVar, cast
 
 from basestation.live.arrivals import Arrival, Line
 from basestation.sources.base import SourceError, Spec
@@ -13,6 +15,7 @@ from packet_formats.framing import FrameCounters
 
 BREATH = 64  # lines between two turns of everybody else
 
+T = TypeVar("T")
 Play = Callable[[FrameCounters], Iterator[Line]]
 
 
@@ -40,7 +43,7 @@ class PlayedSource:
     async def open(self) -> None:
         if self._lines is None:
             self._lines = iter(())
-            first = await asyncio.to_thread(self._begin)
+            first = await aside(self._begin)
             self._lines = first
 
     async def lines(self) -> AsyncIterator[Line]:
@@ -77,6 +80,32 @@ class PlayedSource:
             return
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._closed.wait(), left)
+
+
+async def aside(work: Callable[[], T]) -> T:
+    """What `work` gives, from a thread that nobody waits for: a pipe that stays empty must not keep the program."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def tell(result: T | None, error: BaseException | None) -> None:
+        if done.cancelled():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(cast(T, result))
+
+    def run() -> None:
+        result, trouble = None, None
+        try:
+            result = work()
+        except Exception as error:
+            trouble = error
+        with contextlib.suppress(RuntimeError):  # the loop has ended before us
+            loop.call_soon_threadsafe(tell, result, trouble)
+
+    threading.Thread(target=run, name="reads ahead", daemon=True).start()
+    return await done
 
 
 def _chained(head: list[Line], rest: Iterator[Line]) -> Iterator[Line]:

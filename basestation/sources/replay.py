@@ -61,10 +61,14 @@ def _capture(
     spec: Spec, path: Path, gateway: int, say: Callable[[str], None], counters: FrameCounters
 ) -> Iterator[Line]:
     try:
-        raw, fault = captures.unzipped(path.read_bytes())
+        with path.open("rb") as file:
+            raw = file.read(captures.MOST + 1)
         wall_ns = path.stat().st_mtime_ns
     except OSError as error:
         raise spec.wrong(f"{path}: {error.strerror or error}") from None
+    if len(raw) > captures.MOST:
+        raise spec.wrong(f"{path}: a capture has at most {captures.MOST >> 20} MB: cut it into pieces")
+    raw, fault = captures.unzipped(raw)
     if fault is not None:
         say(f"{path}: {fault}")
     form = captures.detect(raw)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -45,7 +47,7 @@ class TestbedSource(LineSource):
     __test__ = False  # its name is no sign of a test
 
     def __init__(self, spec: Spec, gateway: int, options: SourceOptions) -> None:
-        super().__init__(spec.text, gateway, self._start, options)
+        super().__init__(spec.text, gateway, self._start, replace(options, patient=False))
         self._spec = spec
         self._folder: TemporaryDirectory[str] | None = None
         self._process: Process | None = None
@@ -70,6 +72,7 @@ class TestbedSource(LineSource):
             stdin=DEVNULL,
             stdout=DEVNULL,
             stderr=PIPE,
+            start_new_session=True,  # Ctrl-C is ours to tell it of, or its end looks like a lost line
         )
         try:
             port = await self._port(process)
@@ -82,7 +85,7 @@ class TestbedSource(LineSource):
 
     def _arguments(self) -> list[str]:
         settings = {"pace": "1", **self._spec.settings}
-        words = ["--port", "0", "--wait"]
+        words = ["--port", "0", "--wait", "--parent", str(os.getpid())]
         for name, value in settings.items():
             words += [f"--{name}", value]
         deployment = self._spec.where or self._described()

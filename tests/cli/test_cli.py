@@ -1,5 +1,6 @@
 """The frame of the command line: the lazy group, exit codes, and what the commands share."""
 
+import builtins
 import dataclasses
 import enum
 import importlib
@@ -499,3 +500,20 @@ def test_a_closed_output_is_a_fault_and_a_closed_input_is_empty(root: Path) -> N
     assert closed.returncode == 1
     assert "standard output is closed" in closed.stderr
     assert "Traceback" not in shell("decode <&-").stderr
+
+
+def test_an_interrupt_before_anything_is_loaded_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    real = builtins.__import__
+
+    def interrupted(name: str, *args: object, **kwargs: object) -> object:
+        if name == "basestation.cli":
+            raise KeyboardInterrupt
+        return real(name, *args, **kwargs)  # type: ignore[arg-type]
+
+    from basestation.__main__ import main
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    assert main() == 130
+    assert capsys.readouterr().err == "Interrupted.\n"

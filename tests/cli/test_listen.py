@@ -175,18 +175,45 @@ def start(*words: str, encoding: str = "utf-8") -> subprocess.Popen[str]:
     )
 
 
-def test_ctrl_c_ends_it_cleanly_with_a_summary(here):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_ctrl_c_and_a_closed_terminal_end_it_cleanly_with_a_summary(here, number):
     process = start("listen", "simulate@?messages=5000&rate=0.02&pace=1", "-d", "net.toml", "--log", "logs")
     first = process.stdout.readline()
     assert "deliver" in first
     time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     out, err = process.stdout.read(), process.stderr.read()  # `communicate` forgets what was read ahead
     assert process.wait(timeout=30) == 0, err
     assert "messages from" in err
     assert "Traceback" not in err
     again = invoke(replay, "logs")
     assert names(again.stdout) == names(first + out)
+
+
+def test_ctrl_c_does_not_wait_for_a_pipe_that_stays_empty(here):
+    os.mkfifo("pipe")
+    process = start("listen", "replay@pipe", "-d", "net.toml", "--serve", "127.0.0.1:0")
+    assert "serving" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_whoever_is_patient_waits_for_a_source(here):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    words = "listen", f"network@127.0.0.1:{port}", "-d", "net.toml"
+    assert "refused" in start(*words).communicate(timeout=60)[1]
+    process = start(*words, "--patient")
+    assert "is lost: " in process.stdout.readline()
+    with socket.create_server(("127.0.0.1", port)) as server:
+        server.settimeout(60)
+        server.accept()
+        assert "is back" in "".join(process.stdout.readline() for _ in range(2))
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
 
 
 def names(output: str) -> list[str]:

@@ -1,6 +1,7 @@
 """`basestation testbed`: what it refuses, what it gives the engine, what it prints. The engine is a stand-in."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from basestation.cli.testbed import command
 from basestation.testbed import engine
 from basestation.testbed.images import Program, Programs
 from basestation.testbed.scenario import Watch
+from basestation.testbed.setup import Wish
 from tests.testbed.worlds import SECOND, World, deployment, network, stamped
 
 
@@ -201,3 +203,29 @@ def test_the_example_is_the_default(stand_in):
     assert result.exit_code == 0
     assert "meadow: 3 motes" in result.stderr
     assert network().name == "meadow"
+
+
+def test_a_testbed_whose_parent_is_gone_ends():
+    """The base station that started it was killed, and could not tell it."""
+
+    class Endless:
+        running = True
+
+        def ports(self, count):
+            return []
+
+        def wait(self, seconds):
+            pass
+
+        def seconds(self):
+            return 0.0
+
+        def interrupt(self):
+            self.running = False
+
+        def finish(self):
+            assert not self.running
+            return False
+
+    wish = Wish(pace=1.0)
+    assert testbed._watch(Endless(), wish, [], os.getppid() + 1) is False

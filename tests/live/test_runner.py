@@ -163,13 +163,30 @@ def test_a_line_is_in_the_log_before_anybody_hears_of_it():
 
 
 def test_deliveries_come_at_their_time_without_another_frame():
-    seen = Seen()
+    """No sooner than the wait allows; and no later than a timer of this machine, however busy it is, goes off."""
+    seen, lag = Seen(), 0.0
     source = FakeSource(scripted(recorded(1)), endless=True)
-    took = run(Runner(Station(SETUP, "causal", allowance_ns=20 * MS), [source], [seen]), 1.0)
+    runner = Runner(Station(SETUP, "causal", allowance_ns=20 * MS), [source], [seen])
+
+    async def scene() -> None:
+        nonlocal lag
+        running = asyncio.create_task(runner.run())
+        while not names(seen.found):
+            began = time.monotonic()
+            await asyncio.sleep(0.005)
+            lag = max(lag, time.monotonic() - began)
+        runner.stop()
+        await running
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
     (delivered,) = [item for item in seen.found if isinstance(item, Delivered)]
-    assert 40 < delivered.held_ms < 400
-    assert delivered.overdue_ms < 200  # a busy machine; the benchmark says how little it is
-    assert 0.9 < took < 5
+    heard = next(item for item in seen.found if isinstance(item, Arrived))
+    assert delivered.mono_ns - heard.mono_ns > 40 * MS
+    assert delivered.overdue_ms < 50 + 1000 * lag
+
+
+def test_a_run_lasts_as_long_as_was_said():
+    assert run(Runner(Station(SETUP), [FakeSource([], endless=True)], []), 0.2) >= 0.2
 
 
 def test_a_recording_played_flat_out_has_its_own_time():
@@ -305,3 +322,40 @@ def test_a_log_ends_after_so_many_of_its_seconds():
     seen = Seen()
     run(Player(Station(SETUP), lines, [seen]), 0.5)
     assert 2 <= len(names(seen.found)) < 6
+
+
+def test_a_run_can_be_stopped_while_a_source_is_being_opened():
+    """A host that does not answer, a testbed that is being built: Ctrl-C does not wait for them."""
+    opening = asyncio.Event()
+
+    class Slow(FakeSource):
+        async def open(self) -> None:
+            opening.set()
+            await asyncio.sleep(3600)
+
+    source, other, seen = Slow([]), FakeSource([]), Seen()
+    runner = Runner(Station(SETUP), [source, other], [seen])
+
+    async def scene() -> None:
+        running = asyncio.create_task(runner.run())
+        await opening.wait()
+        runner.stop()
+        await running
+
+    asyncio.run(asyncio.wait_for(scene(), 20))
+    assert source.closed
+    assert other.closed
+    assert seen.closed
+
+
+def test_a_run_that_is_cancelled_while_a_source_is_being_opened_is_cancelled():
+    class Slow(FakeSource):
+        async def open(self) -> None:
+            runner.stopped = True
+            await asyncio.sleep(3600)
+
+    source = Slow([])
+    runner = Runner(Station(SETUP), [source], [])
+    with pytest.raises(TimeoutError):
+        asyncio.run(asyncio.wait_for(runner.run(), 0.05))
+    assert source.closed

@@ -12,6 +12,7 @@ from basestation.journal.journal import JournalWriter
 from basestation.live.arrivals import Arrival, Gap
 from basestation.observer import Observer
 from basestation.sources import SourceError, SourceOptions, open_source, testbed
+from packet_formats import captures
 from packet_formats.captures import Unwrapper
 from packet_formats.deployment import load
 from packet_formats.framing import crc16, encode_frame
@@ -144,6 +145,20 @@ def test_one_seed_one_run(root):
     assert runs[0] == runs[1] != runs[2]
 
 
+def test_a_capture_beyond_all_bounds_is_refused(tmp_path, monkeypatch):
+    """/dev/zero, and a few kilobytes that unpack to gigabytes."""
+    monkeypatch.setattr(captures, "MOST", 10_000)
+    with pytest.raises(SourceError, match="cut it into pieces"):
+        play("replay@/dev/zero?pace=0")
+    path = tmp_path / "bomb.gz"
+    path.write_bytes(gzip.compress(bytes(10_000_000)))
+    said = []
+    source, lines = play(f"replay@{path}?pace=0", SourceOptions(say=said.append))
+    assert source.counters.fed == 10_000
+    assert lines == []
+    assert "unpacks to more than" in said[0]
+
+
 # Testbed
 
 
@@ -152,7 +167,8 @@ def test_the_testbed_gets_its_options(tmp_path, monkeypatch, root):
     program.write_text("import sys; print(*sys.argv[1:], file=sys.stderr)")
     monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
     with pytest.raises(
-        SourceError, match="the testbed ended with status 0: --port 0 --wait --pace 1 --motes 10 -- my"
+        SourceError,
+        match=f"the testbed ended with status 0: --port 0 --wait --parent {os.getpid()} --pace 1 --motes 10 -- my",
     ):
         play("testbed@my.toml?motes=10")
     said = []
@@ -194,6 +210,16 @@ def test_a_testbed_can_be_closed_before_it_is_ready(tmp_path, monkeypatch):
         assert await first is None
 
     asyncio.run(asyncio.wait_for(scene(), 10))
+
+
+def test_ctrl_c_at_the_terminal_does_not_reach_the_testbed(tmp_path, monkeypatch):
+    """It is told to end when all has been taken from it; before, its end would look like a lost line."""
+    program = tmp_path / "fake.py"
+    program.write_text("import os, sys; print('session', os.getsid(0), file=sys.stderr)")
+    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+    with pytest.raises(SourceError, match=r"session \d+") as ended:
+        play("testbed@", SourceOptions(patient=True))
+    assert int(str(ended.value).split()[-1]) != os.getsid(0)
 
 
 def test_a_testbed_that_fails_says_why(tmp_path, monkeypatch):
