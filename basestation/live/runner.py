@@ -133,9 +133,9 @@ class Runner(Stage):
             try:
                 await self._opening
             except asyncio.CancelledError:
-                if self.stopped and not _is_cancelled():
-                    return False
-                raise
+                if _is_cancelled():
+                    raise
+                return False  # stopped
             began = time.monotonic_ns() if self._live else None
             self.station.add_gateway(gateway, source.text, began, source.counters)
         self._opening = None
