@@ -14,7 +14,8 @@ from basestation.causality.order import Message
 from basestation.causality.policies import Delivery, Policy
 from basestation.causality.schemes import Method
 from basestation.causality.schemes.steps import Step
-from basestation.simulator.stream import CORRUPT, MERGE, SEND, Int64, Stream
+from basestation.simulator.papers import stamp_messages
+from basestation.simulator.stream import Int64, Stream
 
 Id = tuple[int, int]
 
@@ -38,7 +39,7 @@ class Played:
 
 def play(stream: Stream, method: Method) -> Played:
     started = thread_time()
-    messages = _stamp(stream, method)
+    messages = stamp_messages(stream, method)
     stamped = thread_time()
     steps: Counter[str] = Counter()
 
@@ -59,24 +60,6 @@ def play(stream: Stream, method: Method) -> Played:
         mote_seconds=stamped - started,
         observer_seconds=delivered - stamped,
     )
-
-
-def _stamp(stream: Stream, method: Method) -> list[Message]:
-    """Every message with its stamp, in the order of sending."""
-    programs = [method.start(mote) for mote in range(stream.motes)]
-    index = stream.sent_index.tolist()
-    sent: list[Message] = []
-    brought: list[Message] = []
-    columns = (stream.event_kind, stream.event_mote, stream.event_clock, stream.event_message)
-    for kind, mote, clock, message in zip(*(column.tolist() for column in columns), strict=True):
-        if kind == SEND:
-            sent.append(Message(mote, index[message], programs[mote].on_send(clock, index[message])))
-        elif kind != CORRUPT:
-            brought.append(sent[message])
-            if kind != MERGE:
-                programs[mote].on_receive(clock, brought)
-                brought = []
-    return sent
 
 
 def _deliver(stream: Stream, messages: Sequence[Message], policy: Policy) -> Iterator[Delivery]:

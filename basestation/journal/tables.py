@@ -20,10 +20,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.causality.stamps import Scheme
-from basestation.deployed import scheme_of
 from basestation.observer import PATIENCE
 from basestation.traces.schema import binary_column, messages_table
+from basestation.traces.stamps import stamp_columns
 from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
@@ -144,7 +143,7 @@ class Reading:
 def read_messages(records: Records, deployment: Deployment, carry: Carry | None = None) -> Reading:
     """The table of messages in a journal's records, given what the records before them left."""
     before = carry or Carry()
-    layout, scheme = layout_of(deployment), scheme_of(deployment)
+    layout = layout_of(deployment)
     arrived = records.of_kind(Kind.FRAME)
     frames = Frames.of_buffer(*arrived.payloads(), layout.tinyos)
     data, reasons = bulk.decode_data(frames, layout)
@@ -158,13 +157,13 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
     shift = deployment.clock.tick_log2
     ticks = np.where(timed, times.heard[taken] >> shift, 0)
     clock = _never_falling(np.where(timed, times.clock[taken] >> shift, 0), before.tick)
-    patience = PATIENCE * (scheme.delta + 2 * scheme.epsilon)
+    patience = PATIENCE * (deployment.clock.delta + 2 * deployment.clock.epsilon)
     numbers, lives, first, motes = _unwrap_sequences(data[taken], ticks, patience, before.motes)
     fates[taken[~timed]] = Fate.UNTIMED
     fates[taken[~first]] = Fate.DUPLICATE
     chosen = first & timed
     rows = taken[chosen]
-    columns = _stamp_columns(data[rows], ticks[chosen], scheme)
+    columns = stamp_columns(data[rows], ticks[chosen], deployment)
     columns |= _plain_columns(data[rows], frames.payload[rows, : layout.length], layout)
     columns |= _heard_columns(heard, rows)
     columns |= {
@@ -409,18 +408,6 @@ def _unwrap_sequences(
         else:
             known[2] = seen | 1 << -ahead
     return np.array(numbers, np.int64), np.array(lives, np.int64), np.array(first, np.bool_), motes
-
-
-def _stamp_columns(data: NDArray[np.void], now: Ints, scheme: Scheme) -> dict[str, Any]:
-    """`Scheme.decode` and `Scheme.observe` over arrays."""
-    latest = now + scheme.epsilon
-    r = latest - (latest - data["clock"].astype(np.int64)) % scheme.modulus
-    c = data["c"].astype(np.int64)
-    beyond = r + c > latest
-    columns: dict[str, Any] = {"r": r, "c": np.where(beyond, latest - r, c).astype(np.uint16)}
-    for i in range(scheme.entries):
-        columns[f"kn{i}"] = np.where(beyond, 0, data["entries"][:, i]).astype(np.uint16)
-    return columns
 
 
 def _plain_columns(data: NDArray[np.void], payload: NDArray[np.uint8], layout: DataLayout) -> dict[str, Any]:

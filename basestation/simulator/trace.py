@@ -10,15 +10,16 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from basestation.causality.stamps import Scheme
-from basestation.deployed import scheme_of
+from basestation.deployed import is_ordered, scheme_of
 from basestation.traces.files import Trace, TraceError
 from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table
+from basestation.traces.stamps import stamp_columns
 from packet_formats import bulk
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
 
 from .options import OptionError, WorldOptions
-from .results import Observed, Stamped
+from .papers import stamp_rows
 from .run import Run, engine
 from .stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
 
@@ -60,31 +61,50 @@ def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int)
 
 def trace_of(run: Run, deployment: Deployment) -> Trace:
     """Stamp the run as the deployment's motes would, and lay it out as tables."""
-    scheme, layout = scheme_of(deployment), layout_of(deployment)
-    stamped = engine.stamp(run.stream, scheme, run.fault)
-    observed = engine.observe(run.stream, stamped, scheme)
-    payload = bulk.encode_data(_wire_rows(run.stream, stamped, scheme, layout), layout)
+    layout = layout_of(deployment)
+    stamped, stamps = _ours(run, deployment) if is_ordered(deployment) else _papers(run, deployment)
+    payload = bulk.encode_data(_wire_rows(run.stream, stamped), layout)
     name = f"{run.options} {deployment.to_toml()}"
     return Trace(
         run=f"sim-{hashlib.sha256(name.encode()).hexdigest()[:16]}",
         deployment=deployment,
         origin=f"simulator, seed {run.options.seed}",
-        messages=_messages(run, observed, payload, deployment, layout),
+        messages=_messages(run, stamps, payload, deployment, layout),
         events=_events(run.stream),
     )
 
 
-def _wire_rows(stream: Stream, stamped: Stamped, scheme: Scheme, layout: DataLayout) -> NDArray[np.void]:
+def _ours(run: Run, deployment: Deployment) -> tuple[NDArray[np.void], dict[str, Any]]:
+    """The stamp fields of all that was sent, and of each arrival what the observer reads in them."""
+    scheme = scheme_of(deployment)
+    stamped = engine.stamp(run.stream, scheme, run.fault)
+    observed = engine.observe(run.stream, stamped, scheme)
+    rows = np.zeros(run.stream.messages, bulk.data_dtype(layout_of(deployment)))
+    rows["clock"] = stamped.r % scheme.modulus
+    rows["c"] = stamped.c
+    rows["entries"] = stamped.kn
+    rows["saturated"] = (stamped.kn == scheme.entry_max).any(axis=1)
+    columns: dict[str, Any] = {"r": observed.r, "c": observed.c.astype(np.uint16)}
+    columns |= {f"kn{i}": observed.kn[:, i].astype(np.uint16) for i in range(observed.kn.shape[1])}
+    return rows, columns
+
+
+def _papers(run: Run, deployment: Deployment) -> tuple[NDArray[np.void], dict[str, Any]]:
+    """The same for the papers' schemes, whose entries stay as they travelled."""
+    if run.fault is not None:
+        raise OptionError("corrupt", deployment.stamp.scheme, "faults are for Causeway's own stamps")
+    stream = run.stream
+    rows = stamp_rows(stream, deployment)
+    return rows, stamp_columns(rows[stream.arrival_message], stream.arrival_clock, deployment)
+
+
+def _wire_rows(stream: Stream, stamped: NDArray[np.void]) -> NDArray[np.void]:
     """Each arrival's fields as its sender put them into the payload; the application's data is the message's number."""
     message = stream.arrival_message
-    rows = np.zeros(stream.arrivals, bulk.data_dtype(layout))
+    rows = stamped[message]
     rows["source"] = stream.sent_by[message]
     rows["sequence"] = (stream.sent_index[message] - 1) % 256
     rows["in_sync"] = True
-    rows["clock"] = stamped.r[message] % scheme.modulus
-    rows["c"] = stamped.c[message]
-    rows["entries"] = stamped.kn[message]
-    rows["saturated"] = (stamped.kn[message] == scheme.entry_max).any(axis=1)
     rows["receipt_source"] = rows["source"][:, None]
     rows["receipt_sequence"] = rows["sequence"][:, None]
     number = message.astype(np.uint32).view(np.uint8).reshape(-1, 4)
@@ -93,7 +113,7 @@ def _wire_rows(stream: Stream, stamped: Stamped, scheme: Scheme, layout: DataLay
 
 
 def _messages(
-    run: Run, observed: Observed, payload: NDArray[np.uint8], deployment: Deployment, layout: DataLayout
+    run: Run, stamps: dict[str, Any], payload: NDArray[np.uint8], deployment: Deployment, layout: DataLayout
 ) -> pa.Table:
     stream = run.stream
     message, count = stream.arrival_message, stream.arrivals
@@ -111,13 +131,10 @@ def _messages(
         "gateway": np.full(count, deployment.network.motes, np.uint16),
         "in_sync": np.ones(count, np.bool_),
         "saturated": (payload[:, layout.flags_at] & bulk.FLAG_SATURATED).astype(np.bool_),
-        "r": observed.r,
-        "c": observed.c.astype(np.uint16),
         "sent": stream.sent_at[message],
         "vector": binary_column(vectors.view(np.uint8).reshape(count, 4 * stream.motes)),
     }
-    columns |= {f"kn{i}": observed.kn[:, i].astype(np.uint16) for i in range(observed.kn.shape[1])}
-    return messages_table(columns, layout, stream.motes, count)
+    return messages_table(columns | stamps, layout, stream.motes, count)
 
 
 def _events(stream: Stream) -> pa.Table:

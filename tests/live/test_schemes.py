@@ -1,0 +1,290 @@
+"""The papers' schemes live: by the simulator's line, by the log of it, and played in memory, the same deliveries."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from basestation.causality.schemes.attendance import FromFirstHeard
+from basestation.causality.schemes.steps import Step
+from basestation.cli.listen import command as listen
+from basestation.cli.replay import command as replay
+from basestation.deployed import method_of, policy_of
+from basestation.live.counters import RuleCounts
+from basestation.live.happenings import Delivered, Discarded, GaveUp, Reboot
+from basestation.live.station import Station
+from basestation.live.waits import listed, shown_names, why_waits
+from basestation.observer import Observer
+from basestation.simulator.papers import stamp_messages
+from basestation.simulator.run import generate
+from basestation.sources.base import Spec
+from basestation.sources.simulate import world_of
+from packet_formats.deployment import Deployment, DeploymentError, from_dict
+from packet_formats.layout import AGED, NAMED
+from packet_formats.messages import Data
+from tests.live.world import Gateway
+
+EARLIER = 1 << 32 - 7  # ticks: network time wraps, and the station starts a round ahead
+SOURCE = "simulate@?messages=600&rate=0.1&loss=0.1&pace=0"
+
+
+def deployment(scheme: str, **tables: dict[str, object]) -> Deployment:
+    wanted: dict[str, dict[str, object]] = {
+        "network": {"name": "papers", "board": "micaz", "motes": 4, "data_bytes": 4},
+        "clock": {"tick_log2": 7, "epsilon": 4, "delta": 8},
+        "stamp": {"scheme": scheme},
+    }
+    return from_dict(wanted | tables)
+
+
+class Spied(Observer):
+    """An observer that keeps what it was given, and when."""
+
+    taken: list[tuple[int, int, int]]
+
+    def receive(self, data, now, heard=None):
+        message = super().receive(data, now, heard)
+        assert message is not None
+        type(self).taken.append((data.source, message.number, now))
+        return message
+
+
+def in_memory(setup: Deployment, policy: str, taken: list[tuple[int, int, int]]):
+    """The same arrivals under the rule, with stamps as the motes' programs made them and no wire between."""
+    stream = generate(world_of(Spec.parse(SOURCE), setup)).stream
+    sent = {(m.source, m.sequence): m for m in stamp_messages(stream, method_of(setup))}
+    steps: list[Step] = []
+    rule = FromFirstHeard(policy_of(setup, policy, notice=steps.append), setup.network.motes)
+    out = []
+    for source, number, tick in taken:
+        now = tick - EARLIER
+        out += rule.due(now)
+        rule.receive(sent[source, number], now)
+        out += rule.due(now)
+    while (at := rule.next_due()) is not None:
+        out += rule.due(at)
+    return [(d.message.source, d.message.sequence - 1, d.left + EARLIER) for d in out], steps
+
+
+def events(output: str, kind: str) -> list[dict]:
+    return [item for item in map(json.loads, output.splitlines()) if item["event"] == kind]
+
+
+def out_of(output: str) -> list[tuple[object, ...]]:
+    return [
+        (item["name"]["source"], item["name"]["sequence"], item["left"], item["late"], item["concurrent"])
+        for item in events(output, "delivered")
+    ]
+
+
+@pytest.mark.parametrize("scheme", [*NAMED, *AGED])
+def test_live_replayed_and_in_memory_deliver_the_same(scheme, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("basestation.live.station.Observer", Spied)
+    Spied.taken = []
+    setup = deployment(scheme)
+    Path("net.toml").write_text(setup.to_toml())
+    live = CliRunner().invoke(listen, [SOURCE, "-d", "net.toml", "--log", "logs", "--json"])
+    assert live.exit_code == 0, live.stderr
+    expected, steps = in_memory(setup, scheme, Spied.taken)
+    assert [row[:3] for row in out_of(live.stdout)] == expected
+    assert len(expected) > 450
+    for kind, event in (("GivenUp", "gaveup"), ("Discarded", "discarded")):
+        told = len(events(live.stdout, event))
+        noticed = sum(type(step).__name__ == kind for step in steps)
+        # A name that is too old to matter is not on the wire, so nobody gives it up.
+        assert told <= noticed if scheme in AGED else told == noticed
+    concurrent = sum(type(step).__name__ == "ConcurrentDetected" for step in steps)
+    assert sum(row[4] for row in out_of(live.stdout)) == concurrent
+    again = CliRunner().invoke(replay, ["logs", "--json"])
+    assert again.exit_code == 0, again.stderr
+    assert out_of(again.stdout) == out_of(live.stdout)
+    for event in ("gaveup", "discarded"):
+        assert [(item["message"], item["text"]) for item in events(again.stdout, event)] == [
+            (item["message"], item["text"]) for item in events(live.stdout, event)
+        ]
+
+
+def test_any_stamp_can_be_delivered_by_its_numbers_alone(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for scheme in ("shlc", "vector", "two-hop"):
+        Path("net.toml").write_text(deployment(scheme).to_toml())
+        live = CliRunner().invoke(listen, [SOURCE, "-d", "net.toml", "--policy", "sequence", "--json"])
+        assert live.exit_code == 0, live.stderr
+        rows = [row for row in out_of(live.stdout) if not row[3]]
+        for mote in range(4):
+            numbers = [row[1] for row in rows if row[0] == mote]
+            assert numbers == sorted(numbers)
+            assert len(numbers) > 100
+
+
+def test_a_rule_that_cannot_read_the_stamp_is_refused_in_a_sentence(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("net.toml").write_text(deployment("vector").to_toml())
+    done = CliRunner().invoke(listen, [SOURCE, "-d", "net.toml", "--policy", "cbd"])
+    assert done.exit_code == 2
+    assert "the stamp here is vector, which allows none, vector, sequence" in " ".join(done.stderr.split())
+    with pytest.raises(ValueError, match="the stamp here is vector"):
+        Station(deployment("vector")).set_policy("cbd", 100)
+    with pytest.raises(DeploymentError, match="reads stamps of vector"):
+        deployment("shlc", observer={"policy": "vector"})
+
+
+# ---- One mote after another ----
+
+
+def vector_data(source: int, sequence: int, known: dict[int, int], boot: int = 0) -> Data:
+    """`known`: how many of each other mote's messages."""
+    others = [mote for mote in range(4) if mote != source]
+    fields = tuple(known.get(mote, 0) % 256 for mote in others)
+    return Data(source, sequence % 256, fields, boot=boot, data=bytes(4))
+
+
+class Live:
+    """A station that hears one gateway, tick by tick."""
+
+    def __init__(self, setup: Deployment) -> None:
+        self.station = Station(setup)
+        self.gateway = Gateway(setup)
+        self.found = []
+
+    def hear(self, tick: int, data: Data) -> None:
+        for line in self.gateway.hear(data, tick << 7):
+            self.found += self.station.take(line)
+
+    def finish(self) -> None:
+        self.found += self.station.finish()
+
+    def out(self) -> list[str]:
+        return [str(item.name) for item in self.found if isinstance(item, Delivered)]
+
+    def of(self, kind):
+        return [item for item in self.found if isinstance(item, kind)]
+
+
+@pytest.fixture
+def live() -> Live:
+    return Live(deployment("vector"))
+
+
+def test_what_is_held_says_for_whom_it_waits(live):
+    live.hear(100, vector_data(0, 0, {}))
+    live.hear(100, vector_data(1, 5, {0: 1}))
+    live.hear(103, vector_data(1, 6, {0: 3}))
+    assert live.out() == ["0#0", "1#5"]
+    (row,) = live.station.snapshot(live.gateway.last_ns).queue
+    assert row.name == "1#6"
+    assert row.why == f"for 0#1..2, at most until tick {EARLIER + 115} is over"
+    live.hear(104, vector_data(0, 1, {}))
+    (row,) = live.station.snapshot(live.gateway.last_ns).queue
+    assert row.why == f"for 0#2, at most until tick {EARLIER + 115} is over"
+    live.hear(105, vector_data(0, 2, {}))
+    assert live.out() == ["0#0", "1#5", "0#1", "0#2", "1#6"]
+    assert not live.of(GaveUp)
+
+
+def test_what_does_not_come_is_given_up_by_name(live):
+    live.hear(100, vector_data(0, 0, {}))
+    live.hear(100, vector_data(1, 5, {0: 3}))
+    live.finish()
+    (gave_up,) = live.of(GaveUp)
+    assert str(gave_up.message) == "1#5"
+    assert gave_up.missing == ("0#1..2",)
+    assert gave_up.text == "leaves without 0#1..2"
+    assert live.out() == ["0#0", "1#5"]
+    assert live.station.snapshot(0).noticed == RuleCounts(gave_up=1)
+
+
+def test_nothing_before_the_first_message_heard_is_waited_for(live):
+    live.hear(100, vector_data(0, 57, {1: 30, 2: 200}))
+    live.hear(101, vector_data(1, 200, {0: 58, 3: 9}))
+    assert live.out() == ["0#57", "1#200"]
+
+
+def test_a_mote_that_boots_numbers_anew_and_nobody_waits_for_its_old_ones(live):
+    for number in range(5):
+        live.hear(100 + number, vector_data(0, number, {}))
+    live.hear(105, vector_data(1, 0, {0: 5}))
+    live.hear(106, vector_data(1, 1, {0: 7}))  # waits for 0#5 and 0#6, which never come
+    live.hear(107, vector_data(0, 0, {}, boot=1))
+    assert len(live.of(Reboot)) == 1
+    assert live.out()[-2:] == ["1#1", "0#0"]
+    live.hear(108, vector_data(1, 2, {0: 2}))
+    (row,) = live.station.snapshot(live.gateway.last_ns).queue
+    assert row.why.startswith("for 0#1,")
+    live.hear(109, vector_data(0, 1, {}, boot=1))
+    assert live.out()[-2:] == ["0#1", "1#2"]
+    assert not live.of(GaveUp)
+    # A mote that has not heard of the boot yet tells the old counter: soon before the new numbers, and nobody's.
+    live.hear(110, vector_data(2, 0, {0: 250}))
+    assert live.out()[-1] == "2#0"
+
+
+def test_so_many_were_lost_that_the_field_has_gone_round(live):
+    """Others tell of them all the while: the mote's own next number is read near those, and names still fit."""
+    live.hear(100, vector_data(0, 0, {}))
+    for number in range(60):
+        live.hear(200 + 100 * number, vector_data(1, number, {0: 1 + 5 * number}))
+    live.hear(7000, vector_data(0, 296, {}))
+    live.hear(7001, vector_data(1, 60, {0: 297}))
+    live.hear(7002, vector_data(1, 61, {0: 298}))
+    (row,) = live.station.snapshot(live.gateway.last_ns).queue
+    assert row.why.startswith("for 0#")
+    live.hear(7003, vector_data(0, 297, {}))
+    assert live.out()[-1] == "1#61"
+    late = [item for item in live.of(Delivered) if item.name.source == 0 and item.late]
+    assert not late
+
+
+def test_what_comes_too_late_is_discarded_and_said():
+    live = Live(deployment("delta-vector"))
+    old = Data(0, 0, (100 % 32, 31, 31, 31, 31), data=bytes(4))
+    live.hear(113, old)
+    (discarded,) = live.of(Discarded)
+    sent, end, heard = EARLIER + 100, EARLIER + 112, EARLIER + 113
+    assert discarded.text == f"sent at tick {sent}, of use until {end}, heard of at {heard}"
+    assert live.out() == []
+    shot = live.station.snapshot(0)
+    assert (shot.held, shot.noticed.discarded, shot.motes[0].late) == (0, 1, 1)
+
+
+def test_the_policy_changes_and_what_is_held_waits_on(live):
+    live.hear(100, vector_data(0, 0, {}))
+    live.hear(100, vector_data(1, 5, {0: 1}))
+    live.hear(103, vector_data(1, 6, {0: 2}))
+    assert live.station.snapshot(0).policies == ("none", "vector", "sequence")
+    live.found += live.station.set_policy("sequence", 100)
+    assert live.out() == ["0#0", "1#5", "1#6"]
+    live.found += live.station.set_policy("vector", 100)
+    live.hear(104, vector_data(1, 7, {0: 2}))
+    live.hear(105, vector_data(0, 1, {}))
+    assert live.out()[-2:] == ["0#1", "1#7"]
+
+
+def test_names_in_words():
+    named = lambda source, number: (0, number - 1)  # noqa: E731
+    assert shown_names([(3, 5), (3, 4), (1, 9)], "vector", named) == ("1#8", "3#3..4")
+    assert shown_names([(-1, 5), (-1, 6)], "scalar", named) == ("number 5..6",)
+    assert shown_names([(2, 77)], "two-hop", named) == ("what mote 2 sent at tick 77",)
+    assert listed(tuple("abcdefghij")) == "a, b, c, d, e, f, g, h, 2 more"
+    assert why_waits((), 8) == "until tick 7 is over"
+    assert why_waits(("1#2",), 1 << 62) == "for 1#2"
+
+
+def test_numbers_of_two_boots_never_meet():
+    setup = deployment("vector")
+    observer = Observer(setup)
+    numbers = []
+    for boot in range(3):
+        for sequence in range(300):
+            message = observer.receive(replace(vector_data(0, sequence, {}), boot=boot), 10 * sequence)
+            assert message is not None
+            assert message.sequence == sequence
+            assert (message.number - 1) % 256 == sequence % 256
+            assert observer.named(0, message.number) == (boot, sequence)
+            numbers.append(message.number)
+    assert numbers == sorted(set(numbers))
