@@ -48,7 +48,7 @@ static void set_flag(uint8_t *payload, uint8_t flag, bool on)
 
 void cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick)
 {
-    set_flag(payload, FLAG(SATURATED), cw_stamp_send(stamp, tick, payload + CAUSEWAY_STAMP_AT));
+    set_flag(payload, FLAG(SATURATED), cw_stamp_send(stamp, tick, payload));
 }
 
 void cw_data_put_receipts(uint8_t *payload, cw_receipts_t *receipts)

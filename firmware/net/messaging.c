@@ -90,6 +90,14 @@ static bool knows_distance(uint32_t now)
     return ROOT_IS_GATEWAY && timesync_in_sync(now);
 }
 
+static bool can_arrive(const uint8_t *payload, uint32_t now)
+{
+    uint8_t left = cw_data_hops(payload);
+    return left == CW_DATA_HOPS_TOP || (left > 0 && (!knows_distance(now) || left >= timesync_hops()));
+}
+
+#if CAUSEWAY_CLOCK_WIDTH
+
 /* Hops that a message passed on by us needs after that. */
 static uint8_t hops_beyond(const uint8_t *payload, uint32_t now)
 {
@@ -100,12 +108,6 @@ static uint8_t hops_beyond(const uint8_t *payload, uint32_t now)
     return left < CW_DATA_HOPS_TOP ? (uint8_t)(left - 1) : 0;
 }
 
-static bool can_arrive(const uint8_t *payload, uint32_t now)
-{
-    uint8_t left = cw_data_hops(payload);
-    return left == CW_DATA_HOPS_TOP || (left > 0 && (!knows_distance(now) || left >= timesync_hops()));
-}
-
 /* The last local time at which a message sent in `tick` may start on the air and still make delta. */
 static uint32_t latest_start(uint32_t tick, uint8_t hops_after)
 {
@@ -114,6 +116,16 @@ static uint32_t latest_start(uint32_t tick, uint8_t hops_after)
     uint32_t needed = airtime + (uint32_t)hops_after * (uint16_t)(airtime + MESSAGING_BACKOFF);
     return timesync_local(end) - needed;
 }
+
+#else
+
+/* Nobody can tell how old a message without a clock is: each hop has its share of delta, from when it had the message. */
+static uint32_t latest_start_from(uint32_t local)
+{
+    return local + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / CAUSEWAY_HOPS - radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
+}
+
+#endif
 
 /* ---- Sending ---- */
 
@@ -183,7 +195,11 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     uint8_t *payload = frame->message.data;
     uint8_t hops = own_hops(now);
     uint32_t tick = event_tick(now);
+#if CAUSEWAY_CLOCK_WIDTH
     frame->deadline = latest_start(tick, hops);
+#else
+    frame->deadline = latest_start_from(now);
+#endif
     if (clock_before(frame->deadline, now)) {
         counters.late++;
         recorder_note(RECORDER_LATE, identity_id(), (uint8_t)(sequence + 1), tick);
@@ -279,9 +295,14 @@ static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
         drop_late(payload);
         return;
     }
+#if CAUSEWAY_CLOCK_WIDTH
     uint8_t beyond = hops_beyond(payload, now);
     uint32_t sent = cw_data_in_sync(payload) ? cw_stamp_clock(cw_data_stamp(payload), tick) : tick;
     uint32_t deadline = latest_start(sent, beyond);
+#else
+    (void)tick;
+    uint32_t deadline = latest_start_from(heard->time);
+#endif
     cw_data_relay(payload);
     if (clock_before(deadline, now)) {
         drop_late(payload);
@@ -300,7 +321,7 @@ static void merge(const uint8_t *payload, uint32_t heard_at)
         note_data(RECORDER_UNMERGED, payload);
         return;
     }
-    cw_stamp_receive(&stamp, tick, cw_data_stamp(payload));
+    cw_stamp_receive(&stamp, tick, payload);
     cw_receipts_add(&receipts, cw_data_source(payload), cw_data_boot(payload), cw_data_sequence(payload));
     counters.received++;
     note_data(RECORDER_RECEIVE, payload);

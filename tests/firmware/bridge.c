@@ -39,18 +39,18 @@ uint16_t bridge_bounded(const cw_stamp_t *state)
     return state->bounded;
 }
 
-/* Overwrite the state, as a fault in memory would. */
+/* Overwrite the state of an ordered stamp, as a fault in memory would. */
 void bridge_corrupt(cw_stamp_t *state, uint32_t top, const uint16_t *kn)
 {
     (void)state;
     (void)top;
     (void)kn;
-#if !CAUSEWAY_SCHEME_DPC1
+#if CAUSEWAY_SCHEME_KN || CAUSEWAY_SCHEME_DPC2 || CAUSEWAY_SCHEME_HLC || CAUSEWAY_SCHEME_SHLC
     state->top = top;
-#endif
 #if CAUSEWAY_ENTRIES
     for (int i = 0; i < CAUSEWAY_ENTRIES; i++)
         state->kn[i] = (cw_entry_t)kn[i];
+#endif
 #endif
 }
 

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 from packet_formats import cheader
 from packet_formats.deployment import Deployment
@@ -155,6 +156,21 @@ class Core:
         function.restype = returns
         return int(function(*[self._argument(argument) for argument in arguments]))
 
+    def stamp_send(self, state: Buffer, tick: int, source: int = 0, sequence: int = 0) -> tuple[bytes, bool]:
+        """A send event: the stamp that was written, and whether it is saturated. The header is only read."""
+        head = head_of(self.layout, source, sequence)
+        payload = Buffer(len(head) + self.layout.stamp.size, head + b"\xff" * self.layout.stamp.size)
+        saturated = self.call("cw_stamp_send", state, tick, payload, returns=ctypes.c_bool)
+        assert payload.bytes[: len(head)] == head
+        return payload.bytes[len(head) :], bool(saturated)
+
+    def stamp_receive(
+        self, state: Buffer, tick: int, stamp: bytes, source: int = 0, sequence: int = 0
+    ) -> int:
+        """A receive event of a message with this stamp: its result."""
+        payload = head_of(self.layout, source, sequence) + stamp
+        return self.call("cw_stamp_receive", state, tick, Buffer(len(payload), payload), returns=ctypes.c_int)
+
     @staticmethod
     def _argument(value: int | bytes | bool | Buffer) -> object:
         if isinstance(value, Buffer):
@@ -162,6 +178,12 @@ class Core:
         if isinstance(value, bytes):
             return ctypes.c_char_p(value)
         return ctypes.c_uint32(value)
+
+
+def head_of(layout: DataLayout, source: int, sequence: int) -> bytes:
+    """What stands before the stamp: source, sequence, flags."""
+    order: Literal["little", "big"] = "little" if layout.byteorder == "little" else "big"
+    return source.to_bytes(layout.source_bytes, order) + bytes([sequence, 0])
 
 
 def shorts(values: Sequence[int]) -> bytes:

@@ -13,20 +13,26 @@ from basestation.causality.stamps import Scheme
 from basestation.deployed import scheme_of
 from packet_formats.deployment import Deployment, load
 from packet_formats.framing import encode_frame
-from packet_formats.layout import DataLayout, layout_of
+from packet_formats.layout import ORDERED, DataLayout, layout_of
 from packet_formats.messages import Data, encode_data, encode_message, encode_record
 from packet_formats.records import RECORDS, Record, members
 from packet_formats.tinyos import encode_packet
-from tests.firmware.bridge import ROOT
+from tests.firmware.bridge import ROOT, head_of
+from tests.firmware.papers import Reference, Sent
 
 FOLDER = ROOT / "firmware" / "test" / "test_core"
 START, SEND, RECEIVE = range(3)
 EVENTS = 150
+PAPERS_EVENTS = 450  # enough for counters to go past 256 from where they can start
+FIRST = 127
 
 
 def render(deployment: Deployment) -> str:
     layout, chance = layout_of(deployment), random.Random(1)
-    events, bounded = _events(layout, scheme_of(deployment), chance)
+    if deployment.stamp.scheme in ORDERED:
+        events, bounded = _events(layout, scheme_of(deployment), chance)
+    else:
+        events, bounded = _papers_events(deployment, layout, chance)
     tables = {
         "message_t MESSAGES": [_message(message, layout) for message in _messages(layout, chance)],
         "event_t EVENTS": events,
@@ -52,6 +58,8 @@ def _messages(layout: DataLayout, chance: random.Random) -> list[Data]:
     found = []
     for source, sequence in [(0, 0), (0x7D, 0x7E), (1, 0x5E), (0x7E, 0xFF)]:
         tops = [field.top for field in layout.stamp.fields]
+        if layout.stamp.scheme == "last-sender":
+            tops = [0, 255]  # what it names is a mote's
         found.append(
             Data(
                 source=source,
@@ -96,7 +104,7 @@ def _events(layout: DataLayout, scheme: Scheme, chance: random.Random) -> tuple[
     wrap = 1 << 32 - layout.tick_log2
     now = wrap - 40
     mote, peer = scheme.start(now), scheme.start(now)
-    rows, clock, peer_clock = [_event(START, 0, now, bytes(layout.stamp.size))], now, now
+    rows, clock, peer_clock = [_event(layout, START, 0, now, bytes(layout.stamp.size))], now, now
     for _ in range(EVENTS):
         now += chance.random() < 0.4
         clock = max(clock, now + chance.randint(0, scheme.epsilon) // 2)
@@ -104,7 +112,7 @@ def _events(layout: DataLayout, scheme: Scheme, chance: random.Random) -> tuple[
         if chance.random() < 0.4:
             stamp = mote.on_send(clock)
             raw = layout.stamp.pack(scheme.encode(stamp))
-            rows.append(_event(SEND, int(scheme.saturated(stamp)), clock % wrap, raw))
+            rows.append(_event(layout, SEND, int(scheme.saturated(stamp)), clock % wrap, raw))
             peer.on_receive(peer_clock, [scheme.decode(scheme.encode(stamp), peer_clock)])
             continue
         raw = layout.stamp.pack(scheme.encode(peer.on_send(peer_clock)))
@@ -116,15 +124,62 @@ def _events(layout: DataLayout, scheme: Scheme, chance: random.Random) -> tuple[
         try:
             fields: Sequence[int] = layout.stamp.unpack(raw)
         except ValueError:
-            rows.append(_event(RECEIVE, 2, clock % wrap, raw))
+            rows.append(_event(layout, RECEIVE, 2, clock % wrap, raw))
             continue
         mote.on_receive(clock, [scheme.decode(fields, clock)])
-        rows.append(_event(RECEIVE, int(mote.bounded > before), clock % wrap, raw))
+        rows.append(_event(layout, RECEIVE, int(mote.bounded > before), clock % wrap, raw))
     return rows, mote.bounded
 
 
-def _event(kind: int, result: int, tick: int, stamp: bytes) -> str:
-    return f"{kind}, {result}, {tick}UL, {_bytes(stamp)}"
+def _papers_events(
+    deployment: Deployment, layout: DataLayout, chance: random.Random
+) -> tuple[list[str], int]:
+    """A mote and two peers, of whose messages some are lost and some come after later ones."""
+    wrap = 1 << 32 - layout.tick_log2
+    now = wrap - 40
+    epsilon, motes = deployment.clock.epsilon, deployment.network.motes
+    mote, *peers = (Reference(deployment, me) for me in (1, motes - 1, 0))
+    numbers, clocks = dict.fromkeys((mote, *peers), FIRST), dict.fromkeys((mote, *peers), now)
+    rows, flying = [_event(layout, START, 0, now, bytes(layout.stamp.size))], dict[Reference, list[Sent]]()
+
+    def sent_by(one: Reference) -> Sent:
+        numbers[one] += 1
+        return one.send(clocks[one], numbers[one])
+
+    for _ in range(PAPERS_EVENTS):
+        now += chance.random() < 0.4
+        for one in clocks:
+            clocks[one] = max(clocks[one], now + chance.randint(0, epsilon) // 2)
+        if chance.random() < 0.3:
+            sent = sent_by(mote)
+            rows.append(_papers_event(layout, SEND, clocks[mote] % wrap, sent))
+            for peer in peers:
+                peer.receive(clocks[peer], sent)
+            continue
+        peer, other = chance.sample(peers, 2)
+        flying.setdefault(peer, []).append(sent_by(peer))
+        if chance.random() < 0.7:
+            other.receive(clocks[other], flying[peer][-1])
+        if chance.random() < 0.8:
+            sent = flying[peer].pop(chance.randrange(len(flying[peer])))
+            before = mote.bounded
+            mote.receive(clocks[mote], sent)
+            rows.append(_papers_event(layout, RECEIVE, clocks[mote] % wrap, sent, int(mote.bounded > before)))
+            flying[peer] = [one for one in flying[peer] if numbers[peer] - one.message.sequence < 8]
+    assert min(numbers.values()) > 256
+    return rows, mote.bounded
+
+
+def _papers_event(layout: DataLayout, kind: int, tick: int, sent: Sent, result: int = 0) -> str:
+    raw = layout.stamp.pack(sent.fields)
+    return _event(layout, kind, result, tick, raw, sent.source, sent.sequence)
+
+
+def _event(
+    layout: DataLayout, kind: int, result: int, tick: int, stamp: bytes, source: int = 0, sequence: int = 0
+) -> str:
+    head = head_of(layout, source, sequence)
+    return f"{kind}, {result}, {tick}UL, {_bytes(head)}, {_bytes(stamp)}"
 
 
 def main() -> None:

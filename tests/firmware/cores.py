@@ -37,6 +37,9 @@ LIMITS = (
 )
 
 
+FIRMWARE_SCHEMES = (*ORDERED, "sequence", "last-sender", "vector", "delta-vector")
+
+
 def name_of(deployment: Deployment) -> str:
     stamp, clock, network = deployment.stamp, deployment.clock, deployment.network
     parts = [network.name, stamp.scheme, stamp.packing, stamp.carry, f"k{stamp.entries}", f"e{clock.epsilon}"]

@@ -42,6 +42,11 @@ LAYOUTS = [
     described(0, 10, 30, {"scheme": "dpc1"}, tinyos=2),
     LIMITS[2],
     LIMITS[4],
+    described(7, 10, 10, {"scheme": "sequence"}),
+    described(7, 10, 10, {"scheme": "last-sender"}, motes=300, tinyos=2),
+    described(7, 10, 10, {"scheme": "last-sender", "receipts": 1}, board="mica2"),
+    described(7, 10, 10, {"scheme": "vector"}),
+    described(7, 10, 10, {"scheme": "delta-vector"}),
     *examples(),
 ]
 

@@ -34,15 +34,8 @@ class Mote:
 
     def send(self) -> bytes:
         stamp = self.reference.on_send(self.rt)
-        wire, out = (
-            self.layout.pack(self.scheme.encode(stamp)),
-            Buffer(self.layout.size, b"\xff" * self.layout.size),
-        )
-        saturated = self.core.call(
-            "cw_stamp_send", self.state, self.rt & self.mask, out, returns=ctypes.c_bool
-        )
-        assert out.bytes == wire
-        assert bool(saturated) == self.scheme.saturated(stamp)
+        wire = self.layout.pack(self.scheme.encode(stamp))
+        assert self.core.stamp_send(self.state, self.rt & self.mask) == (wire, self.scheme.saturated(stamp))
         self._same_bounded()
         return wire
 
@@ -58,10 +51,7 @@ class Mote:
             clock = unwrap(fields[0], self.rt, self.scheme.epsilon, self.scheme.modulus)
             found = self.core.call("cw_stamp_clock", wire, self.rt & self.mask)
             assert (found - clock) & self.mask == 0
-        result = self.core.call(
-            "cw_stamp_receive", self.state, self.rt & self.mask, wire, returns=ctypes.c_int
-        )
-        assert result == expected
+        assert self.core.stamp_receive(self.state, self.rt & self.mask, wire) == expected
         assert expected != REFUSED or self.state.bytes == held
         self._same_bounded()
 
@@ -194,11 +184,11 @@ def test_a_fault_leaves_stamps_that_others_can_read(
     core, scheme = core_of(require_tool("gcc"), deployment), scheme_of(deployment)
     layout, mask = core.layout.stamp, (1 << 32 - core.layout.tick_log2) - 1
     for fill, top in [(0xFFFF, 0), (0xFFFF, 0xFFFFFFFF), (0xAAAA, 0x12345678), (0, 0x80000000)]:
-        state, out = core.state("stamp"), Buffer(layout.size)
+        state = core.state("stamp")
         core.call("bridge_corrupt", state, top, shorts([fill] * layout.entries), returns=ctypes.c_int)
         for tick in range(top & mask, (top & mask) + 3):
-            saturated = core.call("cw_stamp_send", state, tick & mask, out, returns=ctypes.c_bool)
-            stamp = scheme.decode(layout.unpack(out.bytes), tick)
+            wire, saturated = core.stamp_send(state, tick & mask)
+            stamp = scheme.decode(layout.unpack(wire), tick)
             assert saturated == scheme.saturated(stamp)
             assert tick <= stamp.top <= tick + scheme.epsilon
 

@@ -43,9 +43,9 @@ static void read_data(const uint8_t *payload, uint8_t length)
     cw_data_counters_t counters = {{0}};
     uint8_t *own = copy(payload, length);
 
-    if (cw_data_check(own, length, &counters) == CW_DATA_OK) {
+    if (cw_data_check(own, length, &counters) == CW_DATA_OK && cw_data_source(own) < CAUSEWAY_MOTES) {
         tick += own[length - 1];
-        must(cw_stamp_receive(&stamp, tick, cw_data_stamp(own)) != CW_STAMP_REFUSED);
+        must(cw_stamp_receive(&stamp, tick, own) != CW_STAMP_REFUSED);
         cw_receipts_add(&receipts, cw_data_source(own), cw_data_boot(own), cw_data_sequence(own));
         uint8_t hops = cw_data_hops(own);
         must(cw_data_relay(own) == (hops > 0));

@@ -30,12 +30,14 @@ typedef struct {
     uint8_t frame[FRAME_LIMIT];
 } message_t;
 
-/* An event of one mote, and how it must come out: of a send the stamp and whether it is saturated, of a receive the result. */
+/* An event of one mote, and how it must come out: of a send the stamp and whether it is saturated, of a receive the result.
+ * `head` is the message's source, sequence and flags. */
 enum { START, SEND, RECEIVE };
 typedef struct {
     uint8_t kind;
     uint8_t result;
     uint32_t tick;
+    uint8_t head[CAUSEWAY_STAMP_AT];
     uint8_t stamp[CAUSEWAY_STAMP_BYTES];
 } event_t;
 
@@ -135,17 +137,19 @@ static void stamps_are_the_base_stations(void)
 {
     static cw_stamp_t state;
     static event_t event;
-    static uint8_t stamp[CAUSEWAY_STAMP_BYTES];
+    static uint8_t payload[CAUSEWAY_STAMP_AT + CAUSEWAY_STAMP_BYTES];
 
     for (uint16_t i = 0; i < COUNT(EVENTS); i++) {
         memcpy_P(&event, &EVENTS[i], sizeof(event));
+        memcpy(payload, event.head, CAUSEWAY_STAMP_AT);
         if (event.kind == START) {
             cw_stamp_start(&state, event.tick);
         } else if (event.kind == SEND) {
-            CHECK_EQUAL(event.result, cw_stamp_send(&state, event.tick, stamp));
-            CHECK_BYTES(event.stamp, stamp, CAUSEWAY_STAMP_BYTES);
+            CHECK_EQUAL(event.result, cw_stamp_send(&state, event.tick, payload));
+            CHECK_BYTES(event.stamp, payload + CAUSEWAY_STAMP_AT, CAUSEWAY_STAMP_BYTES);
         } else {
-            CHECK_EQUAL(event.result, cw_stamp_receive(&state, event.tick, event.stamp));
+            memcpy(payload + CAUSEWAY_STAMP_AT, event.stamp, CAUSEWAY_STAMP_BYTES);
+            CHECK_EQUAL(event.result, cw_stamp_receive(&state, event.tick, payload));
         }
     }
     CHECK_EQUAL(BOUNDED, state.bounded);

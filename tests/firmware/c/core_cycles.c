@@ -4,7 +4,7 @@
  * so that windows slide and stamps merge in every way. Now and then a fault, so that the bound is measured too.
  */
 #include "check.h"
-#include "core/stamp.h"
+#include "core/data.h"
 
 #define MOTES 3
 #define EVENTS 1500
@@ -17,7 +17,7 @@ typedef struct {
 
 static cw_stamp_t motes[MOTES];
 static uint32_t clocks[MOTES];
-static uint8_t flying[FLYING][CAUSEWAY_STAMP_BYTES];
+static uint8_t flying[FLYING][CAUSEWAY_PAYLOAD_BYTES];
 static uint8_t ahead[MOTES];
 
 static uint16_t draw(uint16_t below)
@@ -52,10 +52,22 @@ static void add(span_t *span, uint16_t cycles)
     } while (0)
 
 /* A function that does nothing and takes as much to call: what measuring costs. */
-static __attribute__((noinline)) cw_stamp_result_t nothing(cw_stamp_t *state, uint32_t tick, const uint8_t *stamp)
+static __attribute__((noinline)) cw_stamp_result_t nothing(cw_stamp_t *state, uint32_t tick, const uint8_t *payload)
 {
-    __asm__ volatile("" :: "r"(state), "r"(tick), "r"(stamp));
+    __asm__ volatile("" :: "r"(state), "r"(tick), "r"(payload));
     return CW_STAMP_OK;
+}
+
+static void damage(cw_stamp_t *state)
+{
+    (void)state;
+#if CAUSEWAY_SCHEME_DELTA_VECTOR
+    state->tick += 5000;
+#elif CAUSEWAY_SCHEME_LAST_SENDER
+    state->source = CAUSEWAY_MOTES;
+#elif !CAUSEWAY_SCHEME_DPC1 && !CAUSEWAY_STAMP_NAMED
+    state->top += 5000;
+#endif
 }
 
 static void say(const char *name, const span_t *span)
@@ -78,7 +90,7 @@ int main(void)
         cw_stamp_start(&motes[i], clocks[i] = now);
     for (uint16_t event = 0; event < EVENTS; event++) {
         uint8_t i = (uint8_t)draw(MOTES);
-        uint8_t *stamp = flying[draw(FLYING)];
+        uint8_t *payload = flying[draw(FLYING)];
         uint16_t cycles;
 
         now += draw(3) == 0;
@@ -87,16 +99,15 @@ int main(void)
         if ((int32_t)(now + ahead[i] - clocks[i]) > 0)
             clocks[i] = now + ahead[i];
         if (event % 3 == 0 || event < FLYING) {
-            TIMED(cycles, result = cw_stamp_send(&motes[i], clocks[i], stamp));
+            cw_data_head(payload, i, (uint8_t)(event / 3), 0, 0, true);
+            TIMED(cycles, result = cw_stamp_send(&motes[i], clocks[i], payload));
             add(&sends, (uint16_t)(cycles - cost));
         } else {
-            TIMED(cycles, result = cw_stamp_receive(&motes[i], clocks[i], stamp));
+            TIMED(cycles, result = cw_stamp_receive(&motes[i], clocks[i], payload));
             add(&receives, (uint16_t)(cycles - cost));
         }
-#if !CAUSEWAY_SCHEME_DPC1
         if (event % 200 == 199)
-            motes[i].top += 5000;
-#endif
+            damage(&motes[i]);
     }
     (void)result;
     say(CHECK_TEXT("send"), &sends);

@@ -1,0 +1,98 @@
+/* delta-vector: the clock, and of each mote how long ago it last sent, as far as is known.
+ *
+ * An age is kept as it travels: plus EPSILON, so that a clock ahead of ours gives no negative one, and no more than its top code,
+ * which is "so long ago that nobody waits for it, or never". Ages grow with the clock, so a wrong one is soon of no account.
+ */
+#include "stamp_fields.h"
+#include "ticks.h"
+
+#if CAUSEWAY_SCHEME_DELTA_VECTOR
+
+#if CAUSEWAY_MODULUS + CAUSEWAY_ENTRY_TOP < 32768
+typedef int16_t age_t;
+#else
+typedef int32_t age_t;
+#endif
+
+static void forget(cw_stamp_t *state)
+{
+    memset(state->ages, 0xFF, sizeof(state->ages));    /* at least the top code, whatever it is */
+}
+
+/* Go on to the clock of an event: everybody's last message is older by as much. */
+static void age_to(cw_stamp_t *state, uint32_t tick)
+{
+    int32_t passed = cw_tick_diff(tick, state->tick);
+
+    state->tick = tick;
+    if (passed == 0)
+        return;
+    if (passed < 0) {
+        state->bounded++;
+        forget(state);
+        return;
+    }
+    cw_entry_t by = passed < CAUSEWAY_ENTRY_TOP ? (cw_entry_t)passed : CAUSEWAY_ENTRY_TOP;
+    for (uint8_t mote = 0; mote < CAUSEWAY_MOTES; mote++) {
+        cw_entry_t *age = &state->ages[mote];
+        *age = *age < CAUSEWAY_ENTRY_TOP - by ? (cw_entry_t)(*age + by) : CAUSEWAY_ENTRY_TOP;
+    }
+}
+
+void cw_stamp_start(cw_stamp_t *state, uint32_t tick)
+{
+    state->tick = tick;
+    forget(state);
+}
+
+/* The message tells of the one that its own mote sent before it; only then it is itself the last. */
+bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
+{
+    uint8_t *stamp = payload + CAUSEWAY_STAMP_AT, *at = stamp + FIRST_BYTE, mask = FIRST_MASK;
+    uint16_t own = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
+
+    age_to(state, tick);
+    give_head(stamp, tick, 0);
+    for (uint8_t mote = 0; mote < CAUSEWAY_MOTES; mote++) {
+        cw_entry_t age = state->ages[mote];
+        put_entry(&at, &mask, age < CAUSEWAY_ENTRY_TOP ? age : CAUSEWAY_ENTRY_TOP);
+        if (mote == own && age > CAUSEWAY_EPSILON)
+            state->ages[mote] = CAUSEWAY_EPSILON;
+    }
+    return false;
+}
+
+/* They say that a mote last sent `told` ago, by their clock, which is `ahead` of ours. False: by ours that cannot be yet. */
+static bool take_age(cw_entry_t *ours, cw_entry_t told, age_t ahead)
+{
+    if (told >= CAUSEWAY_ENTRY_TOP)
+        return true;
+    age_t age = (age_t)((age_t)told - ahead);
+    if (age >= 0 && age < *ours)
+        *ours = (cw_entry_t)age;
+    return age >= 0;
+}
+
+cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload)
+{
+    const uint8_t *stamp = payload + CAUSEWAY_STAMP_AT, *at = stamp + FIRST_BYTE;
+    uint8_t mask = FIRST_MASK;
+    uint16_t source = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
+
+    if (source >= CAUSEWAY_MOTES || fault_in(stamp) != CW_STAMP_SOUND)
+        return CW_STAMP_REFUSED;
+
+    uint16_t before = state->bounded;
+    age_t ahead = (age_t)cw_clock_ahead(take_clock(stamp), tick);
+    bool sound = true;
+
+    age_to(state, tick);
+    for (uint8_t mote = 0; mote < CAUSEWAY_MOTES; mote++)
+        sound &= take_age(&state->ages[mote], next_entry(&at, &mask), ahead);
+    take_age(&state->ages[source], CAUSEWAY_EPSILON, ahead);
+    if (!sound)
+        state->bounded++;
+    return state->bounded == before ? CW_STAMP_OK : CW_STAMP_BOUNDED;
+}
+
+#endif
