@@ -67,7 +67,7 @@ typedef struct {
 
 typedef struct {
     uint32_t tick;                      /* of the last event */
-    cw_entry_t ages[CAUSEWAY_MOTES];    /* how long before it each mote last sent, plus EPSILON; ENTRY_TOP: too long, or never */
+    cw_entry_t ages[CAUSEWAY_MOTES];    /* how long before it each mote last sent, plus EPSILON; more than matters: or never */
     uint16_t bounded;                   /* as above */
 } cw_stamp_t;
 

@@ -1,7 +1,7 @@
 /* delta-vector: the clock, and of each mote how long ago it last sent, as far as is known.
  *
- * An age is kept as it travels: plus EPSILON, so that a clock ahead of ours gives no negative one, and no more than its top code,
- * which is "so long ago that nobody waits for it, or never". Ages grow with the clock, so a wrong one is soon of no account.
+ * An age is kept as it travels: plus EPSILON, so that a clock ahead of ours gives no negative one, and the top code for "so long
+ * ago that nobody waits for it, or never". Ages grow with the clock, so a wrong one is soon of no account.
  */
 #include "stamp_fields.h"
 #include "ticks.h"
@@ -14,9 +14,12 @@ typedef int16_t age_t;
 typedef int32_t age_t;
 #endif
 
+/* Whoever waits gives up DELTA + EPSILON after the sending; we and the receiver may both be EPSILON behind. */
+#define AGE_MOST (CAUSEWAY_DELTA + 3 * CAUSEWAY_EPSILON)
+
 static void forget(cw_stamp_t *state)
 {
-    memset(state->ages, 0xFF, sizeof(state->ages));    /* at least the top code, whatever it is */
+    memset(state->ages, 0xFF, sizeof(state->ages));    /* over AGE_MOST, whatever the width */
 }
 
 /* Go on to the clock of an event: everybody's last message is older by as much. */
@@ -32,10 +35,13 @@ static void age_to(cw_stamp_t *state, uint32_t tick)
         forget(state);
         return;
     }
-    cw_entry_t by = passed < CAUSEWAY_ENTRY_TOP ? (cw_entry_t)passed : CAUSEWAY_ENTRY_TOP;
+    if (passed > AGE_MOST) {
+        forget(state);
+        return;
+    }
     for (uint8_t mote = 0; mote < CAUSEWAY_MOTES; mote++) {
         cw_entry_t *age = &state->ages[mote];
-        *age = *age < CAUSEWAY_ENTRY_TOP - by ? (cw_entry_t)(*age + by) : CAUSEWAY_ENTRY_TOP;
+        *age = *age <= AGE_MOST - (cw_entry_t)passed ? (cw_entry_t)(*age + passed) : CAUSEWAY_ENTRY_TOP;
     }
 }
 
@@ -55,7 +61,7 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
     give_head(stamp, tick, 0);
     for (uint8_t mote = 0; mote < CAUSEWAY_MOTES; mote++) {
         cw_entry_t age = state->ages[mote];
-        put_entry(&at, &mask, age < CAUSEWAY_ENTRY_TOP ? age : CAUSEWAY_ENTRY_TOP);
+        put_entry(&at, &mask, age <= AGE_MOST ? age : CAUSEWAY_ENTRY_TOP);
         if (mote == own && age > CAUSEWAY_EPSILON)
             state->ages[mote] = CAUSEWAY_EPSILON;
     }
@@ -65,10 +71,10 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
 /* They say that a mote last sent `told` ago, by their clock, which is `ahead` of ours. False: by ours that cannot be yet. */
 static bool take_age(cw_entry_t *ours, cw_entry_t told, age_t ahead)
 {
-    if (told >= CAUSEWAY_ENTRY_TOP)
+    if (told > AGE_MOST)
         return true;
     age_t age = (age_t)((age_t)told - ahead);
-    if (age >= 0 && age < *ours)
+    if (age >= 0 && age <= AGE_MOST && age < *ours)
         *ours = (cw_entry_t)age;
     return age >= 0;
 }

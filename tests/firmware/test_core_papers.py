@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from basestation.deployed import wire_of
 from packet_formats.deployment import Deployment
 from tests.firmware.bridge import FLAGS, Buffer, Core, build_folder, core_sources
 from tests.firmware.cores import core_of, described
@@ -38,7 +39,7 @@ class Mote:
     def __init__(self, core: Core, me: int, rt: int) -> None:
         self.core, self.me, self.rt, self.number = core, me, rt, 0
         self.mask = (1 << 32 - core.layout.tick_log2) - 1
-        self.reference = Reference(core.deployment, me)
+        self.reference, self.wire = Reference(core.deployment, me), wire_of(core.deployment)
         self.state: Buffer = core.state("stamp")
         self.heard: set[tuple[int, int]] = set()
         self._start()
@@ -62,6 +63,7 @@ class Mote:
     def send(self) -> Sent:
         sent, wire = self.emit()
         assert self.core.layout.stamp.unpack(wire) == sent.fields
+        assert self.wire.encode(sent.message.stamp, self.me, self.number) == sent.fields
         return sent
 
     def receive(self, sent: Sent) -> int:
