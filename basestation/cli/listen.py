@@ -24,6 +24,7 @@ from packet_formats.words import many
 
 if TYPE_CHECKING:
     from basestation.journal.journal import Sync
+    from basestation.live.station import Station
     from packet_formats.deployment import Deployment
 
 
@@ -118,7 +119,7 @@ def _listen(
     station = choices.station(deployment)
     try:
         with contextlib.ExitStack() as stack:
-            log = _open_log(stack, logs, deployment, sync, sources) if logs else None
+            log = _open_log(stack, logs, station, sync, sources) if logs else None
             runner = Runner(station, sources, sinks, log)
 
             async def work() -> None:
@@ -136,7 +137,7 @@ def _listen(
 def _open_log(
     stack: contextlib.ExitStack,
     logs: Path,
-    deployment: Deployment,
+    station: Station,
     sync: Sync,
     sources: Sequence[Source],
 ) -> JournalWriter:
@@ -146,10 +147,13 @@ def _open_log(
     roller = PartRoller(folder)
     log = JournalWriter(
         folder,
-        deployment,
+        station.deployment,
         run,
         sync,
         sources=[source.text for source in sources],
+        policy=station.policy,
+        phi=station.phi,
+        allowance_ns=station.clock.allowance_ns,
         on_closed=roller.closed,
     )
     stack.callback(lambda: roller.finish(lambda fault: common.note(str(fault))))

@@ -95,7 +95,7 @@ class Choices:
         phi = observer.phi if self.phi is None else self.phi
         if reason := refusal(self.policy or observer.policy, deployment.stamp.scheme):
             raise click.UsageError(f"--policy {self.policy}: it {reason}")
-        allowance_ns = None if self.allowance is None else int(self.allowance * 1_000_000)
+        allowance_ns = None if self.allowance is None else round(self.allowance * 1_000_000)
         return Station(deployment, self.policy or observer.policy, phi, allowance_ns=allowance_ns)
 
 

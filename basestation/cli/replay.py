@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from basestation.cli import common, live
 from basestation.journal.reader import find_journals, read_journal
-from basestation.journal.records import JournalError
+from basestation.journal.records import Header, JournalError
 from basestation.live.runner import Player
 from packet_formats.deployment import DeploymentError
 
@@ -50,22 +51,34 @@ def command(
 ) -> None:
     """Play a LOG back: the same deliveries as when it was made, or those of another policy.
 
-    LOG is a run's folder, or a folder that holds just one. --for counts seconds of the log.
+    The policy is the run's, and changes where it was changed, unless --policy, --phi or --deployment is said. LOG is a
+    run's folder, or a folder that holds just one. --for counts seconds of the log.
     """
     choices = live.Choices(policy, phi, view, allowance, seconds, as_json)
     choices.check()
     try:
         journal = read_journal(_the_run(log))
         described = common.load_deployment(deployment) if deployment else journal.deployment
-        station = choices.station(described)
+        station = _as_it_was(choices, journal.header, deployment is None).station(described)
         for gateway, name in enumerate(journal.header.sources):
             station.add_gateway(gateway, name)
         speed = (1.0 if view == "terminal" else 0.0) if pace is None else pace
-        lines = journal.lines(lambda fault: common.note(str(fault)))
+        told = policy is not None or phi is not None or deployment is not None
+        lines = (journal.lines if told else journal.steps)(lambda fault: common.note(str(fault)))
         player = Player(station, lines, live.views(choices, described), speed)
         live.show(player, lambda: player.run(choices.seconds), choices)
     except (JournalError, DeploymentError) as error:
         common.fail(str(error))
+
+
+def _as_it_was(choices: live.Choices, header: Header, by_the_log: bool) -> live.Choices:
+    """What the run began with, where nothing else is said."""
+    if choices.allowance is None and header.allowance_ns is not None:
+        choices = replace(choices, allowance=header.allowance_ns / 1e6)
+    if by_the_log and choices.policy is None and header.policy:
+        phi = header.phi if choices.phi is None else choices.phi
+        choices = replace(choices, policy=header.policy, phi=phi)
+    return choices
 
 
 def _the_run(log: Path) -> Path:

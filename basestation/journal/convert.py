@@ -96,6 +96,8 @@ def _plain(record: Record, layout: DataLayout | None, motes: int | None) -> dict
         return plain | {"of": number, "clock": clock, "heard": heard}
     if kind == "counters":
         return plain | {"counters": json.loads(record.payload)}
+    if kind == "policy":
+        return plain | dict(json.loads(record.payload))
     if kind == "note":
         return plain | {"text": record.text()}
     return plain | {"raw": record.payload.hex()}

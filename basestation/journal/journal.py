@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from basestation.live.arrivals import Arrival, Line
+from basestation.live.arrivals import Arrival, Change, Line
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameCounters
 
@@ -26,6 +26,7 @@ from .records import (
     JournalError,
     Kind,
     Record,
+    change_payload,
     clock_payload,
     encode_header,
     encode_record,
@@ -67,6 +68,9 @@ class JournalWriter:
         *,
         site: str = "",
         sources: Sequence[str] = (),
+        policy: str = "",
+        phi: int = 100,
+        allowance_ns: int | None = None,
         interval_s: float = INTERVAL_S,
         segment_bytes: int = SEGMENT_BYTES,
         on_closed: Callable[[Path], None] | None = None,
@@ -89,6 +93,9 @@ class JournalWriter:
                 started_wall_ns=time.time_ns(),
                 segment=0,
                 first=0,
+                policy=policy,
+                phi=phi,
+                allowance_ns=allowance_ns,
             )
             self._sync, self._segment_bytes, self._on_closed = sync, segment_bytes, on_closed
             self._next = self._segments = 0
@@ -118,6 +125,10 @@ class JournalWriter:
 
     def append_note(self, text: str, mono_ns: int, wall_ns: int, gateway: int = 0) -> int:
         return self._write(Kind.NOTE, gateway, mono_ns, wall_ns, text.encode(errors=ODD))
+
+    def append_policy(self, change: Change, clock: int | None) -> int:
+        """Another policy was chosen when deliveries had got as far as `clock`, in cycles."""
+        return self._write(Kind.POLICY, 0, change.mono_ns, change.wall_ns, change_payload(change, clock))
 
     def sync(self) -> None:
         """Have all that was appended on the disk."""

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from basestation.live.arrivals import Line
+from basestation.live.arrivals import Change, Line
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 
-from .records import Damage, Header, JournalError, Record, Records, Scan, decode_header, scan
+from .records import Damage, Header, JournalError, Kind, Record, Records, Scan, decode_header, scan
 
 SUFFIX = ".cwj"
 
@@ -108,12 +108,20 @@ class Journal:
 
     def lines(self, report: Report) -> Iterator[tuple[Line, int | None]]:
         """What came from the lines, each with the observer's clock at that time (in cycles) where one was noted."""
+        for step, clock in self.steps(report):
+            if not isinstance(step, Change):
+                yield step, clock
+
+    def steps(self, report: Report) -> Iterator[tuple[Line | Change, int | None]]:
+        """The same, and where the policy was changed."""
         for segment in self.segments(report):
             clocks = {number: clock for number, clock, _ in segment.records.clocks().tolist()}
             for record in segment.records:
                 line = record.line()
                 if line is not None:
                     yield line, clocks.get(record.number)
+                elif record.kind == Kind.POLICY:
+                    yield record.change()
 
 
 def read_journal(folder: Path) -> Journal:

@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from basestation.live.arrivals import Arrival, Gap, Line
+from basestation.live.arrivals import Arrival, Change, Gap, Line
 
 VERSION = 1
 FILE_MAGIC = b"\x89CWJ\r\n\x1a\n"  # a copy made in text mode is no longer one
@@ -61,6 +61,7 @@ class Kind(IntEnum):
     CLOCK = 3  # the observer's clock when it took an earlier frame, and when that was heard
     COUNTERS = 4  # where a source's bytes went so far
     NOTE = 5  # something for people
+    POLICY = 6  # another policy was chosen, and how far deliveries had got then
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,9 @@ class Header:
     started_wall_ns: int
     segment: int
     first: int  # number of its first record
+    policy: str = ""  # what the run began with; empty: what the deployment says
+    phi: int = 100
+    allowance_ns: int | None = None
 
 
 class Record(NamedTuple):
@@ -91,6 +95,11 @@ class Record(NamedTuple):
         if self.kind == Kind.GAP:
             return Gap(self.gateway, self.mono_ns, self.wall_ns, self.payload[:1] != b"\0", self.text(1))
         return None
+
+    def change(self) -> tuple[Change, int | None]:
+        """A policy record's content, and the observer's clock at that time (in cycles)."""
+        said = json.loads(self.payload)
+        return Change(self.mono_ns, self.wall_ns, str(said["policy"]), int(said["phi"])), said["clock"]
 
     def text(self, at: int = 0) -> str:
         return self.payload[at:].decode("utf-8", "replace")
@@ -144,6 +153,10 @@ def line_payload(line: Line) -> tuple[Kind, bytes]:
 
 def clock_payload(number: int, clock: int, heard: int | None) -> bytes:
     return _CLOCK.pack(number, clock, NO_TIME if heard is None else heard)
+
+
+def change_payload(change: Change, clock: int | None) -> bytes:
+    return json.dumps({"policy": change.policy, "phi": change.phi, "clock": clock}).encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,3 +25,12 @@ class Gap(NamedTuple):
 
 
 Line = Arrival | Gap
+
+
+class Change(NamedTuple):
+    """Somebody chose another policy while it ran."""
+
+    mono_ns: int
+    wall_ns: int
+    policy: str
+    phi: int

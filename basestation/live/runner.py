@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from basestation.journal.records import JournalError
-from basestation.live.arrivals import Arrival, Line
+from basestation.live.arrivals import Arrival, Change, Line
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import Arrived, Happening, Note, Sink
 from basestation.live.station import Station
@@ -32,7 +31,7 @@ class Log(Protocol):
 
     def append_counters(self, gateway: int, counters: FrameCounters, mono_ns: int, wall_ns: int) -> int: ...
 
-    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int: ...
+    def append_policy(self, change: Change, clock: int | None) -> int: ...
 
 
 class Stage:
@@ -52,8 +51,11 @@ class Stage:
         return self.station.snapshot(self.now())
 
     def set_policy(self, name: str, phi: int) -> None:
-        self.tell(self.station.advance(self.now()))
-        self.tell(self.station.set_policy(name, phi))
+        self._change(Change(self.now(), 0, name, phi))
+
+    def _change(self, change: Change, clock: int | None = None) -> None:
+        self.tell(self.station.advance(change.mono_ns, clock))
+        self.tell(self.station.set_policy(change.policy, change.phi))
 
     def stop(self) -> None:
         self.stopped = True
@@ -97,11 +99,14 @@ class Runner(Stage):
         return time.monotonic_ns() if self._live else self._newest
 
     def set_policy(self, name: str, phi: int) -> None:
-        """The log says when the policy was changed, or a replay's other order would be a riddle."""
-        super().set_policy(name, phi)
+        """The log says when the policy was changed, so that a replay changes it there."""
+        change = Change(self.now(), time.time_ns(), name, phi)
+        self._change(change)
         if self._log is not None:
-            with contextlib.suppress(JournalError):
-                self._log.append_note(f"policy {name}, phi {phi}%", time.monotonic_ns(), time.time_ns())
+            try:
+                self._log.append_policy(change, self.station.reached)
+            except JournalError as error:
+                self._complain(change, error)
 
     def stop(self) -> None:
         super().stop()
@@ -219,7 +224,7 @@ class Runner(Stage):
                 except JournalError as error:
                     self._complain(line, error)
 
-    def _complain(self, line: Line, error: JournalError) -> None:
+    def _complain(self, line: Line | Change, error: JournalError) -> None:
         self.unlogged += 1
         if self.unlogged == 1:
             self.tell([Note(line.mono_ns, line.wall_ns, f"not everything is in the log: {error}")])
@@ -250,17 +255,20 @@ def _is_cancelled() -> bool:
 
 
 class Player(Stage):
-    """A log, played back with the clocks that it holds: `pace` times as fast as it was, or flat out (0)."""
+    """A log, played back with the clocks that it holds: `pace` times as fast as it was, or flat out (0).
+
+    Changes of the policy are made again, unless they are left out of `lines`.
+    """
 
     def __init__(
         self,
         station: Station,
-        lines: Iterable[tuple[Line, int | None]],
+        lines: Iterable[tuple[Line | Change, int | None]],
         sinks: Iterable[Sink],
         pace: float = 0,
     ) -> None:
         super().__init__(station, sinks)
-        self._lines: Iterator[tuple[Line, int | None]] = iter(lines)
+        self._lines: Iterator[tuple[Line | Change, int | None]] = iter(lines)
         self._pace = pace
         self._newest = 0
         self._began: tuple[int, int] | None = None  # the log's first time, and the host's then
@@ -283,7 +291,10 @@ class Player(Stage):
                     break
                 await self._wait_until(line.mono_ns)
                 self._newest = max(self._newest, line.mono_ns)
-                self.tell(self.station.take(line, clock))
+                if isinstance(line, Change):
+                    self._change(line, clock)
+                else:
+                    self.tell(self.station.take(line, clock))
                 if taken % AT_ONCE == 0:
                     await asyncio.sleep(0)
         finally:

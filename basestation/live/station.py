@@ -139,9 +139,14 @@ class Station:
         found += self._take_gap(line) if isinstance(line, Gap) else self._take_packet(line)
         return found
 
-    def advance(self, mono_ns: int) -> list[Happening]:
-        """Time has passed."""
-        return self._advance(mono_ns, None)
+    def advance(self, mono_ns: int, clock: int | None = None) -> list[Happening]:
+        """Time has passed. `clock`: see `take`."""
+        return self._advance(mono_ns, clock)
+
+    @property
+    def reached(self) -> int | None:
+        """Cycles up to which deliveries were made."""
+        return self._asked
 
     def next_due(self) -> int | None:
         """The host's time at which `advance` should be called if nothing comes before."""

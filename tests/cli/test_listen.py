@@ -86,6 +86,19 @@ def test_live_in_real_time_the_log_delivers_the_same(here):
     assert delivered(again.stdout) == delivered(live.stdout)
 
 
+def test_a_log_knows_how_its_run_was_started(here):
+    """Another policy and allowance than the deployment's: a replay takes them, unless it is told others."""
+    words = SIMULATE, "-d", "net.toml", "--json", "--policy", "dapw", "--phi", "5", "--allowance", "3.3"
+    live = invoke(listen, *words, "--log", "logs")
+    plain = invoke(listen, *words[:-4])
+    assert delivered(invoke(replay, "logs", "--json").stdout) == delivered(live.stdout)
+    assert delivered(live.stdout) != delivered(plain.stdout)
+    for said in (("--phi", "100"), ("--policy", "cbd"), ("--deployment", "net.toml")):
+        done = invoke(replay, "logs", "--view", "none", *said)
+        assert "dapw, phi 5%" not in done.stderr
+        assert done.exit_code == 0
+
+
 def test_flags_beat_the_environment_which_beats_the_file(here, monkeypatch):
     def policy(*words: str) -> str:
         done = invoke(listen, SIMULATE, "-d", "net.toml", "--view", "none", *words)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from basestation.journal.journal import JournalWriter
 from basestation.journal.reader import read_journal
-from basestation.live.arrivals import Arrival, Gap
+from basestation.live.arrivals import Arrival, Change, Gap
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.run import build_scheme, generate
 from basestation.simulator.trace import deployment_for, trace_of
@@ -52,6 +52,7 @@ def write_everything(folder: Path, trace, arrivals, **options):
                 journal.append(Gap(0, arrival.mono_ns, arrival.wall_ns, False, "unplugged, «gone»"))
                 journal.append(Gap(0, arrival.mono_ns + 1, arrival.wall_ns + 1, True, "back"))
         last = arrivals[-1]
+        journal.append_policy(Change(last.mono_ns, last.wall_ns, "dapw", 40), 1 << 40)
         journal.append(Arrival(1, last.mono_ns, last.wall_ns, b"\x40\x07"))
         journal.append(Arrival(1, last.mono_ns, last.wall_ns, b"\x99 no packet"))
         counters = {"fed": 12, "crc": {"count": 1, "bytes": 9}}

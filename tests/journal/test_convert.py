@@ -60,6 +60,8 @@ def _payload(line):
         return bytes([line["back"]]) + line["reason"].encode()
     if line["kind"] == "clock":
         return clock_payload(line["of"], line["clock"], line["heard"])
+    if line["kind"] == "policy":
+        return json.dumps({name: line[name] for name in ("policy", "phi", "clock")}).encode()
     return json.dumps(line["counters"]).encode() if line["kind"] == "counters" else line["text"].encode()
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from basestation.journal.records import JournalError
-from basestation.live.arrivals import Arrival, Gap, Line
+from basestation.live.arrivals import Arrival, Change, Gap, Line
 from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, LineChanged, Note, PolicyChanged
 from basestation.live.runner import WAITING, Player, Runner
 from basestation.live.station import Station
@@ -81,6 +81,7 @@ class FakeLog:
     events: list[str] = field(default_factory=list)
     clocks: dict[int, tuple[int, int | None]] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
+    changes: list[tuple[int, Change, int | None]] = field(default_factory=list)
     room: int = 10**9
 
     def append(self, line: Line) -> int:
@@ -99,9 +100,19 @@ class FakeLog:
         self.events.append("counters")
         return 0
 
-    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int:
-        self.events.append(text)
+    def append_policy(self, change: Change, clock: int | None) -> int:
+        self.events.append(f"policy {change.policy}, phi {change.phi}%")
+        self.changes.append((len(self.lines), change, clock))
         return 0
+
+    def steps(self) -> list[tuple[Line | Change, int | None]]:
+        """Lines and changes in order, each with its clock."""
+        found: list[tuple[Line | Change, int | None]] = [
+            (line, self.clocks.get(number, (None, None))[0]) for number, line in enumerate(self.lines)
+        ]
+        for place, change, clock in reversed(self.changes):
+            found.insert(place, (change, clock))
+        return found
 
 
 def recorded(count: int = 12, apart: int = 4 * TICK) -> list[Line]:
@@ -359,3 +370,29 @@ def test_a_run_that_is_cancelled_while_a_source_is_being_opened_is_cancelled():
     with pytest.raises(TimeoutError):
         asyncio.run(asyncio.wait_for(runner.run(), 0.05))
     assert source.closed
+
+
+def test_a_policy_that_was_changed_is_changed_again_in_a_replay():
+    """With messages held at that moment, on a timer that is late, and to one that lets go at once."""
+    seen, log = Seen(), FakeLog()
+    source = FakeSource(scripted(recorded(60)), endless=True)
+    runner = Runner(Station(SETUP), [source], [seen], log)
+
+    async def scene() -> None:
+        running = asyncio.create_task(runner.run())
+        for at, policy, phi in ((10, "dapw", 40), (20, "none", 100), (30, "cbd", 100), (45, "cbd", 5)):
+            while source.given < 2 * at:
+                await asyncio.sleep(0.001)
+            runner.set_policy(policy, phi)
+        while len(names(seen.found)) < 60:
+            await asyncio.sleep(0.01)
+        runner.stop()
+        await running
+
+    asyncio.run(asyncio.wait_for(scene(), 60))
+    again, other = Seen(), Seen()
+    run(Player(Station(SETUP), log.steps(), [again]))
+    run(Player(Station(SETUP), [step for step in log.steps() if isinstance(step[0], Arrival)], [other]))
+    assert len([item for item in again.found if isinstance(item, PolicyChanged)]) == 4
+    assert deliveries(again.found) == deliveries(seen.found)
+    assert deliveries(other.found) != deliveries(seen.found)
