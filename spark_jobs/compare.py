@@ -251,7 +251,7 @@ def main(options: argparse.Namespace) -> int:
     names = list(dict.fromkeys(options.scheme or NAMES))
     terms = Terms(options.policy, options.phi, options.give_up, options.min_wait)
     if options.out is not None:
-        report.prepare(options.out)
+        session.prepare(options.out)
     spots, faults = _recorded_spots(options) if options.traces else (_simulated_spots(options), [])
     _check(spots, names, terms)
     if spots:

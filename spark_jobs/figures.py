@@ -14,10 +14,11 @@ from rich.console import Console
 
 from basestation.figures.claims import Verdict, judge
 from basestation.figures.grid import TITLES, Point, gather, measure_network, networks
+from basestation.simulator.options import OptionError, WorldOptions
 from spark_jobs import report, session
 from spark_jobs.segments import Spread
 from spark_jobs.segments_spread import on_spark, on_threads
-from spark_jobs.session import note
+from spark_jobs.session import WrongOption, note
 
 # Student's t, two-sided 95%, for 1, 2, ... degrees of freedom; the last also for more.
 T95 = (
@@ -99,7 +100,14 @@ def _spread(options: argparse.Namespace) -> Iterator[Spread]:
 
 def main(options: argparse.Namespace) -> int:
     if options.messages < 100 or options.seeds < 1:
-        raise session.JobError("a point needs at least 100 messages and one seed")
+        raise WrongOption("a point needs at least 100 messages and one seed")
+    try:
+        for network in networks(options.messages, 1):
+            WorldOptions(messages=options.messages, **dict(network.changes))
+    except OptionError as error:
+        raise WrongOption(str(error)) from None
+    if options.out is not None:
+        session.prepare(options.out)
     with _spread(options) as spread:
         points = measure_figures(options.messages, options.seeds, spread)
     verdicts = judge(points)

@@ -39,7 +39,7 @@ from . import session
 from .ingest_inputs import Found, Group, Input, InputError, distinct, find, grouped
 from .ingest_read import MANIFEST, manifest, spread
 from .ingest_tables import tables_of
-from .session import JobError, note
+from .session import JobError, note, one_line, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,6 +65,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
+    prepare(arguments.tables, "--tables")
     text = _deployment(arguments.deployment)
     found = find(arguments.inputs, text, arguments.gateways)
     if not found.inputs and not found.refused:
@@ -81,7 +82,9 @@ def main(arguments: argparse.Namespace) -> int:
 def _deployment(path: Path | None) -> str:
     try:
         return deployments.load(path).to_toml() if path else ""
-    except (OSError, DeploymentError) as error:
+    except OSError as error:
+        raise JobError(f"{path}: {error.strerror}") from None
+    except DeploymentError as error:
         raise JobError(f"{path}: {error}") from None
 
 
@@ -115,7 +118,7 @@ def stage_group(group: Group, stage: Path) -> Done:
             writers[table].write_table(rows, ROW_GROUP)
             counts[table] += len(rows)
     except (InputError, JournalError, OSError, pa.ArrowException) as error:
-        return Done(group, str(own), str(error), {})
+        return Done(group, str(own), one_line(error), {})
     finally:
         for writer in writers.values():
             writer.close()
@@ -136,6 +139,7 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
         compression="zstd",
         use_dictionary=[item.name for item in schema if pa.types.is_dictionary(item.type)],
         column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
+        write_page_checksum=True,
     )
 
 

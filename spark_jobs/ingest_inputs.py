@@ -19,6 +19,8 @@ from basestation.traces import schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
 
+from .session import one_line
+
 LOOK = 1 << 17  # bytes at either end of a journal in which its first and last record are looked for
 UNDATED = "undated"
 LONGEST_NAME = 120
@@ -105,7 +107,7 @@ def find(paths: Iterable[Path], deployment: str = "", gateways: int = 1) -> Foun
             try:
                 found.inputs.append(look(candidate, deployment, gateways))
             except (InputError, JournalError, DeploymentError, OSError, pa.ArrowException) as error:
-                found.refused[str(candidate)] = str(error).removeprefix(f"{candidate}: ")
+                found.refused[str(candidate)] = one_line(error).removeprefix(f"{candidate}: ")
     return distinct(found)
 
 
@@ -177,14 +179,14 @@ def _wall(segments: Iterable[Path], first: bool) -> int | None:
 def _trace(path: Path, deployment: str, gateways: int) -> Input:
     files = part_files(path)
     metadata = [_metadata(file) for file in files]
-    runs = {said[schema.META_RUN].decode() for said in metadata}
+    runs = {_said(said, schema.META_RUN) for said in metadata}
     events = path / EVENTS
-    if events.exists():
-        runs.add(_metadata(events)[schema.META_RUN].decode())
+    if events.exists() or events.is_symlink():  # a link that leads nowhere is a fault
+        runs.add(_said(_metadata(events), schema.META_RUN))
     if len(runs) > 1:
         raise InputError(f"tables of {len(runs)} runs: {', '.join(sorted(runs))}")
-    text = _checked(metadata[0][schema.META_DEPLOYMENT].decode())
-    origin = metadata[0][schema.META_ORIGIN].decode()
+    text = _checked(_said(metadata[0], schema.META_DEPLOYMENT))
+    origin = _said(metadata[0], schema.META_ORIGIN)
     return Input(
         kind="trace",
         path=str(path.resolve()),
@@ -201,12 +203,18 @@ def _metadata(path: Path) -> dict[bytes, bytes]:
         metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path.name} can't be read, it may have been cut off: {error}") from None
-    told = metadata.get(schema.META_FORMAT, b"none").decode(errors="replace")
+    told = _said(metadata, schema.META_FORMAT) or "none"
     if told != schema.FORMAT:
         raise InputError(
             f"{path.name} is no table of Causeway's: its format is {told}, this version reads {schema.FORMAT}"
         )
+    if schema.META_RUN not in metadata:
+        raise InputError(f"{path.name} does not say of which run it is")
     return metadata
+
+
+def _said(metadata: dict[bytes, bytes], key: bytes) -> str:
+    return metadata.get(key, b"").decode(errors="replace")
 
 
 def _span(files: list[Path]) -> tuple[int, int] | None:

@@ -14,12 +14,16 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
+from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
-from packet_formats.deployment import Deployment
+from packet_formats.deployment import Deployment, DeploymentError
+from packet_formats.layout import layout_of
 
 from . import session
 from .ingest_inputs import Group, Input
-from .session import JobError, note
+from .ingest_tables import FRAMES
+from .segments_files import plain_type
+from .session import JobError, note, one_line, prepare
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -45,7 +49,10 @@ class Run:
         text = self.group.inputs[0].deployment
         if not text:
             raise JobError(f"run {self.name}: its deployment is not known; ingest it with --deployment")
-        return deployments.parse(text)
+        try:
+            return deployments.parse(text)
+        except DeploymentError as error:
+            raise JobError(f"run {self.name}: its deployment can't be read: {error}") from None
 
     def file(self, table: str) -> Path:
         return Path(self.tables) / table / self.group.place / f"{table}.parquet"
@@ -54,18 +61,26 @@ class Run:
         """A table's rows in their order, some at a time. `JobError` says what is wrong with its file."""
         path = self.file(table)
         try:
-            with pq.ParquetFile(path) as file:
-                absent = set(columns) - set(file.schema_arrow.names)
-                if absent:
-                    raise JobError(
-                        f"{path}: no column {', '.join(sorted(absent))}; ingest has not written this file"
-                    )
+            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+                self._check(path, file.schema_arrow, _schema(table, self), columns)
                 for batch in file.iter_batches(ROWS, columns=list(columns)):
                     yield pa.Table.from_batches([batch])
         except FileNotFoundError:
             raise JobError(f"{path} is gone; ingest --again brings it back") from None
         except (OSError, pa.ArrowException) as error:
-            raise JobError(f"{path} can't be read, it may have been cut off: {error}") from None
+            raise JobError(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
+
+    def _check(self, path: Path, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
+        """That it is the file which `ingest` wrote for this run."""
+        absent = set(columns) - set(found.names)
+        if absent:
+            raise JobError(f"{path}: no column {', '.join(sorted(absent))}; ingest has not written this file")
+        for name in columns:
+            if (kind := plain_type(found.field(name).type)) != plain_type(wanted.field(name).type):
+                raise JobError(f"{path}: {name} is {kind}; ingest has not written this file")
+        said = (found.metadata or {}).get(META_RUN, self.name.encode()).decode(errors="replace")
+        if said != self.name:
+            raise JobError(f"{path}: mixed runs: it is of run {said}, in the place of {self.name}")
 
     def all(self, table: str, columns: Sequence[str]) -> pa.Table:
         found = list(self.batches(table, columns))
@@ -76,6 +91,13 @@ class Run:
         )
 
 
+def _schema(table: str, run: Run) -> pa.Schema:
+    if table == "frames":
+        return FRAMES
+    deployment = run.deployment
+    return messages_schema(layout_of(deployment), deployment.network.motes)
+
+
 def manifest(tables: Path) -> list[Run]:
     """All runs of the tables, by their names."""
     runs = []
@@ -83,6 +105,8 @@ def manifest(tables: Path) -> list[Run]:
         try:
             plain = json.loads(path.read_text())
             group = Group(tuple(Input.from_plain(item) for item in plain["inputs"]))
+            if not group.inputs:
+                raise ValueError("made from nothing")
             runs.append(Run(str(tables.resolve()), group, plain["counts"]))
         except (ValueError, KeyError, TypeError) as error:
             raise JobError(f"{path}: no entry of ingest's: {error}") from None
@@ -103,6 +127,10 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def chosen(arguments: argparse.Namespace) -> list[Run]:
     """The runs that were asked for; `JobError` when there is none."""
+    if not arguments.tables.is_dir():
+        raise JobError(f"{arguments.tables}: there is no such folder")
+    if arguments.out is not None:
+        prepare(arguments.out)
     runs = manifest(arguments.tables)
     if not runs:
         raise JobError(f"{arguments.tables}: no tables in it; ingest makes them")

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.deployment import CRYSTAL_HZ, Deployment
 
 from .ingest_read import Run, add_options, chosen, over_runs, write_results
-from .session import JobError
+from .session import JobError, seconds
 
 WINDOW_S = 600
 COLUMNS = (
@@ -236,16 +236,24 @@ def _nullable(values: Floats) -> pa.Array:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
-    parser.add_argument("--window", type=float, default=WINDOW_S, help=f"seconds of a window ({WINDOW_S})")
+    parser.add_argument("--window", type=seconds, default=WINDOW_S, help=f"seconds of a window ({WINDOW_S})")
 
 
 def of_run(run: Run, window_s: float) -> tuple[pa.Table, pa.Table]:
-    return health(seen_in(run.all("frames", COLUMNS)), window_s)
+    seen = seen_in(run.all("frames", COLUMNS))
+    check_motes(seen.mote, run.deployment, str(run.file("frames")))
+    return health(seen, window_s)
+
+
+def check_motes(mote: Ints, deployment: Deployment, where: str) -> None:
+    strangers = mote[mote >= deployment.network.motes]
+    if len(strangers):
+        raise JobError(
+            f"{where}: mote {strangers[0]}, but the deployment has {deployment.network.motes} motes"
+        )
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if not arguments.window > 0:
-        raise JobError(f"--window {arguments.window}: a window lasts some seconds")
     window_s = arguments.window
     found, refused = over_runs(arguments, lambda run: of_run(run, window_s), chosen(arguments))
     tables = {

@@ -158,7 +158,10 @@ def main(options: argparse.Namespace) -> int:
             continue
         advice = recommend(mine, trace.deployment.network.board, options.figure, options.tolerance)
         found += advice
-        parts += [*_parts(trace, mine, advice, options), *report.continuum_parts(trace, mine)]
+        if options.out is not None:
+            parts += [*_parts(trace, mine, advice, options), *report.continuum_parts(trace, mine)]
+        if options.json and not advice:
+            note(f"{options.job}: run {trace.run}: {why_nothing(trace, mine, options.figure)}")
         if not options.json:
             for line in _lines(trace, mine, advice, options):
                 Console(highlight=False).print(line, markup=False, soft_wrap=True)

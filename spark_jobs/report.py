@@ -15,7 +15,6 @@ from dataclasses import asdict, fields
 from io import StringIO
 from itertools import groupby
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -26,7 +25,6 @@ from rich.console import Console
 from rich.table import Table
 
 from spark_jobs.segments_files import TraceFiles
-from spark_jobs.session import JobError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,16 +42,6 @@ tr.own { background: #eef6ff }
 svg { max-width: 100%; height: auto }
 p.note { color: #666 }
 """
-
-
-def prepare(out: Path) -> None:
-    """Make the folder of results, and see that files can be made in it: before the work, not after."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=out):
-            pass
-    except OSError as error:
-        raise JobError(f"--out {out}: nothing can be written there: {error.strerror or error}") from None
 
 
 def table_of(rows: Sequence[Any]) -> pa.Table:

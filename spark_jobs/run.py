@@ -51,6 +51,15 @@ def run(job: str, arguments: Sequence[str]) -> int:
     except OSError as error:
         note(f"{job}: {error.filename or 'a file'}: {error.strerror or error}")
         return 1
+    except UnicodeEncodeError as error:
+        note(f"{job}: {error.object!r}: a name that is not UTF-8")
+        return 1
+    except Exception as error:
+        if not type(error).__module__.startswith(("pyspark", "py4j")):
+            raise
+        said = getattr(error, "java_exception", error)
+        note(f"{job}: Spark says: {str(said).strip().splitlines()[0]}")
+        return 1
     except KeyboardInterrupt:
         note(f"{job}: interrupted")
         return 130

@@ -25,6 +25,9 @@ Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """How a function is applied to many tasks: one after another, on threads, or by Spark. Results in the tasks' order."""
 
 ROWS = 1_000_000  # of a segment: enough that its halo costs little
+MOST_SENDS = 1 << 27  # of a mote: ten a second for five months. Which of them arrived is kept in memory
+MOST_REACH = 1 << 20  # ticks ahead of the observer: holds are counted tick by tick, in memory
+MOST_CLOCK = 1 << 60  # beyond it sums of times would not be numbers any more
 TIMES = ["clock", "heard", "batch", "in_sync", "source"]
 
 
@@ -115,6 +118,8 @@ def _clock(table: pa.Table, trace: TraceFiles, start: int) -> Ints:
         out = np.where(clock.is_null().to_numpy(), heard, clock.fill_null(0).to_numpy())
     else:
         out = clock.to_numpy()
+    if len(out) and max(abs(int(out.min())), abs(int(out.max()))) > MOST_CLOCK:
+        raise TraceFault(f"{trace.folder}: the observer's clock says {max(out, key=abs)}, which is no time")
     falls = np.flatnonzero(out[1:] < out[:-1])
     if len(falls):
         raise TraceFault(
@@ -224,10 +229,16 @@ def survey(task: SurveyTask) -> Survey:
     ahead = (
         np.maximum(view.column("heard") + epsilon, view.column("r") + view.column("c"))[own] - view.clock[own]
     )
+    reach = int(ahead.max(initial=epsilon))
+    if reach > MOST_REACH:
+        row = view.rows[own][int(np.argmax(ahead))]
+        raise TraceFault(
+            f"{trace.folder}: row {row}: its stamp is {reach} ticks ahead of the observer's clock: no wait is so long"
+        )
     return Survey(
         arrived=segment.last - segment.first,
         out_of_sync=view.out_of_sync,
-        reach=int(ahead.max(initial=epsilon)),
+        reach=reach,
         truth=_truth(task, view) if trace.has_truth else None,
     )
 
@@ -252,9 +263,7 @@ def _truth(task: SurveyTask, view: View) -> Truth:
     trace, own = task.segment.trace, slice(view.first, view.last)
     vectors, source = view.vectors(trace.motes), view.column("source")
     index = vectors[np.arange(len(source)), source]
-    if (index < 1).any():
-        row = view.rows[int(np.argmax(index < 1))]
-        raise TraceFault(f"{trace.folder}: row {row}: its vector clock does not count the message itself")
+    _check_vectors(view, trace, vectors, index)
     late = near.find_stragglers(
         source, index, vectors, view.clock, view.first, view.last, task.horizon, task.known
     )
@@ -274,6 +283,17 @@ def _truth(task: SurveyTask, view: View) -> Truth:
         messages=len(mine),
         stragglers=Stragglers(view.rows[rows], source[rows], index[rows], view.clock[rows]),
     )
+
+
+def _check_vectors(view: View, trace: TraceFiles, vectors: Ints, index: Ints) -> None:
+    for wrong, what in (
+        (index < 1, "does not count the message itself"),
+        ((vectors < 0).any(axis=1), "counts fewer than no sends"),
+        ((vectors > MOST_SENDS).any(axis=1), f"counts more than {MOST_SENDS:,} sends of a mote"),
+    ):
+        if wrong.any():
+            row = view.rows[int(np.argmax(wrong))]
+            raise TraceFault(f"{trace.folder}: row {row}: its vector clock {what}")
 
 
 def _sends(source: Ints, index: Ints, motes: int) -> Sends:

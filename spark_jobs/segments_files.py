@@ -20,7 +20,7 @@ from basestation.traces.files import Trace
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.layout import DataLayout, LayoutError, layout_of
-from spark_jobs.session import JobError
+from spark_jobs.session import JobError, one_line
 
 MESSAGES, EVENTS = "messages.parquet", "events.parquet"
 
@@ -125,8 +125,7 @@ def _footer(path: Path) -> pq.FileMetaData:
     try:
         return pq.read_metadata(path)
     except (OSError, pa.ArrowException) as error:
-        reason = " ".join(str(error).split())
-        raise TraceFault(f"{path} can't be read, it may have been cut off: {reason}") from None
+        raise TraceFault(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
 
 
 def _head(path: Path, footer: pq.FileMetaData) -> _Head:
@@ -138,7 +137,7 @@ def _head(path: Path, footer: pq.FileMetaData) -> _Head:
         said = found.decode(errors="replace")
         raise TraceFault(f"{path}: format {said}, this version reads format {schema.FORMAT}")
     keys = (schema.META_RUN, schema.META_ORIGIN, schema.META_DEPLOYMENT)
-    return _Head(*(metadata.get(key, b"").decode() for key in keys))
+    return _Head(*(metadata.get(key, b"").decode(errors="replace") for key in keys))
 
 
 def _deployment(path: Path, text: str) -> Deployment:
@@ -155,13 +154,15 @@ def _check_columns(path: Path, footer: pq.FileMetaData, wanted: pa.Schema) -> No
     for field in wanted:
         if field.name not in found.names:
             raise TraceFault(f"{path}: a foreign schema: the column {field.name} is missing")
-        if (kind := _plain(found.field(field.name).type)) != _plain(field.type):
-            raise TraceFault(f"{path}: a foreign schema: {field.name} is {kind}, not {_plain(field.type)}")
+        if (kind := plain_type(found.field(field.name).type)) != plain_type(field.type):
+            raise TraceFault(
+                f"{path}: a foreign schema: {field.name} is {kind}, not {plain_type(field.type)}"
+            )
         if not field.nullable and (empty := _nulls(path, footer, field.name)):
             raise TraceFault(f"{path}: {empty} rows have no {field.name}")
 
 
-def _plain(kind: pa.DataType) -> pa.DataType:
+def plain_type(kind: pa.DataType) -> pa.DataType:
     """Whether words are kept in a dictionary is the writer's own affair."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
@@ -175,7 +176,7 @@ def _nulls(path: Path, footer: pq.FileMetaData, column: str) -> int:
 
 
 def _events(path: Path, run: str) -> Path | None:
-    if not path.exists():
+    if not path.exists() and not path.is_symlink():  # a link that leads nowhere is a fault
         return None
     footer = _footer(path)
     if not footer.num_rows:
@@ -197,7 +198,7 @@ def _tables(
     for number in dict.fromkeys(part for _, part, _ in groups):
         path = trace.parts[number].path
         chosen = [group for _, part, group in groups if part == number]
-        with _undamaged(path), pq.ParquetFile(path) as file:
+        with _undamaged(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
             yield file.read_row_groups(chosen, columns=columns, use_threads=False)
 
 
@@ -207,7 +208,7 @@ def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
     events = None
     if trace.events is not None:
         with _undamaged(trace.events):
-            events = pq.read_table(trace.events)
+            events = pq.read_table(trace.events, page_checksum_verification=True)
     return Trace(trace.run, trace.deployment, trace.origin, messages, events)
 
 
@@ -216,4 +217,4 @@ def _undamaged(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, pa.ArrowException) as error:
-        raise TraceFault(f"{path}: damaged: {' '.join(str(error).split())}") from None
+        raise TraceFault(f"{path}: damaged: {one_line(error)}") from None

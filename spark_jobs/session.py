@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 QUIET = Path(__file__).with_name("log4j2.properties")
 OLDEST_JAVA = 17
+LEAST_S, MOST_S = 0.001, 1e9
 
 
 class JobError(Exception):
@@ -31,6 +33,29 @@ class JobError(Exception):
 
 class WrongOption(JobError):
     """It was asked for in a way that has no answer."""
+
+
+def one_line(error: Exception) -> str:
+    """What a library says of a fault, without its line breaks."""
+    return " ".join(str(error).split())
+
+
+def prepare(out: Path, option: str = "--out") -> None:
+    """Make the folder of results, and see that files can be made in it: before the work, not after."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=out):
+            pass
+    except OSError as error:
+        raise JobError(f"{option} {out}: nothing can be written there: {error.strerror or error}") from None
+
+
+def seconds(text: str) -> float:
+    """An option that is a length of time."""
+    number = float(text)
+    if not LEAST_S <= number <= MOST_S:
+        raise argparse.ArgumentTypeError(f"seconds, from {LEAST_S} to {MOST_S:.0e}")
+    return number
 
 
 def note(text: str) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,21 +32,25 @@ from numpy.typing import NDArray
 from basestation.journal.parts import PARTS
 from basestation.journal.recovery import write_whole
 from basestation.traces import schema
+from packet_formats import deployment as deployments
+from packet_formats.deployment import DeploymentError
 
 from . import session
 from .continuum import continuum
 from .continuum_table import Choice
 from .ingest_read import spread
-from .links import LINKS, MOTES, WINDOW_S, Seen, health, summary
+from .links import LINKS, MOTES, WINDOW_S, Seen, check_motes, health, summary
 from .report import table_of
 from .segments import Spread
 from .segments_files import open_trace
 from .segments_spread import on_spark
-from .session import JobError, note
+from .session import JobError, note, one_line, prepare, seconds
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+NAMED = f"*/{PARTS}/[0-9]*.parquet"
+NEVER = 1 << 63  # no batch has this number
 COLUMNS = ("source", "boot", "sequence", "heard", "gateway", "rssi", "lqi", "wall_ns")
 FILES = "path string, modificationTime timestamp, length long, content binary"
 Ints = NDArray[np.int64]
@@ -96,13 +101,18 @@ def health_of(parts: Parts) -> Health:
 
 def _read(path: Path) -> tuple[pa.Table, str]:
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             said = file.schema_arrow.metadata or {}
             if said.get(schema.META_FORMAT) != schema.FORMAT.encode() or schema.META_RUN not in said:
                 raise JobError("no part of Causeway's")
-            return file.read(columns=list(COLUMNS)), said[schema.META_RUN].decode()
+            table = file.read(columns=list(COLUMNS))
+            text = said.get(schema.META_DEPLOYMENT, b"").decode(errors="replace")
+            check_motes(table["source"].to_numpy(), deployments.parse(text), "can't be taken")
+            return table, said[schema.META_RUN].decode(errors="replace")
+    except DeploymentError as error:
+        raise JobError(f"its deployment can't be read: {error}") from None
     except (OSError, pa.ArrowException) as error:
-        raise JobError(f"can't be read, it may have been cut off: {error}") from None
+        raise JobError(f"can't be read, it may have been cut off: {one_line(error)}") from None
 
 
 def _seen(messages: pa.Table) -> Seen:
@@ -154,11 +164,22 @@ class Book:
     def before(self, number: int) -> dict[str, list[str]]:
         """The parts of each run that came in earlier batches."""
         known: dict[str, list[str]] = {}
-        for path in sorted((self.out / "batches").glob("*.json")):
+        for path in sorted((self.out / "batches").glob("[0-9]*.json")):
             if int(path.stem) < number:
-                for run, parts in json.loads(path.read_text())["parts"].items():
+                for run, parts in self._entry(path).items():
                     known.setdefault(run, []).extend(parts)
         return known
+
+    def _entry(self, path: Path) -> dict[str, list[str]]:
+        try:
+            parts: dict[str, list[str]] = dict(json.loads(path.read_bytes())["parts"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise JobError(f"{path}: no entry of watch's: {error}; another --out begins anew") from None
+        return parts
+
+    def faults(self, number: int) -> dict[str, str]:
+        found: dict[str, str] = json.loads(self._path(number).read_bytes())["faults"]
+        return found
 
     def write(self, number: int, parts: dict[str, list[str]], faults: dict[str, str]) -> None:
         told = {"batch": number, "parts": parts, "faults": faults}
@@ -222,9 +243,9 @@ def _put(path: Path, table: pa.Table) -> None:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", type=Path, help="the folder of logs, a run in each of its folders")
     parser.add_argument("--out", "-o", type=Path, required=True, help="the folder of results")
-    parser.add_argument("--window", type=float, default=WINDOW_S, help=f"seconds of a window ({WINDOW_S})")
+    parser.add_argument("--window", type=seconds, default=WINDOW_S, help=f"seconds of a window ({WINDOW_S})")
     parser.add_argument(
-        "--every", type=float, default=10.0, help="seconds between two looks at the folder (10)"
+        "--every", type=seconds, default=10.0, help="seconds between two looks at the folder (10)"
     )
     parser.add_argument(
         "--continuum", action="store_true", help="also what each stamp and policy makes of each run"
@@ -236,25 +257,40 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def main(arguments: argparse.Namespace) -> int:
     if not arguments.logs.is_dir():
         raise JobError(f"{arguments.logs}: there is no such folder")
-    if not (arguments.window > 0 and arguments.every > 0):
-        raise JobError("--window and --every last some seconds")
     for folder in ("batches", "health", "links", "continuum"):
-        (arguments.out / folder).mkdir(parents=True, exist_ok=True)
+        prepare(arguments.out / folder)
+    if arguments.once and not any(arguments.logs.glob(NAMED)):
+        raise JobError(f"{arguments.logs}: no part of a log in it, which would be called {NAMED}")
     _same_logs(arguments.out, arguments.logs)
+    Book(arguments.out).before(NEVER)  # whether all of it can be read
     with session.of(arguments) as spark:
         every_s = None if arguments.once else arguments.every
-        follow(spark, arguments.logs, arguments.out, arguments.window, every_s, arguments.continuum)
-    return 0
+        faults = follow(spark, arguments.logs, arguments.out, arguments.window, every_s, arguments.continuum)
+    unseen = _unseen(arguments.logs)
+    for path, why in unseen.items():
+        note(f"{path}: {why}")
+    return 1 if faults or unseen else 0
+
+
+def _unseen(logs: Path) -> dict[str, str]:
+    """What is called a part and which Spark passes over without a word."""
+    found = {}
+    for path in sorted(logs.glob(NAMED)):
+        if not path.is_file():
+            found[str(path)] = "no file, or a link to none"
+        elif not path.stat().st_size:
+            found[str(path)] = "empty, it may have been cut off"
+    return found
 
 
 def _same_logs(out: Path, logs: Path) -> None:
     """A checkpoint belongs to one folder of logs."""
     note_of = out / "logs"
-    if note_of.exists() and note_of.read_text() != str(logs.resolve()):
-        raise JobError(
-            f"{out} holds what was watched in {note_of.read_text()}; another folder needs another --out"
-        )
-    write_whole(note_of, str(logs.resolve()).encode())
+    here = os.fsencode(logs.resolve())
+    if note_of.exists() and (watched := note_of.read_bytes()) != here:
+        where = watched.decode(errors="replace")
+        raise JobError(f"{out} holds what was watched in {where}; another folder needs another --out")
+    write_whole(note_of, here)
 
 
 def follow(
@@ -264,9 +300,11 @@ def follow(
     window_s: float,
     every_s: float | None,
     with_continuum: bool = False,
-) -> None:
-    """Watch until interrupted; with `every_s` None, take what is there and return."""
+) -> dict[str, str]:
+    """Watch until interrupted; with `every_s` None, take what is there and return. What could not be read, and why."""
     book = Book(out)
+    faults: dict[str, str] = {}
+    broken: list[Exception] = []
 
     def over(tasks: list[Parts]) -> list[Health]:
         return list(spread(spark, health_of, tasks))
@@ -276,10 +314,15 @@ def follow(
 
     def batch(frame: DataFrame, number: int) -> None:
         paths = [_local(row.path) for row in frame.select("path").collect()]
-        found = take_batch(number, paths, book, window_s, over, measure if with_continuum else None)
+        try:
+            found = take_batch(number, paths, book, window_s, over, measure if with_continuum else None)
+        except (JobError, OSError) as error:
+            broken.append(error)  # on its way through Java it would become a page
+            raise
+        faults.update(book.faults(number))
         tell(number, found)
 
-    pattern = f"{logs.resolve()}/*/{PARTS}/[0-9]*.parquet"
+    pattern = f"{logs.resolve()}/{NAMED}"
     parts = spark.readStream.format("binaryFile").schema(FILES).load(pattern).select("path")
     writer = parts.writeStream.foreachBatch(batch).option("checkpointLocation", str(out / "checkpoint"))
     writer = (
@@ -290,8 +333,11 @@ def follow(
     query = writer.start()
     try:
         query.awaitTermination()
+    except Exception as error:
+        raise (broken or [error])[0] from None
     finally:
         query.stop()
+    return faults
 
 
 def _local(uri: str) -> str:

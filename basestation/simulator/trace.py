@@ -225,10 +225,10 @@ def _numbering(sent_by: Int32, sent_index: Int32, first: Int64, motes: int) -> A
     table[row[sent_by] + sent_index - 1] = np.arange(len(sent_by))
 
     def number(mote: Int64, sequence: Int64) -> Int64:
-        known = mote < motes
-        place = sequence - first[np.where(known, mote, 0)]
-        known &= (place >= 0) & (place < per_mote[np.where(known, mote, 0)])
-        if not known.all():
+        if (mote >= motes).any():
+            raise TraceError(f"mote {mote.max()}, but the deployment has {motes} motes")
+        place = sequence - first[mote]
+        if ((place < 0) | (place >= per_mote[mote])).any():
             raise TraceError("a message was received that nobody sent")
         found: Int64 = table[row[mote] + place]
         return found

@@ -79,6 +79,7 @@ def write_table(table: pa.Table, path: Path) -> None:
             row_group_size=ROW_GROUP,
             use_dictionary=[name for name in table.column_names if name == "kind"],
             column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
+            write_page_checksum=True,  # so that a byte which changed later is found, and not counted
         )
         file.flush()
         os.fsync(file.fileno())
@@ -113,7 +114,7 @@ def _run_of(table: pa.Table, path: Path) -> str:
 def _read(path: Path) -> pa.Table:
     try:
         with path.open("rb") as file:
-            return pq.read_table(file)
+            return pq.read_table(file, page_checksum_verification=True)
     except FileNotFoundError:
         raise TraceError(f"{path} does not exist: a trace is a folder with messages.parquet in it") from None
     except (OSError, pa.ArrowException) as error:

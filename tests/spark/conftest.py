@@ -1,22 +1,13 @@
 """One Spark session for all tests here: starting one takes longer than most of them.
 
-With several pytest workers all of these tests go to one of them (`--dist loadgroup`), so that only one starts Java.
+With several pytest workers all of these tests go to one of them (tests/conftest.py), so that only one starts Java.
 """
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="module", autouse=True)

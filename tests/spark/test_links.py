@@ -142,12 +142,9 @@ def test_bad_input_is_named(tmp_path, capsys):
     write(tmp_path / "a", arrivals, trace.deployment, "a")
     write(tmp_path / "b", arrivals, trace.deployment, "b", site="other")
     tables = tmp_path / "tables"
-    assert run.main(["links", str(tables), "--no-spark"]) == 1
-    assert "no tables in it; ingest makes them" in capsys.readouterr().err
     ingest(find([tmp_path / "a", tmp_path / "b"]), tables, each_here)
     assert run.main(["links", str(tables), "--no-spark", "--run", "c"]) == 1
     assert "no run c; there are a, b" in capsys.readouterr().err
-    assert run.main(["links", str(tables), "--no-spark", "--window", "0"]) == 1
     broken = next((tables / "frames").rglob("run=a/*.parquet"))
     broken.write_bytes(broken.read_bytes()[:300])
     capsys.readouterr()

@@ -6,14 +6,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.figures.grid import measure_network, networks
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.run import build_scheme, generate
 from basestation.simulator.trace import deployment_for, trace_of
 from basestation.traces.files import write_trace
-from spark_jobs.figures import measure_figures
 from spark_jobs.run import run
 from spark_jobs.segments_files import TraceFault
-from spark_jobs.segments_spread import on_spark, on_threads
+from spark_jobs.segments_spread import on_spark
 
 OPTIONS = WorldOptions(messages=3000, motes=5, epsilon=3, delta=4, loss=0.05, seed=9)
 
@@ -28,7 +28,8 @@ def trace(tmp_path_factory):
 
 def test_spark_gives_what_threads_give(spark, trace, capsys):
     def rows(how):
-        assert run("continuum", [str(trace), how, "--segment", "700", "--phi", "40", "--json"]) == 0
+        stamps = ["--scheme", "kn", "--scheme", "shlc", "--entries", "1", "--packing", "bits", "--phi", "40"]
+        assert run("continuum", [str(trace), how, *stamps, "--segment", "700", "--json"]) == 0
         return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
     by_spark = rows("--spark")
@@ -64,4 +65,6 @@ def refuse(task):
 
 
 def test_figures_by_spark(spark):
-    assert measure_figures(100, 1, on_spark(spark)) == measure_figures(100, 1, on_threads(2))
+    some = networks(100, 1)[::8]
+    assert {network.changes for network in some} != {some[0].changes}
+    assert list(on_spark(spark)(measure_network, some)) == list(map(measure_network, some))
