@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from basestation.deployed import scheme_of
 from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
@@ -31,7 +30,7 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Beacon, Health, Reason, Record
 
 from .ingest_read import Run, add_options, chosen, over_runs, write_results
-from .session import seconds
+from .session import JobError
 
 MOMENT_S = 20.0  # the longest time between two beacons of a mote in sync
 SHARES = (0.99, 0.999, 1.0)
@@ -389,10 +388,12 @@ def delays_by_stamps(messages: Iterator[pa.Table]) -> tuple[Ints, Ints]:
 
 def _reach(deployment: Deployment) -> str:
     """How far the delays that stamps show can be believed."""
-    scheme = scheme_of(deployment)
-    told = f"a delay over {scheme.modulus - scheme.epsilon - 1} ticks looks like a shorter one"
-    if scheme.carry == "sum":
-        told += f"; stamps hold the largest clock that their sender knew, so up to {scheme.epsilon} ticks are missing"
+    stamp, epsilon = layout_of(deployment).stamp, deployment.clock.epsilon
+    told = f"a delay over {stamp.modulus - epsilon - 1} ticks looks like a shorter one"
+    if stamp.carry == "sum":
+        told += (
+            f"; stamps hold the largest clock that their sender knew, so up to {epsilon} ticks are missing"
+        )
     return told
 
 
@@ -403,7 +404,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
     parser.add_argument(
         "--moment",
-        type=seconds,
+        type=float,
         default=MOMENT_S,
         help=f"seconds within which clocks are compared ({MOMENT_S:g})",
     )
@@ -412,11 +413,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def of_run(run: Run, moment_s: float) -> Clocks:
     deployment = run.deployment
     times = times_in(run.batches("frames", COLUMNS), deployment)
-    stamped = delays_by_stamps(run.batches("messages", ("source", "heard", "r", "in_sync")))
+    timed = layout_of(deployment).stamp.clock_bits > 0
+    columns = ("source", "heard", "r", "in_sync")
+    stamped = delays_by_stamps(run.batches("messages", columns) if timed else iter(()))
     return clocks_of(times, stamped, deployment, moment_s)
 
 
 def main(arguments: argparse.Namespace) -> int:
+    if not arguments.moment > 0:
+        raise JobError(f"--moment {arguments.moment}: a moment lasts some seconds")
     moment_s = arguments.moment
     found, refused = over_runs(arguments, lambda run: of_run(run, moment_s), chosen(arguments))
     for run, clocks in found:

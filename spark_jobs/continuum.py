@@ -17,10 +17,9 @@ from typing import Any
 
 from basestation.causality.order import Ties
 from basestation.causality.stamps import Scheme
-from basestation.deployed import scheme_of
+from basestation.deployed import is_ordered, scheme_of
 from basestation.simulator.run import Delivery
 from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.layout import MAX_FIELD_BITS
 from spark_jobs import report, session
 from spark_jobs.continuum_measure import Fields, Measured, Reading, Tally, Task, measure, total
 from spark_jobs.continuum_restamp import Restamped, RestampTask, differing, restamp
@@ -162,8 +161,16 @@ def _same_as(delivery: Delivery) -> Delivery:
 def _answers(
     trace: TraceFiles, schemes: Sequence[Scheme], spread: Spread, scratch: Path
 ) -> dict[Scheme, _Answer]:
-    recorded = scheme_of(trace.deployment)
-    lacks = {scheme: missing_in(recorded, scheme) for scheme in schemes}
+    own = trace.deployment.stamp.scheme
+    recorded = scheme_of(trace.deployment) if is_ordered(trace.deployment) else None
+    if recorded is None and trace.events is None:
+        raise TraceFault(
+            f"{trace.folder}: its stamp is {own}, from which no other can be read, and it holds no events"
+        )
+    lacks = {
+        scheme: missing_in(recorded, scheme) if recorded else f"the trace's stamp is {own}"
+        for scheme in schemes
+    }
     wanted = [scheme for scheme, lack in lacks.items() if lack]
     made = _made(trace, wanted, spread, scratch) if wanted else "nothing to make"
     answers = {}
@@ -336,7 +343,7 @@ def add_choice_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--policy", choices=POLICIES, help="delivery; repeatable (all of them)", **several)
     parser.add_argument("--phi", type=_phi, help=f"per cent of the safe wait; repeatable {PHIS}", **several)
-    parser.add_argument("--counter-bits", type=_bits, help="width of an entry or a counter (as deployed)")
+    parser.add_argument("--counter-bits", type=int, help="width of an entry or a counter (as deployed)")
     parser.add_argument(
         "--ties",
         choices=("sequence", "arrival"),
@@ -372,13 +379,6 @@ def _phi(text: str) -> int:
 
 
 def _entries(text: str) -> int | str:
-def _bits(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= MAX_FIELD_BITS:
-        raise argparse.ArgumentTypeError(f"from 1 to {MAX_FIELD_BITS}")
-    return number
-
-
     return "all" if text == "all" else positive(text)
 
 
@@ -396,29 +396,23 @@ def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Ite
 
 def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:
     """Those that can be analysed, and what is wrong with the others."""
-    traces: dict[str, TraceFiles] = {}
-    faults = []
-    for folder, events, run in dict.fromkeys(_places(folders)):
+    traces, faults = [], []
+    for folder, events in _places(folders):
         try:
-            trace = open_trace(folder, events)
-            if run is not None and trace.run != run:
-                raise TraceFault(f"{folder}: mixed runs: it is of run {trace.run}, in the place of {run}")
-            if trace.run in traces:
-                raise TraceFault(f"{folder}: run {trace.run}, which {traces[trace.run].folder} is already")
-            traces[trace.run] = trace
+            traces.append(open_trace(folder, events))
         except TraceFault as fault:
             faults.append(fault)
-    return list(traces.values()), faults
+    return traces, faults
 
 
-def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None, str | None]]:
-    """Where messages and events are: of a trace, or of every run in the tables that `ingest` wrote, with its name."""
+def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None]]:
+    """Where messages and events are: of a trace, or of every run in the tables that `ingest` wrote."""
     for folder in folders:
         if (folder / MANIFEST).is_dir():
             runs = manifest(folder.resolve())
-            yield from ((run.file("messages").parent, run.file("events"), run.name) for run in runs)
+            yield from ((run.file("messages").parent, run.file("events")) for run in runs)
         else:
-            yield folder.resolve(), None, None
+            yield folder.resolve(), None
 
 
 def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[Row], bool]:
@@ -431,9 +425,6 @@ def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[Row], b
         with (
             spread_for(options, traces) as (spread, workers),
             TemporaryDirectory(dir=options.scratch) as place,
-    for place in (options.out, options.scratch):
-        if place is not None:
-            session.prepare(place, "--scratch" if place is options.scratch else "--out")
         ):
             for number, trace in enumerate(traces):
                 scratch = Path(place) / str(number)

@@ -15,12 +15,15 @@ import numpy as np
 import pyarrow as pa
 
 from basestation.causality.stamps import Scheme
-from basestation.deployed import scheme_of
+from basestation.deployed import is_ordered, scheme_of
 from basestation.simulator import fast
+from basestation.simulator.papers import stamp_rows
 from basestation.simulator.results import Observed
 from basestation.simulator.stream import Stream
 from basestation.simulator.trace import stream_of
 from basestation.traces.files import TraceError, write_table
+from basestation.traces.stamps import stamp_columns
+from packet_formats.deployment import Deployment
 from spark_jobs.segments_files import TraceFault, TraceFiles, read_whole
 
 TAKEN = ["source", "sequence", "heard", "batch", "fresh"]
@@ -59,13 +62,24 @@ def restamp(task: RestampTask) -> Restamped:
 
 def differing(trace: TraceFiles) -> int:
     """How many of the recorded stamps do not come out again. If any, the events are not all that happened."""
-    scheme, stream = scheme_of(trace.deployment), _stream(trace)
-    made = _table(fast.observe(stream, fast.stamp(stream, scheme), scheme))
+    stream = _stream(trace)
+    made = (_ours if is_ordered(trace.deployment) else _papers)(stream, trace.deployment)
     recorded = read_whole(trace, made.column_names).messages
     same = np.ones(len(made), np.bool_)
     for name in made.column_names:
         same &= made[name].to_numpy() == recorded[name].to_numpy()
     return int((~same).sum())
+
+
+def _ours(stream: Stream, deployment: Deployment) -> pa.Table:
+    scheme = scheme_of(deployment)
+    return _table(fast.observe(stream, fast.stamp(stream, scheme), scheme))
+
+
+def _papers(stream: Stream, deployment: Deployment) -> pa.Table:
+    """Entries as they travelled. Where a mote did not begin with number 0, its counters were others."""
+    rows = stamp_rows(stream, deployment)[stream.arrival_message]
+    return pa.table(stamp_columns(rows, stream.arrival_clock, deployment))
 
 
 def _table(observed: Observed) -> pa.Table:

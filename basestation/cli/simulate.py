@@ -15,6 +15,7 @@ from basestation.causality.order import Ties
 from basestation.causality.policies import POLICIES
 from basestation.causality.stamps import PROGRAMS, Carry, Count, Scheme
 from basestation.cli import common
+from basestation.deployed import is_ordered
 from basestation.simulator import topology
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.run import Delivery, Fault, Measurement, Run, build_scheme, generate, measure
@@ -241,6 +242,11 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
         return given
     described = common.load_deployment(path)
     offered = _network_settings(described)
+    if not is_ordered(described):
+        del offered["policies"], offered["phis"]
+        if "schemes" not in said:
+            reason = "compares Causeway's stamps; say which with --scheme, or use `basestation compare`"
+            raise OptionError("deployment", path, f"its stamp is {described.stamp.scheme}, and this {reason}")
     if said & {"epsilon", "delta"}:
         del offered["modulus"]  # it was made for the deployment's own
     if "schemes" not in said or set(given["schemes"]) == {described.stamp.scheme}:

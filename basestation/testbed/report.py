@@ -39,6 +39,7 @@ class Order:
     unreadable: int  # messages in sync for which no beacon tells the time
     altered: int  # copies whose stamp is not the one that was sent
     unmatched: int  # receptions of a message that nobody sent
+    total: bool = True  # whether any two stamps compare; if not, only deliveries can be judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,6 +165,15 @@ def lines_of(report: Report) -> list[tuple[str, str]]:
     return rows
 
 
+def _stamps(order: Order, fates: Fates) -> str:
+    if not order.total:
+        return f"order no two messages by themselves: what is delivered counts; {order.saturated} saturated"
+    return (
+        f"{order.broken} of {order.pairs} pairs belie happened-before{_last_at(order.last_broken)}; "
+        f"{order.messages} messages in sync, {fates.out_of_sync} not, {order.saturated} saturated"
+    )
+
+
 def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
     fates, order, delay, skew, line = (
         network.fates,
@@ -191,11 +201,7 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
             f"{network.delivered.messages} by the observer, {network.delivered.inverted} pairs out of causal order, "
             f"{network.observer_late} late",
         ),
-        (
-            "stamps",
-            f"{order.broken} of {order.pairs} pairs belie happened-before{_last_at(order.last_broken)}; "
-            f"{order.messages} messages in sync, {fates.out_of_sync} not, {order.saturated} saturated",
-        ),
+        ("stamps", _stamps(order, fates)),
         (
             "clocks",
             f"{skew.root_cycles:.0f} cycles from the root's, {skew.spread_cycles:.0f} from one another; {tick}",

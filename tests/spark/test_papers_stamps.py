@@ -1,0 +1,107 @@
+"""Logs and traces whose stamps are the papers': what can be told of them is told, the rest is refused in a sentence."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from click.testing import CliRunner
+
+from basestation.cli.listen import command as listen
+from basestation.cli.simulate import command as simulate
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.run import Delivery, generate, measure
+from basestation.simulator.trace import trace_of
+from basestation.traces.files import read_trace, write_trace
+from packet_formats.deployment import from_dict
+from spark_jobs import run
+from spark_jobs.continuum import continuum
+from spark_jobs.continuum_table import Choice, candidates
+from spark_jobs.segments_files import TraceFault, open_trace
+from spark_jobs.segments_spread import on_threads
+
+OPTIONS = WorldOptions(messages=800, motes=4, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
+CHOICE = Choice(schemes=("shlc",), packings=("bits",), policies=("none", "cbd"), phis=(100,))
+SOURCE = "simulate@?messages=300&rate=0.05&loss=0.05&pace=0"
+
+
+def deployed(scheme):
+    return from_dict(
+        {
+            "network": {"name": "papers", "board": "micaz", "motes": 4},
+            "clock": {"tick_log2": 7, "epsilon": 4, "delta": 6},
+            "stamp": {"scheme": scheme},
+        }
+    )
+
+
+@pytest.mark.parametrize("scheme", ["sequence", "vector", "matrix", "delta-vector"])
+def test_the_continuum_of_a_trace_with_events_is_the_simulations(tmp_path, capsys, scheme):
+    simulated, deployment = generate(OPTIONS), deployed(scheme)
+    write_trace(trace_of(simulated, deployment), tmp_path / "trace")
+    rows = continuum(open_trace(tmp_path / "trace"), CHOICE, on_threads(1), tmp_path, rows=300)
+    assert {row.answered for row in rows} == {"restamped"}
+    tables = str(tmp_path / "tables")
+    assert run.main(["ingest", str(tmp_path / "trace"), "--tables", tables, "--no-spark"]) == 0
+    ingested = json.loads(capsys.readouterr().out)
+    assert (ingested["quarantine"], ingested["messages"]) == (0, simulated.stream.arrivals)
+    (stamp,) = candidates(deployment, CHOICE)
+    for row in rows:
+        (want,) = measure(simulated, stamp.scheme, [Delivery(row.policy, row.phi)])
+        assert (row.violated_pairs, row.hold_mean) == (want.violations.pairs, want.hold_mean)
+
+
+def test_without_events_no_other_stamp_can_be_made(tmp_path):
+    trace = trace_of(generate(OPTIONS), deployed("vector"))
+    write_trace(replace(trace, events=None), tmp_path / "trace")
+    with pytest.raises(TraceFault, match="its stamp is vector, from which no other can be read"):
+        continuum(open_trace(tmp_path / "trace"), CHOICE, on_threads(1), tmp_path)
+
+
+@pytest.fixture
+def logged(tmp_path, monkeypatch):
+    def log(scheme):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "net.toml").write_text(deployed(scheme).to_toml())
+        done = CliRunner().invoke(listen, [SOURCE, "-d", "net.toml", "--log", "logs", "--json"])
+        assert done.exit_code == 0, done.stderr
+        (folder,) = (tmp_path / "logs").iterdir()
+        return folder
+
+    return log
+
+
+@pytest.mark.parametrize("scheme", ["vector", "delta-vector"])
+def test_a_log_is_ingested_and_its_links_and_clocks_are_told(scheme, logged, tmp_path, capsys):
+    folder = logged(scheme)
+    assert run.main(["ingest", str(folder), "--tables", str(tmp_path / "tables"), "--no-spark"]) == 0
+    capsys.readouterr()
+    assert run.main(["links", str(tmp_path / "tables"), "--no-spark"]) == 0
+    assert capsys.readouterr().out
+    assert run.main(["clocks", str(tmp_path / "tables"), "--no-spark"]) == 0
+    clocks = json.loads(capsys.readouterr().out)
+    if scheme == "vector":
+        assert clocks["stamped"]["covers_100"] == "unknown"
+    else:
+        assert 0 < clocks["stamped"]["covers_100"] <= 6 + 4
+
+
+def test_the_table_of_a_log_holds_what_travelled(logged, tmp_path):
+    from basestation.cli.log import command as log
+
+    folder = logged("vector")
+    done = CliRunner().invoke(log, ["convert", str(folder), "--to", "parquet", "-o", str(tmp_path / "trace")])
+    assert done.exit_code == 0, done.stderr
+    messages = read_trace(tmp_path / "trace").messages
+    assert messages["r"].to_pylist() == messages["heard"].to_pylist()
+    payload = messages["payload"].to_pylist()
+    for column in range(3):
+        assert messages[f"kn{column}"].to_pylist() == [raw[3 + column] for raw in payload]
+
+
+def test_simulate_says_which_stamps_it_compares(logged, tmp_path):
+    logged("vector")
+    done = CliRunner().invoke(simulate, ["-d", "net.toml", "--messages", "200"])
+    assert done.exit_code == 2
+    assert "its stamp is vector" in " ".join(done.stderr.split())
+    done = CliRunner().invoke(simulate, ["-d", "net.toml", "--messages", "200", "--scheme", "shlc", "--json"])
+    assert done.exit_code == 0, done.stderr
