@@ -30,7 +30,7 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Beacon, Health, Reason, Record
 
 from .ingest_read import Run, add_options, chosen, over_runs, write_results
-from .session import JobError
+from .session import seconds
 
 MOMENT_S = 20.0  # the longest time between two beacons of a mote in sync
 SHARES = (0.99, 0.999, 1.0)
@@ -404,7 +404,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
     parser.add_argument(
         "--moment",
-        type=float,
+        type=seconds,
         default=MOMENT_S,
         help=f"seconds within which clocks are compared ({MOMENT_S:g})",
     )
@@ -420,8 +420,6 @@ def of_run(run: Run, moment_s: float) -> Clocks:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    if not arguments.moment > 0:
-        raise JobError(f"--moment {arguments.moment}: a moment lasts some seconds")
     moment_s = arguments.moment
     found, refused = over_runs(arguments, lambda run: of_run(run, moment_s), chosen(arguments))
     for run, clocks in found:

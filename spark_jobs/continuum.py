@@ -20,6 +20,7 @@ from basestation.causality.stamps import Scheme
 from basestation.deployed import is_ordered, scheme_of
 from basestation.simulator.run import Delivery
 from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.layout import MAX_FIELD_BITS
 from spark_jobs import report, session
 from spark_jobs.continuum_measure import Fields, Measured, Reading, Tally, Task, measure, total
 from spark_jobs.continuum_restamp import Restamped, RestampTask, differing, restamp
@@ -343,7 +344,7 @@ def add_choice_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--policy", choices=POLICIES, help="delivery; repeatable (all of them)", **several)
     parser.add_argument("--phi", type=_phi, help=f"per cent of the safe wait; repeatable {PHIS}", **several)
-    parser.add_argument("--counter-bits", type=int, help="width of an entry or a counter (as deployed)")
+    parser.add_argument("--counter-bits", type=_bits, help="width of an entry or a counter (as deployed)")
     parser.add_argument(
         "--ties",
         choices=("sequence", "arrival"),
@@ -368,6 +369,13 @@ def positive(text: str) -> int:
     number = int(text)
     if number < 1:
         raise argparse.ArgumentTypeError("at least 1")
+    return number
+
+
+def _bits(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= MAX_FIELD_BITS:
+        raise argparse.ArgumentTypeError(f"from 1 to {MAX_FIELD_BITS}")
     return number
 
 
@@ -396,27 +404,36 @@ def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Ite
 
 def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:
     """Those that can be analysed, and what is wrong with the others."""
-    traces, faults = [], []
-    for folder, events in _places(folders):
+    traces: dict[str, TraceFiles] = {}
+    faults = []
+    for folder, events, run in dict.fromkeys(_places(folders)):
         try:
-            traces.append(open_trace(folder, events))
+            trace = open_trace(folder, events)
+            if run is not None and trace.run != run:
+                raise TraceFault(f"{folder}: mixed runs: it is of run {trace.run}, in the place of {run}")
+            if trace.run in traces:
+                raise TraceFault(f"{folder}: run {trace.run}, which {traces[trace.run].folder} is already")
+            traces[trace.run] = trace
         except TraceFault as fault:
             faults.append(fault)
-    return traces, faults
+    return list(traces.values()), faults
 
 
-def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None]]:
-    """Where messages and events are: of a trace, or of every run in the tables that `ingest` wrote."""
+def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None, str | None]]:
+    """Where messages and events are: of a trace, or of every run in the tables that `ingest` wrote, with its name."""
     for folder in folders:
         if (folder / MANIFEST).is_dir():
             runs = manifest(folder.resolve())
-            yield from ((run.file("messages").parent, run.file("events")) for run in runs)
+            yield from ((run.file("messages").parent, run.file("events"), run.name) for run in runs)
         else:
-            yield folder.resolve(), None
+            yield folder.resolve(), None, None
 
 
 def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[Row], bool]:
     """The continuum of each trace; faults are told as they are found. The last is false if there were any."""
+    for place in (options.out, options.scratch):
+        if place is not None:
+            session.prepare(place, "--scratch" if place is options.scratch else "--out")
     traces, faults = open_traces(options.traces)
     for fault in faults:
         note(f"{options.job}: {fault}")

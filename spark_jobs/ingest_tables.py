@@ -407,19 +407,24 @@ def _trace(item: Input) -> Iterator[Batch]:
     wanted = messages_schema(layout_of(deployment), deployment.network.motes)
     number = 0
     for path in part_files(Path(item.path)):
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _same_columns(file.schema_arrow, wanted, path)
             for batch in file.iter_batches(1 << 17):
-                table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
-                yield from _checked(table.cast(wanted), deployment, item, str(path), number)
-                number += len(table)
+                yield from _checked(_as(batch, wanted, path), deployment, item, str(path), number)
+                number += len(batch)
     events = Path(item.path) / EVENTS
     if events.exists():
-        with pq.ParquetFile(events) as file:
+        with pq.ParquetFile(events, page_checksum_verification=True) as file:
             _same_columns(file.schema_arrow, events_schema(), events)
             for batch in file.iter_batches(1 << 17):
-                table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
-                yield "events", table.cast(events_schema())
+                yield "events", _as(batch, events_schema(), events)
+
+
+def _as(batch: pa.RecordBatch, wanted: pa.Schema, path: Path) -> pa.Table:
+    try:
+        return pa.Table.from_batches([batch]).replace_schema_metadata(None).cast(wanted)
+    except ValueError as error:  # a null where there can be none is not told as Arrow's own
+        raise InputError(f"{path}: {error}") from None
 
 
 def _same_columns(found: pa.Schema, wanted: pa.Schema, path: Path) -> None:
