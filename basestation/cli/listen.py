@@ -156,10 +156,21 @@ def _open_log(
         allowance_ns=station.clock.allowance_ns,
         on_closed=roller.closed,
     )
-    stack.callback(lambda: roller.finish(lambda fault: common.note(str(fault))))
+    stack.callback(_finish_parts, roller, folder)
     stack.callback(log.close)
     common.note(f"the log is in {folder}")
     return log
+
+
+def _finish_parts(roller: PartRoller, folder: Path) -> None:
+    """The log is whole without its parts, and they can be made from it at any time."""
+    try:
+        roller.finish(lambda fault: common.note(str(fault)))
+    except (JournalError, OSError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        common.note(
+            f"parts were not made: {reason}; `basestation log parts {folder}` makes them", style="yellow"
+        )
 
 
 def _recover(logs: Path) -> None:

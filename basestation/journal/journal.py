@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import json
 import os
@@ -41,6 +42,17 @@ SYNCS: tuple[Sync, ...] = ("always", "interval", "never")
 SEGMENT_BYTES = 16 << 20
 INTERVAL_S = 0.2
 _to_disk = getattr(os, "fdatasync", os.fsync)  # macOS has only the other
+
+
+def _commit(file: int) -> None:
+    _to_disk(file)
+    _check_there(file)
+
+
+def _check_there(file: int) -> None:
+    """A file that was deleted takes everything and keeps nothing."""
+    if not os.fstat(file).st_nlink:
+        raise OSError(errno.ENOENT, "it was deleted while it was written")
 
 
 def new_run_id(wall_ns: int | None = None) -> str:
@@ -132,17 +144,22 @@ class JournalWriter:
 
     def sync(self) -> None:
         """Have all that was appended on the disk."""
-        _to_disk(self._file)
+        self._sync_now()
 
     def close(self) -> None:
         if self._file < 0:
             return
+        file, self._file = self._file, -1
         if self._committer:
             self._committer.stop()
-        os.fsync(self._file)
-        os.close(self._file)
-        self._file = -1
-        locking.leave(self.folder, self._lock)
+        try:
+            os.fsync(file)
+            _check_there(file)
+            locking.leave(self.folder, self._lock)
+        except OSError as error:
+            raise JournalError(f"{self._path}: not on the disk: {error.strerror}") from error
+        finally:
+            os.close(file)
         self._tell_closed(self._path)
 
     def __enter__(self) -> Self:
@@ -163,28 +180,37 @@ class JournalWriter:
         number, self._next = self._next, self._next + 1
         self._size += len(raw)
         if self._sync == "always" and wait:
-            _to_disk(self._file)
+            self._sync_now()
         elif self._committer:
             self._committer.mark()
         return number
+
+    def _sync_now(self) -> None:
+        try:
+            _commit(self._file)
+        except OSError as error:
+            raise JournalError(f"{self._path}: not on the disk: {error.strerror}") from error
 
     def _put(self, raw: bytes) -> None:
         try:
             if os.write(self._file, raw) != len(raw):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
-            os.ftruncate(self._file, self._size)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._size)
             raise JournalError(f"{self._path}: a record could not be written: {error.strerror}") from error
 
     def _roll_if_full(self) -> None:
-        if self._file < 0 or self._size < self._segment_bytes or self._next == self._first:
+        """The next segment when this one is full; while none can be had, on in this one: that loses nothing."""
+        if self._file < 0 or self._size < self._full or self._next == self._first:
             return
-        os.fsync(self._file)  # only the last segment may ever be torn
         file, path = self._file, self._path
         try:
+            os.fsync(file)  # only the last segment may ever be torn
             self._open_segment()
-        except OSError as error:
-            raise JournalError(f"{self.folder}: no new segment: {error.strerror}") from error
+        except OSError:
+            self._full = self._size + self._segment_bytes
+            return
         if self._committer:
             self._committer.use(self._file)
         os.close(file)
@@ -197,6 +223,7 @@ class JournalWriter:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._path: Path = path
         self._size, self._first = len(content), self._next
+        self._full: int = self._segment_bytes
         self._segments += 1
 
     def _tell_closed(self, path: Path) -> None:
@@ -219,7 +246,7 @@ class _Committer:
     def mark(self) -> None:
         """Something was written. What the disk refused earlier comes out here: it may be lost."""
         if self._failure:
-            raise JournalError(f"the disk lost what was written to it: {self._failure}") from self._failure
+            raise JournalError(f"what was written is lost: {self._failure.strerror}") from self._failure
         self._dirty.set()
 
     def use(self, file: int) -> None:
@@ -237,6 +264,6 @@ class _Committer:
             self._dirty.clear()
             with self._lock:
                 try:
-                    _to_disk(self._file)
+                    _commit(self._file)
                 except OSError as error:
                     self._failure = error

@@ -44,8 +44,10 @@ def _is_there(folder: Path, handle: int) -> bool:
 
 
 def leave(folder: Path, handle: int) -> None:
-    (folder / LOCK).unlink(missing_ok=True)
-    os.close(handle)
+    try:
+        (folder / LOCK).unlink(missing_ok=True)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

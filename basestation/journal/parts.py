@@ -20,6 +20,7 @@ from packet_formats.deployment import Deployment
 
 from . import locking
 from .reader import Journal, Report, faults_of, read_journal, read_segment
+from .records import JournalError
 from .recovery import sync_folder
 from .tables import Carry, read_messages
 
@@ -91,7 +92,10 @@ class PartRoller:
         """One worker at a time: what is closed meanwhile is made by the next, or at the end."""
         if self._worker is None or self._worker.poll() is not None:
             command = [sys.executable, "-m", "basestation.journal.parts", str(self._folder)]
-            self._worker = subprocess.Popen(command, stdout=subprocess.DEVNULL, start_new_session=True)
+            with contextlib.suppress(OSError):  # no memory for it now: made at the end
+                self._worker = subprocess.Popen(
+                    command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+                )
 
     def finish(self, report: Report) -> list[Path]:
         if self._worker is not None:
@@ -103,7 +107,10 @@ def _main(arguments: list[str]) -> None:
     with contextlib.suppress(OSError):
         os.nice(10)  # an observer that delivers in time comes first
     for folder in arguments:
-        make_parts(Path(folder), lambda fault: print(fault, file=sys.stderr))
+        try:
+            make_parts(Path(folder), lambda fault: print(fault, file=sys.stderr))
+        except (JournalError, OSError) as error:
+            sys.exit(f"{folder}: {error}")
 
 
 if __name__ == "__main__":

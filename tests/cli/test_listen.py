@@ -178,9 +178,11 @@ def test_a_capture_is_a_source(here):
     assert len(delivered(done.stdout)) == 30
 
 
-def start(*words: str, encoding: str = "utf-8") -> subprocess.Popen[str]:
+def start(*words: str, encoding: str = "utf-8", blocks: int | None = None) -> subprocess.Popen[str]:
+    """`blocks`: of half a kilobyte, so many may a file have."""
+    limited = () if blocks is None else ("sh", "-c", f'ulimit -f {blocks}; exec "$@"', "sh")
     return subprocess.Popen(
-        [sys.executable, "-m", "basestation", *words],
+        [*limited, sys.executable, "-m", "basestation", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -201,6 +203,22 @@ def test_ctrl_c_and_a_closed_terminal_end_it_cleanly_with_a_summary(here, number
     assert "Traceback" not in err
     again = invoke(replay, "logs")
     assert names(again.stdout) == names(first + out)
+
+
+def test_a_disk_that_is_full_is_told_of_and_what_could_not_be_written_is_counted(here):
+    """The limit of a file's size stands for the disk's: deliveries go on, the log keeps what it has."""
+    words = "listen", "simulate@?messages=300&rate=0.05&pace=0", "-d", "net.toml", "--log", "logs", "--json"
+    process = start(*words, blocks=40)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "Traceback" not in err
+    count = len(delivered(out))
+    assert count == len(delivered(said(start(*words[:4], "--json"))))
+    assert "not everything is in the log" in err
+    lost = int(re.search(r"Error: (\d+) records could not be written to the log", err)[1])
+    (run,) = Path("logs").iterdir()
+    kept = said(start("log", "convert", "--to", "ndjson", str(run))).count('"kind": "frame"')
+    assert 0 <= kept + lost - 2 * count <= 2  # of the last frame's clock and of the line's counters, too
 
 
 def test_ctrl_c_does_not_wait_for_a_pipe_that_stays_empty(here):

@@ -2,8 +2,10 @@
 
 import errno
 import os
+import shutil
 import threading
 import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -132,6 +134,68 @@ def test_what_the_disk_refused_later_is_said_at_the_next_append(tmp_path, monkey
     with pytest.raises(JournalError, match="Input/output error"):
         journal.append(Arrival(0, 2, 2, b"second"))
     journal.close()
+
+
+def test_a_disk_that_fails_is_told_of_and_stops_nobody(tmp_path, monkeypatch):
+    """Not with every frame, nor with a new segment, nor at the end: a caller has to handle `JournalError` alone."""
+    sick = [True]
+
+    def fail_now(file, *_):
+        if sick[0]:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("basestation.journal.journal._to_disk", fail_now)
+    with JournalWriter(tmp_path / "one", None, "run-1", "always") as journal:
+        with pytest.raises(JournalError, match="Input/output error"):
+            journal.append(Arrival(0, 1, 1, b"first"))
+        sick[0] = False
+        journal.append(Arrival(0, 2, 2, b"second"))
+    assert [record.payload for record in records(tmp_path / "one")] == [b"first", b"second"]
+    sick[0] = True
+    journal = JournalWriter(tmp_path / "two", None, "run-2", "never")
+    journal.append(Arrival(0, 1, 1, b"first"))
+    monkeypatch.setattr("basestation.journal.journal.os.fsync", fail_now)
+    with pytest.raises(JournalError, match="Input/output error"):
+        journal.close()
+    assert [record.payload for record in records(tmp_path / "two")] == [b"first"]
+
+
+def test_without_a_new_segment_the_old_one_goes_on(tmp_path, monkeypatch):
+    refused = []
+
+    def refuse_new(path, content):
+        refused.append(path)
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with JournalWriter(tmp_path, None, "run-1", "never", segment_bytes=300) as journal:
+        with monkeypatch.context() as ill:
+            ill.setattr("basestation.journal.journal.write_whole", refuse_new)
+            for number in range(20):
+                journal.append(Arrival(0, number, number, b"x"))
+        for number in range(20, 40):
+            journal.append(Arrival(0, number, number, b"x"))
+    assert [record.number for record in records(tmp_path)] == list(range(40))
+    assert 1 <= len(refused) < 10
+    assert len(list(tmp_path.glob("*.cwj"))) > 1
+
+
+@pytest.mark.parametrize("sync", SYNCS)
+def test_a_log_that_is_deleted_while_it_is_written_is_missed(tmp_path, sync):
+    """It would take everything and keep nothing."""
+    journal = JournalWriter(tmp_path / "run", None, "run-1", sync, interval_s=0.001)
+    journal.append(Arrival(0, 1, 1, b"first"))
+    shutil.rmtree(tmp_path / "run")
+
+    def write_on():
+        while sync != "never":
+            journal.append(Arrival(0, 2, 2, b"second"))
+            time.sleep(0.001)
+        journal.close()
+
+    with pytest.raises(JournalError, match="deleted while it was written"):
+        write_on()
+    with suppress(JournalError):
+        journal.close()
 
 
 @pytest.mark.parametrize(
