@@ -15,7 +15,7 @@ typedef int32_t age_t;
 #endif
 
 /* Whoever waits gives up DELTA + EPSILON after the sending; we and the receiver may both be EPSILON behind. */
-#define AGE_MOST (CAUSEWAY_DELTA + 3 * CAUSEWAY_EPSILON)
+#define AGE_MOST ((cw_entry_t)(CAUSEWAY_DELTA + 3U * CAUSEWAY_EPSILON))
 
 static void forget(cw_stamp_t *state)
 {

@@ -47,6 +47,7 @@ LAYOUTS = [
     described(7, 10, 10, {"scheme": "last-sender", "receipts": 1}, board="mica2"),
     described(7, 10, 10, {"scheme": "vector"}),
     described(7, 10, 10, {"scheme": "delta-vector"}),
+    described(3, 10000, 20000, {"scheme": "delta-vector"}, motes=3),
     *examples(),
 ]
 
@@ -115,6 +116,10 @@ AIMS: dict[str, tuple[dict[str, Any], int, int]] = {
     "kn 2": ({"scheme": "kn", "entries": 2}, 1500, 1500),
     "kn all": ({"scheme": "kn"}, 5000, 5000),
     "kn all, bytes": ({"scheme": "kn", "packing": "bytes"}, 5000, 5000),
+    "sequence": ({"scheme": "sequence"}, 25, 25),
+    "last-sender": ({"scheme": "last-sender"}, 100, 60),
+    "vector": ({"scheme": "vector"}, 220, 360),
+    "delta-vector": ({"scheme": "delta-vector"}, 1600, 1600),
 }
 
 

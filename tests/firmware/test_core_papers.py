@@ -28,6 +28,7 @@ LAYOUTS = {
     "delta-vector": described(7, 10, 10, {"scheme": "delta-vector"}),
     "delta-vector, 3": described(7, 3, 32, {"scheme": "delta-vector"}, motes=3, tinyos=2),
     "delta-vector, 20": described(7, 3, 24, {"scheme": "delta-vector"}, motes=20),
+    "delta-vector, longest": described(3, 10000, 20000, {"scheme": "delta-vector"}, motes=3),
     "delta-vector, long": described(3, 900, 5000, {"scheme": "delta-vector"}, motes=8, data_bytes=0),
 }
 EVERY = pytest.mark.parametrize("deployment", LAYOUTS.values(), ids=LAYOUTS)
