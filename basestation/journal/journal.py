@@ -89,6 +89,7 @@ class JournalWriter:
     ) -> None:
         """`on_closed` is told of each segment that will not change any more."""
         self._file = -1
+        self._full = segment_bytes  # bytes with which the next segment is due
         folder.mkdir(parents=True, exist_ok=True)
         self._lock = locking.take(folder)
         try:
@@ -223,7 +224,7 @@ class JournalWriter:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._path: Path = path
         self._size, self._first = len(content), self._next
-        self._full: int = self._segment_bytes
+        self._full = self._segment_bytes
         self._segments += 1
 
     def _tell_closed(self, path: Path) -> None:
