@@ -102,11 +102,16 @@ def _meaning(name: str, layout: DataLayout) -> str:
         top = f"{stamp.entry_max}: too old to matter"
         return f"ticks, plus epsilon, since {_sent(index, layout)}; {top}"
     if word == "known":
-        return f"messages known of mote {index}, of {index + 1} from senders up to it, modulo 256"
+        return f"messages known of mote {index}, or {_after(index)}, modulo 256"
     if word == "sent":
         return f"messages known, modulo 256, {_sent(index, layout)}"
     which = "last message received" if stamp.scheme == "last-sender" else f"message known of, {index} back"
     return f"{word} of the {which}; the sender's own: none"
+
+
+def _after(index: int) -> str:
+    """A sender leaves itself out: from its own id on, each place is the next mote's."""
+    return f"{index + 1} if the sender is one of 0..{index}"
 
 
 def _sent(index: int, layout: DataLayout) -> str:
@@ -118,7 +123,7 @@ def _sent(index: int, layout: DataLayout) -> str:
         motes //= 2
         if index >= motes:
             return f"mote {index - motes}'s newest message to the observer"
-        to = "the observer" if index == motes - 1 else f"mote {index}, or {index + 1} from senders up to it"
+        to = "the observer" if index == motes - 1 else f"mote {index}, or {_after(index)}"
         return f"its own newest message to {to}"
     motes = isqrt(motes)
     source, place = divmod(index, motes)

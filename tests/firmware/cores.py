@@ -47,7 +47,8 @@ def name_of(deployment: Deployment) -> str:
 
 
 def examples() -> list[Deployment]:
-    return [load(path) for path in sorted(Path(ROOT / "examples").glob("*.toml"))]
+    found = [load(path) for path in sorted(Path(ROOT / "examples").glob("*.toml"))]
+    return [deployment for deployment in found if deployment.stamp.scheme in ORDERED]
 
 
 def deployments() -> list[Deployment]:
