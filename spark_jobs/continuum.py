@@ -17,7 +17,7 @@ from typing import Any
 
 from basestation.causality.order import Ties
 from basestation.causality.stamps import Scheme
-from basestation.deployed import scheme_of
+from basestation.deployed import is_ordered, scheme_of
 from basestation.simulator.run import Delivery
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import MAX_FIELD_BITS
@@ -162,8 +162,16 @@ def _same_as(delivery: Delivery) -> Delivery:
 def _answers(
     trace: TraceFiles, schemes: Sequence[Scheme], spread: Spread, scratch: Path
 ) -> dict[Scheme, _Answer]:
-    recorded = scheme_of(trace.deployment)
-    lacks = {scheme: missing_in(recorded, scheme) for scheme in schemes}
+    own = trace.deployment.stamp.scheme
+    recorded = scheme_of(trace.deployment) if is_ordered(trace.deployment) else None
+    if recorded is None and trace.events is None:
+        raise TraceFault(
+            f"{trace.folder}: its stamp is {own}, from which no other can be read, and it holds no events"
+        )
+    lacks = {
+        scheme: missing_in(recorded, scheme) if recorded else f"the trace's stamp is {own}"
+        for scheme in schemes
+    }
     wanted = [scheme for scheme, lack in lacks.items() if lack]
     made = _made(trace, wanted, spread, scratch) if wanted else "nothing to make"
     answers = {}
