@@ -16,7 +16,7 @@ from collections.abc import Sequence
 import click
 from click.shell_completion import CompletionItem
 
-from basestation import __version__
+from basestation import __version__, how_to_install
 
 FAULT = 1
 INTERRUPTED = 128 + signal.SIGINT
@@ -175,9 +175,7 @@ def _describe_import_error(error: ImportError) -> str | None:
         return None
     if not isinstance(error, ModuleNotFoundError):
         return f"{name} is installed but cannot be loaded: {error}"
-    extra = PROVIDED_BY[name]
-    target = f"causeway[{extra}]" if extra else "causeway"
-    return f"this command needs {name}, which is not installed: pip install '{target}'"
+    return f"this command needs {name}, which is not installed: {how_to_install(PROVIDED_BY[name])}"
 
 
 def _describe_os_error(error: OSError) -> str:

@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from basestation import how_to_install
 from basestation.cli import common
 from basestation.planning.budget import RADIOS, Budget, BudgetError, Network, make_budget
 from basestation.planning.choose import (
@@ -544,7 +545,7 @@ def _check_targets(budget: Budget, plot: Path | None, toml: Path | None, name: s
         try:
             import basestation.planning.plot  # noqa: F401
         except ImportError as error:
-            common.fail(f"--plot needs matplotlib ({error}): pip install 'causeway[analysis]'")
+            common.fail(f"--plot needs matplotlib ({error}): {how_to_install('analysis')}")
     for option, path in (("--plot", plot), ("--toml", toml)):
         if path is None:
             continue

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from basestation import how_to_install
 from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.sources import SourceError, ports
 from basestation.sources.choose import choose
@@ -80,9 +81,8 @@ def packages(provided_by: Mapping[str, str]) -> Iterator[Finding]:
         if not missing:
             yield good("machine", check, ", ".join(map(_installed, modules)))
             continue
-        target = f"causeway[{extra}]" if extra else "causeway"
         judge = warning if extra else failure
-        yield judge("machine", check, f"missing: {', '.join(missing)}", f"pip install '{target}'")
+        yield judge("machine", check, f"missing: {', '.join(missing)}", how_to_install(extra))
 
 
 def _installed(module: str) -> str:
@@ -116,7 +116,7 @@ def toolchain() -> Finding:
 def platformio() -> Finding:
     if importlib.util.find_spec("platformio") is None:
         text = "PlatformIO is missing: firmware can't be built here"
-        return warning("tools", "PlatformIO", text, "pip install 'causeway[firmware]'")
+        return warning("tools", "PlatformIO", text, how_to_install("firmware"))
     return good("tools", "PlatformIO", _installed("platformio"))
 
 
@@ -167,7 +167,7 @@ def serial_ports() -> Iterator[Finding]:
         what = port.board or port.description or "not known what it is"
         if trouble is None:
             yield good("ports", port.device, what)
-        elif port.rank == ports.UNLIKELY or trouble.kind == "busy":
+        elif port.rank <= ports.POSSIBLE or trouble.kind == "busy":
             yield warning("ports", port.device, f"{what}: can't be opened", trouble.text)
         else:
             yield failure("ports", port.device, f"{what}: can't be opened", trouble.text)
@@ -211,7 +211,8 @@ def disk(folder: Path) -> Finding:
 
 def terminal(environ: Mapping[str, str]) -> Finding:
     if not sys.stdout.isatty():
-        return good("machine", "terminal", "output goes to no terminal: --view terminal needs one")
+        cure = "--view terminal needs one; --view lines and --json do without"
+        return warning("machine", "terminal", "output goes to no terminal", cure)
     size = shutil.get_terminal_size()
     name, encoding = environ.get("TERM", ""), (sys.stdout.encoding or "").lower()
     text = f"{name or 'no TERM'}, {size.columns} x {size.lines}, {encoding}"

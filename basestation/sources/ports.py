@@ -57,7 +57,7 @@ class Port:
             half = "the mote's serial line" if self._second_half else "its programmer"
             return f"{BOARDS[DUAL]}: {half}"
         if self.usb is None:
-            return "a built-in port; a MIB510 may be on it" if self._built_in else ""
+            return "a built-in port; a MIB510 may be on it, say so" if self._built_in else ""
         return BOARDS.get(self.usb, "")
 
     @property
@@ -75,7 +75,7 @@ class Port:
 
     @property
     def _built_in(self) -> bool:
-        return self.usb is None and Path(self.device).name.startswith("ttyS")
+        return self.usb is None and Path(self.device).name.startswith(("ttyS", "ttyAMA"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,8 +112,11 @@ def device_of(identity: Identity) -> str | None:
 
 
 def candidates(ports: Iterable[Port]) -> list[Port]:
-    """The ports on which a gateway is most likely to be heard: one, if it is clear which."""
-    likely = [port for port in ports if port.rank > UNLIKELY]
+    """The ports on which a gateway is most likely to be heard: one, if it is clear which.
+
+    Nearly every machine has a built-in port with nothing on it: those are taken only when they are asked for.
+    """
+    likely = [port for port in ports if port.rank > POSSIBLE]
     best = max((port.rank for port in likely), default=UNLIKELY)
     return [port for port in likely if port.rank == best]
 

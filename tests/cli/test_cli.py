@@ -242,11 +242,11 @@ def test_a_full_disk_is_a_fault(fake: Callable[..., "subprocess.Popen[str]"]) ->
 @pytest.mark.parametrize(
     ("module", "hint"),
     [
-        ("numba", "pip install 'causeway[analysis]'"),
-        ("matplotlib.pyplot", "pip install 'causeway[analysis]'"),
-        ("pyspark", "pip install 'causeway[spark]'"),
-        ("uvicorn", "pip install 'causeway[web]'"),
-        ("pyarrow", "pip install 'causeway'"),
+        ("numba", "pip install '.[analysis]'"),
+        ("matplotlib.pyplot", "pip install '.[analysis]'"),
+        ("pyspark", "pip install '.[spark]'"),
+        ("uvicorn", "pip install '.[web]'"),
+        ("pyarrow", "pip install '.'"),
     ],
 )
 def test_a_missing_dependency_names_its_extra(

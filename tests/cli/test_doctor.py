@@ -1,5 +1,6 @@
 """`basestation doctor`: what each check says of a machine, a deployment and a line, and how the command puts it."""
 
+import io
 import json
 import os
 import re
@@ -62,8 +63,11 @@ def test_python_and_its_packages():
 
 def test_a_missing_package_is_a_failure_in_the_core_and_a_warning_in_an_extra():
     core, extra = machine.packages({"no_such_module": "", "nor_this": "spark", "json": "spark"})
-    assert (core.verdict, core.cure) == ("failure", "pip install 'causeway'")
-    assert (extra.verdict, extra.cure) == ("warning", "pip install 'causeway[spark]'")
+    assert (core.verdict, core.cure) == ("failure", "make setup, or pip install '.', in Causeway's folder")
+    assert (extra.verdict, extra.cure) == (
+        "warning",
+        "make setup, or pip install '.[spark]', in Causeway's folder",
+    )
     assert extra.text == "missing: nor_this"
 
 
@@ -123,6 +127,7 @@ MODEM = ports.Port("/dev/ttyACM0", "a modem", "1234:5678")
         (LINE, "permission", "failure"),
         (LINE, "busy", "warning"),
         (MODEM, "permission", "warning"),
+        (ports.Port("/dev/ttyS0"), "failed", "warning"),
     ],
 )
 def test_ports(monkeypatch, port, kind, verdict):
@@ -181,6 +186,13 @@ def test_terminal(monkeypatch, term, encoding, size, verdict):
     monkeypatch.setattr(machine.sys, "stdout", Screen())
     monkeypatch.setattr(machine.shutil, "get_terminal_size", lambda: os.terminal_size(size))
     assert machine.terminal({"TERM": term}).verdict == verdict
+
+
+def test_no_terminal_is_no_good_one(monkeypatch):
+    monkeypatch.setattr(machine.sys, "stdout", io.StringIO())
+    finding = machine.terminal({"TERM": "xterm"})
+    assert finding.verdict == "warning"
+    assert "--view lines" in finding.cure
 
 
 def test_clock(monkeypatch):

@@ -76,13 +76,11 @@ def test_a_log_delivers_again_what_was_delivered(here):
 
 
 def test_live_in_real_time_the_log_delivers_the_same(here):
-    source = "simulate@?messages=200&rate=0.01&pace=2"
-    live = invoke(
-        listen, source, "-d", "net.toml", "--log", "logs", "--json", "--for", "2", "--sync", "never"
-    )
+    source = "simulate@?messages=100&rate=0.01&pace=2"
+    live = invoke(listen, source, "-d", "net.toml", "--log", "logs", "--json", "--sync", "never")
     assert live.exit_code == 0, live.stderr
     again = invoke(replay, "logs", "--json")
-    assert len(delivered(live.stdout)) > 20
+    assert len(delivered(live.stdout)) > 90
     assert delivered(again.stdout) == delivered(live.stdout)
 
 
@@ -198,7 +196,9 @@ def test_ctrl_c_and_a_closed_terminal_end_it_cleanly_with_a_summary(here, number
     time.sleep(0.3)
     process.send_signal(number)
     out, err = process.stdout.read(), process.stderr.read()  # `communicate` forgets what was read ahead
-    assert process.wait(timeout=30) == 0, err
+    assert process.wait(timeout=120) == 0, err
+    process.stdout.close()
+    process.stderr.close()
     assert "messages from" in err
     assert "Traceback" not in err
     again = invoke(replay, "logs")
@@ -209,7 +209,7 @@ def test_a_disk_that_is_full_is_told_of_and_what_could_not_be_written_is_counted
     """The limit of a file's size stands for the disk's: deliveries go on, the log keeps what it has."""
     words = "listen", "simulate@?messages=300&rate=0.05&pace=0", "-d", "net.toml", "--log", "logs", "--json"
     process = start(*words, blocks=40)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 1
     assert "Traceback" not in err
     count = len(delivered(out))
@@ -226,7 +226,7 @@ def test_ctrl_c_does_not_wait_for_a_pipe_that_stays_empty(here):
     process = start("listen", "replay@pipe", "-d", "net.toml", "--serve", "127.0.0.1:0")
     assert "serving" in process.stderr.readline()
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=120)
     assert process.returncode == 0
 
 
@@ -235,15 +235,15 @@ def test_whoever_is_patient_waits_for_a_source(here):
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     words = "listen", f"network@127.0.0.1:{port}", "-d", "net.toml"
-    assert "refused" in start(*words).communicate(timeout=60)[1]
+    assert "refused" in start(*words).communicate(timeout=120)[1]
     process = start(*words, "--patient")
     assert "is lost: " in process.stdout.readline()
     with socket.create_server(("127.0.0.1", port)) as server:
-        server.settimeout(60)
+        server.settimeout(120)
         server.accept()
         assert "is back" in "".join(process.stdout.readline() for _ in range(2))
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == 0
 
 
@@ -268,7 +268,7 @@ def test_names_that_are_no_text_and_a_terminal_without_arrows(here):
 
 
 def said(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=120)
     assert process.returncode == 0, err
     return out
 
@@ -277,40 +277,32 @@ def test_a_reader_that_goes_away_ends_it_with_the_codes_of_pipes(here):
     process = start("listen", "simulate@?messages=5000&rate=0.02&pace=1", "-d", "net.toml", "--json")
     assert process.stdout.readline()
     process.stdout.close()
-    _, err = process.stderr.read(), process.wait(timeout=30)
+    _, err = process.stderr.read(), process.wait(timeout=120)
     assert process.returncode == 141, err
 
 
 def test_it_serves_what_it_hears(here):
     raw_line(here)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     server = start(
         "listen",
         "simulate@?messages=5000&rate=0.02&pace=1",
         "-d",
         "own.toml",
         "--serve",
-        f"127.0.0.1:{port}",
+        "127.0.0.1:0",
         "--view",
         "none",
     )
     try:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.05)
-        client = start("listen", f"sf@127.0.0.1:{port}", "-d", "own.toml", "--json", "--for", "60")
-        assert any(delivered(line) for line in client.stdout), client.stderr.read()
+        port = re.search(r"port (\d+) for TinyOS 1", server.stderr.readline())[1]
+        client = start("listen", f"sf@127.0.0.1:{port}", "-d", "own.toml", "--json")
+        assert any(delivered(line) for line in client.stdout)
         client.send_signal(signal.SIGINT)
-        client.stdout.read()
-        assert client.wait(timeout=40) == 0, client.stderr.read()
+        client.communicate(timeout=120)
+        assert client.returncode == 0
     finally:
         server.send_signal(signal.SIGINT)
-        server.communicate(timeout=20)
+        server.communicate(timeout=120)
 
 
 def test_help_names_the_sources_and_examples(here, capsys):

@@ -159,7 +159,7 @@ def test_without_matplotlib_a_plot_is_refused_at_once(monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, "basestation.planning.plot", None)
     result = run("--plot", "x.png")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "pip install 'causeway[analysis]'" in result.stderr
+    assert "pip install '.[analysis]'" in result.stderr
 
 
 def test_an_overfull_channel_is_refused_after_its_budget() -> None:

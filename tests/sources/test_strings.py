@@ -162,7 +162,7 @@ def test_the_likeliest_port_is_taken_and_named(monkeypatch):
     assert choice.texts == ("serial@/dev/ttyUSB1",)
     assert "using serial@/dev/ttyUSB1: MIB520" in choice.why
     assert chosen(monkeypatch, ADAPTER, BUILT_IN, MODEM).texts == ("serial@/dev/ttyUSB2",)
-    assert chosen(monkeypatch, BUILT_IN, MODEM).texts == ("serial@/dev/ttyS0",)
+    assert chosen(monkeypatch, ADAPTER, BUILT_IN).texts == ("serial@/dev/ttyUSB2",)
 
 
 def test_doubt_is_said_and_not_settled(monkeypatch):
@@ -171,5 +171,9 @@ def test_doubt_is_said_and_not_settled(monkeypatch):
         chosen(monkeypatch, PROGRAMMER, LINE, other)
     with pytest.raises(SourceError, match=r"there is only serial@/dev/ttyACM0 \(a modem\)"):
         chosen(monkeypatch, MODEM)
+    with pytest.raises(
+        SourceError, match=r"there is only serial@/dev/ttyS0 \(a built-in port; a MIB510 may be on it"
+    ):
+        chosen(monkeypatch, BUILT_IN)
     with pytest.raises(SourceError, match="nothing attached looks like a gateway: plug it in"):
         chosen(monkeypatch)
