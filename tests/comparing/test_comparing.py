@@ -136,3 +136,11 @@ def test_the_schemes_page_holds_the_tables_that_the_command_made(root):
     page = (root / "docs" / "schemes.md").read_text()
     for made in ("tables.md", "times.md"):
         assert (root / "docs" / "figures" / "schemes" / made).read_text().strip() in page, made
+
+
+@pytest.mark.parametrize("name", ["delta-causal", "delta-vector"])
+def test_delta_causal_keeps_the_order_though_clocks_differ_and_messages_are_lost(name):
+    """Of two that become free in one tick, both past their deadlines, the cause may have the later time of sending."""
+    run = generate(WorldOptions(motes=10, epsilon=10, delta=10, loss=0.1, messages=1000, seed=2))
+    played = play(run.stream, build(name, run.options, Terms()))
+    assert simulator.engine.violations(run.stream, run.vectors, played.order).pairs == 0

@@ -52,7 +52,11 @@ class SentTimes(SentMatrix):
 
 
 class DeliveryCondition(WithinLifetime):
-    """BMR's DC(m). Those that become free together leave in the order of their matrices, then by time of sending."""
+    """BMR's DC(m). Of those that become free together, none leaves before one that its sender knew of.
+
+    BMR compare whole matrices. Only what they say of each other matters, and that is in a stamp even where older
+    entries were left out: whoever is too old to be named was sent so much earlier that the clocks tell.
+    """
 
     def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
         super().__init__(setting, notice)
@@ -61,9 +65,16 @@ class DeliveryCondition(WithinLifetime):
     def _sent_here(self, message: Message) -> tuple[int, ...]:
         return sent_to_observer(message.stamp.kn, self._motes)
 
-    def _rank(self, held: Held, at: int) -> tuple[int, ...]:
-        # Entry by entry less or equal, and one of them less, gives the smaller sum. What has expired says nothing any
-        # more, and may have been left out of a stamp for that.
-        message, floor = held.message, at - self._lifetime
-        known = sum(max(sent, floor) for sent in self._sent_here(message))
-        return (known, message.stamp.r, message.source, message.sequence)
+    def _order(self, message: Message) -> tuple[int, ...]:
+        return (message.stamp.r, message.source, message.sequence)
+
+    def _first(self, ready: list[Held]) -> Held:
+        by_time = sorted(ready, key=lambda held: held.order)
+        unknowing = (held for held in by_time if not self._knows_one_of(held, by_time))
+        return next(unknowing, by_time[0])
+
+    def _knows_one_of(self, held: Held, others: list[Held]) -> bool:
+        known = self._sent_here(held.message)
+        return any(
+            other.message.stamp.r <= known[other.message.source] for other in others if other is not held
+        )

@@ -133,8 +133,8 @@ class Holding(ABC):
 
     def _choose(self) -> None:
         at = max(min((held.ready for held in self._held), default=NEVER), self._clock)
-        first = (held for held in self._held if held.ready <= at)
-        self._next = min(first, key=lambda held: self._rank(held, at), default=None)
+        ready = [held for held in self._held if held.ready <= at]
+        self._next = self._first(ready) if ready else None
 
     def _too_late(self, message: Message, now: int) -> bool:
         """Whether a message that arrives now must not be delivered any more."""
@@ -148,9 +148,9 @@ class Holding(ABC):
         """Who goes first of those that may leave in the same tick."""
         return (self._arrivals,)
 
-    def _rank(self, held: Held, at: int) -> tuple[int, ...]:
-        """The same in tick `at`, for a rule whose order changes with the time."""
-        return held.order
+    def _first(self, ready: list[Held]) -> Held:
+        """The one of them that does."""
+        return min(ready, key=lambda held: held.order)
 
     @abstractmethod
     def _name(self, message: Message) -> Name:

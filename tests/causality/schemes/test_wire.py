@@ -200,3 +200,12 @@ def test_ages_keep_what_matters_and_no_more() -> None:
     fields = wire.encode(Stamp(100, 0, (104, last, last - 1)), 0, 1)
     assert fields == (4, 0, setting.lifetime + 2 * setting.epsilon, 31)
     assert wire.reader().read(fields, 0, 1, 103) == Stamp(100, 0, (104, last, LONG_AGO))
+
+
+@pytest.mark.parametrize("name", AGED)
+def test_what_is_left_out_of_a_stamp_changes_no_delivery_though_clocks_differ_by_much(name: str) -> None:
+    options = WorldOptions(motes=4, epsilon=10, delta=10, messages=1200, loss=0.2, rate=0.2, seed=7)
+    told, wired = both(name, Setting(4, 10, 10))
+    stream = generate(options).stream
+    expected, found = play_stream(stream, told), play_stream(stream, wired)
+    assert (found.order.tolist(), found.hold.tolist()) == (expected.order.tolist(), expected.hold.tolist())
