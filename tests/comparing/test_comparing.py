@@ -74,7 +74,8 @@ def test_sizes_and_where_they_end():
     }
     assert sizes == {
         "none": 0, "physical": 5, "sequence": 0, "scalar": 8, "last-sender": 4 + 8, "history": 16,
-        "vector": 9 * 8, "matrix": 100 * 8, "delta-causal": 5 + 100 * 6, "delta-vector": 5 + 10 * 6, "two-hop": 5 + 20 * 6,
+        "vector": 9 * 8, "matrix": 100 * 8, "delta-causal": 5 + 100 * 6, "delta-vector": 5 + 10 * 6,
+        "two-hop": 5 + 20 * 6,
         "dpc2": 9, "kn": 53, "hlc": 13, "shlc": 8,
     }  # fmt: skip
     limits = {name: most_motes(name, options, Terms(), 0) for name in NAMES}
