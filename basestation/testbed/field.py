@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import Violations, count_violations
 from basestation.live.arrivals import Arrival
-from basestation.live.happenings import Arrived, Delivered, Happening
+from basestation.live.happenings import Arrived, Delivered, GaveUp, Happening
 from basestation.live.runner import past_due
 from basestation.live.station import Station
 from basestation.observer import Observer
@@ -95,6 +95,8 @@ class FieldRun:
     deployment: Deployment
     arrivals: tuple[Taken, ...]
     delivered: tuple[Send, ...]
+    held_ms: tuple[float, ...]  # each of those, and
+    gave_up: int  # how many of them left without what they waited for
     delays: MeasuredDelays
     sent: tuple[tuple[float, ...], ...]
 
@@ -146,6 +148,8 @@ def field_run(events: Iterable[Event], network: Network) -> FieldRun:
     _follow(truth, book, network)
     arrivals: list[Taken] = []
     delivered: list[Send] = []
+    held_ms: list[float] = []
+    gave_up = 0
     numbers: dict[int, Send] = {}
     for happening in station_of(truth.uarts, network):
         if isinstance(happening, Arrived) and happening.number and isinstance(happening.message, Data):
@@ -155,7 +159,16 @@ def field_run(events: Iterable[Event], network: Network) -> FieldRun:
                 arrivals.append(taken)
         elif isinstance(happening, Delivered) and happening.number in numbers:
             delivered.append(numbers[happening.number])
-    return FieldRun(network.deployment, tuple(arrivals), tuple(delivered), *_delays(book, journeys, network))
+            held_ms.append(happening.held_ms)
+        gave_up += isinstance(happening, GaveUp)
+    return FieldRun(
+        network.deployment,
+        tuple(arrivals),
+        tuple(delivered),
+        tuple(held_ms),
+        gave_up,
+        *_delays(book, journeys, network),
+    )
 
 
 def station_of(uarts: Iterable[Uart], network: Network) -> Iterator[Happening]:

@@ -205,7 +205,7 @@ def tables(text: str) -> list[list[list[str]]]:
 
 def test_the_page_has_the_whole_report(page: str) -> None:
     block = report.extract(page)
-    shipped, seen, by_scheme, wire, battery = tables(block)
+    shipped, seen, by_scheme, wire, papers, battery = tables(block)
     assert (
         [row[0].strip("`") for row in shipped[2:]]
         == list(report.IMAGES)
@@ -213,6 +213,9 @@ def test_the_page_has_the_whole_report(page: str) -> None:
     )
     assert [row[0] for row in wire[2:]] == list(report.schemes())
     assert {row[0].rpartition(", ")[2] for row in by_scheme[2:]} == set(report.CHIP)
+    assert [(row[0], int(row[1])) for row in papers[2:]] == [
+        (name, motes) for name in report.PAPERS for motes in report.SIZES
+    ]
     assert len(battery) == 2 + len(report.CHIP)
     assert re.match(r"Compiler: avr-gcc \d", block)
 
@@ -229,7 +232,7 @@ def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, re
         assert said == pytest.approx(found, rel=0.04), f"{row[0]}: run make firmware-report"
 
 
-@pytest.mark.parametrize("name", report.RECEIVE_AIM)
+@pytest.mark.parametrize("name", [*report.RECEIVE_AIM, *report.PAPERS])
 def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require, name: str) -> None:
     require_tool("avr-gcc")
     require_tool("simavr")
@@ -250,6 +253,26 @@ def test_the_wire_s_bytes_on_the_page(page: str) -> None:
         said = [int(cell) for cell in row[1:6]]
         air = [report.air_bytes(board, layout.length) for board in report.CHIP]
         assert said == [layout.stamp.bits, layout.stamp.size, layout.length, *air]
+
+
+@pytest.mark.parametrize("name", ["vector", "delta-vector"])
+def test_the_page_s_largest_networks_are_of_these_sources(
+    page: str, require_tool: Require, name: str, tmp_path: Path
+) -> None:
+    require_tool("avr-gcc")
+    require_tool("simavr")
+    block = report.extract(page)
+    if f"Compiler: {report.compiler()}," not in block:
+        pytest.skip("the page was made with another compiler")
+    [row] = [row for row in tables(block)[4] if row[:2] == [name, str(report.SIZES[-1])]]
+    stamp, motes = report.schemes()[name], report.SIZES[-1]
+    found = report.stamp_cycles(stamp, motes)
+    image = report.build(report.described(stamp, motes=motes), "mote", tmp_path)
+    assert image.flash <= report.FLASH_AIM
+    assert image.ram <= report.RAM_AIM
+    said = [int(cell) for cell in row[3:9]]
+    figures = [*found["send"][1:], *found["receive"][1:], image.flash, image.ram]
+    assert said == pytest.approx(figures, rel=0.04), "run make firmware-report"
 
 
 def test_every_setting_is_on_the_page(page: str, root: Path) -> None:

@@ -1,0 +1,92 @@
+"""The papers' stamps on real images, ten motes and three hops, delivered live by each scheme's own rule."""
+
+from __future__ import annotations
+
+import pytest
+
+from basestation.causality.violations import count_violations
+from basestation.testbed.field import run_field
+from tests.cli.test_listen import delivered
+from tests.testbed.test_field import basestation
+from tools.schemes_table import (
+    MOTES,
+    RATE,
+    SCHEMES,
+    Point,
+    deployment_of,
+    insert,
+    point_of,
+    settled,
+    table_of,
+)
+
+SHORT = 10.0  # seconds
+EXACT = ("vector", "delta-vector", "shlc")
+
+
+@pytest.fixture(scope="module", params=SCHEMES)
+def point(request, testbed, platformio):
+    return point_of(request.param, 1, SHORT)
+
+
+def test_exact_schemes_deliver_in_causal_order_and_the_others_do_not(point):
+    assert point.arrived.delivered > 200
+    assert point.arrived.pairs > 0
+    assert point.delivered.delivered >= 0.98 * point.arrived.delivered
+    if point.scheme in EXACT:
+        assert point.delivered.pairs == 0
+    else:
+        assert point.delivered.pairs > 0
+
+
+def test_the_wait_is_the_rule_s(point):
+    """Ours waits by the clock, for delta + epsilon less the time on the way; the others for what is missing."""
+    clock = deployment_of(point.scheme).clock
+    full = 1000 * (clock.delta + clock.epsilon) * clock.tick_seconds
+    if point.scheme == "shlc":
+        assert 0.8 * full < point.held_ms < full
+        assert point.gave_up == 0
+    else:
+        assert point.held_ms < full / 2
+        assert point.gave_up > 0
+
+
+def test_a_run_counts_from_when_every_mote_was_heard(testbed, platformio):
+    """What vector delivers out of order before that are the first messages heard of their motes, and no others."""
+    run = run_field(deployment_of("vector"), MOTES, 4.0, RATE, seed=1)
+    counted = settled(run)
+    heard = [taken.send.source for taken in run.arrivals]
+    first = max(heard.index(mote) for mote in range(MOTES))
+    assert counted == {(taken.send.source, taken.send.index) for taken in run.arrivals[first + 1 :]}
+    firsts = {heard.index(mote) for mote in range(MOTES)}
+    sends = {(taken.send.source, taken.send.index) for i, taken in enumerate(run.arrivals) if i in firsts}
+    later = [send for send in run.delivered if (send.source, send.index) not in sends]
+    assert count_violations(run.delivered).pairs > 0
+    assert count_violations(later).pairs == 0
+
+
+@pytest.mark.parametrize("scheme", ["vector"])
+def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, tmp_path, testbed, platformio):
+    (tmp_path / "net.toml").write_text(deployment_of(scheme).to_toml())
+    source = f"testbed@net.toml?rate={RATE:g}&seconds=8&pace=2"
+    live = basestation(root, tmp_path, "listen", source, "-d", "net.toml", "--log", "logs", "--json")
+    again = basestation(root, tmp_path, "replay", "logs", "--json")
+    assert len(delivered(live)) > 100
+    assert delivered(again) == delivered(live)
+    assert '"gave' in live
+
+
+def test_the_page_keeps_what_is_around_the_table(root):
+    page = (root / "docs" / "schemes.md").read_text()
+    again = insert(page, "nothing")
+    assert again.startswith(page[:200])
+    assert again.endswith(page[-200:])
+    assert insert(again, "nothing") == again
+
+
+def test_the_table_has_a_row_for_each_scheme(require_tool):
+    require_tool("avr-gcc")
+    require_tool("simavr")
+    nothing = count_violations([])
+    lines = list(table_of([Point(scheme, 1, nothing, nothing, 0.0, 0) for scheme in SCHEMES], SHORT))
+    assert [line.split(" | ")[0].strip("| ") for line in lines[4:]] == list(SCHEMES)

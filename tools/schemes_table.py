@@ -1,0 +1,184 @@
+"""The papers' schemes on the real firmware. `make schemes` runs it; it takes five minutes of two cores.
+
+    python -m tools.schemes_table [--write] [--seeds 5] [--seconds 40] [--processes 2]
+
+Ten emulated motes over three hops (docs/testbed.md), an image for each scheme's stamp, the live station with the
+scheme's own rule, all on the same places, crystals and seeds; judged by the flight recorders. Prints a table in
+Markdown; with --write it also goes into docs/schemes.md, between the two marks.
+
+Nobody can wait for a mote that it has not heard of, so a run counts from when every mote has been heard once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from statistics import mean
+from typing import NamedTuple
+
+from basestation.causality.truth import Send
+from basestation.causality.violations import Violations, count_violations
+from basestation.testbed.field import FieldRun, run_field
+from packet_formats.deployment import Deployment, from_dict, load
+from packet_formats.layout import layout_of
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "schemes.md"
+BEGIN, END = "<!-- table: made by `make schemes` -->", "<!-- end of the table -->"
+
+MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
+SCHEMES = ("sequence", "last-sender", "vector", "delta-vector", "shlc")
+
+
+class Point(NamedTuple):
+    """One run, from when all motes have been heard."""
+
+    scheme: str
+    seed: int
+    arrived: Violations
+    delivered: Violations
+    held_ms: float
+    gave_up: int
+
+
+def deployment_of(scheme: str) -> Deployment:
+    """examples/micaz.toml with another stamp."""
+    tables = load(ROOT / "examples" / "micaz.toml").to_dict()
+    clock = tables["clock"]
+    return from_dict(
+        {
+            "network": tables["network"] | {"motes": MOTES, "hops": HOPS},
+            "clock": {key: clock[key] for key in ("tick_log2", "epsilon", "delta")},
+            "stamp": {"scheme": scheme},
+        }
+    )
+
+
+def settled(run: FieldRun) -> set[tuple[int, int]]:
+    """The messages that arrived after every mote had been heard."""
+    heard: set[int] = set()
+    found: set[tuple[int, int]] = set()
+    for taken in run.arrivals:
+        if len(heard) == MOTES:
+            found.add(_name(taken.send))
+        heard.add(taken.send.source)
+    return found
+
+
+def _name(send: Send) -> tuple[int, int]:
+    return send.source, send.index
+
+
+def point_of(scheme: str, seed: int, seconds: float) -> Point:
+    run = run_field(deployment_of(scheme), MOTES, seconds, RATE, seed)
+    counted = settled(run)
+    left = [
+        (send, held) for send, held in zip(run.delivered, run.held_ms, strict=True) if _name(send) in counted
+    ]
+    return Point(
+        scheme,
+        seed,
+        count_violations([taken.send for taken in run.arrivals if _name(taken.send) in counted]),
+        count_violations([send for send, _ in left]),
+        mean(held for _, held in left),
+        run.gave_up,
+    )
+
+
+def collect(seeds: int, seconds: float, processes: int) -> list[Point]:
+    jobs = [(scheme, seed, seconds) for seed in range(1, seeds + 1) for scheme in SCHEMES]
+    points: list[Point] = []
+    with ProcessPoolExecutor(processes) as pool:
+        running = {pool.submit(point_of, *job): job for job in jobs}
+        for done, future in enumerate(as_completed(running), start=1):
+            points.append(future.result())
+            scheme, seed, _ = running[future]
+            print(f"{done} of {len(jobs)}: {scheme}, seed {seed}", file=sys.stderr, flush=True)
+    return points
+
+
+def table_of(points: Sequence[Point], seconds: float) -> Iterator[str]:
+    by_scheme: dict[str, list[Point]] = defaultdict(list)
+    for point in points:
+        by_scheme[point.scheme].append(point)
+    clock, seeds = deployment_of("shlc").clock, len({point.seed for point in points})
+    yield (
+        f"{MOTES} MICAz motes, {HOPS} hops, {RATE:g} messages a second of each, {seeds} seeds of {seconds:g} s; "
+        f"ticks of {1000 * clock.tick_seconds:.1f} ms, ε = {clock.epsilon}, δ = {clock.delta}."
+    )
+    yield ""
+    heads = (
+        *("scheme", "stamp, bytes", "messages", "violated pairs: on arrival", "delivered"),
+        *(
+            "messages in a violation: on arrival",
+            "delivered",
+            "hold, ms",
+            "gave up",
+            "cycles: send",
+            "receive",
+        ),
+    )
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
+    for scheme in SCHEMES:
+        yield f"| {' | '.join(_row(scheme, by_scheme[scheme]))} |"
+
+
+def _row(scheme: str, points: Sequence[Point]) -> list[str]:
+    send, receive = cycles_of(deployment_of(scheme))
+    delivered = sum(point.delivered.delivered for point in points)
+    return [
+        scheme,
+        str(layout_of(deployment_of(scheme)).stamp.size),
+        str(delivered),
+        str(sum(point.arrived.pairs for point in points)),
+        str(sum(point.delivered.pairs for point in points)),
+        _share(sum(point.arrived.any for point in points), delivered),
+        _share(sum(point.delivered.any for point in points), delivered),
+        f"{mean(point.held_ms for point in points):.1f}",
+        _share(sum(point.gave_up for point in points), delivered),
+        str(send),
+        str(receive),
+    ]
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.1f}%" if part else "0"
+
+
+def cycles_of(deployment: Deployment) -> tuple[int, int]:
+    """Mean cycles of a send and a receive event on the mote."""
+    from tests.firmware.test_core_avr import cycles  # here, since it needs pytest
+
+    found = cycles("avr-gcc", "simavr", deployment)
+    return found["send"][1], found["receive"][1]
+
+
+def insert(text: str, content: str) -> str:
+    """The page with new content between its marks."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{PAGE}: the marks are missing, {BEGIN} and {END}")
+    return f"{before}{BEGIN}\n{content}\n{END}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="into docs/schemes.md")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=40.0)
+    parser.add_argument("--processes", type=int, default=2)
+    given = parser.parse_args()
+    content = "\n".join(table_of(collect(given.seeds, given.seconds, given.processes), given.seconds))
+    print(content)
+    if given.write:
+        PAGE.write_text(insert(PAGE.read_text(), content))
+
+
+if __name__ == "__main__":
+    main()
