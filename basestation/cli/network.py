@@ -15,7 +15,7 @@ import click
 
 from basestation.cli import common
 from basestation.cli.completion import complete_deployment
-from basestation.sources import Source, SourceOptions, open_source
+from basestation.sources import Source, SourceError, SourceOptions, open_source
 from basestation.sources.choose import choose
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 HERE = Path("deployment.toml")
+MOST_SOURCES = 256
 
 
 def deployment_option(function: F) -> F:
@@ -56,5 +57,7 @@ def open_sources(given: Sequence[str], deployment: Deployment, patient: bool = F
     chosen = choose(given, os.environ, deployment.observer.source)
     if chosen.why:
         common.note(chosen.why)
+    if len(chosen.texts) > MOST_SOURCES:
+        raise SourceError(f"{len(chosen.texts)} sources: the log tells {MOST_SOURCES} apart")
     settings = SourceOptions(deployment=deployment, patient=patient, say=common.note)
     return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]

@@ -75,7 +75,7 @@ class Examination:
             for line in self.lines:
                 line.delays.clear()
         elif isinstance(happening, Acknowledged):
-            self.lines[happening.gateway].answered_ns = happening.mono_ns
+            self._seen(happening.gateway).answered_ns = happening.mono_ns
 
     def close(self) -> None:
         pass
@@ -85,8 +85,14 @@ class Examination:
         first, farthest = self.wall or (ahead, ahead)
         self.wall = first, max(ahead, farthest, key=lambda value: abs(value - first))
 
+    def _seen(self, gateway: int) -> LineSeen:
+        """A log that is played may hold several gateways."""
+        while len(self.lines) <= gateway:
+            self.lines.append(LineSeen())
+        return self.lines[gateway]
+
     def _take_arrived(self, arrived: Arrived) -> None:
-        line, message = self.lines[arrived.gateway], arrived.message
+        line, message = self._seen(arrived.gateway), arrived.message
         if isinstance(message, Heard):
             line.ids.add(message.gateway)
             line.records += 1
@@ -117,7 +123,8 @@ class Examination:
     def findings(
         self, snapshot: Snapshot, counters: Sequence[FrameCounters], seconds: float
     ) -> Iterator[Finding]:
-        for view, seen, counted in zip(snapshot.gateways, self.lines, counters, strict=True):
+        for view in snapshot.gateways:
+            seen, counted = self._seen(view.gateway), counters[min(view.gateway, len(counters) - 1)]
             area = view.name if len(self.lines) > 1 else LINE
             for finding in self._line(view, seen, counted, seconds):
                 yield replace(finding, area=area)

@@ -22,6 +22,7 @@ LOOPBACK = "127.0.0.1"
 CLIENTS = 32
 ROOM = 65536  # bytes that may wait for one client here, and about as many in the kernel
 WRONG = 16  # messages that are none, from one client: then it goes
+TOLD = 20  # clients of whom something is said; a thousand of them must not fill the screen
 PACE_SECONDS = 0.01  # between two messages of one client: a line of 57600 baud takes about 150 a second
 
 Send = Callable[[bytes], Awaitable[None]]
@@ -39,7 +40,7 @@ class ServingCounters:
     sent: int = 0  # messages of clients handed down
     refused: int = 0  # messages of clients that were not
     dropped: int = 0  # clients that were too slow
-    strangers: int = 0  # connections that spoke another language, or none
+    strangers: int = 0  # connections that spoke another language, or none, or were too many
 
 
 class _Client:
@@ -73,6 +74,7 @@ class Forwarder:
         self._send = send
         self._platform = protocol.platform_bytes(board)
         self._say = say
+        self._told = 0
         self._servers: list[asyncio.Server] = []
         self._connected: set[_Client] = set()
         self._greeted: set[_Client] = set()
@@ -109,6 +111,13 @@ class Forwarder:
         for client in list(self._connected):
             client.abort()
 
+    def _tell(self, text: str) -> None:
+        self._told += 1
+        if self._told <= TOLD:
+            self._say(text)
+        elif self._told == TOLD + 1:
+            self._say("more of that kind is not told")
+
     def _to_clients(self, tinyos: int, data: bytes) -> None:
         for client in [client for client in self._greeted if client.tinyos == tinyos]:
             client.writer.write(data)
@@ -116,12 +125,13 @@ class Forwarder:
             if client.waiting > ROOM:
                 self._greeted.discard(client)
                 self.counters.dropped += 1
-                self._say(f"client {client.name} fell {client.waiting} bytes behind and was dropped")
+                self._tell(f"client {client.name} fell {client.waiting} bytes behind and was dropped")
                 client.abort()
 
     async def _serve(self, tinyos: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connected) >= CLIENTS:
-            self._say(f"more than {CLIENTS} clients: one was turned away")
+            self.counters.strangers += 1
+            self._tell(f"more than {CLIENTS} clients: one was turned away")
             writer.transport.abort()
             return
         client = _Client(tinyos, reader, writer)
@@ -134,9 +144,9 @@ class Forwarder:
             await self._listen(client)
         except (protocol.ProtocolError, TimeoutError) as error:
             self.counters.strangers += 1
-            self._say(f"client {client.name} was turned away: {str(error) or 'it did not greet'}")
-        except (EOFError, OSError):
-            pass  # it has gone
+            self._tell(f"client {client.name} was turned away: {str(error) or 'it did not greet'}")
+        except (EOFError, OSError, asyncio.CancelledError):
+            pass  # it has gone, or we have: a task of a server that ends cancelled is shown as a fault
         finally:
             self._connected.discard(client)
             self._greeted.discard(client)
@@ -176,6 +186,6 @@ class Forwarder:
         self.counters.refused += 1
         client.refused += 1
         if client.refused == 1:
-            self._say(f"client {client.name}: a message was refused: {error}")
+            self._tell(f"client {client.name}: a message was refused: {error}")
         if client.wrong == WRONG:
             raise protocol.ProtocolError(f"{WRONG} of its messages were none")

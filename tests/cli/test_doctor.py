@@ -15,6 +15,7 @@ from basestation.cli import PROVIDED_BY
 from basestation.cli.doctor import command
 from basestation.doctor import described, machine
 from basestation.doctor.heard import Examination
+from basestation.journal.journal import JournalWriter
 from basestation.live.station import Station
 from basestation.sources import ports
 from packet_formats.deployment import CRYSTAL_HZ, from_dict, load
@@ -22,6 +23,7 @@ from packet_formats.framing import FrameCounters
 from packet_formats.records import Status
 from packet_formats.tinyos import encode_packet
 from tests.cli.gateways import Socket, gateway, message, need_testbed
+from tests.live.test_runner import recorded
 from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, deployment, health, play
 
 SETUP = deployment()
@@ -407,6 +409,17 @@ def test_a_deployment_that_cannot_be_is_a_failure(here):
     missing = doctor("--json", "-d", "nowhere.toml")
     assert missing.exit_code == 1
     assert "No such file" in found_in(missing)["file"]["text"]
+
+
+def test_a_log_of_several_gateways_is_a_source_as_well(root, tmp_path):
+    deployment = load(root / "examples" / "micaz.toml")
+    with JournalWriter(tmp_path / "run", deployment, "run", "never") as journal:
+        for number, line in enumerate(recorded(4)):
+            journal.append(line._replace(gateway=number % 3))
+    path = str(root / "examples" / "micaz.toml")
+    done = doctor(f"replay@{tmp_path}?pace=0", "-d", path, "--for", "5", "--json")
+    areas = {json.loads(line)["area"] for line in done.stdout.splitlines()}
+    assert {"gateway 1", "gateway 2"} <= areas
 
 
 def test_a_source_that_cannot_be_opened_is_a_failure(root):

@@ -131,6 +131,7 @@ def test_the_source_comes_from_motecom_and_the_deployment_from_the_environment_o
     [
         ([SIMULATE], 2, "which network?"),
         (["smoke@x", "-d", "net.toml"], 1, "no kind of source"),
+        ([*(257 * [SIMULATE]), "-d", "net.toml"], 1, "257 sources"),
         (["serial@/dev/nothing-here", "-d", "net.toml"], 1, "nothing-here"),
         ([SIMULATE, "-d", "missing.toml"], 1, "missing.toml"),
         ([SIMULATE, "-d", "net.toml", "--phi", "101"], 2, "phi"),

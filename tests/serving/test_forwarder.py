@@ -52,6 +52,10 @@ class Served:
         return reader, writer
 
 
+async def nothing(packet):
+    pass
+
+
 async def until(true, seconds=10.0):
     async with asyncio.timeout(seconds):
         while not true():
@@ -268,6 +272,39 @@ def test_garbage_and_a_half_open_client_do_not_slow_the_others():
             assert served.forwarder.counters.clients == 2
 
     run(scene)
+
+
+def test_a_thousand_strangers_do_not_fill_the_screen():
+    told = []
+
+    async def scene():
+        server = Forwarder(nothing, say=told.append)
+        await server.open(ports={1: 0})
+        for _ in range(200):
+            _, writer = await asyncio.open_connection("127.0.0.1", server.ports[1])
+            writer.write(b"GET / HTTP/1.1")
+            await writer.drain()
+            writer.close()
+        while server.counters.strangers < 200:
+            await asyncio.sleep(0.01)
+        server.close()
+
+    run(scene)
+    assert len(told) == serving.TOLD + 1
+
+
+def test_clients_at_the_end_of_a_run_are_no_fault(capfd):
+    """The event loop ends with them connected, and shows no exception of theirs."""
+
+    async def scene():
+        server = Forwarder(nothing)
+        await server.open(ports={1: 0})
+        clients = [await asyncio.open_connection("127.0.0.1", server.ports[1]) for _ in range(3)]
+        while len(server._connected) < len(clients):
+            await asyncio.sleep(0.01)
+
+    run(scene)
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_there_is_a_most_of_clients(monkeypatch):
