@@ -7,12 +7,12 @@ policy, and judged by the flight recorders. What became of each message, mote by
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from basestation.causality.truth import Send, VectorTruth
+from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
 from basestation.live.arrivals import Arrival
 from basestation.live.happenings import Arrived, Delivered, GaveUp, Happening
@@ -23,11 +23,11 @@ from basestation.simulator.measured import LOST, MeasuredDelays, Row
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data, decode_message
+from packet_formats.messages import Data
 
 from . import engine, images, topologies
-from .air import message_of
-from .messages import Book, Sent
+from .judge import decoded, follow, messages_of
+from .messages import Book
 from .scenario import Network
 from .setup import Wish, assemble, networks_in
 from .truth import Event, Missed, Outcome, Recorded, Signal, Uart, read
@@ -65,14 +65,6 @@ class Truth:
                     pass
         truth.recorded.sort(key=lambda event: event.t)
         return truth
-
-
-@dataclass(slots=True)
-class Journey:
-    """A message with its causes, and when each mote had merged it."""
-
-    sent: Sent
-    merged: dict[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +136,9 @@ def field_run(events: Iterable[Event], network: Network) -> FieldRun:
     truth = Truth.of(events)
     if truth.missed:
         raise engine.EngineError(f"{truth.missed} recorder events were missed: the truth is not whole")
-    book, journeys = _journeys(truth.recorded, network)
-    _follow(truth, book, network)
+    merged: dict[int, dict[int, int]] = defaultdict(dict)  # by message: when each mote had merged it
+    book, _ = messages_of(truth.recorded, network, lambda sent, mote, t: merged[id(sent)].setdefault(mote, t))
+    follow(book, decoded(truth.signals, network, layout_of(network.deployment)), truth.received, network)
     arrivals: list[Taken] = []
     delivered: list[Send] = []
     held_ms: list[float] = []
@@ -167,7 +160,7 @@ def field_run(events: Iterable[Event], network: Network) -> FieldRun:
         tuple(delivered),
         tuple(held_ms),
         gave_up,
-        *_delays(book, journeys, network),
+        *_delays(book, merged, network),
     )
 
 
@@ -192,53 +185,18 @@ def _taken(arrived: Arrived, data: Data, book: Book, network: Network) -> Taken 
     return Taken(data, arrived.clock >> shift, arrived.cycles >> shift, sent.send)
 
 
-def _journeys(recorded: Sequence[Recorded], network: Network) -> tuple[Book, dict[int, Journey]]:
-    """The messages with their true causes, and by their place in the book when each mote merged them."""
-    id_of = {node: identity for identity, node in enumerate(network.motes)}
-    truth, book, journeys = VectorTruth(len(network.motes)), Book(), dict[int, Journey]()
-    for event in recorded:
-        mote = id_of.get(event.node)
-        if mote is None:
-            continue
-        if event.kind == "send":
-            sent = Sent(truth.on_send(mote), event.t, 0)
-            book.add(event.sequence, sent)
-            journeys[id(sent)] = Journey(sent)
-        elif event.kind == "receive" and (known := book.find(event.peer, event.sequence, event.t)):
-            truth.on_receive(mote, [known.send])
-            journeys[id(known)].merged.setdefault(mote, event.t)
-    return book, journeys
-
-
-def _follow(truth: Truth, book: Book, network: Network) -> None:
-    """When each message was first at a gateway."""
-    layout, board = layout_of(network.deployment), network.deployment.network.board
-    gateways = set(network.gateways)
-    for signal in truth.signals:
-        if not gateways & set(truth.received.get(signal.number, ())):
-            continue
-        raw = message_of(signal, board, layout.tinyos)
-        data = decode_message(raw, layout) if raw else None
-        if not isinstance(data, Data):
-            continue
-        sent = book.find(data.source, data.sequence, signal.to)
-        if sent is not None:
-            sent.data = data
-            sent.arrived = signal.to if sent.arrived is None else min(sent.arrived, signal.to)
-
-
 def _delays(
-    book: Book, journeys: dict[int, Journey], network: Network
+    book: Book, merged: Mapping[int, Mapping[int, int]], network: Network
 ) -> tuple[MeasuredDelays, tuple[tuple[float, ...], ...]]:
     """Of messages whose sender was in sync, as far as anybody knows: those that merged nowhere never were."""
     rows: list[list[Row]] = [[] for _ in network.motes]
     begins: list[list[float]] = [[] for _ in network.motes]
     tick_ns = NS * 2.0**network.deployment.clock.tick_log2 / CRYSTAL_HZ
     for sent in book.all:
-        merged = journeys[id(sent)].merged
-        if not merged:
+        at = merged.get(id(sent))
+        if not at:
             continue
-        times = [merged.get(mote) for mote in range(len(network.motes))] + [sent.arrived]
+        times = [at.get(mote) for mote in range(len(network.motes))] + [sent.arrived]
         row = tuple(LOST if t is None else max(0.0, (t - sent.t) / tick_ns) for t in times)
         rows[sent.send.source].append(row)
         begins[sent.send.source].append(sent.t / tick_ns)

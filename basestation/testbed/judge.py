@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -132,9 +132,9 @@ def _gaps(recorded: Iterable[Recorded]) -> int:
 
 def _judge_network(log: _Log, network: Network) -> NetworkReport:
     layout = layout_of(network.deployment)
-    on_air = _decoded(log.signals, network, layout)
-    book, unmatched = _messages(log.recorded, network)
-    altered = _follow(book, on_air, log.received, network)
+    on_air = decoded(log.signals, network, layout)
+    book, unmatched = messages_of(log.recorded, network)
+    altered = follow(book, on_air, log.received, network)
     time = _RootTime(on_air, network)
     line, delivered, observer_late = read_line(log.uarts, network, layout, book)
     return NetworkReport(
@@ -152,7 +152,7 @@ def _judge_network(log: _Log, network: Network) -> NetworkReport:
     )
 
 
-def _decoded(signals: Iterable[Signal], network: Network, layout: DataLayout) -> list[_OnAir]:
+def decoded(signals: Iterable[Signal], network: Network, layout: DataLayout) -> list[_OnAir]:
     """This network's own data messages and beacons, in the order they began."""
     members = set(network.nodes)
     found = []
@@ -165,8 +165,13 @@ def _decoded(signals: Iterable[Signal], network: Network, layout: DataLayout) ->
     return found
 
 
-def _messages(recorded: Iterable[Recorded], network: Network) -> tuple[Book, int]:
-    """The messages with their true causes, and the number of receptions that fit no message."""
+def messages_of(
+    recorded: Iterable[Recorded], network: Network, merged: Callable[[Sent, int, int], object] | None = None
+) -> tuple[Book, int]:
+    """The messages with their true causes, and the number of receptions that fit no message.
+
+    `merged` is told of each message that a mote merged, and when.
+    """
     id_of = {node: identity for identity, node in enumerate(network.motes)}
     truth, book = VectorTruth(len(network.motes)), Book()
     epochs: dict[int, int] = {}
@@ -188,10 +193,12 @@ def _messages(recorded: Iterable[Recorded], network: Network) -> tuple[Book, int
                 unmatched += 1
             else:
                 truth.on_receive(mote, [sent.send])
+                if merged is not None:
+                    merged(sent, mote, event.t)
     return book, unmatched
 
 
-def _follow(
+def follow(
     book: Book, on_air: Iterable[_OnAir], received: Mapping[int, Sequence[int]], network: Network
 ) -> int:
     """Note what was seen of each message; gives the number of copies whose stamp was altered."""
