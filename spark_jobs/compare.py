@@ -217,13 +217,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="0..100",
         help="share of the safe wait in per cent, for our own stamps and for physical (%(default)s)",
     )
-    parser.add_argument("--no-spark", action="store_true", help="on this machine's cores, without Spark")
     parser.add_argument(
         "--workers", type=positive, help="without Spark: cores to use; all of them unless told"
     )
     parser.add_argument("--out", type=Path, help="write compare.parquet, compare.csv and report.html here")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
-    session.add_options(parser)
+    session.add_choice(parser, "on this machine's cores")
 
 
 def _add_network_options(parser: argparse.ArgumentParser) -> None:
@@ -313,11 +312,11 @@ def _check(spots: Sequence[Spot], names: Sequence[str], terms: Terms) -> None:
 
 @contextmanager
 def _spread(options: argparse.Namespace) -> Iterator[Spread]:
-    if options.no_spark:
-        yield on_processes(options.workers)
-    else:
+    if session.is_wanted(options, large=False):
         with session.of(options) as spark:
             yield on_spark(spark)
+    else:
+        yield on_processes(options.workers)
 
 
 def _print(found: Sequence[tuple[Spot, list[Row]]], *, as_json: bool) -> None:

@@ -308,17 +308,6 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
         metavar="TRACE",
         help="a trace, a run's log, or the tables that ingest wrote",
     )
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "--spark", action="store_const", const=True, dest="spark", help="use Spark, however small"
-    )
-    how.add_argument(
-        "--no-spark",
-        action="store_const",
-        const=False,
-        dest="spark",
-        help=f"do without Spark; as it is by itself up to {SMALL:,} messages",
-    )
     parser.add_argument(
         "--workers",
         type=positive,
@@ -328,7 +317,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scratch", type=Path, help="a folder that all workers share; the system's own unless told"
     )
-    session.add_options(parser)
+    session.add_choice(parser, "on this machine's cores")
 
 
 def add_choice_options(parser: argparse.ArgumentParser) -> None:
@@ -393,8 +382,7 @@ def _entries(text: str) -> int | str:
 @contextmanager
 def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Iterator[tuple[Spread, int]]:
     """Spark or threads, as the options or the size of the traces say; and how many work at a time."""
-    large = sum(trace.rows for trace in traces) > SMALL
-    if options.spark or (options.spark is None and large):
+    if session.is_wanted(options, sum(trace.rows for trace in traces) > SMALL):
         with session.of(options) as spark:
             yield on_spark(spark), options.workers or slots(spark)
     else:

@@ -82,20 +82,17 @@ def points_of(points: Sequence[Point]) -> list[FigurePoint]:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--messages", type=int, default=20_000, help="of each network (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="networks for each point (%(default)s)")
-    parser.add_argument(
-        "--no-spark", action="store_true", help="simulate on this machine's cores, without Spark"
-    )
     parser.add_argument("--out", type=Path, help="write figures.parquet, figures.csv and report.html here")
-    session.add_options(parser)
+    session.add_choice(parser, "on this machine's cores")
 
 
 @contextmanager
 def _spread(options: argparse.Namespace) -> Iterator[Spread]:
-    if options.no_spark:
-        yield on_threads()
-    else:
+    if session.is_wanted(options, large=False):
         with session.of(options) as spark:
             yield on_spark(spark)
+    else:
+        yield on_threads()
 
 
 def main(options: argparse.Namespace) -> int:

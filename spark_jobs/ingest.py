@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 TABLES = ("frames", "messages", "events", "quarantine")
 STAGE = ".stage"
 WORDS = {"frames": "record", "messages": "message", "events": "event", "quarantine": "refused record"}
+SMALL = 1 << 28  # bytes up to which Spark is not worth its start
 TOGETHER = 256  # runs that one Spark job takes in before they are put in place
 
 
@@ -60,8 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--gateways", type=int, default=1, help="how many a log of the testbed has (1)")
     parser.add_argument("--again", action="store_true", help="also what is in the tables already, unchanged")
-    parser.add_argument("--no-spark", action="store_true", help="run by run in this process")
-    session.add_options(parser)
+    session.add_choice(parser, "run by run in this process")
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -71,11 +71,11 @@ def main(arguments: argparse.Namespace) -> int:
     if not found.inputs and not found.refused:
         places = ", ".join(map(str, arguments.inputs))
         raise JobError(f"{places}: no journal, no trace and no log of the testbed in it")
-    if arguments.no_spark:
-        report = ingest(found, arguments.tables, each_here, arguments.again)
-    else:
+    if session.is_wanted(arguments, sum(item.size for item in found.inputs) > SMALL):
         with session.of(arguments) as spark:
             report = ingest(found, arguments.tables, spread_over(spark), arguments.again)
+    else:
+        report = ingest(found, arguments.tables, each_here, arguments.again)
     return _tell(report)
 
 

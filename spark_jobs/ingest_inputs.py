@@ -49,6 +49,10 @@ class Input:
         """The day on which it began, UTC."""
         return UNDATED if self.span is None else f"{datetime.fromtimestamp(self.span[0] / 1e9, UTC):%Y-%m-%d}"
 
+    @property
+    def size(self) -> int:
+        return sum(size for _, size, _ in self.files)
+
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> Input:
         span, files = plain["span"], tuple((name, size, at) for name, size, at in plain["files"])
@@ -268,17 +272,13 @@ def distinct(found: Found) -> Found:
         other = by_run.setdefault(item.run, item)
         if other.path == item.path:
             continue
-        longer, shorter = (item, other) if _size(item) > _size(other) else (other, item)
+        longer, shorter = (item, other) if item.size > other.size else (other, item)
         by_run[item.run] = longer
         if not is_copy(shorter, longer):
             found.refused[shorter.path] = (
                 f"says that it is run {item.run}, as {longer.path} does, and holds something else"
             )
     return Found(list(by_run.values()), found.refused)
-
-
-def _size(item: Input) -> int:
-    return sum(size for _, size, _ in item.files)
 
 
 def is_copy(part: Input, whole: Input) -> bool:

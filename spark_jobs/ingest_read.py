@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 MANIFEST = "manifest"
 ROWS = 1 << 17  # at a time
+SMALL = 4_000_000  # frames up to which Spark is not worth its start
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--site", action="append", default=[], help="runs of this site alone; may be repeated"
     )
     parser.add_argument("--out", "-o", type=Path, help="a folder for the tables of results, Parquet and CSV")
-    parser.add_argument("--no-spark", action="store_true", help="run by run in this process")
-    session.add_options(parser)
+    session.add_choice(parser, "run by run in this process")
 
 
 def chosen(arguments: argparse.Namespace) -> list[Run]:
@@ -154,11 +154,11 @@ def over_runs(
     arguments: argparse.Namespace, function: Callable[[Run], Any], runs: Sequence[Run]
 ) -> tuple[list[tuple[Run, Any]], dict[str, str]]:
     """What the function finds for each run, and for which runs it could not and why."""
-    if arguments.no_spark:
-        results = [_told(function, run) for run in runs]
-    else:
+    if session.is_wanted(arguments, sum(run.counts.get("frames", 0) for run in runs) > SMALL):
         with session.of(arguments) as spark:
             results = list(spread(spark, lambda run: _told(function, run), runs))
+    else:
+        results = [_told(function, run) for run in runs]
     found, refused = [], {}
     for run, (fault, result) in zip(runs, results, strict=True):
         if fault:

@@ -29,20 +29,20 @@ JOBS: dict[str, tuple[str, str]] = {
 }
 
 
-def parser_for(job: str) -> argparse.ArgumentParser:
+def parser_for(job: str, program: str = "run.py") -> argparse.ArgumentParser:
     """The options of one job, for those who start it in another way."""
     module, summary = JOBS[job]
-    parser = argparse.ArgumentParser(prog=f"run.py {job}", description=summary)
+    parser = argparse.ArgumentParser(prog=f"{program} {job}", description=summary)
     import_module(module).configure(parser)
     parser.set_defaults(job=job)
     return parser
 
 
-def run(job: str, arguments: Sequence[str]) -> int:
+def run(job: str, arguments: Sequence[str], program: str = "run.py") -> int:
     """Do a job. What is wrong with its input is one line on standard error and exit code 1; 2 is a wrong option."""
     from spark_jobs.session import JobError, WrongOption, note
 
-    options = parser_for(job).parse_args(arguments)
+    options = parser_for(job, program).parse_args(arguments)
     try:
         code: Any = import_module(JOBS[job][0]).main(options)
     except JobError as error:
@@ -66,18 +66,19 @@ def run(job: str, arguments: Sequence[str]) -> int:
     return int(code or 0)
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str], program: str = "run.py") -> int:
+    """`program`: what people have typed to come here."""
     lines = "\n".join(f"  {name:12} {summary}" for name, (_, summary) in JOBS.items())
     parser = argparse.ArgumentParser(
-        prog="run.py",
-        description="Analyse logs and traces with Spark.",
-        epilog=f"jobs:\n{lines}\n\nrun.py JOB --help tells a job's options.",
+        prog=program,
+        description="Analyse logs and traces, with Spark where there is much to do.",
+        epilog=f"jobs:\n{lines}\n\n{program} JOB --help tells a job's options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("job", choices=JOBS, metavar="JOB")
     parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...")
     chosen = parser.parse_args(arguments)
-    return run(chosen.job, chosen.rest)
+    return run(chosen.job, chosen.rest, program)
 
 
 if __name__ == "__main__":

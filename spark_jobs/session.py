@@ -76,6 +76,34 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_choice(parser: argparse.ArgumentParser, otherwise: str) -> None:
+    """Whether to use Spark at all, and its options. `otherwise`: how the job is done without it."""
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--spark", action="store_const", const=True, help="use Spark, however little there is to do"
+    )
+    how.add_argument(
+        "--no-spark",
+        action="store_const",
+        const=False,
+        dest="spark",
+        help=f"{otherwise}; as it is by itself where there is little to do",
+    )
+    add_options(parser)
+
+
+def is_wanted(arguments: argparse.Namespace, large: bool) -> bool:
+    """Spark takes long to start: it is for those who ask for it, who name a master, or who have much to do."""
+    if arguments.spark is not None:
+        return bool(arguments.spark)
+    return large or arguments.master is not None or is_submitted()
+
+
+def is_submitted() -> bool:
+    """Whether `spark-submit` has started Java already."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
 @contextmanager
 def started(
     name: str, master: str | None = None, settings: Mapping[str, str] | None = None
@@ -111,7 +139,7 @@ def settings_of(given: list[str]) -> dict[str, str]:
 
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """Make a session; `JobError` when there is no Java to run it."""
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit has started Java already
+    submitted = is_submitted()
     if not submitted and "SPARK_REMOTE" not in os.environ:
         check_java()
     from pyspark.sql import SparkSession

@@ -29,4 +29,4 @@ def command(arguments: tuple[str, ...]) -> None:
     """
     from spark_jobs.run import main
 
-    sys.exit(main(arguments or ("--help",)))
+    sys.exit(main(arguments or ("--help",), "basestation analyse"))

@@ -66,11 +66,11 @@ def test_a_recorded_run_is_that_of_the_command(tmp_path, by_job):
 
 def test_spark_gives_the_same(tmp_path, by_job, spark):
     asked = [*SWEEP, "--scheme", "scalar", "--scheme", "shlc"]
-    assert by_job(*asked) == by_job(*asked, *ALONE)
+    assert by_job(*asked, "--spark") == by_job(*asked, *ALONE)
     write_trace(trace_with(), tmp_path / "run")
     write_trace(replace(trace_with(), events=None), tmp_path / "mute")
     asked = [tmp_path / "run", tmp_path / "mute", *asked[-4:]]
-    found = by_job(*asked, code=1)
+    found = by_job(*asked, "--spark", code=1)
     assert found == by_job(*asked, *ALONE, code=1)
     assert len(found) == 2
 

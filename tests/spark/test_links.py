@@ -129,10 +129,11 @@ def test_spark_gives_the_same(tmp_path, capsys, spark):
     write(tmp_path / "a", arrivals, trace.deployment, "a")
     write(tmp_path / "b", arrivals[:100], trace.deployment, "b", site="other")
     ingest(find([tmp_path]), tmp_path / "tables", each_here)
-    for way in ([], ["--no-spark"]):
-        out = tmp_path / f"out{len(way)}"
-        assert run.main(["links", str(tmp_path / "tables"), "--window", "1", "--out", str(out), *way]) == 0
-    one, other = (pq.read_table(tmp_path / f"out{way}/links.parquet") for way in (0, 1))
+    ways = ("--spark", "--no-spark")
+    for way in ways:
+        out = tmp_path / f"out{way}"
+        assert run.main(["links", str(tmp_path / "tables"), "--window", "1", "--out", str(out), way]) == 0
+    one, other = (pq.read_table(tmp_path / f"out{way}/links.parquet") for way in ways)
     assert one == other
     assert set(one["run"].to_pylist()) == {"a", "b"}
 

@@ -43,6 +43,25 @@ def test_settings_of_spark():
         session.settings_of(["memory=4g"])
 
 
+def test_spark_is_for_those_who_ask_or_have_much_to_do(monkeypatch):
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    parser = run.parser_for("links")
+
+    def wanted(*options, large=False):
+        return session.is_wanted(parser.parse_args(["tables", *options]), large)
+
+    assert [wanted(), wanted("--spark"), wanted("--master", "local[2]"), wanted(large=True)] == [
+        False,
+        True,
+        True,
+        True,
+    ]
+    assert not wanted("--no-spark", "--master", "local[2]", large=True)
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # as spark-submit does
+    assert wanted()
+    assert not wanted("--no-spark")
+
+
 def test_a_fault_is_one_line(monkeypatch, capsys):
     class Broken:
         @staticmethod
