@@ -16,6 +16,9 @@ from packet_formats.records import Health
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet, encode_packet
 
 
+MOST_HEARD = 4096  # messages that nobody has asked for yet
+
+
 @dataclass(frozen=True, slots=True)
 class Receipt:
     """What became of a packet on one line. An acknowledgement says that its check sum was right, and no more."""
@@ -33,7 +36,7 @@ class Talk:
     def __init__(self, sources: Sequence[Source], layout: DataLayout) -> None:
         self._sources, self._layout = sources, layout
         self._acks: dict[tuple[int, int], asyncio.Event] = {}
-        self._heard: asyncio.Queue[Message] = asyncio.Queue()
+        self._heard: asyncio.Queue[Message] = asyncio.Queue(MOST_HEARD)
         self._pumps: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Talk:
@@ -110,8 +113,11 @@ class Talk:
                 self._acks[gateway, frame.token].set()
             return
         message = decode_message(frame, self._layout)
-        if not isinstance(message, Unknown):
-            self._heard.put_nowait(message)
+        if isinstance(message, Unknown):
+            return
+        if self._heard.full():
+            self._heard.get_nowait()  # whoever listens takes the newest: a line that floods must not fill the memory
+        self._heard.put_nowait(message)
 
 
 class Reports:

@@ -13,6 +13,7 @@ from basestation.live.happenings import Arrived, Delivered, Happening
 from packet_formats.messages import Data
 
 ROWS = 16
+KEPT = 1024  # of the messages that were moved; far more than are on the screen
 PER_SECOND = 8  # pictures; each takes time from the deliveries
 
 
@@ -42,6 +43,8 @@ class StreamsView:
                 self._moved[happening.number] = "yellow"
         else:
             return
+        while len(self._moved) > KEPT:
+            del self._moved[next(iter(self._moved))]
         self._live.update(self.picture())
 
     def close(self) -> None:

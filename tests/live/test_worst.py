@@ -4,24 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import io
 import random
 import resource
 import time
 from collections import Counter
 
+from rich.console import Console
+
 from basestation.journal.journal import JournalWriter
 from basestation.journal.reader import read_journal
 from basestation.journal.records import Kind
-from basestation.live import explain
+from basestation.live import explain, talk
 from basestation.live.arrivals import Arrival
 from basestation.live.happenings import Alarm, ClockChanged, Delivered, Happening, LineChanged
 from basestation.live.runner import WAITING, Runner
 from basestation.live.station import Station
 from basestation.sources import open_source, tcp
+from basestation.views import streams
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameDecoder, encode_frame
+from packet_formats.layout import layout_of
 from tests.live.test_runner import Seen
-from tests.live.world import MS, TICK, WALL, Gateway, Motes, deployment, names
+from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, beacon, deployment, names
 from tests.sources.ends import QUICK, PtyEnd, TcpEnd, accounted
 
 SETUP = deployment(policy="cbd", phi=100)
@@ -199,6 +204,33 @@ def test_a_mote_that_falls_silent_does_not_keep_what_came_after_it(monkeypatch):
         gateway.out.clear()
     gc.collect()
     assert sum(isinstance(item, explain._Node) for item in gc.get_objects()) <= station._causes._window + 16
+
+
+def test_what_nobody_asks_for_does_not_pile_up(monkeypatch):
+    """Not while `send` waits for an acknowledgement on a line that floods: the newest are kept."""
+    monkeypatch.setattr(talk, "MOST_HEARD", 64)
+
+    async def scene() -> list[int]:
+        conversation = talk.Talk([], layout_of(SETUP))
+        for number in range(3 * talk.MOST_HEARD):
+            conversation._take(0, arrival(beacon(number), 0, setup=SETUP).packet)
+        return [message.time async for message in conversation.heard(0.05)]
+
+    last = 3 * talk.MOST_HEARD
+    assert asyncio.run(scene()) == list(range(last - talk.MOST_HEARD, last))
+
+
+def test_the_streams_of_a_demo_forget_what_has_left_the_screen(monkeypatch):
+    monkeypatch.setattr(streams, "KEPT", 64)
+    view = streams.StreamsView(Console(file=io.StringIO(), force_terminal=False))
+    station, found = Station(SETUP), []
+    for number, item in enumerate(packets(3 * streams.KEPT)):
+        found += station.take(Arrival(0, SECOND + number * 8 * MS, WALL, item))
+    for happening in found:
+        if isinstance(happening, Delivered) and happening.moved:
+            view.take(happening)
+    view.close()
+    assert len(view._moved) == streams.KEPT
 
 
 def copied(pairs: list[bytes], copies: int) -> list[bytes]:
