@@ -15,7 +15,6 @@ from packet_formats.messages import Data, Message, Unknown, decode_message
 from packet_formats.records import Health
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet, encode_packet
 
-
 MOST_HEARD = 4096  # messages that nobody has asked for yet
 
 
