@@ -87,7 +87,7 @@ class Observer:
 
     def steps(self) -> list[Step]:
         """What the rule has detected, given up or discarded since it was last asked."""
-        steps = self._steps.copy()
+        steps = self._steps[:]
         self._steps.clear()
         return steps
 

@@ -110,7 +110,7 @@ class Station:
         self._epoch_ns = 0
         self._held: dict[int, _Held] = {}
         self._steps: dict[int, list[Step]] = {}  # of what is about to leave
-        self._noticed = RuleCounts()
+        self._noticed: Counter[str] = Counter()
         self._number = self._place = self._forced = 0
         self._motes: dict[int, MoteCounts] = {}
         self._gateways: dict[int, GatewayCounts] = {}
@@ -437,9 +437,9 @@ class Station:
     def _deliver(self, delivery: Delivery) -> list[Happening]:
         held = self._held.pop(id(delivery.message))
         counts = self._mote(held.name.source)
-        steps = self._steps.pop(id(delivery.message), [])
+        steps = self._steps.pop(id(delivery.message), ())
         concurrent = any(isinstance(step, ConcurrentDetected) for step in steps)
-        self._count_steps(concurrent=concurrent)
+        self._noticed["concurrent"] += concurrent
         self._place += 1
         counts.delivered += 1
         counts.held -= 1
@@ -483,24 +483,18 @@ class Station:
 
     def _discard(self, held: _Held) -> Discarded:
         self._mote(held.name.source).held -= 1
-        self._count_steps(discarded=1)
+        self._noticed["discarded"] += 1
         sent, clock = held.message.stamp.r, self.deployment.clock
         text = f"sent at tick {sent}, of use until {sent + clock.delta + clock.epsilon}, heard of at {held.arrived}"
         return Discarded(*self._now(), held.name, text)
 
     def _gave_up(self, name: Name, step: GivenUp) -> GaveUp:
-        self._count_steps(gave_up=1)
+        self._noticed["gave_up"] += 1
         missing = self._names(step.missing)
         return GaveUp(*self._now(), name, missing, f"leaves without {listed(missing)}")
 
     def _names(self, missing: Iterable[tuple[int, int]]) -> tuple[str, ...]:
         return shown_names(missing, self.policy, self._observer.named)
-
-    def _count_steps(self, concurrent: int = 0, gave_up: int = 0, discarded: int = 0) -> None:
-        before = self._noticed
-        self._noticed = RuleCounts(
-            before.concurrent + concurrent, before.gave_up + gave_up, before.discarded + discarded
-        )
 
     def _violations(self, overtakings: Iterable[Overtaking]) -> list[Happening]:
         return [self._violation(overtaking) for overtaking in overtakings]
@@ -544,7 +538,7 @@ class Station:
             queue=tuple(self._queue(mono_ns)),
             alarms=self._alarms.texts(),
             policies=policies_for(self.deployment.stamp.scheme),
-            noticed=self._noticed,
+            noticed=RuleCounts(**self._noticed),
         )
 
     def _order(self, order: str) -> OrderView:

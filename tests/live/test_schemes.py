@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from basestation.causality.schemes.attendance import FromFirstHeard
 from basestation.causality.schemes.steps import Step
@@ -24,7 +26,7 @@ from basestation.simulator.run import generate
 from basestation.sources.base import Spec
 from basestation.sources.simulate import world_of
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
-from packet_formats.layout import AGED, NAMED
+from packet_formats.layout import AGED, NAMED, layout_of
 from packet_formats.messages import Data
 from tests.live.world import Gateway
 
@@ -288,3 +290,24 @@ def test_numbers_of_two_boots_never_meet():
             assert observer.named(0, message.number) == (boot, sequence)
             numbers.append(message.number)
     assert numbers == sorted(set(numbers))
+
+
+@settings(max_examples=12)
+@given(data=st.data())
+@pytest.mark.parametrize("scheme", [*NAMED, *AGED])
+def test_whatever_comes_leaves_again_or_is_discarded(scheme, data):
+    """Any fields, any boots, numbers that jump, times that do: nothing is held for ever, nothing is lost."""
+    setup = deployment(scheme)
+    tops = [field.top for field in layout_of(setup).stamp.fields]
+    live, tick = Live(setup), 1000
+    for _ in range(data.draw(st.integers(1, 10))):
+        tick += data.draw(st.sampled_from([0, 1, 2, 20, 5000]))
+        fields = tuple(data.draw(st.integers(0, top)) for top in tops)
+        source, sequence, boot = (data.draw(st.integers(0, most)) for most in (3, 255, 2))
+        live.hear(tick, Data(source, sequence, fields, boot=boot, data=bytes(4)))
+        live.station.snapshot(live.gateway.last_ns)
+    live.finish()
+    came = live.station.snapshot(0).received
+    assert len(live.out()) + len(live.of(Discarded)) == came
+    assert live.station.snapshot(0).held == 0
+    assert all(mote.held == 0 for mote in live.station.snapshot(0).motes)

@@ -129,7 +129,8 @@ class Holding(ABC):
 
     def _reckon(self, held: Held) -> None:
         expiries = (self._expires(name, name in self._here) for name in held.missing)
-        held.ready = max(held.earliest, max(expiries, default=held.earliest))
+        expiry = min(max(expiries, default=held.earliest), self._longest(held))
+        held.ready = max(held.earliest, expiry)
 
     def _choose(self) -> None:
         at = max(min((held.ready for held in self._held), default=NEVER), self._clock)
@@ -151,6 +152,10 @@ class Holding(ABC):
     def _first(self, ready: list[Held]) -> Held:
         """The one of them that does."""
         return min(ready, key=lambda held: held.order)
+
+    def _longest(self, held: Held) -> int:
+        """The tick in which it leaves whatever it waits for."""
+        return NEVER
 
     @abstractmethod
     def _name(self, message: Message) -> Name:

@@ -11,6 +11,7 @@ from .base import NEVER, Setting
 from .holding import Held, Holding
 from .steps import Name, Notice, ignore
 
+CIRCLE = 8  # times the time to give up in; no wait for what is to come lasts so long
 MEMORY = 256  # numbers of one source: beyond that an 8-bit counter could not name a message anyway
 
 
@@ -56,7 +57,8 @@ class Waiting(Holding):
     """Waits for messages by source and number. One that is missing for the time to give up in is given up for all.
 
     The time runs from when it was first missed: it was sent before what named it, so it is on its way already. One
-    that is in the buffer is not missing: it will leave in its turn.
+    that is in the buffer is not missing: it will leave in its turn. Only a mote that has lost its memory, or one that
+    started anew, can make messages wait for each other in a circle; after a long time they leave all the same.
     """
 
     def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
@@ -79,9 +81,11 @@ class Waiting(Holding):
         return message.source, message.sequence
 
     def _names(self, message: Message, now: int) -> Iterator[Name]:
+        own = self._name(message)
         for name in self._causes(message):
-            self._missed.setdefault(name, now)
-            yield name
+            if name != own:
+                self._missed.setdefault(name, now)
+                yield name
 
     @abstractmethod
     def _causes(self, message: Message) -> Iterator[Name]:
@@ -92,6 +96,9 @@ class Waiting(Holding):
 
     def _expires(self, name: Name, here: bool) -> int:
         return NEVER if here else self._missed[name] + self._patience + 1
+
+    def _longest(self, held: Held) -> int:
+        return held.arrived + CIRCLE * self._patience + 1
 
     def _leaves(self, held: Held, at: int) -> bool:
         for name in held.missing:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
+from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import METHODS, Method, Setting, make_method
 from basestation.causality.schemes.base import NEVER
-from basestation.causality.schemes.steps import ConcurrentDetected, GivenUp
+from basestation.causality.schemes.steps import ConcurrentDetected, GivenUp, Step
+from basestation.causality.schemes.vector import CausalBroadcast
 from tests.causality.runs import ARRIVE, Run, legal_runs
 from tests.causality.schemes.played import lossless_runs, play, script, serial_runs
 
@@ -187,3 +189,16 @@ def test_what_leaves_does_not_depend_on_when_one_asks(name, run):
     found += often.due(end)
     assert once.due(end) == found
     assert once.next_due() is None
+
+
+def test_messages_that_wait_for_each_other_leave_all_the_same():
+    """No sound stamps say so; those of motes that lost their memory may."""
+    steps: list[Step] = []
+    policy = CausalBroadcast(Setting(3, 1, 4, give_up=5), steps.append)
+    policy.receive(Message(0, 1, Stamp(0, 0, (1, 1, 0))), 10)
+    policy.receive(Message(1, 1, Stamp(0, 0, (1, 1, 0))), 11)
+    policy.receive(Message(2, 1, Stamp(0, 0, (1, 0, 1))), 12)
+    assert policy.due(50) == []
+    out = policy.due(200)
+    assert [(d.message.source, d.left) for d in out] == [(0, 51), (1, 51), (2, 51)]
+    assert [step.missing for step in steps if isinstance(step, GivenUp)] == [((1, 1),)]
