@@ -135,8 +135,8 @@ def _refuse_unknown(values: Mapping[str, Any], kind: type[Message]) -> None:
 
 
 def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
-    stamp = values.get("stamp")
     names = [field.name for field in layout.stamp.fields]
+    stamp = values.get("stamp", None if names else {})
     if not isinstance(stamp, Mapping) or set(stamp) != set(names):
         raise FormatError(f"stamp must be an object with {', '.join(names)}")
     receipts = values.get("receipts", [])

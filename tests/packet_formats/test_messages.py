@@ -225,3 +225,13 @@ def test_a_message_and_its_payload_must_agree() -> None:
 def test_health_has_its_hops_where_data_messages_have_them(flags: int, in_sync: bool, left: int) -> None:
     health = Health(*(flags if member.name == "flags" else 0 for member in members(Health)))
     assert (health.in_sync, health.hops_left) == (in_sync, left)
+
+
+def test_a_message_without_a_stamp_needs_none() -> None:
+    layout = layout_of(from_dict(tables(scheme="sequence")))
+    said = {"name": "data", "source": 3, "sequence": 126, "data": "01020304"}
+    message = message_from_plain(said, layout)
+    assert message == Data(3, 126, (), data=bytes.fromhex("01020304"))
+    assert message_to_plain(message, layout)["stamp"] == {}
+    with pytest.raises(FormatError, match="stamp must be an object with known0"):
+        message_from_plain(said, layout_of(from_dict(tables(scheme="vector"))))
