@@ -7,6 +7,7 @@ each message, and every send and merged reception in its true order.
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -74,33 +75,43 @@ def trace_of(events: Sequence[Event], network: Network, origin: str = "testbed")
 
 
 def _truth(recorded: Iterable[Recorded], network: Network) -> tuple[Book, pa.Table]:
-    """The messages with what led to them, and the table of events. Numbers count from 0 in each boot, unwrapped."""
+    """The messages with what led to them, and the table of events. Numbers count from 0 in each boot, unwrapped.
+
+    A mote that has not found the network's time has one of its own, which is nobody's business: its sends get the
+    network's. Its stamps start afresh with the first epoch that it enters.
+    """
     id_of = {node: mote for mote, node in enumerate(network.motes)}
     truth, book = VectorTruth(len(network.motes)), Book()
     numbers: dict[int, int] = {}
     known: dict[tuple[int, int], int] = {}  # the number of each send, by source and index
     rows: list[tuple[int, int, int, int, int]] = []
-    clock = 0
+    epochs: Counter[int] = Counter()  # since a mote's boot: the first is its own, unless it is the root
+    clock: int | None = None
     for event in recorded:
         mote = id_of.get(event.node)
         if mote is None:
             continue
-        clock = event.tick if not rows else clock + _nearest(event.tick - clock)
         if event.kind == "boot":
             numbers.pop(mote, None)
-        elif event.kind == "send":
+            epochs.pop(mote, None)
+        elif event.kind == "epoch":
+            epochs[mote] += 1
+        if epochs[mote] > (mote != network.deployment.clock.root):
+            clock = event.tick if clock is None else clock + _nearest(event.tick - clock)
+        tick = clock or 0
+        if event.kind == "send":
             before = numbers.get(mote)
             number = event.sequence if before is None else before + (event.sequence - before) % 256
             numbers[mote] = number
-            sent = Sent(truth.on_send(mote), event.t, 0, began=clock)
+            sent = Sent(truth.on_send(mote), event.t, 0, began=tick)
             book.add(event.sequence, sent)
             known[sent.send.source, sent.send.index] = number
-            rows.append((0, mote, clock, mote, number))
+            rows.append((0, mote, tick, mote, number))
         elif event.kind == "receive":
             cause = book.find(event.peer, event.sequence, event.t)
             if cause is not None:
                 truth.on_receive(mote, [cause.send])
-                rows.append((1, mote, clock, event.peer, known[cause.send.source, cause.send.index]))
+                rows.append((1, mote, tick, event.peer, known[cause.send.source, cause.send.index]))
     kind, mote_of, clocks, source, number_of = np.array(rows, np.int64).reshape(-1, 5).T
     columns = [
         pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int8)), pa.array(KINDS)),

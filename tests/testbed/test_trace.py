@@ -37,6 +37,20 @@ def test_messages_carry_what_led_to_them():
     ]
 
 
+def test_the_own_time_of_a_mote_out_of_sync_is_nobodys():
+    world = World()
+    world.record(0, 0, "boot", 0, 1)
+    world.record(0, 0, "epoch", 255, tick=3)
+    world.record(1 * SECOND, 0, "send", 0, 1, tick=757)
+    world.record(2 * SECOND, 0, "epoch", 1, tick=540)
+    world.record(3 * SECOND, 0, "send", 0, 2, tick=560)
+    world.record(4 * SECOND, 0, "boot", 0, 2)
+    world.record(4 * SECOND, 0, "epoch", 255, tick=3)
+    world.record(5 * SECOND, 0, "send", 0, 1, tick=700)
+    events = trace_of(world.events(), world.network).events
+    assert events["clock"].to_pylist() == [0, 560, 560]
+
+
 def test_the_same_log_is_the_same_run():
     runs = set()
     for _ in range(2):

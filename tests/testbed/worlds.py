@@ -85,15 +85,16 @@ class World:
     def add(self, t: float, kind: str, /, **members: object) -> None:
         self.lines.append({"t": round(t), "is": kind, **members})
 
-    def record(self, t: float, node: int, kind: str, peer: int = 0, sequence: int = 0) -> None:
+    def record(self, t: float, node: int, kind: str, peer: int = 0, sequence: int = 0, tick: int = 0) -> None:
         number = 0 if kind == "boot" else self._numbers.get(node, 0)
         self._numbers[node] = number + 1
-        self.add(t, "recorder", node=node, number=number, kind=kind, peer=peer, sequence=sequence, tick=0)
+        self.add(t, "recorder", node=node, number=number, kind=kind, peer=peer, sequence=sequence, tick=tick)
 
     def boot(self, epoch: int = 1) -> None:
         """All motes start and follow the root's epoch."""
         for mote, node in enumerate(self.network.motes):
             self.record(0, node, "boot", mote, 1)
+            self.record(0, node, "epoch", 255)  # its own, before it hears of another
             self.record(1 * MS, node, "epoch", epoch)
         self.beacon(2 * MS, epoch)
 
