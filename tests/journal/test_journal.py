@@ -136,6 +136,31 @@ def test_what_the_disk_refused_later_is_said_at_the_next_append(tmp_path, monkey
     journal.close()
 
 
+def test_a_journal_closed_just_when_its_writes_are_taken_up_is_closed(tmp_path):
+    """The thread that syncs had seen no end, and is about to clear the mark that wakes it."""
+
+    marked_by_the_end = threading.Event()
+
+    class Mark(threading.Event):
+        def set(self):
+            super().set()
+            if threading.current_thread() is closing:
+                marked_by_the_end.set()
+
+        def clear(self):
+            closing.start()
+            assert marked_by_the_end.wait(10)
+            super().clear()
+
+    with JournalWriter(tmp_path, None, "run-1", "interval", interval_s=0.001) as journal:
+        closing = threading.Thread(target=journal.close, daemon=True)
+        journal._committer._dirty.__class__ = Mark
+        journal.append(Arrival(0, 1, 1, b"first"))
+        assert marked_by_the_end.wait(10)
+        closing.join(10)
+        assert not closing.is_alive()
+
+
 def test_a_disk_that_fails_is_told_of_and_stops_nobody(tmp_path, monkeypatch):
     """Not with every frame, nor with a new segment, nor at the end: a caller has to handle `JournalError` alone."""
     sick = [True]
