@@ -263,7 +263,7 @@ class _Committer:
     def _run(self) -> None:
         while self._dirty.wait() and not self._ended.wait(self._interval_s):
             self._dirty.clear()
-            if self._ended.is_set():  # an end that came since then was cleared with the mark, and never comes again
+            if self._ended.is_set():  # an end that came meanwhile was cleared with the mark
                 return
             with self._lock:
                 try:
