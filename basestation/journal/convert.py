@@ -17,7 +17,7 @@ from packet_formats.tinyos import PacketError, decode_packet
 
 from .parts import origin_of
 from .reader import Journal, Report
-from .records import Kind, Record
+from .records import JournalError, Kind, Record
 from .tables import read_all
 
 # What is in each form, and what of the journal is not.
@@ -91,16 +91,25 @@ def _plain(record: Record, layout: DataLayout | None, motes: int | None) -> dict
         return plain | {"raw": record.payload.hex()} | _packet(record.payload, layout, motes)
     if kind == "gap":
         return plain | {"back": record.payload[:1] != b"\0", "reason": record.text(1)}
-    if kind == "clock":
-        number, clock, heard = record.clock()
-        return plain | {"of": number, "clock": clock, "heard": heard}
-    if kind == "counters":
-        return plain | {"counters": json.loads(record.payload)}
-    if kind == "policy":
-        return plain | dict(json.loads(record.payload))
     if kind == "note":
         return plain | {"text": record.text()}
-    return plain | {"raw": record.payload.hex()}
+    try:
+        return plain | _own(record, kind)
+    except JournalError as error:
+        return plain | {"raw": record.payload.hex(), "fault": str(error)}
+
+
+def _own(record: Record, kind: str) -> dict[str, Any]:
+    """What the base station itself put into the log; `JournalError` where it makes no sense."""
+    if kind == "clock":
+        number, clock, heard = record.clock()
+        return {"of": number, "clock": clock, "heard": heard}
+    if kind == "counters":
+        return {"counters": record.plain()}
+    if kind == "policy":
+        change, reached = record.change()
+        return {"policy": change.policy, "phi": change.phi, "clock": reached}
+    return {"raw": record.payload.hex()}
 
 
 def _packet(raw: bytes, layout: DataLayout | None, motes: int | None) -> dict[str, Any]:

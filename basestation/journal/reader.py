@@ -8,9 +8,20 @@ from pathlib import Path
 
 from basestation.live.arrivals import Change, Line
 from packet_formats import deployment as deployments
-from packet_formats.deployment import Deployment
+from packet_formats.deployment import Deployment, refusal
 
-from .records import Damage, Header, JournalError, Kind, Record, Records, Scan, decode_header, scan
+from .records import (
+    Damage,
+    Header,
+    JournalError,
+    Kind,
+    Record,
+    Records,
+    Scan,
+    decode_header,
+    encode_record,
+    scan,
+)
 
 SUFFIX = ".cwj"
 
@@ -79,6 +90,11 @@ def _fault(path: Path, damage: Damage) -> Fault:
     return Fault(path, damage.at, damage.length, damage.reason)
 
 
+def senseless(segment: Segment, at: int, record: Record, error: JournalError) -> Fault:
+    """A whole record whose content is none."""
+    return Fault(segment.path, at, len(encode_record(record)), str(error))
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
     """One run's journal, opened for reading: its files are read one at a time, as they are asked for."""
@@ -108,20 +124,37 @@ class Journal:
 
     def lines(self, report: Report) -> Iterator[tuple[Line, int | None]]:
         """What came from the lines, each with the observer's clock at that time (in cycles) where one was noted."""
-        for step, clock in self.steps(report):
-            if not isinstance(step, Change):
-                yield step, clock
+        for segment in self.segments(report):
+            clocks = _clocks_in(segment)
+            for record in segment.records:
+                if (line := record.line()) is not None:
+                    yield line, clocks.get(record.number)
 
     def steps(self, report: Report) -> Iterator[tuple[Line | Change, int | None]]:
         """The same, and where the policy was changed."""
+        scheme = self.deployment.stamp.scheme
         for segment in self.segments(report):
-            clocks = {number: clock for number, clock, _ in segment.records.clocks().tolist()}
-            for record in segment.records:
-                line = record.line()
-                if line is not None:
+            clocks = _clocks_in(segment)
+            for at, record in zip(segment.scan.starts, segment.records, strict=True):
+                if (line := record.line()) is not None:
                     yield line, clocks.get(record.number)
                 elif record.kind == Kind.POLICY:
-                    yield record.change()
+                    try:
+                        yield _change_in(record, scheme)
+                    except JournalError as error:
+                        report(senseless(segment, at, record, error))
+
+
+def _clocks_in(segment: Segment) -> dict[int, int]:
+    return {number: clock for number, clock, _ in segment.records.clocks().tolist()}
+
+
+def _change_in(record: Record, scheme: str) -> tuple[Change, int | None]:
+    """A change to a policy that can read the run's stamps; no other was ever made."""
+    change, clock = record.change()
+    if reason := refusal(change.policy, scheme):
+        raise JournalError(f"a change to the policy {change.policy}, which {reason}")
+    return change, clock
 
 
 def read_journal(folder: Path) -> Journal:

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from basestation.live.arrivals import Arrival, Change, Gap, Line
+from packet_formats.deployment import POLICIES
 
 VERSION = 1
 FILE_MAGIC = b"\x89CWJ\r\n\x1a\n"  # a copy made in text mode is no longer one
@@ -97,15 +98,34 @@ class Record(NamedTuple):
         return None
 
     def change(self) -> tuple[Change, int | None]:
-        """A policy record's content, and the observer's clock at that time (in cycles)."""
-        said = json.loads(self.payload)
-        return Change(self.mono_ns, self.wall_ns, str(said["policy"]), int(said["phi"])), said["clock"]
+        """A policy record's content, and the observer's clock at that time (in cycles). `JournalError`: it is none."""
+        said = self.plain()
+        policy, phi, clock = (said.get(name) for name in ("policy", "phi", "clock"))
+        if policy not in POLICIES:
+            raise JournalError("a policy record that names no policy")
+        if type(phi) is not int or not 0 <= phi <= 100:
+            raise JournalError("a policy record whose phi is no per cent")
+        if clock is not None and (type(clock) is not int or abs(clock) >= -NO_TIME):
+            raise JournalError("a policy record whose clock is no time")
+        return Change(self.mono_ns, self.wall_ns, policy, phi), clock
+
+    def plain(self) -> dict[str, Any]:
+        """The content of a record that holds JSON; `JournalError` where it holds something else."""
+        try:
+            said = json.loads(self.payload)
+        except (ValueError, RecursionError):
+            raise JournalError(f"a {Kind(self.kind).name.lower()} record that is no JSON") from None
+        if not isinstance(said, dict):
+            raise JournalError(f"a {Kind(self.kind).name.lower()} record whose JSON is no object")
+        return said
 
     def text(self, at: int = 0) -> str:
         return self.payload[at:].decode("utf-8", "replace")
 
     def clock(self) -> tuple[int, int, int | None]:
         """A clock record's content: the frame's number, the observer's clock, and when the frame was heard."""
+        if len(self.payload) != _CLOCK.size:
+            raise JournalError(f"a clock record has {_CLOCK.size} bytes")
         number, clock, heard = _CLOCK.unpack(self.payload)
         return number, clock, None if heard == NO_TIME else heard
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,8 +11,8 @@ import numpy as np
 
 from packet_formats.deployment import Deployment
 
-from .reader import Fault, Journal
-from .records import Header, Kind, Records
+from .reader import Fault, Journal, Segment, senseless
+from .records import Header, JournalError, Kind, Records
 from .tables import Carry, Fate, Reading, read_messages
 
 SECOND = 1_000_000_000
@@ -82,6 +81,7 @@ def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
         expected = int(records.head["number"][-1]) + 1 if len(records) else expected
         span.add(records)
         _count_lines(summary, records, down)
+        _count_own(summary, segment)
         if deployment:
             reading = read_messages(records, deployment, carry)
             carry = reading.carry
@@ -136,8 +136,20 @@ def _count_lines(summary: Summary, records: Records, down: dict[int, int]) -> No
             down[record.gateway] = record.mono_ns
         elif record.gateway in down:
             _line(summary, record.gateway).down_ns += record.mono_ns - down.pop(record.gateway)
-    for record in records.of_kind(Kind.COUNTERS):
-        _line(summary, record.gateway).counters = json.loads(record.payload)
+
+
+def _count_own(summary: Summary, segment: Segment) -> None:
+    """What the base station said itself. A check sum may be right where the content makes no sense."""
+    counters, policies = (segment.records.of_kind(kind) for kind in (Kind.COUNTERS, Kind.POLICY))
+    starts = [*counters.starts.tolist(), *policies.starts.tolist()]
+    for at, record in zip(starts, [*counters, *policies], strict=True):
+        try:
+            if record.kind == Kind.COUNTERS:
+                _line(summary, record.gateway).counters = record.plain()
+            else:
+                record.change()
+        except JournalError as error:
+            summary.faults.append(senseless(segment, at, record, error))
 
 
 def _count_fates(summary: Summary, reading: Reading) -> None:

@@ -13,7 +13,7 @@ import pytest
 from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
 from basestation.journal.journal import read_journal
 from basestation.journal.pcap import frame_check, write_pcap
-from basestation.journal.records import Kind, Record, clock_payload
+from basestation.journal.records import Kind, Record, clock_payload, encode_record
 from basestation.journal.shiviz import write_shiviz
 from basestation.live.arrivals import Arrival
 from basestation.traces.files import read_trace, write_trace
@@ -328,3 +328,20 @@ def test_a_packet_is_a_packet(log):
         message = decode_am(1, bytes.fromhex(line["raw"])[1:])
         assert line["packet"]["payload"] == message.data.hex()
     assert [line["fault"] for line in lines if "fault" in line] == ["unknown packet type 99"]
+
+
+def test_ndjson_keeps_what_makes_no_sense(tmp_path):
+    """A good check sum, and content that is none: its bytes, and what is wrong with them."""
+    write(tmp_path, [Arrival(0, 1, 1, b"\x99")])
+    path = next(tmp_path.glob("*.cwj"))
+    odd = [Record(10 + kind, kind, 0, 2, 2, b"[1]") for kind in (Kind.CLOCK, Kind.COUNTERS, Kind.POLICY)]
+    path.write_bytes(path.read_bytes() + b"".join(map(encode_record, odd)))
+    file = io.StringIO()
+    write_ndjson(read_journal(tmp_path), None, file, refuse)
+    lines = [json.loads(line) for line in file.getvalue().splitlines()][2:]
+    assert [line["raw"] for line in lines] == [b"[1]".hex()] * 3
+    assert [line["fault"] for line in lines] == [
+        "a clock record has 24 bytes",
+        "a counters record whose JSON is no object",
+        "a policy record whose JSON is no object",
+    ]

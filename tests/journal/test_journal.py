@@ -25,7 +25,8 @@ from basestation.journal.records import (
     encode_record,
     scan,
 )
-from basestation.live.arrivals import Arrival, Gap
+from basestation.journal.summary import summarise
+from basestation.live.arrivals import Arrival, Change, Gap
 from packet_formats.deployment import load
 from packet_formats.framing import FrameCounters
 from tests.journal.logs import records, refuse, write
@@ -294,3 +295,57 @@ def test_the_document_says_what_a_record_is(root):
     assert " ".join(f"{byte:02X}" for byte in FILE_MAGIC) in text
     for kind in Kind:
         assert f"| {kind.value} | {kind.name.lower()} |" in text
+
+
+SENSELESS = {
+    b"\xff\x00": "no JSON",
+    b"[" * 60_000: "no JSON",
+    b"[]": "no object",
+    b"{}": "names no policy",
+    b'{"policy": [], "phi": 100, "clock": 1}': "names no policy",
+    b'{"policy": "wild", "phi": 100, "clock": 1}': "names no policy",
+    b'{"policy": "vector", "phi": 100, "clock": 1}': "reads stamps of vector",
+    b'{"policy": "cbd", "phi": "many", "clock": 1}': "no per cent",
+    b'{"policy": "cbd", "phi": 1e999, "clock": 1}': "no per cent",
+    b'{"policy": "cbd", "phi": 101, "clock": 1}': "no per cent",
+    b'{"policy": "cbd", "phi": 100, "clock": "noon"}': "no time",
+    b'{"policy": "cbd", "phi": 100, "clock": 9223372036854775808}': "no time",
+}
+
+
+@pytest.mark.parametrize("payload", SENSELESS, ids=lambda payload: repr(payload[:50]))
+def test_a_policy_record_that_makes_no_sense_is_a_fault_and_the_rest_is_read(tmp_path, root, payload):
+    with JournalWriter(tmp_path, load(root / "examples/micaz.toml"), "run-1", "never") as journal:
+        journal.append(Arrival(0, 1, 1, b"before"))
+    path = next(tmp_path.glob("*.cwj"))
+    odd = encode_record(Record(7, Kind.POLICY, 0, 2, 2, payload))
+    sound = [
+        Record(8, Kind.POLICY, 0, 3, 3, b'{"policy": "none", "phi": 100, "clock": null}'),
+        Record(9, Kind.FRAME, 0, 4, 4, b"behind"),
+    ]
+    at = path.stat().st_size
+    path.write_bytes(path.read_bytes() + odd + b"".join(map(encode_record, sound)))
+    faults = []
+    steps = [step for step, _ in read_journal(tmp_path).steps(faults.append)]
+    assert steps == [
+        Arrival(0, 1, 1, b"before"),
+        Change(3, 3, "none", 100),
+        Arrival(0, 4, 4, b"behind"),
+    ]
+    (fault,) = faults
+    assert (fault.path, fault.at, fault.length) == (path, at, len(odd))
+    assert SENSELESS[payload] in fault.reason
+    assert [line.packet for line, _ in read_journal(tmp_path).lines(refuse)] == [b"before", b"behind"]
+
+
+def test_a_summary_names_what_makes_no_sense(tmp_path):
+    write(tmp_path, [Arrival(0, 1, 1, b"a")])
+    path = next(tmp_path.glob("*.cwj"))
+    odd = [Record(5, Kind.COUNTERS, 0, 2, 2, b"none"), Record(6, Kind.POLICY, 0, 2, 2, b"{}")]
+    path.write_bytes(path.read_bytes() + b"".join(map(encode_record, odd)))
+    summary = summarise(read_journal(tmp_path), None)
+    assert [fault.reason for fault in summary.faults] == [
+        "a counters record that is no JSON",
+        "a policy record that names no policy",
+    ]
+    assert summary.lines[0].frames == 1
