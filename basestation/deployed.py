@@ -11,8 +11,10 @@ from basestation.causality.schemes.history import RecentHistory
 from basestation.causality.schemes.steps import Notice, ignore
 from basestation.causality.schemes.wire import TimedWire, Wire, make_wire
 from basestation.causality.stamps import Carry, Count, Scheme, SchemeName
-from packet_formats.deployment import Deployment, refusal
+from packet_formats.deployment import TIMED_POLICIES, Deployment, refusal
 from packet_formats.layout import ORDERED, StampLayout, layout_of
+
+EXACT = ("vector", "matrix", "delta-causal", "delta-vector")  # of the papers' rules (docs/schemes.md)
 
 
 class NoOrder(ValueError):
@@ -58,6 +60,12 @@ def method_of(deployment: Deployment, name: str | None = None) -> Method:
     if name == "history":
         return RecentHistory(setting_of(deployment), deployment.stamp.entries)
     return make_method(name, setting_of(deployment))
+
+
+def promises_order(deployment: Deployment) -> bool:
+    """Whether its policy is one that delivers in causal order, so that a violation is a fault of something."""
+    observer = deployment.observer
+    return observer.policy in EXACT or (observer.policy in TIMED_POLICIES and observer.phi == 100)
 
 
 def wire_of(deployment: Deployment) -> Wire:

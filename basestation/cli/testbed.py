@@ -24,7 +24,7 @@ from basestation.testbed.engine import OpenPort, Run
 from basestation.testbed.judge import judge
 from basestation.testbed.report import Report, lines_of
 from basestation.testbed.scenario import PPM, Network, Port, ScenarioError
-from basestation.testbed.setup import Wish, assemble, networks_in
+from basestation.testbed.setup import Wish, assemble, networks_in, refuse_too_many
 from basestation.testbed.topologies import Topology, Wanted
 from packet_formats.deployment import Deployment
 from packet_formats.words import many
@@ -200,6 +200,7 @@ def _refuse_odd(given: dict[str, Any]) -> None:
 
 def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Report, bool]:
     """The report, and whether the run came to its own end."""
+    refuse_too_many(deployments, given["motes"] or 0)
     topology = _topology(deployments, given)
     networks = networks_in(deployments, topology)
     boards = {node: network.deployment.network.board for network in networks for node in network.nodes}

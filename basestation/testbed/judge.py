@@ -17,7 +17,7 @@ from statistics import median
 from basestation.causality.order import Message, key
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import find_violations
-from basestation.deployed import is_ordered, scheme_of
+from basestation.deployed import is_ordered, promises_order, scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message
@@ -149,6 +149,7 @@ def _judge_network(log: _Log, network: Network) -> NetworkReport:
         delay=_delay(book.all, time, network),
         skew=clocks.skew_of(log.readings, network),
         line=line,
+        promised=promises_order(network.deployment),
     )
 
 

@@ -104,6 +104,7 @@ class NetworkReport:
     delay: Delay
     skew: Skew
     line: Line
+    promised: bool = True  # whether the observer's policy promises causal order
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +142,7 @@ def _troubles(network: NetworkReport) -> list[str]:
         (order.unmatched, "receptions of messages that nobody sent"),
         (skew.beyond, "moments with clocks further apart than epsilon"),
         (delay.beyond, "messages that came later than delta"),
-        (network.delivered.inverted, "pairs delivered in the wrong order"),
+        (network.promised and network.delivered.inverted, "pairs delivered in the wrong order"),
         (line.dropped_bytes, "bytes from gateways that are no frame"),
         (line.unpaired, "heard records without their frame"),
     ]
@@ -199,7 +200,7 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
         (
             "delivered",
             f"{network.delivered.messages} by the observer, {network.delivered.inverted} pairs out of causal order, "
-            f"{network.observer_late} late",
+            f"{network.observer_late} late{'' if network.promised else '; its policy promises no causal order'}",
         ),
         ("stamps", _stamps(order, fates)),
         (

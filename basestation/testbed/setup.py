@@ -30,12 +30,9 @@ class Wish:
 def networks_in(deployments: Sequence[Deployment], topology: Topology) -> tuple[Network, ...]:
     """Each deployment's nodes: its motes, then its gateways, then the next one's."""
     networks: list[Network] = []
+    refuse_too_many(deployments, topology.motes)
     for number, deployment in enumerate(deployments):
         network = deployment.network
-        if topology.motes > network.motes:
-            raise ScenarioError(
-                f"{network.name} is a deployment of {network.motes} motes, and {topology.motes} are wanted"
-            )
         if network.name in [other.name for other in networks]:
             raise ScenarioError(
                 f"two deployments are named {network.name}: their reports could not be told apart"
@@ -45,6 +42,15 @@ def networks_in(deployments: Sequence[Deployment], topology: Topology) -> tuple[
         gateways = range(first + topology.motes, first + topology.places)
         networks.append(Network(deployment, tuple(motes), tuple(gateways)))
     return tuple(networks)
+
+
+def refuse_too_many(deployments: Sequence[Deployment], motes: int) -> None:
+    """Before a topology is laid out, which takes long where there are many."""
+    for network in (deployment.network for deployment in deployments):
+        if motes > network.motes:
+            raise ScenarioError(
+                f"{network.name} is a deployment of {network.motes} motes, and {motes} are wanted"
+            )
 
 
 def assemble(

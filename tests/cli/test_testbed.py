@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from basestation.cli import testbed
 from basestation.cli.testbed import command
-from basestation.testbed import engine
+from basestation.testbed import engine, topologies
 from basestation.testbed.images import Program, Programs
 from basestation.testbed.scenario import Watch
 from basestation.testbed.setup import Wish
@@ -178,6 +178,13 @@ def test_faults_of_the_request(stand_in, meadow, args, words):
     result = run(meadow, "--seconds", 2, *args)
     assert result.exit_code == 1
     assert words in result.stderr
+
+
+def test_too_many_motes_are_refused_before_they_are_laid_out(stand_in, meadow, monkeypatch):
+    monkeypatch.setattr(topologies, "grid", lambda *_: pytest.fail("that takes long"))
+    result = run(meadow, "--motes", 1000)
+    assert result.exit_code == 1
+    assert "deployment of 3 motes, and 1000 are wanted" in result.stderr
 
 
 def test_mixed_radios_have_no_common_capture(stand_in, meadow, tmp_path):

@@ -1,7 +1,10 @@
 """The judge, on logs in which everything is known."""
 
+from dataclasses import replace
+
 import pytest
 
+from basestation.deployed import promises_order
 from basestation.testbed.judge import judge
 from basestation.testbed.report import lines_of
 from packet_formats.messages import Data
@@ -254,3 +257,39 @@ def test_an_empty_log_is_no_trouble():
     assert report.networks[0].fates.stamped == 0
     assert report.ended == "not at all"
     assert lines_of(report)
+
+
+@pytest.mark.parametrize(
+    ("policy", "phi", "promised"),
+    [
+        ("cbd", 100, True),
+        ("causal", 100, True),
+        ("cbd", 50, False),
+        ("sequence", 100, False),
+        ("none", 100, False),
+    ],
+)
+def test_what_a_rule_never_promised_is_no_fault_of_the_run(world, policy, phi, promised):
+    chain(world)
+    report = report_of(world)
+    (found,) = report.networks
+    assert found.promised
+    deployed = world.network.deployment
+    observer = replace(deployed.observer, policy=policy, phi=phi)
+    assert promises_order(replace(deployed, observer=observer)) == promised
+    wrong = replace(found.delivered, inverted=1)
+    judgement = replace(report, networks=(replace(found, delivered=wrong, promised=promised),))
+    assert ("meadow: 1 pairs delivered in the wrong order" in judgement.troubles) == promised
+    shown = dict(lines_of(judgement))["delivered"]
+    assert "1 pairs out of causal order" in shown
+    assert ("promises no causal order" in shown) != promised
+
+
+def test_the_observers_own_policy_is_judged(world):
+    observer = replace(world.network.deployment.observer, policy="none")
+    world.network = replace(world.network, deployment=replace(world.network.deployment, observer=observer))
+    chain(world)
+    report = report_of(world)
+    (found,) = report.networks
+    assert (found.delivered.inverted, found.promised) == (1, False)
+    assert not any("wrong order" in trouble for trouble in report.troubles)
