@@ -37,7 +37,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """All tests that share a Spark session go to one worker, so that Java starts once.
+    """Tests that share what is slow to make go to one worker: Java starts once, and C is compiled once a file.
 
     Marks of groups would say the same, but xdist 3.8 does not see them under pytest 9.2.
     """
@@ -47,7 +47,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return "spark" if nodeid.startswith("tests/spark/") else nodeid
+            if nodeid.startswith("tests/spark/"):
+                return "spark"
+            compiled = nodeid.startswith(("tests/firmware/", "tests/testbed/"))
+            return nodeid.partition("::")[0] if compiled else nodeid
 
     return Groups(config, log)
 

@@ -63,6 +63,7 @@ from packet_formats.tinyos import Ack, ActiveMessage, PacketError
 from packet_formats.words import many
 
 MOST_HELD = 10_000  # messages; a queue that grows beyond lets the first go early, and counts it
+MOST_NAMED = 1_000  # under a rule that waits for messages by name: each of them may name all the others
 FOREIGN_AFTER = 3  # radio frames of a gateway that has never sent a heard record
 OLD_EPOCH_NS = 10_000_000_000  # so long after the last record of the present epoch, an older one is believed
 SHOWN = 200  # messages of the queue in a snapshot
@@ -428,7 +429,8 @@ class Station:
 
     def _make_room(self) -> list[Happening]:
         found: list[Happening] = []
-        while len(self._held) > MOST_HELD and (tick := self._observer.next_due()) is not None:
+        most = MOST_NAMED if self._observer.by_name else MOST_HELD
+        while len(self._held) > most and (tick := self._observer.next_due()) is not None:
             before = len(self._held)
             found += self._due(tick)
             self._forced += before - len(self._held)

@@ -30,6 +30,7 @@ class Held:
     order: tuple[int, ...]
     missing: dict[Name, None]
     ready: int = NEVER
+    last: Name | None = None  # of what it waits for, the one that keeps it longest
 
 
 class Pending(NamedTuple):
@@ -45,7 +46,7 @@ class Holding(ABC):
 
     def __init__(self, notice: Notice = ignore) -> None:
         self._notice = notice
-        self._held: list[Held] = []
+        self._held: dict[Held, None] = {}
         self._here: Counter[Name] = Counter()
         self._waiters: dict[Name, dict[Held, None]] = {}
         self._next: Held | None = None
@@ -92,17 +93,19 @@ class Holding(ABC):
 
     def _hold(self, held: Held) -> None:
         name = self._name(held.message)
-        self._held.append(held)
+        self._held[held] = None
         self._here[name] += 1
         for missing in held.missing:
             self._waiters.setdefault(missing, {})[held] = None
-        for touched in (held, *self._waiters.get(name, ())):
-            self._reckon(touched)
+        self._reckon(held)
+        expiry = self._expires(name, here=True)  # for its waiters: what they wait for else has not changed
+        for waiter in self._waiters.get(name, ()):
+            self._prolong(waiter, name, expiry)
         self._choose()
 
     def _release(self, held: Held, at: int) -> None:
         self._clock = at
-        self._held.remove(held)
+        del self._held[held]
         name = self._name(held.message)
         self._here[name] -= 1
         if not self._here[name]:
@@ -128,9 +131,20 @@ class Holding(ABC):
         self._choose()
 
     def _reckon(self, held: Held) -> None:
-        expiries = (self._expires(name, name in self._here) for name in held.missing)
-        expiry = min(max(expiries, default=held.earliest), self._longest(held))
-        held.ready = max(held.earliest, expiry)
+        """How long it waits now that it waits for less, or has just come."""
+        if held.last in held.missing:
+            return
+        held.ready, held.last = held.earliest, None
+        longest = self._longest(held)
+        for name in held.missing:
+            if held.ready >= longest:
+                break  # nothing else that it waits for matters
+            self._prolong(held, name, self._expires(name, name in self._here))
+
+    def _prolong(self, held: Held, name: Name, expiry: int) -> None:
+        until = min(expiry, self._longest(held))
+        if until > held.ready:
+            held.ready, held.last = until, name
 
     def _choose(self) -> None:
         at = max(min((held.ready for held in self._held), default=NEVER), self._clock)

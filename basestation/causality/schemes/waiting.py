@@ -35,8 +35,8 @@ class Settled:
         self._above[source] = above >> rise
 
     def up_to(self, source: int, sequence: int) -> Iterator[Name]:
-        """Those of a source up to a number that are not settled."""
-        for number in range(self._floor[source] + 1, sequence + 1):
+        """Those of a source up to a number that are not settled, as far back as is remembered at all."""
+        for number in range(max(self._floor[source], sequence - MEMORY) + 1, sequence + 1):
             if not self.has(source, number):
                 yield source, number
 
