@@ -9,7 +9,7 @@ from basestation.causality.order import Message
 from basestation.causality.policies import Delivery, Policy
 from basestation.causality.schemes.attendance import FromFirstHeard
 from basestation.causality.schemes.holding import Holding, Pending
-from basestation.causality.schemes.steps import Discarded, Name, Notice, Step
+from basestation.causality.schemes.steps import Discarded, Notice, Step
 from basestation.causality.sequences import Numbers
 from basestation.deployed import policy_of, wire_of
 from packet_formats.deployment import Deployment
@@ -130,11 +130,14 @@ class Observer:
 
 
 class _ByNumber:
-    """A rule that knows messages by their numbers is given them so; outside they are what they were."""
+    """A rule that knows messages by their numbers is given them so; outside they are what they were.
+
+    A mote whose boots go back and forth may number two messages alike, so each is known here by what it is.
+    """
 
     def __init__(self, notice: Notice) -> None:
         self._notice = notice
-        self._held: dict[Name, Message] = {}
+        self._held: dict[int, tuple[Message, Message]] = {}  # as renamed, and as it was
 
     def start(self, rule: Holding, motes: int) -> None:
         self._rule, self._policy = rule, FromFirstHeard(rule, motes)
@@ -149,18 +152,18 @@ class _ByNumber:
     def notice(self, step: Step) -> None:
         own = self._own(step.message)
         if isinstance(step, Discarded):
-            self._held.pop(_name(step.message))
+            del self._held[id(step.message)]
         self._notice(replace(step, message=own))
 
     def receive(self, message: Message, now: int) -> None:
         assert isinstance(message, Heard)
         renamed = Message(message.source, message.number, message.stamp, message.in_sync)
-        self._held[_name(renamed)] = message
+        self._held[id(renamed)] = renamed, message
         self._policy.receive(renamed, now)
 
     def due(self, now: int) -> list[Delivery]:
         found = self._policy.due(now)
-        return [delivery._replace(message=self._held.pop(_name(delivery.message))) for delivery in found]
+        return [delivery._replace(message=self._held.pop(id(delivery.message))[1]) for delivery in found]
 
     def next_due(self) -> int | None:
         return self._policy.next_due()
@@ -169,8 +172,4 @@ class _ByNumber:
         return [one._replace(message=self._own(one.message)) for one in self._rule.pending()]
 
     def _own(self, message: Message) -> Message:
-        return self._held[_name(message)]
-
-
-def _name(message: Message) -> Name:
-    return message.source, message.sequence
+        return self._held[id(message)][1]

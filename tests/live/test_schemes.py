@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,11 +12,13 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes.attendance import FromFirstHeard
 from basestation.causality.schemes.steps import Step
 from basestation.cli.listen import command as listen
 from basestation.cli.replay import command as replay
 from basestation.deployed import method_of, policy_of
+from basestation.live import station as station_module
 from basestation.live.counters import RuleCounts
 from basestation.live.happenings import Delivered, Discarded, GaveUp, Reboot
 from basestation.live.station import Station
@@ -311,3 +314,51 @@ def test_whatever_comes_leaves_again_or_is_discarded(scheme, data):
     assert len(live.out()) + len(live.of(Discarded)) == came
     assert live.station.snapshot(0).held == 0
     assert all(mote.held == 0 for mote in live.station.snapshot(0).motes)
+
+
+@pytest.mark.parametrize("scheme", [*NAMED, *AGED])
+def test_boots_that_flip_with_every_message_break_nothing(scheme):
+    """Each boot goes on where it was, so that in the end two of them number messages alike."""
+    setup = deployment(scheme)
+    tops = [field.top for field in layout_of(setup).stamp.fields]
+    chance, live = random.Random(1), Live(setup)
+    for number in range(600):
+        fields = tuple(chance.randrange(top + 1) for top in tops)
+        sequence = chance.choice((0, 200, chance.randrange(256)))
+        source, boot = chance.randrange(4), number % 8
+        live.hear(1000 + number // 8, Data(source, sequence, fields, boot=boot, data=bytes(4)))
+    live.finish()
+    came = live.station.snapshot(0).received
+    assert came > 300
+    assert len(live.out()) + len(live.of(Discarded)) == came
+
+
+def test_messages_that_name_each_other_are_let_go_before_there_are_too_many(monkeypatch):
+    """One lost message, and a time to give up in that never comes: the first go early, and are counted."""
+    monkeypatch.setattr(station_module, "MOST_NAMED", 50)
+    live = Live(deployment("sequence", observer={"give_up": 1 << 30}))
+    for number in range(400):
+        if number != 5:
+            live.hear(1000 + number, Data(0, number % 256, (), data=bytes(4)))
+        assert live.station.snapshot(0).held <= 50
+    live.finish()
+    assert len(live.out()) == 399
+    assert live.station.snapshot(0).forced > 0
+
+
+def test_many_held_by_name_take_no_long_time():
+    """In steps, not in seconds: each message may name all others, and must not be reckoned for all of them again."""
+    rule = policy_of(deployment("sequence", observer={"give_up": 1 << 30}))
+    reckoned = 0
+
+    def expires(name: tuple[int, int], here: bool, known=rule._expires) -> int:
+        nonlocal reckoned
+        reckoned += 1
+        return known(name, here)
+
+    rule._expires = expires
+    for number in range(2, 502):
+        rule.receive(Message(0, number, Stamp(0, 0, ()), True), number)
+    while (at := rule.next_due()) is not None:
+        rule.due(at)
+    assert reckoned < 500 * 10

@@ -136,7 +136,7 @@ class Holding(ABC):
             return
         held.ready, held.last = held.earliest, None
         longest = self._longest(held)
-        for name in held.missing:
+        for name in reversed(held.missing):  # the newest of a mote's leaves last
             if held.ready >= longest:
                 break  # nothing else that it waits for matters
             self._prolong(held, name, self._expires(name, name in self._here))
