@@ -288,7 +288,8 @@ def _convert_journal(journal: Journal, form: str, output: Path, described: Deplo
     if form == "pcap":
         with _writing(output, "wb") as file:
             return many(write_pcap(journal, deployment, file, faults), "frame")
-    return _write_messages(trace_of(journal, deployment, faults), form, output)
+    trace = trace_of(journal, deployment, faults, lambda text: common.note(f"{journal.folder}: {text}"))
+    return _write_messages(trace, form, output)
 
 
 def _write_messages(trace: Trace, form: str, output: Path) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import IO, Any
 
+import numpy as np
 import pyarrow as pa
 
 from basestation.traces.files import Trace
@@ -14,11 +16,12 @@ from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.plain import packet_to_plain
 from packet_formats.tinyos import PacketError, decode_packet
+from packet_formats.words import many
 
 from .parts import origin_of
 from .reader import Journal, Report
 from .records import JournalError, Kind, Record
-from .tables import read_all
+from .tables import Fate, Reading, read_all
 
 # What is in each form, and what of the journal is not.
 HOLDS = {
@@ -28,21 +31,36 @@ HOLDS = {
     "pcap": "the frames on the air: no gaps, counters, notes, clocks or monotonic times, no radio sequence numbers",
     "shiviz": "the order of the messages: no stamps, times or data",
 }
+LEFT_OUT = {
+    Fate.UNTIMED: "came before anything told the time",
+    Fate.STRANGER: "came from nobody in the deployment",
+}
 KINDS = {kind.value: kind.name.lower() for kind in Kind}
 
 
-def trace_of(journal: Journal, deployment: Deployment, report: Report) -> Trace:
-    """The whole run as a trace. Nobody but the motes knows their events."""
+def trace_of(
+    journal: Journal, deployment: Deployment, report: Report, tell: Callable[[str], None] = lambda text: None
+) -> Trace:
+    """The whole run as a trace. Nobody but the motes knows their events. Messages that it can't hold are told of."""
     segments = (segment.records for segment in journal.segments(report))
     empty = messages_schema(layout_of(deployment), deployment.network.motes).empty_table()
-    tables = [reading.messages for reading in read_all(segments, deployment)]
+    readings = list(read_all(segments, deployment))
+    for text in _left_out(readings):
+        tell(text)
     return Trace(
         run=journal.header.run,
         deployment=deployment,
         origin=origin_of(journal),
-        messages=pa.concat_tables([empty, *tables]),
+        messages=pa.concat_tables([empty, *(reading.messages for reading in readings)]),
         events=None,
     )
+
+
+def _left_out(readings: Sequence[Reading]) -> Iterator[str]:
+    for fate, why in LEFT_OUT.items():
+        count = sum(int(np.count_nonzero(reading.fates == fate)) for reading in readings)
+        if count:
+            yield f"{many(count, 'message')} {why}, and {'is' if count == 1 else 'are'} left out"
 
 
 def write_csv(messages: pa.Table, file: IO[str]) -> int:

@@ -10,6 +10,8 @@ from basestation.cli.log import command
 from basestation.journal.journal import JournalWriter, read_journal
 from basestation.live.arrivals import Arrival
 from basestation.traces.files import read_trace, write_trace
+from packet_formats.layout import layout_of
+from packet_formats.tinyos import decode_packet
 from tests.journal.logs import records, simulated, write, write_everything
 
 
@@ -147,6 +149,17 @@ def test_convert_to_a_file_and_to_standard_output(log, tmp_path, form):
     assert f"{form} holds" in result.stderr
     assert run("convert", "--to", form, log).stdout_bytes == (tmp_path / "out").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["logs", "out"]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "shiviz"])
+def test_what_a_form_leaves_out_is_counted(tmp_path, trace_and_arrivals, form):
+    trace, arrivals = trace_and_arrivals
+    told = [a for a in arrivals if len(decode_packet(a.packet).data) == layout_of(trace.deployment).length]
+    write(tmp_path / "log", told[:14] + arrivals[len(arrivals) // 2 :], trace.deployment)
+    done = run("convert", "--to", form, "-o", tmp_path / "out", tmp_path / "log")
+    assert done.exit_code == 0
+    said = "14 messages came before anything told the time, and are left out"
+    assert said in " ".join(done.stderr.split())
 
 
 def test_convert_to_a_trace(log, tmp_path, trace_and_arrivals):
