@@ -69,10 +69,11 @@ FIRMWARE_TESTS := $(wildcard firmware/test/test_*/.)
 	$(if $(FIRMWARE_TESTS),$(PIO) test -e native $(if $(shell command -v simavr),-e micaz_sim))
 	@mkdir -p .pio && touch $@
 
-# make flash IDS=0-9 PORT=/dev/ttyUSB0 [ENV=micaz] [PROGRAMMER=mib520]
+# make flash IDS=0-9 PORT=/dev/ttyUSB0 [ENV=micaz] [PROGRAMMER=mib510]
 flash: ENV ?= micaz
 flash: PROGRAMMER ?= mib510
 flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT=/dev/ttyUSB0 (docs/flashing.md)
+	@[ -n "$(IDS)" ] && [ -n "$(PORT)" ] || { echo 'Say whom and where: make flash IDS=0-9 PORT=/dev/ttyUSB0 (docs/flashing.md)' >&2; exit 2; }
 	$(PIO) run -e $(ENV)
 	"$(PYTHON)" firmware/scripts/flash.py -e $(ENV) --ids "$(IDS)" --port "$(PORT)" --programmer $(PROGRAMMER)
 

@@ -339,7 +339,7 @@ def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
 def _terminal_table(rows: Sequence[Row]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=0)
     table.add_column("stamp", no_wrap=True)
-    for name in ("B", "policy", "phi", "mean %", "any %", "pairs %", "hold", "p99", "late"):
+    for name in ("B", "policy", "phi", "mean %", "any %", "pairs %", "hold, ticks", "p99", "late"):
         table.add_column(name, justify="right")
     for row in rows:
         cells = _cells(row)

@@ -228,6 +228,7 @@ class Snapshot:
     wall_ns: int
     policy: str
     phi: int
+    earlier: tuple[tuple[str, int], ...]  # policy and phi of what was delivered before the last change
     tick: int | None
     epoch: int | None
     receipts: bool

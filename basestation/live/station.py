@@ -104,6 +104,7 @@ class Station:
         self._reader = MessageReader(self._layout)
         self._shift = clock.tick_log2
         self._patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
+        self._earlier: dict[tuple[str, int], None] = {}
         self._observer = Observer(deployment, self.policy, self.phi)
         self.clock = ObserverClock(allowance_ns)
         self._asked: int | None = None  # cycles up to which deliveries were made
@@ -160,6 +161,7 @@ class Station:
         """Deliver by another policy from now on; what is held moves over."""
         now, held = self._tick(self._asked or 0), [held.message for held in self._held.values()]
         self._observer.change_policy(name, phi, held, now)
+        self._earlier[self.policy, self.phi] = None
         self.policy, self.phi = name, phi
         changed = PolicyChanged(*self._now(), name, phi, len(held))
         return [changed, *self._notice(), *self._due(now)]
@@ -522,6 +524,7 @@ class Station:
             wall_ns=mono_ns + self._wall_ahead,
             policy=self.policy,
             phi=self.phi,
+            earlier=tuple(self._earlier),
             tick=None if reached is None else self._tick(reached),
             epoch=self._epoch,
             receipts=receipts,

@@ -189,7 +189,10 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
             f"95% up to {hold.p95:.0f} ms, at most {hold.max:.0f} ms"
         )
     yield f"arrival order: {shown_order(snapshot.arrival)}"
-    yield f"delivered by {shown_policy(snapshot.policy, snapshot.phi)}: {shown_order(snapshot.delivery)}"
+    by = shown_policy(snapshot.policy, snapshot.phi)
+    earlier = "; ".join(shown_policy(*one) for one in snapshot.earlier)
+    before = f" (before that by {earlier})" if earlier else ""
+    yield f"delivered by {by}{before}: {shown_order(snapshot.delivery)}"
     if noticed := shown_noticed(snapshot.noticed):
         yield noticed
     if snapshot.known is not None:

@@ -140,6 +140,14 @@ def test_the_summary_counts_both_orders():
     assert "serial@/dev/ttyUSB1:micaz" in text
 
 
+def test_the_summary_of_a_run_names_every_policy_that_delivered():
+    station, _, now = busy()
+    station.set_policy("sequence", 100)
+    station.set_policy("dapw", 50)
+    text = "\n".join(summary(station.snapshot(now)))
+    assert "delivered by dapw, phi 50% (before that by cbd, phi 100%; sequence): " in text
+
+
 # ---- JSON ----
 
 
