@@ -103,8 +103,8 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     write_trace(trace, folder / "trace")
     _continuum(folder, as_json)
     common.note(
-        "Clocks as near one another as these need few bytes: every stamp gives the same. What each byte buys where clocks "
-        "roam: docs/figures/figure6.png, or basestation figures."
+        "Clocks as near one another as these need few bytes: every stamp gives the same. What each byte buys where "
+        "clocks roam: docs/figures/figure6.png, or basestation figures."
     )
     common.note(f"Log, trace and continuum are in {folder}; the picture is {folder / 'report.html'}.")
     common.note(f"Look further: basestation log summary {folder / 'log'}")
