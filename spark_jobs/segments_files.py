@@ -11,10 +11,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
+from shlex import quote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from basestation.journal.reader import find_journals
 from basestation.traces import schema
 from basestation.traces.files import Trace
 from packet_formats import deployment as deployments
@@ -117,8 +119,20 @@ def _parts_of(folder: Path) -> list[Path]:
     whole = folder / MESSAGES
     parts = [whole] if whole.exists() else sorted((folder / "messages").glob("[!.]*.parquet"))
     if not parts:
-        raise TraceFault(f"{folder} holds neither {MESSAGES} nor parts of it in messages/: it is no trace")
+        raise TraceFault(
+            f"{folder} holds neither {MESSAGES} nor parts of it in messages/: it is no trace{_way_on(folder)}"
+        )
     return parts
+
+
+def _way_on(folder: Path) -> str:
+    """What can be analysed instead, where something in the folder can."""
+    if (folder / "trace" / MESSAGES).exists():
+        return f", but {folder / 'trace'} is one"
+    if find_journals(folder):
+        made = f"basestation analyse ingest {quote(str(folder))} --tables tables"
+        return f", but a log: `{made}` makes tables of it, and those can be analysed"
+    return ""
 
 
 def _footer(path: Path) -> pq.FileMetaData:

@@ -230,6 +230,23 @@ def arguments_of(job, place, out):
     return [place, "--no-spark", "--out", out, *ON_TRACES.get(job, [])]
 
 
+@pytest.mark.parametrize("job", ["recommend", "continuum"])
+def test_whoever_names_a_log_is_told_how_to_go_on(places, told, job):
+    """A run's log, a folder of logs, and a folder with a trace in it."""
+    (places / "run/trace").mkdir(parents=True)
+    (places / "run/trace/messages.parquet").touch()
+    made = "`basestation analyse ingest {} --tables tables`"
+    for place, words in [
+        (places / "journal", made.format(places / "journal")),
+        (places, made.format(places)),
+        (places / "run", f"but {places / 'run/trace'} is one"),
+    ]:
+        _, _, err = told(job, *arguments_of(job, place, places / "out"))
+        assert says(err, words), err
+    _, _, err = told(job, *arguments_of(job, places / "void", places / "out"))
+    assert not says(err, "ingest")
+
+
 @pytest.mark.parametrize("kind", PLACES)
 @pytest.mark.parametrize("job", sorted(set(JOBS) - {"figures"}))
 def test_a_place_that_holds_nothing_to_analyse(places, told, job, kind):
