@@ -9,6 +9,7 @@ from pathlib import Path
 from basestation.live.arrivals import Change, Line
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, refusal
+from packet_formats.words import many
 
 from .records import (
     Damage,
@@ -24,6 +25,7 @@ from .records import (
 )
 
 SUFFIX = ".cwj"
+RUNS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +163,7 @@ def read_journal(folder: Path) -> Journal:
     """Open one run's journal; `JournalError` when there is none."""
     paths = segment_paths(folder)
     if not paths:
-        raise JournalError(f"{folder}: no journal: no {SUFFIX} file in it")
+        raise JournalError(f"{folder}: {_why_none(folder)}")
     for path in paths:
         header = read_header(path)
         if header is not None:
@@ -169,6 +171,16 @@ def read_journal(folder: Path) -> Journal:
     raise JournalError(
         f"{folder}: none of its files has a header that can be read; `basestation log repair` gives them one"
     )
+
+
+def _why_none(folder: Path) -> str:
+    if folder.is_file():
+        return "a file: a journal is a folder"
+    runs = find_journals(folder)
+    if not runs:
+        return f"no journal and no run in it: no {SUFFIX} file"
+    named = ", ".join(run.name for run in runs[:RUNS_NAMED]) + (", ..." if len(runs) > RUNS_NAMED else "")
+    return f"holds {many(len(runs), 'run')}, name one: {named}"
 
 
 def read_header(path: Path) -> Header | None:

@@ -53,7 +53,15 @@ def test_list(log):
 def test_a_folder_without_logs(tmp_path):
     result = run("list", tmp_path)
     assert (result.exit_code, result.stderr) == (1, f"Error: {tmp_path}: no logs in it\n")
-    assert run("summary", tmp_path / "nowhere").exit_code == 1
+    assert "there is no such folder" in run("summary", tmp_path / "nowhere").stderr
+
+
+@pytest.mark.parametrize("words", [("summary",), ("convert", "--to", "csv")])
+def test_which_of_several_runs(log, trace_and_arrivals, words):
+    write(log.parent / "run-2", trace_and_arrivals[1][:5])
+    done = run(*words, log.parent)
+    assert done.exit_code == 1
+    assert done.stderr == f"Error: {log.parent}: holds 2 runs, name one: run, run-2\n"
 
 
 @pytest.mark.parametrize("word", ["list", "verify", "repair", "parts"])
