@@ -18,7 +18,8 @@ from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import count_violations
 from basestation.simulator.measured import LOST, Row
 from basestation.testbed.field import FieldRun, run_field
-from tools.field_table import MOTES, RATE, STAMPS, Job, deployment_of, interval, simulated, table
+from tools.field_table import MOTES, RATE, STAMPS, Job, deployment_of, interval, simulated
+from tools.pages import table
 
 SHUFFLES = 5  # of each run, since one alone is as scattered as a run
 SEND, MERGE, ARRIVE = range(3)  # of one moment: a message is sent before it is anywhere

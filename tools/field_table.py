@@ -28,11 +28,11 @@ from basestation.simulator.run import Delivery, generate, measure
 from basestation.testbed.field import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
+from tools.pages import Place, table
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "field.md"
 POINTS = ROOT / "docs" / "figures" / "field.csv"
-BEGIN, END = "<!-- table: made by `make field` -->", "<!-- end of the table -->"
+PLACE = Place(ROOT / "docs" / "field.md", "<!-- table: made by `make field` -->", "<!-- end of the table -->")
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
 EPSILON = 7  # more than the clocks need, so that there are entries to leave out
@@ -192,22 +192,6 @@ def interval(shares: Sequence[float]) -> str:
     return f"{mean(shares):.2f} ± {STUDENT[len(shares) - 1] * stdev(shares) / sqrt(len(shares)):.2f}"
 
 
-def table(heads: Sequence[str], rows: Iterator[list[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(heads)} |"
-    yield "|---" * len(heads) + "|"
-    for row in rows:
-        yield f"| {' | '.join(row)} |"
-
-
-def insert(text: str, content: str) -> str:
-    """The page with new content between its marks."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE}: the marks are missing, {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{content}\n{END}{after}"
-
-
 def save(points: Sequence[Point]) -> None:
     with POINTS.open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
@@ -226,7 +210,7 @@ def main() -> None:
     content = "\n".join(tables_of(points, given.seconds))
     print(content)
     if given.write:
-        PAGE.write_text(insert(PAGE.read_text(), content))
+        PLACE.write(content)
         save(points)
 
 

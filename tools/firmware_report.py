@@ -39,10 +39,13 @@ from packet_formats.layout import layout_of  # noqa: E402
 from packet_formats.messages import Data, Message, encode_message  # noqa: E402
 from packet_formats.records import Beacon, Command, Downlink, Health, members  # noqa: E402
 from packet_formats.tinyos import encode_packet  # noqa: E402
+from tools.pages import PageError, Place  # noqa: E402
 
-PAGE = ROOT / "docs" / "firmware.md"
-BEGIN = "<!-- report: made by `make firmware-report` -->"
-END = "<!-- end of the report -->"
+PLACE = Place(
+    ROOT / "docs" / "firmware.md",
+    "<!-- report: made by `make firmware-report` -->",
+    "<!-- end of the report -->",
+)
 
 IMAGES = ("micaz", "micaz_gateway", "mica2", "mica2_gateway")
 CHIP = {"micaz": "cc2420", "mica2": "cc1000"}
@@ -493,19 +496,6 @@ def report() -> str:
     return "\n\n".join(sections)
 
 
-def insert(page: str, block: str) -> str:
-    """The page with the block between the marks."""
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ReportError(f"{PAGE.name} has no place for the report: {BEGIN} ... {END}")
-    return f"{before}{BEGIN}\n{block}\n{END}{after}"
-
-
-def extract(page: str) -> str:
-    return page.partition(BEGIN)[2].partition(END)[0].strip()
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -516,8 +506,8 @@ def main() -> int:
         block = report()
         print(block)
         if options.write:
-            PAGE.write_text(insert(PAGE.read_text(), block))
-    except ReportError as error:
+            PLACE.write(block)
+    except (ReportError, PageError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     return 0

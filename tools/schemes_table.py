@@ -25,10 +25,12 @@ from basestation.causality.violations import Violations, count_violations
 from basestation.testbed.field import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
+from tools.pages import Place, table
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "schemes.md"
-BEGIN, END = "<!-- table: made by `make schemes` -->", "<!-- end of the table -->"
+PLACE = Place(
+    ROOT / "docs" / "schemes.md", "<!-- table: made by `make schemes` -->", "<!-- end of the table -->"
+)
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
 SCHEMES = ("sequence", "last-sender", "vector", "delta-vector", "shlc")
@@ -122,10 +124,7 @@ def table_of(points: Sequence[Point], seconds: float) -> Iterator[str]:
             "receive",
         ),
     )
-    yield f"| {' | '.join(heads)} |"
-    yield "|---" * len(heads) + "|"
-    for scheme in SCHEMES:
-        yield f"| {' | '.join(_row(scheme, by_scheme[scheme]))} |"
+    yield from table(heads, (_row(scheme, by_scheme[scheme]) for scheme in SCHEMES))
 
 
 def _row(scheme: str, points: Sequence[Point]) -> list[str]:
@@ -158,15 +157,6 @@ def cycles_of(deployment: Deployment) -> tuple[int, int]:
     return found["send"][1], found["receive"][1]
 
 
-def insert(text: str, content: str) -> str:
-    """The page with new content between its marks."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE}: the marks are missing, {BEGIN} and {END}")
-    return f"{before}{BEGIN}\n{content}\n{END}{after}"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="into docs/schemes.md")
@@ -177,7 +167,7 @@ def main() -> None:
     content = "\n".join(table_of(collect(given.seeds, given.seconds, given.processes), given.seconds))
     print(content)
     if given.write:
-        PAGE.write_text(insert(PAGE.read_text(), content))
+        PLACE.write(content)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import stack
 
 from packet_formats.layout import layout_of
 from tools import firmware_report as report
+from tools.pages import PageError
 
 Require = Callable[[str], str]
 
@@ -127,12 +128,12 @@ def test_sizes() -> None:
 
 
 def test_a_block_is_replaced_and_nothing_else() -> None:
-    page = f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n"
-    new = report.insert(page, "new")
+    page = f"before\n{report.PLACE.begin}\nold\n{report.PLACE.end}\nafter\n"
+    new = report.PLACE.insert(page, "new")
     assert new == page.replace("old", "new")
-    assert report.extract(new) == "new"
-    with pytest.raises(report.ReportError, match="no place"):
-        report.insert("page", "new")
+    assert report.PLACE.extract(new) == "new"
+    with pytest.raises(PageError, match="no place"):
+        report.PLACE.insert("page", "new")
 
 
 def test_a_battery_lasts_as_long_as_its_current_says() -> None:
@@ -204,7 +205,7 @@ def tables(text: str) -> list[list[list[str]]]:
 
 
 def test_the_page_has_the_whole_report(page: str) -> None:
-    block = report.extract(page)
+    block = report.PLACE.extract(page)
     shipped, seen, by_scheme, wire, papers, battery = tables(block)
     assert (
         [row[0].strip("`") for row in shipped[2:]]
@@ -222,7 +223,7 @@ def test_the_page_has_the_whole_report(page: str) -> None:
 
 def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, report.Image]) -> None:
     """With the compiler that made them, to a few per cent: a fix of a few bytes need not change the page."""
-    block = report.extract(page)
+    block = report.PLACE.extract(page)
     if f"Compiler: {report.compiler()}," not in block:
         pytest.skip("the page was made with another compiler")
     for row in tables(block)[0][2:]:
@@ -236,7 +237,7 @@ def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, re
 def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require, name: str) -> None:
     require_tool("avr-gcc")
     require_tool("simavr")
-    block = report.extract(page)
+    block = report.PLACE.extract(page)
     if f"Compiler: {report.compiler()}," not in block:
         pytest.skip("the page was made with another compiler")
     [row] = [row for row in tables(block)[3] if row[0] == name]
@@ -248,7 +249,7 @@ def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require
 
 
 def test_the_wire_s_bytes_on_the_page(page: str) -> None:
-    for row in tables(report.extract(page))[3][2:]:
+    for row in tables(report.PLACE.extract(page))[3][2:]:
         layout = layout_of(report.described(report.schemes()[row[0]]))
         said = [int(cell) for cell in row[1:6]]
         air = [report.air_bytes(board, layout.length) for board in report.CHIP]
@@ -261,7 +262,7 @@ def test_the_page_s_largest_networks_are_of_these_sources(
 ) -> None:
     require_tool("avr-gcc")
     require_tool("simavr")
-    block = report.extract(page)
+    block = report.PLACE.extract(page)
     if f"Compiler: {report.compiler()}," not in block:
         pytest.skip("the page was made with another compiler")
     [row] = [row for row in tables(block)[4] if row[:2] == [name, str(report.SIZES[-1])]]

@@ -12,7 +12,7 @@ import pytest
 from basestation.simulator.measured import LOST
 from basestation.testbed.field import run_field
 from tests.cli.test_listen import delivered
-from tools.field_table import EXACT, MOTES, RATE, Job, deployment_of, insert, points_of, tables_of
+from tools.field_table import EXACT, MOTES, PLACE, RATE, Job, deployment_of, points_of, tables_of
 
 SHORT = 20.0  # seconds
 
@@ -80,8 +80,8 @@ def basestation(root, folder, *words: str) -> str:
 
 def test_the_page_keeps_what_is_around_the_table(root):
     page = (root / "docs" / "field.md").read_text()
-    again = insert(page, "nothing")
+    again = PLACE.insert(page, "nothing")
     assert len(again) < len(page)
     assert again.startswith(page[:200])
-    assert insert(again, "nothing") == again
+    assert PLACE.insert(again, "nothing") == again
     assert next(tables_of([], 0)).startswith("10 motes")

@@ -10,11 +10,11 @@ from tests.cli.test_listen import delivered
 from tests.testbed.test_field import basestation
 from tools.schemes_table import (
     MOTES,
+    PLACE,
     RATE,
     SCHEMES,
     Point,
     deployment_of,
-    insert,
     point_of,
     settled,
     table_of,
@@ -78,10 +78,10 @@ def test_listen_delivers_by_the_scheme_s_rule_and_so_does_replay(scheme, root, t
 
 def test_the_page_keeps_what_is_around_the_table(root):
     page = (root / "docs" / "schemes.md").read_text()
-    again = insert(page, "nothing")
+    again = PLACE.insert(page, "nothing")
     assert again.startswith(page[:200])
     assert again.endswith(page[-200:])
-    assert insert(again, "nothing") == again
+    assert PLACE.insert(again, "nothing") == again
 
 
 def test_the_table_has_a_row_for_each_scheme(require_tool):

@@ -1,0 +1,41 @@
+"""Tables that tools put into the documents, each between two marks of its page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+
+class PageError(ValueError):
+    """A page without the marks."""
+
+
+class Place(NamedTuple):
+    """Where on a page something goes that is made by a command."""
+
+    page: Path
+    begin: str
+    end: str
+
+    def insert(self, text: str, content: str) -> str:
+        """The page's text with new content between the marks."""
+        before, begin, rest = text.partition(self.begin)
+        _, end, after = rest.partition(self.end)
+        if not begin or not end:
+            raise PageError(f"{self.page.name} has no place for it: {self.begin} ... {self.end}")
+        return f"{before}{begin}\n{content}\n{end}{after}"
+
+    def extract(self, text: str) -> str:
+        return text.partition(self.begin)[2].partition(self.end)[0].strip()
+
+    def write(self, content: str) -> None:
+        self.page.write_text(self.insert(self.page.read_text(), content))
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Lines of Markdown."""
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
+    for row in rows:
+        yield f"| {' | '.join(row)} |"
