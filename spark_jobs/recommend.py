@@ -14,6 +14,7 @@ from pathlib import Path
 from rich.console import Console
 
 from basestation.planning.budget import RADIOS
+from packet_formats.words import many
 from spark_jobs import continuum, report
 from spark_jobs.continuum import Row
 from spark_jobs.segments_files import TraceFiles
@@ -193,7 +194,7 @@ def _lines(
 def _sentence(one: Advice) -> str:
     bound = f", fewer than {one.at_most:.2g}% at 95% confidence" if not one.violations else ""
     saved = (
-        f"saves {one.bytes_saved} bytes and {one.microjoules_saved:.1f} uJ a message"
+        f"saves {many(one.bytes_saved, 'byte')} and {one.microjoules_saved:.1f} uJ a message"
         if one.bytes_saved
         else "no bytes saved"
     )

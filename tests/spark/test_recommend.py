@@ -11,7 +11,7 @@ from basestation.simulator.run import build_scheme, generate
 from basestation.simulator.trace import deployment_for, trace_of
 from basestation.traces.files import write_trace
 from spark_jobs.continuum import Row
-from spark_jobs.recommend import energy, recommend, upper_bound
+from spark_jobs.recommend import _sentence, energy, recommend, upper_bound
 from spark_jobs.run import run
 
 OPTIONS = WorldOptions(messages=2000, seed=2)
@@ -84,6 +84,12 @@ def test_savings_are_against_the_stamp_that_the_trace_carries():
     assert chosen.bytes_saved == 5
     assert chosen.microjoules_saved == pytest.approx(5 * 0.032 * 17.4 * 3)
     assert energy(100, "mica2") == pytest.approx(100 * 8 / 19.2 * 10.4 * 3)
+
+
+@pytest.mark.parametrize(("size", "said"), [(6, "saves 1 byte and"), (5, "saves 2 bytes and")])
+def test_savings_are_said_in_words(size, said):
+    own = row(7, 0.0, 9.0, own=True)
+    assert said in _sentence(recommend([own, row(size, 0.0, 9.0)], "micaz", "mean", 0.0)[0])
 
 
 def test_none_seen_is_not_none_ever():
