@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         check(options.image.parent / layout.RECORD, options.id)
         write(image.with_id(options.id), options.output)
+        print(f"{options.output}: node id {options.id}", file=sys.stderr)
     except (images.ImageError, layout.BuildError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

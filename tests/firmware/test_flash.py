@@ -171,7 +171,9 @@ class TestSetNodeId:
 
     def test_shows_and_writes(self, elf, tmp_path):
         for name in ("new.elf", "new.hex"):
-            assert self.run(elf, "300", "-o", tmp_path / name).returncode == 0
+            done = self.run(elf, "300", "-o", tmp_path / name)
+            assert (done.returncode, done.stdout) == (0, "")
+            assert done.stderr == f"{tmp_path / name}: node id 300\n"
         assert "node id 300, at 0x" in self.run(tmp_path / "new.elf").stdout
         assert image.from_ihex((tmp_path / "new.hex").read_text()) == bytes_of(
             image.load(tmp_path / "new.elf").flash()
