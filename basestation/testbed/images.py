@@ -15,6 +15,7 @@ from typing import Any
 
 from packet_formats import cheader
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
+from packet_formats.layout import ORDERED
 
 from .lock import locked
 from .scenario import Watch
@@ -23,6 +24,7 @@ PROJECT = Path(__file__).resolve().parents[2]
 RECORDER = "causeway_recorder"
 WATCHED = ("lines", "current", "periods", "epoch")  # of netclock.c, the board's clock.c and timesync.c
 SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "scripts")
+STAMPS = (*ORDERED, "sequence", "last-sender", "vector", "delta-vector")  # firmware/core/stamp_*.c
 
 
 class ImageError(Exception):
@@ -63,7 +65,11 @@ def programs_for(deployment: Deployment, rate: float | None = None, build: Path 
 
     `rate` is messages a second of each mote, where it is not to be the firmware's own.
     """
-    board = deployment.network.board
+    board, scheme = deployment.network.board, deployment.stamp.scheme
+    if scheme not in STAMPS:
+        raise ImageError(
+            f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {", ".join(STAMPS)}'
+        )
     if build is not None:
         if rate is not None:
             raise ImageError(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import subprocess
+from dataclasses import replace
 
 import image as image_tool
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from basestation.testbed import images
 from basestation.testbed.images import ImageError, environments, program, programs_for
 from packet_formats import cheader
+from packet_formats.layout import SCHEMES
 from tests.testbed.worlds import deployment
 
 # Two files, each with a static variable of the same name, as the firmware has them.
@@ -102,6 +104,18 @@ def test_images_for_something_else_are_refused(build, tmp_path):
         programs_for(deployment(), build=tmp_path / "none")
     with pytest.raises(ImageError, match="rate"):
         programs_for(deployment(), rate=1.0, build=build)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_stamp_that_the_firmware_lacks_is_refused_before_the_build(build, root, scheme):
+    """The same stamps as those at which the compiler stops."""
+    stamp = replace(deployment().stamp, scheme=scheme)
+    stops = f'stamp.scheme = \\"{scheme}\\": the firmware has no such stamp'
+    lacking = stops in (root / "firmware/core/stamp.c").read_text()
+    assert (scheme not in images.STAMPS) == lacking
+    if lacking:
+        with pytest.raises(ImageError, match=f'"{scheme}": the firmware has no such stamp'):
+            programs_for(replace(deployment(), stamp=stamp), build=build)
 
 
 @pytest.fixture
