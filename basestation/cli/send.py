@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -168,6 +169,18 @@ def command(
         common.fail(str(error))
     if faults:
         common.fail("; ".join(faults))
+    if wait is None:
+        where = [*sources, *(["-d", str(deployment)] if deployment else [])]
+        common.note(_who_tells(settings, where))
+
+
+def _who_tells(settings: Sequence[Setting], where: Sequence[str]) -> str:
+    """How to see that motes have it; `where` is how this command was told of the network."""
+    if settings and all(setting.command is Command.RATE for setting in settings):
+        listen = shlex.join(["basestation", "listen", *where, "--view", "terminal"])
+        return f"Whether motes have it, only their rates tell: `{listen}`."
+    report = shlex.join(["basestation", "send", *where, "report", "--wait", "10"])
+    return f"Whether motes have it, only their answers tell: `{report}`."
 
 
 def _check(
@@ -230,10 +243,6 @@ class Session:
                 if place:
                     await asyncio.sleep(PAUSE_SECONDS)
                 faults += await self._carry_out(talk, order)
-        if self._wait is None and not faults:
-            common.note(
-                "Whether motes have it, only their answers tell: `basestation send report --wait 10`."
-            )
         return faults
 
     async def _carry_out(self, talk: Talk, order: Order) -> list[str]:

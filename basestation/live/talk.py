@@ -89,7 +89,8 @@ class Talk:
             try:
                 await source.send(packet)
             except SourceError as error:
-                return Receipt(source.text, False, attempt, error=str(error))
+                reason = str(error).removeprefix(f"{source.text}: ")  # the receipt names the source itself
+                return Receipt(source.text, False, attempt, error=reason)
             if forwarder:
                 return Receipt(source.text, None, attempt)
             with contextlib.suppress(TimeoutError):

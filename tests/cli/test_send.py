@@ -60,7 +60,22 @@ def test_a_setting_goes_down_and_the_acknowledgement_is_told_for_what_it_is(line
     assert order == Downlink(BROADCAST, order.sequence, 2, Command.RATE, 65536)
     said = f"rate 0.5 to all motes: the gateway at {end.text} has it, its check sum right (1 try, "
     assert done.stdout.startswith(said)
-    assert "Whether motes have it, only their answers tell" in done.stderr
+    assert "Whether motes have it, only their rates tell" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["rate", "4"], "`basestation listen {} --view terminal`"),
+        (["blink", "red"], "`basestation send {} report --wait 10`"),
+        (["rate", "4", "report"], "`basestation send {} report --wait 10`"),
+    ],
+)
+def test_what_tells_whether_motes_have_it_is_asked_of_the_same_network(words, told):
+    for option in ([], ["-d", "deployment.toml"]):
+        with gateway(network()) as end:
+            done = send(end.text, *option, *words)
+        assert told.format(" ".join([end.text, *option])) in " ".join(done.stderr.split())
 
 
 def test_a_source_in_the_deployment_and_in_motecom(here, monkeypatch):
@@ -190,7 +205,7 @@ def test_through_a_forwarder_nobody_can_tell(here):
         (["--type", "256"], 2, "no number from 0 to 255"),
         (["--type", "1", "--hex", "0"], 2, "not in hex"),
         (["--type", "1", "report"], 2, "takes no setting"),
-        (["simulate@?messages=5", "report"], 1, "nobody is there"),
+        (["simulate@?messages=5", "report"], 1, "Error: simulate@?messages=5: nobody is there"),
         (["network@127.0.0.1:1", "report"], 1, "refused"),
         (["report", "-d", "missing.toml"], 1, "missing.toml"),
     ],
