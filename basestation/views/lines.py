@@ -138,8 +138,8 @@ def _(happening: Note) -> Row:
 
 
 def shown_policy(policy: str, phi: int, between: str = ", ") -> str:
-    """The papers' rules know no phi."""
-    return f"{policy}{between}phi {phi}%" if policy in ("none", *TIMED_POLICIES) else policy
+    """Arrival order and the papers' rules know no phi."""
+    return f"{policy}{between}phi {phi}%" if policy in TIMED_POLICIES else policy
 
 
 def shown_move(moved: int) -> str:

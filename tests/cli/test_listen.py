@@ -108,7 +108,8 @@ def test_flags_beat_the_environment_which_beats_the_file(here, monkeypatch):
     monkeypatch.setenv("CAUSEWAY_POLICY", "dapw")
     monkeypatch.setenv("CAUSEWAY_PHI", "40")
     assert policy() == "dapw, phi 40%"
-    assert policy("--policy", "none", "--phi", "7") == "none, phi 7%"
+    assert policy("--policy", "cbd", "--phi", "7") == "cbd, phi 7%"
+    assert policy("--policy", "none") == "none", "it has no phi to show"
 
 
 def test_the_source_comes_from_motecom_and_the_deployment_from_the_environment_or_the_folder(
