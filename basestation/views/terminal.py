@@ -12,10 +12,11 @@ from rich.table import Table
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Container, Horizontal, VerticalScroll
+from textual.events import Resize
 from textual.widgets import Footer, Static
 
-from basestation.live.counters import MoteView, OrderView, Snapshot
+from basestation.live.counters import GatewayView, MoteView, OrderView, Snapshot
 from basestation.live.happenings import Arrived, Delivered, Happening
 from basestation.views.lines import row_of, shown_move, shown_noticed, shown_policy, shown_time
 from packet_formats.messages import Data
@@ -25,16 +26,32 @@ REDRAW_SECONDS = 0.2
 PHI_STEP = 5
 COLOURS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_red", "bright_green", "orange3")
 
+NARROW = 130  # below: the streams go under the motes
+LOW, LOWEST = 32, 20  # below: only the newest of the news, and none
+LEAST = (60, 16)
+STEADY = 25  # pictures for which the queue keeps its height, lest all else jump with each message
+PHI_POLICIES = ("dapw", "cbd")
+
 HELP = """\
 p      pause the picture; nothing is lost meanwhile
 f      show one mote alone: press again for the next, and for all
-+  -   raise or lower phi, by five per cent
++  -   raise or lower phi, by five per cent, where the policy has one
 o      the next policy that the stamp allows
-?      this help
+?      this help, and away with it
 q      quit
+Arrow keys, page up and page down scroll the motes.
 
-Left stream: messages as they arrive. Right stream: as they are delivered, with ↑ for each place a message was
-brought forward against its arrival, ↓ for each it was put back. What receipts prove is counted: so many at least."""
+Of each mote: messages per second, received, lost, dup(licates), late, held
+now; p95: 95% of its messages are held that many ms at most; boot: restarts
+seen; sync: messages from when it or the gateway had no network time; sat:
+stamps that were full; mV: battery; hop: how far it is from the root.
+
+Arrivals: messages as they come. Deliveries: as they leave, and how long
+each was held. ↑3 brought forward by three against its arrival, ↓3 put
+back; late: it came after its deadline; no time: it left on arrival, for
+want of a network time; ∥ concurrent: something had left before it that
+neither led to it nor came of it. What receipts prove is counted: ≥, so
+many at least."""
 
 
 class Shown(Protocol):
@@ -51,20 +68,32 @@ class TerminalView(App[None]):
     TITLE = "Causeway"
     ENABLE_COMMAND_PALETTE = False
     CSS = """
+    Screen { layers: picture over; }
     #status { height: auto; padding: 0 1; background: $panel; }
     #alarms { height: auto; padding: 0 1; background: $error; color: $text; display: none; }
-    #middle { height: 1fr; }
-    #motes { width: 2fr; min-width: 76; border: round $primary; }
+    #middle { height: 1fr; layout: horizontal; }
+    #motes { width: 78; height: 1fr; border: round $primary; scrollbar-size-vertical: 1; }
+    #streams { width: 1fr; height: 1fr; }
     .stream { width: 1fr; height: 100%; border: round $primary; }
-    #queue { height: 12; border: round $primary; }
+    #queue { height: 3; border: round $primary; }
     #news { height: 7; border: round $primary; }
-    #help { display: none; height: auto; border: round $accent; padding: 0 1; }
+    #help { display: none; layer: over; height: auto; max-height: 100%; border: round $accent; padding: 0 1; }
+    #help Static { height: auto; }
+    #small { display: none; padding: 0 1; }
+    .narrow #middle { layout: vertical; }
+    .narrow #motes { width: 100%; }
+    .narrow #streams { width: 100%; }
+    .low #motes, .low .stream, .low #queue { border: none; border-top: solid $primary; padding: 0 1; }
+    .low #news { height: 1; border: none; padding: 0 1; }
+    .lowest #news { display: none; }
+    .small #picture, .small #help { display: none; }
+    .small #small { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "pause", "Pause"),
-        Binding("f", "filter", "Filter a mote"),
-        Binding("plus,equals_sign", "phi(1)", "phi up", key_display="+"),
-        Binding("minus", "phi(-1)", "phi down", key_display="-"),
+        Binding("f", "filter", "Filter"),
+        Binding("plus,equals_sign", "phi(1)", "phi", key_display="+"),
+        Binding("minus", "phi(-1)", "phi", key_display="-"),
         Binding("o", "policy", "Policy"),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
@@ -80,6 +109,7 @@ class TerminalView(App[None]):
         self._delivered: deque[Delivered] = deque(maxlen=KEPT)
         self._news: deque[Happening] = deque(maxlen=KEPT)
         self._snapshot: Snapshot | None = None
+        self._queue_heights: deque[int] = deque(maxlen=STEADY)
 
     # ---- A sink ----
 
@@ -109,7 +139,11 @@ class TerminalView(App[None]):
         self._draw()
 
     def action_phi(self, step: int) -> None:
-        if self.stage is not None and self._snapshot is not None:
+        if self._snapshot is None:
+            return
+        if self._snapshot.policy not in PHI_POLICIES:
+            self.notify(f"phi does nothing under the policy {self._snapshot.policy}")
+        else:
             phi = min(100, max(0, self._snapshot.phi + PHI_STEP * step))
             self._set_policy(self._snapshot.policy, phi)
 
@@ -122,6 +156,7 @@ class TerminalView(App[None]):
     def action_help(self) -> None:
         shown = self.query_one("#help")
         shown.display = not shown.display
+        self.query_one("#help" if shown.display else "#motes").focus()  # the arrow keys scroll it
 
     def _set_policy(self, name: str, phi: int) -> None:
         if self.stage is not None and not self.ended:
@@ -131,17 +166,21 @@ class TerminalView(App[None]):
     # ---- The picture ----
 
     def compose(self) -> ComposeResult:
-        yield Static(id="status")
-        yield Static(id="alarms")
-        with Horizontal(id="middle"):
-            with VerticalScroll(id="motes"):
-                yield Static(id="mote-table")
-            yield Static(id="arrivals", classes="stream")
-            yield Static(id="deliveries", classes="stream")
-        yield Static(id="queue")
-        yield Static(id="news")
-        yield Static(HELP, id="help", markup=False)
-        yield Footer()
+        with Container(id="picture"):
+            yield Static(id="status")
+            yield Static(id="alarms")
+            with Container(id="middle"):
+                with VerticalScroll(id="motes"):
+                    yield Static(id="mote-table")
+                with Horizontal(id="streams"):
+                    yield Static(id="arrivals", classes="stream")
+                    yield Static(id="deliveries", classes="stream")
+            yield Static(id="queue")
+            yield Static(id="news")
+            yield Footer()
+        with VerticalScroll(id="help"):
+            yield Static(HELP, markup=False)
+        yield Static(f"the window is too small: {LEAST[0]} by {LEAST[1]} at least", id="small")
 
     def on_mount(self) -> None:
         for name, title in (
@@ -155,33 +194,57 @@ class TerminalView(App[None]):
         self.set_interval(REDRAW_SECONDS, self._draw)
         self._draw()
 
+    def on_resize(self, event: Resize) -> None:
+        width, height = event.size
+        self.screen.set_class(width < NARROW, "narrow")
+        self.screen.set_class(height < LOW, "low")
+        self.screen.set_class(height < LOWEST, "lowest")
+        self.screen.set_class(width < LEAST[0] or height < LEAST[1], "small")
+        self._queue_heights.clear()
+        self.call_after_refresh(self._draw)
+
     def _draw(self, anew: bool = False) -> None:
-        if self.stage is None:
+        if self.stage is None or not self.is_running:  # while it closes, the panels go before the timer
             return
         if self.paused and not anew and self._snapshot is not None:
-            self._put("status", status(self._snapshot, self.paused, self.mote, self.ended))
+            self._put_status(self._snapshot)
             return
         shot = self._snapshot = self.stage.snapshot()
-        self._put("status", status(shot, self.paused, self.mote, self.ended))
+        self._put_status(shot)
         alarms = self.query_one("#alarms", Static)
         alarms.display = bool(shot.alarms)
-        alarms.update(Text("\n".join(shot.alarms[:4])))
-        self._put("mote-table", mote_table(shot.motes, self.mote))
+        alarms.update(Group(*some_lines([Text(alarm) for alarm in shot.alarms], self.size.height // 12)))
+        room = self.query_one("#motes").scrollable_content_region.width
+        self._put("mote-table", mote_table(shot.motes, self.mote, room))
         self._put("arrivals", self._stream("arrivals", self._of_mote(self._arrived), arrival_line))
         self._put("deliveries", self._stream("deliveries", self._of_mote(self._delivered), delivery_line))
-        self._put("queue", queue_table(shot, self.mote))
+        self._put_queue(shot)
         self._put("news", self._stream("news", self._news, news_line))
+
+    def _put_status(self, shot: Snapshot) -> None:
+        lines = status(shot, self.paused, self.mote, self.ended)
+        gateways = gateway_lines(shot.gateways)
+        self._put("status", Group(*map(cut, lines), *some_lines(gateways, self.size.height // 12)))
+
+    def _put_queue(self, shot: Snapshot) -> None:
+        """As high as what is held needs, or needed a moment ago; a quarter of the screen at most."""
+        queue = self.query_one("#queue", Static)
+        border = queue.gutter.height
+        table = queue_table(shot, self.mote, self.size.height // 4 - border)
+        self._queue_heights.append(table.row_count + table.show_header)
+        queue.styles.height = border + max(self._queue_heights)
+        queue.update(table)
 
     def _of_mote(self, stream: Iterable[Arrived] | Iterable[Delivered]) -> list[Arrived | Delivered]:
         return [item for item in stream if self.mote is None or source_of(item) == self.mote]
 
     def _stream(
         self, name: str, items: Sequence[Happening] | deque[Happening], line: Callable[..., Text]
-    ) -> Text:
+    ) -> Group:
         """The newest lines, as many as fit."""
         height = max(1, self.query_one(f"#{name}").size.height)
         newest = list(islice(reversed(items), height))
-        return Text("\n").join(line(item) for item in reversed(newest))
+        return Group(*[cut(line(item)) for item in reversed(newest)])
 
     def _put(self, name: str, content: RenderableType) -> None:
         self.query_one(f"#{name}", Static).update(content)
@@ -198,11 +261,26 @@ def colour(mote: int) -> str:
     return COLOURS[mote % len(COLOURS)]
 
 
-def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> RenderableType:
+def cut(line: Text) -> Text:
+    """A line that is too long must not become two: the newest would not fit any more."""
+    line.no_wrap, line.overflow = True, "ellipsis"
+    return line
+
+
+def some_lines(lines: Sequence[Text], most: int) -> list[Text]:
+    """The first ones, and how many more there are."""
+    if len(lines) <= most:
+        return [cut(line) for line in lines]
+    kept = [cut(line) for line in lines[:most]]
+    return [*kept[:-1], Text.assemble((f"{len(lines) - most} more, and ", "dim"), kept[-1])]
+
+
+def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple[Text, Text]:
+    policy = shown_policy(shot.policy, shot.phi, "  ") if shot.policy in PHI_POLICIES else shot.policy
     first = Text.assemble(
         ("the end  " if ended else "paused  " if paused else "", "bold reverse"),
         ("policy ", "dim"),
-        (shown_policy(shot.policy, shot.phi, "  "), "bold"),
+        (policy, "bold"),
         ("" if mote is None else f"  only mote {mote}", "bold yellow"),
         (f"   {shot.rate:.1f} messages/s", ""),
         (f"   {shot.received} arrived, {shot.delivered} delivered, {shot.held} held", ""),
@@ -217,15 +295,19 @@ def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> Rende
         (f"   {noticed}" if (noticed := shown_noticed(shot.noticed)) else "", "dim"),
         ("   no network time yet" if shot.tick is None else f"   tick {shot.tick}", "dim"),
     )
-    return Group(first, second, *[_gateway_line(shot, number) for number in range(len(shot.gateways))])
+    return first, second
 
 
 def _overtaken(order: OrderView, style: str) -> tuple[str, str]:
     return (f"≥ {order.overtaken}", style) if order.overtaken else ("0", "green")
 
 
-def _gateway_line(shot: Snapshot, number: int) -> Text:
-    gateway = shot.gateways[number]
+def gateway_lines(gateways: Sequence[GatewayView]) -> list[Text]:
+    """Those in trouble first: where there is no room for all, they are the ones to see."""
+    return [_gateway_line(one) for one in sorted(gateways, key=lambda one: one.live and not one.silent)]
+
+
+def _gateway_line(gateway: GatewayView) -> Text:
     state = (
         "lost" if not gateway.live else "silent" if gateway.silent else "foreign" if gateway.foreign else "ok"
     )
@@ -248,56 +330,78 @@ def _gateway_line(shot: Snapshot, number: int) -> Text:
     )
 
 
-MOTE_COLUMNS = ("/s", "recv", "lost", "dup", "late", "held", "p95", "boot", "sync", "sat", "mV", "hop")
+MOTE_COLUMNS = (
+    *("mote", "/s", "recv", "lost", "dup", "late", "held", "p95"),
+    *("boot", "sync", "sat", "mV", "hop", "state"),
+)
+DISPENSABLE = ("dup", "hop", "mV", "sat", "boot", "p95", "sync", "late")  # the first to go first
 
 
-def mote_table(motes: Sequence[MoteView], chosen: int | None) -> Table:
+def mote_table(motes: Sequence[MoteView], chosen: int | None, room: int) -> Table:
+    rows = [_mote_cells(mote) for mote in motes]
+    shown = _columns_for(rows, room)
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
-    table.add_column("mote", no_wrap=True)
-    for name in MOTE_COLUMNS:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("state", no_wrap=True)
-    for mote in motes:
-        health = mote.health
+    for name in shown:
+        table.add_column(name, justify="left" if name in ("mote", "state") else "right", no_wrap=True)
+    for mote, cells in zip(motes, rows, strict=True):
         style = "red" if mote.silent or mote.wrong_layout else "reverse" if mote.mote == chosen else ""
-        table.add_row(
-            Text(str(mote.mote), colour(mote.mote)),
-            f"{mote.rate:.1f}",
-            str(mote.received),
-            _warn(mote.lost),
-            str(mote.duplicates),
-            _warn(mote.late),
-            str(mote.held),
-            f"{mote.hold.p95:.0f}",
-            _warn(mote.reboots),
-            _warn(mote.out_of_sync + mote.untimed),
-            _warn(mote.saturated),
-            str(health.battery * 20) if health and health.battery else "-",
-            str(health.hops) if health else "-",
-            "silent" if mote.silent else "layout?" if mote.wrong_layout else "ok",
-            style=style,
-        )
+        table.add_row(*[cells[name] for name in shown], style=style)
     return table
+
+
+def _columns_for(rows: Sequence[dict[str, Text]], room: int) -> list[str]:
+    """As many columns as there is room for; those that say the most stay the longest."""
+    widths = {name: 1 + max(len(name), *(len(cells[name]) for cells in rows), 0) for name in MOTE_COLUMNS}
+    for name in DISPENSABLE:
+        if sum(widths.values()) <= room:
+            break
+        del widths[name]
+    return list(widths)
+
+
+def _mote_cells(mote: MoteView) -> dict[str, Text]:
+    health = mote.health
+    cells = (
+        Text(str(mote.mote), colour(mote.mote)),
+        Text(f"{mote.rate:.1f}"),
+        Text(str(mote.received)),
+        _warn(mote.lost),
+        Text(str(mote.duplicates)),
+        _warn(mote.late),
+        Text(str(mote.held)),
+        Text(f"{mote.hold.p95:.0f}"),
+        _warn(mote.reboots),
+        _warn(mote.out_of_sync + mote.untimed),
+        _warn(mote.saturated),
+        Text(str(health.battery * 20) if health and health.battery else "-"),
+        Text(str(health.hops) if health else "-"),
+        Text("silent" if mote.silent else "layout?" if mote.wrong_layout else "ok"),
+    )
+    return dict(zip(MOTE_COLUMNS, cells, strict=True))
 
 
 def _warn(count: int) -> Text:
     return Text(str(count), "yellow" if count else "")
 
 
-def queue_table(shot: Snapshot, chosen: int | None) -> RenderableType:
+def queue_table(shot: Snapshot, chosen: int | None, most: int) -> Table:
+    """At most so many lines, its heading among them if there is room for one."""
     rows = [row for row in shot.queue if chosen is None or row.source == chosen]
+    headed = bool(rows) and most > 3
+    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim", show_header=headed)
+    table.add_column("message", no_wrap=True)
+    table.add_column("held ms", justify="right", no_wrap=True)
+    table.add_column("leaves in", justify="right", no_wrap=True)
+    table.add_column("why it waits", ratio=1, no_wrap=True, overflow="ellipsis")
     if not rows:
-        return Text("nothing", "dim")
-    table = Table(box=None, expand=True, padding=(0, 1), header_style="dim")
-    table.add_column("message")
-    table.add_column("held ms", justify="right")
-    table.add_column("leaves in ms", justify="right")
-    table.add_column("why it waits", ratio=1)
-    for row in rows[:8]:
-        left = "-" if row.due_ms is None else f"{max(0, row.due_ms):.0f}"
+        table.add_row(Text("nothing", "dim"))
+    room = most - headed
+    shown = rows if len(rows) <= room else rows[: room - 1]
+    for row in shown:
+        left = "-" if row.due_ms is None else f"{max(0, row.due_ms):.0f} ms"
         table.add_row(Text(row.name, colour(row.source)), f"{row.held_ms:.0f}", left, row.why)
-    if len(rows) > 8:
-        table.add_row("...", "", "", f"and {shot.held - 8} more" if chosen is None else "")
+    if len(shown) < len(rows):
+        table.add_row("...", "", "", f"and {shot.held - len(shown)} more" if chosen is None else "")
     return table
 
 

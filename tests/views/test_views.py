@@ -6,6 +6,8 @@ import asyncio
 import json
 from dataclasses import replace
 
+import pytest
+
 from basestation.cli.common import plain
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import (
@@ -183,7 +185,7 @@ def text_of(app: TerminalView, name: str) -> str:
     return captured.get()
 
 
-def on_screen(script) -> None:
+def on_screen(script, size: tuple[int, int] = (150, 48)) -> None:
     """Run a script with the view on a made-up terminal."""
 
     async def work() -> None:
@@ -191,7 +193,7 @@ def on_screen(script) -> None:
         app = TerminalView(stage)
         for happening in stage.found:
             app.take(happening)
-        async with app.run_test(size=(150, 48)) as pilot:
+        async with app.run_test(size=size, notifications=True) as pilot:
             await pilot.pause(0.3)
             await script(app, pilot, stage)
 
@@ -233,6 +235,90 @@ def test_keys_change_policy_and_phi():
         assert "policy dapw  phi 95%" in text_of(app, "status")
 
     on_screen(script)
+
+
+def picture(app: TerminalView) -> str:
+    """What is really on the terminal, after all clipping."""
+    return "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+
+
+def test_where_a_policy_has_no_phi_the_keys_say_so_and_change_nothing():
+    async def script(app, pilot, stage):
+        stage.station.set_policy("causal", 100)
+        await pilot.pause(0.3)
+        await pilot.press("minus")
+        await pilot.pause(0.3)
+        assert (stage.station.policy, stage.station.phi) == ("causal", 100)
+        assert "phi does nothing" in picture(app)
+        assert "policy causal  " in text_of(app, "status")
+        assert "phi" not in text_of(app, "status")
+
+    on_screen(script, (80, 24))
+
+
+@pytest.mark.parametrize(("size", "rows"), [((60, 16), 2), ((80, 24), 4), ((140, 42), 15)])
+def test_each_panel_has_room_on_small_and_large_terminals(size, rows):
+    async def script(app, pilot, stage):
+        for name in ("motes", "arrivals", "deliveries"):
+            assert app.query_one(f"#{name}").size.height >= rows, name
+        assert app.query_one("#arrivals").region.y == app.query_one("#deliveries").region.y
+        assert app.query_one("#queue").size.height >= 2
+        assert app.query_one("#queue").outer_size.height <= size[1] / 4
+        seen = picture(app)
+        for text in (
+            "policy cbd",
+            "another layout",
+            "mote ",
+            "state",
+            "2#9",
+            "39 ms ↑1",
+            "until tick",
+            "q Quit",
+        ):
+            assert text in seen, text
+        assert not app.query_one("#small").display
+
+    on_screen(script, size)
+
+
+def test_the_queue_grows_with_what_is_held_and_motes_scroll():
+    async def script(app, pilot, stage):
+        full = app.query_one("#queue").outer_size.height
+        assert app.query_one("#queue").size.height == 4  # a heading and three messages
+        stage.station.set_policy("none", 100)
+        app._queue_heights.clear()
+        await pilot.pause(0.5)
+        assert "nothing" in picture(app)
+        assert app.query_one("#queue").outer_size.height == full - 3
+        await pilot.resize_terminal(80, 16)
+        await pilot.pause(0.3)
+        await pilot.press("pagedown")
+        await pilot.pause(0.5)
+        assert app.query_one("#motes").scroll_y > 0
+
+    on_screen(script, (80, 24))
+
+
+def test_a_window_that_is_too_small_says_so_until_it_grows():
+    async def script(app, pilot, stage):
+        assert picture(app).strip() == "the window is too small: 60 by 16 at least"
+        await pilot.resize_terminal(80, 24)
+        await pilot.pause(0.5)
+        assert "too small" not in picture(app)
+        assert "deliveries" in picture(app)
+
+    on_screen(script, (59, 24))
+
+
+def test_the_help_fits_and_names_columns_and_marks():
+    async def script(app, pilot, stage):
+        await pilot.press("question_mark")
+        await pilot.pause(0.3)
+        seen = picture(app)
+        for text in ("boot: restarts", "sync: ", "sat:", "hop: ", "∥ concurrent", "many at least"):
+            assert text in seen, text
+
+    on_screen(script, (80, 24))
 
 
 def test_keys_filter_one_mote_after_another():
