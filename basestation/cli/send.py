@@ -28,6 +28,7 @@ from basestation.live.orders import (
 )
 from basestation.live.talk import Reboots, Receipt, Reports, Talk
 from basestation.sources import Source, SourceError
+from basestation.sources.base import Spec
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Command, Health
 from packet_formats.words import many
@@ -217,6 +218,15 @@ def _orders(
     return [set_order(setting, mote, budget) for setting in settings for mote in motes]
 
 
+def motes_there(sources: Sequence[str], deployment: Deployment) -> int:
+    """How many can answer: a testbed may run fewer motes than the deployment has."""
+    most = deployment.network.motes
+    specs = [Spec.parse(text) for text in sources]
+    if any(spec.kind != "testbed" for spec in specs):
+        return most
+    return min(most, max(spec.whole("motes", most, 1, ALL) for spec in specs))
+
+
 class Session:
     """Sends orders one after another, and says what became of each."""
 
@@ -231,6 +241,7 @@ class Session:
     ) -> None:
         self._sources, self._deployment = sources, deployment
         self._layout = layout_of(deployment)
+        self._there = range(motes_there([source.text for source in sources], deployment))
         self._patience, self._tries, self._wait, self._as_json = patience, tries, wait, as_json
         self._numbers = numbers()
 
@@ -267,7 +278,7 @@ class Session:
     def _answers(self, order: Order) -> Reports | Reboots | None:
         if self._wait is None or order.setting is None:
             return None
-        asked = range(self._deployment.network.motes) if order.target == ALL else (order.target,)
+        asked = self._there if order.target == ALL else (order.target,)
         if order.setting.command is Command.REPORT:
             return Reports(asked)
         if order.setting.command is Command.REBOOT:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
-from basestation.cli.send import command
+from basestation.cli.send import command, motes_there
 from basestation.live.orders import OrderError, numbers, settings_of
 from packet_formats.deployment import from_dict, load
 from packet_formats.layout import layout_of
@@ -293,6 +293,20 @@ def test_a_setting_without_an_answer_is_not_waited_for():
         done = send(end.text, "blink", "red", "--wait", "60")
     assert done.exit_code == 0
     assert "a mote does not answer that" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("sources", "motes"),
+    [
+        (["testbed@?motes=2"], 2),
+        (["testbed@"], 3),
+        (["testbed@many.toml?motes=9"], 3),
+        (["testbed@?motes=1", "testbed@?motes=2"], 2),
+        (["testbed@?motes=2", "sf@localhost"], 3),
+    ],
+)
+def test_only_motes_that_a_testbed_runs_are_waited_for(sources, motes):
+    assert motes_there(sources, network()) == motes
 
 
 def test_the_real_firmware(root, require_tool):
