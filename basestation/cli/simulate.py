@@ -17,7 +17,7 @@ from basestation.causality.stamps import PROGRAMS, Carry, Count, Scheme
 from basestation.cli import common
 from basestation.deployed import is_ordered
 from basestation.simulator import topology
-from basestation.simulator.options import OptionError, WorldOptions
+from basestation.simulator.options import MEANINGS, OptionError, WorldOptions
 from basestation.simulator.run import Delivery, Fault, Measurement, Run, build_scheme, generate, measure
 from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
@@ -59,23 +59,6 @@ class Request:
     fault: Fault | None
 
 
-# The options of the network itself: names, types and defaults are those of `WorldOptions`.
-NETWORK_HELP = {
-    "motes": "Number of motes, n.",
-    "epsilon": "Largest difference of two clocks, in ticks (G1).",
-    "delta": "Longest delay of a message, in ticks (G2).",
-    "rate": "Chance that a mote sends when its clock ticks.",
-    "messages": "How many messages are sent.",
-    "seed": "The same seed gives the same network.",
-    "delay_law": "Mean delay of a message: delta/2 or delta/4.",
-    "recipients": "Who gets a message: every peer, or one of them.",
-    "delay": "One delay for all copies of a message, or one for each.",
-    "delay_clock": "The clock that delays run in.",
-    "reception": "All that is due in one event at the next tick; one event each; or each at once.",
-    "g2": "Delays as drawn; or a reception that G2 does not allow is a loss.",
-    "loss": "Chance that a copy is lost on a hop.",
-    "events_per_tick": "Turns that a process has in one tick of its clock, K.",
-}
 FILE = click.Path(path_type=Path)
 HOPS_HELP = "Hops to the farthest mote: the motes stand in so many equal groups in a line."
 LAYOUT_OPTIONS = [
@@ -156,7 +139,7 @@ def _network_option(name: str, help_text: str) -> Callable[..., Any]:
 
 def all_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Every option that says what to simulate, in the order in which --help lists them."""
-    network = [_network_option(name, text) for name, text in NETWORK_HELP.items()]
+    network = [_network_option(name, text) for name, text in MEANINGS.items()]
     for option in reversed([*network, *LAYOUT_OPTIONS, *STAMP_OPTIONS, *FAULT_OPTIONS]):
         function = option(function)
     return function

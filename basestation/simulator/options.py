@@ -24,6 +24,24 @@ MOST_BYTES = 8_000_000_000
 BYTES_A_COPY = 100
 MOST_STEPS = 1e10
 
+# What the options of a network mean, to whoever is asked for them.
+MEANINGS = {
+    "motes": "Number of motes, n.",
+    "epsilon": "Largest difference of two clocks, in ticks (G1).",
+    "delta": "Longest delay of a message, in ticks (G2).",
+    "rate": "Chance that a mote sends when its clock ticks.",
+    "messages": "How many messages are sent.",
+    "seed": "The same seed gives the same network.",
+    "delay_law": "Mean delay of a message: delta/2 or delta/4.",
+    "recipients": "Who gets a message: every peer, or one of them.",
+    "delay": "One delay for all copies of a message, or one for each.",
+    "delay_clock": "The clock that delays run in.",
+    "reception": "All that is due in one event at the next tick; one event each; or each at once.",
+    "g2": "Delays as drawn; or a reception that G2 does not allow is a loss.",
+    "loss": "Chance that a copy is lost on a hop.",
+    "events_per_tick": "Turns that a process has in one tick of its clock, K.",
+}
+
 MEASURED_ALONE = (
     "has rows for every mote, one delay for each process, and says itself who hears whom and what is lost"
 )
