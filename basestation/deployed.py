@@ -8,8 +8,8 @@ from basestation.causality import policies
 from basestation.causality.policies import Policy, make_policy
 from basestation.causality.schemes import Method, Setting, make_method
 from basestation.causality.schemes.history import RecentHistory
-from basestation.causality.schemes.steps import Notice, ignore
-from basestation.causality.schemes.wire import TimedWire, Wire, make_wire
+from basestation.causality.schemes.notices import Notice, ignore
+from basestation.causality.schemes.wire import StampCodec, TimedWire, make_wire
 from basestation.causality.stamps import Carry, Count, Scheme, SchemeName
 from packet_formats.deployment import TIMED_POLICIES, Deployment, refusal
 from packet_formats.layout import ORDERED, StampLayout, layout_of
@@ -68,7 +68,7 @@ def promises_order(deployment: Deployment) -> bool:
     return observer.policy in EXACT or (observer.policy in TIMED_POLICIES and observer.phi == 100)
 
 
-def wire_of(deployment: Deployment) -> Wire:
+def wire_of(deployment: Deployment) -> StampCodec:
     """How the deployment's stamps travel, and are read."""
     if is_ordered(deployment):
         return TimedWire(scheme_of(deployment))

@@ -9,7 +9,7 @@ from basestation.causality.order import Message
 from basestation.causality.policies import Delivery, Policy
 from basestation.causality.schemes.attendance import FromFirstHeard
 from basestation.causality.schemes.holding import Holding, Pending
-from basestation.causality.schemes.steps import Discarded, Notice, Step
+from basestation.causality.schemes.notices import DiscardNotice, Notice, Step
 from basestation.causality.sequences import Numbers
 from basestation.deployed import policy_of, wire_of
 from packet_formats.deployment import Deployment
@@ -151,7 +151,7 @@ class _ByNumber:
 
     def notice(self, step: Step) -> None:
         own = self._own(step.message)
-        if isinstance(step, Discarded):
+        if isinstance(step, DiscardNotice):
             del self._held[id(step.message)]
         self._notice(replace(step, message=own))
 

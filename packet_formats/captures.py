@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 from packet_formats.framing import FLAG, MIN_BYTES, FrameCounters, FrameDecoder
 from packet_formats.layout import PAYLOAD_LIMIT
+from packet_formats.phrases import many
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_am, decode_packet
-from packet_formats.words import many
 
 FORMATS = ("serial", "hex", "listen")
 HEADER = 5  # of a 1.x message: address, type, group, length
@@ -31,7 +31,7 @@ _SPACE = frozenset(b"\t\n\v\f\r")
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CapturedPacket:
     """A packet, and the line it stood on (0 in binary input)."""
 
     packet: ActiveMessage | Ack
@@ -39,7 +39,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class CaptureFault:
     """Something that was passed over, or recovered, and why; faults of one `kind` differ in details alone.
 
     `alien` says that nothing on the line looked like this format.
@@ -54,7 +54,7 @@ class Fault:
         return f"line {self.line}: {self.reason}" if self.line else self.reason
 
 
-def unzipped(raw: bytes) -> tuple[bytes, Fault | None]:
+def unzipped(raw: bytes) -> tuple[bytes, CaptureFault | None]:
     """The content of a gzip file, or the bytes themselves; of a damaged one what comes before the damage.
 
     A few kilobytes may unpack to more than any memory holds: no more than `MOST` is taken.
@@ -66,13 +66,13 @@ def unzipped(raw: bytes) -> tuple[bytes, Fault | None]:
             for at in range(0, len(raw), PIECE):  # in pieces, so that damage costs no more than one
                 content += member.decompress(raw[at : at + PIECE])  # at most a thousand times as long
                 if len(content) > MOST:
-                    return bytes(content[:MOST]), Fault(
+                    return bytes(content[:MOST]), CaptureFault(
                         f"unpacks to more than {MOST >> 20} MB: cut off there"
                     )
         except zlib.error as error:
-            return bytes(content), Fault(f"damaged gzip file: {error}")
+            return bytes(content), CaptureFault(f"damaged gzip file: {error}")
         if not member.eof:
-            return bytes(content), Fault("the gzip file was cut off")
+            return bytes(content), CaptureFault("the gzip file was cut off")
         raw = member.unused_data
     return bytes(content) + raw, None
 
@@ -109,7 +109,7 @@ def _is_text(raw: bytes) -> bool:
     return all(byte >= 0x20 or byte in _SPACE for byte in sample)
 
 
-def read(raw: bytes, form: str) -> Iterator[Found | Fault]:
+def read(raw: bytes, form: str) -> Iterator[CapturedPacket | CaptureFault]:
     """Every packet of a capture in order, and every fault where it was met."""
     if form == "serial":
         yield from _serial([(0, raw)])
@@ -119,16 +119,18 @@ def read(raw: bytes, form: str) -> Iterator[Found | Fault]:
         yield from _listen(raw)
 
 
-def lines_read(items: Iterable[Found | Fault]) -> tuple[int, int]:
+def lines_read(items: Iterable[CapturedPacket | CaptureFault]) -> tuple[int, int]:
     """How many lines of text gave a packet, and how many were alien to the format."""
     items = list(items)
-    good = {item.line for item in items if isinstance(item, Found)}
-    return len(good), len({item.line for item in items if isinstance(item, Fault) and item.alien} - good)
+    good = {item.line for item in items if isinstance(item, CapturedPacket)}
+    return len(good), len(
+        {item.line for item in items if isinstance(item, CaptureFault) and item.alien} - good
+    )
 
 
-def _hex_lines(raw: bytes) -> list[tuple[int, bytes | Fault]]:
+def _hex_lines(raw: bytes) -> list[tuple[int, bytes | CaptureFault]]:
     """Numbered lines as bytes, or as the fault by which a line is not hex; blank lines are left out."""
-    lines: list[tuple[int, bytes | Fault]] = []
+    lines: list[tuple[int, bytes | CaptureFault]] = []
     for number, line in enumerate(raw.splitlines(), 1):
         text = line.decode("ascii", "replace").strip()
         if not text:
@@ -138,29 +140,29 @@ def _hex_lines(raw: bytes) -> list[tuple[int, bytes | Fault]]:
         except ValueError:
             what = "truncated within a byte" if set(text) <= _HEX else "not hex"
             shown = text if len(text) <= 40 else text[:37] + "..."
-            lines.append((number, Fault(f"{what}, passed over: {shown!r}", number, what, alien=True)))
+            lines.append((number, CaptureFault(f"{what}, passed over: {shown!r}", number, what, alien=True)))
     return lines
 
 
-def _serial(pieces: Sequence[tuple[int, bytes | Fault]]) -> Iterator[Found | Fault]:
+def _serial(pieces: Sequence[tuple[int, bytes | CaptureFault]]) -> Iterator[CapturedPacket | CaptureFault]:
     decoder, line = FrameDecoder(), 0
     told: Counter[str] = Counter()
     for line, piece in pieces:
-        if isinstance(piece, Fault):
+        if isinstance(piece, CaptureFault):
             yield piece
             continue
         for packet in decoder.feed(piece):
             try:
-                yield Found(decode_packet(packet), line)
+                yield CapturedPacket(decode_packet(packet), line)
             except PacketError as error:
-                yield Fault(str(error), line, "no packet")
+                yield CaptureFault(str(error), line, "no packet")
         if line:
             yield from _drops(decoder.counters, told, line)
     decoder.close()
     yield from _drops(decoder.counters, told, line)
 
 
-def _drops(counters: FrameCounters, told: Counter[str], line: int) -> Iterator[Fault]:
+def _drops(counters: FrameCounters, told: Counter[str], line: int) -> Iterator[CaptureFault]:
     """What the decoder has dropped since the last call: on a line of text, or in all of a binary stream."""
     for name, drop in counters.drops().items():
         count, size = drop.count - told[name], drop.bytes - told[name + " bytes"]
@@ -168,7 +170,7 @@ def _drops(counters: FrameCounters, told: Counter[str], line: int) -> Iterator[F
         what = _DROPPED[name]
         if count:
             often = "" if line and count == 1 else f"{many(count, 'time')}, "
-            yield Fault(f"{what}: {often}{many(size, 'byte')} passed over", line, what)
+            yield CaptureFault(f"{what}: {often}{many(size, 'byte')} passed over", line, what)
 
 
 _DROPPED = {
@@ -181,16 +183,16 @@ _DROPPED = {
 }
 
 
-def _listen(raw: bytes) -> Iterator[Found | Fault]:
+def _listen(raw: bytes) -> Iterator[CapturedPacket | CaptureFault]:
     lines = _hex_lines(raw)
     shape = _shape([line for _, line in lines if isinstance(line, bytes)])
     clean = [line for _, line in lines if isinstance(line, bytes) and shape in _shapes(line)]
     headers = {line[:HEADER] for line in clean} if shape != "2.x" else set()
     for number, line in lines:
-        if isinstance(line, Fault):
+        if isinstance(line, CaptureFault):
             yield line
         elif shape in _shapes(line):
-            yield Found(_message(line, shape), number)
+            yield CapturedPacket(_message(line, shape), number)
         else:
             yield from _damaged(line, number, shape, headers)
 
@@ -227,14 +229,16 @@ def _message(line: bytes, shape: str) -> ActiveMessage:
     return decode_am(2, line) if shape == "2.x" else decode_am(1, line[: HEADER + line[4]])
 
 
-def _damaged(line: bytes, number: int, shape: str, headers: set[bytes]) -> Iterator[Found | Fault]:
+def _damaged(
+    line: bytes, number: int, shape: str, headers: set[bytes]
+) -> Iterator[CapturedPacket | CaptureFault]:
     packets, rest = _run_together(line, shape, headers)
     for packet in packets:
-        yield Found(packet, number)
+        yield CapturedPacket(packet, number)
     if packets:
         left = f", {many(rest, 'byte')} between or after them passed over" if rest else ""
         whole = many(len(packets), "whole packet")
-        yield Fault(f"{len(line)} bytes run together: {whole} recovered{left}", number, "run together")
+        yield CaptureFault(f"{len(line)} bytes run together: {whole} recovered{left}", number, "run together")
         return
     wanted, size = _wanted(line, shape), many(len(line), "byte")
     if len(line) < wanted:
@@ -242,7 +246,7 @@ def _damaged(line: bytes, number: int, shape: str, headers: set[bytes]) -> Itera
     else:
         kind = "no message of this capture's shape"
         reason = f"passed over: {size}, {kind}"
-    yield Fault(reason, number, kind, alien=True)
+    yield CaptureFault(reason, number, kind, alien=True)
 
 
 def _wanted(line: bytes, shape: str) -> int:

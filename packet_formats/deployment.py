@@ -27,7 +27,7 @@ from packet_formats.layout import (
     source_bytes,
     stamp_layout,
 )
-from packet_formats.words import did_you_mean
+from packet_formats.phrases import did_you_mean
 
 TABLES = ("network", "clock", "stamp", "observer")
 BOARDS = ("micaz", "mica2")
@@ -58,7 +58,7 @@ class DeploymentError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class NetworkSettings:
     name: str
     board: str
     motes: int
@@ -70,7 +70,7 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class ClockSettings:
     tick_log2: int
     epsilon: int
     delta: int
@@ -97,7 +97,7 @@ class StampSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Observer:
+class ObserverSettings:
     policy: str
     phi: int
     give_up: int  # ticks that a message may be missing which a waiting policy waits for
@@ -106,10 +106,10 @@ class Observer:
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    network: Network
-    clock: Clock
+    network: NetworkSettings
+    clock: ClockSettings
     stamp: StampSettings
-    observer: Observer
+    observer: ObserverSettings
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Every setting, defaults filled in, such that `from_dict` gives this deployment again."""
@@ -220,11 +220,11 @@ class _Table:
         return default
 
 
-def _network(table: _Table) -> Network:
+def _network(table: _Table) -> NetworkSettings:
     table.known("name", "board", "motes", "group", "channel", "tinyos", "hops", "data_bytes")
     board = table.word("board", BOARDS)
     tinyos = table.whole("tinyos", 1, 2, 1)
-    return Network(
+    return NetworkSettings(
         name=table.text(
             "name", r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "must be one word of letters, digits and _ . -"
         ),
@@ -245,12 +245,12 @@ def _channel(table: _Table, board: str, tinyos: int) -> int:
     return table.whole("channel", 0, 0, default, "a MICA2 stays on its version's own frequency")
 
 
-def _clock(table: _Table, network: Network) -> Clock:
+def _clock(table: _Table, network: NetworkSettings) -> ClockSettings:
     table.known("tick_log2", "epsilon", "delta", "root", "clock_bits")
     epsilon = table.whole("epsilon", 1, 32767, why="with epsilon 0 no clock could tick")
     delta = table.whole("delta", 1, 65535)
     most_id = 254 if source_bytes(network.motes) == 1 else 65534
-    return Clock(
+    return ClockSettings(
         tick_log2=table.whole("tick_log2", 0, 16),
         epsilon=epsilon,
         delta=delta,
@@ -259,7 +259,7 @@ def _clock(table: _Table, network: Network) -> Clock:
     )
 
 
-def _stamp(table: _Table, network: Network, clock: Clock) -> StampSettings:
+def _stamp(table: _Table, network: NetworkSettings, clock: ClockSettings) -> StampSettings:
     table.known(*StampSettings.__slots__)
     scheme = table.word("scheme", SCHEMES)
     for key, schemes in STAMP_KEYS_OF.items():
@@ -323,12 +323,12 @@ def refusal(policy: str, scheme: str) -> str | None:
     return f"reads stamps of {needs}, the stamp here is {scheme}, which allows {', '.join(allowed)}"
 
 
-def _give_up(clock: Clock) -> int:
+def _give_up(clock: ClockSettings) -> int:
     return clock.delta + clock.epsilon
 
 
-def _observer(table: _Table, clock: Clock, scheme: str) -> Observer:
-    table.known(*Observer.__slots__)
+def _observer(table: _Table, clock: ClockSettings, scheme: str) -> ObserverSettings:
+    table.known(*ObserverSettings.__slots__)
     policy = table.word("policy", POLICIES, "cbd" if scheme in ORDERED else scheme)
     if reason := refusal(policy, scheme):
         raise DeploymentError(table.key("policy"), policy, reason)
@@ -337,7 +337,7 @@ def _observer(table: _Table, clock: Clock, scheme: str) -> Observer:
         why = {"none": "delivers on arrival", "causal": "is phi = 100"}.get(policy, "knows no phi")
         raise DeploymentError(table.key("phi"), phi, f"policy {policy} {why}; dapw and cbd take any phi")
     give_up = table.whole("give_up", 0, 1 << 30, _give_up(clock))
-    return Observer(policy, phi, give_up, _sources(table))
+    return ObserverSettings(policy, phi, give_up, _sources(table))
 
 
 def _sources(table: _Table) -> tuple[str, ...]:

@@ -27,9 +27,9 @@ from construct import (
 )
 
 from packet_formats.layout import DataLayout
+from packet_formats.phrases import many
 from packet_formats.records import RECORD_OF, RECORDS, Reason, Record, members, size
 from packet_formats.tinyos import BROADCAST, ActiveMessage
-from packet_formats.words import many
 
 
 class FormatError(ValueError):

@@ -12,7 +12,7 @@ from typing import Any
 from construct import Byte, Bytes, Const, ConstructError, Int16ub, Int16ul, Struct, Terminated, this
 
 from packet_formats.layout import PAYLOAD_LIMIT
-from packet_formats.words import many
+from packet_formats.phrases import many
 
 BROADCAST = 0xFFFF
 UART_ADDRESS = 0x007E

@@ -13,9 +13,9 @@ from typing import Any
 
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.framing import encode_frame
+from packet_formats.json_form import message_to_plain
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, Message, encode_message
-from packet_formats.plain import message_to_plain
 from packet_formats.records import RECORDS, Record, members
 from packet_formats.tinyos import encode_packet
 

@@ -29,7 +29,7 @@ from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Beacon, Health, Reason, Record
 
-from .ingest_read import Run, add_options, chosen, over_runs, write_results
+from .ingest_read import StoredRun, add_options, chosen, over_runs, write_results
 from .session import seconds
 
 MOMENT_S = 20.0  # the longest time between two beacons of a mote in sync
@@ -136,7 +136,7 @@ class Clocks:
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
+class MessageTimes:
     """What a run tells of clocks: offsets, delays, and the gateways' own times with their epochs."""
 
     offsets: Offsets
@@ -151,7 +151,7 @@ class Times:
 # ---- Reading the frames ----
 
 
-def times_in(batches: Iterator[pa.Table], deployment: Deployment) -> Times:
+def times_in(batches: Iterator[pa.Table], deployment: Deployment) -> MessageTimes:
     """From the rows of the table of frames, in order."""
     layout = layout_of(deployment)
     beacons: list[NDArray[Any]] = []
@@ -170,7 +170,7 @@ def times_in(batches: Iterator[pa.Table], deployment: Deployment) -> Times:
     told = np.concatenate(beacons, axis=1) if beacons else _NONE
     sent = np.concatenate(healths, axis=1) if healths else _NONE
     times = np.concatenate(walls, axis=1) if walls else np.zeros((2, 0), np.int64)
-    return Times(
+    return MessageTimes(
         offsets=_offsets(told),
         delays=_delays(sent),
         unsynced=tuple(_falls(told, sent)),
@@ -278,7 +278,7 @@ class _Follower:
 
 
 def clocks_of(
-    times: Times, stamped: tuple[Ints, Ints], deployment: Deployment, moment_s: float = MOMENT_S
+    times: MessageTimes, stamped: tuple[Ints, Ints], deployment: Deployment, moment_s: float = MOMENT_S
 ) -> Clocks:
     """`stamped`: the delays in ticks that stamps show, and whose."""
     clock, shift = deployment.clock, deployment.clock.tick_log2
@@ -324,7 +324,7 @@ def _ticks(cycles: Ints, shift: int) -> Ints:
     return np.asarray(np.maximum(-(-cycles >> shift), 0), np.int64)
 
 
-def _beyond(times: Times, ticks: Ints, at: Ints, mote: Ints, bound: int, kind: str) -> Iterator[Break]:
+def _beyond(times: MessageTimes, ticks: Ints, at: Ints, mote: Ints, bound: int, kind: str) -> Iterator[Break]:
     walls = _walls(times, at)
     for row in np.flatnonzero(ticks > bound).tolist():
         what = "its clock and another were" if kind == "epsilon" else "its message took"
@@ -333,7 +333,7 @@ def _beyond(times: Times, ticks: Ints, at: Ints, mote: Ints, bound: int, kind: s
         yield Break(int(at[row]) / CRYSTAL_HZ, walls[row], kind, int(mote[row]), int(ticks[row]), text)
 
 
-def _walls(times: Times, at: Ints) -> list[int | None]:
+def _walls(times: MessageTimes, at: Ints) -> list[int | None]:
     heard, wall = times.walls
     order = np.argsort(heard, kind="stable")
     place = np.clip(np.searchsorted(heard[order], at), 0, max(len(order) - 1, 0))
@@ -350,7 +350,7 @@ def _covering(ticks: Ints, motes: Ints, promised: int, why: str, how: str = "") 
     return Covering(promised, len(ticks), len(np.unique(motes)), beyond, least, usual, most, how)
 
 
-def _motes(times: Times) -> Iterator[MoteClock]:
+def _motes(times: MessageTimes) -> Iterator[MoteClock]:
     offsets, delays = times.offsets, times.delays
     for mote in np.unique(np.concatenate((offsets.mote, delays.mote))).tolist():
         mine, late = offsets.mote == mote, delays.cycles[delays.mote == mote]
@@ -410,7 +410,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def of_run(run: Run, moment_s: float) -> Clocks:
+def of_run(run: StoredRun, moment_s: float) -> Clocks:
     deployment = run.deployment
     times = times_in(run.batches("frames", COLUMNS), deployment)
     timed = layout_of(deployment).stamp.clock_bits > 0
@@ -442,7 +442,7 @@ def _coverings(clocks: Clocks) -> Iterator[dict[str, Any]]:
 
 
 def _table(
-    found: list[tuple[Run, Clocks]],
+    found: list[tuple[StoredRun, Clocks]],
     rows: Callable[[Clocks], Iterable[dict[str, Any]]],
     columns: list[tuple[str, pa.DataType]],
 ) -> pa.Table:

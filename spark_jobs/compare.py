@@ -19,11 +19,10 @@ from rich.console import Console
 
 from basestation.causality.policies import POLICIES
 from basestation.comparing.catalogue import NAMES, Terms, build
-from basestation.comparing.choices import FIXED, SWEPT, default, give_up_ticks, networks
-from basestation.comparing.measure import (
-    Place,
-    Recorded,
-    Row,
+from basestation.comparing.comparison import (
+    ComparisonRow,
+    KnownStream,
+    SweepPoint,
     Trial,
     attempt,
     place_of,
@@ -31,9 +30,10 @@ from basestation.comparing.measure import (
     simulated,
     summed,
 )
-from basestation.comparing.recorded import COLUMNS, options_in, place_in, recorded_in
-from basestation.comparing.table import COLUMNS as SHOWN
-from basestation.comparing.table import LEGEND, about, cells, show_places
+from basestation.comparing.comparison_options import FIXED, SWEPT, default, give_up_ticks, networks
+from basestation.comparing.comparison_table import COLUMNS as SHOWN
+from basestation.comparing.comparison_table import LEGEND, about, cells, show_places
+from basestation.comparing.recorded_run import COLUMNS, options_in, place_in, recorded_in
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.traces.files import TraceError
 from spark_jobs import report, session
@@ -47,7 +47,7 @@ Stream = WorldOptions | TraceFiles
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class CompareTask:
     """One scheme on one stream."""
 
     stream: Stream
@@ -56,22 +56,22 @@ class Task:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOrFault:
     """A trial, or why there is none: the other streams are compared all the same."""
 
     trial: Trial | None
     fault: str = ""
 
 
-def take(task: Task) -> Outcome:
+def take(task: CompareTask) -> TrialOrFault:
     try:
-        return Outcome(attempt(_recorded(task.stream), task.scheme, task.terms))
+        return TrialOrFault(attempt(_recorded(task.stream), task.scheme, task.terms))
     except JobError as fault:
-        return Outcome(None, str(fault))
+        return TrialOrFault(None, str(fault))
 
 
 @lru_cache(maxsize=1)
-def _recorded(stream: Stream) -> Recorded:
+def _recorded(stream: Stream) -> KnownStream:
     """A worker plays several schemes on one stream, and makes it once."""
     if isinstance(stream, WorldOptions):
         return simulated(stream)
@@ -86,7 +86,7 @@ class Spot:
     """Where all schemes are compared: a recorded run, or a network with one stream for each seed."""
 
     run: str | None
-    place: Place
+    place: SweepPoint
     streams: tuple[Stream, ...]
 
 
@@ -100,15 +100,15 @@ def spot_of_trace(trace: TraceFiles) -> Spot:
 
 def compare(
     spots: Sequence[Spot], names: Sequence[str], terms: Terms, spread: Spread
-) -> tuple[list[tuple[Spot, list[Row]]], list[str]]:
+) -> tuple[list[tuple[Spot, list[ComparisonRow]]], list[str]]:
     """A row for each scheme at each spot; and what is wrong with the spots that have none.
 
     The largest networks begin first, so that nobody waits for one at the end.
     """
     asked = [(at, name, stream) for at, spot in enumerate(spots) for stream in spot.streams for name in names]
     begun = sorted(range(len(asked)), key=lambda number: -spots[asked[number][0]].place.motes)
-    tasks = [Task(asked[number][2], asked[number][1], terms) for number in begun]
-    outcomes: list[Outcome] = [Outcome(None)] * len(asked)
+    tasks = [CompareTask(asked[number][2], asked[number][1], terms) for number in begun]
+    outcomes: list[TrialOrFault] = [TrialOrFault(None)] * len(asked)
     for number, outcome in zip(begun, spread(take, tasks), strict=True):
         outcomes[number] = outcome
     found, faults = [], []
@@ -122,7 +122,9 @@ def compare(
     return found, faults
 
 
-def _rows(spot: Spot, names: Sequence[str], outcomes: Sequence[tuple[str, Outcome]]) -> list[Row]:
+def _rows(
+    spot: Spot, names: Sequence[str], outcomes: Sequence[tuple[str, TrialOrFault]]
+) -> list[ComparisonRow]:
     return [
         summed(spot.place, name, [o.trial for n, o in outcomes if n == name and o.trial]) for name in names
     ]
@@ -171,7 +173,7 @@ class Compared:
     observer_us: float
 
 
-def compared(spot: Spot, row: Row, terms: Terms) -> Compared:
+def compared(spot: Spot, row: ComparisonRow, terms: Terms) -> Compared:
     same = {name: getattr(row, name) for name in Compared.__slots__ if hasattr(row, name)}
     figures: dict[str, Any] = asdict(row.place) | row.violations.percent() | same
     return Compared(
@@ -319,7 +321,7 @@ def _spread(options: argparse.Namespace) -> Iterator[Spread]:
         yield on_processes(options.workers)
 
 
-def _print(found: Sequence[tuple[Spot, list[Row]]], *, as_json: bool) -> None:
+def _print(found: Sequence[tuple[Spot, list[ComparisonRow]]], *, as_json: bool) -> None:
     if as_json:
         for spot, rows in found:
             named = {} if spot.run is None else {"run": spot.run}
@@ -334,8 +336,8 @@ def _print(found: Sequence[tuple[Spot, list[Row]]], *, as_json: bool) -> None:
     console.print("\n".join(LEGEND), style="dim")
 
 
-def _write(out: Path, found: Sequence[tuple[Spot, list[Row]]], terms: Terms) -> None:
-    from basestation.comparing.plot import picture  # matplotlib, only for pictures
+def _write(out: Path, found: Sequence[tuple[Spot, list[ComparisonRow]]], terms: Terms) -> None:
+    from basestation.comparing.comparison_plot import picture  # matplotlib, only for pictures
 
     report.write_tables(out, "compare", [compared(spot, row, terms) for spot, rows in found for row in rows])
     parts: list[str] = []
@@ -348,9 +350,9 @@ def _write(out: Path, found: Sequence[tuple[Spot, list[Row]]], terms: Terms) -> 
     report.write_html(out / "report.html", "Every scheme on the same events", parts)
 
 
-def _chapters(found: Sequence[tuple[Spot, list[Row]]]) -> Iterator[tuple[str, list[Row]]]:
+def _chapters(found: Sequence[tuple[Spot, list[ComparisonRow]]]) -> Iterator[tuple[str, list[ComparisonRow]]]:
     """Each run stands alone; simulated networks are one sweep."""
-    swept: list[Row] = []
+    swept: list[ComparisonRow] = []
     for spot, rows in found:
         if spot.run is not None:
             yield f"Run {spot.run}", rows

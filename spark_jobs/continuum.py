@@ -18,11 +18,11 @@ from typing import Any
 from basestation.causality.order import Ties
 from basestation.causality.stamps import Scheme
 from basestation.deployed import is_ordered, scheme_of
-from basestation.simulator.run import Delivery
+from basestation.simulator.simulation import PolicyChoice
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import MAX_FIELD_BITS
 from spark_jobs import report, session
-from spark_jobs.continuum_measure import Fields, Measured, Reading, Tally, Task, measure, total
+from spark_jobs.continuum_measure import Fields, Measured, MeasureTask, StampReading, Tally, measure, total
 from spark_jobs.continuum_restamp import Restamped, RestampTask, differing, restamp
 from spark_jobs.continuum_table import (
     COUNTS,
@@ -44,11 +44,11 @@ from spark_jobs.segments_spread import on_spark, on_threads, slots
 from spark_jobs.session import JobError, note
 
 SMALL = 2_000_000  # messages up to which Spark is not worth its start
-ARRIVAL = Delivery("none", 0)
+ARRIVAL = PolicyChoice("none", 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ContinuumRow:
     """One configuration on one trace. What is not known is None; `reason` says why a configuration has no answer.
 
     Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks.
@@ -119,7 +119,7 @@ class Row:
 class _Answer:
     """Where a scheme's stamps are read from, or why not."""
 
-    reading: Reading | None
+    reading: StampReading | None
     how: str
     reason: str | None
     made: Restamped | None
@@ -134,7 +134,7 @@ def continuum(
     workers: int = 1,
     rows: int = ROWS,
     ties: Ties = "sequence",
-) -> list[Row]:
+) -> list[ContinuumRow]:
     """Every configuration on one trace. `scratch`: a folder that all workers share, for stamps that are made."""
     if not trace.rows:
         raise TraceFault(f"{trace.folder}: no message arrived in this run")
@@ -145,18 +145,18 @@ def continuum(
     distinct = _distinct(deliveries)
     planned = plan(cut(trace, workers, rows), spread)
     readings = tuple((reading, tuple(distinct)) for reading in used)
-    measured: Measured = total(spread(measure, [Task(part, readings, ties) for part in planned.parts]))
-    found = _Found(trace, planned.arrived, planned.out_of_sync, measured, used, distinct)
+    measured: Measured = total(spread(measure, [MeasureTask(part, readings, ties) for part in planned.parts]))
+    found = _MeasuredTrace(trace, planned.arrived, planned.out_of_sync, measured, used, distinct)
     return [found.row(stamp, answers[stamp.scheme], delivery) for stamp in stamps for delivery in deliveries]
 
 
-def _distinct(deliveries: Sequence[Delivery]) -> list[Delivery]:
+def _distinct(deliveries: Sequence[PolicyChoice]) -> list[PolicyChoice]:
     """Causal delivery is dapw at 100, and arrival order needs no stamp: each is measured once."""
     return list(dict.fromkeys(_same_as(delivery) for delivery in deliveries if delivery.policy != "none"))
 
 
-def _same_as(delivery: Delivery) -> Delivery:
-    return Delivery("dapw", 100) if delivery.policy == "causal" else delivery
+def _same_as(delivery: PolicyChoice) -> PolicyChoice:
+    return PolicyChoice("dapw", 100) if delivery.policy == "causal" else delivery
 
 
 def _answers(
@@ -203,24 +203,26 @@ def _made(
     return dict(zip(schemes, zip(paths, spread(restamp, tasks), strict=True), strict=True))
 
 
-def _reading(scheme: Scheme, path: Path | None) -> Reading:
-    return Reading(path, scheme.carries_c, scheme.entries, scheme.entry_max, scheme.epsilon, scheme.delta)
+def _reading(scheme: Scheme, path: Path | None) -> StampReading:
+    return StampReading(
+        path, scheme.carries_c, scheme.entries, scheme.entry_max, scheme.epsilon, scheme.delta
+    )
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
+class _MeasuredTrace:
     """All that was measured on one trace."""
 
     trace: TraceFiles
     arrived: int
     out_of_sync: int
     measured: Measured
-    readings: Sequence[Reading]
-    deliveries: Sequence[Delivery]
+    readings: Sequence[StampReading]
+    deliveries: Sequence[PolicyChoice]
 
-    def row(self, stamp: Candidate, answer: _Answer, delivery: Delivery) -> Row:
+    def row(self, stamp: Candidate, answer: _Answer, delivery: PolicyChoice) -> ContinuumRow:
         layout = stamp.layout
-        return Row(
+        return ContinuumRow(
             run=self.trace.run,
             scheme=layout.scheme,
             entries=layout.entries,
@@ -241,7 +243,7 @@ class _Found:
             **self._figures(stamp, answer, delivery),
         )
 
-    def _figures(self, stamp: Candidate, answer: _Answer, delivery: Delivery) -> dict[str, Any]:
+    def _figures(self, stamp: Candidate, answer: _Answer, delivery: PolicyChoice) -> dict[str, Any]:
         if answer.reading is None:
             return {}
         fields, tallies = self.measured.readings[self.readings.index(answer.reading)]
@@ -417,7 +419,7 @@ def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None, str | 
             yield folder.resolve(), None, None
 
 
-def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[Row], bool]:
+def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[ContinuumRow], bool]:
     """The continuum of each trace; faults are told as they are found. The last is false if there were any."""
     for place in (options.out, options.scratch):
         if place is not None:
@@ -425,7 +427,7 @@ def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[Row], b
     traces, faults = open_traces(options.traces)
     for fault in faults:
         note(f"{options.job}: {fault}")
-    rows: list[Row] = []
+    rows: list[ContinuumRow] = []
     if traces:
         with (
             spread_for(options, traces) as (spread, workers),

@@ -16,17 +16,17 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from basestation.causality import kernels
-from basestation.causality.kernels import near
+from basestation.causality.kernels import segment_pairs
 from basestation.causality.order import Ties
 from basestation.causality.violations import Violations
-from basestation.simulator.run import Delivery
+from basestation.simulator.simulation import PolicyChoice
 from spark_jobs.segments import Part, View, load
 
 Ints = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class StampReading:
     """A stamp as the observer would have read it: the trace's own columns, or those of a file with the same rows.
 
     `entries` of kn are looked at, each up to `entry_max`; without `carries_c`, c is taken for 0.
@@ -45,11 +45,11 @@ class Reading:
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class MeasureTask:
     """A part, and what is to be delivered how: each reading with its policies. Arrival order comes with any task."""
 
     part: Part
-    readings: tuple[tuple[Reading, tuple[Delivery, ...]], ...]
+    readings: tuple[tuple[StampReading, tuple[PolicyChoice, ...]], ...]
     ties: Ties = "sequence"
 
 
@@ -121,7 +121,7 @@ class Measured:
         )
 
 
-def measure(task: Task) -> Measured:
+def measure(task: MeasureTask) -> Measured:
     """Count one part under every reading and delivery."""
     own_columns = [reading.columns for reading, _ in task.readings if reading.stamps is None]
     told = ["vector"] if task.part.sends is not None else []
@@ -137,7 +137,7 @@ def measure(task: Task) -> Measured:
 
 
 def _reading(
-    task: Task, view: View, judge: _Judge, reading: Reading, deliveries: Sequence[Delivery]
+    task: MeasureTask, view: View, judge: _Judge, reading: StampReading, deliveries: Sequence[PolicyChoice]
 ) -> tuple[Fields, tuple[Tally, ...]]:
     r, c, kn = _stamps(view, reading)
     last = view.column("sequence") if task.ties == "sequence" else np.zeros(len(r), np.int64)
@@ -162,7 +162,7 @@ def _reading(
     return fields, tuple(tallies)
 
 
-def _stamps(view: View, reading: Reading) -> tuple[Ints, Ints, Ints]:
+def _stamps(view: View, reading: StampReading) -> tuple[Ints, Ints, Ints]:
     table = view.table if reading.stamps is None else _rows_of(reading.stamps, view.rows, reading.columns)
     count = len(view.rows)
     r = table["r"].to_numpy()
@@ -197,7 +197,7 @@ class _Judge:
         motes = part.segment.trace.motes
         source, vectors = view.column("source").astype(np.int64), view.vectors(motes)
         late = np.isin(view.rows, part.stragglers.row)
-        self._arrivals = near.arrivals(source, vectors, view.clock, late)
+        self._arrivals = segment_pairs.arrivals(source, vectors, view.clock, late)
         own = slice(view.first, view.last)
         self._overtaken, self._hasty = late.copy(), np.zeros(len(source), np.bool_)
         self._far = self._count_far(vectors[own], view.clock[own], self._hasty[own])
@@ -213,21 +213,21 @@ class _Judge:
         per_mote = np.bincount(late.source, minlength=vectors.shape[1])
         row_of = np.concatenate(([0], np.cumsum(per_mote)))
         return int(
-            near.count_far(
+            segment_pairs.count_far(
                 vectors, clock, self._part.horizon, row_of, late.index[order], late.clock[order], hasty
             )
         )
 
     def tally(self, order: Ints, left: Ints, late: int) -> Tally:
         view, horizon = self._view, self._part.horizon
-        held = near.hold_histogram(order, left, view.clock, view.first, view.last, horizon)
+        held = segment_pairs.hold_histogram(order, left, view.clock, view.first, view.last, horizon)
         return Tally(self._violations(order, left) if self._told else None, held, late)
 
     def _violations(self, order: Ints, left: Ints) -> Violations:
         view = self._view
         own = slice(view.first, view.last)
         overtaken, hasty = self._overtaken.copy(), self._hasty.copy()
-        pairs = near.count_near(
+        pairs = segment_pairs.count_near(
             order, left, *self._arrivals, self._part.horizon, view.first, view.last, overtaken, hasty
         )
         return Violations(

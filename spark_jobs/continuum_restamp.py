@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from basestation.causality.stamps import Scheme
 from basestation.deployed import is_ordered, scheme_of
-from basestation.simulator import fast
+from basestation.simulator import engine_numba
 from basestation.simulator.papers import stamp_rows
 from basestation.simulator.results import Observed
+from basestation.simulator.simulated_trace import stream_of
 from basestation.simulator.stream import Stream
-from basestation.simulator.trace import stream_of
 from basestation.traces.files import TraceError, write_table
-from basestation.traces.stamps import stamp_columns
+from basestation.traces.stamp_columns import stamp_columns
 from packet_formats.deployment import Deployment
 from spark_jobs.segments_files import TraceFault, TraceFiles, read_whole
 
@@ -48,8 +48,8 @@ class Restamped:
 def restamp(task: RestampTask) -> Restamped:
     """Write each arrival's stamp, as the observer would have read it, to a file with the trace's rows."""
     stream = _stream(task.trace)
-    stamped = fast.stamp(stream, task.scheme)
-    observed = fast.observe(stream, stamped, task.scheme)
+    stamped = engine_numba.stamp(stream, task.scheme)
+    observed = engine_numba.observe(stream, stamped, task.scheme)
     partial = task.path.with_name(f".{uuid4().hex}")  # another try of the same task may be writing too
     write_table(_table(observed), partial)
     partial.replace(task.path)
@@ -76,7 +76,7 @@ def differing(trace: TraceFiles) -> int:
 
 def _ours(stream: Stream, deployment: Deployment) -> pa.Table:
     scheme = scheme_of(deployment)
-    return _table(fast.observe(stream, fast.stamp(stream, scheme), scheme))
+    return _table(engine_numba.observe(stream, engine_numba.stamp(stream, scheme), scheme))
 
 
 def _papers(stream: Stream, deployment: Deployment) -> pa.Table:

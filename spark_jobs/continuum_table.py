@@ -13,7 +13,7 @@ from typing import Any
 from basestation.causality.stamps import Scheme
 from basestation.deployed import scheme_of_layout
 from basestation.planning.budget import RADIOS
-from basestation.simulator.run import Delivery
+from basestation.simulator.simulation import PolicyChoice
 from packet_formats.deployment import Deployment
 from packet_formats.layout import LayoutError, StampLayout, layout_of, stamp_layout
 
@@ -37,10 +37,12 @@ class Choice:
     phis: Sequence[int] = PHIS
     counter_bits: int | None = None
 
-    def deliveries(self) -> list[Delivery]:
+    def deliveries(self) -> list[PolicyChoice]:
         """Arrival order and causal delivery have one phi only."""
         fixed = {"none": (0,), "causal": (100,)}
-        asked = (Delivery(policy, phi) for policy in self.policies for phi in fixed.get(policy, self.phis))
+        asked = (
+            PolicyChoice(policy, phi) for policy in self.policies for phi in fixed.get(policy, self.phis)
+        )
         return list(dict.fromkeys(asked))
 
 

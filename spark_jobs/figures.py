@@ -13,7 +13,7 @@ from statistics import stdev
 from rich.console import Console
 
 from basestation.figures.claims import Verdict, judge
-from basestation.figures.grid import TITLES, Point, gather, measure_network, networks
+from basestation.figures.grid import TITLES, CurvePoint, gather, measure_network, networks
 from basestation.simulator.options import OptionError, WorldOptions
 from spark_jobs import report, session
 from spark_jobs.segments import Spread
@@ -53,7 +53,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
     return max(0.0, middle - reach), min(100.0, middle + reach)
 
 
-def measure_figures(messages: int, seeds: int, spread: Spread) -> list[Point]:
+def measure_figures(messages: int, seeds: int, spread: Spread) -> list[CurvePoint]:
     """Every point of every figure. The largest networks begin first, so that nobody waits for one at the end."""
     grid = networks(messages, seeds)
     begun = sorted(range(len(grid)), key=lambda place: -dict(grid[place].changes).get("motes", 10))
@@ -61,7 +61,7 @@ def measure_figures(messages: int, seeds: int, spread: Spread) -> list[Point]:
     return gather([found[place] for place in range(len(grid))])
 
 
-def points_of(points: Sequence[Point]) -> list[FigurePoint]:
+def points_of(points: Sequence[CurvePoint]) -> list[FigurePoint]:
     return [
         FigurePoint(
             figure=point.curve.figure,
@@ -121,7 +121,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _write(
-    out: Path, points: Sequence[Point], verdicts: Sequence[Verdict], options: argparse.Namespace
+    out: Path, points: Sequence[CurvePoint], verdicts: Sequence[Verdict], options: argparse.Namespace
 ) -> None:
     from basestation.figures.draw import picture  # matplotlib, only for pictures
 

@@ -27,16 +27,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from basestation.journal import locking
-from basestation.journal.records import JournalError
+from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import write_whole
 from basestation.traces.files import COUNTED, ROW_GROUP
 from basestation.traces.schema import metadata
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
-from packet_formats.words import many
+from packet_formats.phrases import many
 
 from . import session
-from .ingest_inputs import Found, Group, Input, InputError, distinct, find, grouped
+from .ingest_inputs import FoundInputs, Group, Input, InputError, distinct, find, grouped
 from .ingest_read import MANIFEST, manifest, spread
 from .ingest_tables import tables_of
 from .session import JobError, note, one_line, prepare
@@ -168,13 +168,13 @@ def spread_over(spark: SparkSession) -> Each:
 
 
 @dataclass(slots=True)
-class Report:
+class IngestReport:
     done: list[Done]
     refused: dict[str, str]
     unchanged: int
 
 
-def ingest(found: Found, tables: Path, each: Each, again: bool = False) -> Report:
+def ingest(found: FoundInputs, tables: Path, each: Each, again: bool = False) -> IngestReport:
     """Bring the tables up to what was found and all that they hold already."""
     tables.mkdir(parents=True, exist_ok=True)
     try:
@@ -186,7 +186,7 @@ def ingest(found: Found, tables: Path, each: Each, again: bool = False) -> Repor
         ) from None
 
 
-def _ingest(found: Found, tables: Path, each: Each, again: bool) -> Report:
+def _ingest(found: FoundInputs, tables: Path, each: Each, again: bool) -> IngestReport:
     given = {item.run for item in found.inputs}
     shutil.rmtree(tables / STAGE, ignore_errors=True)
     held = {run.name: run.group for run in manifest(tables)}
@@ -198,7 +198,7 @@ def _ingest(found: Found, tables: Path, each: Each, again: bool) -> Report:
         for group in groups
         if held.get(group.run) != group or (again and any(item.run in given for item in group.inputs))
     ]
-    report = Report([], dict(found.refused), len(groups) - len(todo))
+    report = IngestReport([], dict(found.refused), len(groups) - len(todo))
     stage = tables / STAGE
     stage.mkdir()
     if todo:
@@ -222,14 +222,14 @@ def _sweep(tables: Path, places: set[str]) -> None:
                 shutil.rmtree(folder)
 
 
-def _with_held(found: Found, held: list[Input]) -> Found:
+def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
     """Together with what the tables were made from, as far as it is not the same and still there."""
     paths = {item.path for item in found.inputs}
     runs = {item.run for item in found.inputs}
     kept = [
         item for item in held if item.path not in paths and (item.run not in runs or Path(item.path).exists())
     ]
-    return distinct(Found([*kept, *found.inputs], found.refused))
+    return distinct(FoundInputs([*kept, *found.inputs], found.refused))
 
 
 def _entry(tables: Path, group: Group) -> Path:
@@ -261,7 +261,7 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(many(counts[table], WORDS[table]) for table in TABLES if counts.get(table))
 
 
-def _tell(report: Report) -> int:
+def _tell(report: IngestReport) -> int:
     """The whole, on standard output; what was refused, on standard error. Exit code 1 if anything was."""
     total: Counter[str] = Counter()
     for done in report.done:

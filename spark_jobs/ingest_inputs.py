@@ -12,9 +12,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from basestation.journal.parts import PARTS
+from basestation.journal.parquet_parts import PARTS
 from basestation.journal.reader import read_header, segment_paths
-from basestation.journal.records import RECORD_MARK, JournalError, Records, scan
+from basestation.journal.record_format import RECORD_MARK, JournalError, Records, scan
 from basestation.traces import schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
@@ -98,14 +98,14 @@ def _escaped(value: str) -> str:
 
 
 @dataclass(slots=True)
-class Found:
+class FoundInputs:
     inputs: list[Input] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)  # path: why
 
 
-def find(paths: Iterable[Path], deployment: str = "", gateways: int = 1) -> Found:
+def find(paths: Iterable[Path], deployment: str = "", gateways: int = 1) -> FoundInputs:
     """Everything in these files and folders. What can't be taken in is named, and the rest goes on."""
-    found = Found()
+    found = FoundInputs()
     for path in paths:
         for candidate, look in _candidates(path):
             try:
@@ -265,7 +265,7 @@ def _signed(files: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
     return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in told)
 
 
-def distinct(found: Found) -> Found:
+def distinct(found: FoundInputs) -> FoundInputs:
     """A run that is there twice, as a copy of all or of an earlier state of it, is taken once: where it is longest."""
     by_run: dict[str, Input] = {}
     for item in found.inputs:
@@ -278,7 +278,7 @@ def distinct(found: Found) -> Found:
             found.refused[shorter.path] = (
                 f"says that it is run {item.run}, as {longer.path} does, and holds something else"
             )
-    return Found(list(by_run.values()), found.refused)
+    return FoundInputs(list(by_run.values()), found.refused)
 
 
 def is_copy(part: Input, whole: Input) -> bool:

@@ -34,7 +34,7 @@ SMALL = 4_000_000  # frames up to which Spark is not worth its start
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class StoredRun:
     """One run of the tables, and where its files are."""
 
     tables: str
@@ -92,14 +92,14 @@ class Run:
         )
 
 
-def _schema(table: str, run: Run) -> pa.Schema:
+def _schema(table: str, run: StoredRun) -> pa.Schema:
     if table == "frames":
         return FRAMES
     deployment = run.deployment
     return messages_schema(layout_of(deployment), deployment.network.motes)
 
 
-def manifest(tables: Path) -> list[Run]:
+def manifest(tables: Path) -> list[StoredRun]:
     """All runs of the tables, by their names."""
     runs = []
     for path in sorted((tables / MANIFEST).glob("*.json")):
@@ -108,7 +108,7 @@ def manifest(tables: Path) -> list[Run]:
             group = Group(tuple(Input.from_plain(item) for item in plain["inputs"]))
             if not group.inputs:
                 raise ValueError("made from nothing")
-            runs.append(Run(str(tables.resolve()), group, plain["counts"]))
+            runs.append(StoredRun(str(tables.resolve()), group, plain["counts"]))
         except (ValueError, KeyError, TypeError) as error:
             raise JobError(f"{path}: no entry of ingest's: {error}") from None
     return runs
@@ -125,7 +125,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     session.add_choice(parser, "run by run in this process")
 
 
-def chosen(arguments: argparse.Namespace) -> list[Run]:
+def chosen(arguments: argparse.Namespace) -> list[StoredRun]:
     """The runs that were asked for; `JobError` when there is none."""
     if not arguments.tables.is_dir():
         raise JobError(f"{arguments.tables}: there is no such folder")
@@ -151,8 +151,8 @@ def chosen(arguments: argparse.Namespace) -> list[Run]:
 
 
 def over_runs(
-    arguments: argparse.Namespace, function: Callable[[Run], Any], runs: Sequence[Run]
-) -> tuple[list[tuple[Run, Any]], dict[str, str]]:
+    arguments: argparse.Namespace, function: Callable[[StoredRun], Any], runs: Sequence[StoredRun]
+) -> tuple[list[tuple[StoredRun, Any]], dict[str, str]]:
     """What the function finds for each run, and for which runs it could not and why."""
     if session.is_wanted(arguments, sum(run.counts.get("frames", 0) for run in runs) > SMALL):
         with session.of(arguments) as spark:
@@ -169,7 +169,7 @@ def over_runs(
     return found, refused
 
 
-def _told(function: Callable[[Run], Any], run: Run) -> tuple[str, Any]:
+def _told(function: Callable[[StoredRun], Any], run: StoredRun) -> tuple[str, Any]:
     """A fault of the input travels as a result: raised in a worker it would come out as a page of Java's."""
     try:
         return "", function(run)

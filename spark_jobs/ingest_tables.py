@@ -1,7 +1,7 @@
 """From one run to its tables, as batches of rows: frames, messages, events, quarantine. Nothing here knows of Spark.
 
-The messages are what `basestation.journal.tables` makes of the records: the base station's own parts come from there
-too. Journals of base stations that heard the same network at the same time are merged before, record by record, in the
+The messages are what `basestation.journal.message_table` makes of the records: the base station's own parts come
+from there too. Journals of base stations that heard the same network at the same time are merged before, record by record, in the
 order of their wall clocks: then copies over gateways fall to the same rule as copies over relays.
 """
 
@@ -19,11 +19,11 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from basestation.journal import locking
+from basestation.journal.message_table import NOTHING, Carry, Fate, ReadMessages, read_messages
 from basestation.journal.reader import faults_of, read_segment, segment_paths
-from basestation.journal.records import CLOCK, JournalError, Kind, Records
-from basestation.journal.tables import NOTHING, Carry, Fate, Reading, read_messages
-from basestation.testbed import trace as testbed
-from basestation.testbed import truth
+from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
+from basestation.testbed import testbed_trace as testbed
+from basestation.testbed import truth_log
 from basestation.traces.schema import events_schema, messages_schema
 from packet_formats import bulk
 from packet_formats import deployment as deployments
@@ -72,7 +72,7 @@ QUARANTINE = pa.schema(
         ("bytes", pa.binary()),
     ]
 )
-KINDS = ("", *(kind.name.lower() for kind in Kind))
+KINDS = ("", *(kind.name.lower() for kind in RecordKind))
 UNKNOWN_KIND = "unknown"
 FATES = [fate.name.lower() for fate in Fate]
 ROOT, SYNCED, RSSI_UNKNOWN, LQI_KNOWN = 2, 1, -128, 4
@@ -149,7 +149,7 @@ def _readable(records: Records, merged: bool) -> Records:
     """Clocks that several observers noted do not go together; without any, the network's time is taken."""
     if not merged:
         return records
-    kept = records.head["kind"] != Kind.CLOCK
+    kept = records.head["kind"] != RecordKind.CLOCK
     return Records(records.raw, records.head[kept], records.starts[kept])
 
 
@@ -191,7 +191,7 @@ def _bad(item: Input, reason: str, **where: Any) -> dict[str, Any]:
 def _sound(records: Records) -> tuple[Records, Records]:
     """Without clock records of the wrong size; and those."""
     head = records.head
-    broken = (head["kind"] == Kind.CLOCK) & (head["length"] != CLOCK.itemsize)
+    broken = (head["kind"] == RecordKind.CLOCK) & (head["length"] != CLOCK.itemsize)
     return _chosen(records, ~broken), _chosen(records, broken)
 
 
@@ -214,7 +214,7 @@ def merge(streams: list[Iterator[Records]]) -> Iterator[Chunk]:
     A clock that was set back is taken to stand still until it is where it was. Only what no stream can still undercut
     is let go, so where segments end makes no difference, and no more than a segment or two of each is in memory.
     """
-    waiting = [_Waiting(stream) for stream in streams]
+    waiting = [_AwaitedFrames(stream) for stream in streams]
     lines: dict[tuple[int, int], int] = {}
     while sum(stream.fill() for stream in waiting):
         limit = min((stream.newest for stream in waiting if not stream.ended), default=None)
@@ -240,7 +240,7 @@ def _lines(
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _AwaitedFrames:
     """A stream, and what of it was read and not yet let go. `keys`: the wall clock, never falling."""
 
     stream: Iterator[Records]
@@ -298,7 +298,7 @@ def _trimmed(records: Records) -> Records:
 # ---- Rows ----
 
 
-def _frames(chunk: Chunk, reading: Reading | None, group: Group) -> pa.Table:
+def _frames(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.Table:
     """Every record, whatever it is: a journal can be made from them again."""
     head = chunk.records.head
     payload, lengths = chunk.records.payloads()
@@ -314,7 +314,7 @@ def _frames(chunk: Chunk, reading: Reading | None, group: Group) -> pa.Table:
         "payload": _binary(payload, lengths),
     }
     if reading is not None:
-        columns |= _read_columns(head["kind"] == Kind.FRAME, reading)
+        columns |= _read_columns(head["kind"] == RecordKind.FRAME, reading)
     arrays = [
         pa.array(columns[item.name], item.type) if item.name in columns else pa.nulls(len(head), item.type)
         for item in FRAMES
@@ -332,7 +332,7 @@ def _binary(payload: NDArray[np.uint8], lengths: Ints) -> pa.Array:
     return pa.BinaryArray.from_buffers(pa.binary(), len(lengths), buffers)
 
 
-def _read_columns(frames: NDArray[np.bool_], reading: Reading) -> dict[str, Any]:
+def _read_columns(frames: NDArray[np.bool_], reading: ReadMessages) -> dict[str, Any]:
     """What was read of the frames, laid beside all records."""
     names, heard = reading.names, reading.heard
     said, flags = heard.rows, heard.rows["flags"]
@@ -368,7 +368,7 @@ def _read_columns(frames: NDArray[np.bool_], reading: Reading) -> dict[str, Any]
 
 
 def _refused(
-    chunk: Chunk, reading: Reading, deployment: Deployment, group: Group
+    chunk: Chunk, reading: ReadMessages, deployment: Deployment, group: Group
 ) -> Iterator[dict[str, Any]]:
     """Frames that gave no message and should have, or that nobody knows."""
     frames, fates = reading.frames, reading.fates
@@ -378,7 +378,7 @@ def _refused(
     layout = layout_of(deployment)
     chosen = _chosen(frames, at)
     reasons = bulk.decode_data(Frames.of_buffer(*chosen.payloads(), layout.tinyos), layout)[1]
-    whose = chunk.journal[chunk.records.head["kind"] == Kind.FRAME][at]
+    whose = chunk.journal[chunk.records.head["kind"] == RecordKind.FRAME][at]
     for record, fate, reason, journal in zip(
         chosen, fates[at].tolist(), reasons.tolist(), whose.tolist(), strict=True
     ):
@@ -497,9 +497,9 @@ def _frames_of(messages: pa.Table, numbers: pa.Array, item: Input, deployment: D
 def _testbed(item: Input) -> Iterator[Batch]:
     deployment = deployments.parse(item.deployment)
     try:
-        events = list(truth.read(Path(item.path)))
+        events = list(truth_log.read(Path(item.path)))
         network = testbed.network_of(events[0] if events else None, deployment, item.gateways)
-    except truth.TruthError as error:
+    except truth_log.TruthError as error:
         raise InputError(str(error)) from None
     records = testbed.records_of(events, network)
     reading = read_messages(records, deployment)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 
-from .ingest_read import Run, add_options, chosen, over_runs, write_results
+from .ingest_read import StoredRun, add_options, chosen, over_runs, write_results
 from .session import JobError, seconds
 
 WINDOW_S = 600
@@ -239,7 +239,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--window", type=seconds, default=WINDOW_S, help=f"seconds of a window ({WINDOW_S})")
 
 
-def of_run(run: Run, window_s: float) -> tuple[pa.Table, pa.Table]:
+def of_run(run: StoredRun, window_s: float) -> tuple[pa.Table, pa.Table]:
     seen = seen_in(run.all("frames", COLUMNS))
     check_motes(seen.mote, run.deployment, str(run.file("frames")))
     return health(seen, window_s)
@@ -268,7 +268,7 @@ def main(arguments: argparse.Namespace) -> int:
     return 1 if refused else 0
 
 
-def _of(run: Run, table: pa.Table) -> pa.Table:
+def _of(run: StoredRun, table: pa.Table) -> pa.Table:
     """With the names of its run before its columns."""
     for name, value in (("run", run.name), ("site", run.group.site)):
         table = table.add_column(0, name, pa.repeat(value, len(table)))

@@ -14,9 +14,9 @@ from pathlib import Path
 from rich.console import Console
 
 from basestation.planning.budget import RADIOS
-from packet_formats.words import many
+from packet_formats.phrases import many
 from spark_jobs import continuum, report
-from spark_jobs.continuum import Row
+from spark_jobs.continuum import ContinuumRow
 from spark_jobs.segments_files import TraceFiles
 from spark_jobs.session import note
 
@@ -58,7 +58,7 @@ class Advice:
     late: int
 
 
-def recommend(rows: Sequence[Row], board: str, figure: str, tolerance: float) -> list[Advice]:
+def recommend(rows: Sequence[ContinuumRow], board: str, figure: str, tolerance: float) -> list[Advice]:
     """For each size of stamp the shortest hold within the tolerance, as long as more bytes buy a clearly shorter one.
 
     The first is the choice. Empty when nothing will do.
@@ -68,7 +68,7 @@ def recommend(rows: Sequence[Row], board: str, figure: str, tolerance: float) ->
         for row in rows
         if row.is_answered and row.fits and row.policy != "none" and _of(row, figure) <= tolerance
     ]
-    frontier: list[Row] = []
+    frontier: list[ContinuumRow] = []
     for row in sorted(good, key=_cost):
         if not frontier or (row.hold_mean or 0.0) < WORTH_IT * (frontier[-1].hold_mean or 0.0):
             frontier.append(row)
@@ -76,18 +76,24 @@ def recommend(rows: Sequence[Row], board: str, figure: str, tolerance: float) ->
     return [_advice(row, own, rows, board, figure, chosen=number == 0) for number, row in enumerate(frontier)]
 
 
-def _of(row: Row, figure: str) -> float:
+def _of(row: ContinuumRow, figure: str) -> float:
     value = getattr(row, figure)
     return float("inf") if value is None else float(value)
 
 
-def _cost(row: Row) -> tuple[int, float, int, int]:
+def _cost(row: ContinuumRow) -> tuple[int, float, int, int]:
     """Bytes, then the hold; of equals fewer full fields, then the wider stamp, which is full later."""
     return row.stamp_bytes, round(row.hold_mean or 0.0, 9), row.saturated or 0, -row.stamp_bits
 
 
 def _advice(
-    row: Row, own: Row | None, rows: Sequence[Row], board: str, figure: str, *, chosen: bool
+    row: ContinuumRow,
+    own: ContinuumRow | None,
+    rows: Sequence[ContinuumRow],
+    board: str,
+    figure: str,
+    *,
+    chosen: bool,
 ) -> Advice:
     causal = next((r for r in rows if r.stamp == row.stamp and r.policy == "causal" and r.is_answered), None)
     before = own or row
@@ -118,7 +124,7 @@ def _advice(
     )
 
 
-def upper_bound(row: Row, figure: str) -> float:
+def upper_bound(row: ContinuumRow, figure: str) -> float:
     """With none seen in N messages, at 95% confidence fewer than 3 in N: a trace is a sample."""
     seen = _of(row, figure)
     return seen if seen or not row.delivered else 300 / row.delivered
@@ -180,7 +186,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _lines(
-    trace: TraceFiles, rows: Sequence[Row], advice: Sequence[Advice], options: argparse.Namespace
+    trace: TraceFiles, rows: Sequence[ContinuumRow], advice: Sequence[Advice], options: argparse.Namespace
 ) -> list[str]:
     lines = [f"run {trace.run}: at most {options.tolerance:g}% of messages violated ({options.figure})"]
     if not advice:
@@ -205,7 +211,7 @@ def _sentence(one: Advice) -> str:
     )
 
 
-def why_nothing(trace: TraceFiles, rows: Sequence[Row], figure: str) -> str:
+def why_nothing(trace: TraceFiles, rows: Sequence[ContinuumRow], figure: str) -> str:
     """The best there is, or what is missing."""
     if not trace.has_truth:
         return report.why_no_violations(trace)
@@ -220,7 +226,7 @@ def why_nothing(trace: TraceFiles, rows: Sequence[Row], figure: str) -> str:
 
 
 def _parts(
-    trace: TraceFiles, rows: Sequence[Row], advice: Sequence[Advice], options: argparse.Namespace
+    trace: TraceFiles, rows: Sequence[ContinuumRow], advice: Sequence[Advice], options: argparse.Namespace
 ) -> list[str]:
     title = f"What to take: run {trace.run}, at most {options.tolerance:g}% ({options.figure})"
     if not advice:

@@ -29,7 +29,7 @@ from spark_jobs.segments_files import TraceFiles
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from spark_jobs.continuum import Row
+    from spark_jobs.continuum import ContinuumRow
 
 MARKERS = {"shlc": "o", "hlc": "s", "kn": "^", "dpc1": "x", "dpc2": "P"}
 ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
@@ -121,7 +121,7 @@ def svg(figure: Figure, name: str) -> str:
     return re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
 
 
-def write_continuum(out: Path, traces: Sequence[TraceFiles], rows: Sequence[Row]) -> None:
+def write_continuum(out: Path, traces: Sequence[TraceFiles], rows: Sequence[ContinuumRow]) -> None:
     """`continuum.parquet`, `continuum.csv` and `report.html`."""
     write_tables(out, "continuum", rows)
     parts = [
@@ -130,7 +130,7 @@ def write_continuum(out: Path, traces: Sequence[TraceFiles], rows: Sequence[Row]
     write_html(out / "report.html", "The continuum of timestamp widths", parts)
 
 
-def continuum_parts(trace: TraceFiles, rows: Sequence[Row]) -> list[str]:
+def continuum_parts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
     """A trace's share of the report."""
     if not rows:
         return [heading(f"Run {trace.run}"), paragraph("This trace could not be analysed.")]
@@ -176,7 +176,7 @@ def why_no_violations(trace: TraceFiles) -> str:
     )
 
 
-def _facts(trace: TraceFiles, rows: Sequence[Row]) -> list[str]:
+def _facts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
     deployment = trace.deployment
     clock, first = deployment.clock, next((row for row in rows if row.is_answered), None)
     facts = [
@@ -189,7 +189,7 @@ def _facts(trace: TraceFiles, rows: Sequence[Row]) -> list[str]:
     return [paragraph(facts[0]), paragraph(facts[1] + ".")]
 
 
-def _without_repeats(rows: Sequence[Row]) -> list[Row]:
+def _without_repeats(rows: Sequence[ContinuumRow]) -> list[ContinuumRow]:
     """Arrival order is the same under every stamp."""
     seen = False
     out = []
@@ -202,7 +202,7 @@ def _without_repeats(rows: Sequence[Row]) -> list[Row]:
     return out
 
 
-def _cells(row: Row) -> list[str]:
+def _cells(row: ContinuumRow) -> list[str]:
     arrival = row.policy == "none"
     return [
         "(arrival order)" if arrival else row.stamp,
@@ -223,11 +223,11 @@ def percent(value: float | None) -> str:
     return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"
 
 
-def _policies(rows: Sequence[Row]) -> list[str]:
+def _policies(rows: Sequence[ContinuumRow]) -> list[str]:
     return [policy for policy in ("dapw", "cbd") if any(row.policy == policy for row in rows)] or ["causal"]
 
 
-def _panels(rows: Sequence[Row], title: str) -> tuple[Figure, list[tuple[str, Any]]]:
+def _panels(rows: Sequence[ContinuumRow], title: str) -> tuple[Figure, list[tuple[str, Any]]]:
     from matplotlib.figure import Figure
 
     policies = _policies(rows)
@@ -251,7 +251,7 @@ def _log_but_zero(set_scale: Any, values: Iterable[float | None]) -> None:
         set_scale("symlog", linthresh=min(shown))
 
 
-def _by_bytes(rows: Sequence[Row]) -> Figure:
+def _by_bytes(rows: Sequence[ContinuumRow]) -> Figure:
     figure, panels = _panels(rows, "Violations against bytes of the stamp; colour: φ")
     arrival = next((row for row in rows if row.policy == "none"), None)
     for policy, axes in panels:
@@ -274,7 +274,7 @@ def _by_bytes(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _by_phi(rows: Sequence[Row]) -> Figure:
+def _by_phi(rows: Sequence[ContinuumRow]) -> Figure:
     figure, panels = _panels(rows, "Violations against φ")
     for policy, axes in panels:
         for stamp, line in _lines(rows, policy):
@@ -287,7 +287,7 @@ def _by_phi(rows: Sequence[Row]) -> Figure:
     return figure
 
 
-def _hold(rows: Sequence[Row]) -> Figure:
+def _hold(rows: Sequence[ContinuumRow]) -> Figure:
     figure, panels = _panels(rows, "Hold against violations; along a line φ changes")
     for policy, axes in panels:
         for stamp, line in _lines(rows, policy):
@@ -310,13 +310,13 @@ def _legend_below(axes: Any) -> None:
     axes.legend(fontsize="x-small", ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False)
 
 
-def _lines(rows: Sequence[Row], policy: str) -> list[tuple[str, list[Row]]]:
+def _lines(rows: Sequence[ContinuumRow], policy: str) -> list[tuple[str, list[ContinuumRow]]]:
     shown = [row for row in rows if row.policy == policy and row.packing == "bits"]
     grouped = groupby(shown, key=lambda row: row.stamp)
     return [(stamp, sorted(line, key=lambda row: row.phi)) for stamp, line in grouped]
 
 
-def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
+def print_rows(rows: Sequence[ContinuumRow], *, as_json: bool) -> None:
     """To standard output, as a table or as one JSON object a line."""
     if as_json:
         for row in rows:
@@ -336,7 +336,7 @@ def print_rows(rows: Sequence[Row], *, as_json: bool) -> None:
             console.print(f"{stamp}: can't be answered: {reason}", style="dim", markup=False)
 
 
-def _terminal_table(rows: Sequence[Row]) -> Table:
+def _terminal_table(rows: Sequence[ContinuumRow]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=0)
     table.add_column("stamp", no_wrap=True)
     for name in ("B", "policy", "phi", "mean %", "any %", "pairs %", "hold, ticks", "p99", "late"):

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.causality.kernels import near
+from basestation.causality.kernels import segment_pairs
 from spark_jobs.segments_files import TraceFault, TraceFiles, read_rows
 
 Ints = NDArray[Any]
@@ -32,7 +32,7 @@ TIMES = ["clock", "heard", "batch", "in_sync", "source"]
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class TraceSegment:
     """Rows `first` to `last` (exclusive) of a trace."""
 
     trace: TraceFiles
@@ -61,7 +61,7 @@ class View:
         return _fixed(self.table["vector"], motes)
 
 
-def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[Segment]:
+def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[TraceSegment]:
     """Segments of about `rows` rows, equally long; as many for each of `parts` workers."""
     count = max(1, -(-trace.rows // rows))
     count = min(-(-count // parts) * parts, max(1, trace.rows))
@@ -69,13 +69,13 @@ def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[Segment]:
     return cut_at(trace, borders[1:-1])
 
 
-def cut_at(trace: TraceFiles, borders: Iterable[int]) -> list[Segment]:
+def cut_at(trace: TraceFiles, borders: Iterable[int]) -> list[TraceSegment]:
     """Segments that begin at these rows; empty ones are left out."""
     places = [0, *sorted(set(borders)), trace.rows]
-    return [Segment(trace, a, b) for a, b in pairwise(places) if b > a]
+    return [TraceSegment(trace, a, b) for a, b in pairwise(places) if b > a]
 
 
-def load(segment: Segment, columns: Sequence[str], before: int, after: int) -> View:
+def load(segment: TraceSegment, columns: Sequence[str], before: int, after: int) -> View:
     """Read a segment with all that arrived up to `before` ticks before its first and `after` after its last row."""
     trace, groups = segment.trace, segment.trace.groups()
     wanted = [*dict.fromkeys([*TIMES, *columns])]
@@ -100,7 +100,7 @@ def load(segment: Segment, columns: Sequence[str], before: int, after: int) -> V
     return _in_sync(segment, table.slice(begin, end - begin), clock[begin:end], starts[low] + int(begin))
 
 
-def _in_sync(segment: Segment, table: pa.Table, clock: Ints, start: int) -> View:
+def _in_sync(segment: TraceSegment, table: pa.Table, clock: Ints, start: int) -> View:
     kept = _numbers(table, "in_sync")
     rows = start + np.arange(len(kept))
     if not kept.all():
@@ -184,7 +184,7 @@ class Sends:
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class SegmentTruth:
     """What a survey found of happened-before in a segment's own rows. One number a mote."""
 
     known: (
@@ -205,14 +205,14 @@ class Survey:
     arrived: int
     out_of_sync: int
     reach: int
-    truth: Truth | None
+    truth: SegmentTruth | None
 
 
 @dataclass(frozen=True, slots=True)
 class SurveyTask:
     """`thresholds`: ticks before which what is known matters to later segments; `known`: what came before the halo."""
 
-    segment: Segment
+    segment: TraceSegment
     horizon: int
     thresholds: tuple[int, ...]
     known: Ints
@@ -259,12 +259,12 @@ def _check(view: View, trace: TraceFiles) -> None:
         raise TraceFault(f"{trace.folder}: row {row}: batches are not in order, or one spans several ticks")
 
 
-def _truth(task: SurveyTask, view: View) -> Truth:
+def _truth(task: SurveyTask, view: View) -> SegmentTruth:
     trace, own = task.segment.trace, slice(view.first, view.last)
     vectors, source = view.vectors(trace.motes), view.column("source")
     index = vectors[np.arange(len(source)), source]
     _check_vectors(view, trace, vectors, index)
-    late = near.find_stragglers(
+    late = segment_pairs.find_stragglers(
         source, index, vectors, view.clock, view.first, view.last, task.horizon, task.known
     )
     rows = np.flatnonzero(late)
@@ -274,7 +274,7 @@ def _truth(task: SurveyTask, view: View) -> Truth:
     never = np.iinfo(np.int32).max
     earliest = np.full(trace.motes, never, np.int32)
     np.minimum.at(earliest, source[own], index[own])
-    return Truth(
+    return SegmentTruth(
         known=np.array([mine[:end].max(axis=0, initial=0) if end else nothing for end in ends]),
         earliest=earliest,
         fewest=mine.min(axis=0, initial=never),
@@ -311,7 +311,7 @@ def _sends(source: Ints, index: Ints, motes: int) -> Sends:
 class Part:
     """A segment with all that must be known of the rest of the trace to count it alone."""
 
-    segment: Segment
+    segment: TraceSegment
     horizon: int
     stragglers: Stragglers  # in its view, or later causes of its own rows
     sends: Sends | None  # that arrived, as far as its own rows count
@@ -327,7 +327,7 @@ class Plan:
     out_of_sync: int
 
 
-def plan(segments: Sequence[Segment], spread: Spread) -> Plan:
+def plan(segments: Sequence[TraceSegment], spread: Spread) -> Plan:
     """Survey the trace. A first guess of the horizon is right unless its clocks are broken."""
     trace = segments[0].trace
     clock = trace.deployment.clock
@@ -351,7 +351,7 @@ def plan(segments: Sequence[Segment], spread: Spread) -> Plan:
     )
 
 
-def _first_clock(segment: Segment) -> int:
+def _first_clock(segment: TraceSegment) -> int:
     """Of a row group only the times are read."""
     groups = segment.trace.groups()
     at = bisect_right([first for first, _, _ in groups], segment.first) - 1
@@ -359,7 +359,7 @@ def _first_clock(segment: Segment) -> int:
     return int(_clock(table, segment.trace, groups[at][0])[segment.first - groups[at][0]])
 
 
-def _survey_tasks(segments: Sequence[Segment], firsts: Sequence[int], horizon: int) -> list[SurveyTask]:
+def _survey_tasks(segments: Sequence[TraceSegment], firsts: Sequence[int], horizon: int) -> list[SurveyTask]:
     """What comes before the halo of a later segment is what comes before its first tick less the horizon."""
     nothing = np.zeros(segments[0].trace.motes, np.int32)
     halos = np.unique(np.array(firsts) - horizon)
@@ -372,7 +372,7 @@ def _survey_tasks(segments: Sequence[Segment], firsts: Sequence[int], horizon: i
 
 def _survey_again(
     tasks: Sequence[SurveyTask], surveys: Sequence[Survey], firsts: Sequence[int], spread: Spread
-) -> list[Truth]:
+) -> list[SegmentTruth]:
     """What each survey found of the truth. Where a mote's send may be a straggler for what was known long before the
     segment, which its survey could not see, it is surveyed once more with that in hand."""
     truths = [one.truth for one in surveys if one.truth is not None]
@@ -384,7 +384,7 @@ def _survey_again(
     return truths
 
 
-def _known_before(tasks: Sequence[SurveyTask], truths: Sequence[Truth], firsts: Sequence[int]) -> Ints:
+def _known_before(tasks: Sequence[SurveyTask], truths: Sequence[SegmentTruth], firsts: Sequence[int]) -> Ints:
     """For each segment and mote the most sends that any arrival before the segment's halo counted."""
     motes = tasks[0].segment.trace.motes
     known = np.zeros((len(tasks), motes), np.int32)
@@ -402,7 +402,7 @@ def _known_before(tasks: Sequence[SurveyTask], truths: Sequence[Truth], firsts: 
     return known
 
 
-def _with_truth(parts: Sequence[Part], truths: Sequence[Truth], firsts: Sequence[int]) -> list[Part]:
+def _with_truth(parts: Sequence[Part], truths: Sequence[SegmentTruth], firsts: Sequence[int]) -> list[Part]:
     stragglers = Stragglers.together([truth.stragglers for truth in truths])
     arrived = _arrived(parts[0].segment.trace, truths)
     following = [*firsts[1:], np.iinfo(np.int64).max // 2]
@@ -418,7 +418,7 @@ def _with_truth(parts: Sequence[Part], truths: Sequence[Truth], firsts: Sequence
     return out
 
 
-def _arrived(trace: TraceFiles, truths: Sequence[Truth]) -> list[NDArray[np.bool_]]:
+def _arrived(trace: TraceFiles, truths: Sequence[SegmentTruth]) -> list[NDArray[np.bool_]]:
     """For each mote, which of its sends arrived; numbers begin at 1."""
     most = np.max([truth.most for truth in truths], axis=0)
     there = [np.zeros(int(count) + 1, np.bool_) for count in most]
@@ -433,7 +433,7 @@ def _arrived(trace: TraceFiles, truths: Sequence[Truth]) -> list[NDArray[np.bool
     return there
 
 
-def _counted_by(truth: Truth, arrived: Sequence[NDArray[np.bool_]]) -> Sends:
+def _counted_by(truth: SegmentTruth, arrived: Sequence[NDArray[np.bool_]]) -> Sends:
     """Those sends that arrived of which some, but not all, arrivals of a segment know."""
     fewest = np.minimum(truth.fewest, truth.most).tolist()
     return Sends(

@@ -32,7 +32,7 @@ class TraceFault(JobError):
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PartFile:
     """A file, and how many rows each of its row groups has."""
 
     path: Path
@@ -47,7 +47,7 @@ class TraceFiles:
     run: str
     origin: str
     deployment: Deployment
-    parts: tuple[Part, ...]
+    parts: tuple[PartFile, ...]
     untold: int  # rows whose truth nobody knows
     events: Path | None
 
@@ -96,7 +96,7 @@ def open_trace(folder: Path, events: Path | None = None) -> TraceFiles:
         origin=heads[0].origin,
         deployment=deployment,
         parts=tuple(
-            Part(path, tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups)))
+            PartFile(path, tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups)))
             for path, footer in zip(parts, footers, strict=True)
         ),
         untold=sum(_nulls(path, footer, "vector") for path, footer in zip(parts, footers, strict=True)),

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from basestation.journal.parts import PARTS
+from basestation.journal.parquet_parts import PARTS
 from basestation.journal.recovery import write_whole
 from basestation.traces import schema
 from packet_formats import deployment as deployments
@@ -69,7 +69,7 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Health:
+class LinkHealth:
     """A run as its parts show it, and the parts that could not be read, with the reason."""
 
     run: str
@@ -78,7 +78,7 @@ class Health:
     faults: dict[str, str]
 
 
-def health_of(parts: Parts) -> Health:
+def health_of(parts: Parts) -> LinkHealth:
     """Every part is read again: a few bytes a message, and no state that could be lost."""
     tables, faults = [], {}
     runs: set[str] = set()
@@ -94,9 +94,9 @@ def health_of(parts: Parts) -> Health:
         runs.add(run)
         tables.append(table)
     if not tables:
-        return Health(parts.run, MOTES.empty_table(), LINKS.empty_table(), faults)
+        return LinkHealth(parts.run, MOTES.empty_table(), LINKS.empty_table(), faults)
     motes, links = health(_seen(pa.concat_tables(tables)), parts.window_s)
-    return Health(parts.run, motes, links, faults)
+    return LinkHealth(parts.run, motes, links, faults)
 
 
 def _read(path: Path) -> tuple[pa.Table, str]:
@@ -191,9 +191,9 @@ def take_batch(
     paths: Sequence[str],
     book: Book,
     window_s: float,
-    over: Callable[[list[Parts]], list[Health]],
+    over: Callable[[list[Parts]], list[LinkHealth]],
     measure: Callable[[Parts], pa.Table] | None = None,
-) -> list[Health]:
+) -> list[LinkHealth]:
     """Bring the results up to this batch: once or twice, it comes to the same."""
     new: dict[str, list[str]] = {}
     for path in sorted(paths):
@@ -306,7 +306,7 @@ def follow(
     faults: dict[str, str] = {}
     broken: list[Exception] = []
 
-    def over(tasks: list[Parts]) -> list[Health]:
+    def over(tasks: list[Parts]) -> list[LinkHealth]:
         return list(spread(spark, health_of, tasks))
 
     def measure(parts: Parts) -> pa.Table:
@@ -344,7 +344,7 @@ def _local(uri: str) -> str:
     return unquote(urlparse(uri).path) if ":" in uri else uri
 
 
-def tell(number: int, found: Sequence[Health]) -> None:
+def tell(number: int, found: Sequence[LinkHealth]) -> None:
     """A line of JSON for each run that changed."""
     for result in found:
         print(json.dumps({"batch": number, "run": result.run} | summary(result.motes)), flush=True)

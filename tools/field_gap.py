@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import count_violations
-from basestation.simulator.measured import LOST, Row
-from basestation.testbed.field import FieldRun, run_field
+from basestation.simulator.measured_delays import LOST, Row
+from basestation.testbed.through_station import FieldRun, run_field
 from tools.field_table import MOTES, RATE, STAMPS, Job, deployment_of, interval, simulated
 from tools.pages import table
 
@@ -26,7 +26,7 @@ SEND, MERGE, ARRIVE = range(3)  # of one moment: a message is sent before it is 
 
 
 class Passage(NamedTuple):
-    """A message's time of sending, its sender, and what became of it (`simulator.measured`)."""
+    """A message's time of sending, its sender, and what became of it (`simulator.measured_delays`)."""
 
     sent: float
     source: int

@@ -24,20 +24,25 @@ from typing import Any, NamedTuple
 
 from basestation.deployed import scheme_of
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import Delivery, generate, measure
-from basestation.testbed.field import FieldRun, run_field
+from basestation.simulator.simulation import PolicyChoice, generate, measure
+from basestation.testbed.through_station import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
-from tools.pages import Place, table
+from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
 POINTS = ROOT / "docs" / "figures" / "field.csv"
-PLACE = Place(ROOT / "docs" / "field.md", "<!-- table: made by `make field` -->", "<!-- end of the table -->")
+PLACE = MarkedPlace(
+    ROOT / "docs" / "field.md", "<!-- table: made by `make field` -->", "<!-- end of the table -->"
+)
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
 EPSILON = 7  # more than the clocks need, so that there are entries to leave out
 PHIS = (0, 5, 10, 20, 40, 60, 80, 100)
-DELIVERIES = (Delivery("none", 0), *(Delivery(policy, phi) for policy in ("dapw", "cbd") for phi in PHIS))
+DELIVERIES = (
+    PolicyChoice("none", 0),
+    *(PolicyChoice(policy, phi) for policy in ("dapw", "cbd") for phi in PHIS),
+)
 WHERE = ("testbed", "simulator", "roaming")
 SIMULATED = 10_000  # messages a seed
 NEAR = 1  # ticks: how far apart the testbed's clocks are
@@ -54,7 +59,7 @@ STAMPS: dict[str, dict[str, Any]] = {
 EXACT = ("kn, all 8", "hlc", "shlc, one byte")
 
 
-class Point(NamedTuple):
+class FieldPoint(NamedTuple):
     """One seed's figure; `percent` is the mean of causes and effects in a violation, as everywhere in docs/."""
 
     stamp: str
@@ -84,7 +89,7 @@ def deployment_of(stamp: str) -> Deployment:
     return from_dict(tables)
 
 
-def points_of(job: Job) -> list[Point]:
+def points_of(job: Job) -> list[FieldPoint]:
     run = run_field(deployment_of(job.stamp), MOTES, job.seconds, RATE, job.seed)
     found = list(_on_testbed(run, job))
     for where, epsilon in (("simulator", NEAR), ("roaming", EPSILON)):
@@ -92,17 +97,19 @@ def points_of(job: Job) -> list[Point]:
     return found
 
 
-def _on_testbed(run: FieldRun, job: Job) -> Iterator[Point]:
+def _on_testbed(run: FieldRun, job: Job) -> Iterator[FieldPoint]:
     """The live station had the deployment's own policy; whatever it delivered must come out here again."""
     for delivery in DELIVERIES:
         found = run.deliver(delivery.policy, delivery.phi)
         if (delivery.policy, delivery.phi) == ("cbd", 100) and found != run.violations:
             raise AssertionError(f"the live station delivered otherwise: {run.violations}, not {found}")
         percent = found.percent()["mean"]
-        yield Point(job.stamp, "testbed", *_named(delivery), job.seed, found.delivered, found.pairs, percent)
+        yield FieldPoint(
+            job.stamp, "testbed", *_named(delivery), job.seed, found.delivered, found.pairs, percent
+        )
 
 
-def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[Point]:
+def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[FieldPoint]:
     """The scheme is the deployment's, whatever the clocks of the simulated network do."""
     clock = run.deployment.clock
     options = WorldOptions(
@@ -118,18 +125,18 @@ def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[Poi
     )
     for row in measure(generate(options), scheme_of(run.deployment), DELIVERIES):
         percent = row.violations.percent()["mean"]
-        yield Point(
+        yield FieldPoint(
             job.stamp, where, *_named(row.delivery), job.seed, row.delivered, row.violations.pairs, percent
         )
 
 
-def _named(delivery: Delivery) -> tuple[str, int]:
+def _named(delivery: PolicyChoice) -> tuple[str, int]:
     return delivery.policy, delivery.phi
 
 
-def collect(seeds: int, seconds: float, processes: int) -> list[Point]:
+def collect(seeds: int, seconds: float, processes: int) -> list[FieldPoint]:
     jobs = [Job(stamp, seed, seconds) for seed in range(1, seeds + 1) for stamp in STAMPS]
-    points: list[Point] = []
+    points: list[FieldPoint] = []
     with ProcessPoolExecutor(processes) as pool:
         running = {pool.submit(points_of, job): job for job in jobs}
         for done, future in enumerate(as_completed(running), start=1):
@@ -139,8 +146,8 @@ def collect(seeds: int, seconds: float, processes: int) -> list[Point]:
     return sorted(points)
 
 
-def tables_of(points: Sequence[Point], seconds: float) -> Iterator[str]:
-    groups: dict[tuple[str, str, str, int], list[Point]] = defaultdict(list)
+def tables_of(points: Sequence[FieldPoint], seconds: float) -> Iterator[str]:
+    groups: dict[tuple[str, str, str, int], list[FieldPoint]] = defaultdict(list)
     for point in points:
         groups[point.stamp, point.where, point.policy, point.phi].append(point)
     seeds = len({point.seed for point in points})
@@ -159,7 +166,7 @@ def tables_of(points: Sequence[Point], seconds: float) -> Iterator[str]:
     yield from table(("stamp", "φ", *heads), _shares(groups))
 
 
-def _totals(stamp: str, groups: dict[tuple[str, str, str, int], list[Point]]) -> list[str]:
+def _totals(stamp: str, groups: dict[tuple[str, str, str, int], list[FieldPoint]]) -> list[str]:
     def pairs(policy: str, phi: int) -> str:
         return str(sum(point.pairs for point in groups[stamp, "testbed", policy, phi]))
 
@@ -168,7 +175,7 @@ def _totals(stamp: str, groups: dict[tuple[str, str, str, int], list[Point]]) ->
     return [stamp, str(size), str(messages), pairs("none", 0), pairs("dapw", 100), pairs("cbd", 100)]
 
 
-def _shares(groups: dict[tuple[str, str, str, int], list[Point]]) -> Iterator[list[str]]:
+def _shares(groups: dict[tuple[str, str, str, int], list[FieldPoint]]) -> Iterator[list[str]]:
     for stamp in STAMPS:
         arrival = [_interval(groups[stamp, where, "none", 0]) for where in WHERE]
         yield [stamp, "arrival", *arrival, *arrival]
@@ -179,7 +186,7 @@ def _shares(groups: dict[tuple[str, str, str, int], list[Point]]) -> Iterator[li
             yield ["", str(phi), *cells]
 
 
-def _interval(points: Sequence[Point]) -> str:
+def _interval(points: Sequence[FieldPoint]) -> str:
     return interval([point.percent for point in points])
 
 
@@ -192,10 +199,10 @@ def interval(shares: Sequence[float]) -> str:
     return f"{mean(shares):.2f} ± {STUDENT[len(shares) - 1] * stdev(shares) / sqrt(len(shares)):.2f}"
 
 
-def save(points: Sequence[Point]) -> None:
+def save(points: Sequence[FieldPoint]) -> None:
     with POINTS.open("w", newline="") as file:
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(Point._fields)
+        rows.writerow(FieldPoint._fields)
         rows.writerows((*point[:-1], f"{point.percent:.4f}") for point in points)
 
 

@@ -31,7 +31,7 @@ from basestation.testbed import engine  # noqa: E402
 from basestation.testbed.air import fcs  # noqa: E402
 from basestation.testbed.faults import carrier_khz  # noqa: E402
 from basestation.testbed.scenario import Node, Scenario  # noqa: E402
-from basestation.testbed.truth import Measured  # noqa: E402
+from basestation.testbed.truth_log import ProgramUse  # noqa: E402
 from packet_formats import cheader  # noqa: E402
 from packet_formats.deployment import Deployment, from_dict, load  # noqa: E402
 from packet_formats.framing import crc16, encode_frame  # noqa: E402
@@ -39,9 +39,9 @@ from packet_formats.layout import layout_of  # noqa: E402
 from packet_formats.messages import Data, Message, encode_message  # noqa: E402
 from packet_formats.records import Beacon, Command, Downlink, Health, members  # noqa: E402
 from packet_formats.tinyos import encode_packet  # noqa: E402
-from tools.pages import PageError, Place  # noqa: E402
+from tools.pages import MarkedPlace, PageError  # noqa: E402
 
-PLACE = Place(
+PLACE = MarkedPlace(
     ROOT / "docs" / "firmware.md",
     "<!-- report: made by `make firmware-report` -->",
     "<!-- end of the report -->",
@@ -112,7 +112,7 @@ def _is_number(cell: object) -> bool:
 
 
 @dataclass(frozen=True)
-class Image:
+class ImageSize:
     """A linked image and what it takes."""
 
     elf: Path
@@ -146,14 +146,14 @@ def parse_sizes(text: str) -> dict[str, int]:
     return {name: int(size) for name, size in re.findall(r"^(\.\w+)\s+(\d+)\s+\d+\s*$", text, re.MULTILINE)}
 
 
-def built(name: str) -> Image:
+def built(name: str) -> ImageSize:
     path = ROOT / ".pio" / "build" / name / "firmware.elf"
     if not path.exists():
         raise ReportError(f"{path.relative_to(ROOT)} is not there: make firmware")
-    return Image(path)
+    return ImageSize(path)
 
 
-def build(deployment: Deployment, app: str, folder: Path) -> Image:
+def build(deployment: Deployment, app: str, folder: Path) -> ImageSize:
     """An image with the flags of PlatformIO's, for any deployment."""
     board = deployment.network.board
     folder.mkdir(parents=True, exist_ok=True)
@@ -163,7 +163,7 @@ def build(deployment: Deployment, app: str, folder: Path) -> Image:
     sources = [path for part in parts for path in sorted((firmware / part).glob("*.c"))]
     elf = folder / f"{app}.elf"
     run([*COMPILE, f"-I{firmware}", f"-I{folder}", *sources, "-o", elf])
-    return Image(elf)
+    return ImageSize(elf)
 
 
 def examples() -> dict[str, Deployment]:
@@ -173,7 +173,7 @@ def examples() -> dict[str, Deployment]:
 INTERRUPTS = {7: "FIFOP", 11: "SFD capture", 16: "timer 0 overflow", 17: "SPI byte"}
 
 
-def images_section(images: dict[str, Image]) -> str:
+def images_section(images: dict[str, ImageSize]) -> str:
     rows = [
         (
             f"`{name}`",
@@ -195,7 +195,7 @@ def images_section(images: dict[str, Image]) -> str:
 # --- the stack as it was ---
 
 
-def measured(image: Image, board: str, seconds: float, script: Iterable[str] = ()) -> list[Measured]:
+def measured(image: ImageSize, board: str, seconds: float, script: Iterable[str] = ()) -> list[ProgramUse]:
     """What an image takes in each second of a run on the testbed."""
     node = Node(board, image.elf, 0, 0, 0, 0)
     scenario = Scenario(1, (node,), {}, clocks=0, measure=1, script=tuple(script), end=seconds)
@@ -203,7 +203,7 @@ def measured(image: Image, board: str, seconds: float, script: Iterable[str] = (
         events = engine.events_of(scenario.text())
     except engine.EngineError as error:
         raise ReportError(str(error)) from None
-    return [event for event in events if isinstance(event, Measured)]
+    return [event for event in events if isinstance(event, ProgramUse)]
 
 
 @dataclass
@@ -273,7 +273,7 @@ def busy_script(deployment: Deployment, app: str) -> Iterator[str]:
         at += 0.045
 
 
-def stacks_seen(images: dict[str, Image]) -> dict[str, int]:
+def stacks_seen(images: dict[str, ImageSize]) -> dict[str, int]:
     """The most bytes on each image's stack."""
     found = {}
     for board, deployment in examples().items():
@@ -283,7 +283,7 @@ def stacks_seen(images: dict[str, Image]) -> dict[str, int]:
     return found
 
 
-def awake_shares(images: dict[str, Image]) -> dict[str, float]:
+def awake_shares(images: dict[str, ImageSize]) -> dict[str, float]:
     """Of a mote in an empty network, its first second left out."""
     shares = {}
     for board in CHIP:
@@ -292,7 +292,7 @@ def awake_shares(images: dict[str, Image]) -> dict[str, float]:
     return shares
 
 
-def seen_section(images: dict[str, Image], found: dict[str, int]) -> str:
+def seen_section(images: dict[str, ImageSize], found: dict[str, int]) -> str:
     rows = [(f"`{name}`", images[name].stack.total, seen) for name, seen in found.items()]
     text = """**The stack as it was**: the most bytes seen on the testbed under traffic of every kind, beside the worst
     case of the table above."""
@@ -379,7 +379,7 @@ def wire_section() -> str:
     return prose(text) + "\n\n" + table(head, rows)
 
 
-def scheme_images(folder: Path) -> dict[str, Image]:
+def scheme_images(folder: Path) -> dict[str, ImageSize]:
     chosen = ("dpc1", "shlc", "hlc", "kn, 2 entries", "kn, all 11", *PAPERS)
     return {
         f"{name}, {board}": build(
@@ -390,7 +390,7 @@ def scheme_images(folder: Path) -> dict[str, Image]:
     }
 
 
-def scheme_images_section(images: dict[str, Image]) -> str:
+def scheme_images_section(images: dict[str, ImageSize]) -> str:
     rows = [(name, i.flash, i.static_ram, i.stack.total, i.ram) for name, i in images.items()]
     head = ("mote image", "flash", "static RAM", "stack", "RAM with stack")
     text = f"""**Mote images by scheme**, at epsilon = delta = 10, ten motes. Aims: at most {FLASH_AIM:,} bytes of flash

@@ -11,7 +11,7 @@ class PageError(ValueError):
     """A page without the marks."""
 
 
-class Place(NamedTuple):
+class MarkedPlace(NamedTuple):
     """Where on a page something goes that is made by a command."""
 
     page: Path

@@ -22,13 +22,13 @@ from typing import NamedTuple
 
 from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
-from basestation.testbed.field import FieldRun, run_field
+from basestation.testbed.through_station import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
-from tools.pages import Place, table
+from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
-PLACE = Place(
+PLACE = MarkedPlace(
     ROOT / "docs" / "schemes.md", "<!-- table: made by `make schemes` -->", "<!-- end of the table -->"
 )
 
@@ -36,7 +36,7 @@ MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what 
 SCHEMES = ("sequence", "last-sender", "vector", "delta-vector", "shlc")
 
 
-class Point(NamedTuple):
+class SchemePoint(NamedTuple):
     """One run, from when all motes have been heard."""
 
     scheme: str
@@ -75,13 +75,13 @@ def _name(send: Send) -> tuple[int, int]:
     return send.source, send.index
 
 
-def point_of(scheme: str, seed: int, seconds: float) -> Point:
+def point_of(scheme: str, seed: int, seconds: float) -> SchemePoint:
     run = run_field(deployment_of(scheme), MOTES, seconds, RATE, seed)
     counted = settled(run)
     left = [
         (send, held) for send, held in zip(run.delivered, run.held_ms, strict=True) if _name(send) in counted
     ]
-    return Point(
+    return SchemePoint(
         scheme,
         seed,
         count_violations([taken.send for taken in run.arrivals if _name(taken.send) in counted]),
@@ -91,9 +91,9 @@ def point_of(scheme: str, seed: int, seconds: float) -> Point:
     )
 
 
-def collect(seeds: int, seconds: float, processes: int) -> list[Point]:
+def collect(seeds: int, seconds: float, processes: int) -> list[SchemePoint]:
     jobs = [(scheme, seed, seconds) for seed in range(1, seeds + 1) for scheme in SCHEMES]
-    points: list[Point] = []
+    points: list[SchemePoint] = []
     with ProcessPoolExecutor(processes) as pool:
         running = {pool.submit(point_of, *job): job for job in jobs}
         for done, future in enumerate(as_completed(running), start=1):
@@ -103,8 +103,8 @@ def collect(seeds: int, seconds: float, processes: int) -> list[Point]:
     return points
 
 
-def table_of(points: Sequence[Point], seconds: float) -> Iterator[str]:
-    by_scheme: dict[str, list[Point]] = defaultdict(list)
+def table_of(points: Sequence[SchemePoint], seconds: float) -> Iterator[str]:
+    by_scheme: dict[str, list[SchemePoint]] = defaultdict(list)
     for point in points:
         by_scheme[point.scheme].append(point)
     clock, seeds = deployment_of("shlc").clock, len({point.seed for point in points})
@@ -127,7 +127,7 @@ def table_of(points: Sequence[Point], seconds: float) -> Iterator[str]:
     yield from table(heads, (_row(scheme, by_scheme[scheme]) for scheme in SCHEMES))
 
 
-def _row(scheme: str, points: Sequence[Point]) -> list[str]:
+def _row(scheme: str, points: Sequence[SchemePoint]) -> list[str]:
     send, receive = cycles_of(deployment_of(scheme))
     delivered = sum(point.delivered.delivered for point in points)
     return [

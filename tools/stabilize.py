@@ -23,12 +23,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from basestation.testbed import engine, images, topologies, truth
+from basestation.testbed import engine, images, topologies, truth_log
 from basestation.testbed.air import message_of
 from basestation.testbed.judge import judge
-from basestation.testbed.report import NetworkReport
-from basestation.testbed.scenario import Network
+from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in
+from basestation.testbed.testbed_report import NetworkReport
 from packet_formats.deployment import load
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import DataLayout, layout_of
@@ -42,7 +42,7 @@ LONGEST = 4  # times that a run is doubled before it counts as not recovered
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class TrialSettings:
     """What is run. Times are in seconds; `after` is how long a first try goes on."""
 
     board: str
@@ -55,13 +55,13 @@ class Setting:
 
 
 SETTINGS = {
-    "micaz": Setting("micaz", 10, 2.0, (12.0, 17.0), 56.0, 10.0),
-    "mica2": Setting("mica2", 6, 1.0, (15.0, 25.0), 190.0, 20.0),
+    "micaz": TrialSettings("micaz", 10, 2.0, (12.0, 17.0), 56.0, 10.0),
+    "mica2": TrialSettings("mica2", 6, 1.0, (15.0, 25.0), 190.0, 20.0),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class Corruption:
+class ImageCorruption:
     node: int
     at: float
     bytes: Mapping[int, int]  # address: value
@@ -74,7 +74,7 @@ class Corruption:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOutcome:
     """One run. Times are seconds since the corruption, None where there was nothing of the kind."""
 
     run: int
@@ -110,7 +110,7 @@ class Outcome:
         return not self.troubles and self.since >= self.wanted
 
 
-def variables(program: images.Program) -> dict[int, str]:
+def variables(program: images.FirmwareProgram) -> dict[int, str]:
     """Each byte of the program's variables with its variable's name, the flight recorder left out."""
     return {
         address: name
@@ -120,13 +120,13 @@ def variables(program: images.Program) -> dict[int, str]:
     }
 
 
-def corruption(chance: random.Random, made: Bench) -> Corruption:
+def corruption(chance: random.Random, made: Bench) -> ImageCorruption:
     network = made.network
     node = chance.choice(network.gateways if chance.random() < GATEWAY_SHARE else network.motes)
     memory = sorted(variables(made.program_of(node)))
     count = min(len(memory), round(math.exp(chance.uniform(0, math.log(len(memory))))))
     chosen = chance.sample(memory, count)
-    return Corruption(
+    return ImageCorruption(
         node, chance.uniform(*made.setting.settle), {place: chance.randrange(256) for place in chosen}
     )
 
@@ -135,15 +135,15 @@ def corruption(chance: random.Random, made: Bench) -> Corruption:
 class Bench:
     """A network that is there to be damaged."""
 
-    setting: Setting
-    topology: topologies.Topology
-    network: Network
+    setting: TrialSettings
+    topology: topologies.RadioTopology
+    network: ScenarioNetwork
     programs: images.Programs
 
-    def program_of(self, node: int) -> images.Program:
+    def program_of(self, node: int) -> images.FirmwareProgram:
         return self.programs.gateway if node in self.network.gateways else self.programs.mote
 
-    def run(self, seed: int, script: tuple[str, ...], seconds: float, folder: Path) -> list[truth.Event]:
+    def run(self, seed: int, script: tuple[str, ...], seconds: float, folder: Path) -> list[truth_log.Event]:
         folder.mkdir(parents=True, exist_ok=True)
         wish = Wish(seed=seed, seconds=seconds, script=script)
         programs = {self.network.name: self.programs}
@@ -152,10 +152,10 @@ class Bench:
         log = folder / "truth.jsonl"
         with engine.start(engine.build(), text, log) as going:
             going.finish()
-        return list(truth.read(log))
+        return list(truth_log.read(log))
 
 
-def bench(setting: Setting) -> Bench:
+def bench(setting: TrialSettings) -> Bench:
     deployment = load(images.PROJECT / "examples" / f"{setting.board}.toml")
     margin = topologies.MARGIN_DB[setting.board]
     topology = topologies.grid(setting.motes, 1, deployment.network.hops, margin=margin)
@@ -163,7 +163,7 @@ def bench(setting: Setting) -> Bench:
     return Bench(setting, topology, network, images.programs_for(deployment, setting.rate))
 
 
-def run(setting: Setting, seed: int, number: int, keep: Path | None = None) -> Outcome:
+def run(setting: TrialSettings, seed: int, number: int, keep: Path | None = None) -> TrialOutcome:
     """One corruption; the run is made longer until enough messages follow the last violation."""
     made = bench(setting)
     damage = corruption(random.Random(f"{seed} run {number}"), made)
@@ -179,7 +179,9 @@ def run(setting: Setting, seed: int, number: int, keep: Path | None = None) -> O
     return found
 
 
-def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made: Bench) -> Outcome:
+def judged(
+    number: int, damage: ImageCorruption, events: Sequence[truth_log.Event], made: Bench
+) -> TrialOutcome:
     network, setting = made.network, made.setting
     names = variables(made.program_of(damage.node))
     hit = sorted({names[address] for address in damage.bytes})
@@ -188,7 +190,7 @@ def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made:
     sends = sorted(
         event.t
         for event in events
-        if isinstance(event, truth.Recorded) and event.kind == "send" and event.t > begin
+        if isinstance(event, truth_log.RecordedEvent) and event.kind == "send" and event.t > begin
     )
     layout = layout_of(network.deployment)
     data = list(_data([event for event in events if event.t > begin], network, layout))
@@ -198,12 +200,12 @@ def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made:
     starts = [
         event.t
         for event in events
-        if isinstance(event, truth.Reset) and event.node == damage.node and event.t > begin
+        if isinstance(event, truth_log.Reset) and event.node == damage.node and event.t > begin
     ]
     work = [t for t in _work(damage.node, events, data, network) if t > max(starts, default=begin)]
     end = max(event.t for event in events)
     window = end - round(setting.end * NS)
-    return Outcome(
+    return TrialOutcome(
         run=number,
         node=damage.node,
         gateway=damage.node in network.gateways,
@@ -222,14 +224,16 @@ def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made:
         back=(min(work) - begin) / NS if work else None,
         since=sum(t > last_ns for t in sends),
         resets=dict(
-            Counter(event.node for event in events if isinstance(event, truth.Reset) and event.t > begin)
+            Counter(event.node for event in events if isinstance(event, truth_log.Reset) and event.t > begin)
         ),
         epochs=tuple(
             sorted(
                 {
                     event.peer
                     for event in events
-                    if isinstance(event, truth.Recorded) and event.kind == "epoch" and event.t > begin
+                    if isinstance(event, truth_log.RecordedEvent)
+                    and event.kind == "epoch"
+                    and event.t > begin
                 }
             )
         ),
@@ -249,7 +253,7 @@ def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made:
         faults=tuple(
             f"node {event.node} at {event.t / NS - damage.at:.3f}: {event.what}"
             for event in events
-            if isinstance(event, truth.DriverFault)
+            if isinstance(event, truth_log.DriverFault)
         )[:10],
         hit=tuple(hit) if len(hit) <= 40 else ("...",),
         wanted=setting.messages,
@@ -258,13 +262,13 @@ def judged(number: int, damage: Corruption, events: Sequence[truth.Event], made:
 
 def _work(
     node: int,
-    events: Sequence[truth.Event],
-    data: Sequence[tuple[truth.Signal, Data]],
-    network: Network,
+    events: Sequence[truth_log.Event],
+    data: Sequence[tuple[truth_log.Signal, Data]],
+    network: ScenarioNetwork,
 ) -> Iterator[int]:
     """When a node did what it is there for."""
     if node in network.gateways:
-        yield from (event.t for event in events if isinstance(event, truth.Uart) and event.node == node)
+        yield from (event.t for event in events if isinstance(event, truth_log.Uart) and event.node == node)
     for signal, message in data:
         if signal.node == node == network.node_of(message.source) and message.in_sync:
             yield signal.to
@@ -277,10 +281,10 @@ def _last_times(report: NetworkReport, at: float) -> tuple[float | None, ...]:
 
 
 def _data(
-    events: Iterable[truth.Event], network: Network, layout: DataLayout
-) -> Iterator[tuple[truth.Signal, Data]]:
+    events: Iterable[truth_log.Event], network: ScenarioNetwork, layout: DataLayout
+) -> Iterator[tuple[truth_log.Signal, Data]]:
     for event in events:
-        if isinstance(event, truth.Signal) and event.node is not None:
+        if isinstance(event, truth_log.Signal) and event.node is not None:
             raw = message_of(event, network.deployment.network.board, layout.tinyos)
             message = decode_message(raw, layout) if raw else None
             if isinstance(message, Data):
@@ -288,15 +292,15 @@ def _data(
 
 
 def _mote_troubles(
-    events: Sequence[truth.Event],
-    data: Sequence[tuple[truth.Signal, Data]],
-    network: Network,
-    setting: Setting,
+    events: Sequence[truth_log.Event],
+    data: Sequence[tuple[truth_log.Signal, Data]],
+    network: ScenarioNetwork,
+    setting: TrialSettings,
 ) -> Iterator[str]:
     """What is not as it should be among these, the last events and messages of a run."""
     for event in events:
         if (
-            isinstance(event, truth.Recorded)
+            isinstance(event, truth_log.RecordedEvent)
             and event.kind == "send"
             and event.peer != network.id_of(event.node)
         ):
@@ -315,11 +319,13 @@ def _mote_troubles(
             yield f"mote {network.id_of(node)} sent {on_air[node]} messages"
 
 
-def _line_troubles(events: Sequence[truth.Event], network: Network, layout: DataLayout) -> Iterator[str]:
+def _line_troubles(
+    events: Sequence[truth_log.Event], network: ScenarioNetwork, layout: DataLayout
+) -> Iterator[str]:
     for node in network.gateways:
         decoder, heard, sources = FrameDecoder(), 0, set()
         for event in events:
-            if not isinstance(event, truth.Uart) or event.node != node:
+            if not isinstance(event, truth_log.Uart) or event.node != node:
                 continue
             for packet in decoder.feed(event.bytes):
                 try:
@@ -344,7 +350,7 @@ def quantile(values: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0.0
 
 
-def summary(found: Sequence[Outcome]) -> list[str]:
+def summary(found: Sequence[TrialOutcome]) -> list[str]:
     """For people: how many recovered, and how long that took."""
     lines = [f"{sum(one.recovered for one in found)} of {len(found)} recovered"]
     for name, times in (
@@ -370,7 +376,7 @@ def summary(found: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def line_of(one: Outcome) -> str:
+def line_of(one: TrialOutcome) -> str:
     def shown(t: float | None) -> str:
         return "    -" if t is None else f"{t:5.1f}"
 
@@ -384,8 +390,8 @@ def line_of(one: Outcome) -> str:
 
 
 def run_all(
-    setting: Setting, seed: int, numbers: Sequence[int], jobs: int, keep: Path | None
-) -> Iterator[Outcome]:
+    setting: TrialSettings, seed: int, numbers: Sequence[int], jobs: int, keep: Path | None
+) -> Iterator[TrialOutcome]:
     engine.build()
     images.programs_for(load(images.PROJECT / "examples" / f"{setting.board}.toml"), setting.rate)
     if jobs == 1:

@@ -11,9 +11,9 @@ import click
 from basestation.causality.policies import POLICIES
 from basestation.cli import common
 from basestation.comparing.catalogue import NAMES, Terms
-from basestation.comparing.choices import FIXED, SWEPT, default, give_up_ticks, networks
-from basestation.comparing.measure import Row, measure_network
-from basestation.comparing.table import show
+from basestation.comparing.comparison import ComparisonRow, measure_network
+from basestation.comparing.comparison_options import FIXED, SWEPT, default, give_up_ticks, networks
+from basestation.comparing.comparison_table import show
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.traces.files import TraceError
 
@@ -124,7 +124,7 @@ def command(
             _write_document(out, given["messages"], seeds)
             return
         rows = _recorded(ctx, trace, schemes, terms) if trace else _simulated(given, schemes, terms, seeds)
-        shown: list[Row] = []
+        shown: list[ComparisonRow] = []
         for row in rows:
             shown.append(row)
             if as_json:
@@ -134,7 +134,7 @@ def command(
     except TraceError as error:
         common.fail(str(error))
     if plot is not None:
-        from basestation.comparing.plot import draw  # matplotlib, only for pictures
+        from basestation.comparing.comparison_plot import draw  # matplotlib, only for pictures
 
         draw(shown, plot)
         common.note(f"wrote {plot}")
@@ -142,7 +142,9 @@ def command(
         show(common.out, shown)
 
 
-def _simulated(given: dict[str, Any], schemes: Sequence[str], terms: Terms, seeds: int) -> Iterator[Row]:
+def _simulated(
+    given: dict[str, Any], schemes: Sequence[str], terms: Terms, seeds: int
+) -> Iterator[ComparisonRow]:
     swept = networks(given)
     with common.progress(len(swept) * len(schemes), "comparing") as advance:
         for options in swept:
@@ -151,8 +153,10 @@ def _simulated(given: dict[str, Any], schemes: Sequence[str], terms: Terms, seed
                 yield row
 
 
-def _recorded(ctx: click.Context, trace: Path, schemes: Sequence[str], terms: Terms) -> Iterator[Row]:
-    from basestation.comparing.recorded import measure_trace
+def _recorded(
+    ctx: click.Context, trace: Path, schemes: Sequence[str], terms: Terms
+) -> Iterator[ComparisonRow]:
+    from basestation.comparing.recorded_run import measure_trace
 
     for name in (*SWEPT, *FIXED, "seeds"):
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
@@ -162,7 +166,7 @@ def _recorded(ctx: click.Context, trace: Path, schemes: Sequence[str], terms: Te
 
 
 def _write_document(out: Path, messages: int, seeds: int) -> None:
-    from basestation.comparing.document import write  # matplotlib
+    from basestation.comparing.schemes_document import write  # matplotlib
 
     with common.progress(None, "comparing") as advance:
         for path in write(out, messages, seeds, advance):

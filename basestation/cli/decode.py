@@ -10,10 +10,10 @@ import click
 
 from basestation.cli import common
 from packet_formats import captures
+from packet_formats.json_form import packet_to_plain
 from packet_formats.layout import layout_of
-from packet_formats.plain import packet_to_plain
+from packet_formats.phrases import many
 from packet_formats.tinyos import ActiveMessage
-from packet_formats.words import many
 
 CLOCK_BYTES = 4
 FAULTS_SHOWN = 3  # of each kind; the rest are counted
@@ -64,9 +64,9 @@ def command(file: Path, form: str, deployment: Path | None, clock_at: int | None
     items = list(captures.read(raw, form))
     if asked == "auto":
         _refuse_no_capture(items, form, file)
-    faults, unwrap, packets, strangers = _Faults(file), captures.Unwrapper(), 0, 0
+    faults, unwrap, packets, strangers = _DecodeFaults(file), captures.Unwrapper(), 0, 0
     for item in items:
-        if isinstance(item, captures.Fault):
+        if isinstance(item, captures.CaptureFault):
             faults.add(item)
             continue
         plain = _with_clock(packet_to_plain(item.packet, layout, motes), item, clock_at, unwrap)
@@ -82,18 +82,20 @@ def command(file: Path, form: str, deployment: Path | None, clock_at: int | None
     common.note(f"{file}: {many(packets, 'packet')} ({form}), {many(faults.count, 'fault')} reported{wraps}")
 
 
-def _refuse_no_capture(items: list[captures.Found | captures.Fault], form: str, file: Path) -> None:
+def _refuse_no_capture(
+    items: list[captures.CapturedPacket | captures.CaptureFault], form: str, file: Path
+) -> None:
     """Digits of any other kind make a packet here and there too; where most lines make none, none is believed."""
     good, alien = captures.lines_read(items)
     if alien > good:
-        first = next(item for item in items if isinstance(item, captures.Fault) and item.alien)
+        first = next(item for item in items if isinstance(item, captures.CaptureFault) and item.alien)
         common.fail(
             f"{file}: no capture: {alien} of {many(good + alien, 'line')} can't be read as {form}; "
             f"{first}. Use --format {form} to decode what can be."
         )
 
 
-class _Faults:
+class _DecodeFaults:
     """Tells of the first few faults of each kind, and of the number of the others."""
 
     def __init__(self, file: Path) -> None:
@@ -103,7 +105,7 @@ class _Faults:
     def count(self) -> int:
         return self._kinds.total()
 
-    def add(self, fault: captures.Fault) -> None:
+    def add(self, fault: captures.CaptureFault) -> None:
         self._kinds[fault.kind] += 1
         if self._kinds[fault.kind] <= FAULTS_SHOWN:
             common.note(f"{self._file}: {fault}")
@@ -123,7 +125,7 @@ def _read(file: Path) -> bytes:
 
 
 def _with_clock(
-    plain: dict[str, Any], item: captures.Found, clock_at: int | None, unwrap: captures.Unwrapper
+    plain: dict[str, Any], item: captures.CapturedPacket, clock_at: int | None, unwrap: captures.Unwrapper
 ) -> dict[str, Any]:
     if item.line:
         plain["line"] = item.line

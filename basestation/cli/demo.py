@@ -10,19 +10,19 @@ from pathlib import Path
 import click
 
 from basestation.cli import common
-from basestation.cli.live import Notes
-from basestation.journal.journal import JournalWriter, new_run_id
+from basestation.cli.live_options import Notes
+from basestation.journal.writer import JournalWriter, new_run_id
 from basestation.live.happenings import Sink
 from basestation.live.runner import Runner
 from basestation.live.station import Station
-from basestation.simulator.run import generate
-from basestation.simulator.trace import trace_of as simulated_trace
+from basestation.simulator.simulated_trace import trace_of as simulated_trace
+from basestation.simulator.simulation import generate
 from basestation.sources import SourceError, SourceOptions, open_source
 from basestation.sources.base import Spec
 from basestation.sources.simulate import world_of
-from basestation.testbed import engine, images, truth
-from basestation.testbed.trace import network_of
-from basestation.testbed.trace import trace_of as emulated_trace
+from basestation.testbed import engine, images, truth_log
+from basestation.testbed.testbed_trace import network_of
+from basestation.testbed.testbed_trace import trace_of as emulated_trace
 from basestation.traces.files import Trace, write_trace
 from basestation.views.lines import LinesView, summary
 from basestation.views.ndjson import JsonView
@@ -124,7 +124,7 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
         try:
             engine.build()
             images.programs_for(deployment, RATE)
-        except (engine.EngineError, images.ImageError) as error:
+        except (engine.EngineError, images.FirmwareImageError) as error:
             if on == "testbed":
                 common.fail(str(error))
             common.note(
@@ -165,7 +165,7 @@ def _trace(ground: Ground, deployment: Deployment) -> Trace:
     if ground.truth is None:
         world = world_of(Spec.parse(ground.source), deployment)
         return simulated_trace(generate(world), deployment)
-    events = list(truth.read(ground.truth))
+    events = list(truth_log.read(ground.truth))
     return emulated_trace(events, network_of(events[0], deployment))
 
 

@@ -14,14 +14,14 @@ from rich.text import Text
 from basestation.cli import common
 from packet_formats.deployment import WAITING_POLICIES, Deployment
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.words import many
+from packet_formats.phrases import many
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 CELL = 9  # characters for one bit of the picture, so that most names fit into a few bits
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PayloadPart:
     """A run of bits of the payload, from its first bit on."""
 
     name: str
@@ -52,32 +52,36 @@ def command(deployment: Path, as_json: bool) -> None:
     common.out.print(_picture(layout))
 
 
-def parts(layout: DataLayout) -> list[Part]:
+def parts(layout: DataLayout) -> list[PayloadPart]:
     """Everything in the payload, in order, to the bit."""
     found = [
-        Part("source", 0, layout.source_bytes * 8, "id of the mote"),
-        Part("sequence", layout.sequence_at * 8, 8, "of the message, modulo 256"),
+        PayloadPart("source", 0, layout.source_bytes * 8, "id of the mote"),
+        PayloadPart("sequence", layout.sequence_at * 8, 8, "of the message, modulo 256"),
     ]
     flags = layout.flags_at * 8
     found += [
-        Part("hops", flags, 2, "how often a relay may still pass it on, 3: or more"),
-        Part("boot", flags + 2, 3, "boot count modulo 8"),
-        Part("complete", flags + 5, 1, "the receipts are complete"),
-        Part("saturated", flags + 6, 1, "a field of the stamp holds its top code"),
-        Part("in sync", flags + 7, 1, "the sender's clock follows the root"),
+        PayloadPart("hops", flags, 2, "how often a relay may still pass it on, 3: or more"),
+        PayloadPart("boot", flags + 2, 3, "boot count modulo 8"),
+        PayloadPart("complete", flags + 5, 1, "the receipts are complete"),
+        PayloadPart("saturated", flags + 6, 1, "a field of the stamp holds its top code"),
+        PayloadPart("in sync", flags + 7, 1, "the sender's clock follows the root"),
     ]
     start = layout.stamp_at * 8
-    found += [Part(f.name, start + f.offset, f.bits, _meaning(f.name, layout)) for f in layout.stamp.fields]
+    found += [
+        PayloadPart(f.name, start + f.offset, f.bits, _meaning(f.name, layout)) for f in layout.stamp.fields
+    ]
     padding = layout.stamp.size * 8 - layout.stamp.bits
     if padding:
-        found.append(Part("padding", start + layout.stamp.bits, padding, "always 0"))
+        found.append(PayloadPart("padding", start + layout.stamp.bits, padding, "always 0"))
     for slot in range(layout.receipts):
         at = (layout.receipts_at + slot * layout.receipt_bytes) * 8
         found.append(
-            Part(f"receipt{slot}", at, layout.receipt_bytes * 8, "source and sequence of a message received")
+            PayloadPart(
+                f"receipt{slot}", at, layout.receipt_bytes * 8, "source and sequence of a message received"
+            )
         )
     if layout.data_bytes:
-        found.append(Part("data", layout.data_at * 8, layout.data_bytes * 8, "of the application"))
+        found.append(PayloadPart("data", layout.data_at * 8, layout.data_bytes * 8, "of the application"))
     return found
 
 

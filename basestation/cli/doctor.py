@@ -15,21 +15,21 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from basestation.cli import PROVIDED_BY, common, network
+from basestation.cli import PROVIDED_BY, common, network_options
 from basestation.cli.completion import complete_source
-from basestation.doctor import described, machine
+from basestation.doctor import check_deployment, check_machine
 from basestation.doctor.findings import FAILURE, GOOD, WARNING, Finding, failure
-from basestation.live.orders import ALL, Setting, numbers, set_order
+from basestation.live.commands import ALL, MoteSetting, numbers, set_order
 from basestation.live.runner import Runner
 from basestation.live.station import Station
 from basestation.sources import Source, SourceError, SourceOptions, open_source
 from packet_formats import deployment as deployments
+from packet_formats.phrases import many
 from packet_formats.records import Command
 from packet_formats.tinyos import encode_packet
-from packet_formats.words import many
 
 if TYPE_CHECKING:
-    from basestation.doctor.heard import Examination
+    from basestation.doctor.check_line import Examination
     from packet_formats.deployment import Deployment
 
 STYLES = {GOOD: "green", WARNING: "yellow", FAILURE: "bold red"}
@@ -48,7 +48,7 @@ TOKEN = 0xD0
     )
 )
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...", shell_complete=complete_source)
-@network.deployment_option
+@network_options.deployment_option
 @click.option(
     "--for",
     "seconds",
@@ -113,14 +113,14 @@ def _findings(
     sources: Sequence[str], path: Path | None, seconds: float, ask: bool, rate: float | None, logs: Path
 ) -> Iterator[Finding]:
     deployment = None
-    if path is not None or sources or network.HERE.exists():
-        deployment = _load(path or network.HERE)
+    if path is not None or sources or network_options.HERE.exists():
+        deployment = _load(path or network_options.HERE)
     deployed = () if isinstance(deployment, Finding | None) else deployment.observer.source
-    yield from machine.examine(PROVIDED_BY, logs, deployed, os.environ)
+    yield from check_machine.examine(PROVIDED_BY, logs, deployed, os.environ)
     if isinstance(deployment, Finding):
         yield deployment
     elif deployment is not None:
-        yield from described.examine(deployment, rate)
+        yield from check_deployment.examine(deployment, rate)
         if sources:
             yield from _heard(sources, deployment, seconds, ask)
 
@@ -134,7 +134,7 @@ def _load(path: Path) -> Deployment | Finding:
 
 
 def _heard(texts: Sequence[str], deployment: Deployment, seconds: float, ask: bool) -> Iterator[Finding]:
-    from basestation.doctor.heard import Examination
+    from basestation.doctor.check_line import Examination
 
     settings = SourceOptions(deployment=deployment, say=common.note)
     examination = Examination(deployment, len(texts))
@@ -169,7 +169,7 @@ async def _listen(
 async def _ask(sources: Sequence[Source], examination: Examination) -> Finding | None:
     deployment = examination.deployment
     await asyncio.sleep(ASK_AFTER)
-    order = set_order(Setting("report", Command.REPORT), ALL, deployment.network.hops)
+    order = set_order(MoteSetting("report", Command.REPORT), ALL, deployment.network.hops)
     message = order.message(deployment, next(numbers()))
     packet = encode_packet(replace(message, kind="data-ack", token=TOKEN))
     for line, source in enumerate(sources):

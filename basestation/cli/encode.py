@@ -11,9 +11,9 @@ import click
 from basestation.cli import common
 from packet_formats.deployment import Deployment
 from packet_formats.framing import encode_frame
+from packet_formats.json_form import packet_from_plain
 from packet_formats.layout import layout_of
 from packet_formats.messages import FormatError
-from packet_formats.plain import packet_from_plain
 from packet_formats.tinyos import PacketError, encode_packet
 
 

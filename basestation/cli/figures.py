@@ -10,9 +10,9 @@ import click
 from rich.table import Table
 
 from basestation.cli import common
+from basestation.figures.algorithm_tables import sheets
 from basestation.figures.claims import Verdict, judge
-from basestation.figures.grid import TITLES, Point, gather, measure_network, networks
-from basestation.figures.tables import sheets
+from basestation.figures.grid import TITLES, CurvePoint, gather, measure_network, networks
 
 
 @click.command(
@@ -49,7 +49,7 @@ def command(out: Path | None, messages: int, seeds: int, as_json: bool) -> None:
 
 
 def _write(
-    out: Path, points: Sequence[Point], verdicts: Sequence[Verdict], messages: int, seeds: int
+    out: Path, points: Sequence[CurvePoint], verdicts: Sequence[Verdict], messages: int, seeds: int
 ) -> None:
     from basestation.figures.draw import draw  # matplotlib, only for pictures
 

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING
 
 import click
 
-from basestation.cli import common, live, network
+from basestation.cli import common, live_options, network_options
 from basestation.cli.completion import complete_source
-from basestation.journal.journal import SYNCS, JournalWriter, new_run_id
-from basestation.journal.parts import PartRoller, make_parts
-from basestation.journal.records import JournalError
+from basestation.journal.parquet_parts import PartRoller, make_parts
+from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import Recovery, interrupted_runs, recover
+from basestation.journal.writer import SYNCS, JournalWriter, new_run_id
 from basestation.live.runner import Runner
-from basestation.serving import protocol
 from basestation.serving.forwarder import LOOPBACK, Forwarder, Send
 from basestation.sources import Source, SourceError
 from basestation.sources.base import port_number, split_host
-from packet_formats.words import many
+from packet_formats import sf_protocol
+from packet_formats.phrases import many
 
 if TYPE_CHECKING:
-    from basestation.journal.journal import Sync
+    from basestation.journal.writer import Sync
     from basestation.live.station import Station
     from packet_formats.deployment import Deployment
 
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
     )
 )
 @click.argument("sources", nargs=-1, metavar="[SOURCE]...", shell_complete=complete_source)
-@network.deployment_option
-@live.options
+@network_options.deployment_option
+@live_options.options
 @click.option(
     "--log",
     "logs",
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     flag_value=LOOPBACK,
     metavar="[HOST[:PORT]]",
     envvar="CAUSEWAY_SERVE",
-    help=f"Be a serial forwarder, for TinyOS 1 on port {protocol.PORT[1]} and 2 on {protocol.PORT[2]}; "
+    help=f"Be a serial forwarder, for TinyOS 1 on port {sf_protocol.PORT[1]} and 2 on {sf_protocol.PORT[2]}; "
     "on this machine alone unless HOST says otherwise.",
 )
 @click.option(
@@ -92,11 +92,11 @@ def command(
 
     Ctrl-C is the ordinary way to end it: what is held is delivered, the run is summed up, and the exit code is 0.
     """
-    choices = live.Choices(policy, phi, view, allowance, seconds, as_json)
+    choices = live_options.Choices(policy, phi, view, allowance, seconds, as_json)
     choices.check()
-    described = network.find_deployment(deployment)
+    described = network_options.find_deployment(deployment)
     try:
-        opened = network.open_sources(sources, described, patient)
+        opened = network_options.open_sources(sources, described, patient)
     except SourceError as error:
         common.fail(str(error))
     _listen(opened, described, choices, logs, sync, serve)
@@ -105,12 +105,12 @@ def command(
 def _listen(
     sources: list[Source],
     deployment: Deployment,
-    choices: live.Choices,
+    choices: live_options.Choices,
     logs: Path | None,
     sync: Sync,
     serve: str | None,
 ) -> None:
-    sinks = live.views(choices, deployment)
+    sinks = live_options.views(choices, deployment)
     forwarder = None
     if serve is not None:
         host, ports = _where(serve, deployment)
@@ -127,7 +127,7 @@ def _listen(
                     await _serve(forwarder, host, ports)
                 await runner.run(choices.seconds)
 
-            live.show(runner, work, choices)
+            live_options.show(runner, work, choices)
     except (SourceError, JournalError) as error:
         common.fail(str(error))
     if runner.unlogged:
@@ -197,7 +197,7 @@ def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:
     """HOST with both versions' own ports, or HOST:PORT for the deployment's version alone."""
     host, digits = split_host(serve)
     if digits is None:
-        return host or LOOPBACK, dict(protocol.PORT)
+        return host or LOOPBACK, dict(sf_protocol.PORT)
     port = port_number(digits)
     if port is None:
         raise click.UsageError(f"--serve {serve}: should be HOST or HOST:PORT")

@@ -17,9 +17,9 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from basestation.cli import common
-from basestation.journal.reader import Fault, Journal, find_journals, read_journal, read_segment
-from basestation.journal.records import JournalError
-from packet_formats.words import many
+from basestation.journal.reader import Journal, JournalFault, find_journals, read_journal, read_segment
+from basestation.journal.record_format import JournalError
+from packet_formats.phrases import many
 
 if TYPE_CHECKING:
     from basestation.journal.summary import Summary
@@ -72,13 +72,13 @@ def _runs(folder: Path) -> list[Path]:
     return found
 
 
-class _Faults:
+class _LogFaults:
     """Tells of the first faults and counts the others."""
 
     def __init__(self) -> None:
         self.count = 0
 
-    def __call__(self, fault: Fault) -> None:
+    def __call__(self, fault: JournalFault) -> None:
         self.count += 1
         if self.count <= FAULTS_SHOWN:
             common.note(str(fault))
@@ -167,7 +167,7 @@ def _verify(path: Path, as_json: bool) -> bool:
     live = locking.is_taken(path)
     summary = summarise(read_journal(path), None)
     faults = [fault for fault in summary.faults if not (live and fault.tail)]
-    tell = _Faults()
+    tell = _LogFaults()
     for fault in faults:
         tell(fault)
     if as_json:
@@ -214,7 +214,7 @@ def repair(folder: Path) -> None:
 
     for path in _runs(folder):
         recovery = repair_journal(path)
-        tell = _Faults()
+        tell = _LogFaults()
         for fault in recovery.faults:
             tell(fault)
         aside = ", ".join(kept.name for kept in recovery.aside)
@@ -228,10 +228,10 @@ def repair(folder: Path) -> None:
 @_speaks_plainly
 def parts(folder: Path, again: bool) -> None:
     """Make the Parquet parts of all closed segments in FOLDER."""
-    from basestation.journal.parts import make_parts
+    from basestation.journal.parquet_parts import make_parts
 
     for path in _runs(folder):
-        made = make_parts(path, _Faults(), again=again)
+        made = make_parts(path, _LogFaults(), again=again)
         click.echo(f"{path}: {many(len(made), 'part')} made")
 
 
@@ -279,7 +279,7 @@ def _convert_journal(journal: Journal, form: str, output: Path, described: Deplo
     from basestation.journal.convert import trace_of, write_ndjson
     from basestation.journal.pcap import write_pcap
 
-    faults = _Faults()
+    faults = _LogFaults()
     if form == "ndjson":
         known = described or (journal.deployment if journal.header.deployment else None)
         with _writing(output, "w") as file:
@@ -348,7 +348,7 @@ def summary(folder: Path, deployment: Path | None, as_json: bool) -> None:
     if described is None and journal.header.deployment:
         described = journal.deployment
     found = summarise(journal, described)
-    tell = _Faults()
+    tell = _LogFaults()
     for fault in found.faults:
         tell(fault)
     if as_json:

@@ -14,14 +14,14 @@ from rich.text import Text
 
 from basestation import how_to_install
 from basestation.cli import common
-from basestation.planning.budget import RADIOS, Budget, BudgetError, Network, make_budget
-from basestation.planning.choose import (
+from basestation.planning.budget import RADIOS, Budget, BudgetError, PlannedNetwork, make_budget
+from basestation.planning.candidates import (
     FIGURES,
     PHIS,
     POLICIES,
+    CandidateRow,
     Comparison,
     Effort,
-    Row,
     compare,
     deployment_of,
     simulate_command,
@@ -31,7 +31,7 @@ from basestation.planning.choose import (
 from basestation.simulator.options import OptionError, WorldOptions
 from packet_formats import deployment as deployments
 from packet_formats.layout import PAYLOAD_LIMIT
-from packet_formats.words import many
+from packet_formats.phrases import many
 
 MOST_MOTES = 1000  # the truth is n counters a message
 PICTURES = (".png", ".svg", ".pdf")
@@ -229,7 +229,7 @@ def command(
     message that is due waits also while one that belongs before it is there and not due.
     """
     try:
-        network = Network(
+        network = PlannedNetwork(
             motes=motes,
             board=board,
             rate=rate,
@@ -321,7 +321,9 @@ def budget_as_plain(budget: Budget) -> dict[str, Any]:
 # The comparison
 
 
-def _show_comparison(comparison: Comparison, choice: Row | None, budget: Budget, as_json: bool) -> None:
+def _show_comparison(
+    comparison: Comparison, choice: CandidateRow | None, budget: Budget, as_json: bool
+) -> None:
     if as_json:
         for row in (comparison.arrival, *_shown(comparison, choice)):
             common.emit_json({"kind": "row"} | row_as_plain(row, comparison, budget, choice))
@@ -335,13 +337,15 @@ def _show_comparison(comparison: Comparison, choice: Row | None, budget: Budget,
     common.out.print(_summary(comparison, choice, budget))
 
 
-def _shown(comparison: Comparison, choice: Row | None) -> list[Row]:
+def _shown(comparison: Comparison, choice: CandidateRow | None) -> list[CandidateRow]:
     """What is worth it, and the choice, which --guaranteed may take from the rest."""
     worth = {id(row) for row in (*comparison.rows, choice)}
     return [row for row in comparison.measured if id(row) in worth]
 
 
-def row_as_plain(row: Row, comparison: Comparison, budget: Budget, choice: Row | None) -> dict[str, Any]:
+def row_as_plain(
+    row: CandidateRow, comparison: Comparison, budget: Budget, choice: CandidateRow | None
+) -> dict[str, Any]:
     layout, tick_ms, arrival = row.candidate.layout, budget.clock.tick_ms, row.policy == "none"
     stamp: dict[str, Any] = {
         "scheme": layout.scheme,
@@ -372,7 +376,7 @@ def row_as_plain(row: Row, comparison: Comparison, budget: Budget, choice: Row |
     }
 
 
-def choice_as_plain(comparison: Comparison, choice: Row | None, budget: Budget) -> dict[str, Any]:
+def choice_as_plain(comparison: Comparison, choice: CandidateRow | None, budget: Budget) -> dict[str, Any]:
     basis = {"kind": "choice", "figure": comparison.figure, "tolerance": comparison.tolerance}
     if choice is None:
         nearest = [row_as_plain(row, comparison, budget, None) for row in comparison.nearest[:NEAREST]]
@@ -387,7 +391,7 @@ def choice_as_plain(comparison: Comparison, choice: Row | None, budget: Budget) 
 
 
 def _print_tables(
-    title: str, rows: list[Row], comparison: Comparison, choice: Row | None, budget: Budget
+    title: str, rows: list[CandidateRow], comparison: Comparison, choice: CandidateRow | None, budget: Budget
 ) -> None:
     """As many phis side by side as the terminal has room for, closer together if that serves, the others below."""
     phis = [phi for phi in PHIS if any(row.phi == phi for row in rows)]
@@ -406,9 +410,9 @@ def _table(
     heading: str,
     phis: list[int],
     gap: int,
-    rows: list[Row],
+    rows: list[CandidateRow],
     comparison: Comparison,
-    choice: Row | None,
+    choice: CandidateRow | None,
     budget: Budget,
 ) -> Table:
     """A line for each stamp, a column for each phi worth it; its cells are violations and hold."""
@@ -434,7 +438,9 @@ def _table(
     return table
 
 
-def _cell(row: Row | None, comparison: Comparison, choice: Row | None, tick_ms: float) -> Text:
+def _cell(
+    row: CandidateRow | None, comparison: Comparison, choice: CandidateRow | None, tick_ms: float
+) -> Text:
     if row is None:
         return Text("")
     mark = "*" if row is choice else ""
@@ -444,7 +450,7 @@ def _cell(row: Row | None, comparison: Comparison, choice: Row | None, tick_ms: 
     return Text(f"{mark}{violations:.{digits}g} {row.hold_mean * tick_ms:3.0f}", style)
 
 
-def _summary(comparison: Comparison, choice: Row | None, budget: Budget) -> str:
+def _summary(comparison: Comparison, choice: CandidateRow | None, budget: Budget) -> str:
     options, arrival = comparison.options, comparison.arrival
     lines = [
         f"Left: of {PAYLOAD_LIMIT[budget.network.tinyos]} bytes of payload; with a ! the stamp does not fit. "
@@ -467,13 +473,13 @@ def _rate_simulated(options: WorldOptions, budget: Budget) -> str:
     return f"{simulated:.3g} a tick from each mote{more}"
 
 
-def _layout_assumed(network: Network) -> str:
+def _layout_assumed(network: PlannedNetwork) -> str:
     if network.hops == 1:
         return "every mote hears every other, and the gateway hears all."
     return f"{network.hops} equal groups in a line; a mote hears its own and those beside it, the gateway the first."
 
 
-def _choice_lines(comparison: Comparison, choice: Row, budget: Budget) -> list[str]:
+def _choice_lines(comparison: Comparison, choice: CandidateRow, budget: Budget) -> list[str]:
     lines = [f"* {_described(choice, comparison, budget)}"]
     if comparison.of(choice) == 0:
         bound = upper_bound_percent(choice)
@@ -498,21 +504,21 @@ def _choice_lines(comparison: Comparison, choice: Row, budget: Budget) -> list[s
     return [*lines, "", "The first of these networks again:", *_typed(comparison, choice, budget)]
 
 
-def _typed(comparison: Comparison, choice: Row, budget: Budget) -> list[str]:
+def _typed(comparison: Comparison, choice: CandidateRow, budget: Budget) -> list[str]:
     """The command for a terminal: broken where a shell takes it."""
     words = simulate_command(comparison, choice, budget.network.hops).replace(" --", "\n--").split("\n")
     lines = textwrap.wrap(" ".join(word.replace(" ", "\0") for word in words), 74, break_on_hyphens=False)
     return ["  " + line.replace("\0", " ") + " \\" * (line is not lines[-1]) for line in lines]
 
 
-def _how_sure(row: Row) -> str:
+def _how_sure(row: CandidateRow) -> str:
     """Of a row that is guaranteed."""
     if row.candidate.proven:
         return "Exact by proof, while epsilon and delta hold and no entry is full: none was in these runs."
     return "Exact as long as epsilon and delta hold and no counter is full: none was in these runs."
 
 
-def _described(row: Row, comparison: Comparison, budget: Budget) -> str:
+def _described(row: CandidateRow, comparison: Comparison, budget: Budget) -> str:
     layout, candidate = row.candidate.layout, row.candidate
     size = f"{layout.bits} bits in {many(layout.size, 'byte')}"
     left = f"{candidate.left} left" if candidate.left >= 0 else f"{-candidate.left} too many"
@@ -543,7 +549,7 @@ def _check_targets(budget: Budget, plot: Path | None, toml: Path | None, name: s
         if plot.suffix not in PICTURES:
             raise click.BadParameter(f"the name must end in {', '.join(PICTURES)}", param_hint="--plot")
         try:
-            import basestation.planning.plot  # noqa: F401
+            import basestation.planning.plan_plot  # noqa: F401
         except ImportError as error:
             common.fail(f"--plot needs matplotlib ({error}): {how_to_install('analysis')}")
     for option, path in (("--plot", plot), ("--toml", toml)):
@@ -572,14 +578,14 @@ def _check_name(budget: Budget, name: str) -> None:
             raise click.BadParameter(error.reason, param_hint="--name") from None
 
 
-def _draw(comparison: Comparison, choice: Row | None, budget: Budget, path: Path) -> None:
-    from basestation.planning.plot import draw
+def _draw(comparison: Comparison, choice: CandidateRow | None, budget: Budget, path: Path) -> None:
+    from basestation.planning.plan_plot import draw
 
     draw(comparison, choice, budget, path)
     common.note(f"Drawn: {path}")
 
 
-def _write_toml(budget: Budget, choice: Row, name: str, path: Path) -> None:
+def _write_toml(budget: Budget, choice: CandidateRow, name: str, path: Path) -> None:
     try:
         text = deployment_of(budget, choice, name).to_toml()
         deployments.parse(text)

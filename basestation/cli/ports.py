@@ -44,7 +44,7 @@ def command(as_json: bool) -> None:
         common.note(f"Without a source given, serial@{likely[0].device} is used.")
 
 
-def _plain(port: ports.Port, trouble: ports.Trouble | None) -> dict[str, Any]:
+def _plain(port: ports.SerialPort, trouble: ports.Trouble | None) -> dict[str, Any]:
     return {
         "device": port.device,
         "source": f"serial@{port.device}",
@@ -59,7 +59,7 @@ def _plain(port: ports.Port, trouble: ports.Trouble | None) -> dict[str, Any]:
     }
 
 
-def _table(rows: list[tuple[ports.Port, ports.Trouble | None]]) -> Table:
+def _table(rows: list[tuple[ports.SerialPort, ports.Trouble | None]]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1))
     table.add_column("port", no_wrap=True)
     for name in ("USB id", "serial number", "description", "likely", "open?"):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import click
 
-from basestation.cli import common, live
+from basestation.cli import common, live_options
 from basestation.journal.reader import find_journals, read_journal
-from basestation.journal.records import Header, JournalError
+from basestation.journal.record_format import Header, JournalError
 from basestation.live.runner import Player
 from packet_formats.deployment import DeploymentError
 
@@ -37,7 +37,7 @@ from packet_formats.deployment import DeploymentError
     metavar="FILE",
     help="Read the frames by this instead of the deployment in the log.",
 )
-@live.options
+@live_options.options
 def command(
     log: Path,
     pace: float | None,
@@ -54,7 +54,7 @@ def command(
     The policy is the run's, and changes where it was changed, unless --policy, --phi or --deployment is said. LOG is a
     run's folder, or a folder that holds just one. --for counts seconds of the log.
     """
-    choices = live.Choices(policy, phi, view, allowance, seconds, as_json)
+    choices = live_options.Choices(policy, phi, view, allowance, seconds, as_json)
     choices.check()
     try:
         journal = read_journal(_the_run(log))
@@ -65,13 +65,13 @@ def command(
         speed = (1.0 if view == "terminal" else 0.0) if pace is None else pace
         told = policy is not None or phi is not None or deployment is not None
         lines = (journal.lines if told else journal.steps)(lambda fault: common.note(str(fault)))
-        player = Player(station, lines, live.views(choices, described), speed)
-        live.show(player, lambda: player.run(choices.seconds), choices)
+        player = Player(station, lines, live_options.views(choices, described), speed)
+        live_options.show(player, lambda: player.run(choices.seconds), choices)
     except (JournalError, DeploymentError) as error:
         common.fail(str(error))
 
 
-def _as_it_was(choices: live.Choices, header: Header, by_the_log: bool) -> live.Choices:
+def _as_it_was(choices: live_options.Choices, header: Header, by_the_log: bool) -> live_options.Choices:
     """What the run began with, where nothing else is said."""
     if choices.allowance is None and header.allowance_ns is not None:
         choices = replace(choices, allowance=header.allowance_ns / 1e6)

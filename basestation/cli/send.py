@@ -11,27 +11,27 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
-from basestation.cli import common, network
+from basestation.cli import common, network_options
 from basestation.cli.completion import complete_source
-from basestation.live.orders import (
+from basestation.live.commands import (
     ALL,
     LEDS,
     SETTINGS,
-    Order,
+    Dispatch,
+    MoteSetting,
     OrderError,
-    Setting,
     name_of,
     numbers,
     raw_order,
     set_order,
     settings_of,
 )
-from basestation.live.talk import Reboots, Receipt, Reports, Talk
+from basestation.live.downlink import Reboots, Receipt, Reports, Talk
 from basestation.sources import Source, SourceError
 from basestation.sources.base import Spec
 from packet_formats.layout import DataLayout, layout_of
+from packet_formats.phrases import many
 from packet_formats.records import Command, Health
-from packet_formats.words import many
 
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
@@ -90,7 +90,7 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
     )
 )
 @click.argument("words", nargs=-1, metavar="[SOURCE]... SETTING...", shell_complete=complete_words)
-@network.deployment_option
+@network_options.deployment_option
 @click.option(
     "--mote",
     "-m",
@@ -158,12 +158,12 @@ def command(
     try:
         settings = settings_of(words[len(sources) :])
         _check(settings, motes, am_type, payload, wait)
-        described = network.find_deployment(deployment)
+        described = network_options.find_deployment(deployment)
         orders = _orders(described, settings, motes or (ALL,), hops, am_type, payload or b"")
     except OrderError as error:
         raise click.UsageError(str(error)) from None
     try:
-        opened = network.open_sources(sources, described)
+        opened = network_options.open_sources(sources, described)
         session = Session(opened, described, patience, tries, wait, as_json)
         faults = asyncio.run(session.run(orders, after))
     except SourceError as error:
@@ -175,7 +175,7 @@ def command(
         common.note(_who_tells(settings, where))
 
 
-def _who_tells(settings: Sequence[Setting], where: Sequence[str]) -> str:
+def _who_tells(settings: Sequence[MoteSetting], where: Sequence[str]) -> str:
     """How to see that motes have it; `where` is how this command was told of the network."""
     if settings and all(setting.command is Command.RATE for setting in settings):
         listen = shlex.join(["basestation", "listen", *where, "--view", "terminal"])
@@ -185,7 +185,7 @@ def _who_tells(settings: Sequence[Setting], where: Sequence[str]) -> str:
 
 
 def _check(
-    settings: Sequence[Setting],
+    settings: Sequence[MoteSetting],
     motes: Sequence[int],
     am_type: int | None,
     payload: bytes | None,
@@ -206,12 +206,12 @@ def _check(
 
 def _orders(
     deployment: Deployment,
-    settings: Sequence[Setting],
+    settings: Sequence[MoteSetting],
     motes: Sequence[int],
     hops: int | None,
     am_type: int | None,
     payload: bytes,
-) -> list[Order]:
+) -> list[Dispatch]:
     if am_type is not None:
         return [raw_order(deployment, am_type, payload, mote) for mote in motes]
     budget = deployment.network.hops if hops is None else hops
@@ -245,7 +245,7 @@ class Session:
         self._patience, self._tries, self._wait, self._as_json = patience, tries, wait, as_json
         self._numbers = numbers()
 
-    async def run(self, orders: Sequence[Order], after: float) -> list[str]:
+    async def run(self, orders: Sequence[Dispatch], after: float) -> list[str]:
         """What went wrong, if anything did."""
         faults: list[str] = []
         async with Talk(self._sources, self._layout) as talk:
@@ -256,7 +256,7 @@ class Session:
                 faults += await self._carry_out(talk, order)
         return faults
 
-    async def _carry_out(self, talk: Talk, order: Order) -> list[str]:
+    async def _carry_out(self, talk: Talk, order: Dispatch) -> list[str]:
         answers = self._answers(order)
         talk.forget()
         if isinstance(answers, Reboots):
@@ -270,12 +270,12 @@ class Session:
             common.emit_json(self._plain(order, number, receipts, answers), flush=True)
         return faults
 
-    async def _send(self, talk: Talk, order: Order) -> tuple[int, tuple[Receipt, ...]]:
+    async def _send(self, talk: Talk, order: Dispatch) -> tuple[int, tuple[Receipt, ...]]:
         number = next(self._numbers)
         message = order.message(self._deployment, number)
         return number, await talk.send(message, number % 256, self._patience, self._tries)
 
-    def _answers(self, order: Order) -> Reports | Reboots | None:
+    def _answers(self, order: Dispatch) -> Reports | Reboots | None:
         if self._wait is None or order.setting is None:
             return None
         asked = self._there if order.target == ALL else (order.target,)
@@ -286,9 +286,9 @@ class Session:
         common.note(f"{order.text}: a mote does not answer that")
         return None
 
-    async def _ask_first(self, talk: Talk, order: Order, answers: Reboots) -> None:
+    async def _ask_first(self, talk: Talk, order: Dispatch, answers: Reboots) -> None:
         """Boot counts before the reboot, from reports; a mote from which none comes is watched all the same."""
-        await self._send(talk, set_order(Setting("report", Command.REPORT), order.target, order.hops))
+        await self._send(talk, set_order(MoteSetting("report", Command.REPORT), order.target, order.hops))
         async for message in talk.heard(FIRST_SECONDS):
             answers.take(message)
             if not answers.unknown:
@@ -304,7 +304,7 @@ class Session:
                 return []
         return [_missing(answers, self._wait)]
 
-    def _tell_receipts(self, order: Order, receipts: Sequence[Receipt]) -> None:
+    def _tell_receipts(self, order: Dispatch, receipts: Sequence[Receipt]) -> None:
         if not self._as_json:
             for receipt in receipts:
                 _say(f"{order.text} to {name_of(order.target, self._deployment)}: {_told(receipt)}")
@@ -318,7 +318,7 @@ class Session:
         return f"{name_of(mote, self._deployment)} {how}{told}"
 
     def _plain(
-        self, order: Order, number: int, receipts: Sequence[Receipt], answers: Reports | Reboots | None
+        self, order: Dispatch, number: int, receipts: Sequence[Receipt], answers: Reports | Reboots | None
     ) -> dict[str, Any]:
         message = order.message(self._deployment, number)
         return {

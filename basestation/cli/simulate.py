@@ -18,11 +18,19 @@ from basestation.cli import common
 from basestation.deployed import is_ordered
 from basestation.simulator import topology
 from basestation.simulator.options import MEANINGS, OptionError, WorldOptions
-from basestation.simulator.run import Delivery, Fault, Measurement, Run, build_scheme, generate, measure
+from basestation.simulator.simulation import (
+    Measurement,
+    MemoryFault,
+    PolicyChoice,
+    SimulatedRun,
+    build_scheme,
+    generate,
+    measure,
+)
 from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
 
-ARRIVAL_ORDER = Delivery("none", 0)
+ARRIVAL_ORDER = PolicyChoice("none", 0)
 CONTINUUM: tuple[tuple[str, int | str], ...] = (
     ("dpc1", "all"),
     ("dpc2", "all"),
@@ -54,9 +62,9 @@ class Request:
 
     options: WorldOptions
     schemes: tuple[Scheme, ...]
-    deliveries: tuple[Delivery, ...]
+    deliveries: tuple[PolicyChoice, ...]
     ties: Ties
-    fault: Fault | None
+    fault: MemoryFault | None
 
 
 FILE = click.Path(path_type=Path)
@@ -305,15 +313,15 @@ def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[Scheme]:
         )
 
 
-def _deliveries(policies: Sequence[str], phis: Sequence[int]) -> list[Delivery]:
+def _deliveries(policies: Sequence[str], phis: Sequence[int]) -> list[PolicyChoice]:
     """Arrival order and causal delivery have one phi only, whatever is asked."""
     fixed = {"none": [0], "causal": [100]}
     return list(
-        dict.fromkeys(Delivery(policy, phi) for policy in policies for phi in fixed.get(policy, phis))
+        dict.fromkeys(PolicyChoice(policy, phi) for policy in policies for phi in fixed.get(policy, phis))
     )
 
 
-def _fault(options: WorldOptions, given: dict[str, Any]) -> Fault | None:
+def _fault(options: WorldOptions, given: dict[str, Any]) -> MemoryFault | None:
     which, after = given["corrupt"], given["corrupt_after"]
     if which is None:
         if after is not None:
@@ -322,11 +330,11 @@ def _fault(options: WorldOptions, given: dict[str, Any]) -> Fault | None:
     after = options.messages // 2 if after is None else after
     if not 0 <= after < options.messages:
         raise OptionError("corrupt-after", after, f"there are messages 0 to {options.messages - 1}")
-    return Fault(tuple(range(options.motes)) if which == "all" else (0,), after)
+    return MemoryFault(tuple(range(options.motes)) if which == "all" else (0,), after)
 
 
 def _measure_all(
-    run: Run, request: Request, advance: Callable[[], None]
+    run: SimulatedRun, request: Request, advance: Callable[[], None]
 ) -> Iterator[tuple[Measurement, Measurement]]:
     """Each measurement, with arrival order on the same stream beside it."""
     for scheme in request.schemes:
@@ -339,7 +347,7 @@ def _measure_all(
 
 def _trace_deployment(request: Request, folder: Path) -> Deployment:
     """The deployment that a trace of this request would be of; refused before anything is simulated."""
-    from basestation.simulator.trace import deployment_for
+    from basestation.simulator.simulated_trace import deployment_for
 
     check_new(folder)
     if len(request.schemes) != 1:
@@ -348,14 +356,14 @@ def _trace_deployment(request: Request, folder: Path) -> Deployment:
     return deployment_for(request.options, request.schemes[0], first.policy, first.phi)
 
 
-def _write_trace(run: Run, deployment: Deployment, folder: Path) -> None:
-    from basestation.simulator.trace import trace_of
+def _write_trace(run: SimulatedRun, deployment: Deployment, folder: Path) -> None:
+    from basestation.simulator.simulated_trace import trace_of
 
     write_trace(trace_of(run, deployment), folder)
     common.note(f"wrote {folder}: {run.stream.arrivals} messages, {len(run.stream.event_kind)} events")
 
 
-def show_measurements(run: Run, rows: Sequence[tuple[Measurement, Measurement]]) -> None:
+def show_measurements(run: SimulatedRun, rows: Sequence[tuple[Measurement, Measurement]]) -> None:
     """A table of measurements, each given with arrival order on the same stream."""
     options = run.options
     common.out.print(

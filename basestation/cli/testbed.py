@@ -19,15 +19,15 @@ from rich.table import Table
 
 from basestation.cli import INTERRUPTED, common
 from basestation.simulator.topology import TopologyError
-from basestation.testbed import engine, faults, images, pcap, topologies, truth
-from basestation.testbed.engine import OpenPort, Run
+from basestation.testbed import engine, faults, images, pcap, topologies, truth_log
+from basestation.testbed.engine import OpenPort, TestbedRun
 from basestation.testbed.judge import judge
-from basestation.testbed.report import Report, lines_of
-from basestation.testbed.scenario import PPM, Network, Port, ScenarioError
+from basestation.testbed.scenario import PPM, Port, ScenarioError, ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in, refuse_too_many
-from basestation.testbed.topologies import Topology, Wanted
+from basestation.testbed.testbed_report import TestbedReport, lines_of
+from basestation.testbed.topologies import RadioTopology, Wanted
 from packet_formats.deployment import Deployment
-from packet_formats.words import many
+from packet_formats.phrases import many
 
 EXAMPLE = images.PROJECT / "examples" / "micaz.toml"
 FILE = click.Path(path_type=Path)
@@ -36,10 +36,10 @@ TROUBLE = (
     TopologyError,
     ScenarioError,
     faults.FaultError,
-    images.ImageError,
+    images.FirmwareImageError,
     engine.EngineError,
     pcap.PcapError,
-    truth.TruthError,
+    truth_log.TruthError,
 )
 MOST_PACE = 1e6
 MOST_MOTES = 1000
@@ -198,7 +198,7 @@ def _refuse_odd(given: dict[str, Any]) -> None:
         raise click.UsageError("--wait needs --port")
 
 
-def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Report, bool]:
+def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[TestbedReport, bool]:
     """The report, and whether the run came to its own end."""
     refuse_too_many(deployments, given["motes"] or 0)
     topology = _topology(deployments, given)
@@ -221,11 +221,11 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Repo
         with engine.start(engine.build(), text, log) as run:
             whole = _watch(run, wish, networks, given["parent"])
         if given["capture"] is not None:
-            pcap.write(given["capture"], truth.read(log), boards)
-        return judge(truth.read(log), networks), whole
+            pcap.write(given["capture"], truth_log.read(log), boards)
+        return judge(truth_log.read(log), networks), whole
 
 
-def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> Topology:
+def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> RadioTopology:
     kind, _, name = given["topology"].partition(":")
     described = [deployment.network for deployment in deployments]
     most, margin = (
@@ -245,13 +245,15 @@ def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> Topol
     return found
 
 
-def _from_file(kind: str, path: Path, reach: float, wanted: Wanted) -> Topology:
+def _from_file(kind: str, path: Path, reach: float, wanted: Wanted) -> RadioTopology:
     if kind == "lits":
         return topologies.from_coordinates(path, reach, wanted)
     return topologies.from_gains(path, wanted) if kind == "gains" else topologies.from_links(path, wanted)
 
 
-def _wish(given: dict[str, Any], networks: Sequence[Network], script: tuple[str, ...], folder: Path) -> Wish:
+def _wish(
+    given: dict[str, Any], networks: Sequence[ScenarioNetwork], script: tuple[str, ...], folder: Path
+) -> Wish:
     pace = given["pace"]
     if pace is None:
         pace = 1.0 if given["seconds"] is None else 0.0
@@ -303,7 +305,7 @@ def _folder(keep: Path | None) -> Iterator[Path]:
             yield Path(place)
 
 
-def _describe(networks: Sequence[Network], topology: Topology) -> None:
+def _describe(networks: Sequence[ScenarioNetwork], topology: RadioTopology) -> None:
     hops = topology.hops()
     near = [found for found in hops if found is not None]
     for network in networks:
@@ -321,7 +323,7 @@ def _describe(networks: Sequence[Network], topology: Topology) -> None:
             )
 
 
-def _watch(run: Run, wish: Wish, networks: Sequence[Network], parent: int | None) -> bool:
+def _watch(run: TestbedRun, wish: Wish, networks: Sequence[ScenarioNetwork], parent: int | None) -> bool:
     """Tell how to connect, and wait for the end; True when it came by itself."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no engine is left behind
     try:
@@ -346,14 +348,14 @@ def _watch(run: Run, wish: Wish, networks: Sequence[Network], parent: int | None
     return run.finish()
 
 
-def _where(port: OpenPort, networks: Sequence[Network]) -> str:
+def _where(port: OpenPort, networks: Sequence[ScenarioNetwork]) -> str:
     network = next(network for network in networks if port.node in network.gateways)
     ways = [f"network@127.0.0.1:{port.tcp}"] if port.tcp is not None else []
     ways += [f"serial@{port.pty}:57600"] if port.pty is not None else []
     return f"{network.name}, gateway {network.id_of(port.node)}: {' or '.join(ways)}"
 
 
-def _show(report: Report) -> None:
+def _show(report: TestbedReport) -> None:
     table = Table(box=SIMPLE_HEAD, show_header=False, padding=(0, 1))
     table.add_column(no_wrap=True, style="bold")
     table.add_column()

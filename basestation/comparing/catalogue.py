@@ -10,7 +10,7 @@ from basestation.causality.schemes.base import NEVER
 from basestation.causality.schemes.timed import physical
 from basestation.causality.schemes.two_hop import TwoHop
 from basestation.simulator.options import OptionError, WorldOptions
-from basestation.simulator.run import build_scheme
+from basestation.simulator.simulation import build_scheme
 
 OURS = ("dpc2", "kn", "hlc", "shlc")  # dpc1 is the papers' "physical"
 NAMES = (*METHODS, *OURS)

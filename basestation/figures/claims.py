@@ -13,7 +13,7 @@ from typing import Any
 
 from basestation.simulator.options import DelayLaw
 
-from .grid import PHIS, Point, Policy
+from .grid import PHIS, CurvePoint, Policy
 
 Numbers = dict[Any, float]
 
@@ -31,7 +31,7 @@ class Verdict:
 class Figures:
     """Points by figure, curve, law, policy and phi."""
 
-    def __init__(self, points: Iterable[Point]) -> None:
+    def __init__(self, points: Iterable[CurvePoint]) -> None:
         self._mean = {(p.curve.figure, p.curve.label, p.law, p.policy, p.phi): p.mean for p in points}
 
     def at(self, figure: int, label: str, law: DelayLaw, policy: Policy, phi: int) -> float:
@@ -44,7 +44,7 @@ class Figures:
         return [self.at(figure, label, law, policy, phi) for label in self.labels(figure) for phi in phis]
 
 
-def judge(points: Iterable[Point]) -> list[Verdict]:
+def judge(points: Iterable[CurvePoint]) -> list[Verdict]:
     """Every claim of the paper's section 6, in its order."""
     figures = Figures(points)
     return [check(figures) for check in CHECKS]

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from basestation.simulator.options import DelayLaw
 
-from .grid import CURVES, LAWS, PHIS, TITLES, Point, Policy, policies_of
+from .grid import CURVES, LAWS, PHIS, TITLES, CurvePoint, Policy, policies_of
 
 LAW_NAMES = {"half": "N(δ/2, δ/4)", "quarter": "N(δ/4, δ/8)"}
 # What the paper's text says of a panel, drawn in: (figure, policy, law) -> (low, high, words).
@@ -25,10 +25,10 @@ STATED: dict[tuple[int, Policy, DelayLaw | None], tuple[float, float, str]] = {
 STATED_AT_100 = {"DPC1": (30, 50), "2 kn entries": (10, 15)}
 
 
-Band = Callable[[Point], tuple[float, float]]
+Band = Callable[[CurvePoint], tuple[float, float]]
 
 
-def draw(figure: int, points: Sequence[Point], folder: Path) -> Path:
+def draw(figure: int, points: Sequence[CurvePoint], folder: Path) -> Path:
     """Draw one figure into `folder`."""
     fig = picture(figure, points)
     path = folder / f"figure{figure}.png"
@@ -37,11 +37,11 @@ def draw(figure: int, points: Sequence[Point], folder: Path) -> Path:
     return path
 
 
-def over_seeds(point: Point) -> tuple[float, float]:
+def over_seeds(point: CurvePoint) -> tuple[float, float]:
     return min(point.values), max(point.values)
 
 
-def picture(figure: int, points: Sequence[Point], band: Band = over_seeds) -> Figure:
+def picture(figure: int, points: Sequence[CurvePoint], band: Band = over_seeds) -> Figure:
     """One figure; `band` gives what is shaded around each point."""
     policies = policies_of(figure)
     fig, axes = plt.subplots(
@@ -56,7 +56,7 @@ def picture(figure: int, points: Sequence[Point], band: Band = over_seeds) -> Fi
 
 
 def _panel(
-    axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Sequence[Point], band: Band
+    axes: Axes, figure: int, law: DelayLaw, policy: Policy, points: Sequence[CurvePoint], band: Band
 ) -> None:
     labels = [curve.label for curve in CURVES if curve.figure == figure]
     for number, label in enumerate(labels):

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, Literal, get_args
 
 from basestation.simulator.options import DelayLaw, WorldOptions
-from basestation.simulator.run import Delivery, Run, build_scheme, generate, measure
+from basestation.simulator.simulation import PolicyChoice, SimulatedRun, build_scheme, generate, measure
 
 PHIS = (100, 80, 60, 40, 20, 0)
 LAWS: tuple[DelayLaw, ...] = get_args(DelayLaw)
@@ -29,7 +29,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class CurvePoint:
     """The paper's figure of merit, `mean`, at one phi: a value for each seed."""
 
     curve: Curve
@@ -82,7 +82,7 @@ def policies_of(figure: int) -> tuple[Policy, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class FigureNetwork:
     """One simulation, which serves every curve that changes the same."""
 
     changes: tuple[tuple[str, Any], ...]
@@ -91,43 +91,43 @@ class Network:
     messages: int
 
 
-def networks(messages: int, seeds: int) -> list[Network]:
+def networks(messages: int, seeds: int) -> list[FigureNetwork]:
     """All that the figures need, seed by seed for each network and law."""
     return [
-        Network(changes, law, seed, messages)
+        FigureNetwork(changes, law, seed, messages)
         for changes in dict.fromkeys(curve.changes for curve in CURVES)
         for law in LAWS
         for seed in range(1, seeds + 1)
     ]
 
 
-def measure_grid(messages: int, seeds: int) -> Iterator[list[Point]]:
+def measure_grid(messages: int, seeds: int) -> Iterator[list[CurvePoint]]:
     """Measure all curves, one batch a network; points of the same curve have one value each."""
     return map(measure_network, networks(messages, seeds))
 
 
-def measure_network(network: Network) -> list[Point]:
+def measure_network(network: FigureNetwork) -> list[CurvePoint]:
     options = WorldOptions(messages=network.messages, seed=network.seed, delay_law=network.law)
     run = generate(replace(options, **dict(network.changes)))
     return _measure_curves(run, network)
 
 
-def _measure_curves(run: Run, network: Network) -> list[Point]:
+def _measure_curves(run: SimulatedRun, network: FigureNetwork) -> list[CurvePoint]:
     points = []
     for curve in (curve for curve in CURVES if curve.changes == network.changes):
         scheme = build_scheme(run.options, curve.scheme, entries=curve.entries)
-        wanted = [Delivery(policy, phi) for policy in policies_of(curve.figure) for phi in PHIS]
+        wanted = [PolicyChoice(policy, phi) for policy in policies_of(curve.figure) for phi in PHIS]
         for delivery, row in zip(wanted, measure(run, scheme, wanted), strict=True):
             policy: Policy = "dapw" if delivery.policy == "dapw" else "cbd"
             points.append(
-                Point(curve, network.law, policy, delivery.phi, (row.violations.percent()["mean"],))
+                CurvePoint(curve, network.law, policy, delivery.phi, (row.violations.percent()["mean"],))
             )
     return points
 
 
-def gather(batches: list[list[Point]]) -> list[Point]:
+def gather(batches: list[list[CurvePoint]]) -> list[CurvePoint]:
     """Put the seeds of each point together."""
-    values: dict[Point, list[float]] = {}
+    values: dict[CurvePoint, list[float]] = {}
     for batch in batches:
         for point in batch:
             values.setdefault(replace(point, values=()), []).extend(point.values)

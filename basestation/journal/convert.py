@@ -13,15 +13,15 @@ import pyarrow as pa
 from basestation.traces.files import Trace
 from basestation.traces.schema import messages_schema
 from packet_formats.deployment import Deployment
+from packet_formats.json_form import packet_to_plain
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.plain import packet_to_plain
+from packet_formats.phrases import many
 from packet_formats.tinyos import PacketError, decode_packet
-from packet_formats.words import many
 
-from .parts import origin_of
+from .message_table import Fate, ReadMessages, read_all
+from .parquet_parts import origin_of
 from .reader import Journal, Report
-from .records import JournalError, Kind, Record
-from .tables import Fate, Reading, read_all
+from .record_format import JournalError, Record, RecordKind
 
 # What is in each form, and what of the journal is not.
 HOLDS = {
@@ -35,7 +35,7 @@ LEFT_OUT = {
     Fate.UNTIMED: "came before anything told the time",
     Fate.STRANGER: "came from nobody in the deployment",
 }
-KINDS = {kind.value: kind.name.lower() for kind in Kind}
+KINDS = {kind.value: kind.name.lower() for kind in RecordKind}
 
 
 def trace_of(
@@ -56,7 +56,7 @@ def trace_of(
     )
 
 
-def _left_out(readings: Sequence[Reading]) -> Iterator[str]:
+def _left_out(readings: Sequence[ReadMessages]) -> Iterator[str]:
     for fate, why in LEFT_OUT.items():
         count = sum(int(np.count_nonzero(reading.fates == fate)) for reading in readings)
         if count:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .records import JournalError
+from .record_format import JournalError
 
 LOCK = "lock"
 

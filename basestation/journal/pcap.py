@@ -18,8 +18,8 @@ from packet_formats.messages import decode_message
 from packet_formats.records import Heard, Status
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet
 
+from .message_table import LQI_KNOWN, RSSI_UNKNOWN, read_all
 from .reader import Journal, Report
-from .tables import LQI_KNOWN, RSSI_UNKNOWN, read_all
 
 NANOSECONDS = 0xA1B23C4D
 LINK_TYPE = 283  # LINKTYPE_IEEE802_15_4_TAP

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from basestation.live.arrivals import Change, Line
+from basestation.arrivals import Line, PolicyChange
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, refusal
-from packet_formats.words import many
+from packet_formats.phrases import many
 
-from .records import (
+from .record_format import (
     Damage,
     Header,
     JournalError,
-    Kind,
     Record,
+    RecordKind,
     Records,
     Scan,
     decode_header,
@@ -29,7 +29,7 @@ RUNS_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Segment:
+class JournalSegment:
     """One file of a journal, read whole. `header` is None where it is damaged."""
 
     path: Path
@@ -49,7 +49,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class JournalFault:
     """Something in a journal that can't be read, and where it is."""
 
     path: Path
@@ -62,10 +62,10 @@ class Fault:
         return f"{self.path}: byte {self.at}: {self.reason} ({self.length} bytes passed over)"
 
 
-Report = Callable[[Fault], None]
+Report = Callable[[JournalFault], None]
 
 
-def read_segment(path: Path) -> Segment:
+def read_segment(path: Path) -> JournalSegment:
     raw = path.read_bytes()
     try:
         header, begin = decode_header(raw)
@@ -75,26 +75,26 @@ def read_segment(path: Path) -> Segment:
     if header is None and found.damages and found.damages[0].at == 0:
         lost, *others = found.damages  # where the header was
         begin, found = lost.length, Scan(found.starts, others, found.end)
-    return Segment(path, raw, header, begin, found)
+    return JournalSegment(path, raw, header, begin, found)
 
 
-def faults_of(segment: Segment) -> Iterator[Fault]:
+def faults_of(segment: JournalSegment) -> Iterator[JournalFault]:
     if segment.header is None:
-        yield Fault(segment.path, 0, segment.begin, "the file's header is damaged")
+        yield JournalFault(segment.path, 0, segment.begin, "the file's header is damaged")
     for damage in segment.scan.damages:
         yield _fault(segment.path, damage)
     if segment.torn:
         reason = "what follows the last whole record is none: the writer was interrupted"
-        yield Fault(segment.path, segment.scan.end, segment.torn, reason, tail=True)
+        yield JournalFault(segment.path, segment.scan.end, segment.torn, reason, tail=True)
 
 
-def _fault(path: Path, damage: Damage) -> Fault:
-    return Fault(path, damage.at, damage.length, damage.reason)
+def _fault(path: Path, damage: Damage) -> JournalFault:
+    return JournalFault(path, damage.at, damage.length, damage.reason)
 
 
-def senseless(segment: Segment, at: int, record: Record, error: JournalError) -> Fault:
+def senseless(segment: JournalSegment, at: int, record: Record, error: JournalError) -> JournalFault:
     """A whole record whose content is none."""
-    return Fault(segment.path, at, len(encode_record(record)), str(error))
+    return JournalFault(segment.path, at, len(encode_record(record)), str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Journal:
             )
         return deployments.parse(self.header.deployment)
 
-    def segments(self, report: Report) -> Iterator[Segment]:
+    def segments(self, report: Report) -> Iterator[JournalSegment]:
         for path in self.paths:
             segment = read_segment(path)
             for fault in faults_of(segment):
@@ -132,7 +132,7 @@ class Journal:
                 if (line := record.line()) is not None:
                     yield line, clocks.get(record.number)
 
-    def steps(self, report: Report) -> Iterator[tuple[Line | Change, int | None]]:
+    def steps(self, report: Report) -> Iterator[tuple[Line | PolicyChange, int | None]]:
         """The same, and where the policy was changed."""
         scheme = self.deployment.stamp.scheme
         for segment in self.segments(report):
@@ -140,18 +140,18 @@ class Journal:
             for at, record in zip(segment.scan.starts, segment.records, strict=True):
                 if (line := record.line()) is not None:
                     yield line, clocks.get(record.number)
-                elif record.kind == Kind.POLICY:
+                elif record.kind == RecordKind.POLICY:
                     try:
                         yield _change_in(record, scheme)
                     except JournalError as error:
                         report(senseless(segment, at, record, error))
 
 
-def _clocks_in(segment: Segment) -> dict[int, int]:
+def _clocks_in(segment: JournalSegment) -> dict[int, int]:
     return {number: clock for number, clock, _ in segment.records.clocks().tolist()}
 
 
-def _change_in(record: Record, scheme: str) -> tuple[Change, int | None]:
+def _change_in(record: Record, scheme: str) -> tuple[PolicyChange, int | None]:
     """A change to a policy that can read the run's stamps; no other was ever made."""
     change, clock = record.change()
     if reason := refusal(change.policy, scheme):

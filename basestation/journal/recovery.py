@@ -11,8 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import locking
-from .reader import Fault, Segment, faults_of, find_journals, read_header, read_segment, segment_paths
-from .records import Header, encode_header
+from .reader import (
+    JournalFault,
+    JournalSegment,
+    faults_of,
+    find_journals,
+    read_header,
+    read_segment,
+    segment_paths,
+)
+from .record_format import Header, encode_header
 
 TEMPORARY = ".new"
 
@@ -22,7 +30,7 @@ class Recovery:
     """What was found in a run's folder, and the files in which it was put aside."""
 
     folder: Path
-    faults: tuple[Fault, ...]
+    faults: tuple[JournalFault, ...]
     aside: tuple[Path, ...]
 
 
@@ -33,7 +41,7 @@ def recover(folder: Path) -> Recovery:
     """
     with locking.locked(folder):
         _sweep(folder)
-        faults: list[Fault] = []
+        faults: list[JournalFault] = []
         aside: list[Path] = []
         for path in segment_paths(folder)[-1:]:
             segment = read_segment(path)
@@ -53,7 +61,7 @@ def repair(folder: Path) -> Recovery:
         _sweep(folder)
         paths = segment_paths(folder)
         known = next(filter(None, map(read_header, paths)), None) or _made_up(folder)
-        faults: list[Fault] = []
+        faults: list[JournalFault] = []
         aside: list[Path] = []
         for number, path in enumerate(paths):
             segment = read_segment(path)
@@ -79,7 +87,7 @@ def _sweep(folder: Path) -> None:
         path.unlink()
 
 
-def _cut_tail(segment: Segment) -> list[Path]:
+def _cut_tail(segment: JournalSegment) -> list[Path]:
     """First the copy, then the cut: an interruption in between does no harm."""
     if not segment.torn:
         return []
@@ -91,7 +99,7 @@ def _cut_tail(segment: Segment) -> list[Path]:
     return [aside]
 
 
-def _rewrite(segment: Segment, known: Header) -> list[Path]:
+def _rewrite(segment: JournalSegment, known: Header) -> list[Path]:
     records = segment.records
     first = int(records.head["number"][0]) if len(records) else 0
     header = segment.header or replace(known, first=first)
@@ -106,7 +114,7 @@ def _rewrite(segment: Segment, known: Header) -> list[Path]:
 
 def _forget_parts(folder: Path, changed: Path) -> None:
     """Parts from the changed segment on are to be made again."""
-    from .parts import part_paths
+    from .parquet_parts import part_paths
 
     for path in part_paths(folder):
         if path.stem >= changed.stem:

@@ -28,7 +28,7 @@ Cause = tuple[int, int]  # a mote, and how many of its messages, in its own orde
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownCauses:
     """How much of what led to the messages is known."""
 
     messages: int
@@ -37,9 +37,9 @@ class Known:
     refused: int  # receipts that contradict others
 
 
-def write_shiviz(messages: pa.Table, layout: DataLayout, file: IO[str]) -> Known:
+def write_shiviz(messages: pa.Table, layout: DataLayout, file: IO[str]) -> KnownCauses:
     """First the motes' own events, each after its causes; then the observer's, in order of arrival."""
-    log = _Log(messages, layout)
+    log = _ShivizLog(messages, layout)
     clocks: dict[int, Clock] = {}
     for row in log.in_causal_order():
         clock: Clock = {}
@@ -52,7 +52,7 @@ def write_shiviz(messages: pa.Table, layout: DataLayout, file: IO[str]) -> Known
             file, OBSERVER, _merged(seen, clocks[row]), f"receives {log.text(row)} of {log.host(row)}"
         )
     complete = len(messages) if log.truth else log.complete
-    return Known(len(messages), complete, log.truth, log.refused)
+    return KnownCauses(len(messages), complete, log.truth, log.refused)
 
 
 def _put(file: IO[str], host: str, clock: Clock, text: str) -> Clock:
@@ -65,7 +65,7 @@ def _merged(one: Clock, other: Clock) -> Clock:
     return {host: max(one.get(host, 0), other.get(host, 0)) for host in one | other}
 
 
-class _Log:
+class _ShivizLog:
     """The messages of a table: each mote's in its own order, and what led to each."""
 
     def __init__(self, messages: pa.Table, layout: DataLayout) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 
 from packet_formats.deployment import Deployment
 
-from .reader import Fault, Journal, Segment, senseless
-from .records import Header, JournalError, Kind, Records
-from .tables import Carry, Fate, Reading, read_messages
+from .message_table import Carry, Fate, ReadMessages, read_messages
+from .reader import Journal, JournalFault, JournalSegment, senseless
+from .record_format import Header, JournalError, RecordKind, Records
 
 SECOND = 1_000_000_000
 
@@ -56,7 +56,7 @@ class Summary:
     bytes: int = 0
     records: int = 0
     missing: list[tuple[int, int]] = field(default_factory=list)  # first and last number of each hole
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[JournalFault] = field(default_factory=list)
     first_wall_ns: int = 0
     last_wall_ns: int = 0
     span_ns: int = 0  # on the clock that does not jump
@@ -125,12 +125,12 @@ def _line(summary: Summary, gateway: int) -> LineSummary:
 
 
 def _count_lines(summary: Summary, records: Records, down: dict[int, int]) -> None:
-    frames = records.of_kind(Kind.FRAME).head["gateway"]
+    frames = records.of_kind(RecordKind.FRAME).head["gateway"]
     for gateway, count in enumerate(np.bincount(frames, minlength=1).tolist()):
         if count:
             _line(summary, gateway).frames += count
-    summary.notes += len(records.of_kind(Kind.NOTE))
-    for record in records.of_kind(Kind.GAP):
+    summary.notes += len(records.of_kind(RecordKind.NOTE))
+    for record in records.of_kind(RecordKind.GAP):
         if record.payload[:1] == b"\0":
             _line(summary, record.gateway).gaps += 1
             down[record.gateway] = record.mono_ns
@@ -138,13 +138,13 @@ def _count_lines(summary: Summary, records: Records, down: dict[int, int]) -> No
             _line(summary, record.gateway).down_ns += record.mono_ns - down.pop(record.gateway)
 
 
-def _count_own(summary: Summary, segment: Segment) -> None:
+def _count_own(summary: Summary, segment: JournalSegment) -> None:
     """What the base station said itself. A check sum may be right where the content makes no sense."""
-    counters, policies = (segment.records.of_kind(kind) for kind in (Kind.COUNTERS, Kind.POLICY))
+    counters, policies = (segment.records.of_kind(kind) for kind in (RecordKind.COUNTERS, RecordKind.POLICY))
     starts = [*counters.starts.tolist(), *policies.starts.tolist()]
     for at, record in zip(starts, [*counters, *policies], strict=True):
         try:
-            if record.kind == Kind.COUNTERS:
+            if record.kind == RecordKind.COUNTERS:
                 _line(summary, record.gateway).counters = record.plain()
             else:
                 record.change()
@@ -152,7 +152,7 @@ def _count_own(summary: Summary, segment: Segment) -> None:
             summary.faults.append(senseless(segment, at, record, error))
 
 
-def _count_fates(summary: Summary, reading: Reading) -> None:
+def _count_fates(summary: Summary, reading: ReadMessages) -> None:
     lines = reading.frames.head["gateway"]
     for gateway in np.unique(lines).tolist():
         counts = np.bincount(reading.fates[lines == gateway], minlength=len(Fate)).tolist()
@@ -168,7 +168,7 @@ def _mote(summary: Summary, mote: int) -> MoteSummary:
 
 def _count_motes(
     summary: Summary,
-    reading: Reading,
+    reading: ReadMessages,
     numbers: dict[tuple[int, int], list[int]],
     strength: dict[int, list[int]],
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from basestation.live.arrivals import Gap
+from basestation.arrivals import Gap
 from basestation.live.counters import SECOND, GatewayCounts, MoteCounts
 from basestation.live.happenings import Alarm, Happening
 

@@ -42,7 +42,7 @@ def time_for(cycles: int) -> int:
     return -(-cycles * NANOSECONDS // CYCLES)
 
 
-class Reading(NamedTuple):
+class ClockReading(NamedTuple):
     """What a record's time meant: the cycles, unwrapped, and what it showed of the clock so far."""
 
     cycles: int
@@ -114,7 +114,7 @@ class ObserverClock:
         self._newest: int | None = None
         self._mono_ns = 0
 
-    def hear(self, line: Hashable, time32: int, mono_ns: int) -> Reading:
+    def hear(self, line: Hashable, time32: int, mono_ns: int) -> ClockReading:
         """A heard record of an in-sync gateway."""
         cycles = self._unwrap(time32)
         before = self._line(line).heard
@@ -124,14 +124,14 @@ class ObserverClock:
             cycles = self._unwrap(time32)
         led = self._line(line).hear(cycles, mono_ns)
         self._keep(cycles, mono_ns)
-        return Reading(cycles, 0 if restarted else led, restarted)
+        return ClockReading(cycles, 0 if restarted else led, restarted)
 
-    def suggest(self, line: Hashable, time32: int, mono_ns: int) -> Reading:
+    def suggest(self, line: Hashable, time32: int, mono_ns: int) -> ClockReading:
         """A time that was sent, in a beacon or a health message, for a line without heard records."""
         cycles = self._unwrap(time32)
         self._line(line).suggest(cycles, mono_ns)
         self._keep(cycles, mono_ns)
-        return Reading(cycles)
+        return ClockReading(cycles)
 
     def restart(self) -> None:
         """Time starts afresh: the next record is placed above everything so far, so that the clock need not fall."""

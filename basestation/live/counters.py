@@ -68,7 +68,7 @@ class Holds:
 
 
 @dataclass
-class Span:
+class BootSpan:
     """One boot's sequence numbers: between the first and the newest, what has not come is lost so far."""
 
     first: int
@@ -99,7 +99,7 @@ class MoteCounts:
     saturated: int = 0
     bounded: int = 0
     lost_before: int = 0  # in boots that are over
-    span: Span | None = None
+    span: BootSpan | None = None
     boot: int | None = None
     booted: int = 0  # ticks, when its present boot was first heard of
     seen_ns: int = 0
@@ -118,7 +118,7 @@ class MoteCounts:
     def add(self, sequence: int, cycles: int | None) -> None:
         """Count a number of the present boot, and learn the mote's period from those that are newer."""
         newer = 1 if self.span is None else sequence - self.span.newest
-        self.span = self.span or Span(sequence, sequence)
+        self.span = self.span or BootSpan(sequence, sequence)
         self.span.add(sequence)
         if newer <= 0:
             return

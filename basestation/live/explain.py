@@ -28,7 +28,7 @@ AHEAD = 16
 Origin = tuple[int, int]  # a mote and its boot
 
 
-class Place(NamedTuple):
+class OrderPlace(NamedTuple):
     """Where in an order a message came out."""
 
     number: int
@@ -47,7 +47,7 @@ class Overtaking(NamedTuple):
 
 
 @dataclass(eq=False)
-class _Node:
+class _KnownMessage:
     """A message that came, or one that others name."""
 
     name: Name
@@ -55,8 +55,8 @@ class _Node:
     counted: bool = False
     vector: dict[Origin, int] = field(default_factory=dict)
     causes: list[Name] = field(default_factory=list)
-    effects: list[_Node] = field(default_factory=list)
-    out: dict[str, Place] = field(default_factory=dict)
+    effects: list[_KnownMessage] = field(default_factory=list)
+    out: dict[str, OrderPlace] = field(default_factory=dict)
     overtaken: set[str] = field(default_factory=set)
 
 
@@ -65,11 +65,11 @@ class Causes:
 
     def __init__(self, motes: int) -> None:
         self._window = max(LEAST_WINDOW, min(MOST_WINDOW, WINDOW_ENTRIES // motes))
-        self._nodes: dict[Name, _Node] = {}
+        self._nodes: dict[Name, _KnownMessage] = {}
         self._recent: deque[Name] = deque()
         self._boot: dict[int, int] = {}
         self._newest: dict[Origin, int] = {}
-        self._reach: dict[str, dict[Origin, tuple[int, _Node]]] = {order: {} for order in ORDERS}
+        self._reach: dict[str, dict[Origin, tuple[int, _KnownMessage]]] = {order: {} for order in ORDERS}
         self.messages = dict.fromkeys(ORDERS, 0)
         self.overtaken = dict.fromkeys(ORDERS, 0)
         self.sends = 0
@@ -102,7 +102,7 @@ class Causes:
             for reach in self._reach.values():
                 reach.pop(origin, None)
 
-    def _count_send(self, name: Name, data: Data, before: _Node | None) -> None:
+    def _count_send(self, name: Name, data: Data, before: _KnownMessage | None) -> None:
         """All causes are known if its receipts are complete and its mote's last message is known as well."""
         self.sends += 1
         follows = name.sequence == 0 if before is None else before.name.sequence == name.sequence - 1
@@ -117,17 +117,17 @@ class Causes:
         sequence = latest - (latest - field_) % 256
         return Name(source, boot, sequence) if sequence >= 0 else None
 
-    def _node(self, name: Name) -> _Node:
+    def _node(self, name: Name) -> _KnownMessage:
         node = self._nodes.get(name)
         if node is None:
-            node = self._nodes[name] = _Node(name)
+            node = self._nodes[name] = _KnownMessage(name)
             self._recent.append(name)
             if len(self._recent) > self._window:
                 # An order's witness may be kept for good, and must not keep all that came after it.
                 self._nodes.pop(self._recent.popleft()).effects.clear()
         return node
 
-    def _neighbour(self, name: Name, step: int) -> _Node | None:
+    def _neighbour(self, name: Name, step: int) -> _KnownMessage | None:
         """The mote's next known message before or after this one."""
         for away in range(1, NEIGHBOURS + 1):
             node = self._nodes.get(name._replace(sequence=name.sequence + step * away))
@@ -135,7 +135,7 @@ class Causes:
                 return node
         return None
 
-    def _learn(self, node: _Node) -> None:
+    def _learn(self, node: _KnownMessage) -> None:
         """Fill the node's vector from its causes, and enter it among their effects."""
         name = node.name
         if name.sequence > 0:
@@ -148,7 +148,7 @@ class Causes:
         if after is not None:
             node.effects.append(after)
 
-    def _hand_on(self, node: _Node) -> Iterator[Overtaking]:
+    def _hand_on(self, node: _KnownMessage) -> Iterator[Overtaking]:
         """What is known of a message holds for its effects, and theirs."""
         waiting = [node]
         while waiting:
@@ -160,7 +160,7 @@ class Causes:
                     yield from self._look_back(effect, grown)
 
     @staticmethod
-    def _raise(effect: _Node, cause: _Node) -> Iterator[tuple[Origin, int]]:
+    def _raise(effect: _KnownMessage, cause: _KnownMessage) -> Iterator[tuple[Origin, int]]:
         """Raise the effect's vector by its cause's; the entries that grew, with what they were."""
         for origin, sequence in (*cause.vector.items(), (cause.name[:2], cause.name.sequence)):
             before = effect.vector.get(origin, -1)
@@ -168,7 +168,7 @@ class Causes:
                 effect.vector[origin] = sequence
                 yield origin, before
 
-    def _look_back(self, effect: _Node, grown: dict[Origin, int]) -> Iterator[Overtaking]:
+    def _look_back(self, effect: _KnownMessage, grown: dict[Origin, int]) -> Iterator[Overtaking]:
         """New causes of a message that is out already may have come out after it."""
         for order, place in effect.out.items():
             for origin, before in grown.items():
@@ -179,20 +179,20 @@ class Causes:
                     if cause is not None and order in cause.out and cause.out[order] > place:
                         yield from self._overtakes(order, effect, cause)
 
-    def _came_out(self, order: str, node: _Node, cycles: int, mono_ns: int) -> list[Overtaking]:
+    def _came_out(self, order: str, node: _KnownMessage, cycles: int, mono_ns: int) -> list[Overtaking]:
         self.messages[order] += 1
-        node.out[order] = Place(self.messages[order], cycles, mono_ns)
+        node.out[order] = OrderPlace(self.messages[order], cycles, mono_ns)
         reached, witness = self._reach[order].get(node.name[:2], (-1, node))
         found = list(self._overtakes(order, witness, node)) if reached >= node.name.sequence else []
         for origin, sequence in node.vector.items():
             self._extend_reach(order, node, origin, sequence)
         return found
 
-    def _extend_reach(self, order: str, node: _Node, origin: Origin, sequence: int) -> None:
+    def _extend_reach(self, order: str, node: _KnownMessage, origin: Origin, sequence: int) -> None:
         if node.counted and sequence > self._reach[order].get(origin, (-1, node))[0]:
             self._reach[order][origin] = (sequence, node)
 
-    def _overtakes(self, order: str, message: _Node, cause: _Node) -> Iterator[Overtaking]:
+    def _overtakes(self, order: str, message: _KnownMessage, cause: _KnownMessage) -> Iterator[Overtaking]:
         """Each overtaken message counts once; those whose mote has lost the time don't."""
         if message is cause or not (message.counted and cause.counted) or order in cause.overtaken:
             return
@@ -201,7 +201,7 @@ class Causes:
         cycles = cause.out[order].cycles - message.out[order].cycles
         yield Overtaking(order, message.name, cause.name, max(0, cycles), self._why(message, cause))
 
-    def _why(self, message: _Node, cause: _Node) -> str:
+    def _why(self, message: _KnownMessage, cause: _KnownMessage) -> str:
         steps = self._chain(message.name, cause.name)
         return "; ".join(_step(before, after) for before, after in pairwise(steps))
 

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from basestation.journal.records import JournalError
-from basestation.live.arrivals import Arrival, Change, Line
+from basestation.arrivals import Arrival, Line, PolicyChange
+from basestation.journal.record_format import JournalError
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import Arrived, Happening, Note, Sink
 from basestation.live.station import Station
@@ -22,7 +22,7 @@ TURNS = 3  # of the event loop: bytes into an inbox, out of it, and into our que
 SECOND = 1_000_000_000
 
 
-class Log(Protocol):
+class LineLog(Protocol):
     """What is kept: a line is in it before anything is made of it."""
 
     def append(self, line: Line) -> int: ...
@@ -31,7 +31,7 @@ class Log(Protocol):
 
     def append_counters(self, gateway: int, counters: FrameCounters, mono_ns: int, wall_ns: int) -> int: ...
 
-    def append_policy(self, change: Change, clock: int | None) -> int: ...
+    def append_policy(self, change: PolicyChange, clock: int | None) -> int: ...
 
 
 class Stage:
@@ -51,9 +51,9 @@ class Stage:
         return self.station.snapshot(self.now())
 
     def set_policy(self, name: str, phi: int) -> None:
-        self._change(Change(self.now(), 0, name, phi))
+        self._change(PolicyChange(self.now(), 0, name, phi))
 
-    def _change(self, change: Change, clock: int | None = None) -> None:
+    def _change(self, change: PolicyChange, clock: int | None = None) -> None:
         self.tell(self.station.advance(change.mono_ns, clock))
         self.tell(self.station.set_policy(change.policy, change.phi))
 
@@ -83,7 +83,7 @@ class Runner(Stage):
         station: Station,
         sources: Sequence[Source],
         sinks: Iterable[Sink],
-        log: Log | None = None,
+        log: LineLog | None = None,
     ) -> None:
         super().__init__(station, sinks)
         self.unlogged = 0
@@ -100,7 +100,7 @@ class Runner(Stage):
 
     def set_policy(self, name: str, phi: int) -> None:
         """The log says when the policy was changed, so that a replay changes it there."""
-        change = Change(self.now(), time.time_ns(), name, phi)
+        change = PolicyChange(self.now(), time.time_ns(), name, phi)
         self._change(change)
         if self._log is not None:
             try:
@@ -224,7 +224,7 @@ class Runner(Stage):
                 except JournalError as error:
                     self._complain(line, error)
 
-    def _complain(self, line: Line | Change, error: JournalError) -> None:
+    def _complain(self, line: Line | PolicyChange, error: JournalError) -> None:
         self.unlogged += 1
         if self.unlogged == 1:
             self.tell([Note(line.mono_ns, line.wall_ns, f"not everything is in the log: {error}")])
@@ -263,12 +263,12 @@ class Player(Stage):
     def __init__(
         self,
         station: Station,
-        lines: Iterable[tuple[Line | Change, int | None]],
+        lines: Iterable[tuple[Line | PolicyChange, int | None]],
         sinks: Iterable[Sink],
         pace: float = 0,
     ) -> None:
         super().__init__(station, sinks)
-        self._lines: Iterator[tuple[Line | Change, int | None]] = iter(lines)
+        self._lines: Iterator[tuple[Line | PolicyChange, int | None]] = iter(lines)
         self._pace = pace
         self._newest = 0
         self._began: tuple[int, int] | None = None  # the log's first time, and the host's then
@@ -291,7 +291,7 @@ class Player(Stage):
                     break
                 await self._wait_until(line.mono_ns)
                 self._newest = max(self._newest, line.mono_ns)
-                if isinstance(line, Change):
+                if isinstance(line, PolicyChange):
                     self._change(line, clock)
                 else:
                     self.tell(self.station.take(line, clock))

@@ -11,15 +11,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from basestation.arrivals import Arrival, Gap, Line
 from basestation.causality.order import deadline, key
 from basestation.causality.policies import Delivery
 from basestation.causality.schemes.base import NEVER
 from basestation.causality.schemes.holding import Pending
-from basestation.causality.schemes.steps import ConcurrentDetected, GivenUp, Step
-from basestation.causality.schemes.steps import Discarded as DiscardedStep
+from basestation.causality.schemes.notices import ConcurrentNotice, GiveUpNotice, Step
+from basestation.causality.schemes.notices import DiscardNotice as DiscardedStep
 from basestation.live.alarms import Alarms
-from basestation.live.arrivals import Arrival, Gap, Line
-from basestation.live.clock import ObserverClock, Reading
+from basestation.live.clock import ClockReading, ObserverClock
 from basestation.live.counters import (
     GatewayCounts,
     HeldView,
@@ -50,17 +50,17 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.pairing import Pairing
-from basestation.live.waits import listed, shown_names, why_waits
+from basestation.live.wait_reasons import listed, shown_names, why_waits
 from basestation.observer import PATIENCE, Observer
 from basestation.observer import Heard as Ordered
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, policies_for
+from packet_formats.fast_read import MessageReader, read_packet
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Message, Unknown
-from packet_formats.quick import MessageReader, read_packet
+from packet_formats.phrases import many
 from packet_formats.records import Beacon, Health, Heard, Status
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError
-from packet_formats.words import many
 
 MOST_HELD = 10_000  # messages; a queue that grows beyond lets the first go early, and counts it
 MOST_NAMED = 1_000  # under a rule that waits for messages by name: each of them may name all the others
@@ -253,7 +253,7 @@ class Station:
         self._pairing(arrival.gateway).cycles = reading.cycles
         return found + self._tell_reading(arrival, reading)
 
-    def _tell_reading(self, arrival: Arrival, reading: Reading) -> list[Happening]:
+    def _tell_reading(self, arrival: Arrival, reading: ClockReading) -> list[Happening]:
         changed = (*self._now(), arrival.gateway)
         if reading.restarted:
             text = "the network's time has started afresh; what was held is delivered"
@@ -442,7 +442,7 @@ class Station:
         held = self._held.pop(id(delivery.message))
         counts = self._mote(held.name.source)
         steps = self._steps.pop(id(delivery.message), ())
-        concurrent = any(isinstance(step, ConcurrentDetected) for step in steps)
+        concurrent = any(isinstance(step, ConcurrentNotice) for step in steps)
         self._noticed["concurrent"] += concurrent
         self._place += 1
         counts.delivered += 1
@@ -471,7 +471,7 @@ class Station:
             in_sync=held.in_sync,
             concurrent=concurrent,
         )
-        gave_up = [self._gave_up(held.name, step) for step in steps if isinstance(step, GivenUp)]
+        gave_up = [self._gave_up(held.name, step) for step in steps if isinstance(step, GiveUpNotice)]
         overtakings = self._causes.delivered(held.name, left << self._shift, mono_ns)
         return [*gave_up, delivered, *self._violations(overtakings)]
 
@@ -492,7 +492,7 @@ class Station:
         text = f"sent at tick {sent}, of use until {sent + clock.delta + clock.epsilon}, heard of at {held.arrived}"
         return Discarded(*self._now(), held.name, text)
 
-    def _gave_up(self, name: Name, step: GivenUp) -> GaveUp:
+    def _gave_up(self, name: Name, step: GiveUpNotice) -> GaveUp:
         self._noticed["gave_up"] += 1
         missing = self._names(step.missing)
         return GaveUp(*self._now(), name, missing, f"leaves without {listed(missing)}")

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import HEADER_AFTER_SOURCE, MAX_FIELD_BITS, PAYLOAD_LIMIT, source_bytes
+from packet_formats.phrases import many
 from packet_formats.records import Heard, size
-from packet_formats.words import many
 
 STAMP_ALLOWANCE = (
     8  # bytes: the budget is made before the stamp is chosen, and must hold for the largest of them
@@ -84,7 +84,7 @@ RADIOS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class PlannedNetwork:
     """What one knows of a network before it is built. `rate` is in messages per second and mote."""
 
     motes: int
@@ -169,7 +169,7 @@ class Network:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BudgetRow:
     """A named share of the budget; one that does not count is shown for the reader."""
 
     name: str
@@ -193,9 +193,9 @@ class ClockPlan:
 class Budget:
     """`delay` adds up to what delta must cover, `sync` to what epsilon must cover."""
 
-    network: Network
-    delay: tuple[Row, ...]
-    sync: tuple[Row, ...]
+    network: PlannedNetwork
+    delay: tuple[BudgetRow, ...]
+    sync: tuple[BudgetRow, ...]
     clock: ClockPlan
 
     @property
@@ -249,7 +249,10 @@ class Budget:
 
 
 def make_budget(
-    network: Network, tick_log2: int | None = None, epsilon: int | None = None, delta: int | None = None
+    network: PlannedNetwork,
+    tick_log2: int | None = None,
+    epsilon: int | None = None,
+    delta: int | None = None,
 ) -> Budget:
     """The budget of a network; a tick, epsilon or delta that is given is kept."""
     delay, sync = _delay_rows(network), _sync_rows(network)
@@ -257,11 +260,11 @@ def make_budget(
     return Budget(network, delay, sync, clock)
 
 
-def _sum(rows: tuple[Row, ...]) -> float:
+def _sum(rows: tuple[BudgetRow, ...]) -> float:
     return sum(row.ms for row in rows if row.counts)
 
 
-def _delay_rows(network: Network) -> tuple[Row, ...]:
+def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
     radio, hops, airtime = network.radio, network.hops, network.airtime_ms
     busy_tries = _allowed(network.channel_load)
     busy_ms = busy_tries * (radio.congestion_backoff_ms + airtime)
@@ -269,22 +272,22 @@ def _delay_rows(network: Network) -> tuple[Row, ...]:
     ahead = _allowed(network.relay_load) if hops > 1 else 0
     per_hop = f"{hops} x " if hops > 1 else ""
     rows = [
-        Row(
+        BudgetRow(
             "airtime", hops * airtime, f"{per_hop}{network.air_bytes} bytes of {1000 * radio.byte_ms:.3g} us"
         ),
-        Row(
+        BudgetRow(
             "initial backoff",
             hops * radio.initial_backoff_ms,
             f"{per_hop}the longest draw before a first try, {radio.initial_backoff_ms:.3g} ms",
         ),
-        Row(
+        BudgetRow(
             "congestion backoff",
             hops * busy_ms,
             f"{per_hop}{many(busy_tries, 'busy try', 'busy tries')} at a load of {network.channel_load:.2g}, each "
             f"{radio.congestion_backoff_ms:.3g} ms and a frame",
         ),
-        Row("processing", hops * radio.processing_ms, f"{per_hop}from the radio to the queue and back"),
-        Row(
+        BudgetRow("processing", hops * radio.processing_ms, f"{per_hop}from the radio to the queue and back"),
+        BudgetRow(
             "queueing",
             ahead * hop_ms,
             f"{many(ahead, 'frame')} ahead at the busiest relay, {hop_ms:.3g} ms each"
@@ -296,16 +299,18 @@ def _delay_rows(network: Network) -> tuple[Row, ...]:
     share = radio.margin if network.margin is None else network.margin
     return (
         *rows,
-        Row("margin", share * _sum(tuple(rows)), f"{share:.0%} for interference and other traffic"),
+        BudgetRow("margin", share * _sum(tuple(rows)), f"{share:.0%} for interference and other traffic"),
     )
 
 
-def _line_row(network: Network) -> Row:
+def _line_row(network: PlannedNetwork) -> BudgetRow:
     if network.foreign_gateway:
         why = f"{network.line_bytes} bytes at 57600 baud; a foreign gateway stamps no time of reception"
     else:
         why = f"{network.line_bytes} bytes at 57600 baud; not part of delta: the gateway stamps at reception"
-    return Row("serial line", network.line_bytes / LINE_BYTES_PER_MS, why, counts=network.foreign_gateway)
+    return BudgetRow(
+        "serial line", network.line_bytes / LINE_BYTES_PER_MS, why, counts=network.foreign_gateway
+    )
 
 
 def _allowed(load: float) -> int:
@@ -315,16 +320,16 @@ def _allowed(load: float) -> int:
     return min(QUEUE_SLOTS, max(0, math.ceil(math.log(RARE) / math.log(load)) - 1)) if load > 0 else 0
 
 
-def _sync_rows(network: Network) -> tuple[Row, ...]:
+def _sync_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
     error, periods = network.radio.sync_error_ms, 1 + BEACONS_LOST
     drift_ms = 2 * CRYSTAL_PPM * 1e-6 * network.beacon_seconds * 1000
     return (
-        Row(
+        BudgetRow(
             "time stamps",
             2 * network.hops * error,
             f"2 motes, {many(network.hops, 'hop')} each, {error:.3g} ms a hop",
         ),
-        Row(
+        BudgetRow(
             "crystals",
             periods * drift_ms,
             f"{CRYSTAL_PPM} ppm each way over {network.beacon_seconds:.4g} s of beacon interval, "

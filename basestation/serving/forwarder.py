@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from basestation.live.happenings import Arrived, Happening, Strange
-from basestation.serving import protocol
 from basestation.sources.base import SourceError
 from basestation.sources.tcp import keep_alive
+from packet_formats import sf_protocol
 from packet_formats.tinyos import PacketError, decode_am, encode_packet
 
 LOOPBACK = "127.0.0.1"
@@ -72,14 +72,14 @@ class Forwarder:
         self.counters = ServingCounters()
         self.ports: dict[int, int] = {}  # TinyOS version -> TCP port
         self._send = send
-        self._platform = protocol.platform_bytes(board)
+        self._platform = sf_protocol.platform_bytes(board)
         self._say = say
         self._told = 0
         self._servers: list[asyncio.Server] = []
         self._connected: set[_Client] = set()
         self._greeted: set[_Client] = set()
 
-    async def open(self, host: str = LOOPBACK, ports: Mapping[int, int] = protocol.PORT) -> None:
+    async def open(self, host: str = LOOPBACK, ports: Mapping[int, int] = sf_protocol.PORT) -> None:
         """Listen on a port for each TinyOS version; 0 is any free one. `OSError` if one is taken."""
         try:
             for tinyos, port in ports.items():
@@ -100,10 +100,10 @@ class Forwarder:
 
     def forward(self, packet: bytes) -> None:
         """A packet, from its type byte on, to every client that understands it."""
-        for tinyos in protocol.HELLO:
-            message = protocol.to_message(tinyos, packet) if packet else None
+        for tinyos in sf_protocol.HELLO:
+            message = sf_protocol.to_message(tinyos, packet) if packet else None
             if message is not None:
-                self._to_clients(tinyos, protocol.encode(message))
+                self._to_clients(tinyos, sf_protocol.encode(message))
 
     def close(self) -> None:
         for server in self._servers:
@@ -142,7 +142,7 @@ class Forwarder:
             self.counters.served += 1
             self.counters.clients = len(self._greeted)
             await self._listen(client)
-        except (protocol.ProtocolError, TimeoutError) as error:
+        except (sf_protocol.ProtocolError, TimeoutError) as error:
             self.counters.strangers += 1
             self._tell(f"client {client.name} was turned away: {str(error) or 'it did not greet'}")
         except (EOFError, OSError, asyncio.CancelledError):
@@ -154,18 +154,18 @@ class Forwarder:
             client.abort()
 
     async def _greet(self, client: _Client) -> None:
-        async with asyncio.timeout(protocol.HELLO_SECONDS):
-            client.writer.write(protocol.HELLO[client.tinyos])
-            hello = await client.reader.readexactly(len(protocol.HELLO[client.tinyos]))
-            spoken = protocol.version_of(hello)
+        async with asyncio.timeout(sf_protocol.HELLO_SECONDS):
+            client.writer.write(sf_protocol.HELLO[client.tinyos])
+            hello = await client.reader.readexactly(len(sf_protocol.HELLO[client.tinyos]))
+            spoken = sf_protocol.version_of(hello)
             if spoken != client.tinyos:
                 other = f"TinyOS {spoken} is served on port {self.ports.get(spoken)}"
-                raise protocol.ProtocolError(
+                raise sf_protocol.ProtocolError(
                     f"it speaks TinyOS {spoken}, here {client.tinyos} is spoken; {other}"
                 )
-            if protocol.platform_follows(hello):
+            if sf_protocol.platform_follows(hello):
                 client.writer.write(self._platform)
-                await client.reader.readexactly(protocol.PLATFORM_BYTES)
+                await client.reader.readexactly(sf_protocol.PLATFORM_BYTES)
 
     async def _listen(self, client: _Client) -> None:
         while True:
@@ -173,7 +173,7 @@ class Forwarder:
             message = await client.reader.readexactly(length)
             try:
                 decode_am(client.tinyos, message)
-                await self._send(protocol.to_packet(client.tinyos, message))
+                await self._send(sf_protocol.to_packet(client.tinyos, message))
                 self.counters.sent += 1
             except PacketError as error:
                 client.wrong += 1
@@ -188,4 +188,4 @@ class Forwarder:
         if client.refused == 1:
             self._tell(f"client {client.name}: a message was refused: {error}")
         if client.wrong == WRONG:
-            raise protocol.ProtocolError(f"{WRONG} of its messages were none")
+            raise sf_protocol.ProtocolError(f"{WRONG} of its messages were none")

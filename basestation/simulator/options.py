@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from .measured import MeasuredDelays
-from .topology import Topology, everyone_hears_everyone
+from .measured_delays import MeasuredDelays
+from .topology import HopTopology, everyone_hears_everyone
 
 DelayLaw = Literal["half", "quarter"]
 Recipients = Literal["all", "one"]
@@ -73,7 +73,7 @@ class WorldOptions:
     g2: G2 = "paper"
     loss: float = 0.0
     events_per_tick: int = 1
-    topology: Topology | None = None
+    topology: HopTopology | None = None
     measured: MeasuredDelays | None = None
 
     def __post_init__(self) -> None:
@@ -115,7 +115,7 @@ class WorldOptions:
         )
 
     @property
-    def network(self) -> Topology:
+    def network(self) -> HopTopology:
         """Who hears whom; by default everybody, the observer too, in one hop."""
         return self.topology or everyone_hears_everyone(self.motes)
 

@@ -30,7 +30,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class DeliveryOrder:
     """Arrival numbers in the order of delivery, the observer's clock when each left, and how many came late."""
 
     order: Int64

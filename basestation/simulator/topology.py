@@ -37,7 +37,7 @@ class FlatTopology(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class HopTopology:
     """For each mote: its peers, the chance that each hears it, its hops to the observer, the chance to get there."""
 
     peers: tuple[tuple[int, ...], ...]
@@ -60,15 +60,15 @@ class Topology:
 
 
 @lru_cache(maxsize=64)
-def everyone_hears_everyone(motes: int) -> Topology:
+def everyone_hears_everyone(motes: int) -> HopTopology:
     """The paper's network: one hop, no link worse than another."""
     peers = tuple(tuple(j for j in range(motes) if j != i) for i in range(motes))
-    return Topology(peers, ((1.0,) * (motes - 1),) * motes, (1,) * motes, (1.0,) * motes)
+    return HopTopology(peers, ((1.0,) * (motes - 1),) * motes, (1,) * motes, (1.0,) * motes)
 
 
 def from_positions(
     positions: Iterable[tuple[float, float]], observer: tuple[float, float], reach: float
-) -> Topology:
+) -> HopTopology:
     """Motes within `reach` of one another hear each other; the observer's place is given apart."""
     places = [observer, *positions]
     links = {
@@ -80,7 +80,7 @@ def from_positions(
     return _with_gateway_first(links, len(places))
 
 
-def in_groups(motes: int, hops: int) -> Topology:
+def in_groups(motes: int, hops: int) -> HopTopology:
     """Equal groups in a line: a mote hears its own group and those beside it, the gateway the first one."""
     if hops > motes:
         raise TopologyError(f"{motes} motes can't reach {hops} hops: at least one must stand at each")
@@ -88,7 +88,7 @@ def in_groups(motes: int, hops: int) -> Topology:
     return from_positions(places, (0.0, 0.0), 1.5)
 
 
-def from_links(links: dict[tuple[int, int], float], motes: Iterable[int], gateway: int) -> Topology:
+def from_links(links: dict[tuple[int, int], float], motes: Iterable[int], gateway: int) -> HopTopology:
     """Links as (sender, receiver) -> delivery probability. The gateway's own links lead to the observer."""
     names = [gateway, *(mote for mote in sorted(motes) if mote != gateway)]
     number = {name: i for i, name in enumerate(names)}
@@ -100,7 +100,7 @@ def from_links(links: dict[tuple[int, int], float], motes: Iterable[int], gatewa
     return _with_gateway_first(known, len(names))
 
 
-def _with_gateway_first(links: dict[tuple[int, int], float], places: int) -> Topology:
+def _with_gateway_first(links: dict[tuple[int, int], float], places: int) -> HopTopology:
     """Place 0 is the gateway; place i + 1 becomes mote i."""
     hops, path = _ways_to_gateway(links, places)
     peers: list[list[int]] = [[] for _ in range(places)]
@@ -109,7 +109,7 @@ def _with_gateway_first(links: dict[tuple[int, int], float], places: int) -> Top
         if a and b:
             peers[a].append(b - 1)
             hearing[a].append(chance)
-    return Topology(
+    return HopTopology(
         tuple(map(tuple, peers[1:])), tuple(map(tuple, hearing[1:])), tuple(hops[1:]), tuple(path[1:])
     )
 
@@ -187,7 +187,7 @@ def read_links(path: Path) -> dict[tuple[int, int], float]:
     return links
 
 
-def field(path: Path, reach: float, gateway: int | None = None) -> Topology:
+def field(path: Path, reach: float, gateway: int | None = None) -> HopTopology:
     """A network from a file of positions; the gateway stands at the first row's place unless named.
 
     Every other row is a mote, also one that repeats an id, as real files do.
@@ -200,7 +200,7 @@ def field(path: Path, reach: float, gateway: int | None = None) -> Topology:
     return from_positions([(x, y) for _, x, y in sorted(rows)], (observer[0], observer[1]), reach)
 
 
-def linked(path: Path, gateway: int | None = None) -> Topology:
+def linked(path: Path, gateway: int | None = None) -> HopTopology:
     """A network from a file of links; the first sender is the gateway unless one is named.
 
     Every id that hears and is heard belongs to it.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .measured import Row
+from .measured_delays import Row
 from .options import WorldOptions
 from .stream import MERGE, RECEIVE, SEND, Int64, Stream
 

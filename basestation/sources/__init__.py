@@ -17,7 +17,7 @@ import importlib
 from collections.abc import Callable
 
 from basestation.sources.base import Source, SourceError, SourceOptions, Spec
-from packet_formats.words import did_you_mean
+from packet_formats.phrases import did_you_mean
 
 KINDS = {
     "serial": "basestation.sources.serial",

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote_plus
 
-from basestation.live.arrivals import Line
+from basestation.arrivals import Line
 from packet_formats.framing import FrameCounters
+from packet_formats.phrases import did_you_mean
 from packet_formats.tinyos import PacketError, decode_packet
-from packet_formats.words import did_you_mean
 
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment

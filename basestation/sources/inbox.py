@@ -12,7 +12,7 @@ class LineLost(Exception):
     """The line is gone; the message says why."""
 
 
-class Chunk(NamedTuple):
+class TimedBytes(NamedTuple):
     mono_ns: int
     wall_ns: int
     data: bytes
@@ -27,18 +27,18 @@ def now() -> Moment:
     return Moment(time.monotonic_ns(), time.time_ns())
 
 
-def stamped(data: bytes, since: Moment | None = None) -> Chunk:
+def stamped(data: bytes, since: Moment | None = None) -> TimedBytes:
     """Bytes that have come just now; or, where nobody read for a while, some time after `since`.
 
     Then they get the earliest time that may be theirs: whoever goes by it may wait too long, but not too short.
     """
-    return Chunk(*(since or now()), data)
+    return TimedBytes(*(since or now()), data)
 
 
 class Link(Protocol):
     """A line that is up."""
 
-    async def receive(self) -> Chunk:
+    async def receive(self) -> TimedBytes:
         """The next bytes; `LineLost` when there are no more."""
 
     async def send(self, data: bytes) -> None:
@@ -54,17 +54,17 @@ class Inbox:
     def __init__(self) -> None:
         self.size = 0  # bytes
         self.most = 0  # that there ever were
-        self._chunks: deque[Chunk] = deque()
+        self._chunks: deque[TimedBytes] = deque()
         self._ready = asyncio.Event()
         self._end: str | None = None
 
-    def put(self, chunk: Chunk) -> None:
+    def put(self, chunk: TimedBytes) -> None:
         self._chunks.append(chunk)
         self.size += len(chunk.data)
         self.most = max(self.most, self.size)
         self._ready.set()
 
-    def put_back(self, chunk: Chunk) -> None:
+    def put_back(self, chunk: TimedBytes) -> None:
         """For a reader that took more than it wanted."""
         self._chunks.appendleft(chunk)
         self.size += len(chunk.data)
@@ -76,7 +76,7 @@ class Inbox:
             self._end = reason
         self._ready.set()
 
-    async def get(self) -> Chunk:
+    async def get(self) -> TimedBytes:
         while not self._chunks:
             if self._end is not None:
                 raise LineLost(self._end)

@@ -8,10 +8,10 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
-from basestation.live.arrivals import Arrival, Gap, Line
+from basestation.arrivals import Arrival, Gap, Line
 from basestation.sources.base import SourceError, SourceOptions, check_sendable
+from basestation.sources.framings import Framing
 from basestation.sources.inbox import LineLost, Link
-from basestation.sources.wires import Wire
 from packet_formats.framing import FrameCounters
 from packet_formats.tinyos import PACKET_TYPES, TYPE_OF
 
@@ -21,7 +21,7 @@ PIECE = 4096  # bytes decoded at one go, so that a flood never holds up the othe
 @dataclass(frozen=True, slots=True)
 class Connection:
     link: Link
-    wire: Wire
+    wire: Framing
 
     async def close(self) -> None:
         self.wire.end()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from basestation.sources.base import Source, SourceOptions, Spec
+from basestation.sources.framings import FrameWire
 from basestation.sources.line import Connection, LineSource
 from basestation.sources.tcp import dial
-from basestation.sources.wires import FrameWire
 from packet_formats.framing import FrameCounters
 
 MIB600_PORT = 10002

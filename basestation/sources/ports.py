@@ -37,7 +37,7 @@ class Identity:
 
 
 @dataclass(frozen=True, slots=True)
-class Port:
+class SerialPort:
     device: str
     description: str = ""
     usb: str | None = None  # vendor:product, in hex
@@ -86,10 +86,10 @@ class Trouble:
     text: str
 
 
-def attached() -> list[Port]:
+def attached() -> list[SerialPort]:
     """Every serial port that the system knows of."""
     return [
-        Port(
+        SerialPort(
             device=found.device,
             description=found.description if found.description not in (None, "n/a") else "",
             usb=None if found.vid is None else f"{found.vid:04x}:{found.pid:04x}",
@@ -111,7 +111,7 @@ def device_of(identity: Identity) -> str | None:
     return next((port.device for port in attached() if port.identity == identity), None)
 
 
-def candidates(ports: Iterable[Port]) -> list[Port]:
+def candidates(ports: Iterable[SerialPort]) -> list[SerialPort]:
     """The ports on which a gateway is most likely to be heard: one, if it is clear which.
 
     Nearly every machine has a built-in port with nothing on it: those are taken only when they are asked for.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from basestation.live.arrivals import Arrival, Line
+from basestation.arrivals import Arrival, Line
 from basestation.sources.base import Source, SourceOptions, Spec
-from basestation.sources.played import PlayedSource, arrivals, pace_of
+from basestation.sources.playback import PlayedSource, arrivals, pace_of
 from packet_formats import captures
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters, FrameDecoder, encode_frame
@@ -41,7 +41,7 @@ def _journal(
 ) -> Iterator[Line]:
     """Its gateways count on from ours."""
     from basestation.journal.reader import find_journals, read_journal
-    from basestation.journal.records import JournalError
+    from basestation.journal.record_format import JournalError
 
     try:
         runs = find_journals(folder)
@@ -88,7 +88,7 @@ def _text(
     raw: bytes, form: str, path: Path, say: Callable[[str], None], counters: FrameCounters
 ) -> Iterator[bytes]:
     for item in captures.read(raw, form):
-        if isinstance(item, captures.Fault):
+        if isinstance(item, captures.CaptureFault):
             say(f"{path}: {item}")
         else:
             counters.frames += 1

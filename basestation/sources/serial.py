@@ -11,11 +11,11 @@ import serial
 
 from basestation.sources import ports
 from basestation.sources.base import Source, SourceError, SourceOptions, Spec
-from basestation.sources.inbox import Chunk, Inbox, LineLost, Moment, now, stamped
+from basestation.sources.framings import FrameWire
+from basestation.sources.inbox import Inbox, LineLost, Moment, TimedBytes, now, stamped
 from basestation.sources.line import Connection, LineSource
-from basestation.sources.wires import FrameWire
 from packet_formats.framing import FrameCounters
-from packet_formats.words import did_you_mean
+from packet_formats.phrases import did_you_mean
 
 BAUD = {
     "mica": 19200,
@@ -118,7 +118,7 @@ class SerialLink:
         self._thread = threading.Thread(target=self._read, name=f"reads {port.name}", daemon=True)
         self._thread.start()
 
-    async def receive(self) -> Chunk:
+    async def receive(self) -> TimedBytes:
         chunk = await self._inbox.get()
         self._room.release()
         return chunk

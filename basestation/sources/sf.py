@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import asyncio
 
-from basestation.serving.protocol import (
+from basestation.sources.base import Source, SourceError, SourceOptions, Spec
+from basestation.sources.inbox import LineLost
+from basestation.sources.line import Connection, LineSource
+from basestation.sources.tcp import TcpLink, dial
+from packet_formats.framing import FrameCounters
+from packet_formats.sf_protocol import (
     HELLO,
     HELLO_SECONDS,
     PLATFORM_BYTES,
@@ -21,11 +26,6 @@ from basestation.serving.protocol import (
     to_packet,
     version_of,
 )
-from basestation.sources.base import Source, SourceError, SourceOptions, Spec
-from basestation.sources.inbox import LineLost
-from basestation.sources.line import Connection, LineSource
-from basestation.sources.tcp import TcpLink, dial
-from packet_formats.framing import FrameCounters
 
 SILENCE_SECONDS = 1.0
 

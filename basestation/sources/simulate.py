@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from basestation.live.arrivals import Line
+from basestation.arrivals import Line
 from basestation.sources.base import Source, SourceOptions, Spec
-from basestation.sources.played import PlayedSource, arrivals, pace_of
+from basestation.sources.playback import PlayedSource, arrivals, pace_of
 from packet_formats import deployment as deployments
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters, FrameDecoder
@@ -73,9 +73,9 @@ def world_of(spec: Spec, deployment: Deployment) -> WorldOptions:
 def _play(
     deployment: Deployment, world: WorldOptions, gateway: int, counters: FrameCounters
 ) -> Iterator[Line]:
-    from basestation.simulator.run import generate
-    from basestation.simulator.trace import trace_of
-    from basestation.simulator.wire import serial_line
+    from basestation.simulator.gateway_line import serial_line
+    from basestation.simulator.simulated_trace import trace_of
+    from basestation.simulator.simulation import generate
 
     line = serial_line(trace_of(generate(world), deployment))
     tick_ns = (10**9 << deployment.clock.tick_log2) // CRYSTAL_HZ

@@ -7,7 +7,7 @@ import socket
 from typing import cast
 
 from basestation.sources.base import SourceError
-from basestation.sources.inbox import Chunk, Inbox, LineLost, Moment, now, stamped
+from basestation.sources.inbox import Inbox, LineLost, Moment, TimedBytes, now, stamped
 
 CONNECT_SECONDS = 5.0
 SEND_SECONDS = 1.0
@@ -53,7 +53,7 @@ class TcpLink(asyncio.Protocol):
     def resume_writing(self) -> None:
         self._writable.set()
 
-    async def receive(self) -> Chunk:
+    async def receive(self) -> TimedBytes:
         chunk = await self.inbox.get()
         if self._paused and self.inbox.size <= ROOM and self._transport is not None:
             self._paused = False

@@ -17,9 +17,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from basestation.sources.base import Source, SourceError, SourceOptions, Spec
+from basestation.sources.framings import FrameWire
 from basestation.sources.line import Connection, LineSource
 from basestation.sources.tcp import dial
-from basestation.sources.wires import FrameWire
 from packet_formats.framing import FrameCounters
 
 SETTINGS = (

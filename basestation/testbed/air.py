@@ -5,7 +5,7 @@ from __future__ import annotations
 from packet_formats.framing import crc16
 from packet_formats.tinyos import ActiveMessage, PacketError, decode_am
 
-from .truth import Signal
+from .truth_log import Signal
 
 SYNC = b"\x33\xcc"
 MICA2_BYTE_NS = 8 * 1_000_000_000 / 19_200

@@ -15,9 +15,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO
 
+from .build_lock import locked
 from .images import PROJECT
-from .lock import locked
-from .truth import Event, read
+from .truth_log import Event, read
 
 SOURCES = PROJECT / "firmware" / "testbed"
 DEBIAN = "gcc make pkg-config libsimavr-dev libelf-dev"
@@ -58,7 +58,7 @@ def build(folder: Path | None = None) -> Path:
     return place / "testbed"
 
 
-class Run:
+class TestbedRun:
     """An engine at work, which writes the truth into a file that can be looked at meanwhile."""
 
     def __init__(self, process: subprocess.Popen[bytes], truth: Path, complaints: IO[bytes]) -> None:
@@ -134,7 +134,7 @@ def events_of(scenario: str, program: Path | None = None) -> list[Event]:
 
 
 @contextmanager
-def start(program: Path, scenario: str, truth: Path) -> Iterator[Run]:
+def start(program: Path, scenario: str, truth: Path) -> Iterator[TestbedRun]:
     """An engine on a scenario. Left early, it is interrupted and writes its last lines."""
     with TemporaryFile() as given, TemporaryFile() as complaints:
         given.write(scenario.encode())
@@ -145,7 +145,7 @@ def start(program: Path, scenario: str, truth: Path) -> Iterator[Run]:
         process = subprocess.Popen(
             [program, "-", truth], stdin=given, stdout=subprocess.DEVNULL, stderr=complaints
         )
-        run = Run(process, truth, complaints)
+        run = TestbedRun(process, truth, complaints)
         try:
             yield run
         finally:

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from packet_formats.deployment import Deployment
-from packet_formats.words import did_you_mean
+from packet_formats.phrases import did_you_mean
 
-from .scenario import Network
+from .scenario import ScenarioNetwork
 
 CHANNEL_KHZ = {channel: 2_405_000 + 5000 * (channel - 11) for channel in range(11, 27)}
 MICA2_KHZ = {1: 433_002, 2: 434_845}  # by TinyOS version
@@ -38,7 +38,7 @@ def carrier_khz(deployment: Deployment) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _FaultKind:
     """What a kind of fault needs, what it may have, and its lines."""
 
     needs: tuple[str, ...]
@@ -49,7 +49,7 @@ class _Kind:
 class _Fault:
     """One entry of the timeline; each reader refuses what it cannot take, naming the place."""
 
-    def __init__(self, place: str, entry: Mapping[str, Any], networks: Sequence[Network]) -> None:
+    def __init__(self, place: str, entry: Mapping[str, Any], networks: Sequence[ScenarioNetwork]) -> None:
         self._place, self._entry, self._networks = place, entry, networks
 
     def wrong(self, reason: str) -> FaultError:
@@ -80,7 +80,7 @@ class _Fault:
             raise self.wrong(f"{key} is empty")
         return raw.hex()
 
-    def network(self) -> Network:
+    def network(self) -> ScenarioNetwork:
         if not self.has("network"):
             return self._networks[0]
         name = self._entry["network"]
@@ -138,16 +138,16 @@ class _Fault:
         return " ".join(["at", _seconds(self.at + later), *map(str, words)])
 
 
-def _on_mote(verb: str) -> _Kind:
-    return _Kind(("mote",), (), lambda fault: [fault.line(verb, fault.mote())])
+def _on_mote(verb: str) -> _FaultKind:
+    return _FaultKind(("mote",), (), lambda fault: [fault.line(verb, fault.mote())])
 
 
-def _on_crystal(state: str) -> _Kind:
-    return _Kind(("mote",), (), lambda fault: [fault.line("crystal", fault.mote(), state)])
+def _on_crystal(state: str) -> _FaultKind:
+    return _FaultKind(("mote",), (), lambda fault: [fault.line("crystal", fault.mote(), state)])
 
 
-def _on_link(verb: str) -> _Kind:
-    return _Kind(("between",), (), lambda fault: [fault.line(verb, *fault.pair())])
+def _on_link(verb: str) -> _FaultKind:
+    return _FaultKind(("between",), (), lambda fault: [fault.line(verb, *fault.pair())])
 
 
 def _brownout(fault: _Fault) -> list[str]:
@@ -178,24 +178,24 @@ def _uart(fault: _Fault) -> list[str]:
     return [fault.line("uart", fault.mote(), fault.bytes("bytes"))]
 
 
-KINDS: dict[str, _Kind] = {
+KINDS: dict[str, _FaultKind] = {
     "kill": _on_mote("off"),
     "revive": _on_mote("on"),
     "reset": _on_mote("reset"),
-    "restart": _Kind(("mote",), ("seconds",), _restart),
-    "brownout": _Kind(("mote", "seconds"), (), _brownout),
-    "corrupt": _Kind(("mote", "bytes"), (), _corrupt),
+    "restart": _FaultKind(("mote",), ("seconds",), _restart),
+    "brownout": _FaultKind(("mote", "seconds"), (), _brownout),
+    "corrupt": _FaultKind(("mote", "bytes"), (), _corrupt),
     "stop-crystal": _on_crystal("stop"),
     "run-crystal": _on_crystal("run"),
     "cut": _on_link("cut"),
     "heal": _on_link("heal"),
-    "jam": _Kind(("seconds",), ("channel", "khz", "dbm"), _jam),
-    "inject": _Kind(("frame",), ("channel", "khz", "dbm"), _inject),
-    "uart": _Kind(("mote", "bytes"), (), _uart),
+    "jam": _FaultKind(("seconds",), ("channel", "khz", "dbm"), _jam),
+    "inject": _FaultKind(("frame",), ("channel", "khz", "dbm"), _inject),
+    "uart": _FaultKind(("mote", "bytes"), (), _uart),
 }
 
 
-def load(path: Path, networks: Sequence[Network]) -> tuple[str, ...]:
+def load(path: Path, networks: Sequence[ScenarioNetwork]) -> tuple[str, ...]:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
@@ -205,7 +205,7 @@ def load(path: Path, networks: Sequence[Network]) -> tuple[str, ...]:
     return parse(text, networks, str(path))
 
 
-def parse(text: str, networks: Sequence[Network], origin: str = "faults") -> tuple[str, ...]:
+def parse(text: str, networks: Sequence[ScenarioNetwork], origin: str = "faults") -> tuple[str, ...]:
     """The `at` lines of a timeline, in the order of their times."""
     try:
         timeline = tomllib.loads(text)
@@ -221,7 +221,7 @@ def parse(text: str, networks: Sequence[Network], origin: str = "faults") -> tup
     return tuple(sorted(lines, key=lambda line: float(line.split()[1])))
 
 
-def _lines(place: str, entry: dict[str, Any], networks: Sequence[Network]) -> list[str]:
+def _lines(place: str, entry: dict[str, Any], networks: Sequence[ScenarioNetwork]) -> list[str]:
     fault = _Fault(place, entry, networks)
     for key in ("at", "do"):
         if key not in entry:

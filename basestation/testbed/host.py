@@ -15,19 +15,19 @@ from packet_formats.messages import Data, Unknown, decode_message
 from packet_formats.records import Heard
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet
 
-from .messages import Book, Sent
-from .report import Arrivals, Line
-from .scenario import Network
-from .truth import Uart
+from .recorded_messages import MessageBook, Sent
+from .scenario import ScenarioNetwork
+from .testbed_report import Line, ObservedOrder
+from .truth_log import Uart
 
 AFTER = 1 << 20  # ticks after the last message: by then an observer has let everything go
 BACKWARDS = CRYSTAL_HZ  # a line is a queue: if its time steps back by this much, time started afresh
 
 
-def arrivals_in(order: Sequence[Sent]) -> Arrivals:
+def arrivals_in(order: Sequence[Sent]) -> ObservedOrder:
     found, involved = find_violations([sent.send for sent in order])
     last = max((sent.t for sent in order if (sent.send.source, sent.send.index) in involved), default=None)
-    return Arrivals(
+    return ObservedOrder(
         found.delivered, found.related_pairs, found.pairs, found.any, None if last is None else last / 1e9
     )
 
@@ -35,7 +35,7 @@ def arrivals_in(order: Sequence[Sent]) -> Arrivals:
 class _Host:
     """A base station at one gateway's line."""
 
-    def __init__(self, network: Network, layout: DataLayout, book: Book) -> None:
+    def __init__(self, network: ScenarioNetwork, layout: DataLayout, book: MessageBook) -> None:
         self._network, self._layout, self._book = network, layout, book
         self._decoder = FrameDecoder()
         self._heard: Heard | None = None
@@ -97,7 +97,7 @@ class _Host:
         self._deliver(epoch, (clock >> self._network.deployment.clock.tick_log2) + AFTER)
         self.late += observer.late
 
-    def close(self) -> tuple[list[Arrivals], int, int]:
+    def close(self) -> tuple[list[ObservedOrder], int, int]:
         """What was delivered in each epoch, how much of it too late, and the bytes that were no frame."""
         for epoch in self._observers:
             self._finish(epoch)
@@ -109,8 +109,8 @@ class _Host:
 
 
 def read_line(
-    uarts: Iterable[Uart], network: Network, layout: DataLayout, book: Book
-) -> tuple[Line, Arrivals, int]:
+    uarts: Iterable[Uart], network: ScenarioNetwork, layout: DataLayout, book: MessageBook
+) -> tuple[Line, ObservedOrder, int]:
     hosts = {node: _Host(network, layout, book) for node in network.gateways}
     for event in uarts:
         if event.node in hosts:
@@ -125,7 +125,7 @@ def read_line(
         unpaired=sum(host.unpaired for host in hosts.values()),
         lost=sum(host.lost for host in hosts.values()),
     )
-    total = Arrivals(
+    total = ObservedOrder(
         sum(item.messages for item in delivered),
         sum(item.related for item in delivered),
         sum(item.inverted for item in delivered),

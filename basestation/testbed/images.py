@@ -17,7 +17,7 @@ from packet_formats import cheader
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import ORDERED
 
-from .lock import locked
+from .build_lock import locked
 from .scenario import Watch
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -27,12 +27,12 @@ SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "script
 STAMPS = (*ORDERED, "sequence", "last-sender", "vector", "delta-vector")  # firmware/core/stamp_*.c
 
 
-class ImageError(Exception):
+class FirmwareImageError(Exception):
     """No image, and why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class FirmwareProgram:
     """An image, and where a debugger finds in RAM what it wants to know."""
 
     path: Path
@@ -45,7 +45,7 @@ class Program:
         try:
             target.write_bytes(_tool().load(self.path).with_id(identity).elf)
         except _tool().ImageError as error:
-            raise ImageError(str(error)) from None
+            raise FirmwareImageError(str(error)) from None
         return target
 
     def variables(self) -> dict[str, tuple[int, int]]:
@@ -56,8 +56,8 @@ class Program:
 
 @dataclass(frozen=True, slots=True)
 class Programs:
-    mote: Program
-    gateway: Program
+    mote: FirmwareProgram
+    gateway: FirmwareProgram
 
 
 def programs_for(deployment: Deployment, rate: float | None = None, build: Path | None = None) -> Programs:
@@ -67,12 +67,12 @@ def programs_for(deployment: Deployment, rate: float | None = None, build: Path 
     """
     board, scheme = deployment.network.board, deployment.stamp.scheme
     if scheme not in STAMPS:
-        raise ImageError(
+        raise FirmwareImageError(
             f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {", ".join(STAMPS)}'
         )
     if build is not None:
         if rate is not None:
-            raise ImageError(
+            raise FirmwareImageError(
                 "images that are there already have their rate: leave out either --rate or --images"
             )
         for name in environments(board):
@@ -87,18 +87,18 @@ def environments(board: str) -> tuple[str, str]:
     return board, f"{board}_gateway"
 
 
-def program(path: Path) -> Program:
+def program(path: Path) -> FirmwareProgram:
     tool = _tool()
     try:
         image = tool.load(path)
         watches = tuple(Watch(name, *image.variable(name)) for name in WATCHED)
     except tool.ImageError as error:
-        raise ImageError(str(error)) from None
+        raise FirmwareImageError(str(error)) from None
     try:
         recorder = image.variable(RECORDER)[0]
     except tool.ImageError:
         recorder = None  # a gateway has none
-    return Program(path, recorder, watches)
+    return FirmwareProgram(path, recorder, watches)
 
 
 def _check_built_for(folder: Path, deployment: Deployment) -> None:
@@ -106,16 +106,20 @@ def _check_built_for(folder: Path, deployment: Deployment) -> None:
         about = json.loads((folder / "firmware.json").read_text())
         built_for = about["layout_sha256"]
     except (OSError, ValueError, KeyError):
-        raise ImageError(f"{folder}: no image that `pio run` made") from None
+        raise FirmwareImageError(f"{folder}: no image that `pio run` made") from None
     if built_for != hashlib.sha256(cheader.render(deployment).encode()).hexdigest():
-        raise ImageError(f"{folder}: built for another deployment, {about.get('deployment', 'unnamed')}")
+        raise FirmwareImageError(
+            f"{folder}: built for another deployment, {about.get('deployment', 'unnamed')}"
+        )
 
 
 def _built(deployment: Deployment, rate: float | None) -> Path:
     """A build folder named by all that decides what is in it, so that it is never stale."""
     sources = PROJECT / "firmware"
     if not sources.is_dir():
-        raise ImageError(f"no firmware in {PROJECT}: the testbed runs in a checkout of the repository")
+        raise FirmwareImageError(
+            f"no firmware in {PROJECT}: the testbed runs in a checkout of the repository"
+        )
     flags = "" if rate is None else f"-D MOTE_PERIOD={max(1, round(CRYSTAL_HZ / rate))}"
     digest = hashlib.sha256(f"{flags}\n{cheader.render(deployment)}".encode())
     for path in [PROJECT / "platformio.ini", *_sources(sources)]:
@@ -144,7 +148,7 @@ def _sources(folder: Path) -> list[Path]:
 
 def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flags: str) -> None:
     if importlib.util.find_spec("platformio") is None:
-        raise ImageError(
+        raise FirmwareImageError(
             "this firmware is not built yet, and PlatformIO is missing: pip install 'causeway[firmware]'"
         )
     words = [word for name in wanted for word in ("-e", name)]
@@ -167,7 +171,7 @@ def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flag
         check=False,
     )
     if done.returncode != 0:
-        raise ImageError(f"the firmware did not build:\n{done.stdout.strip()}")
+        raise FirmwareImageError(f"the firmware did not build:\n{done.stdout.strip()}")
 
 
 @cache
@@ -176,7 +180,7 @@ def _tool() -> Any:
     path = PROJECT / "firmware" / "scripts" / "image.py"
     spec = importlib.util.spec_from_file_location("causeway_image", path)
     if spec is None or spec.loader is None or not path.exists():
-        raise ImageError(f"no {path}: the testbed runs in a checkout of the repository")
+        raise FirmwareImageError(f"no {path}: the testbed runs in a checkout of the repository")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)

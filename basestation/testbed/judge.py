@@ -23,13 +23,25 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.records import Beacon
 
-from . import clocks
+from . import node_times
 from .air import delimiter_ns, message_of
 from .host import arrivals_in, read_line
-from .messages import Book, Sent
-from .report import Delay, Fates, MoteReport, NetworkReport, Order, Report
-from .scenario import Network
-from .truth import DriverFault, End, Event, Missed, Outcome, Power, Recorded, Reset, Script, Signal, Uart
+from .recorded_messages import MessageBook, Sent
+from .scenario import ScenarioNetwork
+from .testbed_report import Delay, Fates, MoteReport, NetworkReport, StampOrder, TestbedReport
+from .truth_log import (
+    DriverFault,
+    End,
+    Event,
+    Missed,
+    Power,
+    ReceptionOutcome,
+    RecordedEvent,
+    Reset,
+    Script,
+    Signal,
+    Uart,
+)
 
 NS = 1e9
 SILENCE = 8  # a pause of so many usual ones is out of a mote's habit
@@ -48,12 +60,12 @@ class _OnAir:
 class _Log:
     """The events that count, by kind."""
 
-    recorded: list[Recorded] = field(default_factory=list)
+    recorded: list[RecordedEvent] = field(default_factory=list)
     signals: list[Signal] = field(default_factory=list)
     received: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # signal: nodes
     outcomes: Counter[str] = field(default_factory=Counter)
     uarts: list[Uart] = field(default_factory=list)
-    readings: list[clocks.Reading] = field(default_factory=list)
+    readings: list[node_times.NodeTime] = field(default_factory=list)
     missed: int = 0
     resets: Counter[str] = field(default_factory=Counter)
     script: int = 0
@@ -65,11 +77,11 @@ class _Log:
     def take(self, event: Event) -> None:
         self.last = max(self.last, event.t)
         match event:
-            case Recorded():
+            case RecordedEvent():
                 self.recorded.append(event)
             case Signal():
                 self.signals.append(event)
-            case Outcome(signal=signal, node=node, outcome=outcome):
+            case ReceptionOutcome(signal=signal, node=node, outcome=outcome):
                 self.outcomes[outcome] += 1
                 if outcome == "received":
                     self.received[signal].append(node)
@@ -91,7 +103,7 @@ class _Log:
                 pass
 
 
-def judge(events: Iterable[Event], networks: Sequence[Network]) -> Report:
+def judge(events: Iterable[Event], networks: Sequence[ScenarioNetwork]) -> TestbedReport:
     """Everything that the log of a run tells about these networks."""
     log = _Log()
 
@@ -100,10 +112,10 @@ def judge(events: Iterable[Event], networks: Sequence[Network]) -> Report:
             log.take(event)
             yield event
 
-    log.readings = list(clocks.readings(noted()))
+    log.readings = list(node_times.readings(noted()))
     log.recorded.sort(key=lambda event: event.t)
     log.signals.sort(key=lambda signal: signal.begin)
-    return Report(
+    return TestbedReport(
         seconds=log.last / NS,
         ended=log.end.reason if log.end else "not at all",
         networks=tuple(_judge_network(log, network) for network in networks),
@@ -117,7 +129,7 @@ def judge(events: Iterable[Event], networks: Sequence[Network]) -> Report:
     )
 
 
-def _gaps(recorded: Iterable[Recorded]) -> int:
+def _gaps(recorded: Iterable[RecordedEvent]) -> int:
     """Numbers left out by a recorder, which counts from 0 at each boot."""
     expected: dict[int, int] = {}
     gaps = 0
@@ -130,7 +142,7 @@ def _gaps(recorded: Iterable[Recorded]) -> int:
     return gaps
 
 
-def _judge_network(log: _Log, network: Network) -> NetworkReport:
+def _judge_network(log: _Log, network: ScenarioNetwork) -> NetworkReport:
     layout = layout_of(network.deployment)
     on_air = decoded(log.signals, network, layout)
     book, unmatched = messages_of(log.recorded, network)
@@ -147,13 +159,13 @@ def _judge_network(log: _Log, network: Network) -> NetworkReport:
         delivered=delivered,
         observer_late=observer_late,
         delay=_delay(book.all, time, network),
-        skew=clocks.skew_of(log.readings, network),
+        skew=node_times.skew_of(log.readings, network),
         line=line,
         promised=promises_order(network.deployment),
     )
 
 
-def decoded(signals: Iterable[Signal], network: Network, layout: DataLayout) -> list[_OnAir]:
+def decoded(signals: Iterable[Signal], network: ScenarioNetwork, layout: DataLayout) -> list[_OnAir]:
     """This network's own data messages and beacons, in the order they began."""
     members = set(network.nodes)
     found = []
@@ -167,14 +179,16 @@ def decoded(signals: Iterable[Signal], network: Network, layout: DataLayout) -> 
 
 
 def messages_of(
-    recorded: Iterable[Recorded], network: Network, merged: Callable[[Sent, int, int], object] | None = None
-) -> tuple[Book, int]:
+    recorded: Iterable[RecordedEvent],
+    network: ScenarioNetwork,
+    merged: Callable[[Sent, int, int], object] | None = None,
+) -> tuple[MessageBook, int]:
     """The messages with their true causes, and the number of receptions that fit no message.
 
     `merged` is told of each message that a mote merged, and when.
     """
     id_of = {node: identity for identity, node in enumerate(network.motes)}
-    truth, book = VectorTruth(len(network.motes)), Book()
+    truth, book = VectorTruth(len(network.motes)), MessageBook()
     epochs: dict[int, int] = {}
     unmatched = 0
     for event in recorded:
@@ -200,7 +214,10 @@ def messages_of(
 
 
 def follow(
-    book: Book, on_air: Iterable[_OnAir], received: Mapping[int, Sequence[int]], network: Network
+    book: MessageBook,
+    on_air: Iterable[_OnAir],
+    received: Mapping[int, Sequence[int]],
+    network: ScenarioNetwork,
 ) -> int:
     """Note what was seen of each message; gives the number of copies whose stamp was altered."""
     board, altered = network.deployment.network.board, 0
@@ -224,7 +241,7 @@ def follow(
 class _RootTime:
     """The network's clock in each epoch: its root's, by the beacons of the root itself."""
 
-    def __init__(self, on_air: Iterable[_OnAir], network: Network) -> None:
+    def __init__(self, on_air: Iterable[_OnAir], network: ScenarioNetwork) -> None:
         self._tick_log2 = network.deployment.clock.tick_log2
         self._beacons: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for seen in on_air:
@@ -242,7 +259,9 @@ class _RootTime:
         return (time + (t - at) * CRYSTAL_HZ // 1_000_000_000) >> self._tick_log2
 
 
-def _order(book: Sequence[Sent], time: _RootTime, network: Network, altered: int, unmatched: int) -> Order:
+def _order(
+    book: Sequence[Sent], time: _RootTime, network: ScenarioNetwork, altered: int, unmatched: int
+) -> StampOrder:
     if not is_ordered(network.deployment):
         return _no_order(book, altered, unmatched)
     scheme = scheme_of(network.deployment)
@@ -270,7 +289,7 @@ def _order(book: Sequence[Sent], time: _RootTime, network: Network, altered: int
         involved |= which
     times = [sent.t for sent in judged if (sent.send.source, sent.send.index) in involved]
     last = max(times, default=None)
-    return Order(
+    return StampOrder(
         messages=len(judged),
         pairs=pairs,
         broken=broken,
@@ -283,10 +302,10 @@ def _order(book: Sequence[Sent], time: _RootTime, network: Network, altered: int
     )
 
 
-def _no_order(book: Sequence[Sent], altered: int, unmatched: int) -> Order:
+def _no_order(book: Sequence[Sent], altered: int, unmatched: int) -> StampOrder:
     """Stamps of the papers say what to wait for, and do not order any two messages: deliveries alone can be judged."""
     full = sum(sent.data is not None and sent.data.in_sync and sent.data.saturated for sent in book)
-    return Order(0, 0, 0, full, None, 0, 0, altered, unmatched, total=False)
+    return StampOrder(0, 0, 0, full, None, 0, 0, altered, unmatched, total=False)
 
 
 def _fates(book: Sequence[Sent]) -> Fates:
@@ -304,7 +323,7 @@ def _fates(book: Sequence[Sent]) -> Fates:
     )
 
 
-def _motes(book: Sequence[Sent], log: _Log, network: Network) -> tuple[MoteReport, ...]:
+def _motes(book: Sequence[Sent], log: _Log, network: ScenarioNetwork) -> tuple[MoteReport, ...]:
     by_mote: dict[int, list[Sent]] = defaultdict(list)
     for sent in book:
         by_mote[sent.send.source].append(sent)
@@ -330,7 +349,7 @@ def _by_arrival(book: Iterable[Sent]) -> list[Sent]:
     return [sent for _, sent in sorted(arrived, key=lambda item: item[0])]
 
 
-def _delay(book: Iterable[Sent], time: _RootTime, network: Network) -> Delay:
+def _delay(book: Iterable[Sent], time: _RootTime, network: ScenarioNetwork) -> Delay:
     delta = network.deployment.clock.delta
     delays, ticks = [], [0]
     for sent in book:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from .air import frame_of
-from .truth import Event, Signal
+from .truth_log import Event, Signal
 
 NANOSECONDS = 0xA1B23C4D
 LINK_TYPE = {"micaz": 195, "mica2": 147}

@@ -54,7 +54,7 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
-class Network:
+class ScenarioNetwork:
     """Which nodes of the run are a deployment's: those of motes 0, 1, ... and of its gateways."""
 
     deployment: Deployment

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from packet_formats.deployment import Deployment
 
-from .images import Program, Programs
-from .scenario import PPM, Network, Node, Port, Scenario, ScenarioError, drawn
-from .topologies import Topology, shared
+from .images import FirmwareProgram, Programs
+from .scenario import PPM, Node, Port, Scenario, ScenarioError, ScenarioNetwork, drawn
+from .topologies import RadioTopology, shared
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class Wish:
     script: tuple[str, ...] = ()
 
 
-def networks_in(deployments: Sequence[Deployment], topology: Topology) -> tuple[Network, ...]:
+def networks_in(deployments: Sequence[Deployment], topology: RadioTopology) -> tuple[ScenarioNetwork, ...]:
     """Each deployment's nodes: its motes, then its gateways, then the next one's."""
-    networks: list[Network] = []
+    networks: list[ScenarioNetwork] = []
     refuse_too_many(deployments, topology.motes)
     for number, deployment in enumerate(deployments):
         network = deployment.network
@@ -40,7 +40,7 @@ def networks_in(deployments: Sequence[Deployment], topology: Topology) -> tuple[
         first = number * topology.places
         motes = range(first, first + topology.motes)
         gateways = range(first + topology.motes, first + topology.places)
-        networks.append(Network(deployment, tuple(motes), tuple(gateways)))
+        networks.append(ScenarioNetwork(deployment, tuple(motes), tuple(gateways)))
     return tuple(networks)
 
 
@@ -54,8 +54,8 @@ def refuse_too_many(deployments: Sequence[Deployment], motes: int) -> None:
 
 
 def assemble(
-    networks: Sequence[Network],
-    topology: Topology,
+    networks: Sequence[ScenarioNetwork],
+    topology: RadioTopology,
     programs: Mapping[str, Programs],
     folder: Path,
     wish: Wish,
@@ -84,7 +84,7 @@ def assemble(
     )
 
 
-def _node(network: Network, number: int, program: Program, folder: Path, wish: Wish) -> Node:
+def _node(network: ScenarioNetwork, number: int, program: FirmwareProgram, folder: Path, wish: Wish) -> Node:
     image = program.copy(network.id_of(number), folder)
     node = drawn(wish.seed, number, network.deployment.network.board, image, wish.ppm)
     return replace(node, recorder=program.recorder, watches=program.watches)

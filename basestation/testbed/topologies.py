@@ -28,7 +28,7 @@ Place = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Topology:
+class RadioTopology:
     """Links are (from, to). `noise` holds the places that differ from the engine's default."""
 
     motes: int
@@ -60,7 +60,7 @@ def grid(
     spacing: float = 10.0,
     reach: float | None = None,
     margin: float = MARGIN_DB["micaz"],
-) -> Topology:
+) -> RadioTopology:
     """Twice as long as wide, a gateway at the middle of a short side.
 
     Unless told how far a mote is heard, just so far that none is more than `hops` away. With three of them the gateway
@@ -85,7 +85,7 @@ def line(
     spacing: float = 10.0,
     reach: float | None = None,
     margin: float = MARGIN_DB["micaz"],
-) -> Topology:
+) -> RadioTopology:
     """One after another, a gateway at an end or both; `reach` as in a grid."""
     ends = [(-spacing, 0.0), (spacing * motes, 0.0)]
     places = [(spacing * i, 0.0) for i in range(motes)]
@@ -100,13 +100,13 @@ def _first(places: list[Place], count: int, why: str) -> list[Place]:
 
 def _laid_out(
     motes: list[Place], gateways: list[Place], hops: int, reach: float | None, margin: float
-) -> Topology:
+) -> RadioTopology:
     places = [*motes, *gateways]
     if reach is not None:
         return from_places(places, len(gateways), reach, margin)
     distances = sorted({math.dist(a, b) for a in motes for b in places if a != b})
 
-    def laid_out(distance: float) -> Topology:
+    def laid_out(distance: float) -> RadioTopology:
         return from_places(places, len(gateways), 1.01 * distance, margin)
 
     def near_enough(distance: float) -> bool:
@@ -117,10 +117,10 @@ def _laid_out(
 
 def from_places(
     places: Sequence[Place], gateways: int, reach: float, margin: float = MARGIN_DB["micaz"]
-) -> Topology:
+) -> RadioTopology:
     """Gains by distance, the gateways' places last."""
     gains = _fading(dict(enumerate(places)), reach, margin)
-    return Topology(len(places) - gateways, gateways, gains, margin=margin)
+    return RadioTopology(len(places) - gateways, gateways, gains, margin=margin)
 
 
 def _fading(places: Mapping[int, Place], reach: float, margin: float) -> dict[Link, float]:
@@ -149,17 +149,17 @@ class Wanted:
     margin: float = MARGIN_DB["micaz"]
 
 
-def from_coordinates(path: Path, reach: float, wanted: Wanted) -> Topology:
+def from_coordinates(path: Path, reach: float, wanted: Wanted) -> RadioTopology:
     """Rows of id, x, y such as the Line-in-the-Sand coordinates. A row that repeats an id is one more mote."""
     rows = files.read_positions(path)
     fresh = count(1 + max(name for name, _, _ in rows))
     places: dict[int, Place] = {}
     for name, x, y in rows:
         places[next(fresh) if name in places else name] = (x, y)
-    return _chosen(path, Topology(0, 0, _fading(places, reach, wanted.margin)), list(places), wanted)
+    return _chosen(path, RadioTopology(0, 0, _fading(places, reach, wanted.margin)), list(places), wanted)
 
 
-def from_gains(path: Path, wanted: Wanted) -> Topology:
+def from_gains(path: Path, wanted: Wanted) -> RadioTopology:
     """TOSSIM's files: `gain FROM TO DB` and `noise NODE DBM DEVIATION`."""
     gains: dict[Link, float] = {}
     noise: dict[int, float] = {}
@@ -184,17 +184,17 @@ def from_gains(path: Path, wanted: Wanted) -> Topology:
         raise TopologyError(f"{path}: no gains in it")
     gains = {link: db for link, db in gains.items() if db > SILENT_DB and link[0] != link[1]}
     names = sorted({name for link in gains for name in link})
-    return _chosen(path, Topology(0, 0, gains, noise=noise), names, wanted)
+    return _chosen(path, RadioTopology(0, 0, gains, noise=noise), names, wanted)
 
 
-def from_links(path: Path, wanted: Wanted) -> Topology:
+def from_links(path: Path, wanted: Wanted) -> RadioTopology:
     """`sender receiver p` such as the Intel lab's: a signal gets through with probability p or not at all."""
     chances = {link: p for link, p in files.read_links(path).items() if p > 0 and link[0] != link[1]}
     names = sorted({a for a, _ in chances} & {b for _, b in chances})
     known = set(names)
     chances = {link: p for link, p in chances.items() if known.issuperset(link)}
     gains = dict.fromkeys(chances, LINK_DB)
-    return _chosen(path, Topology(0, 0, gains, chances), names, wanted)
+    return _chosen(path, RadioTopology(0, 0, gains, chances), names, wanted)
 
 
 def _finite(word: str) -> float:
@@ -204,7 +204,7 @@ def _finite(word: str) -> float:
     return number
 
 
-def _chosen(path: Path, whole: Topology, names: list[int], wanted: Wanted) -> Topology:
+def _chosen(path: Path, whole: RadioTopology, names: list[int], wanted: Wanted) -> RadioTopology:
     """Of a file's places the gateways, named or else the first ones, and the motes fewest hops away from them."""
     if not names:
         raise TopologyError(f"{path}: no link in it carries anything")
@@ -221,7 +221,7 @@ def _chosen(path: Path, whole: Topology, names: list[int], wanted: Wanted) -> To
         raise TopologyError(f"{path}: {motes} motes are wanted, and {found}")
     members = [*sorted(name for _, name in others[:motes]), *gateways]
     number = {name: i for i, name in enumerate(members)}
-    return Topology(
+    return RadioTopology(
         motes,
         len(gateways),
         _renumbered(whole.gains, number),
@@ -248,7 +248,7 @@ def _ways(start: Iterable[int], places: Sequence[int], carries: Callable[[Link],
     return found
 
 
-def shared(topology: Topology, networks: int) -> Topology:
+def shared(topology: RadioTopology, networks: int) -> RadioTopology:
     """One ether for several networks whose nodes stand side by side: network k's are numbered from k * places on."""
     step = topology.places
     everyone = range(networks)

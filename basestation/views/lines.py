@@ -25,13 +25,13 @@ from basestation.live.happenings import (
     Violation,
 )
 from packet_formats.deployment import TIMED_POLICIES
+from packet_formats.phrases import many
 from packet_formats.records import Health
-from packet_formats.words import many
 
 NO_HOPS = 255  # in a health message: no root known
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """A kind of thing, its subject, what there is to say, and a style for terminals."""
 
     kind: str
@@ -41,13 +41,13 @@ class Row(NamedTuple):
 
 
 @singledispatch
-def row_of(happening: Happening) -> Row | None:
+def row_of(happening: Happening) -> TextRow | None:
     """None for what is not worth a line."""
     return None
 
 
 @row_of.register
-def _(happening: Delivered) -> Row:
+def _(happening: Delivered) -> TextRow:
     marks = [shown_move(happening.moved)] if happening.moved else []
     marks += ["late"] if happening.late else []
     marks += ["out of sync"] if not happening.in_sync else []
@@ -55,11 +55,11 @@ def _(happening: Delivered) -> Row:
     data = happening.data.data.hex()
     text = f"held {happening.held_ms:7.1f} ms  {data:<{2 * len(happening.data.data)}}  {', '.join(marks)}"
     style = "yellow" if happening.late or not happening.in_sync else "cyan" if happening.moved else None
-    return Row("deliver", str(happening.name), text.rstrip(), style)
+    return TextRow("deliver", str(happening.name), text.rstrip(), style)
 
 
 @row_of.register
-def _(happening: Arrived) -> Row | None:
+def _(happening: Arrived) -> TextRow | None:
     health = happening.message
     if not isinstance(health, Health) or happening.copy:
         return None
@@ -67,42 +67,42 @@ def _(happening: Arrived) -> Row | None:
     sync = "in sync" if health.in_sync else "out of sync"
     root = "no root known" if health.hops == NO_HOPS else many(health.hops, "hop")
     text = f"{sync}, {root}, boot {health.boots}, {health.sent} sent{battery}"
-    return Row("health", str(health.source), text, "dim")
+    return TextRow("health", str(health.source), text, "dim")
 
 
 @row_of.register
-def _(happening: Violation) -> Row:
+def _(happening: Violation) -> TextRow:
     if happening.order == "arrival":
-        return Row("overtook", str(happening.message), happening.text, "dim")
-    return Row("violation", str(happening.message), happening.text, "bold red")
+        return TextRow("overtook", str(happening.message), happening.text, "dim")
+    return TextRow("violation", str(happening.message), happening.text, "bold red")
 
 
 @row_of.register
-def _(happening: GaveUp) -> Row:
-    return Row("gave up", str(happening.message), happening.text, "yellow")
+def _(happening: GaveUp) -> TextRow:
+    return TextRow("gave up", str(happening.message), happening.text, "yellow")
 
 
 @row_of.register
-def _(happening: Discarded) -> Row:
-    return Row("discard", str(happening.message), happening.text, "red")
+def _(happening: Discarded) -> TextRow:
+    return TextRow("discard", str(happening.message), happening.text, "red")
 
 
 @row_of.register
-def _(happening: Strange) -> Row:
-    return Row(
+def _(happening: Strange) -> TextRow:
+    return TextRow(
         "strange", f"gw{happening.gateway}", f"{happening.reason}: {happening.packet.hex()}", "magenta"
     )
 
 
 @row_of.register
-def _(happening: Reboot) -> Row:
+def _(happening: Reboot) -> TextRow:
     text = f"has booted: boot {happening.boot} (modulo 8) follows {happening.before}"
-    return Row("reboot", str(happening.mote), text, "yellow")
+    return TextRow("reboot", str(happening.mote), text, "yellow")
 
 
 @row_of.register
-def _(happening: Alarm) -> Row:
-    return Row(
+def _(happening: Alarm) -> TextRow:
+    return TextRow(
         "ALARM" if happening.raised else "alarm",
         "",
         happening.text,
@@ -111,30 +111,30 @@ def _(happening: Alarm) -> Row:
 
 
 @row_of.register
-def _(happening: LineChanged) -> Row:
+def _(happening: LineChanged) -> TextRow:
     text = "the line is back" if happening.back else f"the line is lost: {happening.reason}"
-    return Row("line", f"gw{happening.gateway}", text, "green" if happening.back else "red")
+    return TextRow("line", f"gw{happening.gateway}", text, "green" if happening.back else "red")
 
 
 @row_of.register
-def _(happening: ClockChanged) -> Row:
-    return Row("clock", f"gw{happening.gateway}", happening.text, "yellow")
+def _(happening: ClockChanged) -> TextRow:
+    return TextRow("clock", f"gw{happening.gateway}", happening.text, "yellow")
 
 
 @row_of.register
-def _(happening: PolicyChanged) -> Row:
+def _(happening: PolicyChanged) -> TextRow:
     text = f"{shown_policy(happening.policy, happening.phi)}; {many(happening.held, 'message')} moved over"
-    return Row("policy", "", text, "blue")
+    return TextRow("policy", "", text, "blue")
 
 
 @row_of.register
-def _(happening: Acknowledged) -> Row:
-    return Row("ack", f"gw{happening.gateway}", f"token {happening.token}", "dim")
+def _(happening: Acknowledged) -> TextRow:
+    return TextRow("ack", f"gw{happening.gateway}", f"token {happening.token}", "dim")
 
 
 @row_of.register
-def _(happening: Note) -> Row:
-    return Row("note", "", happening.text, "yellow")
+def _(happening: Note) -> TextRow:
+    return TextRow("note", "", happening.text, "yellow")
 
 
 def shown_policy(policy: str, phi: int, between: str = ", ") -> str:

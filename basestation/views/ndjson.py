@@ -7,8 +7,8 @@ from dataclasses import fields
 from typing import Any
 
 from basestation.live.happenings import Arrived, Delivered, Happening, Name
+from packet_formats.json_form import message_to_plain, packet_to_plain
 from packet_formats.layout import DataLayout
-from packet_formats.plain import message_to_plain, packet_to_plain
 
 
 def to_plain(happening: Happening, layout: DataLayout) -> dict[str, Any]:

@@ -60,7 +60,7 @@ class Instruction:
 
 
 @dataclass(frozen=True)
-class Program:
+class DisassembledProgram:
     code: dict[int, Instruction]
     symbols: dict[int, str]  # by address, where a label stands
 
@@ -81,7 +81,7 @@ def plain_name(symbol: str) -> str:
     return _LOCAL_SUFFIX.sub("", symbol)
 
 
-def parse(listing: str) -> Program:
+def parse(listing: str) -> DisassembledProgram:
     """What `avr-objdump -d` says."""
     code: dict[int, Instruction] = {}
     symbols: dict[int, str] = {}
@@ -95,7 +95,7 @@ def parse(listing: str) -> Program:
             code[address] = Instruction(address, size, found[3], operands, target)
     if not code:
         raise StackError("no code in the listing")
-    return Program(code, symbols)
+    return DisassembledProgram(code, symbols)
 
 
 def _target(name: str, operands: tuple[str, ...], following: int) -> int | None:
@@ -127,7 +127,7 @@ class Use:
 class Analysis:
     """One context: the loop, or the handlers."""
 
-    program: Program
+    program: DisassembledProgram
     context: str
     known: dict[int, Use] = field(default_factory=dict)
     under_way: list[int] = field(default_factory=list)
@@ -288,7 +288,7 @@ class Stack:
         return self.loop.most + self.handler_bytes
 
 
-def analyse(program: Program) -> Stack:
+def analyse(program: DisassembledProgram) -> Stack:
     reset, *others = [program.code[number * VECTOR_BYTES].target for number in range(VECTORS)]
     assert reset is not None
     loop = Analysis(program, "loop").use(reset)

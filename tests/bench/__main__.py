@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from basestation.testbed.engine import EngineError
-from basestation.testbed.images import ImageError
+from basestation.testbed.images import FirmwareImageError
 from spark_jobs.session import JobError
 from tests.bench import analysis, journal, kernels, station, testbed
 
@@ -109,7 +109,7 @@ def main() -> None:
         try:
             for part in PARTS[name]():
                 show(part)
-        except (EngineError, ImageError, ImportError, JobError) as error:
+        except (EngineError, FirmwareImageError, ImportError, JobError) as error:
             print(f"{name} is left out: {error}", file=sys.stderr)
 
 

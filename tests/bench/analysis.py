@@ -22,8 +22,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme, generate
-from basestation.simulator.trace import deployment_for, trace_of
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces import schema
 from basestation.traces.files import COUNTED, ROW_GROUP
 from spark_jobs.continuum import continuum

@@ -9,15 +9,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from basestation.arrivals import Arrival
 from basestation.journal.convert import trace_of
-from basestation.journal.journal import SYNCS, JournalWriter, Sync, read_journal
-from basestation.journal.reader import Fault
-from basestation.live.arrivals import Arrival
+from basestation.journal.reader import JournalFault
+from basestation.journal.writer import SYNCS, JournalWriter, Sync, read_journal
+from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme, generate
-from basestation.simulator.trace import deployment_for
-from basestation.simulator.trace import trace_of as simulated_trace
-from basestation.simulator.wire import serial_line
+from basestation.simulator.simulated_trace import deployment_for
+from basestation.simulator.simulated_trace import trace_of as simulated_trace
+from basestation.simulator.simulation import build_scheme, generate
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder, encode_frame
 
@@ -80,5 +80,5 @@ def _read(packets: list[bytes], deployment: Deployment) -> list[Rate]:
     ]
 
 
-def _refuse(fault: Fault) -> None:
+def _refuse(fault: JournalFault) -> None:
     raise AssertionError(str(fault))

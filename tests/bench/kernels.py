@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from basestation.simulator import fast, plain
+from basestation.simulator import engine_numba, engine_objects
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme, generate
-from basestation.simulator.trace import deployment_for, trace_of
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, generate
 from packet_formats import bulk
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
@@ -48,49 +48,59 @@ def rate(work: Callable[[], Any], messages: int, rounds: int = 3) -> float:
 
 def bench_simulation(motes: int) -> list[Row]:
     many, few = (WorldOptions(motes=motes, messages=count) for count in (MANY, FEW))
-    big, small = fast.generate(many), fast.generate(few)
+    big, small = engine_numba.generate(many), engine_numba.generate(few)
     rows = [
         Row(
             "simulator",
-            rate(lambda: plain.generate(few), FEW, 1),
-            rate(lambda: fast.generate(many), MANY),
+            rate(lambda: engine_objects.generate(few), FEW, 1),
+            rate(lambda: engine_numba.generate(many), MANY),
         ),
         Row(
             "vector clocks",
-            rate(lambda: plain.vector_clocks(small), FEW, 1),
-            rate(lambda: fast.vector_clocks(big), MANY),
+            rate(lambda: engine_objects.vector_clocks(small), FEW, 1),
+            rate(lambda: engine_numba.vector_clocks(big), MANY),
         ),
     ]
     for name in ("kn", "shlc"):
         scheme = build_scheme(many, name)
-        stamps_big, stamps_small = fast.stamp(big, scheme), fast.stamp(small, scheme)
-        seen_big = fast.observe(big, stamps_big, scheme)
-        seen_small = fast.observe(small, stamps_small, scheme)
-        ranked = fast.rank(big, seen_big)
+        stamps_big, stamps_small = engine_numba.stamp(big, scheme), engine_numba.stamp(small, scheme)
+        seen_big = engine_numba.observe(big, stamps_big, scheme)
+        seen_small = engine_numba.observe(small, stamps_small, scheme)
+        ranked = engine_numba.rank(big, seen_big)
         rows.append(
             Row(
                 f"{name}: stamping",
-                rate(lambda s=scheme: plain.stamp(small, s), FEW, 1),
-                rate(lambda s=scheme: fast.stamp(big, s), MANY),
+                rate(lambda s=scheme: engine_objects.stamp(small, s), FEW, 1),
+                rate(lambda s=scheme: engine_numba.stamp(big, s), MANY),
             )
         )
         for policy in ("dapw", "cbd"):
             objects = rate(
-                lambda s=scheme, o=seen_small, p=policy: plain.deliver(small, o, s, p, 40), small.arrivals, 1
+                lambda s=scheme, o=seen_small, p=policy: engine_objects.deliver(small, o, s, p, 40),
+                small.arrivals,
+                1,
             )
-            whole = rate(lambda s=scheme, o=seen_big, p=policy: fast.deliver(big, o, s, p, 40), big.arrivals)
+            whole = rate(
+                lambda s=scheme, o=seen_big, p=policy: engine_numba.deliver(big, o, s, p, 40), big.arrivals
+            )
             rows.append(Row(f"{name}: {policy}, ordering included", objects, whole))
             kernel = rate(
-                lambda s=scheme, o=seen_big, p=policy, r=ranked: fast.deliver(big, o, s, p, 40, ranked=r),
+                lambda s=scheme, o=seen_big, p=policy, r=ranked: engine_numba.deliver(
+                    big, o, s, p, 40, ranked=r
+                ),
                 big.arrivals,
             )
             rows.append(Row(f"{name}: {policy}, ordered before", objects, kernel))
-    truth_big, truth_small = fast.vector_clocks(big), fast.vector_clocks(small)
+    truth_big, truth_small = engine_numba.vector_clocks(big), engine_numba.vector_clocks(small)
     rows.append(
         Row(
             "counting violations",
-            rate(lambda: plain.violations(small, truth_small, small.arrival_message), small.arrivals, 1),
-            rate(lambda: fast.violations(big, truth_big, big.arrival_message), big.arrivals),
+            rate(
+                lambda: engine_objects.violations(small, truth_small, small.arrival_message),
+                small.arrivals,
+                1,
+            ),
+            rate(lambda: engine_numba.violations(big, truth_big, big.arrival_message), big.arrivals),
         )
     )
     return rows

@@ -8,15 +8,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from basestation.journal.journal import SYNCS, JournalWriter, Sync
-from basestation.live.arrivals import Arrival
+from basestation.arrivals import Arrival
+from basestation.journal.writer import SYNCS, JournalWriter, Sync
 from basestation.live.happenings import Delivered, Happening
 from basestation.live.runner import Runner
 from basestation.live.station import Station
+from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme, generate
-from basestation.simulator.trace import deployment_for, trace_of
-from basestation.simulator.wire import serial_line
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, generate
 from basestation.sources import SourceOptions, open_source
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder, encode_frame

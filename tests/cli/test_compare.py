@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from basestation.cli.compare import command
 from basestation.cli.simulate import command as simulate
-from basestation.comparing import document
+from basestation.comparing import schemes_document
 from basestation.comparing.catalogue import NAMES
 
 QUICK = ["--messages", "200"]
@@ -109,7 +109,7 @@ def test_a_picture(tmp_path):
 
 
 def test_the_documents_tables_are_made_by_one_command(tmp_path, monkeypatch):
-    monkeypatch.setattr(document, "MOTES", (10,))
+    monkeypatch.setattr(schemes_document, "MOTES", (10,))
     result = run("--out", str(tmp_path), "--messages", "60")
     assert result.exit_code == 0, result.output
     tables = (tmp_path / "tables.md").read_text()

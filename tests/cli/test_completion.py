@@ -13,12 +13,12 @@ from basestation.cli import cli
 from basestation.cli.completion import command, complete_deployment, complete_source
 from basestation.sources import ports
 
-LINE = ports.Port("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
+LINE = ports.SerialPort("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
 
 
 @pytest.fixture
 def attached(monkeypatch):
-    monkeypatch.setattr(ports, "attached", lambda: [ports.Port("/dev/ttyACM0"), LINE])
+    monkeypatch.setattr(ports, "attached", lambda: [ports.SerialPort("/dev/ttyACM0"), LINE])
 
 
 def offered(incomplete, complete=complete_source):

@@ -17,9 +17,9 @@ from packet_formats.deployment import load
 from packet_formats.framing import encode_frame
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
+from packet_formats.phrases import many
 from packet_formats.records import Beacon
 from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
-from packet_formats.words import many
 
 SEEN = "7e 42 ff ff 04 7d 5d 04 04 00 01 00 3d 0e 7e"
 LISTEN = "7E 00 13 11 0A 00 00 00 00 00 00 61 EB A8 06" + " 00" * 19 + " 01 00 "
@@ -146,7 +146,9 @@ def test_what_is_recovered_was_sent(pieces: list[tuple[int, int, bool]], tail: b
     text = (buffer(bytes(10)).hex() + "\n") * 7
     for payload, (_, kept, joined) in zip(sent, pieces, strict=True):
         text += buffer(payload)[:kept].hex() + ("" if joined else "\n")
-    found = [item for item in captures.read(text.encode(), "listen") if isinstance(item, captures.Found)]
+    found = [
+        item for item in captures.read(text.encode(), "listen") if isinstance(item, captures.CapturedPacket)
+    ]
     payloads = [item.packet.data for item in found if isinstance(item.packet, ActiveMessage)]
     assert payloads[:7] == [bytes(10)] * 7
     assert set(payloads[7:]) <= set(sent)
@@ -201,7 +203,9 @@ def test_a_listen_line_to_the_serial_address_may_end_in_a_flag_byte() -> None:
 
 def test_a_file_of_other_digits_is_no_capture() -> None:
     numbers = "\n".join(str(number) for number in [*range(132214724, 10**10, 204804771), 2122894100])
-    assert any(isinstance(item, captures.Found) for item in captures.read(numbers.encode(), "listen"))
+    assert any(
+        isinstance(item, captures.CapturedPacket) for item in captures.read(numbers.encode(), "listen")
+    )
     result = run("--json", stdin=numbers)
     assert (result.exit_code, result.stdout) == (1, "")
     (line,) = result.stderr.splitlines()

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.cli.demo import command
-from basestation.journal.journal import read_journal
+from basestation.journal.writer import read_journal
 
 
 def run(folder, *arguments):

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from basestation.cli import PROVIDED_BY
 from basestation.cli.doctor import command
-from basestation.doctor import described, machine
-from basestation.doctor.heard import Examination
-from basestation.journal.journal import JournalWriter
+from basestation.doctor import check_deployment, check_machine
+from basestation.doctor.check_line import Examination
+from basestation.journal.writer import JournalWriter
 from basestation.live.station import Station
 from basestation.sources import ports
 from packet_formats.deployment import CRYSTAL_HZ, from_dict, load
@@ -50,21 +50,21 @@ def tools(monkeypatch, **said):
         name = words[0].replace("-", "_")
         return said.get(f"{name}_{words[1].strip('-')}", said.get(name, (127, "")))
 
-    monkeypatch.setattr(machine, "run", run)
+    monkeypatch.setattr(check_machine, "run", run)
     monkeypatch.setattr(
-        machine.shutil, "which", lambda name: name if name.replace("-", "_") in said else None
+        check_machine.shutil, "which", lambda name: name if name.replace("-", "_") in said else None
     )
 
 
 def test_python_and_its_packages():
-    assert machine.python().verdict == "good"
-    found = {finding.check: finding for finding in machine.packages(PROVIDED_BY)}
+    assert check_machine.python().verdict == "good"
+    found = {finding.check: finding for finding in check_machine.packages(PROVIDED_BY)}
     assert found["packages"].verdict == "good"
     assert "pyserial 3" in found["packages"].text
 
 
 def test_a_missing_package_is_a_failure_in_the_core_and_a_warning_in_an_extra():
-    core, extra = machine.packages({"no_such_module": "", "nor_this": "spark", "json": "spark"})
+    core, extra = check_machine.packages({"no_such_module": "", "nor_this": "spark", "json": "spark"})
     assert (core.verdict, core.cure) == ("failure", "make setup, or pip install '.', in Causeway's folder")
     assert (extra.verdict, extra.cure) == (
         "warning",
@@ -75,8 +75,14 @@ def test_a_missing_package_is_a_failure_in_the_core_and_a_warning_in_an_extra():
 
 def test_missing_tools_are_warnings_with_the_cure(monkeypatch):
     tools(monkeypatch)
-    monkeypatch.setattr(machine.importlib.util, "find_spec", lambda name: None)
-    for check in (machine.toolchain, machine.platformio, machine.avrdude, machine.testbed, machine.java):
+    monkeypatch.setattr(check_machine.importlib.util, "find_spec", lambda name: None)
+    for check in (
+        check_machine.toolchain,
+        check_machine.platformio,
+        check_machine.avrdude,
+        check_machine.testbed,
+        check_machine.java,
+    ):
         finding = check()
         assert finding.verdict == "warning"
         assert "install" in finding.cure
@@ -92,17 +98,21 @@ def test_tools_that_are_there_say_their_version(monkeypatch):
         make=(0, ""),
         java=(0, 'openjdk version "21.0.2" 2024'),
     )
-    assert machine.toolchain().text == "avr-gcc 5.4.0"
-    assert machine.avrdude().text == "avrdude 7.1"
-    assert machine.testbed().text == "simavr 1.6, gcc, make"
-    assert machine.java().text == "Java 21"
-    assert {machine.toolchain().verdict, machine.testbed().verdict, machine.java().verdict} == {"good"}
+    assert check_machine.toolchain().text == "avr-gcc 5.4.0"
+    assert check_machine.avrdude().text == "avrdude 7.1"
+    assert check_machine.testbed().text == "simavr 1.6, gcc, make"
+    assert check_machine.java().text == "Java 21"
+    assert {
+        check_machine.toolchain().verdict,
+        check_machine.testbed().verdict,
+        check_machine.java().verdict,
+    } == {"good"}
 
 
 def test_a_compiler_without_its_library(monkeypatch):
     tools(monkeypatch, avr_gcc=(1, "fatal error: avr/io.h"), avr_gcc_version=(0, "avr-gcc 5.4.0"))
-    assert machine.toolchain().verdict == "warning"
-    assert "avr/io.h" in machine.toolchain().text
+    assert check_machine.toolchain().verdict == "warning"
+    assert "avr/io.h" in check_machine.toolchain().text
 
 
 @pytest.mark.parametrize(
@@ -110,16 +120,16 @@ def test_a_compiler_without_its_library(monkeypatch):
 )
 def test_java_must_be_new_enough_for_spark(monkeypatch, said, verdict):
     tools(monkeypatch, java=(0, said))
-    assert machine.java().verdict == verdict
+    assert check_machine.java().verdict == verdict
 
 
 def test_libraries_of_the_testbed(monkeypatch):
     tools(monkeypatch, gcc=(0, ""), make=(0, ""), pkg_config=(1, ""))
-    assert machine.testbed().text == "emulated motes need simavr, libelf"
+    assert check_machine.testbed().text == "emulated motes need simavr, libelf"
 
 
-LINE = ports.Port("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
-MODEM = ports.Port("/dev/ttyACM0", "a modem", "1234:5678")
+LINE = ports.SerialPort("/dev/ttyUSB7", "MIB520", "0403:6010", "XBOW1", "1.1")
+MODEM = ports.SerialPort("/dev/ttyACM0", "a modem", "1234:5678")
 
 
 @pytest.mark.parametrize(
@@ -129,44 +139,44 @@ MODEM = ports.Port("/dev/ttyACM0", "a modem", "1234:5678")
         (LINE, "permission", "failure"),
         (LINE, "busy", "warning"),
         (MODEM, "permission", "warning"),
-        (ports.Port("/dev/ttyS0"), "failed", "warning"),
+        (ports.SerialPort("/dev/ttyS0"), "failed", "warning"),
     ],
 )
 def test_ports(monkeypatch, port, kind, verdict):
     monkeypatch.setattr(ports, "attached", lambda: [port])
     trouble = ports.Trouble(kind, "the cure") if kind else None
     monkeypatch.setattr(ports, "trouble_with", lambda _: trouble)
-    (finding,) = machine.serial_ports()
+    (finding,) = check_machine.serial_ports()
     assert (finding.check, finding.verdict) == (port.device, verdict)
     assert finding.cure == ("the cure" if kind else "")
 
 
 def test_no_port_and_what_would_be_listened_to(monkeypatch):
     monkeypatch.setattr(ports, "attached", list)
-    (finding,) = machine.serial_ports()
+    (finding,) = check_machine.serial_ports()
     assert finding.verdict == "warning"
-    assert machine.source((), {}).verdict == "warning"
-    assert "the deployment says sf@x" in machine.source(("sf@x",), {}).text
-    assert "MOTECOM says sf@y" in machine.source(("sf@x",), {"MOTECOM": "sf@y"}).text
+    assert check_machine.source((), {}).verdict == "warning"
+    assert "the deployment says sf@x" in check_machine.source(("sf@x",), {}).text
+    assert "MOTECOM says sf@y" in check_machine.source(("sf@x",), {"MOTECOM": "sf@y"}).text
 
 
 def test_udev_rules(tmp_path, root):
     folders = [str(tmp_path / "etc"), str(tmp_path / "lib")]
-    assert machine.udev_rules(folders).verdict == "warning"
+    assert check_machine.udev_rules(folders).verdict == "warning"
     (tmp_path / "lib").mkdir()
-    installed = tmp_path / "lib" / machine.RULES
-    installed.write_bytes((root / "tools" / "udev" / machine.RULES).read_bytes())
-    assert machine.udev_rules(folders).verdict == "good"
+    installed = tmp_path / "lib" / check_machine.RULES
+    installed.write_bytes((root / "tools" / "udev" / check_machine.RULES).read_bytes())
+    assert check_machine.udev_rules(folders).verdict == "good"
     installed.write_text("# older\n")
-    assert "not of this version" in machine.udev_rules(folders).text
+    assert "not of this version" in check_machine.udev_rules(folders).text
 
 
 @pytest.mark.parametrize(("free", "verdict"), [(1e8, "failure"), (1e9, "warning"), (1e10, "good")])
 def test_disk(monkeypatch, tmp_path, free, verdict):
     asked = []
     usage = type("Usage", (), {"free": free})
-    monkeypatch.setattr(machine.shutil, "disk_usage", lambda path: asked.append(path) or usage)
-    assert machine.disk(tmp_path / "not" / "there yet").verdict == verdict
+    monkeypatch.setattr(check_machine.shutil, "disk_usage", lambda path: asked.append(path) or usage)
+    assert check_machine.disk(tmp_path / "not" / "there yet").verdict == verdict
     assert asked == [tmp_path]
 
 
@@ -185,26 +195,26 @@ def test_terminal(monkeypatch, term, encoding, size, verdict):
             return True
 
     Screen.encoding = encoding
-    monkeypatch.setattr(machine.sys, "stdout", Screen())
-    monkeypatch.setattr(machine.shutil, "get_terminal_size", lambda: os.terminal_size(size))
-    assert machine.terminal({"TERM": term}).verdict == verdict
+    monkeypatch.setattr(check_machine.sys, "stdout", Screen())
+    monkeypatch.setattr(check_machine.shutil, "get_terminal_size", lambda: os.terminal_size(size))
+    assert check_machine.terminal({"TERM": term}).verdict == verdict
 
 
 def test_no_terminal_is_no_good_one(monkeypatch):
-    monkeypatch.setattr(machine.sys, "stdout", io.StringIO())
-    finding = machine.terminal({"TERM": "xterm"})
+    monkeypatch.setattr(check_machine.sys, "stdout", io.StringIO())
+    finding = check_machine.terminal({"TERM": "xterm"})
     assert finding.verdict == "warning"
     assert "--view lines" in finding.cure
 
 
 def test_clock(monkeypatch):
     tools(monkeypatch)
-    assert machine.clock(0).verdict == "failure"
-    assert machine.clock().verdict == "good"
+    assert check_machine.clock(0).verdict == "failure"
+    assert check_machine.clock().verdict == "good"
     tools(monkeypatch, timedatectl=(0, "no\n"))
-    assert machine.clock().verdict == "warning"
+    assert check_machine.clock().verdict == "warning"
     tools(monkeypatch, timedatectl=(0, "yes\n"))
-    assert machine.clock().text.endswith(", synchronized")
+    assert check_machine.clock().text.endswith(", synchronized")
 
 
 # The deployment
@@ -212,17 +222,17 @@ def test_clock(monkeypatch):
 
 @pytest.mark.parametrize("name", ["micaz", "mica2", "paper"])
 def test_the_examples_are_well(root, name):
-    assert {finding.verdict for finding in described.examine(load(root / "examples" / f"{name}.toml"))} == {
-        "good"
-    }
+    assert {
+        finding.verdict for finding in check_deployment.examine(load(root / "examples" / f"{name}.toml"))
+    } == {"good"}
 
 
 def test_a_network_that_talks_too_much_and_one_that_waits_too_little(root):
     meadow = load(root / "examples" / "micaz.toml")
-    found = list(described.examine(meadow, rate=30))
+    found = list(check_deployment.examine(meadow, rate=30))
     assert "failure" in {finding.verdict for finding in found}
     hasty = replace(meadow, clock=replace(meadow.clock, delta=8))
-    (finding,) = [finding for finding in described.examine(hasty) if finding.verdict != "good"]
+    (finding,) = [finding for finding in check_deployment.examine(hasty) if finding.verdict != "good"]
     assert finding.verdict == "warning"
     assert "less than the budget's" in finding.text
 

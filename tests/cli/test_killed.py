@@ -17,9 +17,9 @@ from click.testing import CliRunner
 
 from basestation.cli.listen import command as listen
 from basestation.journal import locking
-from basestation.journal.parts import part_paths
+from basestation.journal.parquet_parts import part_paths
 from basestation.journal.reader import find_journals, read_journal
-from basestation.journal.records import Kind
+from basestation.journal.record_format import RecordKind
 from packet_formats.framing import encode_frame
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tests.journal.logs import refuse, simulated, write
@@ -96,7 +96,7 @@ def survives(folder: Path, network, sync: str, seed: int) -> int:
     assert f"{run.name}: this run was interrupted; " in again.stderr.replace("\n", "")
     assert not locking.was_interrupted(run)
     records = list(read_journal(run).records(refuse))
-    frames = [record.payload for record in records if record.kind == Kind.FRAME]
+    frames = [record.payload for record in records if record.kind == RecordKind.FRAME]
     assert frames == packets[: len(frames)]
     assert [payload_of(packet) for packet in frames[: len(told)]] == told
     assert part_paths(run)

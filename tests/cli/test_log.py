@@ -6,9 +6,9 @@ from collections import defaultdict
 import pytest
 from click.testing import CliRunner
 
+from basestation.arrivals import Arrival
 from basestation.cli.log import command
-from basestation.journal.journal import JournalWriter, read_journal
-from basestation.live.arrivals import Arrival
+from basestation.journal.writer import JournalWriter, read_journal
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.layout import layout_of
 from packet_formats.tinyos import decode_packet

@@ -156,7 +156,7 @@ def test_bad_values_are_wrong_usage(args: list[str], words: str) -> None:
 
 
 def test_without_matplotlib_a_plot_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "basestation.planning.plot", None)
+    monkeypatch.setitem(sys.modules, "basestation.planning.plan_plot", None)
     result = run("--plot", "x.png")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "pip install '.[analysis]'" in result.stderr

@@ -34,8 +34,8 @@ def listed(monkeypatch, *attached, args=()):
 
 
 def test_json(monkeypatch, tty):
-    line = ports.Port("/dev/ttyUSB9", "MIB520", DUAL, "XBOW1", "1.1")
-    plain = ports.Port(tty, "a modem", "1234:5678")
+    line = ports.SerialPort("/dev/ttyUSB9", "MIB520", DUAL, "XBOW1", "1.1")
+    plain = ports.SerialPort(tty, "a modem", "1234:5678")
     result = listed(monkeypatch, plain, line, args=["--json"])
     assert result.exit_code == 0
     first, second = map(json.loads, result.stdout.splitlines())
@@ -46,7 +46,7 @@ def test_json(monkeypatch, tty):
 
 
 def test_the_table_says_what_why_and_what_would_be_used(monkeypatch):
-    result = listed(monkeypatch, ports.Port("/dev/ttyUSB9", "MIB520", DUAL, "XBOW1", "1.1"))
+    result = listed(monkeypatch, ports.SerialPort("/dev/ttyUSB9", "MIB520", DUAL, "XBOW1", "1.1"))
     assert result.exit_code == 0
     for text in ("/dev/ttyUSB9", DUAL, "XBOW1", "no: gone"):
         assert text in result.stdout
@@ -144,12 +144,12 @@ def test_a_source_says_the_same(monkeypatch):
 
 
 def test_the_halves_of_a_mib520():
-    programmer, line = (ports.Port("x", "", DUAL, "S", half) for half in ("1.0", "1.1"))
+    programmer, line = (ports.SerialPort("x", "", DUAL, "S", half) for half in ("1.0", "1.1"))
     assert programmer.board.endswith("its programmer")
     assert line.board.endswith("the mote's serial line")
     assert (programmer.rank, line.rank) == (ports.UNLIKELY, ports.SURE)
     assert programmer.identity != line.identity
-    assert ports.Port("x", "", DUAL, None, "1.1").identity is None
+    assert ports.SerialPort("x", "", DUAL, None, "1.1").identity is None
 
 
 def test_what_pyserial_finds_is_read(monkeypatch):
@@ -160,8 +160,8 @@ def test_what_pyserial_finds_is_read(monkeypatch):
     found.location, found.description = "1-2:1.1", "MIB520"
     monkeypatch.setattr(ports.list_ports, "comports", lambda: [found, ListPortInfo("/dev/ttyS0")])
     built_in, line = ports.attached()
-    assert line == ports.Port("/dev/ttyUSB1", "MIB520", DUAL, "XBOW1", "1.1")
-    assert built_in == ports.Port("/dev/ttyS0")
+    assert line == ports.SerialPort("/dev/ttyUSB1", "MIB520", DUAL, "XBOW1", "1.1")
+    assert built_in == ports.SerialPort("/dev/ttyS0")
     assert ports.device_of(line.identity) == "/dev/ttyUSB1"
 
 

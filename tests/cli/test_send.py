@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.cli.send import command, motes_there
-from basestation.live.orders import OrderError, numbers, settings_of
+from basestation.live.commands import OrderError, numbers, settings_of
 from packet_formats.deployment import from_dict, load
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message, encode_message

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from basestation.cli import testbed
 from basestation.cli.testbed import command
 from basestation.testbed import engine, topologies
-from basestation.testbed.images import Program, Programs
+from basestation.testbed.images import FirmwareProgram, Programs
 from basestation.testbed.scenario import Watch
 from basestation.testbed.setup import Wish
 from tests.testbed.worlds import SECOND, World, deployment, network, stamped
@@ -44,9 +44,12 @@ def stand_in(monkeypatch, tmp_path):
     program.chmod(0o755)
     monkeypatch.setattr(engine, "build", lambda: program)
     monkeypatch.setattr(
-        Program, "copy", lambda self, identity, folder: folder / f"{self.path}-{identity}.elf"
+        FirmwareProgram, "copy", lambda self, identity, folder: folder / f"{self.path}-{identity}.elf"
     )
-    pair = Programs(Program(Path("mote"), 100, (Watch("lines", 5, 42),)), Program(Path("gateway"), None, ()))
+    pair = Programs(
+        FirmwareProgram(Path("mote"), 100, (Watch("lines", 5, 42),)),
+        FirmwareProgram(Path("gateway"), None, ()),
+    )
     asked = []
     monkeypatch.setattr(testbed.images, "programs_for", lambda *args: asked.append(args) or pair)
     return tmp_path / "scenario", asked

@@ -7,11 +7,19 @@ import pytest
 
 from basestation.causality.order import Message
 from basestation.comparing.catalogue import FOREVER, NAMES, OURS, Terms, build
-from basestation.comparing.measure import Place, Recorded, Row, measure, measure_network, most_motes, sweep
-from basestation.comparing.play import play
-from basestation.simulator import run as simulator
+from basestation.comparing.comparison import (
+    ComparisonRow,
+    KnownStream,
+    SweepPoint,
+    measure,
+    measure_network,
+    most_motes,
+    sweep,
+)
+from basestation.comparing.scheme_run import play
+from basestation.simulator import simulation as simulator
 from basestation.simulator.options import OptionError, WorldOptions
-from basestation.simulator.run import Delivery, build_scheme, generate
+from basestation.simulator.simulation import PolicyChoice, build_scheme, generate
 from basestation.simulator.stream import MERGE, RECEIVE
 
 SMALL = WorldOptions(motes=6, epsilon=5, delta=8, messages=600, rate=0.2)
@@ -23,7 +31,7 @@ def test_ours_deliver_as_in_the_simulator(name, delivery):
     policy, phi = delivery
     run = generate(WorldOptions(messages=500, loss=0.05, reception="message", delay="each"))
     played = play(run.stream, build(name, run.options, Terms(policy, phi)))
-    (expected,) = simulator.measure(run, build_scheme(run.options, name), [Delivery(policy, phi)])
+    (expected,) = simulator.measure(run, build_scheme(run.options, name), [PolicyChoice(policy, phi)])
     assert simulator.engine.violations(run.stream, run.vectors, played.order) == expected.violations
     assert (played.hold.mean(), played.late) == (pytest.approx(expected.hold_mean), expected.late)
     assert set(played.bits.tolist()) == {expected.scheme.bits}
@@ -32,12 +40,12 @@ def test_ours_deliver_as_in_the_simulator(name, delivery):
 def test_physical_is_dpc1():
     run = generate(SMALL)
     played = play(run.stream, build("physical", run.options, Terms()))
-    (expected,) = simulator.measure(run, build_scheme(run.options, "dpc1"), [Delivery("causal", 100)])
+    (expected,) = simulator.measure(run, build_scheme(run.options, "dpc1"), [PolicyChoice("causal", 100)])
     assert simulator.engine.violations(run.stream, run.vectors, played.order) == expected.violations
     assert set(played.bits.tolist()) == {expected.scheme.bits}
 
 
-def rows(options: WorldOptions, terms: Terms | None = None) -> dict[str, Row]:
+def rows(options: WorldOptions, terms: Terms | None = None) -> dict[str, ComparisonRow]:
     return {row.scheme: row for row in measure_network(options, NAMES, terms or Terms(), seeds=1)}
 
 
@@ -123,8 +131,8 @@ def test_a_sweep_takes_all_combinations():
 
 def test_seeds_are_summed_up():
     one, other = (generate(WorldOptions(messages=300, seed=seed)) for seed in (1, 2))
-    place = Place(10, 10, 10, 0.1, 0.0)
-    both = [Recorded(run.stream, run.vectors, run.options) for run in (one, other)]
+    place = SweepPoint(10, 10, 10, 0.1, 0.0)
+    both = [KnownStream(run.stream, run.vectors, run.options) for run in (one, other)]
     apart = [measure(place, [recorded], "vector", Terms()) for recorded in both]
     together = measure(place, both, "vector", Terms())
     assert together.arrived == sum(row.arrived for row in apart)

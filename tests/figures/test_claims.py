@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from basestation.figures.claims import judge
-from basestation.figures.grid import CURVES, LAWS, PHIS, Point, gather, policies_of
+from basestation.figures.grid import CURVES, LAWS, PHIS, CurvePoint, gather, policies_of
 
 
 def points(value):
     """Every point of every figure, at the value that `value(curve, law, policy, phi)` gives."""
     return [
-        Point(curve, law, policy, phi, (value(curve, law, policy, phi),))
+        CurvePoint(curve, law, policy, phi, (value(curve, law, policy, phi),))
         for curve in CURVES
         for law in LAWS
         for policy in policies_of(curve.figure)

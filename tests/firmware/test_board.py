@@ -10,7 +10,7 @@ import pytest
 from basestation.testbed import engine
 from basestation.testbed.air import fcs
 from basestation.testbed.faults import CHANNEL_KHZ
-from basestation.testbed.truth import DriverFault, Event, Measured, Peek, Reset, Signal, Uart
+from basestation.testbed.truth_log import DriverFault, Event, Peek, ProgramUse, Reset, Signal, Uart
 from packet_formats import cheader
 from packet_formats.deployment import CRYSTAL_HZ, load
 
@@ -178,7 +178,7 @@ def test_interrupts_are_never_off_for_long(mote: Mote) -> None:
         *(tell("k"), "run 60", tell("c"), "run 90", tell("e", 40, *range(40)), "run 30"),
         about=(f"measure {GREETED}",),
     )
-    masked = [event.masked for event in events if isinstance(event, Measured) and event.t > GREETED * 1.5e9]
+    masked = [event.masked for event in events if isinstance(event, ProgramUse) and event.t > GREETED * 1.5e9]
     assert len(masked) >= 6
     assert 100 < max(masked) <= 192
 

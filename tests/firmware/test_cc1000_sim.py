@@ -11,7 +11,7 @@ import pytest
 from basestation.testbed import engine
 from basestation.testbed.air import delimiter_ns
 from basestation.testbed.faults import MICA2_KHZ
-from basestation.testbed.truth import DriverFault, Event, Measured, Peek, Signal
+from basestation.testbed.truth_log import DriverFault, Event, Peek, ProgramUse, Signal
 from packet_formats.deployment import CRYSTAL_HZ
 from tests.firmware.test_cc1000 import CORE, DRIVER, FLAGS, PREAMBLE, SYNC, crc16, deployment
 
@@ -35,7 +35,7 @@ class Run:
 
     def interrupts(self, wanted: Callable[[int, int], bool]) -> int:
         """The longest SPI interrupt, in CPU cycles, that ended in a window of which `wanted` knows by its two ends."""
-        lines = [event for event in self.events if isinstance(event, Measured)]
+        lines = [event for event in self.events if isinstance(event, ProgramUse)]
         return max(
             line.handlers.get(SPI, 0) for line in lines if wanted(line.t - round(WINDOW * 1e9), line.t)
         )
@@ -150,7 +150,7 @@ def test_interrupts_are_short(run: Run) -> None:
     def ending(begin: int, end: int) -> bool:
         return any(one.to <= end <= one.to + MS for one in sent)
 
-    assert 0 < max(event.spi for event in run.events if isinstance(event, Measured)) < 192
+    assert 0 < max(event.spi for event in run.events if isinstance(event, ProgramUse)) < 192
     start = run.signals(None)[0].begin
     assert 400 < run.interrupts(lambda begin, end: begin > start and receiving(begin, end)) <= 800
     assert 300 < run.interrupts(sending) <= 600

@@ -13,7 +13,7 @@ from basestation.observer import Observer
 from basestation.testbed import engine, images
 from basestation.testbed.air import delimiter_ns, message_of
 from basestation.testbed.scenario import Node, Scenario
-from basestation.testbed.truth import DriverFault, Event, Leds, Peek, Signal, Uart
+from basestation.testbed.truth_log import DriverFault, Event, Leds, Peek, Signal, Uart
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, load
 from packet_formats.framing import FrameDecoder, crc16, encode_frame
 from packet_formats.layout import DataLayout, layout_of

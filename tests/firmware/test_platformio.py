@@ -15,7 +15,7 @@ import pypi_scons
 import pytest
 
 from basestation.testbed import engine
-from basestation.testbed.truth import DriverFault, Signal
+from basestation.testbed.truth_log import DriverFault, Signal
 
 HEADERS = {"core/add.h": "#include <stdint.h>\nuint8_t add(uint8_t a, uint8_t b);\n"}
 SOURCES = {

@@ -147,7 +147,7 @@ def test_a_battery_lasts_as_long_as_its_current_says() -> None:
 
 
 @pytest.fixture(scope="module")
-def images(require_tool: Require, tmp_path_factory: pytest.TempPathFactory) -> dict[str, report.Image]:
+def images(require_tool: Require, tmp_path_factory: pytest.TempPathFactory) -> dict[str, report.ImageSize]:
     require_tool("avr-gcc")
     require_tool("avr-objdump")
     folder = tmp_path_factory.mktemp("images")
@@ -158,7 +158,7 @@ def images(require_tool: Require, tmp_path_factory: pytest.TempPathFactory) -> d
     }
 
 
-def test_images_are_within_the_aims(images: dict[str, report.Image]) -> None:
+def test_images_are_within_the_aims(images: dict[str, report.ImageSize]) -> None:
     assert tuple(images) == report.IMAGES
     for name, image in images.items():
         assert image.flash <= report.FLASH_AIM, name
@@ -182,7 +182,7 @@ def test_receiving_is_within_the_aims(require_tool: Require, name: str) -> None:
     assert most <= report.RECEIVE_AIM[name]
 
 
-def test_no_stack_seen_is_over_the_worst_case(images: dict[str, report.Image], testbed: Path) -> None:
+def test_no_stack_seen_is_over_the_worst_case(images: dict[str, report.ImageSize], testbed: Path) -> None:
     for name, seen in report.stacks_seen(images).items():
         worst = images[name].stack.total
         assert worst * 3 // 4 <= seen <= worst, name  # far below would be a run in which nothing happened
@@ -221,7 +221,7 @@ def test_the_page_has_the_whole_report(page: str) -> None:
     assert re.match(r"Compiler: avr-gcc \d", block)
 
 
-def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, report.Image]) -> None:
+def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, report.ImageSize]) -> None:
     """With the compiler that made them, to a few per cent: a fix of a few bytes need not change the page."""
     block = report.PLACE.extract(page)
     if f"Compiler: {report.compiler()}," not in block:

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from basestation.journal.journal import JournalWriter
+from basestation.arrivals import Arrival, Gap, PolicyChange
 from basestation.journal.reader import read_journal
-from basestation.live.arrivals import Arrival, Change, Gap
+from basestation.journal.writer import JournalWriter
+from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme, generate
-from basestation.simulator.trace import deployment_for, trace_of
-from basestation.simulator.wire import serial_line
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, generate
 from packet_formats.framing import FrameDecoder
 
 TICK_NS = 3_906_250
@@ -52,7 +52,7 @@ def write_everything(folder: Path, trace, arrivals, **options):
                 journal.append(Gap(0, arrival.mono_ns, arrival.wall_ns, False, "unplugged, «gone»"))
                 journal.append(Gap(0, arrival.mono_ns + 1, arrival.wall_ns + 1, True, "back"))
         last = arrivals[-1]
-        journal.append_policy(Change(last.mono_ns, last.wall_ns, "dapw", 40), 1 << 40)
+        journal.append_policy(PolicyChange(last.mono_ns, last.wall_ns, "dapw", 40), 1 << 40)
         journal.append(Arrival(1, last.mono_ns, last.wall_ns, b"\x40\x07"))
         journal.append(Arrival(1, last.mono_ns, last.wall_ns, b"\x99 no packet"))
         counters = {"fed": 12, "crc": {"count": 1, "bytes": 9}}

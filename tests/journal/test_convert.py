@@ -10,12 +10,12 @@ import subprocess
 import pyarrow as pa
 import pytest
 
+from basestation.arrivals import Arrival
 from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
-from basestation.journal.journal import read_journal
 from basestation.journal.pcap import frame_check, write_pcap
-from basestation.journal.records import Kind, Record, clock_payload, encode_record
+from basestation.journal.record_format import Record, RecordKind, clock_payload, encode_record
 from basestation.journal.shiviz import write_shiviz
-from basestation.live.arrivals import Arrival
+from basestation.journal.writer import read_journal
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.deployment import from_dict
 from packet_formats.framing import crc16
@@ -50,7 +50,7 @@ def read_ndjson(text):
 
 
 def _head(line):
-    return line["record"], Kind[line["kind"].upper()], line["gateway"], line["mono_ns"], line["wall_ns"]
+    return line["record"], RecordKind[line["kind"].upper()], line["gateway"], line["mono_ns"], line["wall_ns"]
 
 
 def _payload(line):
@@ -150,7 +150,7 @@ def test_ndjson_gives_every_record(log, described):
     journal, file = read_journal(log), io.StringIO()
     write_ndjson(journal, journal.deployment if described else None, file, refuse)
     assert read_ndjson(file.getvalue()) == records(log)
-    assert {record.kind for record in records(log)} == set(Kind)
+    assert {record.kind for record in records(log)} == set(RecordKind)
     assert ('"name": "data"' in file.getvalue()) == described
 
 
@@ -334,7 +334,10 @@ def test_ndjson_keeps_what_makes_no_sense(tmp_path):
     """A good check sum, and content that is none: its bytes, and what is wrong with them."""
     write(tmp_path, [Arrival(0, 1, 1, b"\x99")])
     path = next(tmp_path.glob("*.cwj"))
-    odd = [Record(10 + kind, kind, 0, 2, 2, b"[1]") for kind in (Kind.CLOCK, Kind.COUNTERS, Kind.POLICY)]
+    odd = [
+        Record(10 + kind, kind, 0, 2, 2, b"[1]")
+        for kind in (RecordKind.CLOCK, RecordKind.COUNTERS, RecordKind.POLICY)
+    ]
     path.write_bytes(path.read_bytes() + b"".join(map(encode_record, odd)))
     file = io.StringIO()
     write_ndjson(read_journal(tmp_path), None, file, refuse)

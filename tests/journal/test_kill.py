@@ -10,7 +10,7 @@ import pytest
 
 from basestation.journal import locking
 from basestation.journal.reader import read_journal
-from basestation.journal.records import Kind
+from basestation.journal.record_format import RecordKind
 from basestation.journal.recovery import recover
 from tests.journal.logs import refuse
 
@@ -62,7 +62,7 @@ def survives(root, folder, sync, seed):
     recover(folder)
     found = list(read_journal(folder).records(refuse))
     assert [record.number for record in found] == list(range(len(found)))
-    frames = [record for record in found if record.kind == Kind.FRAME]
+    frames = [record for record in found if record.kind == RecordKind.FRAME]
     in_it = [record.number for record in frames]
     assert in_it[: len(acknowledged)] == acknowledged
     assert len(in_it) <= len(acknowledged) + 1  # the one that was being appended

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from basestation.arrivals import Arrival
 from basestation.journal import locking
-from basestation.journal.journal import JournalError, JournalWriter, read_journal
 from basestation.journal.recovery import interrupted_runs, recover, repair
-from basestation.live.arrivals import Arrival
+from basestation.journal.writer import JournalError, JournalWriter, read_journal
 from tests.journal.logs import records, refuse, write
 
 LINES = [Arrival(0, i, i, bytes([i]) * 20) for i in range(12)]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from basestation.journal.records import JournalError
-from basestation.live.arrivals import Arrival, Change, Gap, Line
+from basestation.arrivals import Arrival, Gap, Line, PolicyChange
+from basestation.journal.record_format import JournalError
 from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, LineChanged, Note, PolicyChanged
 from basestation.live.runner import WAITING, Player, Runner
 from basestation.live.station import Station
@@ -81,7 +81,7 @@ class FakeLog:
     events: list[str] = field(default_factory=list)
     clocks: dict[int, tuple[int, int | None]] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
-    changes: list[tuple[int, Change, int | None]] = field(default_factory=list)
+    changes: list[tuple[int, PolicyChange, int | None]] = field(default_factory=list)
     room: int = 10**9
 
     def append(self, line: Line) -> int:
@@ -100,14 +100,14 @@ class FakeLog:
         self.events.append("counters")
         return 0
 
-    def append_policy(self, change: Change, clock: int | None) -> int:
+    def append_policy(self, change: PolicyChange, clock: int | None) -> int:
         self.events.append(f"policy {change.policy}, phi {change.phi}%")
         self.changes.append((len(self.lines), change, clock))
         return 0
 
-    def steps(self) -> list[tuple[Line | Change, int | None]]:
+    def steps(self) -> list[tuple[Line | PolicyChange, int | None]]:
         """Lines and changes in order, each with its clock."""
-        found: list[tuple[Line | Change, int | None]] = [
+        found: list[tuple[Line | PolicyChange, int | None]] = [
             (line, self.clocks.get(number, (None, None))[0]) for number, line in enumerate(self.lines)
         ]
         for place, change, clock in reversed(self.changes):

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes.attendance import FromFirstHeard
-from basestation.causality.schemes.steps import Step
+from basestation.causality.schemes.notices import Step
 from basestation.cli.listen import command as listen
 from basestation.cli.replay import command as replay
 from basestation.deployed import method_of, policy_of
@@ -22,10 +22,10 @@ from basestation.live import station as station_module
 from basestation.live.counters import RuleCounts
 from basestation.live.happenings import Delivered, Discarded, GaveUp, Reboot
 from basestation.live.station import Station
-from basestation.live.waits import listed, shown_names, why_waits
+from basestation.live.wait_reasons import listed, shown_names, why_waits
 from basestation.observer import Observer
 from basestation.simulator.papers import stamp_messages
-from basestation.simulator.run import generate
+from basestation.simulator.simulation import generate
 from basestation.sources.base import Spec
 from basestation.sources.simulate import world_of
 from packet_formats.deployment import Deployment, DeploymentError, from_dict

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from basestation.arrivals import Arrival, Line
 from basestation.live import station as station_module
-from basestation.live.arrivals import Arrival, Line
 from basestation.live.happenings import (
     Acknowledged,
     Alarm,
@@ -28,10 +28,10 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
+from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme, engine, generate
-from basestation.simulator.trace import deployment_for, trace_of
-from basestation.simulator.wire import serial_line
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, engine, generate
 from basestation.views.lines import row_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters, FrameDecoder

@@ -12,11 +12,11 @@ from collections import Counter
 
 from rich.console import Console
 
-from basestation.journal.journal import JournalWriter
+from basestation.arrivals import Arrival
 from basestation.journal.reader import read_journal
-from basestation.journal.records import Kind
-from basestation.live import explain, talk
-from basestation.live.arrivals import Arrival
+from basestation.journal.record_format import RecordKind
+from basestation.journal.writer import JournalWriter
+from basestation.live import downlink, explain
 from basestation.live.happenings import Alarm, ClockChanged, Delivered, Happening, LineChanged
 from basestation.live.runner import WAITING, Runner
 from basestation.live.station import Station
@@ -93,8 +93,8 @@ def test_a_port_that_disappears_in_mid_frame_and_returns(tmp_path):
     assert accounted(source)
     assert source.counters.partial.bytes > 0
     kinds = [record.kind for record in read_journal(tmp_path / "run").records(lambda fault: None)]
-    assert kinds.count(Kind.FRAME) == 80
-    assert kinds.count(Kind.GAP) == 2
+    assert kinds.count(RecordKind.FRAME) == 80
+    assert kinds.count(RecordKind.GAP) == 2
 
 
 def test_a_line_that_stalls_in_mid_frame_for_a_minute():
@@ -189,7 +189,7 @@ def test_a_flood_far_beyond_line_rate(tmp_path):
     assert snapshot.delivery.overtaken == 0
     assert memory() - before < 16 << 20
     kinds = [record.kind for record in read_journal(tmp_path / "run").records(lambda fault: None)]
-    assert kinds.count(Kind.FRAME) == len(flood)
+    assert kinds.count(RecordKind.FRAME) == len(flood)
 
 
 def test_a_mote_that_falls_silent_does_not_keep_what_came_after_it(monkeypatch):
@@ -203,21 +203,24 @@ def test_a_mote_that_falls_silent_does_not_keep_what_came_after_it(monkeypatch):
             station.take(item)
         gateway.out.clear()
     gc.collect()
-    assert sum(isinstance(item, explain._Node) for item in gc.get_objects()) <= station._causes._window + 16
+    assert (
+        sum(isinstance(item, explain._KnownMessage) for item in gc.get_objects())
+        <= station._causes._window + 16
+    )
 
 
 def test_what_nobody_asks_for_does_not_pile_up(monkeypatch):
     """Not while `send` waits for an acknowledgement on a line that floods: the newest are kept."""
-    monkeypatch.setattr(talk, "MOST_HEARD", 64)
+    monkeypatch.setattr(downlink, "MOST_HEARD", 64)
 
     async def scene() -> list[int]:
-        conversation = talk.Talk([], layout_of(SETUP))
-        for number in range(3 * talk.MOST_HEARD):
+        conversation = downlink.Talk([], layout_of(SETUP))
+        for number in range(3 * downlink.MOST_HEARD):
             conversation._take(0, arrival(beacon(number), 0, setup=SETUP).packet)
         return [message.time async for message in conversation.heard(0.05)]
 
-    last = 3 * talk.MOST_HEARD
-    assert asyncio.run(scene()) == list(range(last - talk.MOST_HEARD, last))
+    last = 3 * downlink.MOST_HEARD
+    assert asyncio.run(scene()) == list(range(last - downlink.MOST_HEARD, last))
 
 
 def test_the_streams_of_a_demo_forget_what_has_left_the_screen(monkeypatch):

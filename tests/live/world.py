@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from basestation.arrivals import Arrival, Gap, Line
 from basestation.causality.stamps import StampProgram
 from basestation.deployed import scheme_of
-from basestation.live.arrivals import Arrival, Gap, Line
 from basestation.live.happenings import Delivered, Happening
 from basestation.live.station import Station
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packet_formats.deployment import from_dict
+from packet_formats.json_form import message_from_plain, message_to_plain, packet_from_plain, packet_to_plain
 from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, layout_of
 from packet_formats.messages import (
     Data,
@@ -17,7 +18,6 @@ from packet_formats.messages import (
     encode_message,
     encode_record,
 )
-from packet_formats.plain import message_from_plain, message_to_plain, packet_from_plain, packet_to_plain
 from packet_formats.records import RECORDS, Beacon, Downlink, Health, Heard, Reason, Record, members, size
 from packet_formats.tinyos import ActiveMessage
 from tests.packet_formats.strategies import data_messages, layouts, records, tables

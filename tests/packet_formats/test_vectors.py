@@ -11,9 +11,9 @@ from packet_formats import bulk, vectors
 from packet_formats.__main__ import main
 from packet_formats.deployment import from_dict
 from packet_formats.framing import FrameDecoder
+from packet_formats.json_form import message_to_plain
 from packet_formats.layout import PACKINGS, SCHEMES, layout_of
 from packet_formats.messages import decode_message
-from packet_formats.plain import message_to_plain
 from packet_formats.tinyos import ActiveMessage, decode_packet
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from basestation.planning.budget import QUEUE_SLOTS, BudgetError, Network, make_budget
+from basestation.planning.budget import QUEUE_SLOTS, BudgetError, PlannedNetwork, make_budget
 
-MEADOW = Network(motes=20, board="micaz", rate=0.5, hops=3, data_bytes=8, receipts=2)
-STREAM = Network(motes=8, board="mica2", rate=0.1, hops=2, data_bytes=6)
+MEADOW = PlannedNetwork(motes=20, board="micaz", rate=0.5, hops=3, data_bytes=8, receipts=2)
+STREAM = PlannedNetwork(motes=8, board="mica2", rate=0.1, hops=2, data_bytes=6)
 
 
 def test_airtime_is_bytes_times_the_radio() -> None:
@@ -17,7 +17,7 @@ def test_airtime_is_bytes_times_the_radio() -> None:
     assert (MEADOW.air_bytes, STREAM.air_bytes) == (40, 46)
     assert MEADOW.airtime_ms == pytest.approx(1.28)
     assert STREAM.airtime_ms == pytest.approx(46 * 8 / 19.2)
-    longest = Network(motes=2, board="micaz", rate=1, tinyos=2, data_bytes=24)
+    longest = PlannedNetwork(motes=2, board="micaz", rate=1, tinyos=2, data_bytes=24)
     assert longest.air_bytes == 6 + 11 + 28 + 2
 
 
@@ -41,7 +41,7 @@ def test_the_budget_agrees_with_the_examples() -> None:
 
 def test_the_line_counts_only_behind_a_foreign_gateway() -> None:
     own, foreign = (
-        make_budget(Network(motes=5, board="micaz", rate=0.1, foreign_gateway=foreign))
+        make_budget(PlannedNetwork(motes=5, board="micaz", rate=0.1, foreign_gateway=foreign))
         for foreign in (False, True)
     )
     line = next(row for row in own.delay if row.name == "serial line")
@@ -63,13 +63,13 @@ def test_overrides_are_kept_and_judged() -> None:
 
 
 def test_load_warns_and_refuses() -> None:
-    busy = make_budget(Network(motes=20, board="mica2", rate=1))
+    busy = make_budget(PlannedNetwork(motes=20, board="mica2", rate=1))
     assert "channel is busy 37%" in busy.warnings[0]
-    over = make_budget(Network(motes=20, board="mica2", rate=5))
+    over = make_budget(PlannedNetwork(motes=20, board="mica2", rate=5))
     assert "channel would be busy" in over.refusals[0]
-    line = make_budget(Network(motes=50, board="micaz", rate=5))
+    line = make_budget(PlannedNetwork(motes=50, board="micaz", rate=5))
     assert "serial line" in line.refusals[0]
-    relay = make_budget(Network(motes=30, board="micaz", rate=3.5, hops=3))
+    relay = make_budget(PlannedNetwork(motes=30, board="micaz", rate=3.5, hops=3))
     assert any("relay" in warning for warning in relay.warnings)
     queue = next(row for row in relay.delay if row.name == "queueing")
     assert queue.why.startswith(f"{QUEUE_SLOTS} frames")
@@ -94,14 +94,16 @@ def test_a_clock_that_no_field_holds_is_refused() -> None:
 )
 def test_what_cannot_be_is_refused(setting: str, changes: dict[str, float]) -> None:
     with pytest.raises(BudgetError) as caught:
-        Network(**{"motes": 5, "board": "micaz", "rate": 1.0} | changes)  # type: ignore[arg-type]
+        PlannedNetwork(**{"motes": 5, "board": "micaz", "rate": 1.0} | changes)  # type: ignore[arg-type]
     assert caught.value.setting == setting
 
 
 def test_the_examples_say_what_the_budget_of_their_network_is(root: Path) -> None:
-    micaz = make_budget(Network(motes=20, board="micaz", rate=0.5, hops=3, data_bytes=8, receipts=2))
-    mica2 = make_budget(Network(motes=8, board="mica2", rate=0.1, hops=2, data_bytes=6, beacon_seconds=60))
-    paper = make_budget(Network(motes=10, board="micaz", rate=1))
+    micaz = make_budget(PlannedNetwork(motes=20, board="micaz", rate=0.5, hops=3, data_bytes=8, receipts=2))
+    mica2 = make_budget(
+        PlannedNetwork(motes=8, board="mica2", rate=0.1, hops=2, data_bytes=6, beacon_seconds=60)
+    )
+    paper = make_budget(PlannedNetwork(motes=10, board="micaz", rate=1))
     page = (root / "docs" / "planning.md").read_text()
     for name, budget in (("micaz", micaz), ("mica2", mica2), ("paper", paper)):
         assert f"{budget.delay_ms:.0f} ms" in (root / "examples" / f"{name}.toml").read_text()

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+import packet_formats.sf_protocol
 from basestation.live.happenings import Arrived, Note, Strange
 from basestation.serving import forwarder as serving
 from basestation.serving.forwarder import Forwarder
@@ -243,7 +244,7 @@ def test_strangers_are_turned_away(monkeypatch):
                 with contextlib.suppress(ConnectionError):
                     await reader.read()  # to its end: it was closed
                 await until(lambda why=why: served.said and why in served.said[-1])
-            monkeypatch.setattr(serving.protocol, "HELLO_SECONDS", 0.1)
+            monkeypatch.setattr(packet_formats.sf_protocol, "HELLO_SECONDS", 0.1)
             silent, _ = await served.connect(1)
             assert await silent.readexactly(2) == b"T!"
             await until(lambda: "did not greet" in served.said[-1])

@@ -4,9 +4,9 @@ import pytest
 
 from basestation.causality import stamps
 from basestation.causality.stamps import HlcProgram, ShlcProgram
-from basestation.simulator import plain
+from basestation.simulator import engine_objects
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme
+from basestation.simulator.simulation import build_scheme
 
 
 class SaturatingShlc(ShlcProgram):
@@ -20,12 +20,12 @@ class SaturatingShlc(ShlcProgram):
 
 
 def violated_pairs(options: WorldOptions, counter_bits: int) -> int:
-    stream = plain.generate(options)
+    stream = engine_objects.generate(options)
     scheme = build_scheme(options, "shlc", counter_bits=counter_bits)
-    observed = plain.observe(stream, plain.stamp(stream, scheme), scheme)
-    delivered = plain.deliver(stream, observed, scheme, "causal", 100)
+    observed = engine_objects.observe(stream, engine_objects.stamp(stream, scheme), scheme)
+    delivered = engine_objects.deliver(stream, observed, scheme, "causal", 100)
     order = stream.arrival_message[delivered.order]
-    return plain.violations(stream, plain.vector_clocks(stream), order).pairs
+    return engine_objects.violations(stream, engine_objects.vector_clocks(stream), order).pairs
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from basestation.simulator import fast, plain
+from basestation.simulator import engine_numba, engine_objects
 from basestation.simulator.corruption import corrupt_stream, draw_corruption
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.stream import Stream
@@ -48,13 +48,13 @@ def schemes_of(options: WorldOptions) -> list:
 
 
 def assert_engines_agree(stream: Stream, scheme, corruption=None, policies=POLICIES) -> None:
-    stamped = plain.stamp(stream, scheme, corruption)
-    assert_same(stamped, fast.stamp(stream, scheme, corruption))
-    observed = plain.observe(stream, stamped, scheme)
-    assert_same(observed, fast.observe(stream, stamped, scheme))
+    stamped = engine_objects.stamp(stream, scheme, corruption)
+    assert_same(stamped, engine_numba.stamp(stream, scheme, corruption))
+    observed = engine_objects.observe(stream, stamped, scheme)
+    assert_same(observed, engine_numba.observe(stream, stamped, scheme))
     for (policy, phi), ties in product(policies, ("sequence", "arrival")):
-        delivered = plain.deliver(stream, observed, scheme, policy, phi, ties)
-        assert_same(delivered, fast.deliver(stream, observed, scheme, policy, phi, ties))
+        delivered = engine_objects.deliver(stream, observed, scheme, policy, phi, ties)
+        assert_same(delivered, engine_numba.deliver(stream, observed, scheme, policy, phi, ties))
         assert sorted(delivered.order.tolist()) == list(range(stream.arrivals))
 
 
@@ -62,7 +62,7 @@ def assert_engines_agree(stream: Stream, scheme, corruption=None, policies=POLIC
 def test_both_engines_make_the_same_stream(delay_clock, reception):
     worlds = every_option(50, ["paper", "enforce"], delay_clock=delay_clock, reception=reception)
     for options in worlds:
-        assert_same(plain.generate(options), fast.generate(options))
+        assert_same(engine_objects.generate(options), engine_numba.generate(options))
 
 
 @pytest.mark.parametrize(("delay_clock", "reception"), READINGS)
@@ -70,16 +70,16 @@ def test_both_engines_stamp_deliver_and_count_alike(delay_clock, reception):
     """Every tenth combination of the other options, under all schemes and policies."""
     worlds = every_option(60, ["paper", "enforce"], delay_clock=delay_clock, reception=reception)
     for options in worlds[READINGS.index((delay_clock, reception)) :: 10]:
-        stream = fast.generate(options)
-        vectors = plain.vector_clocks(stream)
-        np.testing.assert_array_equal(vectors, fast.vector_clocks(stream))
+        stream = engine_numba.generate(options)
+        vectors = engine_objects.vector_clocks(stream)
+        np.testing.assert_array_equal(vectors, engine_numba.vector_clocks(stream))
         for number, scheme in enumerate(schemes_of(options)):
             some = POLICIES[number % 5 :: 5]
             assert_engines_agree(stream, scheme, policies=some)
         arrivals = stream.arrival_message
         for order in (arrivals, arrivals[::-1], arrivals[::2], arrivals[:0]):
-            assert asdict(plain.violations(stream, vectors, order)) == asdict(
-                fast.violations(stream, vectors, order)
+            assert asdict(engine_objects.violations(stream, vectors, order)) == asdict(
+                engine_numba.violations(stream, vectors, order)
             )
 
 
@@ -89,7 +89,7 @@ def test_deliveries_of_a_longer_run_are_alike(policy, reception):
     options = WorldOptions(
         motes=8, epsilon=4, delta=6, rate=0.4, messages=700, seed=5, reception=reception, events_per_tick=2
     )
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     for scheme in (kn(options), dpc(options, 1), hlc(options, "shlc", entry_max=3)):
         assert_engines_agree(stream, scheme, policies=[policy])
 
@@ -106,10 +106,12 @@ def test_engines_agree_about_corrupted_motes(seed):
         reception=RECEPTIONS[seed % 3],
         delay_clock=DELAY_CLOCKS[seed % 2],
     )
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     corruption = draw_corruption(6, 3, after=40, seed=seed)
     corrupted, _ = corrupt_stream(stream, corruption, list(range(6)) if seed % 2 else [seed % 6])
-    np.testing.assert_array_equal(plain.vector_clocks(corrupted), fast.vector_clocks(corrupted))
+    np.testing.assert_array_equal(
+        engine_objects.vector_clocks(corrupted), engine_numba.vector_clocks(corrupted)
+    )
     for number, scheme in enumerate(schemes_of(options)):
         assert_engines_agree(corrupted, scheme, corruption, POLICIES[number % 5 :: 5])
 
@@ -117,32 +119,39 @@ def test_engines_agree_about_corrupted_motes(seed):
 @pytest.mark.parametrize("seed", range(5))
 def test_violations_are_counted_alike_in_any_order(seed):
     random = np.random.default_rng(seed)
-    stream = fast.generate(WorldOptions(motes=5, rate=0.5, messages=300, seed=seed, epsilon=4, delta=5))
-    vectors = fast.vector_clocks(stream)
+    stream = engine_numba.generate(
+        WorldOptions(motes=5, rate=0.5, messages=300, seed=seed, epsilon=4, delta=5)
+    )
+    vectors = engine_numba.vector_clocks(stream)
     shuffled = random.permutation(stream.messages)
     for order in (shuffled, shuffled[:100], np.sort(shuffled[:200])[::-1].copy()):
-        ours = plain.violations(stream, vectors, order)
-        assert ours == fast.violations(stream, vectors, order)
+        ours = engine_objects.violations(stream, vectors, order)
+        assert ours == engine_numba.violations(stream, vectors, order)
         assert ours.pairs > 0
     nearly = np.argsort(np.arange(stream.messages) + random.normal(0, 5, stream.messages))
-    assert plain.violations(stream, vectors, nearly) == fast.violations(stream, vectors, nearly)
+    assert engine_objects.violations(stream, vectors, nearly) == engine_numba.violations(
+        stream, vectors, nearly
+    )
 
 
 def test_a_network_that_loses_everything():
     options = WorldOptions(motes=3, messages=20, loss=1.0)
-    stream = fast.generate(options)
-    assert_same(plain.generate(options), stream)
+    stream = engine_numba.generate(options)
+    assert_same(engine_objects.generate(options), stream)
     assert stream.arrivals == 0
     for scheme in schemes_of(options):
         assert_engines_agree(stream, scheme)
-    assert fast.violations(stream, fast.vector_clocks(stream), stream.arrival_message).delivered == 0
+    assert (
+        engine_numba.violations(stream, engine_numba.vector_clocks(stream), stream.arrival_message).delivered
+        == 0
+    )
 
 
 @pytest.mark.parametrize("motes", [2, 50])
 def test_the_smallest_and_a_large_network(motes):
     options = WorldOptions(motes=motes, messages=120, rate=0.3, seed=2, epsilon=5, delta=5)
-    stream = fast.generate(options)
-    assert_same(plain.generate(options), stream)
+    stream = engine_numba.generate(options)
+    assert_same(engine_objects.generate(options), stream)
     for scheme in schemes_of(options):
         assert_engines_agree(stream, scheme, policies=[("cbd", 60), ("dapw", 60)])
 
@@ -162,8 +171,8 @@ def test_both_engines_make_the_same_long_stream(delay_clock, reception):
             reception=reception,
             topology=network,
         )
-        stream = plain.generate(options)
-        assert_same(stream, fast.generate(options))
+        stream = engine_objects.generate(options)
+        assert_same(stream, engine_numba.generate(options))
         for scheme in (kn(options), one := hlc(options, "shlc", entry_max=7, carry="sum")):
             assert_engines_agree(stream, scheme, policies=[("cbd", 50), ("dapw", 50)])
         assert one.bits == 8

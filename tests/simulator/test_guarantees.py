@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from basestation.causality.stamps import Scheme
-from basestation.simulator import fast
+from basestation.simulator import engine_numba
 from basestation.simulator.options import WorldOptions
 from tests.simulator.worlds import dpc, hlc, kn, one_byte, outcome
 
@@ -23,8 +23,8 @@ def exact(name: str, options: WorldOptions) -> Scheme:
 
 
 def assert_no_violation(options: WorldOptions, policies: list[str]) -> None:
-    stream = fast.generate(options)
-    vectors = fast.vector_clocks(stream)
+    stream = engine_numba.generate(options)
+    vectors = engine_numba.vector_clocks(stream)
     for name, policy in product(WIDE_ENOUGH, policies):
         scheme = exact(name, options)
         result = outcome(stream, scheme, policy, vectors=vectors)
@@ -75,7 +75,7 @@ def test_one_byte_is_enough_at_rate_a_tenth(motes, seed):
     for g2 in ("paper", "enforce"):
         options = WorldOptions(motes=motes, messages=10_000, seed=seed, g2=g2)
         scheme = one_byte(options)
-        result = outcome(fast.generate(options), scheme)
+        result = outcome(engine_numba.generate(options), scheme)
         assert scheme.bits == 8
         assert result.violations.pairs == 0
         assert result.wrong_unwraps == 0
@@ -88,7 +88,7 @@ def test_one_byte_is_enough_at_rate_a_tenth(motes, seed):
 @pytest.mark.parametrize("motes", [10, 50])
 def test_one_byte_is_enough_in_a_long_run(motes, seed, delay):
     options = WorldOptions(motes=motes, messages=150_000, seed=seed, delay=delay)
-    result = outcome(fast.generate(options), one_byte(options))
+    result = outcome(engine_numba.generate(options), one_byte(options))
     assert (result.violations.pairs, result.wrong_unwraps) == (0, 0)
 
 
@@ -96,7 +96,7 @@ def test_one_byte_is_enough_in_a_long_run(motes, seed, delay):
 def test_a_full_counter_that_may_not_carry_would_cost_order(seed):
     """Why full counters carry into l: at n = 50 three bits fill up, and the carry is in use."""
     options = WorldOptions(motes=50, messages=10_000, seed=seed)
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     narrow = outcome(stream, hlc(options, "shlc", entry_max=7))
     wide = outcome(stream, hlc(options, "shlc"))
     assert wide.stamped.kn.max() >= 7
@@ -105,7 +105,7 @@ def test_a_full_counter_that_may_not_carry_would_cost_order(seed):
 
 
 def mean(options: WorldOptions, scheme: Scheme, policy: str, phi: int) -> float:
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     return outcome(stream, scheme, policy, phi).violations.percent()["mean"]
 
 
@@ -124,8 +124,8 @@ def test_cbd_is_below_dapw_at_40_percent(epsilon, delta, law, record_property):
 def test_more_entries_mean_fewer_violations(policy, seed, record_property):
     """DPC1 and DPC2 > k = 2 > full = 0, and k = 6 is next to full."""
     options = WorldOptions(messages=20_000, seed=seed)
-    stream = fast.generate(options)
-    vectors = fast.vector_clocks(stream)
+    stream = engine_numba.generate(options)
+    vectors = engine_numba.vector_clocks(stream)
     ladder = {
         "dpc1": dpc(options, 1),
         "dpc2": dpc(options, 2),
@@ -146,7 +146,7 @@ def test_more_entries_mean_fewer_violations(policy, seed, record_property):
 
 def test_waiting_longer_delays_more_and_arrival_order_not_at_all():
     options = WorldOptions(messages=5000)
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     holds = []
     for phi in (0, 20, 40, 60, 80, 100):
         delivered = outcome(stream, kn(options), "dapw", phi).delivered
@@ -162,7 +162,7 @@ def test_waiting_longer_delays_more_and_arrival_order_not_at_all():
 def test_without_the_sequence_number_ties_cost_order():
     """One mote's two messages with the same stamp: the paper's key leaves them to chance."""
     options = WorldOptions(messages=20_000, delay="each", events_per_tick=3, rate=0.3)
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     scheme = dpc(options, 1)
     by_sequence = outcome(stream, scheme, ties="sequence").violations
     by_arrival = outcome(stream, scheme, ties="arrival").violations
@@ -172,7 +172,7 @@ def test_without_the_sequence_number_ties_cost_order():
 def test_every_scheme_stamps_the_same_stream():
     """Stamping never changes the stream, so comparisons are paired."""
     options = WorldOptions(messages=500)
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     before = replace(stream, event_clock=stream.event_clock.copy(), event_kind=stream.event_kind.copy())
     for scheme in (kn(options), hlc(options), dpc(options, 1)):
         outcome(stream, scheme)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from basestation.causality.order import least_modulus
-from basestation.simulator import fast
+from basestation.simulator import engine_numba
 from basestation.simulator.options import WorldOptions
 from packet_formats.layout import LayoutError, stamp_layout
 from tests.simulator.worlds import hlc, kn, outcome
@@ -29,7 +29,7 @@ def test_the_papers_modulus_fails_and_ours_holds(name, epsilon, delta, record_pr
         reception="immediate",
         g2="enforce",
     )
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     ours = outcome(stream, SCHEMES[name](options, least_modulus(epsilon, delta)))
     assert (ours.stamped.wrong_unwraps, ours.observed.wrong_unwraps, ours.violations.pairs) == (0, 0, 0)
     paper = outcome(stream, SCHEMES[name](options, epsilon + delta + 1))
@@ -60,7 +60,7 @@ def test_the_least_modulus_is_the_least(name, epsilon, delta):
         reception="message",
         g2="enforce",
     )
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     modulus = least_modulus(epsilon, delta)
     assert outcome(stream, SCHEMES[name](options, modulus)).wrong_unwraps == 0
     assert outcome(stream, SCHEMES[name](options, modulus - 1)).wrong_unwraps > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from basestation.simulator import fast
+from basestation.simulator import engine_numba
 from basestation.simulator.corruption import FAR, Corruption, corrupt_stream, draw_corruption
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.stream import CORRUPT, Stream
@@ -57,7 +57,7 @@ def check(
     name: str, seed: int, motes: list[int], corruption: Corruption, record_property, rate: float = 0.1
 ) -> int:
     options = options_of(seed, rate=rate)
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     scheme = SCHEMES[name](options)
     assert outcome(stream, scheme).violations.pairs == 0
     ticks, violating, after = recovery(stream, scheme, corruption, motes)
@@ -113,7 +113,7 @@ def test_recovery_over_many_seeds(name, motes, record_property):
     worst = 0
     for seed in range(100, 300):
         options = options_of(seed, 2600)
-        stream = fast.generate(options)
+        stream = engine_numba.generate(options)
         corruption = draw_corruption(MOTES, EPSILON, AFTER, seed)
         chosen = [seed % MOTES] if motes == 1 else list(range(MOTES))
         ticks, _, after = recovery(stream, SCHEMES[name](options), corruption, chosen)
@@ -125,12 +125,12 @@ def test_recovery_over_many_seeds(name, motes, record_property):
 
 def test_the_network_goes_on_as_it_did():
     """A fault touches stamps alone: the same sends, receptions and truth."""
-    stream = fast.generate(options_of(1))
+    stream = engine_numba.generate(options_of(1))
     corrupted, clock = corrupt_stream(stream, draw_corruption(MOTES, EPSILON, AFTER, 1), [2, 5])
     faults = corrupted.event_kind == CORRUPT
     assert corrupted.event_mote[faults].tolist() == [2, 5]
     np.testing.assert_array_equal(corrupted.event_message[~faults], stream.event_message)
-    np.testing.assert_array_equal(fast.vector_clocks(corrupted), fast.vector_clocks(stream))
+    np.testing.assert_array_equal(engine_numba.vector_clocks(corrupted), engine_numba.vector_clocks(stream))
     assert abs(clock - stream.sent_at[AFTER]) <= EPSILON
 
 

@@ -6,7 +6,7 @@ import gzip
 
 import pytest
 
-from basestation.simulator import fast
+from basestation.simulator import engine_numba
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.topology import (
     TopologyError,
@@ -123,7 +123,7 @@ def test_relaying_breaks_causal_order_and_the_stamps_mend_it(line_in_the_sand, r
     options = WorldOptions(
         motes=network.motes, topology=network, messages=4000, rate=0.05, delta=20, g2="enforce", epsilon=5
     )
-    stream = fast.generate(options)
+    stream = engine_numba.generate(options)
     arrival_order = outcome(stream, kn(options), "none").violations
     record_property("arrival_order_mean_percent", round(arrival_order.percent()["mean"], 2))
     assert arrival_order.pairs > 0

@@ -12,12 +12,12 @@ from basestation.causality import kernels
 from basestation.causality.order import Ties, least_modulus
 from basestation.causality.stamps import Scheme
 from basestation.causality.violations import Violations
-from basestation.simulator import fast
+from basestation.simulator import engine_numba
 from basestation.simulator.corruption import Corruption
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.results import Delivered, Observed, Stamped
+from basestation.simulator.results import DeliveryOrder, Observed, Stamped
 from basestation.simulator.stream import Stream
-from basestation.simulator.topology import Topology, from_links
+from basestation.simulator.topology import HopTopology, from_links
 
 WIDE = (1 << 20) - 1
 
@@ -25,7 +25,7 @@ DELAY_CLOCKS = ["fastest", "sender", "global"]
 RECEPTIONS = ["tick", "message", "immediate"]
 
 
-def relayed_network() -> Topology:
+def relayed_network() -> HopTopology:
     """Four motes in a row and two aside, each link with its own chance; up to four hops to the gateway 100."""
     row = [100, 0, 1, 2, 3]
     links: dict[tuple[int, int], float] = {}
@@ -97,7 +97,7 @@ def exact_schemes(options: WorldOptions) -> dict[str, Scheme]:
 class Outcome:
     stamped: Stamped
     observed: Observed
-    delivered: Delivered
+    delivered: DeliveryOrder
     violations: Violations
     in_violation: np.ndarray  # a flag for each message sent
 
@@ -116,12 +116,12 @@ def outcome(
     vectors: np.ndarray | None = None,
 ) -> Outcome:
     """Everything that the kernels make of one stream."""
-    stamped = fast.stamp(stream, scheme, corruption)
-    observed = fast.observe(stream, stamped, scheme)
-    delivered = fast.deliver(stream, observed, scheme, policy, phi, ties)
+    stamped = engine_numba.stamp(stream, scheme, corruption)
+    observed = engine_numba.observe(stream, stamped, scheme)
+    delivered = engine_numba.deliver(stream, observed, scheme, policy, phi, ties)
     order = stream.arrival_message[delivered.order]
     if vectors is None:
-        vectors = fast.vector_clocks(stream)
+        vectors = engine_numba.vector_clocks(stream)
     counts = kernels.count_pairs(
         order, stream.sent_by, stream.sent_index, vectors, kernels.first_sends(stream.sends_per_mote)
     )
@@ -129,6 +129,6 @@ def outcome(
         stamped,
         observed,
         delivered,
-        fast.violations(stream, vectors, order),
+        engine_numba.violations(stream, vectors, order),
         counts.overtaken | counts.hasty,
     )

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from basestation.live.arrivals import Arrival, Gap, Line
+from basestation.arrivals import Arrival, Gap, Line
 from basestation.sources import Source, SourceOptions, open_source
 from packet_formats.framing import FrameDecoder, encode_frame
 from packet_formats.tinyos import ActiveMessage, encode_packet

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from basestation.journal.journal import JournalWriter
-from basestation.live.arrivals import Arrival
+from basestation.arrivals import Arrival
+from basestation.journal.writer import JournalWriter
 from basestation.sources import SourceError, open_source, testbed
 from packet_formats.framing import encode_frame
 from tests.sources.ends import QUICK, ForwarderEnd, PtyEnd, TcpEnd, accounted, message, taking

@@ -215,7 +215,7 @@ def test_a_port_is_found_again_by_its_usb_serial_number(tmp_path, monkeypatch):
     async def scene():
         first, second = pty_end(tmp_path / "ttyUSB1"), pty_end(tmp_path / "ttyUSB3")
         other = pty_end(tmp_path / "ttyUSB2")
-        board = ports.Port(str(first.link), "MIB520", "0403:6010", "XBOW1", "1.1")
+        board = ports.SerialPort(str(first.link), "MIB520", "0403:6010", "XBOW1", "1.1")
         half = replace(board, device=str(other.link), interface="1.0")
         plugged = [half, board]
         monkeypatch.setattr(ports, "attached", lambda: plugged)

@@ -9,7 +9,7 @@ import pytest
 
 from basestation.sources import KINDS, SourceError, SourceOptions, open_source, ports, serial
 from basestation.sources.base import Spec
-from basestation.sources.choose import choose
+from basestation.sources.source_choice import choose
 from packet_formats.deployment import load
 
 
@@ -136,11 +136,11 @@ def test_the_registry_loads_only_what_is_asked_for():
 # None given
 
 DUAL = "0403:6010"
-PROGRAMMER = ports.Port("/dev/ttyUSB0", "MIB520", DUAL, "XBOW1", "1.0")
-LINE = ports.Port("/dev/ttyUSB1", "MIB520", DUAL, "XBOW1", "1.1")
-ADAPTER = ports.Port("/dev/ttyUSB2", "USB-Serial", "067b:2303")
-BUILT_IN = ports.Port("/dev/ttyS0")
-MODEM = ports.Port("/dev/ttyACM0", "a modem", "1234:5678")
+PROGRAMMER = ports.SerialPort("/dev/ttyUSB0", "MIB520", DUAL, "XBOW1", "1.0")
+LINE = ports.SerialPort("/dev/ttyUSB1", "MIB520", DUAL, "XBOW1", "1.1")
+ADAPTER = ports.SerialPort("/dev/ttyUSB2", "USB-Serial", "067b:2303")
+BUILT_IN = ports.SerialPort("/dev/ttyS0")
+MODEM = ports.SerialPort("/dev/ttyACM0", "a modem", "1234:5678")
 
 
 def chosen(monkeypatch, *attached, given=(), deployed=(), **environ):
@@ -166,7 +166,7 @@ def test_the_likeliest_port_is_taken_and_named(monkeypatch):
 
 
 def test_doubt_is_said_and_not_settled(monkeypatch):
-    other = ports.Port("/dev/ttyUSB3", "MIB520", DUAL, "XBOW2", "1.1")
+    other = ports.SerialPort("/dev/ttyUSB3", "MIB520", DUAL, "XBOW2", "1.1")
     with pytest.raises(SourceError, match=r"several ports.*serial@/dev/ttyUSB1 .*serial@/dev/ttyUSB3 "):
         chosen(monkeypatch, PROGRAMMER, LINE, other)
     with pytest.raises(SourceError, match=r"there is only serial@/dev/ttyACM0 \(a modem\)"):

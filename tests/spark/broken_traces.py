@@ -15,12 +15,12 @@ from basestation.causality.stamps import Scheme
 from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
 from basestation.deployed import scheme_of
-from basestation.simulator import fast, plain
+from basestation.simulator import engine_numba, engine_objects
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.results import Observed
-from basestation.simulator.run import build_scheme, generate
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, generate
 from basestation.simulator.stream import Stream
-from basestation.simulator.trace import deployment_for, trace_of
 from basestation.traces import schema
 from basestation.traces.files import Trace
 
@@ -92,8 +92,8 @@ def damaged(case: Case) -> tuple[Trace, Scheme]:
     message = stream.arrival_message[order]
     heard = clock + (np.arange(count) % 3 == 0) * damage.ahead
     batch, fresh = _batches(clock, options.seed)
-    stamped = fast.stamp(stream, scheme)
-    observed = fast.observe(_with(stream, message, heard, batch, fresh), stamped, scheme)
+    stamped = engine_numba.stamp(stream, scheme)
+    observed = engine_numba.observe(_with(stream, message, heard, batch, fresh), stamped, scheme)
     in_sync = np.ones(count, np.bool_)
     in_sync[[min(int(share * count), count - 1) for share in damage.out_of_sync if count]] = False
     kept = np.random.default_rng(options.seed).random(count) >= damage.loss
@@ -150,7 +150,7 @@ def write(trace: Trace, folder: Path, row_group: int) -> Path:
 
 
 def by_the_objects(trace: Trace, policy: str, phi: int) -> tuple[Violations, list[int], int]:
-    """Violations, holds in order of arrival, and how many were late: by `plain`, over the whole trace."""
+    """Violations, holds in order of arrival, and how many were late: by `engine_objects`, over the whole trace."""
     table = trace.messages.filter(trace.messages["in_sync"])
     scheme, motes = scheme_of(trace.deployment), trace.deployment.network.motes
     source, sequence, clock, batch = (table[n].to_numpy() for n in ("source", "sequence", "clock", "batch"))
@@ -172,7 +172,7 @@ def by_the_objects(trace: Trace, policy: str, phi: int) -> tuple[Violations, lis
     )
     kn = np.array([table[f"kn{i}"].to_numpy() for i in range(scheme.entries)]).T
     observed = Observed(table["r"].to_numpy(), table["c"].to_numpy().astype(np.int64), kn, 0, 0)
-    delivered = plain.deliver(stream, observed, scheme, policy, phi)
+    delivered = engine_objects.deliver(stream, observed, scheme, policy, phi)
     sends = [
         Send(int(source[i]), int(vectors[i, source[i]]), tuple(vectors[i].tolist())) for i in delivered.order
     ]

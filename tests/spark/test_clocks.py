@@ -7,8 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
+from basestation.arrivals import Arrival
 from basestation.cli.testbed import command as emulate
-from basestation.live.arrivals import Arrival
 from basestation.traces.files import write_trace
 from packet_formats.deployment import CRYSTAL_HZ, from_dict
 from packet_formats.deployment import parse as load_text

@@ -11,8 +11,8 @@ from click.testing import CliRunner
 from basestation.cli.compare import command
 from basestation.comparing.catalogue import NAMES
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme, generate
-from basestation.simulator.trace import deployment_for, trace_of
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from spark_jobs.run import run
 from spark_jobs.segments_spread import on_processes

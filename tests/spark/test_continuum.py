@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import Delivery, Fault, build_scheme, generate, measure
-from basestation.simulator.trace import deployment_for, trace_of
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import MemoryFault, PolicyChoice, build_scheme, generate, measure
 from basestation.traces.files import Trace, write_trace
-from spark_jobs.continuum import Row, continuum
+from spark_jobs.continuum import ContinuumRow, continuum
 from spark_jobs.continuum_table import Choice, candidates, missing_in
 from spark_jobs.run import run
 from spark_jobs.segments_files import open_trace
@@ -40,12 +40,12 @@ def written(place: Path, run_, name="kn", entries="all", **changes) -> Path:
     return place
 
 
-def rows_of(folder: Path, choice: Choice, scratch: Path, segment: int = 400) -> list[Row]:
+def rows_of(folder: Path, choice: Choice, scratch: Path, segment: int = 400) -> list[ContinuumRow]:
     scratch.mkdir()
     return continuum(open_trace(folder), choice, on_threads(2), scratch, rows=segment)
 
 
-def figures(row: Row) -> dict:
+def figures(row: ContinuumRow) -> dict:
     names = ("pairs", "backward", "forward", "mean", "any", "related")
     return {
         name: getattr(row, name) for name in (*names, "hold_mean", "hold_p50", "hold_p95", "hold_p99", "late")
@@ -71,7 +71,7 @@ def test_every_configuration_equals_the_simulation(tmp_path, simulated, name, en
                 stamp.layout.carry,
             )
         ]
-        deliveries = [Delivery(row.policy, row.phi) for row in mine]
+        deliveries = [PolicyChoice(row.policy, row.phi) for row in mine]
         assert len(deliveries) == 8
         for row, want in zip(mine, measure(simulated, stamp.scheme, deliveries), strict=True):
             expected = want.violations.percent() | {
@@ -128,12 +128,12 @@ def test_without_the_truth_only_the_holds_are_known(tmp_path, simulated):
 
 def test_a_fault_in_memory_is_noticed_and_the_evidence_goes_first(tmp_path):
     """Events know nothing of a mote whose memory was overwritten: what they give is then not what was sent."""
-    faulty = generate(OPTIONS, Fault(tuple(range(OPTIONS.motes)), 700))
+    faulty = generate(OPTIONS, MemoryFault(tuple(range(OPTIONS.motes)), 700))
     folder = written(tmp_path / "trace", faulty)
     choice = replace(SMALL, schemes=("kn", "shlc"))
     rows = rows_of(folder, choice, tmp_path / "scratch")
     own = next(row for row in rows if row.own and row.policy == "cbd")
-    want = next(measure(faulty, build_scheme(OPTIONS, "kn"), [Delivery("cbd", 40)]))
+    want = next(measure(faulty, build_scheme(OPTIONS, "kn"), [PolicyChoice("cbd", 40)]))
     assert own.violated_pairs == want.violations.pairs
     refused = next(row for row in rows if row.scheme == "shlc")
     assert "recorded stamps don't come out of the events" in refused.reason
@@ -163,7 +163,7 @@ def test_a_narrower_field_is_the_wider_one_cut(tmp_path, simulated):
     assert any(row.saturated for row in wide)
     for row in wide:
         scheme = build_scheme(OPTIONS, "kn", entries=row.entries, counter_bits=2)
-        (want,) = measure(simulated, scheme, [Delivery(row.policy, row.phi)])
+        (want,) = measure(simulated, scheme, [PolicyChoice(row.policy, row.phi)])
         assert row.violated_pairs == want.violations.pairs
 
 

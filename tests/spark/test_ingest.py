@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.journal import convert, locking
-from basestation.journal.journal import JournalWriter
-from basestation.journal.parts import make_parts
+from basestation.journal.parquet_parts import make_parts
 from basestation.journal.reader import read_journal, read_segment
-from basestation.journal.records import Kind, Record, Records, encode_header, encode_record
+from basestation.journal.record_format import Record, RecordKind, Records, encode_header, encode_record
+from basestation.journal.writer import JournalWriter
 from basestation.traces.files import write_table, write_trace
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
@@ -179,7 +179,9 @@ def test_merging_does_not_depend_on_where_segments_end():
         wall, rows = 0, []
         for number in range(200):
             wall += chance.choice([-3, 0, 0, 1, 2])
-            rows.append(encode_record(Record(number, Kind.FRAME, seed % 2, number, wall, bytes([seed]))))
+            rows.append(
+                encode_record(Record(number, RecordKind.FRAME, seed % 2, number, wall, bytes([seed])))
+            )
         edges = sorted({0, 200, *cuts})
         for begin, end in pairwise(edges):
             starts = np.cumsum([0, *(len(row) for row in rows[begin:end])])[:-1].tolist()

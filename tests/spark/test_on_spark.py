@@ -8,8 +8,8 @@ import pytest
 
 from basestation.figures.grid import measure_network, networks
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme, generate
-from basestation.simulator.trace import deployment_for, trace_of
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from spark_jobs.run import run
 from spark_jobs.segments_files import TraceFault

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from basestation.journal.reader import read_segment
-from basestation.journal.records import encode_header
+from basestation.journal.record_format import encode_header
 from spark_jobs import package, run
 from spark_jobs.ingest import TABLES, each_here, ingest
 from spark_jobs.ingest_inputs import find

@@ -9,8 +9,8 @@ from click.testing import CliRunner
 from basestation.cli.listen import command as listen
 from basestation.cli.simulate import command as simulate
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import Delivery, generate, measure
-from basestation.simulator.trace import trace_of
+from basestation.simulator.simulated_trace import trace_of
+from basestation.simulator.simulation import PolicyChoice, generate, measure
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.deployment import from_dict
 from spark_jobs import run
@@ -46,7 +46,7 @@ def test_the_continuum_of_a_trace_with_events_is_the_simulations(tmp_path, capsy
     assert (ingested["quarantine"], ingested["messages"]) == (0, simulated.stream.arrivals)
     (stamp,) = candidates(deployment, CHOICE)
     for row in rows:
-        (want,) = measure(simulated, stamp.scheme, [Delivery(row.policy, row.phi)])
+        (want,) = measure(simulated, stamp.scheme, [PolicyChoice(row.policy, row.phi)])
         assert (row.violated_pairs, row.hold_mean) == (want.violations.pairs, want.hold_mean)
 
 

@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import build_scheme, generate
-from basestation.simulator.trace import deployment_for, trace_of
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.continuum import Row
+from spark_jobs.continuum import ContinuumRow
 from spark_jobs.recommend import _sentence, energy, recommend, upper_bound
 from spark_jobs.run import run
 
@@ -25,8 +25,8 @@ def trace(tmp_path_factory):
     return folder
 
 
-def row(stamp_bytes: int, mean: float | None, hold: float, **changes) -> Row:
-    base = Row(
+def row(stamp_bytes: int, mean: float | None, hold: float, **changes) -> ContinuumRow:
+    base = ContinuumRow(
         run="r",
         scheme="kn",
         entries=stamp_bytes,

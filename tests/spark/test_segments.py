@@ -8,14 +8,14 @@ import pytest
 from hypothesis import example, given, settings
 
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import Delivery
-from spark_jobs.continuum_measure import Measured, Reading, Tally, Task, measure, total
+from basestation.simulator.simulation import PolicyChoice
+from spark_jobs.continuum_measure import Measured, MeasureTask, StampReading, Tally, measure, total
 from spark_jobs.segments import cut, cut_at, plan
 from spark_jobs.segments_files import open_trace
 from tests.spark.broken_traces import CASES, Case, Damage, by_the_objects, damaged, write
 
 DELIVERIES = tuple(
-    Delivery(policy, phi)
+    PolicyChoice(policy, phi)
     for policy, phi in [("causal", 100), *((p, f) for p in ("dapw", "cbd") for f in (0, 1, 40, 100))]
 )
 CALM = Damage([], [], 0, [], 0.0)
@@ -28,9 +28,9 @@ def one_by_one(function, tasks):
 def measured(folder: Path, borders) -> Measured:
     trace = open_trace(folder)
     clock = trace.deployment.clock
-    reading = Reading(None, True, clock.epsilon + 1, 1 << 15, clock.epsilon, clock.delta)
+    reading = StampReading(None, True, clock.epsilon + 1, 1 << 15, clock.epsilon, clock.delta)
     planned = plan(cut_at(trace, borders), one_by_one)
-    return total(measure(Task(part, ((reading, DELIVERIES),))) for part in planned.parts)
+    return total(measure(MeasureTask(part, ((reading, DELIVERIES),))) for part in planned.parts)
 
 
 def same(one: Tally, other: Tally) -> bool:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from basestation.journal.parts import make_parts
+from basestation.journal.parquet_parts import make_parts
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
 from spark_jobs import run

@@ -7,7 +7,7 @@ import pytest
 
 from basestation.testbed import pcap
 from basestation.testbed.air import delimiter_ns, fcs, frame_of, message_of
-from basestation.testbed.truth import Signal
+from basestation.testbed.truth_log import Signal
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.records import Beacon

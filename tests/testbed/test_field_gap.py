@@ -2,7 +2,7 @@
 
 from random import Random
 
-from basestation.simulator.measured import LOST
+from basestation.simulator.measured_delays import LOST
 from tools.field_gap import Passage, at_any_time, percent_on_arrival, with_ways_apart
 from tools.field_table import MOTES
 

@@ -4,7 +4,7 @@ import subprocess
 
 import pytest
 
-from basestation.testbed import engine, faults, topologies, truth
+from basestation.testbed import engine, faults, topologies, truth_log
 from basestation.testbed.topologies import TopologyError, Wanted
 
 pytestmark = pytest.mark.usefixtures("testbed")
@@ -44,8 +44,8 @@ def test_the_truth_replaces_no_device(tmp_path, testbed):
     "line", ["5", "null", "[" * 100_000, '{"is":"clock","watch":5}', '{"t":"x","is":"uart"}']
 )
 def test_a_truth_that_is_none_is_refused_with_its_line(line):
-    with pytest.raises(truth.TruthError, match="line 1"):
-        list(truth.parse([line], "log"))
+    with pytest.raises(truth_log.TruthError, match="line 1"):
+        list(truth_log.parse([line], "log"))
 
 
 @pytest.mark.parametrize("text", ["at = " + "9" * 5000, "a = " + "[" * 5000])

@@ -9,7 +9,7 @@ import image as image_tool
 import pytest
 
 from basestation.testbed import images
-from basestation.testbed.images import ImageError, environments, program, programs_for
+from basestation.testbed.images import FirmwareImageError, environments, program, programs_for
 from packet_formats import cheader
 from packet_formats.layout import SCHEMES
 from tests.testbed.worlds import deployment
@@ -67,15 +67,15 @@ def test_a_program_and_its_copies(elf, tmp_path):
     copies = [found.copy(identity, tmp_path) for identity in (0, 9)]
     assert [image_tool.load(path).node_id for path in copies] == [0, 9]
     assert [path.name for path in copies] == ["micaz-0.elf", "micaz-9.elf"]
-    with pytest.raises(ImageError, match="node id 65535"):
+    with pytest.raises(FirmwareImageError, match="node id 65535"):
         found.copy(65535, tmp_path)
 
 
 def test_what_is_no_image(tmp_path):
-    with pytest.raises(ImageError, match="No such file"):
+    with pytest.raises(FirmwareImageError, match="No such file"):
         program(tmp_path / "none.elf")
     (tmp_path / "text.elf").write_text("text")
-    with pytest.raises(ImageError, match="not a 32-bit"):
+    with pytest.raises(FirmwareImageError, match="not a 32-bit"):
         program(tmp_path / "text.elf")
 
 
@@ -98,11 +98,11 @@ def test_images_that_are_there(build):
 
 
 def test_images_for_something_else_are_refused(build, tmp_path):
-    with pytest.raises(ImageError, match="built for another deployment, meadow"):
+    with pytest.raises(FirmwareImageError, match="built for another deployment, meadow"):
         programs_for(deployment(motes=9), build=build)
-    with pytest.raises(ImageError, match="no image"):
+    with pytest.raises(FirmwareImageError, match="no image"):
         programs_for(deployment(), build=tmp_path / "none")
-    with pytest.raises(ImageError, match="rate"):
+    with pytest.raises(FirmwareImageError, match="rate"):
         programs_for(deployment(), rate=1.0, build=build)
 
 
@@ -114,7 +114,7 @@ def test_a_stamp_that_the_firmware_lacks_is_refused_before_the_build(build, root
     lacking = stops in (root / "firmware/core/stamp.c").read_text()
     assert (scheme not in images.STAMPS) == lacking
     if lacking:
-        with pytest.raises(ImageError, match=f'"{scheme}": the firmware has no such stamp'):
+        with pytest.raises(FirmwareImageError, match=f'"{scheme}": the firmware has no such stamp'):
             programs_for(replace(deployment(), stamp=stamp), build=build)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from basestation.deployed import promises_order
 from basestation.testbed.judge import judge
-from basestation.testbed.report import lines_of
+from basestation.testbed.testbed_report import lines_of
 from packet_formats.messages import Data
 from tests.testbed.worlds import AIRTIME, MS, SECOND, TICK_NS, World, deployment, network, stamped
 

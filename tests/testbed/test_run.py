@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from basestation.cli.testbed import command
 from basestation.testbed import engine, images
-from basestation.testbed.truth import Recorded, Uart, read
+from basestation.testbed.truth_log import RecordedEvent, Uart, read
 from packet_formats.deployment import load
 
 KEPT = images.PROJECT / ".pio" / "testbed" / "truth"  # of the last run of each test
@@ -92,7 +92,7 @@ def test_the_root_dies_and_returns(log, tmp_path):
     epochs = {
         (event.node, event.peer)
         for event in read(log)
-        if isinstance(event, Recorded) and event.kind == "epoch" and event.t > 10e9
+        if isinstance(event, RecordedEvent) and event.kind == "epoch" and event.t > 10e9
     }
     assert epochs == set()
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from basestation.testbed.images import Program, Programs
+from basestation.testbed.images import FirmwareProgram, Programs
 from basestation.testbed.scenario import Node, Port, Scenario, ScenarioError, Watch, drawn
 from basestation.testbed.setup import Wish, assemble, networks_in
-from basestation.testbed.topologies import Topology, grid
+from basestation.testbed.topologies import RadioTopology, grid
 from tests.testbed.worlds import deployment, network
 
 GOLDEN = """\
@@ -101,13 +101,16 @@ def programs(monkeypatch, tmp_path):
     def copy(self, identity, folder):
         return folder / f"{self.path.stem}-{identity}.elf"
 
-    monkeypatch.setattr(Program, "copy", copy)
-    pair = Programs(Program(Path("mote"), 100, (Watch("lines", 5, 42),)), Program(Path("gateway"), None, ()))
+    monkeypatch.setattr(FirmwareProgram, "copy", copy)
+    pair = Programs(
+        FirmwareProgram(Path("mote"), 100, (Watch("lines", 5, 42),)),
+        FirmwareProgram(Path("gateway"), None, ()),
+    )
     return {"meadow": pair, "brook": pair}
 
 
 def test_two_networks_share_an_ether(programs, tmp_path):
-    topology = Topology(2, 1, {(0, 1): -50.0, (1, 2): -60.0}, {(0, 1): 0.5}, {2: -100.0})
+    topology = RadioTopology(2, 1, {(0, 1): -50.0, (1, 2): -60.0}, {(0, 1): 0.5}, {2: -100.0})
     networks = networks_in([deployment(), deployment("brook", tinyos=2)], topology)
     scenario = assemble(
         networks, topology, programs, tmp_path, Wish(seed=2, seconds=5, ports=(Port(9001), Port(9002)))

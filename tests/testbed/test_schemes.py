@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from basestation.causality.violations import count_violations
-from basestation.testbed.field import run_field
+from basestation.testbed.through_station import run_field
 from tests.cli.test_listen import delivered
-from tests.testbed.test_field import basestation
+from tests.testbed.test_through_station import basestation
 from tools.schemes_table import (
     MOTES,
     PLACE,
     RATE,
     SCHEMES,
-    Point,
+    SchemePoint,
     deployment_of,
     point_of,
     settled,
@@ -88,5 +88,5 @@ def test_the_table_has_a_row_for_each_scheme(require_tool):
     require_tool("avr-gcc")
     require_tool("simavr")
     nothing = count_violations([])
-    lines = list(table_of([Point(scheme, 1, nothing, nothing, 0.0, 0) for scheme in SCHEMES], SHORT))
+    lines = list(table_of([SchemePoint(scheme, 1, nothing, nothing, 0.0, 0) for scheme in SCHEMES], SHORT))
     assert [line.split(" | ")[0].strip("| ") for line in lines[4:]] == list(SCHEMES)

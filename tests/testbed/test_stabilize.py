@@ -4,11 +4,11 @@ import subprocess
 
 import pytest
 
-from basestation.testbed.truth import Recorded, Reset
+from basestation.testbed.truth_log import RecordedEvent, Reset
 from tools import stabilize
-from tools.stabilize import SETTINGS, Setting
+from tools.stabilize import SETTINGS, TrialSettings
 
-SMALL = Setting("micaz", 3, 4.0, (6.0, 8.0), 22.0, 5.0, messages=200)
+SMALL = TrialSettings("micaz", 3, 4.0, (6.0, 8.0), 22.0, 5.0, messages=200)
 NS = 1_000_000_000
 
 
@@ -47,7 +47,7 @@ DAMAGE = {
 def test_drivers_that_could_not_go_on_start_anew(board, tmp_path):
     """One variable of each mote, the first one's after 10 seconds, each next one's a second later."""
     damage = DAMAGE[board]
-    made = stabilize.bench(Setting(board, len(damage), 2.0 if board == "micaz" else 0.5, (0, 0), 0, 0))
+    made = stabilize.bench(TrialSettings(board, len(damage), 2.0 if board == "micaz" else 0.5, (0, 0), 0, 0))
     script = [poke(made, mote, name, damage[name]) for mote, name in enumerate(damage)]
     events = made.run(1, tuple(script), 25.0, tmp_path)
     restarts = {event.node: event.t / NS for event in events if isinstance(event, Reset) and event.t > 5 * NS}
@@ -58,7 +58,7 @@ def test_drivers_that_could_not_go_on_start_anew(board, tmp_path):
 
 
 def sends_of(mote, events):
-    recorded = [event for event in events if isinstance(event, Recorded) and event.node == mote]
+    recorded = [event for event in events if isinstance(event, RecordedEvent) and event.node == mote]
     return [event.t / NS for event in recorded if event.kind == "send"]
 
 

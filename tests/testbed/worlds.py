@@ -6,8 +6,8 @@ import json
 import struct
 
 from basestation.testbed.air import fcs
-from basestation.testbed.scenario import Network
-from basestation.testbed.truth import parse
+from basestation.testbed.scenario import ScenarioNetwork
+from basestation.testbed.truth_log import parse
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.framing import crc16, encode_frame
 from packet_formats.layout import layout_of
@@ -41,9 +41,9 @@ def deployment(name: str = "meadow", board: str = "micaz", tinyos: int = 1, mote
 
 def network(
     described: Deployment | None = None, motes: int = 3, gateways: int = 1, first: int = 0
-) -> Network:
+) -> ScenarioNetwork:
     described = described or deployment()
-    return Network(
+    return ScenarioNetwork(
         described,
         tuple(range(first, first + motes)),
         tuple(range(first + motes, first + motes + gateways)),
@@ -69,7 +69,7 @@ class World:
 
     AHEAD = 1000 << 7  # cycles
 
-    def __init__(self, members: Network | None = None) -> None:
+    def __init__(self, members: ScenarioNetwork | None = None) -> None:
         self.network = members or network()
         self.lines: list[dict[str, object]] = [
             {"t": 0, "is": "start", "seed": 1, "nodes": len(self.network.nodes), "version": 1}

@@ -12,8 +12,8 @@ import pytest
 
 from basestation.deployed import scheme_of
 from basestation.simulator.options import OptionError, WorldOptions
-from basestation.simulator.run import build_scheme, engine, generate
-from basestation.simulator.trace import deployment_for, stream_of, trace_of
+from basestation.simulator.simulated_trace import deployment_for, stream_of, trace_of
+from basestation.simulator.simulation import build_scheme, engine, generate
 from basestation.traces.files import TraceError, read_trace, write_trace
 from packet_formats import bulk
 from packet_formats.layout import layout_of

@@ -14,7 +14,7 @@ from typing import Protocol
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .steps import Notice, ignore
+from .notices import Notice, ignore
 
 NEVER = 1 << 62  # a tick that no clock reaches
 COUNTER_BITS = 8  # as the sequence number in each header: read as the value nearest to what is known

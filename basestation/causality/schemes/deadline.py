@@ -13,7 +13,7 @@ from basestation.causality.order import Message
 
 from .base import NEVER, Setting
 from .holding import Held, Holding
-from .steps import Name, Notice, ignore
+from .notices import Name, Notice, ignore
 
 LONG_AGO = -NEVER
 

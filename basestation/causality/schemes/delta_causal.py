@@ -17,7 +17,7 @@ from .base import Program, Setting
 from .deadline import LONG_AGO, WithinLifetime
 from .holding import Held
 from .matrix import SentMatrix, sent_to_observer
-from .steps import Notice, ignore
+from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)

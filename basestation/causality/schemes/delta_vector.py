@@ -16,7 +16,7 @@ from basestation.causality.policies import Policy
 from .base import Program, Setting
 from .deadline import LONG_AGO
 from .delta_causal import DeliveryCondition
-from .steps import Notice, ignore
+from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)

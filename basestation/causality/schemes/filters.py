@@ -14,7 +14,7 @@ from basestation.causality.policies import Delivery, Policy
 
 from .attendance import Attending
 from .base import Method, Program
-from .steps import Buffered, Delivered, Discarded, Notice, Received, Stamped, Step, ignore
+from .notices import Buffered, Delivered, DiscardNotice, Notice, Received, Stamped, Step, ignore
 
 
 class SendFilter:
@@ -111,7 +111,7 @@ class ReceiveFilter:
             self._policy.leave(mote)
 
     def _watch(self, step: Step) -> None:
-        if isinstance(step, Discarded):
+        if isinstance(step, DiscardNotice):
             self._forget(step.message)
         self._notice(step)
 

@@ -17,8 +17,8 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
 from .base import COUNTER_BITS, Program, Setting
-from .steps import Name, Notice, ignore
-from .waiting import Waiting
+from .notices import Name, Notice, ignore
+from .waiting import WaitingByName
 
 NUMBER_BITS = 16
 LENGTH_BITS = 16
@@ -104,14 +104,14 @@ def names_in(stamp: Stamp) -> list[Name]:
     return list(zip(stamp.kn[::2], stamp.kn[1::2], strict=True))
 
 
-class AfterThose(Waiting):
+class AfterThose(WaitingByName):
     def _causes(self, message: Message) -> Iterator[Name]:
         for name in names_in(message.stamp):
             if not self._gone.has(*name):
                 yield name
 
 
-class AfterAllOfThem(Waiting):
+class AfterAllOfThem(WaitingByName):
     def _causes(self, message: Message) -> Iterator[Name]:
         for source, numbers in enumerate(message.stamp.kn):
             yield from self._gone.among(source, numbers)

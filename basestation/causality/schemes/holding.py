@@ -17,7 +17,7 @@ from basestation.causality.order import Message
 from basestation.causality.policies import Delivery
 
 from .base import NEVER
-from .steps import Discarded, GivenUp, Name, Notice, ignore
+from .notices import DiscardNotice, GiveUpNotice, Name, Notice, ignore
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +61,7 @@ class Holding(ABC):
         self._arrivals += 1
         if self._too_late(message, now):
             self.late += 1
-            self._notice(Discarded(message, now))
+            self._notice(DiscardNotice(message, now))
             return
         missing = dict.fromkeys(self._names(message, now))
         self._hold(Held(message, now, self._earliest(message, now), self._order(message), missing))
@@ -111,7 +111,7 @@ class Holding(ABC):
         if not self._here[name]:
             del self._here[name]
         if held.missing:
-            self._notice(GivenUp(held.message, at, tuple(held.missing)))
+            self._notice(GiveUpNotice(held.message, at, tuple(held.missing)))
             for missing in held.missing:
                 del self._waiters[missing][held]
         late = self._leaves(held, at)

@@ -13,8 +13,8 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
 from .base import COUNTER_BITS, Program, Setting
-from .steps import Name, Notice, ignore
-from .waiting import Waiting
+from .notices import Name, Notice, ignore
+from .waiting import WaitingByName
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class LastReceived:
         self._last = (messages[-1].source, messages[-1].sequence)
 
 
-class AfterThatOne(Waiting):
+class AfterThatOne(WaitingByName):
     def _causes(self, message: Message) -> Iterator[Name]:
         if message.stamp.kn:
             source, sequence = message.stamp.kn

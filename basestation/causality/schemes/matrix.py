@@ -14,8 +14,8 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
 from .base import COUNTER_BITS, Program, Setting
-from .steps import Name, Notice, ignore
-from .waiting import Waiting
+from .notices import Name, Notice, ignore
+from .waiting import WaitingByName
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class SentCounts(SentMatrix):
             self._record(message.source, message.sequence)
 
 
-class AfterAllSentHere(Waiting):
+class AfterAllSentHere(WaitingByName):
     def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
         super().__init__(setting, notice)
         self._motes = setting.motes

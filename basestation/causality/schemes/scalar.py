@@ -15,7 +15,7 @@ from basestation.causality.policies import Policy
 
 from .base import COUNTER_BITS, NEVER, Program, Setting
 from .holding import Held, Holding
-from .steps import ConcurrentDetected, Name, Notice, ignore
+from .notices import ConcurrentNotice, Name, Notice, ignore
 
 EVERYBODY = -1
 
@@ -80,7 +80,7 @@ class Successor(Holding):
     def _leaves(self, held: Held, at: int) -> bool:
         number = held.message.stamp.kn[0]
         if number <= self._number:
-            self._notice(ConcurrentDetected(held.message, at))
+            self._notice(ConcurrentNotice(held.message, at))
         self._number = max(self._number, number)
         self._missed = {name: missed for name, missed in self._missed.items() if not self._settled(name)}
         return False

@@ -13,8 +13,8 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
 from .base import Program, Setting, Silent
-from .steps import Name, Notice, ignore
-from .waiting import Waiting
+from .notices import Name, Notice, ignore
+from .waiting import WaitingByName
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Sequence:
         return 0
 
 
-class Fifo(Waiting):
+class Fifo(WaitingByName):
     """After the one before it of the same sender."""
 
     def _causes(self, message: Message) -> Iterator[Name]:

@@ -13,7 +13,7 @@ from basestation.causality.policies import Delivery, Policy, make_policy
 from basestation.causality.stamps import Scheme, StampProgram
 
 from .base import Program, Setting
-from .steps import Notice, ignore
+from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from basestation.causality.policies import Policy
 from .base import Program, Setting
 from .deadline import LONG_AGO, WithinLifetime
 from .matrix import SentMatrix
-from .steps import Notice, ignore
+from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from basestation.causality.order import Stamp
 from basestation.causality.policies import Policy, Unfiltered
 
 from .base import Program, Setting, Silent
-from .steps import Notice, ignore
+from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)

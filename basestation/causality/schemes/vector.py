@@ -14,8 +14,8 @@ from basestation.causality.policies import Policy
 
 from .base import COUNTER_BITS, Program, Setting
 from .holding import Held
-from .steps import ConcurrentDetected, Name, Notice, ignore
-from .waiting import Waiting
+from .notices import ConcurrentNotice, Name, Notice, ignore
+from .waiting import WaitingByName
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class VectorClock:
             self._known = list(map(max, self._known, message.stamp.kn))
 
 
-class CausalBroadcast(Waiting):
+class CausalBroadcast(WaitingByName):
     """After everything that its sender knew of. Where something else has been delivered too, it is concurrent."""
 
     def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
@@ -63,6 +63,6 @@ class CausalBroadcast(Waiting):
         message = held.message
         knows = message.stamp.kn
         if any(map(int.__gt__, self._delivered, knows)):
-            self._notice(ConcurrentDetected(message, at))
+            self._notice(ConcurrentNotice(message, at))
         self._delivered[message.source] = max(self._delivered[message.source], message.sequence)
         return late

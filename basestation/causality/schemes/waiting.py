@@ -9,7 +9,7 @@ from basestation.causality.order import Message
 
 from .base import NEVER, Setting
 from .holding import Held, Holding
-from .steps import Name, Notice, ignore
+from .notices import Name, Notice, ignore
 
 CIRCLE = 8  # times the time to give up in; no wait for what is to come lasts so long
 MEMORY = 256  # numbers of one source: beyond that an 8-bit counter could not name a message anyway
@@ -53,7 +53,7 @@ class Settled:
         self._floor[source], self._above[source] = sequence - 1, 0
 
 
-class Waiting(Holding):
+class WaitingByName(Holding):
     """Waits for messages by source and number. One that is missing for the time to give up in is given up for all.
 
     The time runs from when it was first missed: it was sent before what named it, so it is on its way already. One

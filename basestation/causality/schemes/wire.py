@@ -28,7 +28,7 @@ def nearest(field: int, known: int) -> int:
     return known + (field - known + ROUND // 2) % ROUND - ROUND // 2
 
 
-class Reader(Protocol):
+class StampReader(Protocol):
     """What one receiver makes of the stamps that it is shown. `bounded`: how many said what cannot be, and were cut."""
 
     bounded: int
@@ -43,7 +43,7 @@ class Reader(Protocol):
         """A mote has started anew, and so have its numbers."""
 
 
-class Wire(Protocol):
+class StampCodec(Protocol):
     """A scheme's stamp on the wire."""
 
     def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
@@ -52,10 +52,10 @@ class Wire(Protocol):
     def saturated(self, stamp: Stamp) -> bool:
         """Whether the stamp is full, so that something may have been left out of it."""
 
-    def reader(self) -> Reader: ...
+    def reader(self) -> StampReader: ...
 
 
-class Known:
+class NewestKnown:
     """The newest message of each mote that a receiver knows of."""
 
     def __init__(self) -> None:
@@ -88,11 +88,11 @@ class TimedWire:
     def saturated(self, stamp: Stamp) -> bool:
         return self.scheme.saturated(stamp)
 
-    def reader(self) -> Reader:
+    def reader(self) -> StampReader:
         return TimedReader(self.scheme)
 
 
-class TimedReader(Known):
+class TimedReader(NewestKnown):
     def __init__(self, scheme: Scheme) -> None:
         super().__init__()
         self._scheme = scheme
@@ -115,11 +115,11 @@ class NoStamp:
     def saturated(self, stamp: Stamp) -> bool:
         return False
 
-    def reader(self) -> Reader:
+    def reader(self) -> StampReader:
         return HeaderReader()
 
 
-class HeaderReader(Known):
+class HeaderReader(NewestKnown):
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
         return Stamp(0, 0, ())
@@ -135,11 +135,11 @@ class NumberWire:
     def saturated(self, stamp: Stamp) -> bool:
         return False
 
-    def reader(self) -> Reader:
+    def reader(self) -> StampReader:
         return NumberReader()
 
 
-class NumberReader(Known):
+class NumberReader(NewestKnown):
     def __init__(self) -> None:
         super().__init__()
         self._largest: int | None = None
@@ -166,11 +166,11 @@ class NamesWire:
     def saturated(self, stamp: Stamp) -> bool:
         return self.names > 1 and len(stamp.kn) >= 2 * self.names
 
-    def reader(self) -> Reader:
+    def reader(self) -> StampReader:
         return NamesReader()
 
 
-class NamesReader(Known):
+class NamesReader(NewestKnown):
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
         own = (source, (number - 1) % ROUND)
@@ -194,11 +194,11 @@ class CountersWire:
     def saturated(self, stamp: Stamp) -> bool:
         return False
 
-    def reader(self) -> Reader:
+    def reader(self) -> StampReader:
         return CountersReader(self.motes)
 
 
-class CountersReader(Known):
+class CountersReader(NewestKnown):
     def __init__(self, motes: int) -> None:
         super().__init__()
         self._motes = motes
@@ -255,11 +255,11 @@ class SquareWire:
     def saturated(self, stamp: Stamp) -> bool:
         return False
 
-    def reader(self) -> Reader:
+    def reader(self) -> StampReader:
         return SquareReader(self.motes)
 
 
-class SquareReader(Known):
+class SquareReader(NewestKnown):
     def __init__(self, motes: int) -> None:
         super().__init__()
         self._square = Square(motes)
@@ -299,7 +299,7 @@ class AgesWire:
     def saturated(self, stamp: Stamp) -> bool:
         return False
 
-    def reader(self) -> Reader:
+    def reader(self) -> StampReader:
         return AgesReader(self)
 
     def decode(self, fields: Sequence[int], source: int, now: int) -> Stamp:
@@ -313,7 +313,7 @@ class AgesWire:
         return max(age, 0) if age <= self.setting.lifetime + 2 * self.setting.epsilon else self.top
 
 
-class AgesReader(Known):
+class AgesReader(NewestKnown):
     def __init__(self, wire: AgesWire) -> None:
         super().__init__()
         self._wire = wire
@@ -352,9 +352,9 @@ def _ages_of_two_vectors(setting: Setting, modulus: int) -> AgesWire:
     )
 
 
-def make_wire(name: str, setting: Setting, modulus: int, names: int = 0) -> Wire:
+def make_wire(name: str, setting: Setting, modulus: int, names: int = 0) -> StampCodec:
     """How the stamps of a scheme travel. `modulus`: of the clock, where there is one. `names`: of a history."""
-    wires: dict[str, Callable[[], Wire]] = {
+    wires: dict[str, Callable[[], StampCodec]] = {
         "sequence": NoStamp,
         "scalar": NumberWire,
         "last-sender": lambda: NamesWire(1),

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from basestation.causality.order import Message
 from basestation.causality.policies import Delivery, Policy
 from basestation.causality.schemes import Method
-from basestation.causality.schemes.steps import Step as Traced
+from basestation.causality.schemes.notices import Step as Traced
 from tests.causality.runs import ARRIVE, RECEIVE, SEND, Run, Step, legal_runs
 
 

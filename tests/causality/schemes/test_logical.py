@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import METHODS, Method, Setting, make_method
 from basestation.causality.schemes.base import NEVER
-from basestation.causality.schemes.steps import ConcurrentDetected, GivenUp, Step
+from basestation.causality.schemes.notices import ConcurrentNotice, GiveUpNotice, Step
 from basestation.causality.schemes.vector import CausalBroadcast
 from tests.causality.runs import ARRIVE, Run, legal_runs
 from tests.causality.schemes.played import lossless_runs, play, script, serial_runs
@@ -34,7 +34,7 @@ def test_without_loss_the_order_is_causal_and_everything_is_delivered(name, run)
     played = play(run, method(name, run, NEVER))
     assert sorted(played.order) == list(range(len(run.sent)))
     assert not played.violated()
-    assert not played.noticed(GivenUp)
+    assert not played.noticed(GiveUpNotice)
 
 
 @many
@@ -66,7 +66,7 @@ def test_vector_flags_exactly_what_is_concurrent_with_something_delivered_before
         for place, m in enumerate(played.order)
         if any(d not in causes[m] and m not in causes[d] for d in played.order[:place])
     ]
-    assert played.noticed(ConcurrentDetected) == concurrent
+    assert played.noticed(ConcurrentNotice) == concurrent
 
 
 @many
@@ -89,7 +89,7 @@ def test_sequence_keeps_nothing_between_senders():
 def test_scalar_is_causal_while_nothing_is_concurrent(run):
     played = play(run, method("scalar", run, NEVER))
     assert played.order == list(range(len(run.sent)))
-    assert not played.noticed(ConcurrentDetected)
+    assert not played.noticed(ConcurrentNotice)
 
 
 def test_scalar_breaks_on_concurrency_and_sees_it():
@@ -99,7 +99,7 @@ def test_scalar_breaks_on_concurrency_and_sees_it():
     )
     played = play(run, method("scalar", run, NEVER))
     assert played.violated() == {(1, 2)}
-    assert played.noticed(ConcurrentDetected) == [1]
+    assert played.noticed(ConcurrentNotice) == [1]
     assert not play(run, method("vector", run, NEVER)).violated()
 
 
@@ -147,7 +147,7 @@ def test_one_loss_stops_it_for_ever_unless_it_gives_up(name):
     assert stuck.order == {"sequence": [1, 3], "last-sender": [2, 3]}.get(name, [])
     patient = play(run, method(name, run))
     assert sorted(patient.order) == [1, 2, 3]
-    assert patient.noticed(GivenUp)
+    assert patient.noticed(GiveUpNotice)
     assert max(patient.left.values()) == 5 + (5 + 1) + 1  # all that it waits for was missed in tick 5
 
 
@@ -201,4 +201,4 @@ def test_messages_that_wait_for_each_other_leave_all_the_same():
     assert policy.due(50) == []
     out = policy.due(200)
     assert [(d.message.source, d.left) for d in out] == [(0, 51), (1, 51), (2, 51)]
-    assert [step.missing for step in steps if isinstance(step, GivenUp)] == [((1, 1),)]
+    assert [step.missing for step in steps if isinstance(step, GiveUpNotice)] == [((1, 1),)]

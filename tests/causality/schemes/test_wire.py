@@ -15,11 +15,11 @@ from basestation.causality.schemes.attendance import FromFirstHeard
 from basestation.causality.schemes.base import Program
 from basestation.causality.schemes.deadline import LONG_AGO
 from basestation.causality.schemes.history import RecentHistory
-from basestation.causality.schemes.steps import Notice, ignore
-from basestation.causality.schemes.wire import Wire, make_wire, nearest
-from basestation.comparing.play import play as play_stream
+from basestation.causality.schemes.notices import Notice, ignore
+from basestation.causality.schemes.wire import StampCodec, make_wire, nearest
+from basestation.comparing.scheme_run import play as play_stream
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.run import generate
+from basestation.simulator.simulation import generate
 from packet_formats.layout import AGED, NAMED, StampLayout, age_bits, stamp_layout
 from tests.causality.runs import Run, legal_runs
 from tests.causality.schemes.played import play, stamped
@@ -39,7 +39,7 @@ def layout_of(name: str, setting: Setting) -> StampLayout:
 class Reading:
     """A rule behind the wire: stamps are packed, unpacked and read; the messages come out as they went in."""
 
-    def __init__(self, policy: Policy, wire: Wire, layout: StampLayout) -> None:
+    def __init__(self, policy: Policy, wire: StampCodec, layout: StampLayout) -> None:
         self._policy, self._wire, self._layout = policy, wire, layout
         self._reader = wire.reader()
         self._sent: dict[tuple[int, int], Message] = {}

@@ -1,0 +1,36 @@
+"""What comes from a line: packets, and the gaps between them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Arrival(NamedTuple):
+    """A packet as it came, from its type byte on: unescaped, its check sum found right and taken off."""
+
+    gateway: int  # which of the sources, counted from 0
+    mono_ns: int  # the host's clocks when its last byte had come
+    wall_ns: int
+    packet: bytes
+
+
+class Gap(NamedTuple):
+    """The line was lost, or is back: between the two anything may have been missed."""
+
+    gateway: int
+    mono_ns: int
+    wall_ns: int
+    back: bool
+    reason: str
+
+
+Line = Arrival | Gap
+
+
+class PolicyChange(NamedTuple):
+    """Somebody chose another policy while it ran."""
+
+    mono_ns: int
+    wall_ns: int
+    policy: str
+    phi: int

@@ -1,0 +1,63 @@
+"""Which network and which sources, said in one way by all commands that speak to gateways.
+
+What is given on the command line comes first, then the environment, then the deployment, and for want of all three
+what lies in this folder or is plugged in.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from basestation.cli import common
+from basestation.cli.completion import complete_deployment
+from basestation.sources import Source, SourceError, SourceOptions, open_source
+from basestation.sources.source_choice import choose
+
+if TYPE_CHECKING:
+    from packet_formats.deployment import Deployment
+
+F = TypeVar("F", bound=Callable[..., object])
+
+HERE = Path("deployment.toml")
+MOST_SOURCES = 256
+
+
+def deployment_option(function: F) -> F:
+    """Give a command the option ``--deployment FILE``, as the parameter ``deployment`` for `find_deployment`."""
+    option = click.option(
+        "--deployment",
+        "-d",
+        type=click.Path(path_type=Path),
+        envvar="CAUSEWAY_DEPLOYMENT",
+        shell_complete=complete_deployment,
+        metavar="FILE",
+        help="The deployment.toml that describes the network. [default: the one in this folder]",
+    )
+    return option(function)
+
+
+def find_deployment(given: Path | None) -> Deployment:
+    """The deployment that was named, or the one that lies here."""
+    if given is None:
+        if not HERE.exists():
+            raise click.UsageError(
+                "which network? Give --deployment FILE, set CAUSEWAY_DEPLOYMENT, or work where a deployment.toml lies"
+            )
+        common.note(f"using {HERE}")
+    return common.load_deployment(given or HERE)
+
+
+def open_sources(given: Sequence[str], deployment: Deployment, patient: bool = False) -> list[Source]:
+    """The sources that were given, or else are known; `SourceError` for a wrong string, or if there is none."""
+    chosen = choose(given, os.environ, deployment.observer.source)
+    if chosen.why:
+        common.note(chosen.why)
+    if len(chosen.texts) > MOST_SOURCES:
+        raise SourceError(f"{len(chosen.texts)} sources: the log tells {MOST_SOURCES} apart")
+    settings = SourceOptions(deployment=deployment, patient=patient, say=common.note)
+    return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]

@@ -1,0 +1,216 @@
+"""What each scheme did on each network, in figures that can be put side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from basestation.causality.violations import Violations
+from basestation.simulator.options import OptionError, WorldOptions
+from basestation.simulator.simulation import engine, generate
+from basestation.simulator.stream import Int32, Stream
+
+from .catalogue import Terms, build
+from .scheme_run import Played, play
+
+HEADER_BYTES = 3  # source, sequence, flags
+PAYLOAD_BYTES = 29
+DATA_BYTES = 4
+MOST_MOTES = 239  # with a one-byte source id
+
+
+@dataclass(frozen=True, slots=True)
+class SweepPoint:
+    """A point of a sweep: what is varied of a network."""
+
+    motes: int
+    epsilon: int
+    delta: int
+    rate: float | None
+    loss: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonRow:
+    """One scheme on one network, summed over seeds. Hold is from arrival to delivery, in ticks.
+
+    `gave_up`: messages that left without a cause that they named. `stuck`: held for ever. Times are of our Python.
+    """
+
+    place: SweepPoint
+    scheme: str
+    messages: int
+    arrived: int
+    violations: Violations
+    hold_mean: float
+    hold_p99: float
+    hold_max: int
+    late: int
+    gave_up: int
+    discarded: int
+    concurrent: int
+    stuck: int
+    bits_mean: float
+    bits_max: int
+    mote_us: float
+    observer_us: float
+
+    @property
+    def size(self) -> int:
+        """Whole bytes of the largest stamp."""
+        return -(-self.bits_max // 8)
+
+    @property
+    def fits(self) -> bool:
+        return self.size + HEADER_BYTES <= PAYLOAD_BYTES
+
+    def to_dict(self) -> dict[str, Any]:
+        """As `basestation compare --json` prints it."""
+        place = self.place
+        return {
+            "scheme": self.scheme,
+            "motes": place.motes,
+            "epsilon": place.epsilon,
+            "delta": place.delta,
+            "rate": place.rate,
+            "loss": place.loss,
+            "messages": self.messages,
+            "arrived": self.arrived,
+            "delivered": self.violations.delivered,
+            "violations": self.violations.percent(),
+            "violated_pairs": self.violations.pairs,
+            "hold": {"mean": self.hold_mean, "p99": self.hold_p99, "max": self.hold_max},
+            "late": self.late,
+            "gave_up": self.gave_up,
+            "discarded": self.discarded,
+            "concurrent": self.concurrent,
+            "stuck": self.stuck,
+            "stamp_bits": {"mean": self.bits_mean, "max": self.bits_max},
+            "stamp_bytes": self.size,
+            "fits": self.fits,
+            "microseconds": {"motes": self.mote_us, "observer": self.observer_us},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class KnownStream:
+    """A stream with its truth, and the network that it is of."""
+
+    stream: Stream
+    vectors: Int32
+    options: WorldOptions
+
+
+def sweep(base: WorldOptions, axes: dict[str, Sequence[Any]]) -> list[WorldOptions]:
+    """Every combination of the values of each axis."""
+    return [replace(base, **dict(zip(axes, values, strict=True))) for values in product(*axes.values())]
+
+
+def seeded(options: WorldOptions, seeds: int) -> list[WorldOptions]:
+    """The same network so many times, each with its own luck."""
+    return [replace(options, seed=options.seed + i) for i in range(seeds)]
+
+
+def simulated(options: WorldOptions) -> KnownStream:
+    run = generate(options)
+    return KnownStream(run.stream, run.vectors, run.options)
+
+
+def place_of(options: WorldOptions) -> SweepPoint:
+    return SweepPoint(options.motes, options.epsilon, options.delta, options.rate, options.loss)
+
+
+def measure_network(
+    options: WorldOptions, names: Sequence[str], terms: Terms, seeds: int
+) -> Iterator[ComparisonRow]:
+    """Every scheme on the same streams, one stream a seed."""
+    recorded = [simulated(one) for one in seeded(options, seeds)]
+    for name in names:
+        yield measure(place_of(options), recorded, name, terms)
+
+
+def measure(place: SweepPoint, recorded: Sequence[KnownStream], name: str, terms: Terms) -> ComparisonRow:
+    return summed(place, name, [attempt(one, name, terms) for one in recorded])
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One scheme on one stream."""
+
+    messages: int
+    arrived: int
+    violations: Violations
+    played: Played
+
+
+def attempt(recorded: KnownStream, name: str, terms: Terms) -> Trial:
+    stream = recorded.stream
+    played = play(stream, build(name, recorded.options, terms))
+    violations = engine.violations(stream, recorded.vectors, played.order)
+    return Trial(stream.messages, stream.arrivals, violations, played)
+
+
+def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonRow:
+    """The trials of one scheme at one place, as one."""
+    played = [trial.played for trial in trials]
+    sent = sum(trial.messages for trial in trials)
+    hold = np.concatenate([result.hold for result in played])
+    bits = np.concatenate([result.bits for result in played])
+    return ComparisonRow(
+        place=place,
+        scheme=name,
+        messages=sent,
+        arrived=sum(trial.arrived for trial in trials),
+        violations=_sum([trial.violations for trial in trials]),
+        hold_mean=float(hold.mean()) if len(hold) else 0.0,
+        hold_p99=float(np.percentile(hold, 99)) if len(hold) else 0.0,
+        hold_max=int(hold.max(initial=0)),
+        late=sum(result.late for result in played),
+        gave_up=_steps(played, "GivenUp"),
+        discarded=_steps(played, "Discarded"),
+        concurrent=_steps(played, "ConcurrentDetected"),
+        stuck=sum(result.stuck for result in played),
+        bits_mean=float(bits.mean()) if len(bits) else 0.0,
+        bits_max=int(bits.max(initial=0)),
+        mote_us=1e6 * sum(result.mote_seconds for result in played) / max(sent, 1),
+        observer_us=1e6 * sum(result.observer_seconds for result in played) / max(sent, 1),
+    )
+
+
+def _steps(played: Sequence[Played], kind: str) -> int:
+    return sum(result.steps.get(kind, 0) for result in played)
+
+
+def _sum(found: Sequence[Violations]) -> Violations:
+    names = ("delivered", "pairs", "backward", "forward", "any", "related_pairs")
+    return Violations(*(sum(getattr(one, name) for one in found) for name in names))
+
+
+def most_motes(name: str, options: WorldOptions, terms: Terms, data_bytes: int) -> int:
+    """The largest network whose stamp still fits beside the header and so much data; 0: none does for long."""
+    if name == "history":
+        return 0
+    room = 8 * (PAYLOAD_BYTES - HEADER_BYTES - data_bytes)
+    fits = _fits(name, replace(options, topology=None), terms, room)
+    low, high = 2, MOST_MOTES
+    if not fits(low):
+        return 0
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if fits(middle) else (low, middle - 1)
+    return low
+
+
+def _fits(name: str, options: WorldOptions, terms: Terms, room: int) -> Callable[[int], bool]:
+    def fits(motes: int) -> bool:
+        try:
+            method = build(name, replace(options, motes=motes), terms)
+        except OptionError:
+            return False
+        return method.bits(method.start(0).on_send(0, 1)) <= room
+
+    return fits

@@ -1,0 +1,46 @@
+"""What may be asked of a comparison, on whatever command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from basestation.simulator.options import MEANINGS, WorldOptions
+
+from .catalogue import FOREVER
+from .comparison import sweep
+
+SWEPT = {
+    "motes": "Number of motes, n; may be repeated, as the next four.",
+    **{name: MEANINGS[name] for name in ("loss", "rate", "epsilon", "delta")},
+}
+FIXED = {
+    "messages": "How many messages are sent in each network.",
+    "seed": "The first network's; the others have the next ones.",
+    **{
+        name: MEANINGS[name]
+        for name in ("delay_law", "recipients", "delay", "delay_clock", "reception", "g2")
+    },
+}
+QUICK = {"messages": 2000}  # the objects are slow
+
+
+def default(name: str) -> Any:
+    return QUICK.get(name, getattr(WorldOptions(), name))
+
+
+def networks(given: Mapping[str, Any]) -> list[WorldOptions]:
+    """All combinations of what is swept, which is given as sequences, with what is fixed."""
+    base = WorldOptions(**{name: given[name] for name in FIXED})
+    axes: dict[str, Sequence[Any]] = {name: list(dict.fromkeys(given[name])) for name in SWEPT}
+    return sweep(base, axes)
+
+
+def give_up_ticks(text: str) -> int:
+    """`ValueError` unless it is a number of ticks, or never."""
+    if text == "never":
+        return FOREVER
+    ticks = int(text) if text.isdecimal() else -1
+    if ticks < 0:
+        raise ValueError(f"{text!r} is neither a number of ticks nor never")
+    return ticks

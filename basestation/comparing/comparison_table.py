@@ -1,0 +1,74 @@
+"""A comparison for people at a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+from .comparison import ComparisonRow
+
+COLUMNS = (
+    *("scheme", "bytes", "delivered", "mean", "any", "pairs", "hold", "p99", "gave up", "lost", "late"),
+    *("concurrent", "us"),
+)
+LEGEND = (
+    "bytes: of the largest stamp beside source and sequence; ! leaves a 29-byte payload.",
+    "Violations in % of messages delivered: mean (ACO's), any (messages in one), pairs. hold: ticks.",
+    "gave up: messages that left without a cause that they named. lost: discarded, or held for ever.",
+    "concurrent: messages flagged so. us: microseconds of our Python per message, all motes together / the observer.",
+)
+
+
+def show(console: Console, rows: Sequence[ComparisonRow]) -> None:
+    show_places(console, rows)
+    console.print("\n".join(LEGEND), style="dim")
+
+
+def show_places(console: Console, rows: Sequence[ComparisonRow]) -> None:
+    for place in dict.fromkeys(row.place for row in rows):
+        here = [row for row in rows if row.place == place]
+        console.print(about(here[0]))
+        console.print(_table(here))
+
+
+def about(row: ComparisonRow) -> str:
+    """The place that a row is of, and what happened there to all schemes alike."""
+    place = row.place
+    text = f"{place.motes} motes, epsilon {place.epsilon}, delta {place.delta}"
+    text += "" if place.rate is None else f", rate {place.rate:g}, loss {place.loss:.0%}"
+    return f"{text}: {row.messages} messages sent, {row.arrived} arrived"
+
+
+def _table(rows: Sequence[ComparisonRow]) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=0)
+    table.add_column(COLUMNS[0], no_wrap=True)
+    for name in COLUMNS[1:]:
+        table.add_column(name, justify="right")
+    for row in rows:
+        table.add_row(*cells(row))
+    return table
+
+
+def cells(row: ComparisonRow) -> list[str]:
+    percent = row.violations.percent()
+    return [
+        row.scheme,
+        f"{row.size}{'' if row.fits else '!'}",
+        str(row.violations.delivered),
+        *(shown_percent(percent[figure]) for figure in ("mean", "any", "pairs")),
+        f"{row.hold_mean:.1f}",
+        f"{row.hold_p99:.0f}",
+        str(row.gave_up),
+        str(row.discarded + row.stuck),
+        str(row.late),
+        str(row.concurrent),
+        f"{row.mote_us:.0f}/{row.observer_us:.0f}",
+    ]
+
+
+def shown_percent(value: float) -> str:
+    """Never round a violation down to nothing."""
+    return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"

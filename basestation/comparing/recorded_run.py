@@ -1,0 +1,96 @@
+"""A recorded run as something to compare on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from basestation.simulator.options import OptionError, WorldOptions
+from basestation.simulator.simulated_trace import stream_of
+from basestation.simulator.stream import Int32, Int64, Stream
+from basestation.traces.files import Trace, TraceError, read_trace
+from packet_formats.deployment import Deployment
+
+from .catalogue import Terms
+from .comparison import ComparisonRow, KnownStream, SweepPoint, measure
+
+COLUMNS = (
+    "source",
+    "sequence",
+    "heard",
+    "clock",
+    "batch",
+    "fresh",
+    "vector",
+)  # what is looked at of a message
+
+
+def measure_trace(folder: Path, names: Sequence[str], terms: Terms) -> Iterator[ComparisonRow]:
+    """Every scheme on the events of a trace, which must hold those of the motes, too."""
+    trace = read_trace(folder)
+    recorded = [recorded_in(trace)]
+    for name in names:
+        yield measure(place_in(trace.deployment), recorded, name, terms)
+
+
+def place_in(deployment: Deployment) -> SweepPoint:
+    network, clock = deployment.network, deployment.clock
+    return SweepPoint(network.motes, clock.epsilon, clock.delta, rate=None, loss=None)
+
+
+def options_in(deployment: Deployment, messages: int) -> WorldOptions:
+    """The widths that a network like this needs."""
+    try:
+        return WorldOptions(
+            motes=deployment.network.motes,
+            epsilon=deployment.clock.epsilon,
+            delta=deployment.clock.delta,
+            events_per_tick=deployment.stamp.events_per_tick,
+            messages=max(messages, 1),
+        )
+    except OptionError as error:
+        raise TraceError(f"its deployment is of no network to compare on: {error}") from None
+
+
+def recorded_in(trace: Trace) -> KnownStream:
+    """`TraceError` where the events are not what happened: nothing could be concluded from them."""
+    stream, vectors = stream_of(trace)
+    stream = replace(stream, arrival_clock=_clock(trace.messages))
+    _check_arrivals(stream)
+    _check_truth(trace, vectors[stream.arrival_message])
+    return KnownStream(stream, vectors, options_in(trace.deployment, stream.messages))
+
+
+def _clock(messages: pa.Table) -> Int64:
+    """The observer's, in which it delivers; where none is noted, when the message was heard."""
+    noted, heard = messages["clock"], messages["heard"].to_numpy()
+    clock: Int64 = np.where(noted.is_null().to_numpy(), heard, noted.fill_null(0).to_numpy())
+    return clock
+
+
+def _check_arrivals(stream: Stream) -> None:
+    clock, batch = stream.arrival_clock, stream.arrival_batch
+    if len(np.unique(stream.arrival_message)) < stream.arrivals:
+        raise TraceError("some messages are there twice")
+    if (np.diff(clock) < 0).any():
+        raise TraceError("the observer's clock runs backwards")
+    if ((np.diff(batch) < 0) | (np.diff(batch) == 0) & (np.diff(clock) != 0)).any():
+        raise TraceError("batches are not in order, or one spans several ticks")
+
+
+def _check_truth(trace: Trace, made: Int32) -> None:
+    """What is known to have happened before each message must come out of the events again."""
+    column = trace.messages["vector"]
+    told = np.flatnonzero(column.is_valid().to_numpy())
+    if not len(told):
+        return
+    known = np.frombuffer(b"".join(column.drop_null().to_pylist()), "<i4").reshape(len(told), -1)
+    wrong = int((known != made[told]).any(axis=1).sum())
+    if wrong:
+        raise TraceError(
+            f"what happened before {wrong} of {len(made)} messages does not come out of the events, which can't be all"
+        )

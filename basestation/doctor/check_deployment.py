@@ -1,0 +1,71 @@
+"""A deployment: whether it can be, and whether its delta and epsilon cover what the budget says."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from basestation.doctor.findings import Finding, failure, good, warning
+from basestation.planning.budget import BudgetError, PlannedNetwork, make_budget
+from packet_formats.deployment import Deployment
+from packet_formats.layout import layout_of
+from packet_formats.phrases import many
+
+# As the firmware has it unless it was built otherwise: messages a second of each mote, seconds between beacons.
+RATE = {"micaz": 0.5, "mica2": 0.1}
+BEACON_SECONDS = {"micaz": 10.0, "mica2": 20.0}
+
+
+def examine(deployment: Deployment, rate: float | None = None) -> Iterator[Finding]:
+    yield layout(deployment)
+    yield from budget(deployment, RATE[deployment.network.board] if rate is None else rate)
+
+
+def layout(deployment: Deployment) -> Finding:
+    found = layout_of(deployment)
+    return good(
+        "deployment",
+        "layout",
+        f"{deployment.network.name}: {many(deployment.network.motes, 'mote')}, {found.stamp.scheme} in "
+        f"{many(found.stamp.size, 'byte')}, payload {found.length} of {found.limit}, AM type {found.am_type:#04x}, "
+        f"group {found.group:#04x}, layout {found.hash:08x}",
+    )
+
+
+def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
+    network, clock = deployment.network, deployment.clock
+    try:
+        made = make_budget(
+            PlannedNetwork(
+                motes=network.motes,
+                board=network.board,
+                rate=rate,
+                hops=network.hops,
+                tinyos=network.tinyos,
+                data_bytes=network.data_bytes,
+                receipts=deployment.stamp.receipts,
+                beacon_seconds=BEACON_SECONDS[network.board],
+                stamp_bytes=layout_of(deployment).stamp.size,
+            ),
+            clock.tick_log2,
+            clock.epsilon,
+            clock.delta,
+        )
+    except BudgetError as error:
+        yield warning("deployment", "budget", str(error))
+        return
+    cure = (
+        "basestation plan shows the whole budget (docs/planning.md); --rate says how often motes really send"
+    )
+    for text in made.refusals:
+        yield failure("deployment", "budget", f"at {rate:g} messages a second: {text}", cure)
+    for text in made.warnings:
+        yield warning("deployment", "budget", f"at {rate:g} messages a second: {text}", cure)
+    if not made.refusals and not made.warnings:
+        tick_ms = made.clock.tick_ms
+        yield good(
+            "deployment",
+            "budget",
+            f"at {rate:g} messages a second: delta, {clock.delta * tick_ms:.4g} ms, covers {made.delay_ms:.4g} ms; "
+            f"epsilon, {clock.epsilon * tick_ms:.4g} ms, covers {made.sync_ms:.4g} ms and a tick; "
+            f"channel busy {made.network.channel_load:.0%}, line {made.network.line_load:.0%}",
+        )

@@ -1,0 +1,376 @@
+"""A line that is listened to for a while: whether a gateway of ours is there, how quick its line is, and whether what
+is heard fits the deployment.
+
+The station counts as it does in `listen`; this sink keeps what only a check wants to know.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from basestation.doctor.findings import Finding, failure, good, warning
+from basestation.live.clock import line_allowance_ns
+from basestation.live.counters import GatewayView, MoteView, Snapshot
+from basestation.live.happenings import Acknowledged, Arrived, ClockChanged, Happening, Strange
+from packet_formats.deployment import CRYSTAL_HZ, Deployment
+from packet_formats.framing import FrameCounters
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data, decode_message
+from packet_formats.phrases import many
+from packet_formats.records import Heard, Status
+from packet_formats.tinyos import ActiveMessage, PacketError, decode_packet
+
+LINE = "line"  # unless there are several
+MOST = 100_000  # delays that are kept
+MS = 1_000_000
+OWN_TYPES = 0x80  # data messages of any deployment have types from here on
+STATUS_SECONDS = 10.0
+BAD_SHARE = 0.01  # of frames with a bad check sum
+LOST_SHARE = 0.1  # of messages
+LEAST_FOR_PACE = 10  # frames, and seconds between the first and the last
+OTHER_PACE = 0.002  # no two crystals are so far apart
+LEAST_BATTERY_MV, BATTERY_STEP_MV = 2700, 20
+WALL_STEP_MS = 100
+
+
+@dataclass
+class LineSeen:
+    """What came on one line."""
+
+    ids: set[int] = field(default_factory=set)  # of gateways that call themselves so
+    out_of_sync: int = 0  # heard records of a gateway that has no time
+    records: int = 0
+    statuses: int = 0
+    delays: deque[tuple[int, int]] = field(
+        default_factory=lambda: deque(maxlen=MOST)
+    )  # host ns, ns behind it
+    asked_ns: int | None = None
+    answered_ns: int | None = None
+
+
+class Examination:
+    """A sink. `ask` notes that a gateway was asked something, so that its acknowledgement can be timed."""
+
+    def __init__(self, deployment: Deployment, lines: int) -> None:
+        self.deployment = deployment
+        self.layout = layout_of(deployment)
+        self.lines = [LineSeen() for _ in range(lines)]
+        self.strange: Counter[tuple[int, int, int]] = Counter()  # TinyOS version, group, AM type
+        self.unreadable = 0
+        self.unknown: set[int] = set()
+        self.wall: tuple[int, int] | None = None  # wall clock less monotonic clock: first, farthest from it
+
+    def ask(self, line: int, mono_ns: int) -> None:
+        self.lines[line].asked_ns = mono_ns
+
+    def take(self, happening: Happening) -> None:
+        self._watch_clock(happening)
+        if isinstance(happening, Arrived):
+            self._take_arrived(happening)
+        elif isinstance(happening, Strange):
+            self._take_strange(happening)
+        elif isinstance(happening, ClockChanged) and happening.what != "lag":
+            for line in self.lines:
+                line.delays.clear()
+        elif isinstance(happening, Acknowledged):
+            self._seen(happening.gateway).answered_ns = happening.mono_ns
+
+    def close(self) -> None:
+        pass
+
+    def _watch_clock(self, happening: Happening) -> None:
+        ahead = happening.wall_ns - happening.mono_ns
+        first, farthest = self.wall or (ahead, ahead)
+        self.wall = first, max(ahead, farthest, key=lambda value: abs(value - first))
+
+    def _seen(self, gateway: int) -> LineSeen:
+        """A log that is played may hold several gateways."""
+        while len(self.lines) <= gateway:
+            self.lines.append(LineSeen())
+        return self.lines[gateway]
+
+    def _take_arrived(self, arrived: Arrived) -> None:
+        line, message = self._seen(arrived.gateway), arrived.message
+        if isinstance(message, Heard):
+            line.ids.add(message.gateway)
+            line.records += 1
+            line.out_of_sync += not message.in_sync
+        elif isinstance(message, Status):
+            line.ids.add(message.gateway)
+            line.statuses += 1
+        elif arrived.heard is not None and arrived.cycles is not None:
+            behind = arrived.mono_ns - arrived.cycles * 10**9 // CRYSTAL_HZ
+            line.delays.append((arrived.mono_ns, behind))
+
+    def _take_strange(self, strange: Strange) -> None:
+        try:
+            frame = decode_packet(strange.packet)
+        except PacketError:
+            self.unreadable += 1
+            return
+        if not isinstance(frame, ActiveMessage):
+            return
+        message = decode_message(frame, self.layout)
+        if isinstance(message, Data):
+            self.unknown.add(message.source)
+        else:
+            self.strange[frame.tinyos, frame.group, frame.type] += 1
+
+    # ---- Verdicts ----
+
+    def findings(
+        self, snapshot: Snapshot, counters: Sequence[FrameCounters], seconds: float
+    ) -> Iterator[Finding]:
+        for view in snapshot.gateways:
+            seen, counted = self._seen(view.gateway), counters[min(view.gateway, len(counters) - 1)]
+            area = view.name if len(self.lines) > 1 else LINE
+            for finding in self._line(view, seen, counted, seconds):
+                yield replace(finding, area=area)
+        if any(view.frames for view in snapshot.gateways):
+            yield from self._strangers(snapshot)
+            yield from self._motes(snapshot.motes)
+            yield from self._orders(snapshot)
+        yield from self._host_clock()
+
+    def _line(
+        self, view: GatewayView, seen: LineSeen, counters: FrameCounters, seconds: float
+    ) -> Iterator[Finding]:
+        if not view.frames:
+            yield _silence(view, counters, seconds)
+            return
+        yield self._gateway(view, seen)
+        yield _check_sums(view, counters)
+        yield from _status(view, seen, seconds)
+        yield from self._delay(view, seen)
+        yield from _round_trip(view, seen)
+
+    def _gateway(self, view: GatewayView, seen: LineSeen) -> Finding:
+        names = _listed(seen.ids)
+        if not seen.ids:
+            cure = "program a gateway (docs/flashing.md); without one, times are guessed and order suffers"
+            return warning(
+                LINE, "gateway", "no record of a gateway of ours: another program runs on it", cure
+            )
+        if min(seen.ids) < self.deployment.network.motes:
+            cure = (
+                "gateways take ids from the number of motes up: the deployment has fewer motes than it says"
+            )
+            return failure(LINE, "gateway", f"gateway {names} has a mote's id", cure)
+        if len(seen.ids) > 1:
+            return warning(LINE, "gateway", f"several on one line: {names}", "start it again, and look again")
+        if seen.records and seen.out_of_sync == seen.records:
+            cure = f"is the root, node {self.deployment.clock.root}, switched on and in reach?"
+            return failure(LINE, "gateway", f"gateway {names} is out of sync: nothing can be ordered", cure)
+        return good(LINE, "gateway", f"gateway {names}, {many(view.frames, 'frame')}")
+
+    def _delay(self, view: GatewayView, seen: LineSeen) -> Iterator[Finding]:
+        """How much longer than the quickest a frame took; the quickest itself can't be told from clocks apart."""
+        if not seen.delays:
+            return
+        behind = sorted(delay for _, delay in seen.delays)
+        longest, usual = (behind[-1] - behind[0]) / MS, (behind[len(behind) // 2] - behind[0]) / MS
+        allowed = line_allowance_ns() / MS
+        delta = self.deployment.clock.delta * self.deployment.clock.tick_seconds * 1000
+        text = (
+            f"frames came up to {longest:.0f} ms later than the quickest, half of them up to {usual:.0f} ms; "
+            f"{allowed:.0f} ms are allowed for, delta is {delta:.0f} ms"
+        )
+        pace = _pace(seen.delays)
+        if abs(pace) > OTHER_PACE:
+            cure = "is it an emulated network that does not keep the pace, or a recording?"
+            yield warning(LINE, "line delay", f"the network's time runs {1 - pace:.3f} times as fast", cure)
+        elif longest > allowed:
+            cure = f"listen with --allowance {longest * 1.5:.0f}, or find out what holds the line up"
+            yield warning(LINE, "line delay", text, cure)
+        else:
+            yield good(LINE, "line delay", text)
+
+    def _strangers(self, snapshot: Snapshot) -> Iterator[Finding]:
+        """Frames that are not read, by what keeps them from it."""
+        ours = any(mote.received for mote in snapshot.motes)
+        judge = warning if ours else failure
+        network = self.deployment.network
+        versions, groups, types = set(), set(), set()
+        for tinyos, group, am_type in self.strange:
+            if tinyos != network.tinyos:
+                versions.add(tinyos)
+            elif group != network.group:
+                groups.add(group)
+            elif am_type >= OWN_TYPES:
+                types.add(am_type)
+        if versions:
+            text = f"frames of TinyOS {_listed(versions)}, the deployment says {network.tinyos}"
+            yield judge("network", "TinyOS", text, "set network.tinyos, or build the firmware again")
+        if groups:
+            text = f"frames of group {_listed(groups, hex)}, the deployment says {network.group:#04x}"
+            yield judge("network", "group", text, "another network in reach, or network.group is wrong")
+        if types:
+            text = f"data of AM type {_listed(types, hex)}, the deployment's is {self.layout.am_type:#04x}"
+            cure = "those motes were built for another deployment: build and program them again"
+            yield failure("network", "layout", text, cure)
+        if not (versions or groups or types or self.unreadable):
+            yield good("network", "strangers", "every frame is of this deployment")
+        elif self.unreadable:
+            yield warning("network", "strangers", f"{many(self.unreadable, 'packet')} of no known form")
+
+    def _motes(self, views: Sequence[MoteView]) -> Iterator[Finding]:
+        network = self.deployment.network
+        heard = {view.mote for view in views}
+        missing = set(range(network.motes)) - heard
+        text = f"{len(heard)} of {network.motes} heard"
+        if not heard:
+            cure = "are they switched on, in reach, and on the gateway's channel?"
+            yield failure("network", "motes", text, cure)
+            return
+        if missing:
+            cure = "are they switched on and in reach? Listen longer (--for), or ask them (--ask)"
+            yield warning("network", "motes", f"{text}, not {_listed(missing)}", cure)
+        else:
+            yield good("network", "motes", text)
+        if self.unknown:
+            cure = f"the deployment has 0 to {network.motes - 1}: raise network.motes, or give them other ids"
+            yield warning("network", "unknown motes", _listed(self.unknown), cure)
+        yield from self._health(views)
+
+    def _health(self, views: Sequence[MoteView]) -> Iterator[Finding]:
+        healths = {view.mote: view.health for view in views if view.health is not None}
+        wrong = {mote for mote, health in healths.items() if health.layout != self.layout.hash}
+        low = {m for m, h in healths.items() if 0 < h.battery * BATTERY_STEP_MV < LEAST_BATTERY_MV}
+        if wrong:
+            cure = "build for this deployment and program them again (docs/flashing.md)"
+            yield failure("network", "layout", f"built for another deployment: {_listed(wrong)}", cure)
+        if low:
+            text = f"under {LEAST_BATTERY_MV / 1000:g} V: {_listed(low)}"
+            yield warning("network", "batteries", text, "change them")
+        if not healths:
+            cure = "motes report once a minute: --for 70, or --ask"
+            yield warning("network", "health", "no report yet: layout and batteries not known", cure)
+        elif not wrong and not low:
+            text = f"{many(len(healths), 'report')}: the deployment's layout, batteries well"
+            yield good("network", "health", text)
+        yield from self._roots(views)
+
+    def _roots(self, views: Sequence[MoteView]) -> Iterator[Finding]:
+        two = {view.mote for view in views if view.health is not None and view.health.flags & 2}
+        if two:
+            cure = "two nodes were programmed with the root's id: find one and give it another"
+            yield failure("network", "root", f"{_listed(two)} heard of a second root", cure)
+        lost_time = {view.mote for view in views if view.received and view.out_of_sync == view.received}
+        at_times = {view.mote for view in views if view.out_of_sync} - lost_time
+        cure = f"is the root, node {self.deployment.clock.root}, on? A mote that has just started needs a few beacons"
+        if lost_time:
+            yield warning("network", "sync", f"out of sync: {_listed(lost_time)}", cure)
+        elif at_times:
+            yield warning("network", "sync", f"out of sync at times: {_listed(at_times)}", cure)
+        elif any(view.received for view in views):
+            yield good("network", "sync", "every mote heard is in sync")
+
+    def _orders(self, snapshot: Snapshot) -> Iterator[Finding]:
+        """What would spoil the order or the record of it."""
+        full = {view.mote for view in snapshot.motes if view.saturated}
+        received = sum(view.received for view in snapshot.motes)
+        lost = sum(view.lost for view in snapshot.motes)
+        late = sum(view.late for view in snapshot.motes)
+        if full:
+            cure = "motes send more often than the stamp was planned for: stamp.counter_bits, or a lower rate"
+            yield warning("network", "stamps", f"full counters from {_listed(full)}", cure)
+        if lost > LOST_SHARE * (received + lost):
+            cure = "a better place for the gateway, more hops, or a second gateway"
+            yield warning("network", "loss", f"{lost} of {received + lost} messages did not arrive", cure)
+        elif received:
+            yield good("network", "loss", f"{lost} of {received + lost} messages did not arrive")
+        if late:
+            cure = "delta is too small for this network: see `basestation plan`"
+            yield warning("network", "late", f"{late} of {received} messages took longer than delta", cure)
+
+    def _host_clock(self) -> Iterator[Finding]:
+        if self.wall is None:
+            return
+        step = (self.wall[1] - self.wall[0]) / MS
+        if abs(step) > WALL_STEP_MS:
+            cure = "order does not suffer, but dates in the log jump: let NTP slew it"
+            yield warning(
+                "machine", "clock steps", f"the wall clock was set by {step:.0f} ms meanwhile", cure
+            )
+
+
+def _silence(view: GatewayView, counters: FrameCounters, seconds: float) -> Finding:
+    if not counters.fed:
+        cure = "is the gateway switched on, and is this its line? A MIB520 has it on its second port"
+        return failure(LINE, "gateway", f"not a byte in {seconds:g} s", cure)
+    cure = "another speed (serial@PORT:57600), or another program than a TinyOS one at the other end"
+    return failure(LINE, "gateway", f"{many(counters.fed, 'byte')} but no frame", cure)
+
+
+def _check_sums(view: GatewayView, counters: FrameCounters) -> Finding:
+    bad = sum(drop.count for name, drop in counters.drops().items() if name not in ("noise", "partial"))
+    text = f"{bad} of {many(counters.frames + bad, 'frame')} broken on the line"
+    if bad > BAD_SHARE * (counters.frames + bad):
+        cure = "a shorter cable, another adapter; a second program that reads the same port"
+        return warning(LINE, "check sums", text, cure)
+    lost = view.records_lost + view.orphans
+    return good(LINE, "check sums", f"{text}, {many(lost, 'record')} missing")
+
+
+# What a counter in a gateway's status tells, and what helps.
+COMPLAINTS: dict[str, tuple[str, str]] = {
+    "up_full": (
+        "{} frames did not fit into its queue",
+        "the line is too slow for this network: a lower rate, or more gateways",
+    ),
+    "radio_overrun": ("its radio lost {} frames", "more traffic than one radio takes: a lower rate"),
+    "line_crc": ("it lost {} of our packets", "another cable or adapter"),
+    "line_refused": ("it refused {} of our packets", "some program sends what is no message: see `--serve`"),
+    "down_full": (
+        "it could not send {} of our messages",
+        "the channel is busy, or too much was sent at once",
+    ),
+}
+
+
+def _status(view: GatewayView, seen: LineSeen, seconds: float) -> Iterator[Finding]:
+    status = view.status
+    if status is None:
+        if seen.ids and seconds > STATUS_SECONDS:
+            yield warning(LINE, "status", f"none in {seconds:g} s, though one is due every 10 s")
+        return
+    complaints = [(name, getattr(status, name)) for name in COMPLAINTS if getattr(status, name)]
+    for name, count in complaints:
+        text, cure = COMPLAINTS[name]
+        yield warning(LINE, "status", text.format(count) + " since it started", cure)
+    if not complaints:
+        yield good(
+            LINE,
+            "status",
+            f"{status.heard} frames heard, {status.forwarded} handed up, {status.radio_crc} with a bad CRC, "
+            f"{status.down_sent} sent for us",
+        )
+
+
+def _round_trip(view: GatewayView, seen: LineSeen) -> Iterator[Finding]:
+    if seen.asked_ns is None:
+        return
+    if seen.answered_ns is None:
+        cure = "does the line go both ways? `basestation send report` tries it again"
+        yield warning(LINE, "downwards", "what was sent has not been acknowledged", cure)
+    else:
+        took = (seen.answered_ns - seen.asked_ns) / MS
+        yield good(LINE, "downwards", f"acknowledged after {took:.0f} ms, there and back")
+
+
+def _pace(delays: Sequence[tuple[int, int]]) -> float:
+    """How fast the delay grows: that of the quickest frames, early against late; 0 when there is too little to tell."""
+    half = len(delays) // 2
+    times = [when for when, _ in delays]
+    if half < LEAST_FOR_PACE or times[-1] - times[0] < 3 * 10**9:
+        return 0.0
+    early, late = list(delays)[:half], list(delays)[half:]
+    first, last = (min(part, key=lambda item: item[1]) for part in (early, late))
+    return (last[1] - first[1]) / max(last[0] - first[0], 10**9)
+
+
+def _listed(items: Iterable[int], form: Callable[[int], str] = str) -> str:
+    shown = sorted(items)
+    return ", ".join(map(form, shown[:20])) + (f" and {len(shown) - 20} more" if len(shown) > 20 else "")

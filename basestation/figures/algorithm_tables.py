@@ -1,0 +1,123 @@
+"""The tables of docs/algorithms.md that are not in the paper: exactness, the modulus, faults, and counter widths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.simulation import (
+    Measurement,
+    MemoryFault,
+    PolicyChoice,
+    SimulatedRun,
+    build_scheme,
+    generate,
+    measure,
+)
+
+EXACT = ("kn", "hlc", "shlc")
+CAUSAL = PolicyChoice("causal", 100)
+FAULT_RUNS, FAULT_MESSAGES, FAULT_AFTER = 100, 4_000, 1_500
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table with its title and what its columns are."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        head = [f"| {' | '.join(self.columns)} |", "|" + "---|" * len(self.columns)]
+        return "\n".join([f"**{self.title}**", "", *head, *(f"| {' | '.join(row)} |" for row in self.rows)])
+
+
+def _causal(
+    run: SimulatedRun, name: str, *, modulus: int | None = None, counter_bits: int | None = None
+) -> Measurement:
+    scheme = build_scheme(run.options, name, modulus=modulus, counter_bits=counter_bits)
+    return next(measure(run, scheme, [CAUSAL]))
+
+
+def loss_sheet(messages: int) -> Sheet:
+    rows = []
+    for motes in (10, 50):
+        for loss in (0.0, 0.01, 0.1, 0.5):
+            run = generate(WorldOptions(motes=motes, messages=messages, loss=loss))
+            found = [_causal(run, name) for name in EXACT]
+            cells = [f"{m.violations.pairs} ({m.scheme.bits} bits)" for m in found]
+            rows.append((str(motes), f"{loss:.0%}", f"{found[0].delivered}", *cells))
+    return Sheet(
+        "Violated pairs at φ = 100%, rate 0.1", ("n", "copies lost", "delivered", *EXACT), tuple(rows)
+    )
+
+
+def modulus_sheet(messages: int) -> Sheet:
+    run = generate(WorldOptions(messages=messages, delay_clock="sender"))
+    rows = []
+    for modulus, what in (
+        (21, "ε + δ + 1, the paper's"),
+        (30, "one less than δ + 2ε + 1"),
+        (31, "δ + 2ε + 1"),
+        (32, "the power of two that the wire uses"),
+    ):
+        found = [_causal(run, name, modulus=modulus) for name in ("kn", "shlc")]
+        cells = [f"{m.wrong_unwraps}, {m.violations.percent()['any']:.1f}%" for m in found]
+        rows.append((str(modulus), what, *cells))
+    return Sheet(
+        "Stamps misread, and messages in a violation, at φ = 100% with delays in the sender's clock",
+        ("B", "", "kn, all entries", "one-byte shlc"),
+        tuple(rows),
+    )
+
+
+def fault_sheet() -> Sheet:
+    rows = []
+    for which, motes in (("one mote", (0,)), ("all motes", tuple(range(10)))):
+        runs = [
+            generate(WorldOptions(messages=FAULT_MESSAGES, seed=seed), MemoryFault(motes, FAULT_AFTER))
+            for seed in range(1, FAULT_RUNS + 1)
+        ]
+        for name in EXACT:
+            found = [_causal(run, name) for run in runs]
+            hit = sum(m.violations.pairs > 0 for m in found)
+            longest = max(m.recovery_ticks or 0 for m in found)
+            fewest = min(m.messages_after_recovery or 0 for m in found)
+            rows.append((which, name, f"{hit} of {len(found)}", str(longest), str(fewest)))
+    columns = ("state overwritten in", "scheme", "runs with a violation", "ticks to the last one, at most")
+    return Sheet(
+        "Faults in memory, φ = 100%", (*columns, "messages after it, at least, none in one"), tuple(rows)
+    )
+
+
+def width_sheet(messages: int) -> Sheet:
+    widths = (3, 4, 5, 7)
+    rows = []
+    for motes, rate, turns in (
+        (10, 0.1, 1),
+        (50, 0.1, 1),
+        (10, 0.5, 1),
+        (50, 0.5, 1),
+        (10, 0.1, 4),
+        (50, 0.1, 4),
+    ):
+        run = generate(WorldOptions(motes=motes, rate=rate, messages=messages, events_per_tick=turns))
+        found = [_causal(run, "shlc", counter_bits=bits) for bits in widths]
+        cells = [f"{m.violations.percent()['mean']:.2f}%" if m.violations.pairs else "0" for m in found]
+        rows.append((str(motes), f"{rate:g}", str(turns), *cells))
+    columns = ("n", "rate", "turns a tick", *(f"{bits} bits" for bits in widths))
+    return Sheet("Violations (mean) of shlc at φ = 100%, by the width of its counter", columns, tuple(rows))
+
+
+def sheets(messages: int) -> Iterator[Sheet]:
+    """All tables; `messages` for the larger runs."""
+    makers: tuple[Callable[[], Sheet], ...] = (
+        lambda: loss_sheet(5 * messages),
+        lambda: modulus_sheet(messages),
+        fault_sheet,
+        lambda: width_sheet(2 * messages),
+    )
+    for make in makers:
+        yield make()

@@ -1,0 +1,276 @@
+"""Writing the journal: every frame is in it before anybody acts on it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from basestation.arrivals import Arrival, Line, PolicyChange
+from packet_formats.deployment import Deployment
+from packet_formats.framing import FrameCounters
+
+from . import locking
+from .reader import SUFFIX, read_journal, segment_paths
+from .record_format import (
+    ODD,
+    Header,
+    JournalError,
+    Record,
+    RecordKind,
+    change_payload,
+    clock_payload,
+    encode_header,
+    encode_record,
+    line_payload,
+)
+from .recovery import write_whole
+
+__all__ = ["SYNCS", "JournalError", "JournalWriter", "Sync", "new_run_id", "read_journal"]
+
+Sync = Literal["always", "interval", "never"]
+SYNCS: tuple[Sync, ...] = ("always", "interval", "never")
+SEGMENT_BYTES = 16 << 20
+INTERVAL_S = 0.2
+_to_disk = getattr(os, "fdatasync", os.fsync)  # macOS has only the other
+
+
+def _commit(file: int) -> None:
+    _to_disk(file)
+    _check_there(file)
+
+
+def _check_there(file: int) -> None:
+    """A file that was deleted takes everything and keeps nothing."""
+    if not os.fstat(file).st_nlink:
+        raise OSError(errno.ENOENT, "it was deleted while it was written")
+
+
+def new_run_id(wall_ns: int | None = None) -> str:
+    """A name for a run: when it began, in UTC, and something that no other run that began then has."""
+    began = time.gmtime((time.time_ns() if wall_ns is None else wall_ns) // 10**9)
+    return time.strftime("%Y%m%dT%H%M%SZ", began) + "-" + secrets.token_hex(3)
+
+
+class JournalWriter:
+    """Appends to one run's journal. A run is never continued: each has a folder, and so a clock, of its own.
+
+    A call that appends returns when the record is with the operating system: the process may be killed then. Against a
+    loss of power, `always` has it on the disk by then; `interval` at most `interval_s` later; `never` leaves it to the
+    operating system. Observer's clocks are noted without waiting, since they can be computed again.
+
+    A record that can't be written whole is taken back, and `JournalError` says why; the next one may be tried.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        deployment: Deployment | None,
+        run_id: str,
+        sync: Sync = "interval",
+        *,
+        site: str = "",
+        sources: Sequence[str] = (),
+        policy: str = "",
+        phi: int = 100,
+        allowance_ns: int | None = None,
+        interval_s: float = INTERVAL_S,
+        segment_bytes: int = SEGMENT_BYTES,
+        on_closed: Callable[[Path], None] | None = None,
+    ) -> None:
+        """`on_closed` is told of each segment that will not change any more."""
+        self._file = -1
+        self._full = segment_bytes  # bytes with which the next segment is due
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = locking.take(folder)
+        try:
+            if segment_paths(folder):
+                raise JournalError(
+                    f"{folder}: holds a run already, and a run is never continued: give another folder"
+                )
+            self.folder = folder
+            self._header = Header(
+                run=run_id,
+                site=site or (deployment.network.name if deployment else ""),
+                deployment=deployment.to_toml() if deployment else "",
+                sources=tuple(sources),
+                started_wall_ns=time.time_ns(),
+                segment=0,
+                first=0,
+                policy=policy,
+                phi=phi,
+                allowance_ns=allowance_ns,
+            )
+            self._sync, self._segment_bytes, self._on_closed = sync, segment_bytes, on_closed
+            self._next = self._segments = 0
+            self._open_segment()
+        except BaseException:
+            os.close(self._lock)
+            raise
+        self._committer = _Committer(interval_s, self._file) if sync == "interval" else None
+
+    def append(self, line: Line) -> int:
+        """A frame or a gap; returns the record's number."""
+        self._roll_if_full()
+        kind, payload = line_payload(line)
+        return self._write(kind, line.gateway, line.mono_ns, line.wall_ns, payload)
+
+    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None = None) -> int:
+        """What the observer's clock read when it took the frame of this number, and when that frame was heard: both in
+        cycles, unwrapped. To be noted before the next frame is appended, so that it is in the same segment."""
+        payload = clock_payload(number, clock, heard)
+        return self._write(
+            RecordKind.CLOCK, arrival.gateway, arrival.mono_ns, arrival.wall_ns, payload, wait=False
+        )
+
+    def append_counters(
+        self, gateway: int, counters: FrameCounters | Mapping[str, Any], mono_ns: int, wall_ns: int
+    ) -> int:
+        plain = asdict(counters) if isinstance(counters, FrameCounters) else dict(counters)
+        return self._write(RecordKind.COUNTERS, gateway, mono_ns, wall_ns, json.dumps(plain).encode())
+
+    def append_note(self, text: str, mono_ns: int, wall_ns: int, gateway: int = 0) -> int:
+        return self._write(RecordKind.NOTE, gateway, mono_ns, wall_ns, text.encode(errors=ODD))
+
+    def append_policy(self, change: PolicyChange, clock: int | None) -> int:
+        """Another policy was chosen when deliveries had got as far as `clock`, in cycles."""
+        return self._write(
+            RecordKind.POLICY, 0, change.mono_ns, change.wall_ns, change_payload(change, clock)
+        )
+
+    def sync(self) -> None:
+        """Have all that was appended on the disk."""
+        self._sync_now()
+
+    def close(self) -> None:
+        if self._file < 0:
+            return
+        file, self._file = self._file, -1
+        if self._committer:
+            self._committer.stop()
+        try:
+            os.fsync(file)
+            _check_there(file)
+            locking.leave(self.folder, self._lock)
+        except OSError as error:
+            raise JournalError(f"{self._path}: not on the disk: {error.strerror}") from error
+        finally:
+            os.close(file)
+        self._tell_closed(self._path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _write(
+        self, kind: RecordKind, gateway: int, mono_ns: int, wall_ns: int, payload: bytes, wait: bool = True
+    ) -> int:
+        if self._file < 0:
+            raise JournalError(f"{self.folder}: the journal is closed")
+        raw = encode_record(Record(self._next, kind, gateway, mono_ns, wall_ns, payload))
+        self._put(raw)
+        number, self._next = self._next, self._next + 1
+        self._size += len(raw)
+        if self._sync == "always" and wait:
+            self._sync_now()
+        elif self._committer:
+            self._committer.mark()
+        return number
+
+    def _sync_now(self) -> None:
+        try:
+            _commit(self._file)
+        except OSError as error:
+            raise JournalError(f"{self._path}: not on the disk: {error.strerror}") from error
+
+    def _put(self, raw: bytes) -> None:
+        try:
+            if os.write(self._file, raw) != len(raw):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._size)
+            raise JournalError(f"{self._path}: a record could not be written: {error.strerror}") from error
+
+    def _roll_if_full(self) -> None:
+        """The next segment when this one is full; while none can be had, on in this one: that loses nothing."""
+        if self._file < 0 or self._size < self._full or self._next == self._first:
+            return
+        file, path = self._file, self._path
+        try:
+            os.fsync(file)  # only the last segment may ever be torn
+            self._open_segment()
+        except OSError:
+            self._full = self._size + self._segment_bytes
+            return
+        if self._committer:
+            self._committer.use(self._file)
+        os.close(file)
+        self._tell_closed(path)
+
+    def _open_segment(self) -> None:
+        content = encode_header(replace(self._header, segment=self._segments, first=self._next))
+        path = self.folder / f"{self._segments:06d}{SUFFIX}"
+        write_whole(path, content)
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        self._path: Path = path
+        self._size, self._first = len(content), self._next
+        self._full = self._segment_bytes
+        self._segments += 1
+
+    def _tell_closed(self, path: Path) -> None:
+        if self._on_closed:
+            self._on_closed(path)
+
+
+class _Committer:
+    """Has what was written on the disk soon after, in a thread of its own: one sync for all that came meanwhile."""
+
+    def __init__(self, interval_s: float, file: int) -> None:
+        self._interval_s, self._file = interval_s, file
+        self._lock = threading.Lock()
+        self._dirty = threading.Event()
+        self._ended = threading.Event()
+        self._failure: OSError | None = None
+        self._thread = threading.Thread(target=self._run, name="journal sync", daemon=True)
+        self._thread.start()
+
+    def mark(self) -> None:
+        """Something was written. What the disk refused earlier comes out here: it may be lost."""
+        if self._failure:
+            raise JournalError(f"what was written is lost: {self._failure.strerror}") from self._failure
+        self._dirty.set()
+
+    def use(self, file: int) -> None:
+        """The next segment; returns when the last one is no longer in use."""
+        with self._lock:
+            self._file = file
+
+    def stop(self) -> None:
+        self._ended.set()
+        self._dirty.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while self._dirty.wait() and not self._ended.wait(self._interval_s):
+            self._dirty.clear()
+            if self._ended.is_set():  # an end that came meanwhile was cleared with the mark
+                return
+            with self._lock:
+                try:
+                    _commit(self._file)
+                except OSError as error:
+                    self._failure = error

@@ -1,0 +1,134 @@
+"""What can be sent down to motes: settings, by the names that people use, and messages of any type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from secrets import randbelow
+
+from packet_formats.deployment import CRYSTAL_HZ, Deployment
+from packet_formats.layout import PAYLOAD_LIMIT, layout_of
+from packet_formats.messages import encode_message
+from packet_formats.phrases import did_you_mean, many
+from packet_formats.records import Command, Downlink
+from packet_formats.tinyos import BROADCAST, ActiveMessage, PacketError, encode_am
+
+ALL = BROADCAST
+LEDS = {"red": 1, "green": 2, "yellow": 4, "all": 7}
+PERIODS = range(256, (1 << 30) + 1)  # cycles; a mote takes what lies outside for the nearest of these
+
+
+class OrderError(ValueError):
+    """Something that can't be sent, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoteSetting:
+    """A command as people say it, and as it goes on the wire."""
+
+    text: str
+    command: Command
+    argument: int = 0
+
+
+def _period(word: str) -> int:
+    """Messages a second as cycles between two of them; 0 is none at all."""
+    try:
+        value = float(word)
+        if value == 0:
+            return 0
+        cycles = round(CRYSTAL_HZ / value)
+    except (ValueError, OverflowError):
+        raise OrderError(f"rate {word}: should be messages a second, such as rate 0.5") from None
+    if cycles not in PERIODS:
+        least, most = CRYSTAL_HZ / PERIODS[-1], CRYSTAL_HZ / PERIODS[0]
+        raise OrderError(f"rate {word}: a mote takes {least:.5f} to {most:g} messages a second, or 0")
+    return cycles
+
+
+def _leds(word: str) -> int:
+    found = 0
+    for name in word.split(","):
+        if name not in LEDS:
+            hint = did_you_mean(name, LEDS) or f": there are {', '.join(LEDS)}"
+            raise OrderError(f"blink {word}: no LED is named {name!r}{hint}")
+        found |= LEDS[name]
+    return found
+
+
+SETTINGS = {
+    "rate": (Command.RATE, _period),
+    "report": (Command.REPORT, None),
+    "blink": (Command.BLINK, _leds),
+    "reboot": (Command.REBOOT, None),
+}
+
+
+def settings_of(words: Sequence[str]) -> list[MoteSetting]:
+    """Names, each with its value if it has one."""
+    left, found = iter(words), []
+    for name in left:
+        if name not in SETTINGS:
+            hint = did_you_mean(name, SETTINGS) or f"; there are {', '.join(SETTINGS)}"
+            raise OrderError(f"no setting is named {name!r}{hint}")
+        command, read = SETTINGS[name]
+        if read is None:
+            found.append(MoteSetting(name, command))
+            continue
+        word = next(left, None)
+        if word is None:
+            raise OrderError(f"{name} needs a value, as in rate 0.5 or blink red")
+        found.append(MoteSetting(f"{name} {word}", command, read(word)))
+    return found
+
+
+def numbers() -> Iterator[int]:
+    """Command numbers from a random one: those of a host that began at 0 would pass for what was heard before."""
+    number = randbelow(1 << 16)
+    while True:
+        yield number
+        number = (number + 1) % (1 << 16)
+
+
+@dataclass(frozen=True, slots=True)
+class Dispatch:
+    """A setting, or a message, for one mote or all."""
+
+    text: str
+    target: int
+    setting: MoteSetting | None = None
+    hops: int = 0
+    raw: ActiveMessage | None = None
+
+    def message(self, deployment: Deployment, number: int) -> ActiveMessage:
+        """A command goes to everybody, for those who are not meant pass it on."""
+        if self.raw is not None:
+            return self.raw
+        assert self.setting is not None
+        record = Downlink(self.target, number, self.hops, self.setting.command, self.setting.argument)
+        return encode_message(record, layout_of(deployment))
+
+
+def name_of(node: int, deployment: Deployment) -> str:
+    """Ids from the number of motes on are gateways'."""
+    if node == ALL:
+        return "all motes"
+    return f"{'mote' if node < deployment.network.motes else 'gateway'} {node}"
+
+
+def set_order(setting: MoteSetting, target: int, hops: int) -> Dispatch:
+    return Dispatch(setting.text, target, setting, hops)
+
+
+def raw_order(deployment: Deployment, am_type: int, payload: bytes, target: int) -> Dispatch:
+    """A message of any type; one over the limit is refused."""
+    tinyos, group = deployment.network.tinyos, deployment.network.group
+    message = ActiveMessage(tinyos, target, group, am_type, payload, None if tinyos == 1 else 0)
+    try:
+        encode_am(message)
+    except PacketError as error:
+        limit = (
+            f"a payload has at most {PAYLOAD_LIMIT[tinyos]} bytes, and gateways radiate longer ones corrupt"
+        )
+        raise OrderError(f"not sent: {error}: {limit}") from None
+    return Dispatch(f"type {am_type:#04x} with {many(len(payload), 'byte')}", target, raw=message)

@@ -1,0 +1,159 @@
+"""Speaking to gateways: a packet down each line, its acknowledgement, and what comes up meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from basestation.arrivals import Arrival
+from basestation.sources.base import Source, SourceError, Spec
+from packet_formats.layout import DataLayout
+from packet_formats.messages import Data, Message, Unknown, decode_message
+from packet_formats.records import Health
+from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet, encode_packet
+
+MOST_HEARD = 4096  # messages that nobody has asked for yet
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What became of a packet on one line. An acknowledgement says that its check sum was right, and no more."""
+
+    source: str
+    acknowledged: bool | None  # None: a serial forwarder, which keeps acknowledgements to itself
+    tries: int
+    ms: float | None = None
+    error: str | None = None
+
+
+class Talk:
+    """Lines that are read all the time, so that an acknowledgement is seen when it comes."""
+
+    def __init__(self, sources: Sequence[Source], layout: DataLayout) -> None:
+        self._sources, self._layout = sources, layout
+        self._acks: dict[tuple[int, int], asyncio.Event] = {}
+        self._heard: asyncio.Queue[Message] = asyncio.Queue(MOST_HEARD)
+        self._pumps: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Talk:
+        try:
+            for source in self._sources:
+                await source.open()
+        except BaseException:
+            await self._close()
+            raise
+        self._pumps = [asyncio.create_task(self._pump(*each)) for each in enumerate(self._sources)]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        for source in self._sources:
+            await source.close()
+        for pump in self._pumps:
+            pump.cancel()
+        await asyncio.gather(*self._pumps, return_exceptions=True)
+
+    async def send(
+        self, message: ActiveMessage, token: int, patience: float, tries: int
+    ) -> tuple[Receipt, ...]:
+        """The message down every line, again and again until its acknowledgement comes."""
+        packet = encode_packet(replace(message, kind="data-ack", token=token))
+        sent = [self._send(gateway, packet, token, patience, tries) for gateway in range(len(self._sources))]
+        return tuple(await asyncio.gather(*sent))
+
+    async def heard(self, seconds: float) -> AsyncIterator[Message]:
+        """What has come since it was last asked for, and then what comes, for so long."""
+        with contextlib.suppress(TimeoutError):
+            end = asyncio.get_running_loop().time() + seconds
+            while True:
+                async with asyncio.timeout_at(end):
+                    message = await self._heard.get()
+                yield message
+
+    def forget(self) -> None:
+        """Drop what has come so far."""
+        while not self._heard.empty():
+            self._heard.get_nowait()
+
+    async def _send(self, gateway: int, packet: bytes, token: int, patience: float, tries: int) -> Receipt:
+        source = self._sources[gateway]
+        forwarder = Spec.parse(source.text).kind == "sf"
+        seen = self._acks[gateway, token] = asyncio.Event()
+        for attempt in range(1, tries + 1):
+            began = time.monotonic()
+            try:
+                await source.send(packet)
+            except SourceError as error:
+                reason = str(error).removeprefix(f"{source.text}: ")  # the receipt names the source itself
+                return Receipt(source.text, False, attempt, error=reason)
+            if forwarder:
+                return Receipt(source.text, None, attempt)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(seen.wait(), patience)
+                return Receipt(source.text, True, attempt, (time.monotonic() - began) * 1000)
+        return Receipt(source.text, False, tries, error=f"no acknowledgement within {patience:g} s")
+
+    async def _pump(self, gateway: int, source: Source) -> None:
+        async for line in source.lines():
+            if isinstance(line, Arrival):
+                self._take(gateway, line.packet)
+
+    def _take(self, gateway: int, packet: bytes) -> None:
+        try:
+            frame = decode_packet(packet)
+        except PacketError:
+            return
+        if isinstance(frame, Ack):
+            if (gateway, frame.token) in self._acks:
+                self._acks[gateway, frame.token].set()
+            return
+        message = decode_message(frame, self._layout)
+        if isinstance(message, Unknown):
+            return
+        if self._heard.full():
+            self._heard.get_nowait()  # whoever listens takes the newest: a line that floods must not fill the memory
+        self._heard.put_nowait(message)
+
+
+class Reports:
+    """Who of those asked has sent a health message."""
+
+    def __init__(self, asked: Iterable[int]) -> None:
+        self.missing = set(asked)
+        self.answers: dict[int, Health] = {}
+
+    def take(self, message: Message) -> int | None:
+        """The mote that this message is an answer of, if it is one."""
+        if not isinstance(message, Health):
+            return None
+        known = message.source in self.answers
+        self.answers[message.source] = message
+        self.missing.discard(message.source)
+        return None if known else message.source
+
+
+class Reboots:
+    """Who of those asked has another boot count than at first sight. Data messages have its last three bits."""
+
+    def __init__(self, asked: Iterable[int]) -> None:
+        self.missing = set(asked)
+        self.unknown = set(asked)  # whose count before the reboot has not been seen
+        self.answers: dict[int, Health | None] = {}
+        self._boots: dict[int, int] = {}
+
+    def take(self, message: Message) -> int | None:
+        if not isinstance(message, Health | Data):
+            return None
+        mote = message.source
+        boot = (message.boots if isinstance(message, Health) else message.boot) % 8
+        if mote not in self.missing or self._boots.setdefault(mote, boot) == boot:
+            self.unknown.discard(mote)
+            return None
+        self.missing.discard(mote)
+        self.answers[mote] = message if isinstance(message, Health) else None
+        return mote

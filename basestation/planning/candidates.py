@@ -1,0 +1,376 @@
+"""Which stamp: every candidate measured on the same simulated network, and the smallest that is good enough."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import groupby
+
+from basestation.causality.stamps import Scheme
+from basestation.deployed import scheme_of_layout
+from basestation.simulator import simulation as simulation
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.simulation import Measurement, PolicyChoice
+from basestation.simulator.topology import HopTopology, in_groups
+from packet_formats import deployment
+from packet_formats.deployment import Deployment
+from packet_formats.layout import PAYLOAD_LIMIT, LayoutError, StampLayout, stamp_layout
+
+from .budget import Budget, BudgetError, PlannedNetwork
+
+FIGURES = ("pairs", "backward", "forward", "mean", "any", "related")
+POLICIES = ("cbd", "dapw", "causal")
+PHIS = (0, 10, 20, 40, 60, 80, 100)
+COUNTER_BITS = (2, 3, 4, 5, 7)
+ENTRIES = (1, 2, 4, 6, "all")
+HYBRID = ("hlc", "shlc")
+
+MOST_MESSAGES = 20_000  # of one seed
+LEAST_MESSAGES = 500
+STEPS_FAST, STEPS_PLAIN = 20_000_000, 150_000  # of all seeds: about five seconds with numba, and without
+LEAST_RATE_FAST, LEAST_RATE_PLAIN = 3e-4, 3e-3  # a tick and mote: at less, hardly two messages would meet
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much to simulate: `messages` of each seed, or as many as a few seconds allow."""
+
+    messages: int | None = None
+    seed: int = 1
+    seeds: int = 3
+
+
+@dataclass(frozen=True, slots=True)
+class StampCandidate:
+    """A stamp that could be chosen; `left` is what it leaves of the payload, negative when it does not fit."""
+
+    layout: StampLayout
+    scheme: Scheme
+    events_per_tick: int
+    left: int
+
+    @property
+    def name(self) -> str:
+        layout = self.layout
+        if layout.scheme == "kn":
+            entries = "all" if layout.entries == self.scheme.epsilon + 1 else str(layout.entries)
+            return f"kn {entries} {layout.count}"
+        return f"shlc {layout.entry_bits}" if layout.scheme == "shlc" else layout.scheme
+
+    @property
+    def proven(self) -> bool:
+        """kn with all entries: at phi = 100 exact by proof, as long as no entry is full."""
+        return self.layout.scheme == "kn" and self.layout.entries == self.scheme.epsilon + 1
+
+    @property
+    def exact(self) -> bool:
+        """At phi = 100 in causal order, unless a counter is full: an hlc's then runs ahead of all clocks."""
+        return self.proven or self.layout.scheme in HYBRID
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateRow:
+    """A candidate under one policy and phi, over all seeds. Violations in per cent, hold in ticks."""
+
+    candidate: StampCandidate
+    policy: str
+    phi: int
+    sent: int
+    delivered: int
+    violations: dict[str, float]
+    hold_mean: float
+    hold_p95: float
+    saturated: int
+    bounded: int
+    wrong_unwraps: int
+
+    @property
+    def guaranteed(self) -> bool:
+        """Exact as long as G1 and G2 hold and no stamp is full, cut or misread; and none was in these runs."""
+        strained = self.saturated or self.bounded or self.wrong_unwraps
+        return self.candidate.exact and self.phi == 100 and not strained
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything measured, and arrival order as the base line."""
+
+    measured: tuple[CandidateRow, ...]
+    arrival: CandidateRow
+    options: WorldOptions
+    figure: str
+    tolerance: float
+
+    @property
+    def rows(self) -> list[CandidateRow]:
+        """What is worth a look: of each stamp the phis that no other phi beats; causal is dapw at phi = 100."""
+        groups = groupby(self.measured, lambda row: (row.candidate, row.policy == "cbd"))
+        return [row for _, same in groups for row in worth_it(list(same), self.figure)]
+
+    @property
+    def choice(self) -> CandidateRow | None:
+        """The smallest stamp, then the shortest hold, that fits and meets the tolerance."""
+        return min((row for row in self.rows if self._good(row)), key=_cost, default=None)
+
+    @property
+    def guaranteed_choice(self) -> CandidateRow | None:
+        """The same among those that are exact and did not come to their limits in these runs."""
+        sure = (row for row in self.measured if row.guaranteed and self._good(row))
+        return min(sure, key=_cost, default=None)
+
+    @property
+    def nearest(self) -> list[CandidateRow]:
+        """When nothing is good enough: each stamp's fewest violations, those that fit and the fewest first."""
+        ranked = sorted(self.rows, key=lambda row: (row.candidate.left < 0, self.of(row), _cost(row)))
+        first: dict[StampCandidate, CandidateRow] = {}
+        for row in ranked:
+            first.setdefault(row.candidate, row)
+        return list(first.values())
+
+    def narrower(self, choice: CandidateRow) -> list[StampCandidate]:
+        """Stamps with fewer bits that do as well as the choice in the same bytes."""
+        same = (
+            row.candidate for row in self.measured if self._good(row) and _cost(row)[:3] == _cost(choice)[:3]
+        )
+        return list(dict.fromkeys(one for one in same if one.layout.bits < choice.candidate.layout.bits))
+
+    def of(self, row: CandidateRow) -> float:
+        """The figure by which rows are judged, in per cent."""
+        return row.violations[self.figure]
+
+    def _good(self, row: CandidateRow) -> bool:
+        return row.candidate.left >= 0 and self.of(row) <= self.tolerance
+
+
+def _cost(row: CandidateRow) -> tuple[int, float, bool, int, int]:
+    """The smallest stamp first, then the shortest hold; of equals one that is exact, and of these the widest.
+
+    Bits that fill up the last byte cost nothing, and a wider counter is full later.
+    """
+    layout = row.candidate.layout
+    hold = round(row.hold_mean, 6)
+    return layout.size, hold, not row.candidate.exact, -layout.bits, POLICIES.index(row.policy)
+
+
+def upper_bound_percent(row: CandidateRow) -> float:
+    """With no violation seen in N messages, at 95% confidence fewer than 3/N have one (the rule of three)."""
+    return 300 / row.delivered if row.delivered else 100.0
+
+
+def candidates(budget: Budget) -> list[StampCandidate]:
+    """Every stamp to compare, in the widths that this network's deployment would give it."""
+    heard = 1 + int(budget.clock.tick_ms / budget.network.airtime_ms)  # the channel brings no more in a tick
+    sent = _turns(budget)
+    wanted: list[tuple[int, dict[str, object]]] = [
+        (heard, {"scheme": "shlc", "counter_bits": bits}) for bits in COUNTER_BITS
+    ]
+    wanted.append((heard, {"scheme": "hlc"}))
+    entries = [k for k in ENTRIES if isinstance(k, str) or k <= budget.clock.epsilon]
+    for count, events in (("events", heard), ("sends", sent)):
+        wanted += [
+            (events, {"scheme": "kn", "entries": k, "count": count, "packing": packing})
+            for k in entries
+            for packing in ("bits", "bytes")
+        ]
+    wanted += [
+        (heard, {"scheme": scheme, "packing": packing})
+        for scheme in ("dpc1", "dpc2")
+        for packing in ("bits", "bytes")
+    ]
+    found = [_candidate(budget, events, settings) for events, settings in wanted]
+    return [candidate for candidate in found if candidate is not None]
+
+
+def _candidate(budget: Budget, events: int, settings: dict[str, object]) -> StampCandidate | None:
+    """None when its fields could not hold what they must."""
+    clock, network = budget.clock, budget.network
+    arguments = {
+        "epsilon": clock.epsilon,
+        "delta": clock.delta,
+        "motes": network.motes,
+        "events_per_tick": events,
+    }
+    try:
+        layout = stamp_layout(**arguments | settings)  # type: ignore[arg-type]
+    except LayoutError:
+        return None
+    left = PAYLOAD_LIMIT[network.tinyos] - network.payload_without_stamp - layout.size
+    return StampCandidate(layout, scheme_of_layout(layout, clock.epsilon, clock.delta), events, left)
+
+
+def topology_of(network: PlannedNetwork) -> HopTopology | None:
+    """Groups on a line, a hop apart: a mote hears its own group and those next to it, the gateway the first."""
+    return in_groups(network.motes, network.hops) if network.hops > 1 else None
+
+
+def world_of(budget: Budget, effort: Effort) -> WorldOptions:
+    """The simulation of this network: a broadcast is heard by all peers at once, and relayed to the observer.
+
+    Unless told how many messages to simulate, a very low rate is raised: that errs on the side of more violations.
+    """
+    network, clock, turns = budget.network, budget.clock, _turns(budget)
+    rate = network.rate * clock.tick_ms / 1000 / turns
+    if effort.messages is None:
+        rate = max(rate, LEAST_RATE_FAST if _is_fast() else LEAST_RATE_PLAIN)
+    return WorldOptions(
+        motes=network.motes,
+        epsilon=clock.epsilon,
+        delta=clock.delta,
+        rate=rate,
+        messages=effort.messages or _affordable_messages(network.motes, rate, effort.seeds),
+        seed=effort.seed,
+        delay_law="quarter",
+        delay="shared",
+        delay_clock="global",
+        reception="immediate",
+        g2="enforce",
+        events_per_tick=turns,
+        topology=topology_of(network),
+    )
+
+
+def _turns(budget: Budget) -> int:
+    """Sends that a mote may have in a tick: more than one only at rates above one a tick."""
+    return max(1, math.ceil(budget.network.rate * budget.clock.tick_ms / 1000))
+
+
+def _is_fast() -> bool:
+    """Whether the kernels are there."""
+    return bool(simulation.engine.__name__.endswith(".fast"))
+
+
+def _affordable_messages(motes: int, rate: float, seeds: int) -> int:
+    steps_per_message = (motes + 1) / (motes * rate) + 10 * motes
+    affordable = (STEPS_FAST if _is_fast() else STEPS_PLAIN) / seeds / steps_per_message
+    return int(min(MOST_MESSAGES, max(LEAST_MESSAGES, affordable)))
+
+
+def compare(
+    budget: Budget,
+    tolerance: float = 0.0,
+    figure: str = "mean",
+    policies: Sequence[str] = POLICIES,
+    effort: Effort | None = None,
+    advance: Callable[[], object] = lambda: None,
+) -> Comparison:
+    """Measure every candidate on the same streams; `advance` is called after each of `steps_of`."""
+    effort = effort or Effort()
+    options = world_of(budget, effort)
+    stamps = candidates(budget)
+    if not stamps:
+        clock = budget.clock
+        raise BudgetError(
+            "epsilon", f"no stamp has a clock wide enough for epsilon {clock.epsilon} and delta {clock.delta}"
+        )
+    found: dict[Scheme, list[list[Measurement]]] = {stamp.scheme: [] for stamp in stamps}
+    for seed in range(effort.seed, effort.seed + effort.seeds):
+        stream = simulation.generate(replace(options, seed=seed))
+        for scheme, runs in found.items():
+            runs.append(list(simulation.measure(stream, scheme, _deliveries(policies))))
+            advance()
+    rows = [row for stamp in stamps for row in _rows(stamp, found[stamp.scheme])]
+    arrival = next(row for row in rows if row.policy == "none")
+    return Comparison(tuple(row for row in rows if row.policy != "none"), arrival, options, figure, tolerance)
+
+
+def steps_of(budget: Budget, effort: Effort) -> int:
+    return effort.seeds * len({stamp.scheme for stamp in candidates(budget)})
+
+
+def _deliveries(policies: Sequence[str]) -> list[PolicyChoice]:
+    """Causal delivery is dapw at 100, so that is measured once, under the name asked for."""
+    phis = {"cbd": PHIS, "dapw": PHIS[:-1] if "causal" in policies else PHIS, "causal": (100,)}
+    asked = [policy for policy in POLICIES if policy in policies]
+    return [
+        PolicyChoice("none", 100),
+        *(PolicyChoice(policy, phi) for policy in asked for phi in phis[policy]),
+    ]
+
+
+def _rows(candidate: StampCandidate, runs: Sequence[Sequence[Measurement]]) -> Iterator[CandidateRow]:
+    """One row for each policy and phi; `runs` holds them in the same order for each seed."""
+    for same in zip(*runs, strict=True):
+        delivered = sum(one.delivered for one in same)
+        weights = [one.delivered / delivered if delivered else 0.0 for one in same]
+        figures = [one.violations.percent() for one in same]
+        yield CandidateRow(
+            candidate=candidate,
+            policy=same[0].delivery.policy,
+            phi=same[0].delivery.phi,
+            sent=sum(one.messages for one in same),
+            delivered=delivered,
+            violations={
+                name: sum(w * f[name] for w, f in zip(weights, figures, strict=True)) for name in FIGURES
+            },
+            hold_mean=sum(w * one.hold_mean for w, one in zip(weights, same, strict=True)),
+            hold_p95=max(one.hold_p95 for one in same),
+            saturated=sum(one.saturated for one in same),
+            bounded=sum(one.bounded for one in same),
+            wrong_unwraps=sum(one.wrong_unwraps for one in same),
+        )
+
+
+def worth_it(rows: Sequence[CandidateRow], figure: str) -> list[CandidateRow]:
+    """Without those that another row equals or beats in both violations and hold; of equals the first stays."""
+
+    def beats(other: CandidateRow, row: CandidateRow) -> bool:
+        violations, hold = other.violations[figure], other.hold_mean
+        if violations > row.violations[figure] or hold > row.hold_mean:
+            return False
+        return violations < row.violations[figure] or hold < row.hold_mean or other.phi < row.phi
+
+    return [row for row in rows if not any(beats(other, row) for other in rows)]
+
+
+def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> str:
+    """The `basestation simulate` that runs the first of these networks again with this row's stamp and policy."""
+    options, layout, usual = comparison.options, row.candidate.layout, WorldOptions()
+    always = ("motes", "epsilon", "delta", "rate", "messages", "seed")
+    given: dict[str, object] = {
+        field.name: getattr(options, field.name)
+        for field in fields(options)
+        if field.name != "topology"
+        and (field.name in always or getattr(options, field.name) != getattr(usual, field.name))
+    }
+    given |= {"hops": hops} if hops > 1 else {}
+    given |= {"scheme": layout.scheme}
+    if layout.scheme == "kn":
+        given |= {"entries": layout.entries, "count": layout.count}
+    if layout.entry_bits:
+        given |= {"counter_bits": layout.entry_bits}
+    given |= {"policy": row.policy}
+    given |= {} if row.policy == "causal" else {"phi": row.phi}
+    words = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
+    return " ".join(["basestation simulate", *words])
+
+
+def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
+    """The deployment with this stamp; `DeploymentError` if it cannot be."""
+    network, clock, layout = budget.network, budget.clock, row.candidate.layout
+    stamp: dict[str, object] = {
+        "scheme": layout.scheme,
+        "packing": layout.packing,
+        "events_per_tick": row.candidate.events_per_tick,
+        "receipts": network.receipts,
+    }
+    if layout.scheme == "kn":
+        stamp |= {"entries": layout.entries, "count": layout.count}
+    if layout.scheme in HYBRID:
+        stamp |= {"carry": layout.carry}
+    if layout.entry_bits:
+        stamp |= {"counter_bits": layout.entry_bits}
+    tables = {
+        "network": {
+            "name": name,
+            "board": network.board,
+            "motes": network.motes,
+            "tinyos": network.tinyos,
+            "hops": network.hops,
+            "data_bytes": network.data_bytes,
+        },
+        "clock": {"tick_log2": clock.tick_log2, "epsilon": clock.epsilon, "delta": clock.delta},
+        "stamp": stamp,
+        "observer": {"policy": row.policy, "phi": row.phi},
+    }
+    return deployment.from_dict(tables)

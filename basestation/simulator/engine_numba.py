@@ -1,0 +1,131 @@
+"""The simulation's bulk steps by way of the kernels: the same functions and answers as `engine_objects`.
+
+Needs the extra `analysis`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from basestation.causality import kernels
+from basestation.causality.kernels import stamping
+from basestation.causality.order import Ties
+from basestation.causality.stamps import Scheme
+from basestation.causality.violations import Violations
+
+from .corruption import Corruption
+from .results import DeliveryOrder, Observed, Stamped
+from .stream import Int32, Int64, Stream
+from .world_numba import generate
+
+PROGRAM = {
+    "kn": stamping.KN,
+    "dpc1": stamping.DPC1,
+    "dpc2": stamping.KN,
+    "hlc": stamping.HLC,
+    "shlc": stamping.SHLC,
+}
+NO_CORRUPTION = Corruption(0, np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
+
+__all__ = ["deliver", "generate", "in_violation", "observe", "rank", "stamp", "vector_clocks", "violations"]
+
+
+def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
+    fault = corruption or NO_CORRUPTION
+    r, c, kn, bounded, wrong = kernels.stamp_events(
+        stream.event_kind,
+        stream.event_mote,
+        stream.event_clock,
+        stream.event_message,
+        stream.motes,
+        stream.messages,
+        PROGRAM[scheme.name],
+        scheme.epsilon,
+        scheme.modulus,
+        scheme.entries,
+        scheme.entry_max,
+        scheme.count == "events",
+        scheme.carry == "sum",
+        fault.offset,
+        fault.c,
+        fault.kn,
+    )
+    return Stamped(r, c, kn, int(bounded), int(wrong))
+
+
+def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
+    r, c, kn, bounded, wrong = kernels.observe_stamps(
+        stream.arrival_message,
+        stream.arrival_clock,
+        stamped.r,
+        stamped.c,
+        stamped.kn,
+        scheme.epsilon,
+        scheme.modulus,
+    )
+    return Observed(r, c, kn, int(bounded), int(wrong))
+
+
+def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> Int64:
+    """Each arrival's place in the total order; the same for every policy and phi."""
+    last = (
+        stream.sent_index[stream.arrival_message]
+        if ties == "sequence"
+        else np.zeros(stream.arrivals, np.int32)
+    )
+    ranked: Int64 = kernels.ranks(
+        observed.r, observed.c, observed.kn, stream.sent_by[stream.arrival_message], last
+    )
+    return ranked
+
+
+def deliver(
+    stream: Stream,
+    observed: Observed,
+    scheme: Scheme,
+    policy: str,
+    phi: int,
+    ties: Ties = "sequence",
+    ranked: Int64 | None = None,
+) -> DeliveryOrder:
+    """As `engine_objects.deliver`; pass `ranked` to order once and deliver by many policies."""
+    arrived = stream.arrival_clock
+    if policy == "none":
+        return DeliveryOrder(np.arange(stream.arrivals), arrived.copy(), 0)
+    if ranked is None:
+        ranked = rank(stream, observed, ties)
+    phi = 100 if policy == "causal" else phi
+    due_at, late = kernels.due_ticks(observed.r, observed.c, arrived, phi, scheme.epsilon, scheme.delta)
+    if policy == "cbd":
+        order, left = kernels.cbd_order(ranked, due_at, arrived, stream.arrival_batch, stream.arrival_fresh)
+    else:
+        order, left = kernels.dapw_order(
+            ranked, due_at, arrived, stream.arrival_batch, stream.arrival_fresh, phi
+        )
+    return DeliveryOrder(order, left, int(late))
+
+
+def vector_clocks(stream: Stream) -> Int32:
+    vectors: Int32 = kernels.vector_clocks(
+        stream.event_kind, stream.event_mote, stream.event_message, stream.motes, stream.messages
+    )
+    return vectors
+
+
+def in_violation(stream: Stream, vectors: Int32, order: Int64) -> NDArray[np.bool_]:
+    """For each message, whether it is in a violated pair."""
+    counts = _counts(stream, vectors, order)
+    either: NDArray[np.bool_] = counts.overtaken | counts.hasty
+    return either
+
+
+def violations(stream: Stream, vectors: Int32, order: Int64) -> Violations:
+    counts = _counts(stream, vectors, order)
+    return Violations(len(order), *(int(count) for count in counts[:5]))
+
+
+def _counts(stream: Stream, vectors: Int32, order: Int64) -> kernels.Counts:
+    rows = kernels.first_sends(stream.sends_per_mote)
+    counts: kernels.Counts = kernels.count_pairs(order, stream.sent_by, stream.sent_index, vectors, rows)
+    return counts

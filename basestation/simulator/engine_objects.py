@@ -1,0 +1,145 @@
+"""The simulation's bulk steps by way of the plain objects: slow, and what the kernels are tested equal to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from basestation.causality.order import Message, Stamp, Ties
+from basestation.causality.policies import Delivery, Policy, make_policy
+from basestation.causality.stamps import Scheme
+from basestation.causality.truth import Send, VectorTruth
+from basestation.causality.violations import Violations, count_violations, find_violations
+
+from .corruption import Corruption
+from .options import WorldOptions
+from .results import DeliveryOrder, Observed, Stamped
+from .stream import CORRUPT, MERGE, SEND, Int32, Int64, Stream
+from .world import World
+
+
+def generate(options: WorldOptions) -> Stream:
+    return World(options).run()
+
+
+def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
+    """Run the scheme's program on every mote; each receiver reads what the wire carries, clock modulo B."""
+    programs = [scheme.start(0) for _ in range(stream.motes)]
+    stamps: list[Stamp] = []
+    pending: list[Stamp] = []
+    wrong = 0
+    for kind, mote, clock, message in _rows(stream):
+        program = programs[mote]
+        if kind == SEND:
+            stamps.append(program.on_send(clock))
+        elif kind == CORRUPT:
+            assert corruption is not None
+            program.corrupt(*corruption.state(message, clock))
+        else:
+            read = scheme.decode(scheme.encode(stamps[message]), clock)
+            wrong += read.r != stamps[message].r
+            pending.append(read)
+            if kind != MERGE:
+                program.on_receive(clock, pending)
+                pending = []
+    r, c, kn = _columns(stamps, scheme.entries)
+    return Stamped(r, c, kn, sum(program.bounded for program in programs), wrong)
+
+
+def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
+    """Unwrap each arrival against the observer's clock at its reception, and bound it."""
+    read, wrong, bounded = [], 0, 0
+    for message, now in zip(stream.arrival_message.tolist(), stream.arrival_clock.tolist(), strict=True):
+        meant = Stamp(int(stamped.r[message]), int(stamped.c[message]), tuple(stamped.kn[message].tolist()))
+        taken = scheme.decode(scheme.encode(meant), now)
+        wrong += taken.r != meant.r
+        read.append(scheme.observe(taken, now))
+        bounded += read[-1] != taken
+    r, c, kn = _columns(read, scheme.entries)
+    return Observed(r, c, kn, bounded, wrong)
+
+
+def deliver(
+    stream: Stream, observed: Observed, scheme: Scheme, policy: str, phi: int, ties: Ties = "sequence"
+) -> DeliveryOrder:
+    """Feed a policy the arrivals batch by batch, as the observer took them."""
+    filter_ = make_policy(policy, phi, scheme.epsilon, scheme.delta, ties)
+    messages = list(_messages(stream, observed))
+    arrival_of = {id(message): i for i, message in enumerate(messages)}
+    out = list(_run_policy(stream, messages, filter_))
+    order = np.array([arrival_of[id(delivery.message)] for delivery in out], dtype=np.int64)
+    return DeliveryOrder(order, np.array([delivery.left for delivery in out], dtype=np.int64), filter_.late)
+
+
+def _run_policy(stream: Stream, messages: Sequence[Message], policy: Policy) -> Iterator[Delivery]:
+    rows = zip(
+        stream.arrival_batch, stream.arrival_clock.tolist(), stream.arrival_fresh, messages, strict=True
+    )
+    for _, batch in groupby(rows, key=lambda row: int(row[0])):
+        taken = list(batch)
+        now, fresh = taken[0][1], taken[0][2]
+        if not fresh:
+            yield from policy.due(now)
+        for row in taken:
+            policy.receive(row[3], now)
+        yield from policy.due(now)
+    while (at := policy.next_due()) is not None:
+        yield from policy.due(at)
+
+
+def _messages(stream: Stream, observed: Observed) -> Iterator[Message]:
+    for i, message in enumerate(stream.arrival_message.tolist()):
+        read = Stamp(int(observed.r[i]), int(observed.c[i]), tuple(observed.kn[i].tolist()))
+        yield Message(int(stream.sent_by[message]), int(stream.sent_index[message]), read)
+
+
+def vector_clocks(stream: Stream) -> Int32:
+    """How many sends of each mote led to each message, itself counted: the truth, one row a message."""
+    truth = VectorTruth(stream.motes)
+    sends: list[Send] = []
+    for kind, mote, _, message in _rows(stream):
+        if kind == SEND:
+            sends.append(truth.on_send(mote))
+        elif kind != CORRUPT:
+            truth.on_receive(mote, [sends[message]])
+    return np.array([send.vector for send in sends], dtype=np.int32).reshape(-1, stream.motes)
+
+
+def violations(stream: Stream, vectors: Int32, order: Int64) -> Violations:
+    """Count over messages (by number) in their order of delivery."""
+    return count_violations(_sends(stream, vectors, order))
+
+
+def in_violation(stream: Stream, vectors: Int32, order: Int64) -> NDArray[np.bool_]:
+    """For each message, whether it is in a violated pair."""
+    _, found = find_violations(_sends(stream, vectors, order))
+    ids = zip(stream.sent_by.tolist(), stream.sent_index.tolist(), strict=True)
+    return np.array([message in found for message in ids], dtype=np.bool_)
+
+
+def _sends(stream: Stream, vectors: Int32, order: Int64) -> list[Send]:
+    return [
+        Send(int(stream.sent_by[m]), int(stream.sent_index[m]), tuple(vectors[m].tolist()))
+        for m in order.tolist()
+    ]
+
+
+def _rows(stream: Stream) -> Iterator[tuple[int, int, int, int]]:
+    yield from zip(
+        stream.event_kind.tolist(),
+        stream.event_mote.tolist(),
+        stream.event_clock.tolist(),
+        stream.event_message.tolist(),
+        strict=True,
+    )
+
+
+def _columns(stamps: Sequence[Stamp], entries: int) -> tuple[Int64, Int64, Int64]:
+    return (
+        np.array([stamp.r for stamp in stamps], dtype=np.int64),
+        np.array([stamp.c for stamp in stamps], dtype=np.int64),
+        np.array([stamp.kn for stamp in stamps], dtype=np.int64).reshape(len(stamps), entries),
+    )

@@ -1,0 +1,240 @@
+"""A simulated run as a trace: what the wire would have carried, beside what really happened."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from basestation.causality.stamps import Scheme
+from basestation.deployed import is_ordered, scheme_of
+from basestation.traces.files import Trace, TraceError
+from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table
+from basestation.traces.stamp_columns import stamp_columns
+from packet_formats import bulk
+from packet_formats.deployment import Deployment, DeploymentError, from_dict
+from packet_formats.layout import DataLayout, layout_of
+
+from .options import OptionError, WorldOptions
+from .papers import stamp_rows
+from .simulation import SimulatedRun, engine
+from .stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
+
+TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a MICAz network
+
+
+def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int) -> Deployment:
+    """The deployment whose motes would send what this simulation stamps."""
+    clock_bits = (scheme.modulus - 1).bit_length()
+    if scheme.modulus != 1 << clock_bits:
+        raise OptionError(
+            "modulus", scheme.modulus, "a trace holds what the wire carries, where B is a power of two"
+        )
+    stamp: dict[str, Any] = {"scheme": scheme.name, "events_per_tick": options.events_per_tick}
+    if scheme.name == "kn":
+        stamp |= {"entries": scheme.entries, "count": scheme.count}
+    if scheme.name in ("hlc", "shlc"):
+        stamp |= {"carry": scheme.carry}
+    if scheme.entries:
+        stamp |= {"counter_bits": scheme.entry_max.bit_length()}
+    network = {
+        "name": "simulation",
+        "board": "micaz",
+        "motes": options.motes,
+        "hops": max(options.network.hops),
+    }
+    clock = {
+        "tick_log2": TICK_LOG2,
+        "epsilon": options.epsilon,
+        "delta": options.delta,
+        "clock_bits": clock_bits,
+    }
+    observer = {"policy": policy} | ({"phi": phi} if policy in ("dapw", "cbd") else {})
+    try:
+        return from_dict({"network": network, "clock": clock, "stamp": stamp, "observer": observer})
+    except DeploymentError as error:
+        raise OptionError(error.key, error.value, error.reason) from None
+
+
+def trace_of(run: SimulatedRun, deployment: Deployment) -> Trace:
+    """Stamp the run as the deployment's motes would, and lay it out as tables."""
+    layout = layout_of(deployment)
+    stamped, stamps = _ours(run, deployment) if is_ordered(deployment) else _papers(run, deployment)
+    payload = bulk.encode_data(_wire_rows(run.stream, stamped), layout)
+    name = f"{run.options} {deployment.to_toml()}"
+    return Trace(
+        run=f"sim-{hashlib.sha256(name.encode()).hexdigest()[:16]}",
+        deployment=deployment,
+        origin=f"simulator, seed {run.options.seed}",
+        messages=_messages(run, stamps, payload, deployment, layout),
+        events=_events(run.stream),
+    )
+
+
+def _ours(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], dict[str, Any]]:
+    """The stamp fields of all that was sent, and of each arrival what the observer reads in them."""
+    scheme = scheme_of(deployment)
+    stamped = engine.stamp(run.stream, scheme, run.fault)
+    observed = engine.observe(run.stream, stamped, scheme)
+    rows = np.zeros(run.stream.messages, bulk.data_dtype(layout_of(deployment)))
+    rows["clock"] = stamped.r % scheme.modulus
+    rows["c"] = stamped.c
+    rows["entries"] = stamped.kn
+    rows["saturated"] = (stamped.kn == scheme.entry_max).any(axis=1)
+    columns: dict[str, Any] = {"r": observed.r, "c": observed.c.astype(np.uint16)}
+    columns |= {f"kn{i}": observed.kn[:, i].astype(np.uint16) for i in range(observed.kn.shape[1])}
+    return rows, columns
+
+
+def _papers(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], dict[str, Any]]:
+    """The same for the papers' schemes, whose entries stay as they travelled."""
+    if run.fault is not None:
+        raise OptionError("corrupt", deployment.stamp.scheme, "faults are for Causeway's own stamps")
+    stream = run.stream
+    rows = stamp_rows(stream, deployment)
+    return rows, stamp_columns(rows[stream.arrival_message], stream.arrival_clock, deployment)
+
+
+def _wire_rows(stream: Stream, stamped: NDArray[np.void]) -> NDArray[np.void]:
+    """Each arrival's fields as its sender put them into the payload; the application's data is the message's number."""
+    message = stream.arrival_message
+    rows = stamped[message]
+    rows["source"] = stream.sent_by[message]
+    rows["sequence"] = (stream.sent_index[message] - 1) % 256
+    rows["in_sync"] = True
+    rows["receipt_source"] = rows["source"][:, None]
+    rows["receipt_sequence"] = rows["sequence"][:, None]
+    number = message.astype(np.uint32).view(np.uint8).reshape(-1, 4)
+    rows["data"][:, :4] = number[:, : rows["data"].shape[1]]
+    return rows
+
+
+def _messages(
+    run: SimulatedRun,
+    stamps: dict[str, Any],
+    payload: NDArray[np.uint8],
+    deployment: Deployment,
+    layout: DataLayout,
+) -> pa.Table:
+    stream = run.stream
+    message, count = stream.arrival_message, stream.arrivals
+    vectors = np.ascontiguousarray(run.vectors[message].astype("<i4"))
+    columns: dict[str, Any] = {
+        "source": stream.sent_by[message].astype(np.uint16),
+        "boot": np.zeros(count, np.uint8),
+        "sequence": stream.sent_index[message].astype(np.int64) - 1,
+        "am_type": np.full(count, layout.am_type, np.uint8),
+        "payload": binary_column(payload),
+        "heard_time": (stream.arrival_clock << deployment.clock.tick_log2).astype(np.uint32),
+        "heard": stream.arrival_clock,
+        "batch": stream.arrival_batch,
+        "fresh": stream.arrival_fresh.astype(np.bool_),
+        "gateway": np.full(count, deployment.network.motes, np.uint16),
+        "in_sync": np.ones(count, np.bool_),
+        "saturated": (payload[:, layout.flags_at] & bulk.FLAG_SATURATED).astype(np.bool_),
+        "sent": stream.sent_at[message],
+        "vector": binary_column(vectors.view(np.uint8).reshape(count, 4 * stream.motes)),
+    }
+    return messages_table(columns | stamps, layout, stream.motes, count)
+
+
+def _events(stream: Stream) -> pa.Table:
+    real = stream.event_kind != CORRUPT
+    kind = stream.event_kind[real]
+    message = stream.event_message[real]
+    arrays = [
+        pa.DictionaryArray.from_arrays(pa.array((kind != SEND).astype(np.int8)), pa.array(KINDS)),
+        pa.array(kind != MERGE),
+        pa.array(stream.event_mote[real].astype(np.uint16)),
+        pa.array(stream.event_clock[real]),
+        pa.array(stream.sent_by[message].astype(np.uint16)),
+        pa.array(stream.sent_index[message].astype(np.int64) - 1),
+    ]
+    return pa.Table.from_arrays(arrays, schema=events_schema())
+
+
+def stream_of(trace: Trace) -> tuple[Stream, Int32]:
+    """The stream that a trace with events holds, and the vector clocks of all that was sent.
+
+    A mote may begin with any number. `TraceError` where the events can't be what the motes of this trace did.
+    """
+    if trace.events is None:
+        raise TraceError(f"run {trace.run} holds no events of the motes, only what its observer received")
+    motes = trace.deployment.network.motes
+    sends = _column(trace.events, "kind") == KINDS[0]
+    mote, clock = _integers(trace.events, "mote"), _column(trace.events, "clock")
+    sequence = _integers(trace.events, "sequence")
+    if (mote >= motes).any():
+        raise TraceError(f"mote {mote.max()}, but the deployment has {motes} motes")
+    first = _first_numbers(mote[sends], sequence[sends], motes)
+    sent_by = mote[sends].astype(np.int32)
+    sent_index = (sequence[sends] - first[sent_by] + 1).astype(np.int32)
+    number = _numbering(sent_by, sent_index, first, motes)
+    message = number(_integers(trace.events, "source"), sequence)
+    _check_causes(sends, message)
+    kind = np.where(sends, SEND, np.where(_column(trace.events, "ends"), RECEIVE, MERGE))
+    stream = Stream(
+        motes=motes,
+        sent_by=sent_by,
+        sent_index=sent_index,
+        sent_at=clock[sends],
+        event_kind=kind.astype(np.int8),
+        event_mote=mote.astype(np.int32),
+        event_clock=clock,
+        event_message=message,
+        arrival_message=number(_integers(trace.messages, "source"), _integers(trace.messages, "sequence")),
+        arrival_clock=_column(trace.messages, "heard"),
+        arrival_batch=_column(trace.messages, "batch"),
+        arrival_fresh=_column(trace.messages, "fresh").astype(np.int8),
+    )
+    return stream, engine.vector_clocks(stream)
+
+
+def _column(table: pa.Table, name: str) -> NDArray[Any]:
+    values: NDArray[Any] = table[name].to_numpy()
+    return values
+
+
+def _integers(table: pa.Table, name: str) -> Int64:
+    return _column(table, name).astype(np.int64)
+
+
+def _first_numbers(mote: Int64, sequence: Int64, motes: int) -> Int64:
+    """Each mote's first number. Messages are told apart by mote and number, so its sends must count on from there."""
+    first = np.zeros(motes, np.int64)
+    for one in range(motes):
+        mine = sequence[mote == one]
+        if len(mine) and not np.array_equal(mine, np.arange(mine[0], mine[0] + len(mine))):
+            raise TraceError(f"the sends of mote {one} are not numbered one after the other")
+        first[one] = mine[0] if len(mine) else 0
+    return first
+
+
+def _check_causes(sends: NDArray[np.bool_], message: Int64) -> None:
+    so_far = np.cumsum(sends)
+    if not np.array_equal(message[sends], so_far[sends] - 1):
+        raise TraceError("a mote sent in the name of another")
+    if (message >= so_far).any():
+        raise TraceError("a message was received before it was sent")
+
+
+def _numbering(sent_by: Int32, sent_index: Int32, first: Int64, motes: int) -> Any:
+    """A function from mote and sequence number to the message's number in the order of all sends."""
+    per_mote = np.bincount(sent_by, minlength=motes)
+    row = np.concatenate(([0], np.cumsum(per_mote)))
+    table: Int64 = np.zeros(row[-1], np.int64)
+    table[row[sent_by] + sent_index - 1] = np.arange(len(sent_by))
+
+    def number(mote: Int64, sequence: Int64) -> Int64:
+        if (mote >= motes).any():
+            raise TraceError(f"mote {mote.max()}, but the deployment has {motes} motes")
+        place = sequence - first[mote]
+        if ((place < 0) | (place >= per_mote[mote])).any():
+            raise TraceError("a message was received that nobody sent")
+        found: Int64 = table[row[mote] + place]
+        return found
+
+    return number

@@ -1,0 +1,415 @@
+"""The world of `world.py` in numba: the same draws in the same order, so the same stream for the same seed.
+
+Copies in flight hang in a ring of chains, one chain for each value of the clock that their delay runs in: launching and
+handing over a copy takes constant time. The world is a few integer tables, whose columns are named below; they are as
+long as they can ever get, since pages never touched cost nothing.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from basestation.causality.kernels.compiled import compiled
+
+from .measured_delays import FlatDelays, none_measured
+from .options import WorldOptions
+from .stream import Stream
+from .topology import FlatTopology
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+SEND, RECEIVE, MERGE = 0, 1, 2  # as in .stream; numba wants its own constants
+FASTEST, SENDER, GLOBAL = 0, 1, 2
+TICK, MESSAGE, IMMEDIATE = 0, 1, 2
+NOTHING = -1
+SLICE = 2_000_000  # steps between two looks at Python
+
+# at: the world's counters
+STEPS, SENT, EVENTS, ARRIVALS, BATCHES, FLYING, WAITING, FREE, USED, LOWEST, AT_LOWEST, FASTEST_CLOCK = range(
+    12
+)
+# processes: clock, turns taken in this tick, messages sent, its inbox as a chain of copies
+CLOCK, ACTS, SENDS, INBOX_FIRST, INBOX_LAST = range(5)
+# copies: NEXT chains them in a slot of the ring, in an inbox, or on the list of free places
+COPY_MESSAGE, COPY_RECEIVER, NEXT = range(3)
+# sent: one row a message
+SENT_BY, SENT_INDEX, SENT_AT = range(3)
+
+
+class Settings(NamedTuple):
+    """`WorldOptions` as numbers."""
+
+    motes: int
+    epsilon: int
+    delta: int
+    rate: float
+    messages: int
+    mean: float
+    one: bool
+    each: bool
+    delay_clock: int
+    reception: int
+    enforce: bool
+    loss: float
+    turns: int
+
+
+@compiled
+def _pick(random: Generator, s: Settings, at: Ints, processes: Ints) -> int:
+    """A process whose turn keeps G1, its clock ticked on the first of every `turns` turns."""
+    while True:
+        process = int(random.random() * len(processes))
+        if processes[process, ACTS] != 0:
+            break
+        if processes[process, CLOCK] + 1 - at[LOWEST] <= s.epsilon:
+            _tick(at, processes, process)
+            break
+    processes[process, ACTS] = (processes[process, ACTS] + 1) % s.turns
+    at[STEPS] += 1
+    return process
+
+
+@compiled
+def _tick(at: Ints, processes: Ints, process: int) -> None:
+    """Keep the largest clock, the least, and how many show the least, so that G1 costs no search."""
+    processes[process, CLOCK] += 1
+    now = processes[process, CLOCK]
+    at[FASTEST_CLOCK] = max(at[FASTEST_CLOCK], now)
+    at[AT_LOWEST] -= now - 1 == at[LOWEST]
+    if at[AT_LOWEST] == 0:
+        at[LOWEST] += 1
+        for p in range(len(processes)):
+            at[AT_LOWEST] += processes[p, CLOCK] == at[LOWEST]
+
+
+@compiled
+def _draw_delay(random: Generator, mean: float) -> float:
+    while True:
+        delay = mean + mean / 2 * random.standard_normal()
+        if delay >= 0:
+            return delay
+
+
+@compiled
+def _send(
+    random: Generator,
+    s: Settings,
+    at: Ints,
+    processes: Ints,
+    copies: Ints,
+    due: Floats,
+    first: Ints,
+    last: Ints,
+    sent: Ints,
+    events: Ints,
+    mote: int,
+    offsets: Ints,
+    peers: Ints,
+    hearing: Floats,
+    hops: Ints,
+    path: Floats,
+    begins: Ints,
+    rows: Floats,
+) -> None:
+    message = at[SENT]
+    at[SENT] += 1
+    processes[mote, SENDS] += 1
+    sent[message, SENT_BY] = mote
+    sent[message, SENT_INDEX] = processes[mote, SENDS]
+    sent[message, SENT_AT] = processes[mote, CLOCK]
+    _record(at, processes, events, SEND, mote, message)
+    domain = mote if s.delay_clock == SENDER else 0
+    start = at[STEPS] if s.delay_clock == GLOBAL else processes[mote, CLOCK]
+    unit = len(processes) * s.turns if s.delay_clock == GLOBAL else 1
+    now = _delay_clock(s, at, processes, mote)
+    if len(rows):
+        row = begins[mote] + int(random.random() * (begins[mote + 1] - begins[mote]))
+        for receiver in range(s.motes + 1):
+            delay = rows[row, receiver]
+            if 0 <= delay <= s.delta and receiver != mote:
+                _launch(
+                    at, copies, due, first[domain], last[domain], message, receiver, start + delay * unit, now
+                )
+        return
+    shared = 0.0 if s.each else _draw_delay(random, s.mean)
+    begin, end = offsets[mote], offsets[mote + 1]
+    if s.one and end > begin:
+        begin += int(random.random() * (end - begin))
+        end = begin + 1
+    for peer in range(begin, end):
+        delay = _draw_delay(random, s.mean) if s.each else shared
+        if _survives(random, s, delay, hearing[peer] * (1 - s.loss)):
+            _launch(
+                at, copies, due, first[domain], last[domain], message, peers[peer], start + delay * unit, now
+            )
+    delay = _draw_delay(random, s.mean) if s.each else shared
+    for _ in range(hops[mote] - 1):
+        delay += _draw_delay(random, s.mean)
+    if _survives(random, s, delay, path[mote] * (1 - s.loss) ** hops[mote]):
+        _launch(at, copies, due, first[domain], last[domain], message, s.motes, start + delay * unit, now)
+
+
+@compiled
+def _survives(random: Generator, s: Settings, delay: float, chance: float) -> bool:
+    if chance < 1 and random.random() >= chance:
+        return False
+    return delay <= s.delta
+
+
+@compiled
+def _launch(
+    at: Ints,
+    copies: Ints,
+    due: Floats,
+    first: Ints,
+    last: Ints,
+    message: int,
+    receiver: int,
+    when: float,
+    now: int,
+) -> None:
+    """Hang a copy at the end of the chain for the clock value at which its delay is over."""
+    copy = at[FREE]
+    if copy == NOTHING:
+        copy = at[USED]
+        at[USED] += 1
+    else:
+        at[FREE] = copies[copy, NEXT]
+    copies[copy, COPY_MESSAGE] = message
+    copies[copy, COPY_RECEIVER] = receiver
+    due[copy] = when
+    at[FLYING] += 1
+    _append(copies, first, last, max(int(np.ceil(when)), now) % len(first), copy)
+
+
+@compiled
+def _append(copies: Ints, first: Ints, last: Ints, chain: int, copy: int) -> None:
+    copies[copy, NEXT] = NOTHING
+    if first[chain] == NOTHING:
+        first[chain] = copy
+    else:
+        copies[last[chain], NEXT] = copy
+    last[chain] = copy
+
+
+@compiled
+def _delay_clock(s: Settings, at: Ints, processes: Ints, process: int) -> int:
+    if s.delay_clock == GLOBAL:
+        return at[STEPS]
+    return processes[process, CLOCK] if s.delay_clock == SENDER else at[FASTEST_CLOCK]
+
+
+@compiled
+def _ripen(
+    s: Settings,
+    at: Ints,
+    processes: Ints,
+    copies: Ints,
+    due: Floats,
+    first: Ints,
+    last: Ints,
+    drained: Ints,
+    ripe: Ints,
+    sent: Ints,
+    events: Ints,
+    arrivals: Ints,
+    process: int,
+) -> None:
+    """Hand over the copies whose delay is over, after a turn of `process`."""
+    if s.delay_clock == SENDER and process == s.motes:
+        return
+    domain = process if s.delay_clock == SENDER else 0
+    now = _delay_clock(s, at, processes, process)
+    for value in range(drained[domain], now + 1):
+        slot = value % first.shape[1]
+        if first[domain, slot] == NOTHING:
+            continue
+        count = _unhook(copies, due, first[domain], slot, ripe)
+        for i in range(count):
+            receiver = copies[ripe[i], COPY_RECEIVER]
+            at[FLYING] -= 1
+            at[WAITING] += 1
+            _append(copies, processes[:, INBOX_FIRST], processes[:, INBOX_LAST], receiver, ripe[i])
+            if s.reception == IMMEDIATE:
+                _take_inbox(s, at, processes, copies, sent, events, arrivals, receiver)
+    drained[domain] = now
+
+
+@compiled
+def _unhook(copies: Ints, due: Floats, first: Ints, slot: int, ripe: Ints) -> int:
+    """Empty a chain into `ripe`, in order of delay and then of launch; how many there were."""
+    count = 0
+    copy = first[slot]
+    first[slot] = NOTHING
+    while copy != NOTHING:
+        ripe[count] = copy
+        count += 1
+        copy = copies[copy, NEXT]
+    if count > 16:
+        ripe[:count] = ripe[:count][np.argsort(due[ripe[:count]], kind="mergesort")]
+        return count
+    for i in range(1, count):
+        copy, place = ripe[i], i
+        while place > 0 and due[ripe[place - 1]] > due[copy]:
+            ripe[place] = ripe[place - 1]
+            place -= 1
+        ripe[place] = copy
+    return count
+
+
+@compiled
+def _take_inbox(
+    s: Settings,
+    at: Ints,
+    processes: Ints,
+    copies: Ints,
+    sent: Ints,
+    events: Ints,
+    arrivals: Ints,
+    process: int,
+) -> None:
+    copy = processes[process, INBOX_FIRST]
+    processes[process, INBOX_FIRST] = NOTHING
+    events_before, arrivals_before = at[EVENTS], at[ARRIVALS]
+    while copy != NOTHING:
+        message, following = copies[copy, COPY_MESSAGE], copies[copy, NEXT]
+        copies[copy, NEXT] = at[FREE]
+        at[FREE] = copy
+        at[WAITING] -= 1
+        copy = following
+        if s.enforce and processes[sent[message, SENT_BY], CLOCK] > sent[message, SENT_AT] + s.delta:
+            continue
+        if process == s.motes:
+            _observe(s, at, processes, arrivals, message)
+        else:
+            _record(at, processes, events, MERGE if s.reception == TICK else RECEIVE, process, message)
+    if at[EVENTS] > events_before:
+        events[at[EVENTS] - 1, 0] = RECEIVE
+    at[BATCHES] += at[ARRIVALS] > arrivals_before
+
+
+@compiled
+def _record(at: Ints, processes: Ints, events: Ints, kind: int, mote: int, message: int) -> None:
+    row = at[EVENTS]
+    at[EVENTS] += 1
+    events[row, 0] = kind
+    events[row, 1] = mote
+    events[row, 2] = processes[mote, CLOCK]
+    events[row, 3] = message
+
+
+@compiled
+def _observe(s: Settings, at: Ints, processes: Ints, arrivals: Ints, message: int) -> None:
+    row = at[ARRIVALS]
+    at[ARRIVALS] += 1
+    first_turn = processes[s.motes, ACTS] == 1 % s.turns
+    arrivals[row, 0] = message
+    arrivals[row, 1] = processes[s.motes, CLOCK]
+    arrivals[row, 2] = at[BATCHES] + 1
+    arrivals[row, 3] = first_turn and s.reception != IMMEDIATE
+
+
+@compiled
+def _run(
+    random: Generator,
+    s: Settings,
+    at: Ints,
+    processes: Ints,
+    copies: Ints,
+    due: Floats,
+    first: Ints,
+    last: Ints,
+    drained: Ints,
+    sent: Ints,
+    events: Ints,
+    arrivals: Ints,
+    ripe: Ints,
+    network: FlatTopology,
+    measured: FlatDelays,
+    until: int,
+) -> bool:
+    """Step until all is done, or until step `until`; whether there is more to do."""
+    offsets, peers, hearing, hops, path = network
+    begins, rows = measured
+    while at[STEPS] < until:
+        if at[SENT] >= s.messages and not at[FLYING] and not at[WAITING]:
+            return False
+        process = _pick(random, s, at, processes)
+        _ripen(s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, process)
+        if s.reception != IMMEDIATE and processes[process, INBOX_FIRST] != NOTHING:
+            _take_inbox(s, at, processes, copies, sent, events, arrivals, process)
+        if process != s.motes and at[SENT] < s.messages and random.random() < s.rate:
+            _send(
+                random, s, at, processes, copies, due, first, last, sent, events, process,
+                offsets, peers, hearing, hops, path, begins, rows,
+            )  # fmt: skip
+            if s.reception == IMMEDIATE:
+                _ripen(
+                    s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, process
+                )
+    return True
+
+
+def generate(options: WorldOptions) -> Stream:
+    """The stream of `World(options).run()`, faster."""
+    s = _settings(options)
+    network = options.network.arrays()
+    measured = none_measured(s.motes) if options.measured is None else options.measured.arrays()
+    at = np.zeros(12, np.int64)
+    at[FREE], at[AT_LOWEST] = NOTHING, s.motes + 1
+    processes = np.zeros((s.motes + 1, 5), np.int64)
+    processes[:, INBOX_FIRST:] = NOTHING
+    rows = s.messages * options.copies_per_message  # a copy, or a receive, for each receiver
+    copies, due = np.empty((rows, 3), np.int64), np.empty(rows)
+    domains = s.motes if s.delay_clock == SENDER else 1
+    slots = ceil(s.delta * ((s.motes + 1) * s.turns if s.delay_clock == GLOBAL else 1)) + 2
+    first, last = np.full((2, domains, slots), NOTHING, np.int64)
+    drained = np.zeros(domains, np.int64)
+    sent, arrivals = np.empty((s.messages, 3), np.int64), np.empty((s.messages, 4), np.int64)
+    events = np.empty((rows, 4), np.int64)
+    random = np.random.default_rng(options.seed)
+    ripe = np.empty(rows, np.int64)
+    world = (
+        random,
+        s,
+        at,
+        processes,
+        copies,
+        due,
+        first,
+        last,
+        drained,
+        sent,
+        events,
+        arrivals,
+        ripe,
+        network,
+        measured,
+    )
+    while _run(*world, int(at[STEPS]) + SLICE):
+        pass  # back in Python now and then, an interrupt is seen
+    return Stream.from_tables(s.motes, sent, events[: at[EVENTS]], arrivals[: at[ARRIVALS]])
+
+
+def _settings(options: WorldOptions) -> Settings:
+    return Settings(
+        options.motes,
+        options.epsilon,
+        options.delta,
+        float(options.rate),
+        options.messages,
+        options.mean_hop_delay,
+        options.recipients == "one",
+        options.delay == "each",
+        ("fastest", "sender", "global").index(options.delay_clock),
+        ("tick", "message", "immediate").index(options.reception),
+        options.g2 == "enforce",
+        float(options.loss),
+        options.events_per_tick,
+    )

@@ -1,0 +1,142 @@
+"""What time each mote showed, read from its memory, against what the others showed at the same true moment (G1).
+
+The arithmetic is that of firmware/net/netclock.c: a clock is a line over local time, less what is left of a correction.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from packet_formats.deployment import CRYSTAL_HZ
+
+from .scenario import ScenarioNetwork
+from .truth_log import ClockSample, Event, Leds, Power, Reset
+
+LINE = struct.Struct("<IIHhiIB")  # line_t of netclock.c
+RED = 1
+SETTLED = 4  # counts of timer 0 after its overflow until the overflow has surely been served
+INSTANT_NS = 10_000_000  # readings closer together belong together
+WORD = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTime:
+    """The network's time at a node in cycles, taken at true time `t`."""
+
+    t: int
+    node: int
+    epoch: int
+    time: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoteSkew:
+    """How far a node's clock was from the root's at worst, in cycles; ahead is positive."""
+
+    id: int
+    readings: int
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
+class Skew:
+    """Of the clocks of one network while in sync. `ticks` is the largest difference of any two at one moment."""
+
+    readings: int
+    root_cycles: float  # the largest distance from the root's clock
+    spread_cycles: float  # between the two farthest apart
+    ticks: int
+    epsilon: int
+    beyond: int  # moments at which two were more than epsilon ticks apart
+    last_beyond: float | None  # seconds
+    motes: tuple[MoteSkew, ...]
+
+
+def shown(lines: bytes, current: int, local: int) -> int:
+    """netclock_shown(): the network's time at local time `local`."""
+    start, network, part, skew, behind, since, slew = LINE.unpack_from(lines, LINE.size * (current & 1))
+    gained = ((_signed(local - start) >> 8) * skew + part) >> 16
+    return int(network + local - start + gained - _left(behind, _signed(local - since), slew)) % WORD
+
+
+def _left(behind: int, elapsed: int, slew: int) -> int:
+    if behind == 0 or elapsed < 0:
+        return behind
+    done = (elapsed + (1 << max(slew - 1, 0))) >> slew
+    return max(behind - done, 0) if behind > 0 else min(behind + done, 0)
+
+
+def _signed(word: int) -> int:
+    return (word + WORD // 2) % WORD - WORD // 2
+
+
+def readings(events: Iterable[Event]) -> Iterator[NodeTime]:
+    """Of all nodes that say they are in sync, which is when their red LED is off again after it was on."""
+    in_sync: dict[int, bool | None] = {}
+    for event in events:
+        match event:
+            case Power(node=node) | Reset(node=node):
+                in_sync[node] = None
+            case Leds(node=node, lit=lit):
+                red = bool(lit & RED)
+                if red or in_sync.get(node) is not None:
+                    in_sync[node] = not red
+            case ClockSample(node=node) if in_sync.get(node):
+                reading = _reading(event)
+                if reading is not None:
+                    yield reading
+
+
+def _reading(clock: ClockSample) -> NodeTime | None:
+    watch = clock.watch
+    if clock.tcnt0 < SETTLED or not {"lines", "current", "periods"} <= watch.keys():
+        return None
+    local = int.from_bytes(watch["periods"], "little") << 8 | clock.tcnt0
+    time = shown(watch["lines"], watch["current"][0], local % WORD)
+    return NodeTime(clock.t, clock.node, watch.get("epoch", b"\0")[0], time)
+
+
+def skew_of(all_readings: Sequence[NodeTime], network: ScenarioNetwork) -> Skew:
+    moments: dict[tuple[int, int], list[NodeTime]] = defaultdict(list)
+    members = set(network.nodes)
+    for reading in all_readings:
+        if reading.node in members:
+            moments[(reading.t + INSTANT_NS // 5) // INSTANT_NS, reading.epoch].append(reading)
+    clock = network.deployment.clock
+    distances: dict[int, list[float]] = defaultdict(list)
+    spread, ticks, beyond, last = 0.0, 0, 0, None
+    for together in moments.values():
+        offsets = _offsets(together)
+        spread = max(spread, max(offsets.values()) - min(offsets.values()))
+        apart = _ticks_apart(together[0].time, offsets.values(), clock.tick_log2)
+        ticks = max(ticks, apart)
+        if apart > clock.epsilon:
+            beyond, last = beyond + 1, together[0].t / 1e9
+        if network.root in offsets:
+            for node, offset in offsets.items():
+                distances[node].append(offset - offsets[network.root])
+    motes = tuple(
+        MoteSkew(network.id_of(node), len(found), max(found, key=abs))
+        for node, found in sorted(distances.items())
+        if node != network.root
+    )
+    root_cycles = max((abs(mote.worst) for mote in motes), default=0.0)
+    count = sum(map(len, moments.values()))
+    return Skew(count, root_cycles, spread, ticks, clock.epsilon, beyond, last, motes)
+
+
+def _offsets(together: Sequence[NodeTime]) -> dict[int, float]:
+    """Each node's clock less the first one's, at one moment: what passed between two readings is taken off."""
+    first = together[0]
+    return {
+        reading.node: _signed(reading.time - first.time) - (reading.t - first.t) * CRYSTAL_HZ / 1e9
+        for reading in together
+    }
+
+
+def _ticks_apart(first: int, offsets: Iterable[float], tick_log2: int) -> int:
+    found = [round(first + offset) >> tick_log2 for offset in offsets]
+    return max(found) - min(found)

@@ -1,0 +1,151 @@
+"""A run of the testbed as a trace: what a base station at its gateways would have logged, beside what really happened.
+
+The gateways' lines go through the same transform as a journal. The truth is the flight recorders': which sends led to
+each message, and every send and merged reception in its true order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from basestation.causality.truth import VectorTruth
+from basestation.journal.message_table import read_messages
+from basestation.journal.record_format import Record, RecordKind, Records, encode_record
+from basestation.traces.files import Trace
+from basestation.traces.schema import KINDS, binary_column, events_schema
+from packet_formats.deployment import Deployment
+from packet_formats.framing import FrameDecoder
+
+from .recorded_messages import MessageBook, Sent
+from .scenario import ScenarioNetwork
+from .truth_log import Event, RecordedEvent, Start, TruthError, Uart
+
+TICKS = 1 << 16  # a recorder keeps 16 bits of a tick
+
+
+def network_of(start: Event | None, deployment: Deployment, gateways: int = 1) -> ScenarioNetwork:
+    """The network of a log that holds one alone: its motes, then its gateways."""
+    if not isinstance(start, Start):
+        raise TruthError("no log of the testbed: its first line is not its start")
+    motes = start.nodes - gateways
+    if not 0 < motes <= deployment.network.motes:
+        raise TruthError(
+            f"{start.nodes} nodes, {gateways} of them gateways, are no run of {deployment.network.name}, "
+            f"which has {deployment.network.motes} motes"
+        )
+    return ScenarioNetwork(deployment, tuple(range(motes)), tuple(range(motes, start.nodes)))
+
+
+def records_of(events: Iterable[Event], network: ScenarioNetwork) -> Records:
+    """What the gateways said, as the records of a journal; both of the host's clocks are the true time."""
+    decoders = {node: FrameDecoder() for node in network.gateways}
+    raw: list[bytes] = []
+    starts, size = [], 0
+    for event in sorted((e for e in events if isinstance(e, Uart)), key=lambda uart: uart.t):
+        if event.node not in decoders:
+            continue
+        for packet in decoders[event.node].feed(event.bytes):
+            line = network.gateways.index(event.node)
+            raw.append(encode_record(Record(len(raw), RecordKind.FRAME, line, event.t, event.t, packet)))
+            starts.append(size)
+            size += len(raw[-1])
+    return Records.of(b"".join(raw), starts)
+
+
+def trace_of(events: Sequence[Event], network: ScenarioNetwork, origin: str = "testbed") -> Trace:
+    deployment = network.deployment
+    recorded = sorted((e for e in events if isinstance(e, RecordedEvent)), key=lambda event: event.t)
+    messages = read_messages(records_of(events, network), deployment).messages
+    book, table = _truth(recorded, network)
+    name = f"{deployment.to_toml()} {[(e.t, e.node, e.number) for e in recorded]}"
+    return Trace(
+        run=f"testbed-{hashlib.sha256(name.encode()).hexdigest()[:16]}",
+        deployment=deployment,
+        origin=origin,
+        messages=_with_truth(messages, book, network),
+        events=table,
+    )
+
+
+def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple[MessageBook, pa.Table]:
+    """The messages with what led to them, and the table of events. Numbers count from 0 in each boot, unwrapped.
+
+    A mote that has not found the network's time has one of its own, which is nobody's business: its sends get the
+    network's. Its stamps start afresh with the first epoch that it enters.
+    """
+    id_of = {node: mote for mote, node in enumerate(network.motes)}
+    truth, book = VectorTruth(len(network.motes)), MessageBook()
+    numbers: dict[int, int] = {}
+    known: dict[tuple[int, int], int] = {}  # the number of each send, by source and index
+    rows: list[tuple[int, int, int, int, int]] = []
+    epochs: Counter[int] = Counter()  # since a mote's boot: the first is its own, unless it is the root
+    clock: int | None = None
+    for event in recorded:
+        mote = id_of.get(event.node)
+        if mote is None:
+            continue
+        if event.kind == "boot":
+            numbers.pop(mote, None)
+            epochs.pop(mote, None)
+        elif event.kind == "epoch":
+            epochs[mote] += 1
+        if epochs[mote] > (mote != network.deployment.clock.root):
+            clock = event.tick if clock is None else clock + _nearest(event.tick - clock)
+        tick = clock or 0
+        if event.kind == "send":
+            before = numbers.get(mote)
+            number = event.sequence if before is None else before + (event.sequence - before) % 256
+            numbers[mote] = number
+            sent = Sent(truth.on_send(mote), event.t, 0, began=tick)
+            book.add(event.sequence, sent)
+            known[sent.send.source, sent.send.index] = number
+            rows.append((0, mote, tick, mote, number))
+        elif event.kind == "receive":
+            cause = book.find(event.peer, event.sequence, event.t)
+            if cause is not None:
+                truth.on_receive(mote, [cause.send])
+                rows.append((1, mote, tick, event.peer, known[cause.send.source, cause.send.index]))
+    kind, mote_of, clocks, source, number_of = np.array(rows, np.int64).reshape(-1, 5).T
+    columns = [
+        pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int8)), pa.array(KINDS)),
+        pa.array(np.ones(len(rows), np.bool_)),
+        pa.array(mote_of.astype(np.uint16)),
+        pa.array(clocks),
+        pa.array(source.astype(np.uint16)),
+        pa.array(number_of),
+    ]
+    return book, pa.Table.from_arrays(columns, schema=events_schema())
+
+
+def _with_truth(messages: pa.Table, book: MessageBook, network: ScenarioNetwork) -> pa.Table:
+    columns = (messages[name].to_pylist() for name in ("source", "sequence", "mono_ns", "heard"))
+    motes = network.deployment.network.motes
+    vectors = np.zeros((len(messages), motes), "<i4")
+    sent_at: list[int | None] = []
+    for row, (source, sequence, t, heard) in enumerate(zip(*columns, strict=True)):
+        sent = book.find(source, sequence % 256, t)
+        sent_at.append(None if sent is None else heard + _nearest(sent.began - heard))
+        if sent is not None:
+            vectors[row, : len(network.motes)] = sent.send.vector
+    found = np.array([at is not None for at in sent_at], np.bool_)
+    vector = binary_column(vectors.view(np.uint8).reshape(len(messages), 4 * motes))
+    schema = messages.schema
+    truth = {"sent": pa.array(sent_at, pa.int64()), "vector": _where(found, vector)}
+    for name, column in truth.items():
+        messages = messages.set_column(schema.get_field_index(name), schema.field(name), column)
+    return messages
+
+
+def _where(known: NDArray[np.bool_], column: pa.Array) -> pa.Array:
+    return pc.if_else(pa.array(known), column, pa.scalar(None, column.type))
+
+
+def _nearest(step: int) -> int:
+    return (step + TICKS // 2) % TICKS - TICKS // 2

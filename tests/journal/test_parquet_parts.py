@@ -1,0 +1,88 @@
+"""Parquet parts: made from the journal alone, the same when made again, and rolled while it is written."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from basestation.journal.convert import trace_of
+from basestation.journal.parquet_parts import PartRoller, make_parts, part_paths
+from basestation.journal.recovery import repair
+from basestation.journal.writer import JournalError, JournalWriter, read_journal
+from tests.journal.logs import refuse, simulated, write
+
+
+def whole(folder):
+    journal = read_journal(folder)
+    return trace_of(journal, journal.deployment, refuse).messages
+
+
+def together(folder):
+    return pa.concat_tables([pq.read_table(path) for path in part_paths(folder)])
+
+
+def test_the_parts_are_the_whole(tmp_path):
+    trace, arrivals = simulated(loss=0.1)
+    write(tmp_path, arrivals, trace.deployment, segment_bytes=5000)
+    made = make_parts(tmp_path, refuse)
+    assert len(made) == len(read_journal(tmp_path).paths) > 5
+    assert together(tmp_path).equals(whole(tmp_path))
+    metadata = pq.read_schema(made[0]).metadata
+    assert metadata[b"causeway.run"] == b"run-1"
+    assert metadata[b"causeway.segment"] == b"000000.cwj"
+
+
+def test_parts_made_again_are_identical(tmp_path):
+    trace, arrivals = simulated()
+    write(tmp_path, arrivals, trace.deployment, segment_bytes=5000)
+    first = {path: path.read_bytes() for path in make_parts(tmp_path, refuse)}
+    assert make_parts(tmp_path, refuse) == []
+    third = sorted(first)[3]
+    third.unlink()
+    assert make_parts(tmp_path, refuse) == [third]
+    assert third.read_bytes() == first[third]
+    assert make_parts(tmp_path, refuse, again=True) == sorted(first)
+    assert {path: path.read_bytes() for path in part_paths(tmp_path)} == first
+
+
+def test_the_last_segment_waits_until_it_is_closed(tmp_path):
+    trace, arrivals = simulated()
+    with JournalWriter(tmp_path, trace.deployment, "run-1", "never", segment_bytes=5000) as journal:
+        for arrival in arrivals:
+            journal.append(arrival)
+        assert len(make_parts(tmp_path, refuse)) == len(read_journal(tmp_path).paths) - 1
+    assert len(make_parts(tmp_path, refuse)) == 1
+    assert together(tmp_path).equals(whole(tmp_path))
+
+
+def test_parts_are_rolled_beside_the_writer(tmp_path):
+    trace, arrivals = simulated()
+    roller = PartRoller(tmp_path)
+    with JournalWriter(
+        tmp_path, trace.deployment, "run-1", "never", segment_bytes=15_000, on_closed=roller.closed
+    ) as journal:
+        for arrival in arrivals:
+            journal.append(arrival)
+    roller.finish(refuse)
+    assert len(part_paths(tmp_path)) == len(read_journal(tmp_path).paths) > 1
+    assert together(tmp_path).equals(whole(tmp_path))
+    assert not list((tmp_path / "messages").glob(".*"))
+
+
+def test_a_repaired_segment_gets_new_parts(tmp_path):
+    trace, arrivals = simulated()
+    write(tmp_path, arrivals, trace.deployment, segment_bytes=5000)
+    make_parts(tmp_path, refuse)
+    path = read_journal(tmp_path).paths[2]
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+    repair(tmp_path)
+    assert [part.stem for part in part_paths(tmp_path)] == ["000000", "000001"]
+    make_parts(tmp_path, refuse)
+    assert together(tmp_path).equals(whole(tmp_path))
+
+
+def test_without_a_deployment_there_are_none(tmp_path):
+    write(tmp_path, [])
+    with pytest.raises(JournalError, match="without a deployment"):
+        make_parts(tmp_path, refuse)
