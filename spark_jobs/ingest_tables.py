@@ -1,8 +1,8 @@
 """From one run to its tables, as batches of rows: frames, messages, events, quarantine. Nothing here knows of Spark.
 
-The messages are what `basestation.journal.message_table` makes of the records: the base station's own parts come
-from there too. Journals of base stations that heard the same network at the same time are merged before, record by record, in the
-order of their wall clocks: then copies over gateways fall to the same rule as copies over relays.
+The messages are what `basestation.journal.message_table` makes of the records; the base station's own parts come from
+there too. Journals of base stations that heard the same network at the same time are merged before, record by record,
+in the order of their wall clocks: then copies over gateways fall to the same rule as copies over relays.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def play(stream: Stream, method: Method) -> Played:
         bits=np.array([method.bits(message.stamp) for message in messages], np.int64),
         steps=dict(steps),
         late=policy.late,
-        stuck=stream.arrivals - len(out) - steps["Discarded"],
+        stuck=stream.arrivals - len(out) - steps["DiscardNotice"],
         mote_seconds=stamped - started,
         observer_seconds=delivered - stamped,
     )

@@ -98,12 +98,12 @@ def test_live_replayed_and_in_memory_deliver_the_same(scheme, tmp_path, monkeypa
     expected, steps = in_memory(setup, scheme, Spied.taken)
     assert [row[:3] for row in out_of(live.stdout)] == expected
     assert len(expected) > 450
-    for kind, event in (("GivenUp", "gaveup"), ("Discarded", "discarded")):
+    for kind, event in (("GiveUpNotice", "gaveup"), ("DiscardNotice", "discarded")):
         told = len(events(live.stdout, event))
         noticed = sum(type(step).__name__ == kind for step in steps)
         # A name that is too old to matter is not on the wire, so nobody gives it up.
         assert told <= noticed if scheme in AGED else told == noticed
-    concurrent = sum(type(step).__name__ == "ConcurrentDetected" for step in steps)
+    concurrent = sum(type(step).__name__ == "ConcurrentNotice" for step in steps)
     assert sum(row[4] for row in out_of(live.stdout)) == concurrent
     again = CliRunner().invoke(replay, ["logs", "--json"])
     assert again.exit_code == 0, again.stderr
