@@ -22,7 +22,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
-from basestation.deployed import scheme_of
+from basestation.deployed import timed_scheme_of
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import PolicyChoice, generate, measure
 from basestation.testbed.through_station import FieldRun, run_field
@@ -123,7 +123,7 @@ def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[Fie
         reception="immediate",
         measured=run.delays,
     )
-    for row in measure(generate(options), scheme_of(run.deployment), DELIVERIES):
+    for row in measure(generate(options), timed_scheme_of(run.deployment), DELIVERIES):
         percent = row.violations.percent()["mean"]
         yield FieldPoint(
             job.stamp, where, *_named(row.delivery), job.seed, row.delivered, row.violations.pairs, percent

@@ -18,8 +18,8 @@ from basestation.live.runner import Stage
 from basestation.live.station import Station
 from basestation.views.lines import LinesView, summary
 from basestation.views.ndjson import JsonView
-from packet_formats.deployment import POLICIES, refusal
 from packet_formats.layout import layout_of
+from packet_formats.schemes import policies, refusal
 
 if TYPE_CHECKING:
     from basestation.views.terminal import TerminalView
@@ -36,7 +36,7 @@ def options(function: F) -> F:
         (
             click.option(
                 "--policy",
-                type=click.Choice(POLICIES),
+                type=click.Choice(policies()),
                 envvar="CAUSEWAY_POLICY",
                 help="How to deliver. [default: the deployment's]",
             ),

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from basestation.figures.algorithm_tables import Sheet
 from basestation.simulator.options import WorldOptions
+from packet_formats.schemes import descriptor, names
 
 from .catalogue import FOREVER, NAMES, Terms, build
 from .comparison import DATA_BYTES, PAYLOAD_BYTES, ComparisonRow, measure_network, most_motes, sweep
@@ -19,7 +20,7 @@ from .comparison_plot import draw
 
 MOTES = (5, 10, 20, 50)
 LOSSES = (0.0, 0.01, 0.1)
-WAITING = ("sequence", "scalar", "last-sender", "history", "vector", "matrix")
+WAITING = tuple(name for name in names() if descriptor(name).waits_by_name)
 COMMAND = "basestation compare --seeds 2 --out docs/figures/schemes"
 Advance = Callable[..., None]
 
@@ -134,8 +135,9 @@ def _figure_sheet(rows: Sequence[ComparisonRow], title: str, cell: Callable[[Com
 
 def _size_sheet(base: WorldOptions) -> Sheet:
     def bytes_at(name: str, motes: int) -> str:
-        method = build(name, replace(base, motes=motes), Terms())
-        return str(-(-method.bits(method.start(0).on_send(0, 1)) // 8)) if name != "history" else "grows"
+        scheme = build(name, replace(base, motes=motes), Terms())
+        bits = scheme.stamp_bits(scheme.start(0).on_send(0, 1))
+        return "grows" if scheme.grows else str(-(-bits // 8))
 
     lines = []
     for name in NAMES:

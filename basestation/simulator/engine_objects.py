@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from basestation.causality.order import Message, Stamp, Ties
 from basestation.causality.policies import Delivery, Policy, make_policy
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import Violations, count_violations, find_violations
 
@@ -25,7 +25,7 @@ def generate(options: WorldOptions) -> Stream:
     return World(options).run()
 
 
-def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
+def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:
     """Run the scheme's program on every mote; each receiver reads what the wire carries, clock modulo B."""
     programs = [scheme.start(0) for _ in range(stream.motes)]
     stamps: list[Stamp] = []
@@ -43,13 +43,13 @@ def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) 
             wrong += read.r != stamps[message].r
             pending.append(read)
             if kind != MERGE:
-                program.on_receive(clock, pending)
+                program.merge(clock, pending)
                 pending = []
     r, c, kn = _columns(stamps, scheme.entries)
     return Stamped(r, c, kn, sum(program.bounded for program in programs), wrong)
 
 
-def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
+def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
     """Unwrap each arrival against the observer's clock at its reception, and bound it."""
     read, wrong, bounded = [], 0, 0
     for message, now in zip(stream.arrival_message.tolist(), stream.arrival_clock.tolist(), strict=True):
@@ -63,7 +63,7 @@ def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
 
 
 def deliver(
-    stream: Stream, observed: Observed, scheme: Scheme, policy: str, phi: int, ties: Ties = "sequence"
+    stream: Stream, observed: Observed, scheme: TimedScheme, policy: str, phi: int, ties: Ties = "sequence"
 ) -> DeliveryOrder:
     """Feed a policy the arrivals batch by batch, as the observer took them."""
     filter_ = make_policy(policy, phi, scheme.epsilon, scheme.delta, ties)
