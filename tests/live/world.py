@@ -121,7 +121,7 @@ class Motes:
     def __post_init__(self) -> None:
         self.scheme = timed_scheme_of(self.setup)
         count = self.setup.network.motes
-        self.programs = [self.scheme.start(self.start >> self.setup.clock.tick_log2) for _ in range(count)]
+        self.programs = [self.scheme.start(0, self.start >> self.setup.clock.tick_log2) for _ in range(count)]
         self.sequences = [0] * count
         self.fresh = [{} for _ in range(count)]
 
