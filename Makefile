@@ -31,7 +31,7 @@ help: ## this list
 
 setup: debian $(VENV)/.project ## Debian packages and the Python environment; quick when they are there
 
-demo: setup ## the main job: the firmware on emulated motes, ordered live, and what each byte bought
+demo: setup ## the firmware on emulated motes, ordered live; then how much order each byte gained
 	@$(BIN)/basestation demo
 
 test: setup lint firmware-if-able ## lint, the firmware where its compiler is, then the fast tests
