@@ -16,7 +16,7 @@ from packet_formats.schemes import descriptor, names
 
 from .catalogue import FOREVER, NAMES, Terms, build
 from .comparison import DATA_BYTES, PAYLOAD_BYTES, ComparisonRow, measure_network, most_motes, sweep
-from .comparison_plot import draw
+from .comparison_plot import draw, draw_bytes
 
 MOTES = (5, 10, 20, 50)
 LOSSES = (0.0, 0.01, 0.1)
@@ -50,6 +50,8 @@ def write(out: Path, messages: int, seeds: int, advance: Advance) -> Iterator[Pa
     yield _text(out / "tables.md", "\n\n".join([f"({counted}.)", *(sheet.markdown() for sheet in sheets)]))
     yield _text(out / "times.md", _time_sheet([row for row in rows if row.place.loss == 0.0]).markdown())
     yield _points(out / "points.csv", rows)
+    draw_bytes([row for row in small if row.place.loss == max(LOSSES)], out / "bytes.png")
+    yield out / "bytes.png"
     for name, shown in (("motes", rows), ("loss", small), ("rate", rates), ("epsilon", clocks)):
         draw(shown, out / f"{name}.png")
         yield out / f"{name}.png"
