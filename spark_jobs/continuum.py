@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from basestation.causality.order import Ties
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stamps import Scheme
 from basestation.deployed import is_ordered, scheme_of
-from basestation.simulator.simulation import PolicyChoice
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import MAX_FIELD_BITS
 from spark_jobs import report, session

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from basestation.causality import kernels
 from basestation.causality.kernels import segment_pairs
 from basestation.causality.order import Ties
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.violations import Violations
-from basestation.simulator.simulation import PolicyChoice
 from spark_jobs.segments import Part, View, load
 
 Ints = NDArray[Any]

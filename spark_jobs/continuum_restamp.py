@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from basestation.causality.stamps import Scheme
+from basestation.causality.stream import Stream
 from basestation.deployed import is_ordered, scheme_of
 from basestation.simulator import engine_numba
 from basestation.simulator.papers import stamp_rows
 from basestation.simulator.results import Observed
 from basestation.simulator.simulated_trace import stream_of
-from basestation.simulator.stream import Stream
 from basestation.traces.files import TraceError, write_table
 from basestation.traces.stamp_columns import stamp_columns
 from packet_formats.deployment import Deployment

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stamps import Scheme
 from basestation.deployed import scheme_of_layout
 from basestation.planning.budget import RADIOS
-from basestation.simulator.simulation import PolicyChoice
 from packet_formats.deployment import Deployment
 from packet_formats.layout import LayoutError, StampLayout, layout_of, stamp_layout
 

@@ -22,9 +22,10 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.deployed import scheme_of
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.simulation import PolicyChoice, generate, measure
+from basestation.simulator.simulation import generate, measure
 from basestation.testbed.through_station import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from basestation.causality.order import Ties
 from basestation.causality.policies import POLICIES
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stamps import PROGRAMS, Carry, Count, Scheme
 from basestation.cli import common
 from basestation.deployed import is_ordered
@@ -21,7 +22,6 @@ from basestation.simulator.options import MEANINGS, OptionError, WorldOptions
 from basestation.simulator.simulation import (
     Measurement,
     MemoryFault,
-    PolicyChoice,
     SimulatedRun,
     build_scheme,
     generate,

@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from basestation.causality.stream import Int32, Stream
 from basestation.causality.violations import Violations
+from basestation.simulator.engine import engine
 from basestation.simulator.options import OptionError, WorldOptions
-from basestation.simulator.simulation import engine, generate
-from basestation.simulator.stream import Int32, Stream
+from basestation.simulator.simulation import generate
 
 from .catalogue import Terms, build
 from .scheme_run import Played, play

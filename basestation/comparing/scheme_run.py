@@ -14,8 +14,8 @@ from basestation.causality.order import Message
 from basestation.causality.policies import Delivery, Policy
 from basestation.causality.schemes import Method
 from basestation.causality.schemes.notices import Step
+from basestation.causality.stream import Int64, Stream
 from basestation.simulator.papers import stamp_messages
-from basestation.simulator.stream import Int64, Stream
 
 Id = tuple[int, int]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import (
     Measurement,
     MemoryFault,
-    PolicyChoice,
     SimulatedRun,
     build_scheme,
     generate,

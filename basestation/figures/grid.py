@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Literal, get_args
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import DelayLaw, WorldOptions
-from basestation.simulator.simulation import PolicyChoice, SimulatedRun, build_scheme, generate, measure
+from basestation.simulator.simulation import SimulatedRun, build_scheme, generate, measure
 
 PHIS = (100, 80, 60, 40, 20, 0)
 LAWS: tuple[DelayLaw, ...] = get_args(DelayLaw)

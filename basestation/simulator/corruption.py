@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .stream import CORRUPT, SEND, Int64, Stream
+from basestation.causality.stream import CORRUPT, SEND, Int64, Stream
 
 FAR = 1 << 30  # a mote's clock has 32 bits, so a flipped high bit puts its state this far off
 

@@ -12,11 +12,11 @@ from basestation.causality import kernels
 from basestation.causality.kernels import stamping
 from basestation.causality.order import Ties
 from basestation.causality.stamps import Scheme
+from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 
 from .corruption import Corruption
 from .results import DeliveryOrder, Observed, Stamped
-from .stream import Int32, Int64, Stream
 from .world_numba import generate
 
 PROGRAM = {

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from basestation.causality.order import Message, Stamp, Ties
 from basestation.causality.policies import Delivery, Policy, make_policy
 from basestation.causality.stamps import Scheme
+from basestation.causality.stream import CORRUPT, MERGE, SEND, Int32, Int64, Stream
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import Violations, count_violations, find_violations
 
 from .corruption import Corruption
 from .options import WorldOptions
 from .results import DeliveryOrder, Observed, Stamped
-from .stream import CORRUPT, MERGE, SEND, Int32, Int64, Stream
 from .world import World
 
 
@@ -62,10 +62,20 @@ def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
     return Observed(r, c, kn, bounded, wrong)
 
 
+def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> None:
+    """Nothing: a policy orders what it holds as it goes."""
+
+
 def deliver(
-    stream: Stream, observed: Observed, scheme: Scheme, policy: str, phi: int, ties: Ties = "sequence"
+    stream: Stream,
+    observed: Observed,
+    scheme: Scheme,
+    policy: str,
+    phi: int,
+    ties: Ties = "sequence",
+    ranked: Int64 | None = None,
 ) -> DeliveryOrder:
-    """Feed a policy the arrivals batch by batch, as the observer took them."""
+    """Feed a policy the arrivals batch by batch, as the observer took them; `ranked` is not used."""
     filter_ = make_policy(policy, phi, scheme.epsilon, scheme.delta, ties)
     messages = list(_messages(stream, observed))
     arrival_of = {id(message): i for i, message in enumerate(messages)}

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .stream import Int64
+from basestation.causality.stream import Int64
 
 LOST = -1.0
 

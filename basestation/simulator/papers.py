@@ -7,12 +7,11 @@ from numpy.typing import NDArray
 
 from basestation.causality.order import Message
 from basestation.causality.schemes import Method
+from basestation.causality.stream import CORRUPT, MERGE, SEND, Stream
 from basestation.deployed import method_of, wire_of
 from packet_formats import bulk
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
-
-from .stream import CORRUPT, MERGE, SEND, Stream
 
 
 def stamp_messages(stream: Stream, method: Method) -> list[Message]:

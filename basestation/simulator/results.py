@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .stream import Int64
+from basestation.causality.stream import Int64
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from basestation.causality.stamps import Scheme
+from basestation.causality.stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
 from basestation.deployed import is_ordered, scheme_of
 from basestation.traces.files import Trace, TraceError
 from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table
@@ -18,10 +19,10 @@ from packet_formats import bulk
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
 
+from .engine import engine
 from .options import OptionError, WorldOptions
 from .papers import stamp_rows
-from .simulation import SimulatedRun, engine
-from .stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
+from .simulation import SimulatedRun
 
 TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a MICAz network
 

@@ -9,29 +9,17 @@ from typing import Any
 import numpy as np
 
 from basestation.causality.order import Ties
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stamps import Scheme
+from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 from basestation.deployed import scheme_of_layout
 from packet_formats.layout import MAX_FIELD_BITS, LayoutError, stamp_layout
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
+from .engine import engine
 from .options import OptionError, WorldOptions
 from .results import DeliveryOrder, Observed, Stamped
-from .stream import Int32, Stream
-
-engine: Any
-try:
-    from . import fast as engine
-except ImportError:  # without the extra `analysis` the same answers take longer
-    from . import engine_objects as engine
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyChoice:
-    """A policy and its phi; arrival order and causal delivery have only one."""
-
-    policy: str
-    phi: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,15 +153,10 @@ def measure(
     """Stamp the run by one scheme and deliver it by each policy."""
     stamped = engine.stamp(run.stream, scheme, run.fault)
     observed = engine.observe(run.stream, stamped, scheme)
-    shared = _shared_order(run.stream, observed, ties)
+    ranked = engine.rank(run.stream, observed, ties)
     for delivery in deliveries:
-        delivered = engine.deliver(run.stream, observed, scheme, delivery.policy, delivery.phi, ties, *shared)
+        delivered = engine.deliver(run.stream, observed, scheme, delivery.policy, delivery.phi, ties, ranked)
         yield _measurement(run, scheme, delivery, stamped, observed, delivered)
-
-
-def _shared_order(stream: Stream, observed: Observed, ties: Ties) -> tuple[Any, ...]:
-    """The kernels order a scheme's arrivals once for all policies; the objects order as they go."""
-    return (engine.rank(stream, observed, ties),) if hasattr(engine, "rank") else ()
 
 
 def _measurement(
@@ -211,7 +194,7 @@ def _measurement(
     )
 
 
-def _recovery(run: SimulatedRun, order: Any, delivered: DeliveryOrder) -> tuple[int | None, int | None]:
+def _recovery(run: SimulatedRun, order: Int64, delivered: DeliveryOrder) -> tuple[int | None, int | None]:
     """Ticks from the fault to the last delivery that was in a violation, and how many messages were sent after it."""
     if run.fault is None or run.fault_clock is None:
         return None, None

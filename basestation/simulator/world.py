@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from basestation.causality.stream import MERGE, RECEIVE, SEND, Int64, Stream
+
 from .measured_delays import Row
 from .options import WorldOptions
-from .stream import MERGE, RECEIVE, SEND, Int64, Stream
 
 
 class World:
