@@ -9,10 +9,10 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_type_hints, overload
 
 import click
 from rich.console import Console
@@ -85,6 +85,59 @@ class Whole(click.IntRange):
 
     def __init__(self, min: int, max: int = int(MOST), **more: Any) -> None:
         super().__init__(min, max, **more)
+
+
+class PanelCommand(click.Command):
+    """A command whose help lists the options that matter first, and the others below under headings.
+
+    `panels` maps a heading to the names of its parameters. Parameters in no panel come first.
+    """
+
+    def __init__(self, *args: Any, panels: Mapping[str, Sequence[str]], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._panel_of = {name: title for title, names in panels.items() for name in names}
+        self._titles = ("Options", *panels)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in self._titles}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                rows[self._panel_of.get(param.name or "", "Options")].append(record)
+        for title, found in rows.items():
+            with formatter.section(title):
+                formatter.write_dl(found)
+
+
+def field_option(
+    owner: type[Any], name: str, help_text: str, kind: Any = None, **more: Any
+) -> Callable[[F], F]:
+    """Make the option for a field of a dataclass, with the field's type and default.
+
+    `kind` narrows the type. A field without a default makes a required option.
+    """
+    hint = get_type_hints(owner)[name]
+    field = next(field for field in dataclasses.fields(owner) if field.name == name)
+    if field.default is dataclasses.MISSING:
+        more = {"required": True} | more
+    else:
+        more = {"default": field.default, "show_default": field.default is not None} | more
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        type=kind or (click.Choice(get_args(hint)) if get_args(hint) else hint),
+        help=help_text,
+        **more,
+    )
+
+
+def add_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[F], F]:
+    """Add options to a command, in the order in which its help lists them."""
+
+    def add(function: F) -> F:
+        for option in reversed(list(options)):
+            function = option(function)
+        return function
+
+    return add
 
 
 def json_option(function: F) -> F:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import click
 
@@ -32,19 +32,11 @@ class GiveUp(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-def _network_options(function: Any) -> Any:
-    hints = get_type_hints(WorldOptions)
-    for name, text in reversed((SWEPT | FIXED).items()):
-        kind, several, usual = hints[name], name in SWEPT, default(name)
-        function = click.option(
-            f"--{name.replace('_', '-')}",
-            type=click.Choice(get_args(kind)) if get_args(kind) else kind,
-            multiple=several,
-            default=[usual] if several else usual,
-            show_default=True,
-            help=text,
-        )(function)
-    return function
+def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
+    several, usual = name in SWEPT, default(name)
+    return common.field_option(
+        WorldOptions, name, help_text, multiple=several, default=[usual] if several else usual
+    )
 
 
 @click.command(
@@ -66,7 +58,7 @@ def _network_options(function: Any) -> Any:
     default=NAMES,
     help="Stamp with its delivery rule; may be repeated. [default: all]",
 )
-@_network_options
+@common.add_options(_network_option(*each) for each in (SWEPT | FIXED).items())
 @click.option("--seeds", type=common.Whole(1), default=1, show_default=True, help="Networks at each point.")
 @click.option(
     "--give-up",

@@ -103,6 +103,8 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 def complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The kinds of sources, the ports that are there, and files for those that take one."""
+    from basestation.sources import plugged_in
+
     kind, at, rest = incomplete.partition("@")
     if at and kind == "serial":
         found = _ports(rest)
@@ -112,6 +114,7 @@ def complete_source(ctx: click.Context, param: click.Parameter, incomplete: str)
         found = _items(f"{kind}@{path}" for path in paths(rest, ".toml"))
     else:
         found = [*_ports(""), *(CompletionItem(start, help=what) for start, what in STARTS.items())]
+        found += _items(f"{entry.name}@" for entry in plugged_in())
     return [item for item in found if item.value.startswith(incomplete)]
 
 

@@ -77,12 +77,7 @@ def command(
     sync: Sync,
     serve: str | None,
     patient: bool,
-    policy: str | None,
-    phi: int | None,
-    view: str,
-    allowance: float | None,
-    seconds: float | None,
-    as_json: bool,
+    choices: live_options.Choices,
 ) -> None:
     """Watch a network live: messages leave in causal order, each at its time.
 
@@ -92,8 +87,6 @@ def command(
 
     Ctrl-C is the ordinary way to end it: what is held is delivered, the run is summed up, and the exit code is 0.
     """
-    choices = live_options.Choices(policy, phi, view, allowance, seconds, as_json)
-    choices.check()
     described = network_options.find_deployment(deployment)
     try:
         opened = network_options.open_sources(sources, described, patient)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,51 +26,7 @@ if TYPE_CHECKING:
     from basestation.views.terminal import TerminalView
     from packet_formats.deployment import Deployment
 
-F = TypeVar("F", bound=Callable[..., object])
-
 VIEWS = ("lines", "terminal", "none")
-
-
-def options(function: F) -> F:
-    """The options that both commands have."""
-    for option in reversed(
-        (
-            click.option(
-                "--policy",
-                type=click.Choice(POLICIES),
-                envvar="CAUSEWAY_POLICY",
-                help="How to deliver. [default: the deployment's]",
-            ),
-            click.option(
-                "--phi",
-                type=click.IntRange(0, 100),
-                envvar="CAUSEWAY_PHI",
-                help="How much of the longest wait to wait, in per cent. [default: the deployment's]",
-            ),
-            click.option(
-                "--view",
-                type=click.Choice(VIEWS),
-                default="lines",
-                show_default=True,
-                envvar="CAUSEWAY_VIEW",
-                help="Plain lines, the full screen, or nothing but the summary.",
-            ),
-            click.option(
-                "--allowance",
-                type=common.FiniteFloat(0, 60_000),
-                metavar="MS",
-                envvar="CAUSEWAY_ALLOWANCE",
-                help="How much later than the quickest a frame may come up the line. "
-                "[default: 172, a full queue at 57600 baud]",
-            ),
-            click.option(
-                "--for", "seconds", type=common.FiniteFloat(0), metavar="SECONDS", help="End after so long."
-            ),
-            common.json_option,
-        )
-    ):
-        function = option(function)
-    return function
 
 
 @dataclass(frozen=True)
@@ -97,6 +54,54 @@ class Choices:
             raise click.UsageError(f"--policy {self.policy}: it {reason}")
         allowance_ns = None if self.allowance is None else round(self.allowance * 1_000_000)
         return Station(deployment, self.policy or observer.policy, phi, allowance_ns=allowance_ns)
+
+
+OPTIONS = (
+    click.option(
+        "--policy",
+        type=click.Choice(POLICIES),
+        envvar="CAUSEWAY_POLICY",
+        help="How to deliver. [default: the deployment's]",
+    ),
+    click.option(
+        "--phi",
+        type=click.IntRange(0, 100),
+        envvar="CAUSEWAY_PHI",
+        help="How much of the longest wait to wait, in per cent. [default: the deployment's]",
+    ),
+    click.option(
+        "--view",
+        type=click.Choice(VIEWS),
+        default="lines",
+        show_default=True,
+        envvar="CAUSEWAY_VIEW",
+        help="Plain lines, the full screen, or nothing but the summary.",
+    ),
+    click.option(
+        "--allowance",
+        type=common.FiniteFloat(0, 60_000),
+        metavar="MS",
+        envvar="CAUSEWAY_ALLOWANCE",
+        help="How much later than the quickest a frame may come up the line. "
+        "[default: 172, a full queue at 57600 baud]",
+    ),
+    click.option(
+        "--for", "seconds", type=common.FiniteFloat(0), metavar="SECONDS", help="End after so long."
+    ),
+    common.json_option,
+)
+
+
+def options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the shared options, as the parameter `choices`."""
+
+    @functools.wraps(function)
+    def command(*args: Any, **given: Any) -> None:
+        choices = Choices(**{field.name: given.pop(field.name) for field in fields(Choices)})
+        choices.check()
+        function(*args, choices=choices, **given)
+
+    return common.add_options(OPTIONS)(command)
 
 
 class Notes:

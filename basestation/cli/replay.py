@@ -38,32 +38,20 @@ from packet_formats.deployment import DeploymentError
     help="Read the frames by this instead of the deployment in the log.",
 )
 @live_options.options
-def command(
-    log: Path,
-    pace: float | None,
-    deployment: Path | None,
-    policy: str | None,
-    phi: int | None,
-    view: str,
-    allowance: float | None,
-    seconds: float | None,
-    as_json: bool,
-) -> None:
+def command(log: Path, pace: float | None, deployment: Path | None, choices: live_options.Choices) -> None:
     """Play a LOG back: the same deliveries as when it was made, or those of another policy.
 
     The policy is the run's, and changes where it was changed, unless --policy, --phi or --deployment is said. LOG is a
     run's folder, or a folder that holds just one. --for counts seconds of the log.
     """
-    choices = live_options.Choices(policy, phi, view, allowance, seconds, as_json)
-    choices.check()
     try:
         journal = read_journal(_the_run(log))
         described = common.load_deployment(deployment) if deployment else journal.deployment
         station = _as_it_was(choices, journal.header, deployment is None).station(described)
         for gateway, name in enumerate(journal.header.sources):
             station.add_gateway(gateway, name)
-        speed = (1.0 if view == "terminal" else 0.0) if pace is None else pace
-        told = policy is not None or phi is not None or deployment is not None
+        speed = (1.0 if choices.view == "terminal" else 0.0) if pace is None else pace
+        told = (choices.policy, choices.phi, deployment) != (None, None, None)
         lines = (journal.lines if told else journal.steps)(lambda fault: common.note(str(fault)))
         player = Player(station, lines, live_options.views(choices, described), speed)
         live_options.show(player, lambda: player.run(choices.seconds), choices)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Literal, get_args
 
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.simulator.options import DelayLaw, WorldOptions
+from basestation.simulator.options import PRESETS, DelayLaw, WorldOptions
 from basestation.simulator.simulation import SimulatedRun, build_scheme, generate, measure
 
 PHIS = (100, 80, 60, 40, 20, 0)
@@ -102,13 +101,10 @@ def networks(messages: int, seeds: int) -> list[FigureNetwork]:
     ]
 
 
-def measure_grid(messages: int, seeds: int) -> Iterator[list[CurvePoint]]:
-    """Measure all curves, one batch a network; points of the same curve have one value each."""
-    return map(measure_network, networks(messages, seeds))
-
-
 def measure_network(network: FigureNetwork) -> list[CurvePoint]:
-    options = WorldOptions(messages=network.messages, seed=network.seed, delay_law=network.law)
+    options = WorldOptions(
+        messages=network.messages, seed=network.seed, delay_law=network.law, **PRESETS["paper"]
+    )
     run = generate(replace(options, **dict(network.changes)))
     return _measure_curves(run, network)
 

@@ -11,7 +11,7 @@ from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.stamps import Scheme
 from basestation.deployed import scheme_of_layout
 from basestation.simulator.engine import IS_FAST
-from basestation.simulator.options import WorldOptions
+from basestation.simulator.options import PRESETS, READINGS, WorldOptions
 from basestation.simulator.simulation import Measurement, generate, measure
 from basestation.simulator.topology import HopTopology, in_groups
 from packet_formats import deployment
@@ -222,12 +222,9 @@ def world_of(budget: Budget, effort: Effort) -> WorldOptions:
         messages=effort.messages or _affordable_messages(network.motes, rate, effort.seeds),
         seed=effort.seed,
         delay_law="quarter",
-        delay="shared",
-        delay_clock="global",
-        reception="immediate",
-        g2="enforce",
         events_per_tick=turns,
         topology=topology_of(network),
+        **PRESETS["network"],
     )
 
 
@@ -326,9 +323,10 @@ def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> st
     given: dict[str, object] = {
         field.name: getattr(options, field.name)
         for field in fields(options)
-        if field.name != "topology"
+        if field.name not in ("topology", *READINGS)
         and (field.name in always or getattr(options, field.name) != getattr(usual, field.name))
     }
+    given |= {"preset": "network"}
     given |= {"hops": hops} if hops > 1 else {}
     given |= {"scheme": layout.scheme}
     if layout.scheme == "kn":

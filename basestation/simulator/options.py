@@ -1,9 +1,9 @@
-"""What a simulated network is. `docs/algorithms.md` says what the paper leaves open and these options settle."""
+"""The options of a simulated network. `docs/algorithms.md` says what the paper leaves open and these options settle."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from .measured_delays import MeasuredDelays
 from .topology import HopTopology, everyone_hears_everyone
@@ -24,22 +24,22 @@ MOST_BYTES = 8_000_000_000
 BYTES_A_COPY = 100
 MOST_STEPS = 1e10
 
-# What the options of a network mean, to whoever is asked for them.
+# The help text of each option.
 MEANINGS = {
     "motes": "Number of motes, n.",
     "epsilon": "Largest difference of two clocks, in ticks (G1).",
     "delta": "Longest delay of a message, in ticks (G2).",
     "rate": "Chance that a mote sends when its clock ticks.",
-    "messages": "How many messages are sent.",
+    "messages": "How many messages to send.",
     "seed": "The same seed gives the same network.",
     "delay_law": "Mean delay of a message: delta/2 or delta/4.",
     "recipients": "Who gets a message: every peer, or one of them.",
-    "delay": "One delay for all copies of a message, or one for each.",
-    "delay_clock": "The clock that delays run in.",
-    "reception": "All that is due in one event at the next tick; one event each; or each at once.",
-    "g2": "Delays as drawn; or a reception that G2 does not allow is a loss.",
+    "delay": "One delay for all copies of a message, or one for each copy.",
+    "delay_clock": "The clock that measures delays.",
+    "reception": "A mote takes all due messages in one event at its next tick; each in its own event; or each at once.",
+    "g2": "Keep delays as drawn; or lose a copy that comes later than G2 allows.",
     "loss": "Chance that a copy is lost on a hop.",
-    "events_per_tick": "Turns that a process has in one tick of its clock, K.",
+    "events_per_tick": "Turns of a process in one tick of its clock, K.",
 }
 
 MEASURED_ALONE = (
@@ -138,6 +138,19 @@ class WorldOptions:
         It is the paper's K, not a bound: a turn may receive and send. A busy network saturates, and is seen to.
         """
         return self.events_per_tick * (1 if self.reception == "tick" else self.motes)
+
+
+# The readings: what the paper's model leaves open. Three combinations of them are in use.
+READINGS = ("recipients", "delay", "delay_clock", "reception", "g2")
+_PAPER: dict[str, Any] = {
+    field.name: field.default for field in fields(WorldOptions) if field.name in READINGS
+}
+_REAL_TIME = {"delay_clock": "global", "reception": "immediate"}
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": _PAPER,  # fits the paper's stated results best: figures, comparisons
+    "network": _PAPER | _REAL_TIME | {"g2": "enforce"},  # a network of motes: planning
+    "measured": _PAPER | _REAL_TIME,  # beside the testbed, whose delays need no bound: tools/field_table
+}
 
 
 def _require(good: bool, option: str, value: object, reason: str) -> None:

@@ -22,7 +22,7 @@ class SourceError(Exception):
 
 
 class Source(Protocol):
-    """Packets, with the gaps between them.
+    """A line of packets, with the gaps between them.
 
     `live`: times are the host's own, taken as the packets come. Otherwise (a recording played flat out) they are
     those of the recording, and whoever needs a clock takes it from them.
@@ -30,6 +30,7 @@ class Source(Protocol):
 
     text: str  # as the user knows it
     live: bool
+    acknowledges: bool  # the gateway's acknowledgements of sent packets come back on this line
     counters: FrameCounters  # every byte is accounted for, as far as the source sees bytes
 
     async def open(self) -> None:

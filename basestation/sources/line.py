@@ -40,8 +40,11 @@ class LineSource:
 
     live = True
 
-    def __init__(self, text: str, gateway: int, connect: Connect, options: SourceOptions) -> None:
+    def __init__(
+        self, text: str, gateway: int, connect: Connect, options: SourceOptions, acknowledges: bool = True
+    ) -> None:
         self.text = text
+        self.acknowledges = acknowledges
         self.counters = FrameCounters()
         self._gateway = gateway
         self._connect = connect

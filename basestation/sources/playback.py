@@ -31,6 +31,8 @@ class PlayedSource:
     recorded time: what is made of them does not depend on how fast this machine is.
     """
 
+    acknowledges = False  # nobody is there to take what is sent
+
     def __init__(self, text: str, pace: float, play: Play) -> None:
         self.text = text
         self.live = pace > 0

@@ -90,7 +90,8 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
                 raise
         raise spec.wrong(f"{host}:{port} is no serial forwarder that we understand: {why}")
 
-    return LineSource(spec.text, gateway, connect, options)
+    # A forwarder keeps acknowledgements to itself.
+    return LineSource(spec.text, gateway, connect, options, acknowledges=False)
 
 
 async def _greet(link: TcpLink, likely: int, said: int | None, platform: bytes) -> int:
