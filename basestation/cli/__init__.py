@@ -57,8 +57,6 @@ PROVIDED_BY = {
     "matplotlib": "analysis",
     "numba": "analysis",
     "pyspark": "spark",
-    "starlette": "web",
-    "uvicorn": "web",
 }
 
 

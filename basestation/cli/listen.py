@@ -16,7 +16,7 @@ from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import Recovery, interrupted_runs, recover
 from basestation.journal.writer import SYNCS, JournalWriter, new_run_id
 from basestation.live.runner import Runner
-from basestation.serving.forwarder import LOOPBACK, Forwarder, Send
+from basestation.serving.forwarder import LOOPBACK, Forwarder, Send, ServingCounters
 from basestation.sources import Source, SourceError
 from basestation.sources.base import port_number, split_host
 from packet_formats import sf_protocol
@@ -123,6 +123,8 @@ def _listen(
             live_options.show(runner, work, choices)
     except (SourceError, JournalError) as error:
         common.fail(str(error))
+    if forwarder is not None:
+        common.note(_served(forwarder.counters))
     if runner.unlogged:
         common.fail(f"{many(runner.unlogged, 'record')} could not be written to the log")
 
@@ -208,6 +210,12 @@ async def _serve(forwarder: Forwarder, host: str, ports: dict[int, int]) -> None
 
 def _ports(forwarder: Forwarder) -> str:
     return ", ".join(f"port {port} for TinyOS {version}" for version, port in forwarder.ports.items())
+
+
+def _served(counters: ServingCounters) -> str:
+    text = f"served {many(counters.served, 'client')}: {many(counters.forwarded, 'message')} to them, "
+    text += f"{counters.sent} from them sent, {counters.refused} refused"
+    return text + f"; {counters.dropped} too slow, {counters.strangers} turned away"
 
 
 def _down(sources: Sequence[Source]) -> Send:

@@ -42,10 +42,8 @@ class LineSeen:
     ids: set[int] = field(default_factory=set)  # of gateways that call themselves so
     out_of_sync: int = 0  # heard records of a gateway that has no time
     records: int = 0
-    statuses: int = 0
-    delays: deque[tuple[int, int]] = field(
-        default_factory=lambda: deque(maxlen=MOST)
-    )  # host ns, ns behind it
+    # Of each frame: the host's time in ns, and by how many ns it came later than it was heard.
+    delays: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MOST))
     asked_ns: int | None = None
     answered_ns: int | None = None
 
@@ -99,7 +97,6 @@ class Examination:
             line.out_of_sync += not message.in_sync
         elif isinstance(message, Status):
             line.ids.add(message.gateway)
-            line.statuses += 1
         elif arrived.heard is not None and arrived.cycles is not None:
             behind = arrived.mono_ns - arrived.cycles * 10**9 // CRYSTAL_HZ
             line.delays.append((arrived.mono_ns, behind))

@@ -22,7 +22,6 @@ from packet_formats.framing import FrameCounters
 from . import locking
 from .reader import SUFFIX, read_journal, segment_paths
 from .record_format import (
-    ODD,
     Header,
     JournalError,
     Record,
@@ -137,9 +136,6 @@ class JournalWriter:
     ) -> int:
         plain = asdict(counters) if isinstance(counters, FrameCounters) else dict(counters)
         return self._write(RecordKind.COUNTERS, gateway, mono_ns, wall_ns, json.dumps(plain).encode())
-
-    def append_note(self, text: str, mono_ns: int, wall_ns: int, gateway: int = 0) -> int:
-        return self._write(RecordKind.NOTE, gateway, mono_ns, wall_ns, text.encode(errors=ODD))
 
     def append_policy(self, change: PolicyChange, clock: int | None) -> int:
         """Another policy was chosen when deliveries had got as far as `clock`, in cycles."""

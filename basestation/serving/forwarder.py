@@ -34,8 +34,9 @@ def _silent(message: str) -> None:
 
 @dataclass(slots=True)
 class ServingCounters:
-    clients: int = 0  # now
-    served: int = 0  # clients that have greeted, ever
+    """What the forwarder did since it was opened."""
+
+    served: int = 0  # clients that have greeted
     forwarded: int = 0  # messages, to one client each
     sent: int = 0  # messages of clients handed down
     refused: int = 0  # messages of clients that were not
@@ -140,7 +141,6 @@ class Forwarder:
             await self._greet(client)
             self._greeted.add(client)
             self.counters.served += 1
-            self.counters.clients = len(self._greeted)
             await self._listen(client)
         except (sf_protocol.ProtocolError, TimeoutError) as error:
             self.counters.strangers += 1
@@ -150,7 +150,6 @@ class Forwarder:
         finally:
             self._connected.discard(client)
             self._greeted.discard(client)
-            self.counters.clients = len(self._greeted)
             client.abort()
 
     async def _greet(self, client: _Client) -> None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
 from basestation.sources.base import Source, SourceError, SourceOptions, Spec
@@ -60,6 +61,7 @@ def open_source(text: str, gateway: int = 0, options: SourceOptions | None = Non
     return make(spec, gateway, options or SourceOptions())
 
 
+@cache
 def plugged_in() -> list[EntryPoint]:
     """The kinds of sources that other packages add; none is imported yet."""
     return sorted(entry_points(group=GROUP), key=lambda entry: entry.name)

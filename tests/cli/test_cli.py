@@ -245,7 +245,6 @@ def test_a_full_disk_is_a_fault(fake: Callable[..., "subprocess.Popen[str]"]) ->
         ("numba", "pip install '.[analysis]'"),
         ("matplotlib.pyplot", "pip install '.[analysis]'"),
         ("pyspark", "pip install '.[spark]'"),
-        ("uvicorn", "pip install '.[web]'"),
         ("pyarrow", "pip install '.'"),
     ],
 )

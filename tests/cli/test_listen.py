@@ -59,7 +59,7 @@ def test_lines_and_a_summary(here):
     assert "\x1b" not in done.stdout
     assert "60 messages from" in done.stderr
     assert "arrival order: at least" in done.stderr
-    assert "delivered by cbd, phi 100%: no message known to be out of causal order" in done.stderr
+    assert "delivered by cbd, phi 100%: no message is known to be out of causal order" in done.stderr
 
 
 def test_a_log_delivers_again_what_was_delivered(here):

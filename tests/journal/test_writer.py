@@ -29,7 +29,7 @@ from basestation.journal.summary import summarise
 from basestation.journal.writer import SYNCS, JournalError, JournalWriter, new_run_id, read_journal
 from packet_formats.deployment import load
 from packet_formats.framing import FrameCounters
-from tests.journal.logs import records, refuse, write
+from tests.journal.logs import append_note, records, refuse, write
 
 times = st.integers(0, 2**63 - 1)
 arrivals = st.builds(Arrival, st.integers(0, 255), times, times, st.binary(max_size=254))
@@ -51,7 +51,7 @@ def test_every_kind_of_record(tmp_path, root, sync):
         number = journal.append(arrival)
         journal.append_clock(number, arrival, 1 << 40, 7)
         journal.append_counters(1, FrameCounters(fed=7), 8, 9)
-        journal.append_note("hello", 10, 11)
+        append_note(journal, "hello", 10, 11)
     found = records(tmp_path)
     assert [record.kind for record in found] == [
         RecordKind.FRAME,
@@ -251,7 +251,7 @@ def test_how_often_the_disk_is_asked(tmp_path, monkeypatch, sync, least, most):
 
 def test_a_record_too_long_is_refused(tmp_path):
     with JournalWriter(tmp_path, None, "run-1") as journal, pytest.raises(JournalError, match="65535"):
-        journal.append_note("x" * 70000, 0, 0)
+        append_note(journal, "x" * 70000, 0, 0)
 
 
 def test_what_is_no_journal_is_refused_in_words(tmp_path):
