@@ -141,9 +141,8 @@ class MessageTimes:
 
     offsets: Offsets
     delays: Delays
-    unsynced: tuple[
-        tuple[int, int, int | None], ...
-    ]  # at, mote, wall_ns: said that it was out of sync, having been in
+    # (at, mote, wall_ns): a mote that was in sync said that it no longer is.
+    unsynced: tuple[tuple[int, int, int | None], ...]
     breaks: tuple[Break, ...]
     walls: tuple[Ints, Ints]  # network's time and wall clock, to tell when something was
 

@@ -70,9 +70,8 @@ def _panel(
     axes.set_xlabel("φ (% of the safe wait)")
     axes.set_ylabel("violations (mean, %)")
     axes.set_xlim(max(PHIS) + 3, min(PHIS) - 3)
-    axes.set_ylim(
-        0, axes.get_ylim()[1] * (1.5 if len(labels) > 4 else 1)
-    )  # room for the legend above the lines
+    # A long legend needs room above the lines.
+    axes.set_ylim(0, axes.get_ylim()[1] * (1.5 if len(labels) > 4 else 1))
     axes.legend(
         fontsize="small", ncols=2 if len(labels) > 4 else 1, loc="upper right" if len(labels) > 4 else "best"
     )

@@ -15,6 +15,7 @@ from basestation.sources import SourceError
 from packet_formats.messages import Data
 from packet_formats.tinyos import decode_packet
 from tests.sources.ends import accounted, message, taking, wanting_ack
+from tests.waiting import until
 
 # A message of each version as the protocol carries it, and as a packet.
 ONE = bytes.fromhex("09 ffff 04 7d 04 04000100")
@@ -59,12 +60,6 @@ class Served:
 
 async def nothing(packet):
     pass
-
-
-async def until(true, seconds=10.0):
-    async with asyncio.timeout(seconds):
-        while not true():
-            await asyncio.sleep(0.005)
 
 
 def run(scene):
@@ -290,8 +285,7 @@ def test_a_thousand_strangers_do_not_fill_the_screen():
             writer.write(b"GET / HTTP/1.1")
             await writer.drain()
             writer.close()
-        while server.counters.strangers < 200:
-            await asyncio.sleep(0.01)
+        await until(lambda: server.counters.strangers == 200)
         server.close()
 
     run(scene)
@@ -305,8 +299,7 @@ def test_clients_at_the_end_of_a_run_are_no_fault(caplog):
         server = Forwarder(nothing)
         await server.open(ports={1: 0})
         clients = [await asyncio.open_connection("127.0.0.1", server.ports[1]) for _ in range(3)]
-        while len(server._connected) < len(clients):
-            await asyncio.sleep(0.01)
+        await until(lambda: len(server._connected) == len(clients))
 
     run(scene)
     assert caplog.records == []

@@ -36,7 +36,7 @@ class Script:
         self.server.close()
         for writer in self.writers:
             writer.transport.abort()
-        await asyncio.sleep(0.01)
+        await asyncio.gather(*(writer.wait_closed() for writer in self.writers), return_exceptions=True)
 
     async def _meet(self, reader, writer):
         self.visits += 1
