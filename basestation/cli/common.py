@@ -1,4 +1,4 @@
-"""What the commands share: options, JSON lines, chatter, faults and progress."""
+"""Helpers of all commands: options, JSON lines, notes to the user, faults and progress."""
 
 import dataclasses
 import enum
@@ -49,7 +49,7 @@ err = _console(stderr=True)
 
 
 def note(message: str, *, style: str | None = None) -> None:
-    """Say something to the person at the terminal; never part of the output."""
+    """Tell the user something on standard error; it is never part of the output."""
     err.print(message, style=style, markup=False, soft_wrap=True)
 
 
@@ -59,16 +59,16 @@ def fail(message: str) -> NoReturn:
 
 
 def example(text: str) -> str:
-    """An epilog of examples for ``--help``, with its line breaks kept: ``epilog=example(...)``."""
+    """Make an epilog of examples for ``--help`` that keeps its line breaks: ``epilog=example(...)``."""
     blocks = textwrap.dedent(text).strip("\n").split("\n\n")
     return "\n\n".join("\b\n" + textwrap.indent(block, "  ") for block in ("Examples:", *blocks))
 
 
-MOST = 1e9  # of anything that has no bound of its own: thirty years in seconds, and more motes than there are
+MOST = 1e9  # the bound of numbers that have none of their own: thirty years in seconds
 
 
 class FiniteFloat(click.FloatRange):
-    """A number within a range, and within reason where none is given; unlike click's own, it refuses NaN."""
+    """A number within a range, at most `MOST` unless told otherwise. Unlike click's own, it refuses NaN."""
 
     def __init__(self, min: float | None = None, max: float = MOST, **more: Any) -> None:
         super().__init__(min, max, **more)
@@ -76,12 +76,12 @@ class FiniteFloat(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is no number to work with", param, ctx)
+            self.fail(f"{value} is not a usable number", param, ctx)
         return number
 
 
 class Whole(click.IntRange):
-    """A whole number within a range, and within reason where none is given."""
+    """A whole number within a range, at most `MOST` unless told otherwise."""
 
     def __init__(self, min: int, max: int = int(MOST), **more: Any) -> None:
         super().__init__(min, max, **more)
@@ -147,7 +147,7 @@ def json_option(function: F) -> F:
 
 
 def plain(value: object) -> object:
-    """A value in the terms of JSON: NaN and infinities become null, bytes become hex."""
+    """Turn a value into what JSON can hold: NaN and infinities become null, bytes become hex."""
     if isinstance(value, enum.Enum):
         return plain(value.value)
     if value is None or isinstance(value, bool | int | str):
@@ -174,7 +174,7 @@ def plain(value: object) -> object:
 
 
 def emit_json(obj: object, *, flush: bool = False) -> None:
-    """Print one object on one line of standard output; ``flush`` when someone waits for each line."""
+    """Print one object on one line of standard output. Pass ``flush`` if a reader waits for each line."""
     sys.stdout.write(json.dumps(plain(obj), allow_nan=False) + "\n")
     if flush:
         sys.stdout.flush()
@@ -196,7 +196,7 @@ def deployment_option(*, required: bool = True) -> Callable[[F], F]:
 
 
 def load_deployment(path: Path) -> "Deployment":
-    """Read a deployment; one that is missing or wrong ends the command with a line that says why."""
+    """Read a deployment. If it is missing or wrong, end the command with a line that says why."""
     from packet_formats import deployment
 
     try:
@@ -208,7 +208,7 @@ def load_deployment(path: Path) -> "Deployment":
 
 
 class _Bar:
-    """Counts what is done; the bar itself appears only on a terminal and only once the work takes long."""
+    """A progress counter. Its bar appears only on a terminal, and only if the work takes long."""
 
     def __init__(self, description: str, total: int | None) -> None:
         self._description = description
@@ -266,7 +266,7 @@ def progress(work: Iterable[T], description: str) -> AbstractContextManager[Iter
 def progress(
     work: Iterable[T] | int | None, description: str
 ) -> AbstractContextManager[Iterator[T]] | AbstractContextManager[Callable[..., None]]:
-    """A progress bar on standard error, on a terminal only, once two seconds have passed.
+    """Show a progress bar on standard error, on a terminal only, after two seconds.
 
     Over an iterable it gives an iterator; for a total (None: not known) a function ``advance(count=1)``:
 

@@ -1,4 +1,4 @@
-"""`basestation plan`: a network's delay budget, and the smallest stamp that will do for it."""
+"""`basestation plan`: a network's delay budget, and the smallest stamp that is good enough for it."""
 
 from __future__ import annotations
 
@@ -338,7 +338,7 @@ def _show_comparison(
 
 
 def _shown(comparison: Comparison, choice: CandidateRow | None) -> list[CandidateRow]:
-    """What is worth it, and the choice, which --guaranteed may take from the rest."""
+    """The rows worth showing, and the choice, which may be another row with --guaranteed."""
     worth = {id(row) for row in (*comparison.rows, choice)}
     return [row for row in comparison.measured if id(row) in worth]
 
@@ -393,7 +393,7 @@ def choice_as_plain(comparison: Comparison, choice: CandidateRow | None, budget:
 def _print_tables(
     title: str, rows: list[CandidateRow], comparison: Comparison, choice: CandidateRow | None, budget: Budget
 ) -> None:
-    """As many phis side by side as the terminal has room for, closer together if that serves, the others below."""
+    """Print as many phis side by side as the terminal has room for, and the others below."""
     phis = [phi for phi in PHIS if any(row.phi == phi for row in rows)]
     heading = f"Policy {title}: violations ({comparison.figure}, % of messages) and mean hold (ms)"
     boundless = common.out.options.update(max_width=10_000)
@@ -415,7 +415,7 @@ def _table(
     choice: CandidateRow | None,
     budget: Budget,
 ) -> Table:
-    """A line for each stamp, a column for each phi worth it; its cells are violations and hold."""
+    """A table with a line for each stamp and a column for each phi; its cells are violations and hold."""
     table = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, padding=(0, gap, 0, 0))
     table.add_column("stamp", no_wrap=True)
     table.add_column("pack", no_wrap=True)
@@ -505,14 +505,14 @@ def _choice_lines(comparison: Comparison, choice: CandidateRow, budget: Budget) 
 
 
 def _typed(comparison: Comparison, choice: CandidateRow, budget: Budget) -> list[str]:
-    """The command for a terminal: broken where a shell takes it."""
+    """The command in lines for a terminal, joined by backslashes."""
     words = simulate_command(comparison, choice, budget.network.hops).replace(" --", "\n--").split("\n")
     lines = textwrap.wrap(" ".join(word.replace(" ", "\0") for word in words), 74, break_on_hyphens=False)
     return ["  " + line.replace("\0", " ") + " \\" * (line is not lines[-1]) for line in lines]
 
 
 def _how_sure(row: CandidateRow) -> str:
-    """Of a row that is guaranteed."""
+    """A sentence on how sure a guaranteed row is."""
     if row.candidate.proven:
         return "Exact by proof, while epsilon and delta hold and no entry is full: none was in these runs."
     return "Exact as long as epsilon and delta hold and no counter is full: none was in these runs."
@@ -544,7 +544,7 @@ def _nothing_good(comparison: Comparison, budget: Budget) -> str:
 
 
 def _check_targets(budget: Budget, plot: Path | None, toml: Path | None, name: str) -> None:
-    """What can be known to fail is said before anything is simulated."""
+    """Refuse, before anything is simulated, files that could not be written at the end."""
     if plot is not None:
         if plot.suffix not in PICTURES:
             raise click.BadParameter(f"the name must end in {', '.join(PICTURES)}", param_hint="--plot")
@@ -558,9 +558,9 @@ def _check_targets(budget: Budget, plot: Path | None, toml: Path | None, name: s
         if not path.parent.is_dir():
             raise click.BadParameter(f"{path}: there is no folder {path.parent}", param_hint=option)
         if path == toml and path.exists():
-            raise click.BadParameter(f"{path} is there already, and is not overwritten", param_hint=option)
+            raise click.BadParameter(f"{path} exists and is not overwritten", param_hint=option)
         if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise click.BadParameter(f"{path}: may not be written", param_hint=option)
+            raise click.BadParameter(f"{path}: no permission to write", param_hint=option)
     _check_name(budget, name)
 
 

@@ -1,4 +1,4 @@
-"""`basestation simulate`: the paper's model of a network, every scheme on the same stream."""
+"""`basestation simulate`: the paper's model of a network, with every scheme on the same stream."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Entries(click.ParamType[Any]):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be run, after the options and a deployment have been put together."""
+    """What to run, from the options and the deployment together."""
 
     options: WorldOptions
     schemes: tuple[Scheme, ...]
@@ -283,9 +283,7 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
     }
     for name in ("positions", "links"):
         if name in said and said & {"motes", "hops"}:
-            raise OptionError(
-                name, given[name], "says itself how many motes there are and how far they stand"
-            )
+            raise OptionError(name, given[name], "also sets the number of motes and their hops")
     if path is None:
         return given
     described = common.load_deployment(path)
@@ -332,12 +330,12 @@ def _stamp_settings(described: Deployment) -> dict[str, Any]:
 
 
 def _network(given: dict[str, Any]) -> dict[str, Any]:
-    """`motes` and `topology`, where a file or a number of hops gives them."""
+    """The `motes` and the `topology` that a file or a number of hops gives."""
     positions, links, reach, gateway = (given[name] for name in ("positions", "links", "reach", "gateway"))
     if positions is None and links is None:
         for name, value in (("range", reach), ("gateway", gateway)):
             if value is not None:
-                raise OptionError(name, value, "means nothing without --positions or --links")
+                raise OptionError(name, value, "needs --positions or --links")
         return {"topology": topology.in_groups(given["motes"], given["hops"])} if given["hops"] > 1 else {}
     if positions is not None and links is not None:
         raise OptionError("links", links, "give either --positions or --links")
@@ -371,7 +369,7 @@ def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[Scheme]:
 
 
 def _deliveries(policies: Sequence[str], phis: Sequence[int]) -> list[PolicyChoice]:
-    """Arrival order and causal delivery have one phi only, whatever is asked."""
+    """The policies with their phis. Arrival order and causal delivery have only one phi each."""
     fixed = {"none": [0], "causal": [100]}
     return list(
         dict.fromkeys(PolicyChoice(policy, phi) for policy in policies for phi in fixed.get(policy, phis))
@@ -382,7 +380,7 @@ def _fault(options: WorldOptions, given: dict[str, Any]) -> MemoryFault | None:
     which, after = given["corrupt"], given["corrupt_after"]
     if which is None:
         if after is not None:
-            raise OptionError("corrupt-after", after, "means nothing without --corrupt")
+            raise OptionError("corrupt-after", after, "needs --corrupt")
         return None
     after = options.messages // 2 if after is None else after
     if not 0 <= after < options.messages:
@@ -403,7 +401,7 @@ def _measure_all(
 
 
 def _trace_deployment(request: Request, folder: Path) -> Deployment:
-    """The deployment that a trace of this request would be of; refused before anything is simulated."""
+    """The deployment for the trace of this request. What can't be a trace is refused before the simulation."""
     from basestation.simulator.simulated_trace import deployment_for
 
     check_new(folder)
@@ -421,7 +419,7 @@ def _write_trace(run: SimulatedRun, deployment: Deployment, folder: Path) -> Non
 
 
 def show_measurements(run: SimulatedRun, rows: Sequence[tuple[Measurement, Measurement]]) -> None:
-    """A table of measurements, each given with arrival order on the same stream."""
+    """Print a table of measurements, each given with arrival order on the same stream."""
     options = run.options
     common.out.print(
         f"{options.motes} motes, epsilon {options.epsilon}, delta {options.delta}, rate {options.rate:g}: "
@@ -456,7 +454,7 @@ def show_measurements(run: SimulatedRun, rows: Sequence[tuple[Measurement, Measu
 def _legend(rows: Sequence[tuple[Measurement, Measurement]], recovers: bool) -> list[str]:
     lines = [
         "B: bytes of stamp. Violations in % of messages delivered: mean (the paper's), any (messages in one), pairs.",
-        "hold: ticks from arrival to delivery. cut: stamps beyond the bound. misread: clocks unwrapped wrongly.",
+        "hold: ticks from arrival to delivery. cut: stamps beyond the bound. misread: clocks read wrongly.",
     ]
     if any(row.saturated for _, row in rows):
         lines.append("full: saturated stamps, which may tie; --counter-bits widens them.")
@@ -485,7 +483,7 @@ def _cells(row: Measurement, recovers: bool) -> list[str]:
 
 
 def _percent(value: float) -> str:
-    """Never round a violation down to nothing."""
+    """A share in per cent, never rounded down to nothing."""
     return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"
 
 

@@ -1,4 +1,4 @@
-"""A deployment: whether it can be, and whether its delta and epsilon cover what the budget says."""
+"""Checks of a deployment: whether it is possible, and whether its delta and epsilon cover the budget."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""A line that is listened to for a while: whether a gateway of ours is there, how quick its line is, and whether what
-is heard fits the deployment.
+"""Checks of a line: whether our gateway is there, how quick the line is, and whether messages fit the deployment.
 
-The station counts as it does in `listen`; this sink keeps what only a check wants to know.
+The station counts as in `listen`. This sink keeps what only the checks need.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class LineSeen:
 
 
 class Examination:
-    """A sink. `ask` notes that a gateway was asked something, so that its acknowledgement can be timed."""
+    """A sink that collects what the checks need. `ask` notes a request, so that its acknowledgement can be timed."""
 
     def __init__(self, deployment: Deployment, lines: int) -> None:
         self.deployment = deployment
@@ -84,7 +83,7 @@ class Examination:
         self.wall = first, max(ahead, farthest, key=lambda value: abs(value - first))
 
     def _seen(self, gateway: int) -> LineSeen:
-        """A log that is played may hold several gateways."""
+        """The record of a gateway. One source may hold several: a log that is played."""
         while len(self.lines) <= gateway:
             self.lines.append(LineSeen())
         return self.lines[gateway]
@@ -159,11 +158,14 @@ class Examination:
             return warning(LINE, "gateway", f"several on one line: {names}", "start it again, and look again")
         if seen.records and seen.out_of_sync == seen.records:
             cure = f"is the root, node {self.deployment.clock.root}, switched on and in reach?"
-            return failure(LINE, "gateway", f"gateway {names} is out of sync: nothing can be ordered", cure)
+            return failure(
+                LINE, "gateway", f"gateway {names} is out of sync: no message can be ordered", cure
+            )
         return good(LINE, "gateway", f"gateway {names}, {many(view.frames, 'frame')}")
 
     def _delay(self, view: GatewayView, seen: LineSeen) -> Iterator[Finding]:
-        """How much longer than the quickest a frame took; the quickest itself can't be told from clocks apart."""
+        """The check of the line's delay, relative to the quickest frame: clocks differ, so the absolute delay is
+        unknown."""
         if not seen.delays:
             return
         behind = sorted(delay for _, delay in seen.delays)
@@ -185,7 +187,7 @@ class Examination:
             yield good(LINE, "line delay", text)
 
     def _strangers(self, snapshot: Snapshot) -> Iterator[Finding]:
-        """Frames that are not read, by what keeps them from it."""
+        """The checks of frames that could not be read, one for each reason."""
         ours = any(mote.received for mote in snapshot.motes)
         judge = warning if ours else failure
         network = self.deployment.network
@@ -265,7 +267,7 @@ class Examination:
             yield good("network", "sync", "every mote heard is in sync")
 
     def _orders(self, snapshot: Snapshot) -> Iterator[Finding]:
-        """What would spoil the order or the record of it."""
+        """The checks of what would spoil the order, or its log."""
         full = {view.mote for view in snapshot.motes if view.saturated}
         received = sum(view.received for view in snapshot.motes)
         lost = sum(view.lost for view in snapshot.motes)
@@ -358,7 +360,7 @@ def _round_trip(view: GatewayView, seen: LineSeen) -> Iterator[Finding]:
 
 
 def _pace(delays: Sequence[tuple[int, int]]) -> float:
-    """How fast the delay grows: that of the quickest frames, early against late; 0 when there is too little to tell."""
+    """The growth of the delay, from the quickest early and late frames; 0 if there are too few."""
     half = len(delays) // 2
     times = [when for when, _ in delays]
     if half < LEAST_FOR_PACE or times[-1] - times[0] < 3 * 10**9:

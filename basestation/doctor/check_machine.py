@@ -1,6 +1,6 @@
-"""This machine: what is installed on it, what is plugged into it, and how much room it has.
+"""Checks of this machine: what is installed, what is plugged in, and how much room there is.
 
-What only some need (a compiler, Java) is a warning where it is missing: a field laptop can do without.
+What only some users need (a compiler, Java) is a warning if it is missing.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ WRITTEN = 1_735_689_600  # 2025-01-01: no clock that is right is behind this pro
 
 
 def run(*words: str, stdin: str = "") -> tuple[int, str]:
-    """A tool's exit code and all that it says; 127 if it is not there."""
+    """Run a tool, and return its exit code and its output; 127 if it is not installed."""
     try:
         done = subprocess.run(
             words,
@@ -73,7 +73,7 @@ def python() -> Finding:
 
 
 def packages(provided_by: Mapping[str, str]) -> Iterator[Finding]:
-    """`provided_by` says which extra brings a module in; those of the core have none."""
+    """Check the Python packages. `provided_by` maps a module to its extra; modules of the core have none."""
     for extra in sorted(set(provided_by.values())):
         modules = [module for module, whose in provided_by.items() if whose == extra]
         missing = [module for module in modules if importlib.util.find_spec(module) is None]
@@ -174,7 +174,7 @@ def serial_ports() -> Iterator[Finding]:
 
 
 def source(deployed: Sequence[str], environ: Mapping[str, str]) -> Finding:
-    """What would be listened to if nothing were said."""
+    """Check which source `listen` would use without an argument."""
     try:
         chosen = choose((), environ, deployed)
     except SourceError as error:
@@ -227,7 +227,7 @@ def terminal(environ: Mapping[str, str]) -> Finding:
 
 
 def clock(now: float | None = None) -> Finding:
-    """The wall clock only dates the log; order comes from the network's own time."""
+    """Check the wall clock. It only dates the log; the order comes from the network's own time."""
     seconds = time.time() if now is None else now
     shown = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     if seconds < WRITTEN:

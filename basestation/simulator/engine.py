@@ -1,4 +1,4 @@
-"""The bulk steps of a simulation, as both engines offer them, and the faster engine that is installed."""
+"""The interface of the two simulation engines, and the faster one that is installed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Engine(Protocol):
         """Simulate the network; no scheme is involved yet."""
 
     def vector_clocks(self, stream: Stream) -> Int32:
-        """The truth, one row a message: how many sends of each mote led to it, itself counted."""
+        """The truth, one row for each message: how many sends of each mote led to it, itself included."""
 
     def stamp(self, stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
         """Run the scheme's program on every mote."""
@@ -56,7 +56,7 @@ class Engine(Protocol):
 
 
 def _installed() -> Engine:
-    """The kernels; or the objects, which take longer, without the extra `analysis`."""
+    """Choose the kernels, or the slower objects if the extra `analysis` is not installed."""
     try:
         import numba  # noqa: F401
     except ImportError:

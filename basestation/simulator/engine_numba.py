@@ -1,6 +1,6 @@
-"""The simulation's bulk steps by way of the kernels: the same functions and answers as `engine_objects`.
+"""The simulation engine on numba kernels: the same functions and answers as `engine_objects`.
 
-Needs the extra `analysis`.
+It needs the extra `analysis`.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
 
 
 def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> Int64:
-    """Each arrival's place in the total order; the same for every policy and phi."""
+    """Each arrival's place in the total order, which is the same for every policy and phi."""
     last = (
         stream.sent_index[stream.arrival_message]
         if ties == "sequence"
@@ -89,7 +89,7 @@ def deliver(
     ties: Ties = "sequence",
     ranked: Int64 | None = None,
 ) -> DeliveryOrder:
-    """As `engine_objects.deliver`; pass `ranked` to order once and deliver by many policies."""
+    """Deliver the arrivals by a policy. Pass `ranked` to order once and deliver by many policies."""
     arrived = stream.arrival_clock
     if policy == "none":
         return DeliveryOrder(np.arange(stream.arrivals), arrived.copy(), 0)

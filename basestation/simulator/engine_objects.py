@@ -1,4 +1,4 @@
-"""The simulation's bulk steps by way of the plain objects: slow, and what the kernels are tested equal to."""
+"""The simulation engine on plain objects. It is slow, and tests hold the kernels equal to it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def generate(options: WorldOptions) -> Stream:
 
 
 def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
-    """Run the scheme's program on every mote; each receiver reads what the wire carries, clock modulo B."""
+    """Run the scheme's program on every mote. Each receiver reads what the wire carries, the clock modulo B."""
     programs = [scheme.start(0) for _ in range(stream.motes)]
     stamps: list[Stamp] = []
     pending: list[Stamp] = []
@@ -63,7 +63,7 @@ def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
 
 
 def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> None:
-    """Nothing: a policy orders what it holds as it goes."""
+    """Return nothing: a policy orders messages while it holds them."""
 
 
 def deliver(
@@ -107,7 +107,7 @@ def _messages(stream: Stream, observed: Observed) -> Iterator[Message]:
 
 
 def vector_clocks(stream: Stream) -> Int32:
-    """How many sends of each mote led to each message, itself counted: the truth, one row a message."""
+    """The truth, one row for each message: how many sends of each mote led to it, itself included."""
     truth = VectorTruth(stream.motes)
     sends: list[Send] = []
     for kind, mote, _, message in _rows(stream):
@@ -119,7 +119,7 @@ def vector_clocks(stream: Stream) -> Int32:
 
 
 def violations(stream: Stream, vectors: Int32, order: Int64) -> Violations:
-    """Count over messages (by number) in their order of delivery."""
+    """Count the violations among messages (by number) in their order of delivery."""
     return count_violations(_sends(stream, vectors, order))
 
 

@@ -16,7 +16,7 @@ Reception = Literal["tick", "message", "immediate"]
 G2 = Literal["paper", "enforce"]
 
 
-# What a machine can do in minutes, and a number can hold.
+# Limits of what a machine can do in minutes, and of what a number can hold.
 MOST_TICKS = 1 << 20
 MOST_TURNS = 1 << 16
 MOST_IN_ONE_HOP = 2_000
@@ -57,7 +57,7 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
-    """The network and its readings. The defaults are the reading that fits the paper's stated results best."""
+    """The network and its readings. The defaults fit the paper's stated results best."""
 
     motes: int = 10
     epsilon: int = 10
@@ -116,26 +116,27 @@ class WorldOptions:
 
     @property
     def network(self) -> HopTopology:
-        """Who hears whom; by default everybody, the observer too, in one hop."""
+        """The topology; by default everybody, and the observer too, hears everybody in one hop."""
         return self.topology or everyone_hears_everyone(self.motes)
 
     @property
     def copies_per_message(self) -> int:
-        """At most, the observer's included."""
+        """The largest number of copies of a message, with the observer's."""
         if self.recipients == "one":
             return 2
         return self.motes if self.topology is None else max(map(len, self.topology.peers)) + 1
 
     @property
     def mean_hop_delay(self) -> float:
-        """mu of the delay law. delta is end to end, so that a hop of a relayed network has its share of it."""
+        """The mean of the delay law for one hop. delta is end to end, so a hop has its share of it."""
         return self.delta / max(self.network.hops) / (2 if self.delay_law == "half" else 4)
 
     @property
     def events_bound(self) -> int:
-        """K for the width of the stamp's fields: a mote that takes each message as an event of its own has about n.
+        """K for the width of the stamp's fields. A mote that takes each message as an event has about n events a tick.
 
-        It is the paper's K, not a bound: a turn may receive and send. A busy network saturates, and is seen to.
+        It is the paper's K, not a bound: a turn may receive and send. A busy network may saturate fields, and the
+        results show it.
         """
         return self.events_per_tick * (1 if self.reception == "tick" else self.motes)
 

@@ -1,4 +1,4 @@
-"""A simulated run stamped by one of the papers' schemes, one mote program each: slow, and the same for all of them."""
+"""Stamps a simulated run by one of the papers' schemes, with one program object for each mote. This is slow."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from packet_formats.layout import layout_of
 
 
 def stamp_messages(stream: Stream, method: Method) -> list[Message]:
-    """Every message with its stamp, in the order of sending."""
+    """All messages with their stamps, in the order of sending."""
     programs = [method.start(mote) for mote in range(stream.motes)]
     index = stream.sent_index.tolist()
     sent: list[Message] = []
@@ -33,7 +33,7 @@ def stamp_messages(stream: Stream, method: Method) -> list[Message]:
 
 
 def stamp_rows(stream: Stream, deployment: Deployment) -> NDArray[np.void]:
-    """The stamp fields of all that was sent, in the columns in which they are packed."""
+    """The stamp fields of all sent messages, in the columns from which they are packed."""
     layout, wire = layout_of(deployment), wire_of(deployment)
     rows = np.zeros(stream.messages, bulk.data_dtype(layout))
     head = 1 if layout.stamp.clock_bits else 0

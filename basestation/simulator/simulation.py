@@ -1,4 +1,4 @@
-"""A simulation from options to figures: one stream, every scheme on it, every policy and phi on every scheme."""
+"""A simulation from options to measurements: one stream, stamped by each scheme, delivered by each policy."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MemoryFault:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one scheme under one policy did on one stream. Hold is from arrival to delivery, in ticks."""
+    """The result of one scheme and policy on one stream. The hold is from arrival to delivery, in ticks."""
 
     scheme: Scheme
     delivery: PolicyChoice
@@ -54,7 +54,7 @@ class Measurement:
     messages_after_recovery: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As `basestation simulate --json` prints it."""
+        """The object that `basestation simulate --json` prints."""
         row: dict[str, Any] = {
             "scheme": self.scheme.name,
             "entries": self.scheme.entries,
@@ -98,9 +98,9 @@ def build_scheme(
     carry: str | None = None,
     modulus: int | None = None,
 ) -> Scheme:
-    """A scheme in the widths that the deployment of such a network would compute.
+    """The scheme, in the widths that a deployment of this network would compute.
 
-    Unlike a deployment, a simulation may take a modulus that is too small, to see what comes of it.
+    Unlike a deployment, a simulation may take a modulus that is too small, to show its effect.
     """
     of_kn = name == "kn"
     arguments: dict[str, Any] = {
@@ -195,7 +195,7 @@ def _measurement(
 
 
 def _recovery(run: SimulatedRun, order: Int64, delivered: DeliveryOrder) -> tuple[int | None, int | None]:
-    """Ticks from the fault to the last delivery that was in a violation, and how many messages were sent after it."""
+    """The ticks from the fault to the last delivery in a violation, and how many messages were sent after that."""
     if run.fault is None or run.fault_clock is None:
         return None, None
     violated = engine.in_violation(run.stream, run.vectors, order)

@@ -43,7 +43,7 @@ SENT_BY, SENT_INDEX, SENT_AT = range(3)
 
 
 class Settings(NamedTuple):
-    """`WorldOptions` as numbers."""
+    """The `WorldOptions` as numbers."""
 
     motes: int
     epsilon: int
@@ -62,7 +62,7 @@ class Settings(NamedTuple):
 
 @compiled
 def _pick(random: Generator, s: Settings, at: Ints, processes: Ints) -> int:
-    """A process whose turn keeps G1, its clock ticked on the first of every `turns` turns."""
+    """Pick a process whose turn keeps G1, and tick its clock on the first of every `turns` turns."""
     while True:
         process = int(random.random() * len(processes))
         if processes[process, ACTS] != 0:
@@ -77,7 +77,7 @@ def _pick(random: Generator, s: Settings, at: Ints, processes: Ints) -> int:
 
 @compiled
 def _tick(at: Ints, processes: Ints, process: int) -> None:
-    """Keep the largest clock, the least, and how many show the least, so that G1 costs no search."""
+    """Tick a clock, and keep the largest, the least, and how many show the least, so that G1 needs no search."""
     processes[process, CLOCK] += 1
     now = processes[process, CLOCK]
     at[FASTEST_CLOCK] = max(at[FASTEST_CLOCK], now)
@@ -243,7 +243,7 @@ def _ripen(
 
 @compiled
 def _unhook(copies: Ints, due: Floats, first: Ints, slot: int, ripe: Ints) -> int:
-    """Empty a chain into `ripe`, in order of delay and then of launch; how many there were."""
+    """Empty a chain into `ripe`, in order of delay and then of launch, and return how many there were."""
     count = 0
     copy = first[slot]
     first[slot] = NOTHING
@@ -334,7 +334,7 @@ def _run(
     measured: FlatDelays,
     until: int,
 ) -> bool:
-    """Step until all is done, or until step `until`; whether there is more to do."""
+    """Step until all is done, or until step `until`. True if there is more to do."""
     offsets, peers, hearing, hops, path = network
     begins, rows = measured
     while at[STEPS] < until:

@@ -16,7 +16,7 @@ AT_ONCE = 256 * 1024  # bytes that the event loop reads at one go; less means th
 
 
 class TcpLink(asyncio.Protocol):
-    """Stamps bytes as the event loop hands them over, and stops reading while nobody takes them."""
+    """A link over TCP. It stamps bytes when the event loop delivers them, and stops reading while nobody takes them."""
 
     def __init__(self) -> None:
         self.inbox = Inbox()
@@ -76,7 +76,7 @@ class TcpLink(asyncio.Protocol):
 
 
 async def dial(text: str, host: str, port: int) -> TcpLink:
-    """A connection to a host's port, or the `SourceError` that says why there is none."""
+    """Connect to a host's port. `SourceError` says why that fails."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -95,7 +95,7 @@ async def dial(text: str, host: str, port: int) -> TcpLink:
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Notice within half a minute that the other end is gone without a word, e.g. because its power is."""
+    """Notice within half a minute if the other end disappears, for example when it loses power."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, name):
