@@ -53,9 +53,7 @@ def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
     except BudgetError as error:
         yield warning("deployment", "budget", str(error))
         return
-    cure = (
-        "basestation plan shows the whole budget (docs/planning.md); --rate says how often motes really send"
-    )
+    cure = "basestation plan shows the whole budget (docs/planning.md); set --rate to how often motes really send"
     for text in made.refusals:
         yield failure("deployment", "budget", f"at {rate:g} messages a second: {text}", cure)
     for text in made.warnings:

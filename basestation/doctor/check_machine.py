@@ -28,10 +28,10 @@ OLDEST_JAVA = 17  # that Spark 4 runs on
 DISTRIBUTION = {"serial": "pyserial"}  # where a module's name is not its package's
 RULES = "70-causeway.rules"
 RULES_FOLDERS = ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d", "/lib/udev/rules.d")
-DAY_BYTES = 2e9  # what a line that is never idle leaves in the log
+DAY_BYTES = 2e9  # of log in a day, if the line is never idle
 LEAST_ROOM, LITTLE_ROOM = 200e6, 2e9
 LEAST_COLUMNS, LEAST_LINES = 80, 24
-WRITTEN = 1_735_689_600  # 2025-01-01: no clock that is right is behind this program
+WRITTEN = 1_735_689_600  # 2025-01-01: a clock before this is wrong
 
 
 def run(*words: str, stdin: str = "") -> tuple[int, str]:
@@ -164,7 +164,7 @@ def serial_ports() -> Iterator[Finding]:
         yield warning("ports", "serial ports", "none is attached", "plug the gateway in with a data cable")
     for port in found:
         trouble = ports.trouble_with(port.device)
-        what = port.board or port.description or "not known what it is"
+        what = port.board or port.description or "unknown device"
         if trouble is None:
             yield good("ports", port.device, what)
         elif port.rank <= ports.POSSIBLE or trouble.kind == "busy":
@@ -178,8 +178,8 @@ def source(deployed: Sequence[str], environ: Mapping[str, str]) -> Finding:
     try:
         chosen = choose((), environ, deployed)
     except SourceError as error:
-        return warning("ports", "source", "listen would need to be told one", str(error))
-    return good("ports", "source", f"without one given: {chosen.why}")
+        return warning("ports", "source", "listen needs a source as argument", str(error))
+    return good("ports", "source", f"by default: {chosen.why}")
 
 
 def udev_rules(folders: Sequence[str] = RULES_FOLDERS) -> Finding:
@@ -187,9 +187,9 @@ def udev_rules(folders: Sequence[str] = RULES_FOLDERS) -> Finding:
     cure = f"sudo cp tools/udev/{RULES} /etc/udev/rules.d/ (docs/sources.md)"
     installed = next((path for path in (Path(folder) / RULES for folder in folders) if path.exists()), None)
     if installed is None:
-        return warning("ports", "udev rules", "not installed: ports have no lasting names", cure)
+        return warning("ports", "udev rules", "not installed: ports have no permanent names", cure)
     if ours.exists() and installed.read_bytes() != ours.read_bytes():
-        return warning("ports", "udev rules", f"{installed} is not of this version", cure)
+        return warning("ports", "udev rules", f"{installed} belongs to another version", cure)
     return good("ports", "udev rules", str(installed))
 
 
@@ -211,17 +211,17 @@ def disk(folder: Path) -> Finding:
 
 def terminal(environ: Mapping[str, str]) -> Finding:
     if not sys.stdout.isatty():
-        cure = "--view terminal needs one; --view lines and --json do without"
-        return warning("machine", "terminal", "output goes to no terminal", cure)
+        cure = "--view terminal needs one; --view lines and --json work without"
+        return warning("machine", "terminal", "the output is not a terminal", cure)
     size = shutil.get_terminal_size()
     name, encoding = environ.get("TERM", ""), (sys.stdout.encoding or "").lower()
     text = f"{name or 'no TERM'}, {size.columns} x {size.lines}, {encoding}"
     if name in ("", "dumb"):
         return warning("machine", "terminal", text, "--view terminal needs a TERM such as xterm-256color")
     if encoding.replace("-", "") != "utf8":
-        return warning("machine", "terminal", text, "export LANG=C.UTF-8, or lines of tables are shown wrong")
+        return warning("machine", "terminal", text, "export LANG=C.UTF-8, else tables look wrong")
     if size.columns < LEAST_COLUMNS or size.lines < LEAST_LINES:
-        cure = f"make the window larger: --view terminal wants {LEAST_COLUMNS} x {LEAST_LINES}"
+        cure = f"make the window larger: --view terminal needs {LEAST_COLUMNS} x {LEAST_LINES}"
         return warning("machine", "terminal", text, cure)
     return good("machine", "terminal", text)
 
@@ -231,7 +231,7 @@ def clock(now: float | None = None) -> Finding:
     seconds = time.time() if now is None else now
     shown = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     if seconds < WRITTEN:
-        return failure("machine", "clock", f"it is not {shown}", "set the clock: the log is dated by it")
+        return failure("machine", "clock", f"{shown} is in the past", "set the clock: it dates the log")
     code, said = run("timedatectl", "show", "-p", "NTPSynchronized", "--value")
     if code == 0 and said.strip() == "no":
         cure = "sudo timedatectl set-ntp true where there is a network, or compare it by hand"

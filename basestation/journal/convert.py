@@ -32,8 +32,8 @@ HOLDS = {
     "shiviz": "the order of the messages: no stamps, times or data",
 }
 LEFT_OUT = {
-    Fate.UNTIMED: "came before anything told the time",
-    Fate.STRANGER: "came from nobody in the deployment",
+    Fate.UNTIMED: "came before the time was known",
+    Fate.STRANGER: "came from a mote that the deployment does not have",
 }
 KINDS = {kind.value: kind.name.lower() for kind in RecordKind}
 

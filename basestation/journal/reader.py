@@ -84,7 +84,7 @@ def faults_of(segment: JournalSegment) -> Iterator[JournalFault]:
     for damage in segment.scan.damages:
         yield _fault(segment.path, damage)
     if segment.torn:
-        reason = "what follows the last whole record is none: the writer was interrupted"
+        reason = "the bytes after the last intact record are no record: the writer was interrupted"
         yield JournalFault(segment.path, segment.scan.end, segment.torn, reason, tail=True)
 
 

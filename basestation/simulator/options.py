@@ -43,7 +43,7 @@ MEANINGS = {
 }
 
 MEASURED_ALONE = (
-    "has rows for every mote, one delay for each process, and says itself who hears whom and what is lost"
+    "needs rows for every mote with a delay for each process, and allows no topology, recipients or loss"
 )
 
 
@@ -78,7 +78,7 @@ class WorldOptions:
 
     def __post_init__(self) -> None:
         _require(self.motes >= 2, "motes", self.motes, "causality needs at least two motes")
-        _require(self.epsilon >= 1, "epsilon", self.epsilon, "with 0 no clock could ever tick alone")
+        _require(self.epsilon >= 1, "epsilon", self.epsilon, "with 0 no clock could tick alone")
         _require(self.delta >= 1, "delta", self.delta, "a message needs at least one tick")
         _require(0 < self.rate <= 1, "rate", self.rate, "is a probability above 0, at most 1")
         _require(self.messages >= 1, "messages", self.messages, "at least one message must be sent")
@@ -90,11 +90,14 @@ class WorldOptions:
         turns = self.events_per_tick
         _require(turns <= MOST_TURNS, "events_per_tick", turns, f"is at most {MOST_TURNS}")
         known = self.topology is None or self.topology.motes == self.motes
-        _require(known, "motes", self.motes, "the topology is of another number of motes")
+        _require(known, "motes", self.motes, "the topology has another number of motes")
         _require(self.measured is None or self._measured_alone, "measured", "...", MEASURED_ALONE)
         crowd = self.topology is None and self.motes > MOST_IN_ONE_HOP
         _require(
-            not crowd, "motes", self.motes, f"at most {MOST_IN_ONE_HOP} all hear one another; lay more out"
+            not crowd,
+            "motes",
+            self.motes,
+            f"at most {MOST_IN_ONE_HOP} can all hear one another; place more of them",
         )
         need = self.messages * (BYTES_A_COPY * self.copies_per_message + 4 * self.motes)
         _require(

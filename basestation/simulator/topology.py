@@ -85,7 +85,7 @@ def in_groups(motes: int, hops: int) -> HopTopology:
     """A network of equal groups in a line. A mote hears its own group and those beside it, the gateway the first
     one."""
     if hops > motes:
-        raise TopologyError(f"{motes} motes can't reach {hops} hops: at least one must stand at each")
+        raise TopologyError(f"{motes} motes can't reach {hops} hops: each hop needs at least one")
     places = [(float(1 + mote * hops // motes), 0.0) for mote in range(motes)]
     return from_positions(places, (0.0, 0.0), 1.5)
 
@@ -137,7 +137,7 @@ def _ways_to_gateway(links: dict[tuple[int, int], float], places: int) -> tuple[
     lost = [place - 1 for place in range(1, places) if hops[place] < 0]
     if lost:
         raise TopologyError(
-            f"motes {', '.join(map(str, lost))} have no way to the observer: a longer range is needed"
+            f"motes {', '.join(map(str, lost))} have no path to the observer: they need a longer range"
         )
     return hops, path
 
@@ -145,7 +145,7 @@ def _ways_to_gateway(links: dict[tuple[int, int], float], places: int) -> tuple[
 def finite(word: str) -> float:
     value = float(word)
     if not math.isfinite(value):
-        raise ValueError(f"{word} is no place")
+        raise ValueError(f"{word} is not a position")
     return value
 
 
@@ -183,7 +183,7 @@ def read_links(path: Path) -> dict[tuple[int, int], float]:
                 f"{path}, line {number}: expected sender receiver p, found {line.strip()!r}"
             ) from None
         if not 0 <= chance <= 1:
-            raise TopologyError(f"{path}, line {number}: {chance} is no probability")
+            raise TopologyError(f"{path}, line {number}: {chance} is not a probability")
         links[sender, receiver] = chance
     if not links:
         raise TopologyError(f"{path}: no links in it")

@@ -75,7 +75,7 @@ class Spec:
         kind, at, rest = text.partition("@")
         if not at:
             raise SourceError(
-                f"{text!r} is no source: it should look like serial@/dev/ttyUSB1 or sf@localhost"
+                f"{text!r} is not a source: it should look like serial@/dev/ttyUSB1 or sf@localhost"
             )
         where, _, query = rest.partition("?")
         settings = {}
@@ -105,13 +105,13 @@ class Spec:
         except ValueError:
             value = math.nan
         if not least <= value <= most:
-            raise self.wrong(f"{name}={text} is no number from {least:g} to {most:g}")
+            raise self.wrong(f"{name}={text} is not a number from {least:g} to {most:g}")
         return value
 
     def whole(self, name: str, default: int, least: int, most: int) -> int:
         value = self.number(name, default, least, most)
         if value != int(value):
-            raise self.wrong(f"{name}={self.settings[name]} is not whole")
+            raise self.wrong(f"{name}={self.settings[name]} is not a whole number")
         return int(value)
 
     def host_and_port(self, port: int | None = None) -> tuple[str, int]:

@@ -57,7 +57,7 @@ class SerialPort:
             half = "the mote's serial line" if self._second_half else "its programmer"
             return f"{BOARDS[DUAL]}: {half}"
         if self.usb is None:
-            return "a built-in port; a MIB510 may be on it, say so" if self._built_in else ""
+            return "a built-in port; name it if a MIB510 is on it" if self._built_in else ""
         return BOARDS.get(self.usb, "")
 
     @property

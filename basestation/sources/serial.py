@@ -78,7 +78,7 @@ class _Opener:
                 device, self._baud, timeout=WAIT_SECONDS, write_timeout=SEND_SECONDS, exclusive=True
             )
         except ValueError:
-            raise SourceError(f"{self._text}: the port does not know {self._baud} baud") from None
+            raise SourceError(f"{self._text}: the port does not support {self._baud} baud") from None
         except OSError as error:
             raise SourceError(f"{self._text}: {_why(device, error)}") from None
         with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
@@ -128,7 +128,7 @@ class SerialLink:
             try:
                 await asyncio.to_thread(self._port.write, data)
             except serial.SerialTimeoutException:
-                raise LineLost("the port takes nothing") from None
+                raise LineLost("the port accepts no data") from None
             except (OSError, TypeError) as error:  # TypeError: closed under way
                 raise LineLost(f"the port is gone: {error}") from None
 

@@ -58,7 +58,7 @@ class ForwarderWire:
     def encode(self, packet: bytes) -> bytes:
         message = to_message(self._tinyos, packet)
         if message is None:
-            raise SourceError(f"not sent: this forwarder takes messages of TinyOS {self._tinyos} alone")
+            raise SourceError(f"not sent: this forwarder takes only messages of TinyOS {self._tinyos}")
         return encode(message)
 
     def end(self) -> None:
@@ -88,7 +88,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
             except BaseException:
                 await link.close()
                 raise
-        raise spec.wrong(f"{host}:{port} is no serial forwarder that we understand: {why}")
+        raise spec.wrong(f"{host}:{port} is not a serial forwarder that we understand: {why}")
 
     # A forwarder keeps acknowledgements to itself.
     return LineSource(spec.text, gateway, connect, options, acknowledges=False)

@@ -64,7 +64,7 @@ class TcpLink(asyncio.Protocol):
         try:
             await asyncio.wait_for(self._writable.wait(), SEND_SECONDS)
         except TimeoutError:
-            raise LineLost("the other end takes nothing") from None
+            raise LineLost("the other end accepts no data") from None
         if self._transport is None or self._transport.is_closing():
             raise LineLost("the connection was closed")
         self._transport.write(data)
@@ -88,7 +88,7 @@ async def dial(text: str, host: str, port: int) -> TcpLink:
             f"{text}: refused: nothing listens on port {port} of {host}; is it started?"
         ) from None
     except (socket.gaierror, ValueError):  # ValueError: what can't be a host's name at all
-        raise SourceError(f"{text}: no host is known as {host}") from None
+        raise SourceError(f"{text}: unknown host {host}") from None
     except OSError as error:
         raise SourceError(f"{text}: {_reason(error)}") from None
     return link

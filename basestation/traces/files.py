@@ -65,7 +65,7 @@ def write_trace(trace: Trace, folder: Path) -> None:
 def check_new(folder: Path) -> None:
     """Refuse a folder that holds anything."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TraceError(f"{folder} is there already and not empty; a trace is never overwritten")
+        raise TraceError(f"{folder} exists and is not empty; a trace is never overwritten")
 
 
 def write_table(table: pa.Table, path: Path) -> None:
@@ -92,7 +92,7 @@ def read_trace(folder: Path) -> Trace:
     path = folder / "events.parquet"
     events = _read(path) if path.exists() else None
     if events is not None and _run_of(events, path) != run:
-        raise TraceError(f"{folder}: its tables are of two runs, {run} and {_run_of(events, path)}")
+        raise TraceError(f"{folder}: its tables belong to two runs, {run} and {_run_of(events, path)}")
     metadata = messages.schema.metadata
     return Trace(
         run=run,

@@ -163,11 +163,11 @@ def test_a_network_laid_out_by_files(tmp_path):
         (["--rate", "1e-9"], "too low"),
         (["--events-per-tick", "100000000"], "at most"),
         (["--epsilon", "99999999"], "at most"),
-        (["--positions", "x", "--range", "3", "--motes", "4"], "how many motes"),
+        (["--positions", "x", "--range", "3", "--motes", "4"], "also sets the number of motes"),
         (["--phi", "101"], "101"),
-        (["--corrupt-after", "3"], "means nothing without --corrupt"),
+        (["--corrupt-after", "3"], "needs --corrupt"),
         (["--corrupt", "one", "--corrupt-after", "10000"], "corrupt-after = 10000"),
-        (["--range", "3"], "means nothing"),
+        (["--range", "3"], "needs --positions or --links"),
         (["--positions", "x"], "needs --range"),
         (["--trace", "x"], "give one --scheme"),
         (["--trace", "x", "--scheme", "kn", "--modulus", "31"], "power of two"),
@@ -183,7 +183,7 @@ def test_wrong_usage_is_refused_with_the_name_and_the_reason(args, words):
     ("text", "words"),
     [
         ("1 2\n", "line 1"),
-        ("0,0,0\n1,1,0\n2,500,0\n", "no way to the observer"),
+        ("0,0,0\n1,1,0\n2,500,0\n", "no path to the observer"),
         ("0,0,0\n", "at least two motes"),
     ],
 )
