@@ -84,7 +84,7 @@ lint: setup firmware-check ## ruff, strict mypy, and cppcheck over the firmware
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy firmware/scripts tools
+	$(BIN)/mypy firmware/scripts tools examples
 
 figures: setup ## draw the figures of docs/ again
 	$(BIN)/basestation figures --out docs/figures

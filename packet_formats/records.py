@@ -123,11 +123,6 @@ class Health:
     def in_sync(self) -> bool:
         return bool(self.flags & 1)
 
-    @property
-    def hops_left(self) -> int:
-        """How many more times a relay may pass it on, as in data messages; 3: three or more, not counted down."""
-        return self.flags >> 6 & 3
-
 
 @dataclass(frozen=True, slots=True)
 class Status:

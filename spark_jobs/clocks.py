@@ -1,12 +1,13 @@
 """`clocks`: the epsilon and the delta that a deployment really held, and what would have covered it.
 
-A beacon carries its sender's 32-bit time at its start-of-frame delimiter, and the heard record before it the gateway's
-at the same moment: their difference is that of two clocks, to the cycle. What several motes showed a gateway within a
-moment gives how far apart they were, the gateway among them. A health message carries the time at which it was sent:
-until the gateway's own at its arrival, that is a delay. Both need no stamp, and no stamp's window folds them.
+A beacon carries its sender's 32-bit time at its start-of-frame delimiter, and the heard record before it carries the
+gateway's time at the same moment: the difference is that of two clocks, to the cycle. Several motes heard within a
+moment give how far apart their clocks and the gateway's were. A health message carries the time at which it was sent:
+from then to the gateway's time at its arrival is a delay. Neither needs a stamp, and neither wraps with a stamp's clock
+field.
 
-Without such times the answer is that nobody knows. The delays that stamps show are told beside: they end where the
-stamp's clock field wraps.
+Without such times the answer is "unknown". The delays that stamps show are given too, but only up to where the stamp's
+clock field wraps.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ BREAKS = [
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Clocks read against a gateway's: a mote's less the gateway's, in cycles."""
+    """The motes' clocks minus the gateway's, in cycles."""
 
     at: Ints  # the gateway's time, cycles, unwrapped
     mote: Ints
@@ -77,7 +78,7 @@ class Offsets:
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """From a health message's sending to its first arrival, in cycles, on two clocks."""
+    """The delays from a health message's sending to its first arrival, in cycles, on two clocks."""
 
     at: Ints
     mote: Ints
@@ -86,7 +87,7 @@ class Delays:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """A moment at which something did not hold: `at` in seconds of the network's time, `wall_ns` where it is known."""
+    """A moment at which a bound did not hold: `at` in seconds of network time, `wall_ns` if known."""
 
     at: float
     wall_ns: int | None
@@ -98,9 +99,9 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class Covering:
-    """The bound that was promised, what was measured, and the least bound, in ticks, that covers each share of it.
+    """The promised bound, the measured values, and the least bound, in ticks, that covers each share of them.
 
-    None where nothing was measured; `why` then says what is missing.
+    Values are None if nothing was measured; then `why` says what is missing.
     """
 
     promised: int
@@ -137,13 +138,12 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class MessageTimes:
-    """What a run tells of clocks: offsets, delays, and the gateways' own times with their epochs."""
+    """The times in a run: offsets, delays, and the gateways' own times with their epochs."""
 
     offsets: Offsets
     delays: Delays
-    unsynced: tuple[
-        tuple[int, int, int | None], ...
-    ]  # at, mote, wall_ns: said that it was out of sync, having been in
+    # (at, mote, wall_ns): a mote that was in sync said that it no longer is.
+    unsynced: tuple[tuple[int, int, int | None], ...]
     breaks: tuple[Break, ...]
     walls: tuple[Ints, Ints]  # network's time and wall clock, to tell when something was
 
@@ -152,7 +152,7 @@ class MessageTimes:
 
 
 def times_in(batches: Iterator[pa.Table], deployment: Deployment) -> MessageTimes:
-    """From the rows of the table of frames, in order."""
+    """Read the times from the rows of the table of frames, in order."""
     layout = layout_of(deployment)
     beacons: list[NDArray[Any]] = []
     healths: list[NDArray[Any]] = []
@@ -187,7 +187,7 @@ _NONE = np.zeros((9, 0), np.int64)
 def _decoded(
     frames: Frames, rows: pa.Table, record: type[Record], who: str, layout: DataLayout
 ) -> NDArray[Any]:
-    """Messages of one kind beside their heard records; their time less the gateway's."""
+    """Messages of one kind with their heard records, and their time minus the gateway's."""
     said, reasons = bulk.decode_records(frames, record, layout)
     at = np.flatnonzero(reasons == Reason.OK)
     said, heard = said[at], rows.take(pa.array(at))
@@ -216,7 +216,7 @@ def _nearest(steps: Ints) -> Ints:
 
 
 def _sound(rows: NDArray[Any]) -> NDArray[Any]:
-    """Where both clocks were in sync, and followed the same root."""
+    """The rows in which both clocks were in sync and followed the same root."""
     return rows[:, (rows[SAME_EPOCH] == 1) & (rows[BOTH_SYNCED] == 1)]
 
 
@@ -226,7 +226,7 @@ def _offsets(beacons: NDArray[Any]) -> Offsets:
 
 
 def _delays(healths: NDArray[Any]) -> Delays:
-    """Of copies the first counts."""
+    """The delays of health messages. Of several copies the first counts."""
     sound = _sound(healths)
     _, first = np.unique(sound[[MOTE, SENT]], axis=1, return_index=True)
     rows = sound[:, np.sort(first)]
@@ -234,7 +234,7 @@ def _delays(healths: NDArray[Any]) -> Delays:
 
 
 def _falls(beacons: NDArray[Any], healths: NDArray[Any]) -> Iterator[tuple[int, int, int | None]]:
-    """When a mote that was in sync first said that it no longer is."""
+    """The moments at which a mote that was in sync first said that it no longer is."""
     rows = np.concatenate((beacons, healths), axis=1)
     rows = rows[:, np.argsort(rows[AT], kind="stable")]
     before: dict[int, int] = {}
@@ -280,7 +280,7 @@ class _Follower:
 def clocks_of(
     times: MessageTimes, stamped: tuple[Ints, Ints], deployment: Deployment, moment_s: float = MOMENT_S
 ) -> Clocks:
-    """`stamped`: the delays in ticks that stamps show, and whose."""
+    """The findings on a run's clocks. `stamped` holds the delays that stamps show, in ticks, and their motes."""
     clock, shift = deployment.clock, deployment.clock.tick_log2
     spread, at, mote = _spreads(times.offsets, moment_s)
     apart = _ticks(spread, shift)
@@ -304,7 +304,7 @@ def clocks_of(
 
 
 def _spreads(offsets: Offsets, moment_s: float) -> tuple[Ints, Ints, Ints]:
-    """For each gateway and moment how far apart clocks were, when, and which mote was farthest from the gateway."""
+    """For each gateway and moment: how far apart clocks were, when, and which mote was farthest from the gateway."""
     moment = (offsets.at // int(moment_s * CRYSTAL_HZ)).astype(np.int64)
     order = np.lexsort((offsets.at, moment, offsets.gateway))
     new = np.diff(moment[order], prepend=-1) | np.diff(offsets.gateway[order], prepend=-1)
@@ -320,7 +320,7 @@ def _spreads(offsets: Offsets, moment_s: float) -> tuple[Ints, Ints, Ints]:
 
 
 def _ticks(cycles: Ints, shift: int) -> Ints:
-    """The most ticks that two clocks so many cycles apart can show between them."""
+    """The largest difference in ticks that two clocks can show which are so many cycles apart."""
     return np.asarray(np.maximum(-(-cycles >> shift), 0), np.int64)
 
 
@@ -341,7 +341,7 @@ def _walls(times: MessageTimes, at: Ints) -> list[int | None]:
 
 
 def _covering(ticks: Ints, motes: Ints, promised: int, why: str, how: str = "") -> Covering:
-    """`motes`: whose the measured values are; `why` they would be missing, `how` far they go."""
+    """The `Covering` of measured values. `motes` sent them; `why` says why there are none, `how` how far they reach."""
     if not len(ticks):
         return Covering(promised, 0, 0, 0, None, None, None, why)
     ordered = np.sort(ticks)
@@ -370,14 +370,14 @@ def _motes(times: MessageTimes) -> Iterator[MoteClock]:
 
 
 def _slope(at: Ints, cycles: Ints) -> float | None:
-    """How much faster than the gateway's a clock ran while it was followed, in millionths."""
+    """The drift of a clock against the gateway's, in parts per million."""
     span = at - at.mean() if len(at) else np.zeros(0)
     power = float(np.sum(span**2))
     return float(np.sum(span * cycles)) / power * 1e6 if power > 0 else None
 
 
 def delays_by_stamps(messages: Iterator[pa.Table]) -> tuple[Ints, Ints]:
-    """Ticks from the stamp's clock to the gateway's, and whose message it was."""
+    """The ticks from the stamp's clock to the gateway's, and the mote of each message."""
     ticks, motes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for batch in messages:
         rows = batch.filter(batch["in_sync"])
@@ -387,7 +387,7 @@ def delays_by_stamps(messages: Iterator[pa.Table]) -> tuple[Ints, Ints]:
 
 
 def _reach(deployment: Deployment) -> str:
-    """How far the delays that stamps show can be believed."""
+    """A sentence on how far the delays from stamps can be trusted."""
     stamp, epsilon = layout_of(deployment).stamp, deployment.clock.epsilon
     told = f"a delay over {stamp.modulus - epsilon - 1} ticks looks like a shorter one"
     if stamp.carry == "sum":
@@ -452,7 +452,7 @@ def _table(
 
 
 def plain(clocks: Clocks) -> dict[str, Any]:
-    """For people and programs: a bound that nobody measured is "unknown", never 0."""
+    """The JSON form. A bound that was not measured is "unknown", never 0."""
     told: dict[str, Any] = {}
     for name in BOUNDS:
         covering: Covering = getattr(clocks, name)

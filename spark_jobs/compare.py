@@ -1,7 +1,7 @@
-"""`compare`: every scheme of the papers, and ours, on the same recorded or simulated streams, spread over all workers.
+"""`compare`: our schemes and the other papers', on the same recorded or simulated streams, spread over all workers.
 
-A task is one scheme on one stream; streams are made, or read, where they are played. What is played and counted, and
-how the trials at one place become a row, is `basestation.comparing`'s: the rows are those of `basestation compare`.
+A task is one scheme on one stream. Each worker makes or reads the streams it plays. `basestation.comparing` plays,
+counts and combines the trials, so the rows are those of `basestation compare`.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class CompareTask:
 
 @dataclass(frozen=True, slots=True)
 class TrialOrFault:
-    """A trial, or why there is none: the other streams are compared all the same."""
+    """A trial, or the reason why there is none: the other streams are compared all the same."""
 
     trial: Trial | None
     fault: str = ""
@@ -72,7 +72,7 @@ def take(task: CompareTask) -> TrialOrFault:
 
 @lru_cache(maxsize=1)
 def _recorded(stream: Stream) -> KnownStream:
-    """A worker plays several schemes on one stream, and makes it once."""
+    """The recorded stream. A worker plays several schemes on it, and reads it once."""
     if isinstance(stream, WorldOptions):
         return simulated(stream)
     try:
@@ -83,7 +83,7 @@ def _recorded(stream: Stream) -> KnownStream:
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """Where all schemes are compared: a recorded run, or a network with one stream for each seed."""
+    """One place of the comparison: a recorded run, or a network with one stream for each seed."""
 
     run: str | None
     place: SweepPoint
@@ -101,7 +101,7 @@ def spot_of_trace(trace: TraceFiles) -> Spot:
 def compare(
     spots: Sequence[Spot], names: Sequence[str], terms: Terms, spread: Spread
 ) -> tuple[list[tuple[Spot, list[ComparisonRow]]], list[str]]:
-    """A row for each scheme at each spot; and what is wrong with the spots that have none.
+    """Make a row for each scheme at each spot, and list the faults of the spots that have none.
 
     The largest networks begin first, so that nobody waits for one at the end.
     """
@@ -135,7 +135,7 @@ def _rows(
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A row of the table of results. `run`: of a trace; rate, loss and seeds: of a simulation."""
+    """A row of the table of results. A trace has `run`; a simulation has rate, loss and seeds."""
 
     run: str | None
     scheme: str
@@ -228,7 +228,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_network_options(parser: argparse.ArgumentParser) -> None:
-    """Of a simulation. None where nothing is said: a recorded run says it itself."""
+    """Add the options of a simulation. Their default is None: a recorded run sets them itself."""
     hints = get_type_hints(WorldOptions)
     for name, text in (SWEPT | FIXED).items():
         choices = get_args(hints[name]) or None
@@ -297,7 +297,7 @@ def _recorded_spots(options: argparse.Namespace) -> tuple[list[Spot], list[str]]
 
 
 def _check(spots: Sequence[Spot], names: Sequence[str], terms: Terms) -> None:
-    """What no scheme could be built with is told before anything is begun."""
+    """Refuse, before the work begins, options with which no scheme can be built."""
     for spot in spots:
         stream = spot.streams[0]
         try:
@@ -351,7 +351,7 @@ def _write(out: Path, found: Sequence[tuple[Spot, list[ComparisonRow]]], terms: 
 
 
 def _chapters(found: Sequence[tuple[Spot, list[ComparisonRow]]]) -> Iterator[tuple[str, list[ComparisonRow]]]:
-    """Each run stands alone; simulated networks are one sweep."""
+    """The parts of the report: one for each run, and one for all simulated networks."""
     swept: list[ComparisonRow] = []
     for spot, rows in found:
         if spot.run is not None:

@@ -1,7 +1,7 @@
-"""The continuum of a trace: what each stamp, policy and phi would have made of the same messages.
+"""`continuum`: the result of each stamp, policy and phi on the messages of a trace.
 
-Violations by every figure, the hold, and the bytes on the wire, one row a configuration. What a trace can't answer is a
-row too, with the reason.
+Each configuration has a row with its violations by every figure, its hold, and its bytes on the wire. A configuration
+that a trace can't answer has a row with the reason.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from basestation.causality.order import Ties
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import TimedScheme
 from basestation.deployed import timed_scheme_of
-from basestation.simulator.simulation import PolicyChoice
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.schemes import COUNTS, MAX_FIELD_BITS, PACKINGS, descriptor
 from spark_jobs import report, session
@@ -47,7 +47,7 @@ ARRIVAL = PolicyChoice("none", 0)
 
 @dataclass(frozen=True, slots=True)
 class ContinuumRow:
-    """One configuration on one trace. What is not known is None; `reason` says why a configuration has no answer.
+    """One configuration on one trace. Unknown values are None; `reason` says why a configuration has no answer.
 
     Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks.
     """
@@ -116,7 +116,7 @@ class ContinuumRow:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """Where a scheme's stamps are read from, or why not."""
+    """The file to read a scheme's stamps from, or the reason why there is none."""
 
     reading: StampReading | None
     how: str
@@ -134,7 +134,7 @@ def continuum(
     rows: int = ROWS,
     ties: Ties = "sequence",
 ) -> list[ContinuumRow]:
-    """Every configuration on one trace. `scratch`: a folder that all workers share, for stamps that are made."""
+    """Measure every configuration on one trace. `scratch` is a folder that all workers share, for computed stamps."""
     if not trace.rows:
         raise TraceFault(f"{trace.folder}: no message arrived in this run")
     stamps = candidates(trace.deployment, choice)
@@ -150,7 +150,8 @@ def continuum(
 
 
 def _distinct(deliveries: Sequence[PolicyChoice]) -> list[PolicyChoice]:
-    """Causal delivery is dapw at 100, and arrival order needs no stamp: each is measured once."""
+    """The distinct deliveries. Causal delivery is dapw at 100, and arrival order needs no stamp: each is measured
+    once."""
     return list(dict.fromkeys(_same_as(delivery) for delivery in deliveries if delivery.policy != "none"))
 
 
@@ -188,7 +189,7 @@ def _answers(
 def _made(
     trace: TraceFiles, schemes: Sequence[TimedScheme], spread: Spread, scratch: Path
 ) -> dict[TimedScheme, tuple[Path, Restamped]] | str:
-    """Files of stamps made from the motes' events; or why they can't be made."""
+    """The files of stamps made from the motes' events, or the reason why they can't be made."""
     if trace.events is None:
         return "and there are no events to make these stamps from"
     try:
@@ -210,7 +211,7 @@ def _reading(scheme: TimedScheme, path: Path | None) -> StampReading:
 
 @dataclass(frozen=True, slots=True)
 class _MeasuredTrace:
-    """All that was measured on one trace."""
+    """The measurements on one trace."""
 
     trace: TraceFiles
     arrived: int
@@ -301,7 +302,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def add_trace_options(parser: argparse.ArgumentParser) -> None:
-    """Which traces, and by what."""
+    """Add the options for the traces and for how to work on them."""
     parser.add_argument(
         "traces",
         nargs="+",
@@ -322,7 +323,7 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_choice_options(parser: argparse.ArgumentParser) -> None:
-    """Which configurations."""
+    """Add the options for the configurations."""
     several: dict[str, Any] = {"action": "append", "default": None}
     parser.add_argument("--scheme", choices=SCHEMES, help="stamp; repeatable (all of them)", **several)
     parser.add_argument(
@@ -382,7 +383,7 @@ def _entries(text: str) -> int | str:
 
 @contextmanager
 def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Iterator[tuple[Spread, int]]:
-    """Spark or threads, as the options or the size of the traces say; and how many work at a time."""
+    """Choose Spark or threads, by the options or the size of the traces; and say how many tasks run at a time."""
     if session.is_wanted(options, sum(trace.rows for trace in traces) > SMALL):
         with session.of(options) as spark:
             yield on_spark(spark), options.workers or slots(spark)
@@ -392,7 +393,7 @@ def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Ite
 
 
 def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:
-    """Those that can be analysed, and what is wrong with the others."""
+    """Open the traces that can be analysed, and list the faults of the others."""
     traces: dict[str, TraceFiles] = {}
     faults = []
     for folder, events, run in dict.fromkeys(_places(folders)):
@@ -409,7 +410,7 @@ def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFa
 
 
 def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None, str | None]]:
-    """Where messages and events are: of a trace, or of every run in the tables that `ingest` wrote, with its name."""
+    """The places of messages and events: of a trace, or of every run in the tables of `ingest`, with its name."""
     for folder in folders:
         if (folder / MANIFEST).is_dir():
             runs = manifest(folder.resolve())
@@ -419,7 +420,8 @@ def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None, str | 
 
 
 def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[ContinuumRow], bool]:
-    """The continuum of each trace; faults are told as they are found. The last is false if there were any."""
+    """Compute the continuum of each trace. Faults are reported when found; the last value is false if there were
+    any."""
     for place in (options.out, options.scratch):
         if place is not None:
             session.prepare(place, "--scratch" if place is options.scratch else "--out")

@@ -1,4 +1,4 @@
-"""One part of a trace under all configurations at once: counts that add up over the parts.
+"""Measures one part of a trace under all configurations. The counts of all parts add up.
 
 The segment is read and judged once; each stamp is ordered once; each policy and phi is then one pass.
 """
@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from basestation.causality import kernels
 from basestation.causality.kernels import segment_pairs
 from basestation.causality.order import Ties
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.violations import Violations
-from basestation.simulator.simulation import PolicyChoice
 from spark_jobs.segments import Part, View, load
 
 Ints = NDArray[Any]
@@ -27,9 +27,9 @@ Ints = NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class StampReading:
-    """A stamp as the observer would have read it: the trace's own columns, or those of a file with the same rows.
+    """A stamp as the observer would have read it: from the trace's own columns, or from a file with the same rows.
 
-    `entries` of kn are looked at, each up to `entry_max`; without `carries_c`, c is taken for 0.
+    It has `entries` entries of kn, each up to `entry_max`. Without `carries_c`, c is 0.
     """
 
     stamps: Path | None
@@ -46,7 +46,7 @@ class StampReading:
 
 @dataclass(frozen=True, slots=True)
 class MeasureTask:
-    """A part, and what is to be delivered how: each reading with its policies. Arrival order comes with any task."""
+    """A part of a trace, and each reading with its policies. Every task also measures arrival order."""
 
     part: Part
     readings: tuple[tuple[StampReading, tuple[PolicyChoice, ...]], ...]
@@ -55,7 +55,7 @@ class MeasureTask:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Counts of one delivery over some parts. `held[t]`: messages held t ticks."""
+    """The counts of one delivery over some parts. `held[t]` messages were held t ticks."""
 
     violations: Violations | None
     held: Ints
@@ -77,7 +77,7 @@ class Tally:
         return int((self.held * np.arange(len(self.held))).sum()) / self.delivered if self.delivered else 0.0
 
     def hold_percentile(self, percent: float) -> float:
-        """As numpy's, interpolated, of the very same values."""
+        """The percentile of the holds, interpolated as numpy does."""
         if not self.delivered:
             return 0.0
         place = (self.delivered - 1) * (percent / 100)
@@ -89,7 +89,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """How far a stamp's fields were used by the messages that arrived."""
+    """The largest values in a stamp's fields, over the messages that arrived."""
 
     saturated: int
     max_c: int
@@ -105,7 +105,7 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Arrival order, and for each reading how its fields were used and a tally for each delivery."""
+    """The tally of arrival order and, for each reading, the use of its fields and a tally for each delivery."""
 
     arrival: Tally
     readings: tuple[tuple[Fields, tuple[Tally, ...]], ...]
@@ -174,7 +174,7 @@ def _stamps(view: View, reading: StampReading) -> tuple[Ints, Ints, Ints]:
 
 
 def _rows_of(path: Path, rows: Ints, columns: list[str]) -> pa.Table:
-    """The rows of these numbers, which rise."""
+    """The rows with these numbers, which must be in ascending order."""
     with pq.ParquetFile(path) as file:
         sizes = [file.metadata.row_group(g).num_rows for g in range(file.num_row_groups)]
         starts = np.concatenate(([0], np.cumsum(sizes)))
@@ -187,7 +187,7 @@ def _rows_of(path: Path, rows: Ints, columns: list[str]) -> pa.Table:
 
 
 class _Judge:
-    """What does not depend on the delivery: far pairs, related pairs, and each mote's sends in order."""
+    """The counts that do not depend on the delivery: far pairs, related pairs, and each mote's sends in order."""
 
     def __init__(self, part: Part, view: View) -> None:
         self._part, self._view = part, view
@@ -241,7 +241,7 @@ class _Judge:
 
 
 def total(parts: Iterable[Measured]) -> Measured:
-    """The whole trace."""
+    """The sum over all parts of the trace."""
     found = list(parts)
     whole = found[0]
     for part in found[1:]:

@@ -1,7 +1,7 @@
-"""Stamps that a trace did not record, made from what its motes did: as exact as its table of events is complete.
+"""Computes stamps that a trace did not record from its table of events. They are exact if that table is complete.
 
-One scheme at a time over the whole run, since a stamp may depend on any event before it. Simulators and testbeds alone
-know the events, so such runs fit into memory.
+One scheme at a time runs over the whole trace, since a stamp may depend on any earlier event. Only simulators and
+testbeds know the events, so such runs fit into memory.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from basestation.causality.schemes import TimedScheme
+from basestation.causality.stream import Stream
 from basestation.deployed import timed_scheme_of
 from basestation.simulator import engine_numba
 from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
 from basestation.simulator.simulated_trace import stream_of
-from basestation.simulator.stream import Stream
 from basestation.traces.files import TraceError, write_table
 from basestation.traces.stamp_columns import stamp_columns
 from packet_formats.deployment import Deployment
@@ -38,7 +38,7 @@ class RestampTask:
 
 @dataclass(frozen=True, slots=True)
 class Restamped:
-    """What the motes and the observer noticed meanwhile, as in a simulation."""
+    """The counts of what motes and observer noticed, as in a simulation."""
 
     sent: int
     bounded: int
@@ -61,9 +61,9 @@ def restamp(task: RestampTask) -> Restamped:
 
 
 def differing(trace: TraceFiles) -> int:
-    """How many of the recorded stamps do not come out again. If any, the events are not all that happened.
+    """Count the recorded stamps that can't be reproduced. If there are any, events are missing.
 
-    A mote out of sync has a clock of its own, which no event tells: nobody orders its messages.
+    A mote out of sync has a clock of its own that no event shows; its messages are not ordered.
     """
     stream = _stream(trace)
     made = (_ours if trace.deployment.scheme.is_ordered else _papers)(stream, trace.deployment)
@@ -80,7 +80,7 @@ def _ours(stream: Stream, deployment: Deployment) -> pa.Table:
 
 
 def _papers(stream: Stream, deployment: Deployment) -> pa.Table:
-    """Entries as they travelled. Where a mote did not begin with number 0, its counters were others."""
+    """The entries as they were on the wire. If a mote did not begin with number 0, its counters differ."""
     rows = stamp_rows(stream, deployment)[stream.arrival_message]
     return pa.table(stamp_columns(rows, stream.arrival_clock, deployment))
 
@@ -93,7 +93,7 @@ def _table(observed: Observed) -> pa.Table:
 
 @lru_cache(maxsize=1)
 def _stream(trace: TraceFiles) -> Stream:
-    """A worker stamps one trace by several schemes, and reads it once."""
+    """The stream of a trace. A worker stamps it by several schemes, and reads it once."""
     if trace.events is None:
         raise TraceFault(f"{trace.folder}: there are no events to make stamps from")
     try:

@@ -1,7 +1,7 @@
-"""The configurations of a continuum: which stamps and policies, and from what each can be answered.
+"""The configurations of a continuum: the stamps and policies, and the data that each one needs.
 
-A trace records one kind of stamp. Others follow from it, or from what the motes did, or not at all: what is missing for
-which is decided here and nowhere else.
+A trace records one kind of stamp. Others can be derived from it, or from the motes' events, or not at all; this module
+decides which.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import TimedScheme
 from basestation.deployed import scheme_of_layout
 from basestation.planning.budget import RADIOS
-from basestation.simulator.simulation import PolicyChoice
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout, layout_of, stamp_layout
 from packet_formats.schemes import COUNTS, PACKINGS, LayoutError, descriptor, ordered
@@ -27,7 +27,7 @@ PHIS = (0, 20, 40, 60, 80, 100)
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to compare. An empty `counts`: the trace's own, or both."""
+    """The choice of what to compare. Empty `counts` mean the trace's own, or both."""
 
     schemes: Sequence[str] = SCHEMES
     entries: Sequence[int | str] = ENTRIES
@@ -38,7 +38,7 @@ class Choice:
     counter_bits: int | None = None
 
     def deliveries(self) -> list[PolicyChoice]:
-        """Arrival order and causal delivery have one phi only."""
+        """The policies with their phis. Arrival order and causal delivery have one phi only."""
         fixed = {"none": (0,), "causal": (100,)}
         asked = (
             PolicyChoice(policy, phi) for policy in self.policies for phi in fixed.get(policy, self.phis)
@@ -48,7 +48,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A stamp in the widths of a deployment, and what a message with it takes. `fits`: it leaves room for the data."""
+    """A stamp in the widths of a deployment, and its size in a message. `fits` if there is room for the data."""
 
     layout: StampLayout
     scheme: TimedScheme
@@ -58,7 +58,7 @@ class Candidate:
 
 
 def candidates(deployment: Deployment, choice: Choice) -> list[Candidate]:
-    """Every stamp to compare; those that this network can't have, for the width of a field, are left out."""
+    """All stamps to compare, without those whose fields would be too wide for this network."""
     found = dict.fromkeys(
         layout
         for settings in _settings(deployment, choice)
@@ -84,7 +84,7 @@ def _settings(deployment: Deployment, choice: Choice) -> Iterator[dict[str, Any]
 
 
 def _layout(deployment: Deployment, settings: dict[str, Any], choice: Choice) -> StampLayout | None:
-    """Of the trace's own scheme with the widths that it has; of the others with those that the network would give."""
+    """The layout of a stamp: with the trace's own widths for its own scheme, else with the network's."""
     clock, stamp = deployment.clock, deployment.stamp
     given = dict(settings)
     if given["scheme"] == stamp.scheme:
@@ -120,7 +120,7 @@ def _candidate(deployment: Deployment, layout: StampLayout) -> Candidate:
 
 
 def missing_in(recorded: TimedScheme, wanted: TimedScheme) -> str | None:
-    """What a trace that recorded one stamp lacks for another; None when the other can be read from it exactly.
+    """What a trace that recorded one stamp lacks for another; None if the other can be derived exactly.
 
     The entries of kn count from the top down, and a mote's first k of them never depend on the rest; a narrower entry
     is the wider one cut at its top code, since the larger of two cut values is the larger value cut. r + c does not

@@ -1,4 +1,4 @@
-"""The paper's figures 2 to 7, each network simulated by whoever has time, with confidence intervals over the seeds."""
+"""`figures`: the paper's figures 2 to 7, simulated on all workers, with confidence intervals over the seeds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T95 = (
 
 @dataclass(frozen=True, slots=True)
 class FigurePoint:
-    """A point of a figure: violations (mean, in per cent), and between which values its expectation is, at 95%."""
+    """A point of a figure: violations (mean, in per cent), and the 95% confidence interval of the mean."""
 
     figure: int
     curve: str
@@ -45,7 +45,7 @@ class FigurePoint:
 
 
 def interval(values: Sequence[float]) -> tuple[float, float]:
-    """95% confidence for the mean of independent runs; one run alone says nothing of its spread."""
+    """The 95% confidence interval for the mean of independent runs; one run alone gives no interval."""
     middle = sum(values) / len(values)
     if len(values) < 2:
         return middle, middle
@@ -54,7 +54,7 @@ def interval(values: Sequence[float]) -> tuple[float, float]:
 
 
 def measure_figures(messages: int, seeds: int, spread: Spread) -> list[CurvePoint]:
-    """Every point of every figure. The largest networks begin first, so that nobody waits for one at the end."""
+    """Measure every point of every figure. The largest networks start first, so that no worker waits at the end."""
     grid = networks(messages, seeds)
     begun = sorted(range(len(grid)), key=lambda place: -dict(grid[place].changes).get("motes", 10))
     found = dict(zip(begun, spread(measure_network, [grid[place] for place in begun]), strict=True))

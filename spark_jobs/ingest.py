@@ -1,14 +1,14 @@
-"""`ingest`: journals, traces and logs of the testbed into tables that the other jobs read.
+"""`ingest`: turn journals, traces and testbed logs into tables that the other jobs read.
 
-    TABLES/frames/site=.../date=.../run=.../frames.parquet     everything that came, the evidence
+    TABLES/frames/site=.../date=.../run=.../frames.parquet     all raw frames
     TABLES/messages/...                                        data messages, each once
-    TABLES/events/...                                          what the motes did, where anybody knows it
-    TABLES/quarantine/...                                      what could not be taken, and why
+    TABLES/events/...                                          what the motes did, where known
+    TABLES/quarantine/...                                      what was refused, and why
     TABLES/manifest/...                                        what each run was made from
 
-A run is one task: its records are read once, in order, a segment at a time. A task writes beside the tables, the driver
-puts its folders in place; a run whose entry in the manifest is missing is done again. So a job that was killed anywhere
-leaves tables that the next one makes whole, and to run it twice changes nothing.
+A run is one task: its records are read once, in order, a segment at a time. A task writes to a staging folder, and the
+driver moves the result into place. A run without an entry in the manifest is done again. So the next job completes the
+tables of a job that was killed, and running it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _deployment(path: Path | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a task has written, or why it could not."""
+    """The result of a task: what it wrote, or why it could not."""
 
     group: Group
     stage: str
@@ -102,7 +102,7 @@ class Done:
 
 
 def stage_group(group: Group, stage: Path) -> Done:
-    """Write a run's tables into a folder of this attempt's own. What is wrong with the run is told, not raised."""
+    """Write a run's tables into a folder of this attempt. Faults of the run are returned, not raised."""
     own = stage / uuid.uuid4().hex
     counts: Counter[str] = Counter()
     writers: dict[str, pq.ParquetWriter] = {}
@@ -152,7 +152,7 @@ def each_here(groups: list[Group], stage: Path) -> Iterator[Done]:
 
 
 def spread_over(spark: SparkSession) -> Each:
-    """One task a run. Spark carries the runs' descriptions there and what was counted back."""
+    """Run one Spark task for each run. Spark carries only the runs' descriptions and the counts."""
 
     def each(groups: list[Group], stage: Path) -> Iterator[Done]:
         place = str(stage)
@@ -175,7 +175,7 @@ class IngestReport:
 
 
 def ingest(found: FoundInputs, tables: Path, each: Each, again: bool = False) -> IngestReport:
-    """Bring the tables up to what was found and all that they hold already."""
+    """Update the tables with what was found; they keep what they hold."""
     tables.mkdir(parents=True, exist_ok=True)
     try:
         with locking.locked(tables):
@@ -215,7 +215,7 @@ def _ingest(found: FoundInputs, tables: Path, each: Each, again: bool) -> Ingest
 
 
 def _sweep(tables: Path, places: set[str]) -> None:
-    """A run without an entry was being put in place, or taken away, when a job was killed."""
+    """Remove runs without an entry: a job was killed while it moved or removed them."""
     for table in TABLES:
         for folder in (tables / table).glob("site=*/date=*/run=*"):
             if str(folder.relative_to(tables / table)) not in places:
@@ -223,7 +223,7 @@ def _sweep(tables: Path, places: set[str]) -> None:
 
 
 def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
-    """Together with what the tables were made from, as far as it is not the same and still there."""
+    """The inputs found, with those that the tables were made from and that still exist."""
     paths = {item.path for item in found.inputs}
     runs = {item.run for item in found.inputs}
     kept = [
@@ -237,7 +237,8 @@ def _entry(tables: Path, group: Group) -> Path:
 
 
 def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
-    """Put a run in place of all that were made from any of its inputs. First their entries go, last its own comes."""
+    """Replace all runs that were made from any of these inputs. Their entries are removed first; the new one comes
+    last."""
     runs = {item.run for item in done.group.inputs}
     replaced = [group for group in held.values() if runs & {item.run for item in group.inputs}]
     for group in replaced:
@@ -262,7 +263,8 @@ def _counted(counts: dict[str, int]) -> str:
 
 
 def _tell(report: IngestReport) -> int:
-    """The whole, on standard output; what was refused, on standard error. Exit code 1 if anything was."""
+    """Print the totals on standard output, and what was refused on standard error. The exit code is 1 if anything
+    was."""
     total: Counter[str] = Counter()
     for done in report.done:
         total.update(done.counts)

@@ -1,4 +1,4 @@
-"""What there is to take in: journals, traces and logs of the testbed, told apart by looking at them."""
+"""Finds the inputs of `ingest`: journals, traces and testbed logs, recognised by their content."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MESSAGES, EVENTS = "messages.parquet", "events.parquet"
 
 
 class InputError(Exception):
-    """Something that can't be taken in, and why."""
+    """An input that can't be used, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One run as it was found. `span` is the host's wall clock at its first and its last record, where there is one."""
+    """One run as it was found. `span` is the host's wall clock at its first and last record, if known."""
 
     kind: str  # journal, trace, testbed
     path: str
@@ -61,7 +61,7 @@ class Input:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Runs that observed one network at one time, and so make one run of the tables; mostly it is one."""
+    """The runs that observed one network at the same time. They make one run of the tables; mostly it is one."""
 
     inputs: tuple[Input, ...]
 
@@ -83,7 +83,7 @@ class Group:
 
     @property
     def place(self) -> str:
-        """Its folder in each table."""
+        """The run's folder in each table."""
         return "/".join(
             f"{key}={_escaped(value)}"
             for key, value in (("site", self.site or "unknown"), ("date", self.date), ("run", self.run))
@@ -91,7 +91,7 @@ class Group:
 
 
 def _escaped(value: str) -> str:
-    """As Spark and Hive write a partition's value in a path."""
+    """A partition's value in a path, escaped as Spark and Hive do."""
     return "".join(
         f"%{ord(char):02X}" if char in "\"#%'*/:=?\\{[]^" or ord(char) < 0x20 else char for char in value
     )
@@ -104,7 +104,7 @@ class FoundInputs:
 
 
 def find(paths: Iterable[Path], deployment: str = "", gateways: int = 1) -> FoundInputs:
-    """Everything in these files and folders. What can't be taken in is named, and the rest goes on."""
+    """Find all inputs in these files and folders. Those that can't be used are named, and the rest goes on."""
     found = FoundInputs()
     for path in paths:
         for candidate, look in _candidates(path):
@@ -134,7 +134,7 @@ def _candidates(path: Path) -> Iterator[tuple[Path, Look]]:
 
 
 def part_files(folder: Path) -> list[Path]:
-    """The tables of messages in a trace, or of a run whose journal is gone, in their order."""
+    """The files of messages of a trace, or of a run whose journal is gone, in order."""
     whole = folder / MESSAGES
     return [whole] if whole.exists() else sorted((folder / PARTS).glob("[0-9]*.parquet"))
 
@@ -168,7 +168,7 @@ def _header(path: Path) -> Any:
 
 
 def _wall(segments: Iterable[Path], first: bool) -> int | None:
-    """The wall clock at the first or the last whole record."""
+    """The wall clock at the first or the last intact record."""
     for path in segments:
         with path.open("rb") as file:
             if not first:
@@ -222,7 +222,7 @@ def _said(metadata: dict[bytes, bytes], key: bytes) -> str:
 
 
 def _span(files: list[Path]) -> tuple[int, int] | None:
-    """From the statistics in the files, which need not be read for it."""
+    """The time span of a trace, from the statistics in its files."""
     bounds: list[int] = []
     for path in files:
         meta = pq.read_metadata(path)
@@ -266,7 +266,7 @@ def _signed(files: Iterable[Path]) -> tuple[tuple[str, int, int], ...]:
 
 
 def distinct(found: FoundInputs) -> FoundInputs:
-    """A run that is there twice, as a copy of all or of an earlier state of it, is taken once: where it is longest."""
+    """Drop copies: of a run that is there twice, whole or in an earlier state, the longest is kept."""
     by_run: dict[str, Input] = {}
     for item in found.inputs:
         other = by_run.setdefault(item.run, item)
@@ -282,7 +282,7 @@ def distinct(found: FoundInputs) -> FoundInputs:
 
 
 def is_copy(part: Input, whole: Input) -> bool:
-    """Whether all that `part` holds is in `whole`, at the same places."""
+    """Whether `whole` holds all of `part`, at the same places."""
     if part.kind != whole.kind:
         return False
     for name, size, _ in part.files:
@@ -312,7 +312,7 @@ def _begins_with(whole: Path, part: Path, size: int) -> bool:
 
 
 def grouped(inputs: Iterable[Input]) -> list[Group]:
-    """Journals of the same site and deployment whose times overlap saw one network: together they are one run."""
+    """Group the inputs. Journals of the same site and deployment whose times overlap are one run."""
     groups: list[list[Input]] = []
     for item in sorted(inputs, key=lambda item: (item.span or (0, 0), item.run)):
         for group in groups:

@@ -1,4 +1,4 @@
-"""The tables as other jobs read them: run by run, each run one task."""
+"""Reads the tables of `ingest` for other jobs, one task for each run."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SMALL = 4_000_000  # frames up to which Spark is not worth its start
 
 @dataclass(frozen=True, slots=True)
 class StoredRun:
-    """One run of the tables, and where its files are."""
+    """One run of the tables, and the places of its files."""
 
     tables: str
     group: Group
@@ -59,7 +59,7 @@ class StoredRun:
         return Path(self.tables) / table / self.group.place / f"{table}.parquet"
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """A table's rows in their order, some at a time. `JobError` says what is wrong with its file."""
+        """A table's rows in order, in batches. `JobError` says what is wrong with its file."""
         path = self.file(table)
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -72,7 +72,7 @@ class StoredRun:
             raise JobError(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
 
     def _check(self, path: Path, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
-        """That it is the file which `ingest` wrote for this run."""
+        """Check that it is the file that `ingest` wrote for this run."""
         absent = set(columns) - set(found.names)
         if absent:
             raise JobError(f"{path}: no column {', '.join(sorted(absent))}; ingest has not written this file")
@@ -115,7 +115,7 @@ def manifest(tables: Path) -> list[StoredRun]:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What jobs over the tables have in common."""
+    """Add the options of all jobs that read the tables."""
     parser.add_argument("tables", type=Path, help="the folder that ingest wrote")
     parser.add_argument("--run", action="append", default=[], help="this run alone; may be repeated")
     parser.add_argument(
@@ -153,7 +153,7 @@ def chosen(arguments: argparse.Namespace) -> list[StoredRun]:
 def over_runs(
     arguments: argparse.Namespace, function: Callable[[StoredRun], Any], runs: Sequence[StoredRun]
 ) -> tuple[list[tuple[StoredRun, Any]], dict[str, str]]:
-    """What the function finds for each run, and for which runs it could not and why."""
+    """Apply a function to each run; the results, and the faults of the runs where it failed."""
     if session.is_wanted(arguments, sum(run.counts.get("frames", 0) for run in runs) > SMALL):
         with session.of(arguments) as spark:
             results = list(spread(spark, lambda run: _told(function, run), runs))
@@ -170,7 +170,7 @@ def over_runs(
 
 
 def _told(function: Callable[[StoredRun], Any], run: StoredRun) -> tuple[str, Any]:
-    """A fault of the input travels as a result: raised in a worker it would come out as a page of Java's."""
+    """Return a fault of the input as a result: an exception in a worker would become a page of Java's."""
     try:
         return "", function(run)
     except JobError as error:
@@ -178,7 +178,7 @@ def _told(function: Callable[[StoredRun], Any], run: StoredRun) -> tuple[str, An
 
 
 def spread(spark: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-    """A function over tasks, one Spark task for each; Spark carries the tasks there and the results back."""
+    """Apply a function to tasks, each as one Spark task."""
     if not tasks:
         return
     carried = [pickle.dumps(task) for task in tasks]
@@ -198,7 +198,7 @@ def spread(spark: SparkSession, function: Callable[[Any], Any], tasks: Sequence[
 
 
 def write_results(folder: Path, tables: dict[str, pa.Table]) -> None:
-    """Each table as Parquet, and as CSV for people."""
+    """Write each table as Parquet, and as CSV for people."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
         pq.write_table(table, folder / f".{name}.parquet", compression="zstd")

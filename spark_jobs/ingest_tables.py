@@ -1,8 +1,8 @@
-"""From one run to its tables, as batches of rows: frames, messages, events, quarantine. Nothing here knows of Spark.
+"""Makes the tables of one run in batches of rows: frames, messages, events, quarantine. It does not use Spark.
 
-The messages are what `basestation.journal.message_table` makes of the records; the base station's own parts come from
-there too. Journals of base stations that heard the same network at the same time are merged before, record by record,
-in the order of their wall clocks: then copies over gateways fall to the same rule as copies over relays.
+`basestation.journal.message_table` makes the messages from the records, as it makes the base station's own parts.
+Journals of base stations that heard the same network at the same time are merged first, record by record, in the order
+of their wall clocks. Then one rule drops copies over gateways and copies over relays.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def quarantine(rows: list[dict[str, Any]]) -> Batch:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Some records of a group, in order; `journal` says whose each is, `line` which line of its own journal's."""
+    """A batch of records of a group, in order. `journal` and `line` say where each record comes from."""
 
     records: Records
     journal: NDArray[np.int32]
@@ -146,7 +146,7 @@ def _single(records: Records) -> Chunk:
 
 
 def _readable(records: Records, merged: bool) -> Records:
-    """Clocks that several observers noted do not go together; without any, the network's time is taken."""
+    """Drop clock records if several observers noted them, since they do not fit together. Network time is used then."""
     if not merged:
         return records
     kept = records.head["kind"] != RecordKind.CLOCK
@@ -154,7 +154,7 @@ def _readable(records: Records, merged: bool) -> Records:
 
 
 def _records(item: Input, report: Callable[[dict[str, Any]], None]) -> Iterator[Records]:
-    """A journal's records, segment by segment; whatever is not whole is reported."""
+    """A journal's records, segment by segment. Damage is reported."""
     folder, expected = Path(item.path), 0
     busy, segments = locking.is_taken(folder), segment_paths(folder)
     if not segments:
@@ -189,7 +189,7 @@ def _bad(item: Input, reason: str, **where: Any) -> dict[str, Any]:
 
 
 def _sound(records: Records) -> tuple[Records, Records]:
-    """Without clock records of the wrong size; and those."""
+    """The records without clock records of the wrong size, and those."""
     head = records.head
     broken = (head["kind"] == RecordKind.CLOCK) & (head["length"] != CLOCK.itemsize)
     return _chosen(records, ~broken), _chosen(records, broken)
@@ -211,8 +211,9 @@ def _holes(records: Records, expected: int) -> Iterator[tuple[int, int]]:
 def merge(streams: list[Iterator[Records]]) -> Iterator[Chunk]:
     """The records of several journals in the order of their wall clocks, each journal's own order kept.
 
-    A clock that was set back is taken to stand still until it is where it was. Only what no stream can still undercut
-    is let go, so where segments end makes no difference, and no more than a segment or two of each is in memory.
+    A clock that was set back is taken to stand still until it is where it was. A record is given out only when no
+    stream can have an earlier one, so the ends of segments make no difference, and only a segment or two of each
+    journal is in memory.
     """
     waiting = [_AwaitedFrames(stream) for stream in streams]
     lines: dict[tuple[int, int], int] = {}
@@ -230,7 +231,7 @@ def merge(streams: list[Iterator[Records]]) -> Iterator[Chunk]:
 def _lines(
     journal: NDArray[np.int32], line: NDArray[np.uint8], known: dict[tuple[int, int], int]
 ) -> NDArray[np.uint8]:
-    """Lines of different journals are different lines: numbers for them, in the order in which they turn up."""
+    """Number the lines of all journals, in the order in which they appear. Each journal's lines are its own."""
     pairs = list(zip(journal.tolist(), line.tolist(), strict=True))
     for pair in dict.fromkeys(pairs):
         known.setdefault(pair, len(known))
@@ -241,7 +242,7 @@ def _lines(
 
 @dataclass(slots=True)
 class _AwaitedFrames:
-    """A stream, and what of it was read and not yet let go. `keys`: the wall clock, never falling."""
+    """A stream, and its records that were read and not yet given out. `keys` are the wall clock, never falling."""
 
     stream: Iterator[Records]
     records: Records | None = None
@@ -250,7 +251,7 @@ class _AwaitedFrames:
     ended: bool = False
 
     def fill(self) -> bool:
-        """Read on unless there is enough; whether anything is left."""
+        """Read on unless there is enough; False if nothing is left."""
         while not self.ended and (self.records is None or not (self.keys < self.newest).any()):
             records = next(self.stream, None)
             if records is None:
@@ -263,7 +264,7 @@ class _AwaitedFrames:
         return len(self.keys) > 0
 
     def take(self, limit: int | None) -> tuple[Records, Ints]:
-        """What is before the limit; all of it without one."""
+        """Give out the records before the limit, or all of them without one."""
         count = len(self.keys) if limit is None else int(np.searchsorted(self.keys, limit, side="left"))
         if self.records is None:
             return _EMPTY, self.keys
@@ -276,7 +277,7 @@ _EMPTY = Records.of(b"", [])
 
 
 def _joined(parts: list[Records]) -> Records:
-    """One after another; bytes that no record lies in any more are left behind."""
+    """Join records, and drop bytes that belong to no record any more."""
     parts = [_trimmed(part) for part in parts]
     before = np.cumsum([0, *(len(part.raw) for part in parts)])
     starts = [part.starts + at for part, at in zip(parts, before.tolist(), strict=False)]
@@ -299,7 +300,7 @@ def _trimmed(records: Records) -> Records:
 
 
 def _frames(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.Table:
-    """Every record, whatever it is: a journal can be made from them again."""
+    """The rows for all records of any kind: a journal can be made from them again."""
     head = chunk.records.head
     payload, lengths = chunk.records.payloads()
     columns: dict[str, Any] = {
@@ -333,7 +334,7 @@ def _binary(payload: NDArray[np.uint8], lengths: Ints) -> pa.Array:
 
 
 def _read_columns(frames: NDArray[np.bool_], reading: ReadMessages) -> dict[str, Any]:
-    """What was read of the frames, laid beside all records."""
+    """The columns read from the frames, aligned with all records."""
     names, heard = reading.names, reading.heard
     said, flags = heard.rows, heard.rows["flags"]
     nobody = ~heard.known
@@ -370,7 +371,7 @@ def _read_columns(frames: NDArray[np.bool_], reading: ReadMessages) -> dict[str,
 def _refused(
     chunk: Chunk, reading: ReadMessages, deployment: Deployment, group: Group
 ) -> Iterator[dict[str, Any]]:
-    """Frames that gave no message and should have, or that nobody knows."""
+    """The rows for frames that should have given a message and did not, and for unknown frames."""
     frames, fates = reading.frames, reading.fates
     at = np.flatnonzero(np.isin(fates, (Fate.FOREIGN, Fate.STRANGER, Fate.UNTIMED, Fate.NO_MESSAGE)))
     if not len(at):
@@ -402,7 +403,7 @@ def _why(fate: int, reason: int, packet: bytes, layout: DataLayout, deployment: 
 
 
 def _trace(item: Input) -> Iterator[Batch]:
-    """Tables that are there already: looked through, row by row, before they are taken."""
+    """The tables of a trace, checked row by row."""
     deployment = deployments.parse(item.deployment)
     wanted = messages_schema(layout_of(deployment), deployment.network.motes)
     number = 0
@@ -451,7 +452,7 @@ def _checked(table: pa.Table, deployment: Deployment, item: Input, path: str, fi
 
 
 def _faults(table: pa.Table, deployment: Deployment) -> list[str | None]:
-    """Why each row can't be taken: its columns must say what its payload says."""
+    """The reason why each row is refused: its columns must agree with its payload."""
     layout = layout_of(deployment)
     raw = np.frombuffer(b"".join(table["payload"].to_pylist()), np.uint8).reshape(-1, layout.length)
     data, reasons = bulk.decode_data(Frames.of_payloads(raw, layout), layout)
@@ -474,7 +475,7 @@ def _faults(table: pa.Table, deployment: Deployment) -> list[str | None]:
 
 
 def _frames_of(messages: pa.Table, numbers: pa.Array, item: Input, deployment: Deployment) -> pa.Table:
-    """Messages as the evidence that they are, so that all jobs find them in the same place."""
+    """The rows of frames for a trace's messages, so that all jobs find raw frames in one place."""
     count = len(messages)
     names = ("mono_ns", "wall_ns", "payload", "source", "boot", "sequence")
     columns: dict[str, Any] = {name: messages[name].combine_chunks() for name in names}

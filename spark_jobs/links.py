@@ -1,8 +1,8 @@
-"""`links`: how well each mote and each link to a gateway did, over time.
+"""`links`: how well each mote and each link to a gateway worked over time.
 
-A mote numbers its messages, so what never came is known: the numbers between two that did, in the same life (from one
-boot to the next). They are counted in the window in which the next one came. What a mote sent before its first message
-that came, or after its last, nobody can miss.
+A mote numbers its messages, so the missing ones are known: the numbers between two that came in the same life (from one
+boot to the next). They count in the window in which the next message came. Messages before a life's first or after its
+last arrival can't be missed.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ LINKS = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Frames of data messages, in the order in which they came. Not known: gateway -1, rssi and lqi NaN."""
+    """The frames of data messages, in order of arrival. Unknown values: gateway -1, rssi and lqi NaN."""
 
     at: Floats  # seconds
     first: NDArray[np.bool_]
@@ -78,7 +78,7 @@ class Seen:
 
 
 def seen_in(frames: pa.Table) -> Seen:
-    """From rows of the table of frames."""
+    """Read the data messages from rows of the table of frames."""
     named = frames.filter(frames["source"].is_valid())
     fates = named["fate"].combine_chunks().cast(pa.string()).to_pylist()
     return Seen(
@@ -102,7 +102,7 @@ def _column(rows: pa.Table, name: str, kind: Any, absent: float) -> NDArray[Any]
 
 
 def health(seen: Seen, window_s: float) -> tuple[pa.Table, pa.Table]:
-    """The tables of motes and of links, a row for each window in which anything was known."""
+    """The tables of motes and of links, with a row for each window that has data."""
     known = ~np.isnan(seen.at)
     seen = _chosen(seen, known)
     window = np.floor(seen.at / window_s).astype(np.int64)
@@ -133,7 +133,7 @@ def _chosen(seen: Seen, which: NDArray[Any]) -> Seen:
 
 
 class _Windows:
-    """Rows grouped by some keys; one place for each combination that occurs, in order."""
+    """The rows grouped by keys: one group for each combination that occurs, in order."""
 
     def __init__(self, *keys: Ints) -> None:
         order = np.lexsort(keys[::-1])
@@ -151,7 +151,7 @@ class _Windows:
         return np.bincount(self.at[rows], values, self.size).astype(np.int64)
 
     def mean(self, values: Floats) -> Floats:
-        """Of what is known; NaN where nothing is."""
+        """The mean of known values in each group; NaN if there are none."""
         known = np.flatnonzero(~np.isnan(values))
         count = np.bincount(self.at[known], minlength=self.size)
         total = np.bincount(self.at[known], values[known], self.size)
@@ -165,7 +165,7 @@ class _Windows:
 
 
 def _losses(seen: Seen, firsts: Ints, motes: _Windows) -> tuple[Ints, Ints, Ints]:
-    """Numbers that never came, in how many bursts, and the longest; where the next number came."""
+    """The missing numbers, their bursts and the longest burst, each at the window of the next message."""
     order = firsts[np.lexsort((seen.sequence[firsts], seen.life[firsts], seen.mote[firsts]))]
     same = (np.diff(seen.mote[order]) == 0) & (np.diff(seen.life[order]) == 0)
     missing = np.where(same, np.diff(seen.sequence[order]) - 1, 0)
@@ -177,7 +177,7 @@ def _losses(seen: Seen, firsts: Ints, motes: _Windows) -> tuple[Ints, Ints, Ints
 
 
 def _reboots(seen: Seen, firsts: Ints, motes: _Windows) -> Ints:
-    """By how much the boot count of each mote went up, where its first message after that came."""
+    """The rise of each mote's boot count, at the window of its first message after it."""
     order = firsts[np.argsort(seen.mote[firsts], kind="stable")]
     life = seen.life[order].copy()
     for of_mote in np.split(life, np.flatnonzero(np.diff(seen.mote[order])) + 1):
@@ -189,7 +189,7 @@ def _reboots(seen: Seen, firsts: Ints, motes: _Windows) -> Ints:
 
 
 def _links(seen: Seen, window: Ints, window_s: float, motes: _Windows, sent: Ints) -> pa.Table:
-    """A message counts where it first came from anywhere, so that no link delivers more than was sent."""
+    """The table of links. A message counts in the window of its first copy, so that no link exceeds what was sent."""
     window = _first_windows(seen, window)
     links = _Windows(seen.mote, window, seen.gateway, seen.line)
     names = _Windows(links.at, seen.life, seen.sequence)
@@ -269,14 +269,14 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _of(run: StoredRun, table: pa.Table) -> pa.Table:
-    """With the names of its run before its columns."""
+    """The table with the run's names as its first columns."""
     for name, value in (("run", run.name), ("site", run.group.site)):
         table = table.add_column(0, name, pa.repeat(value, len(table)))
     return table
 
 
 def summary(motes: pa.Table) -> dict[str, Any]:
-    """A run in a line: over all windows."""
+    """The summary of a run over all windows."""
     total = {
         name: int(np.sum(motes[name].to_numpy()))
         for name in ("received", "lost", "copies", "bursts", "reboots")

@@ -1,4 +1,4 @@
-"""What a cluster needs beside Spark: our packages as one zip, and an environment for its Python workers.
+"""Packages what a cluster needs besides Spark: our code as a zip, and an environment for its Python workers.
 
     spark-submit --py-files dist/causeway-jobs.zip --archives dist/causeway-env.tar.gz#environment \\
         --conf spark.pyspark.python=./environment/bin/python spark_jobs/run.py JOB ...
@@ -34,7 +34,7 @@ def sources(root: Path) -> list[Path]:
 
 
 def write_zip(root: Path, path: Path) -> int:
-    """All of our packages; how many files."""
+    """Write all of our packages, and return the number of files."""
     files = sources(root)
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
@@ -44,7 +44,7 @@ def write_zip(root: Path, path: Path) -> int:
 
 
 def needed(names: Iterable[str]) -> dict[str, metadata.Distribution]:
-    """These libraries and all that they need of what is installed here."""
+    """These libraries, and all installed libraries that they need."""
     found: dict[str, metadata.Distribution] = {}
     waiting = list(names)
     while waiting:
@@ -69,7 +69,7 @@ def _requirements(library: metadata.Distribution) -> Iterator[str]:
 
 
 def write_environment(path: Path) -> list[str]:
-    """The libraries as an environment of this Python; which ones."""
+    """Write the libraries as an environment of this Python, and return their names."""
     libraries = needed(LIBRARIES)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     place = f"lib/python{version}/site-packages"

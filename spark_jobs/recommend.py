@@ -1,6 +1,6 @@
-"""From a trace to a setting: the smallest stamp and the shortest wait that keep violations within a tolerance.
+"""`recommend`: the smallest stamp and the shortest wait that keep a trace's violations within a tolerance.
 
-It says what held in this trace. `basestation plan` says it of a network that is not yet built.
+It is about this trace. `basestation plan` is for a network that is not built yet.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORTH_IT = 0.95  # of the hold, for more bytes
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """A configuration worth taking, and what it saves against the stamp that the trace carries.
+    """A recommended configuration, and what it saves against the trace's own stamp.
 
     Energy is the sender's radio alone, for one transmission; `hold_saved_ms` is against this stamp's causal delivery.
     """
@@ -59,9 +59,9 @@ class Advice:
 
 
 def recommend(rows: Sequence[ContinuumRow], board: str, figure: str, tolerance: float) -> list[Advice]:
-    """For each size of stamp the shortest hold within the tolerance, as long as more bytes buy a clearly shorter one.
+    """For each size of stamp, the shortest hold within the tolerance, while more bytes give a clearly shorter one.
 
-    The first is the choice. Empty when nothing will do.
+    The first is the choice. The list is empty if nothing is good enough.
     """
     good = [
         row
@@ -82,7 +82,7 @@ def _of(row: ContinuumRow, figure: str) -> float:
 
 
 def _cost(row: ContinuumRow) -> tuple[int, float, int, int]:
-    """Bytes, then the hold; of equals fewer full fields, then the wider stamp, which is full later."""
+    """The key for sorting: bytes, then hold, then fewer full fields, then the wider stamp, which is full later."""
     return row.stamp_bytes, round(row.hold_mean or 0.0, 9), row.saturated or 0, -row.stamp_bits
 
 
@@ -125,13 +125,13 @@ def _advice(
 
 
 def upper_bound(row: ContinuumRow, figure: str) -> float:
-    """With none seen in N messages, at 95% confidence fewer than 3 in N: a trace is a sample."""
+    """The upper bound, at 95% confidence, if none was seen in N messages: 3 in N."""
     seen = _of(row, figure)
     return seen if seen or not row.delivered else 300 / row.delivered
 
 
 def energy(air_bytes: int, board: str) -> float:
-    """Microjoules that a radio takes to send so many bytes: mA, volts and ms."""
+    """The energy in microjoules that a radio needs to send so many bytes."""
     return SENDING_MA[board] * VOLTS * air_bytes * RADIOS[board].byte_ms
 
 
@@ -212,7 +212,7 @@ def _sentence(one: Advice) -> str:
 
 
 def why_nothing(trace: TraceFiles, rows: Sequence[ContinuumRow], figure: str) -> str:
-    """The best there is, or what is missing."""
+    """A sentence on why nothing is recommended: the best there is, or what is missing."""
     if not trace.has_truth:
         return report.why_no_violations(trace)
     able = [row for row in rows if row.is_answered and row.fits and row.policy != "none"]

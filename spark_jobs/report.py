@@ -1,6 +1,6 @@
-"""What an analysis leaves: tables as Parquet and CSV, lines on the terminal, and one HTML file that can be mailed.
+"""Writes the results of an analysis: Parquet and CSV tables, lines on the terminal, and one HTML file.
 
-The HTML holds its pictures in itself, as SVG, and needs nothing from anywhere.
+The HTML contains its pictures as SVG and needs no other file.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ p.note { color: #666 }
 
 
 def table_of(rows: Sequence[Any]) -> pa.Table:
-    """Rows of one dataclass as a table with a column a field."""
+    """A table from rows of one dataclass, with a column for each field."""
     kind = type(rows[0])
     hints = typing.get_type_hints(kind)
     schema = pa.schema([pa.field(field.name, _arrow(hints[field.name])) for field in fields(kind)])
@@ -62,7 +62,8 @@ def _arrow(hint: Any) -> pa.DataType:
 
 
 def write_tables(out: Path, name: str, rows: Sequence[Any]) -> None:
-    """Each file appears whole or not at all. A list is written in CSV as its values with blanks between."""
+    """Write the tables. Each file appears completely or not at all. In CSV, a list is its values with blanks
+    between."""
     out.mkdir(parents=True, exist_ok=True)
     table = table_of(rows)
     _put(out / f"{name}.parquet", lambda path: pq.write_table(table, path, compression="zstd"))
@@ -102,7 +103,7 @@ def heading(text: str) -> str:
 
 
 def sheet(columns: Sequence[str], rows: Iterable[Sequence[str]], marked: Sequence[bool] = ()) -> str:
-    """A table; `marked` rows stand out."""
+    """An HTML table; `marked` rows are highlighted."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
     lines = []
     for number, row in enumerate(rows):
@@ -112,7 +113,7 @@ def sheet(columns: Sequence[str], rows: Iterable[Sequence[str]], marked: Sequenc
 
 
 def svg(figure: Figure, name: str) -> str:
-    """A picture for the page. `name` keeps its inner references apart from those of other pictures."""
+    """A picture for the page. `name` keeps its references apart from those of other pictures."""
     from matplotlib import rc_context
 
     out = StringIO()
@@ -123,7 +124,7 @@ def svg(figure: Figure, name: str) -> str:
 
 
 def write_continuum(out: Path, traces: Sequence[TraceFiles], rows: Sequence[ContinuumRow]) -> None:
-    """`continuum.parquet`, `continuum.csv` and `report.html`."""
+    """Write `continuum.parquet`, `continuum.csv` and `report.html`."""
     write_tables(out, "continuum", rows)
     parts = [
         part for trace in traces for part in continuum_parts(trace, [r for r in rows if r.run == trace.run])
@@ -132,7 +133,7 @@ def write_continuum(out: Path, traces: Sequence[TraceFiles], rows: Sequence[Cont
 
 
 def continuum_parts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
-    """A trace's share of the report."""
+    """The part of the report for one trace."""
     if not rows:
         return [heading(f"Run {trace.run}"), paragraph("This trace could not be analysed.")]
     parts = [heading(f"Run {trace.run}"), *_facts(trace, rows)]
@@ -186,12 +187,12 @@ def _facts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
         f"{trace.rows} messages arrived",
     ]
     if first is not None and first.out_of_sync:
-        facts[1] += f", {first.out_of_sync} of them out of sync: these count in no figure"
+        facts[1] += f", {first.out_of_sync} of them out of sync and not counted in any figure"
     return [paragraph(facts[0]), paragraph(facts[1] + ".")]
 
 
 def _without_repeats(rows: Sequence[ContinuumRow]) -> list[ContinuumRow]:
-    """Arrival order is the same under every stamp."""
+    """The rows with arrival order only once: it is the same under every stamp."""
     seen = False
     out = []
     for row in rows:
@@ -218,7 +219,7 @@ def _cells(row: ContinuumRow) -> list[str]:
 
 
 def percent(value: float | None) -> str:
-    """Never a violation rounded down to nothing."""
+    """A share in per cent, never rounded down to nothing."""
     if value is None:
         return "?"
     return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"
@@ -318,7 +319,7 @@ def _lines(rows: Sequence[ContinuumRow], policy: str) -> list[tuple[str, list[Co
 
 
 def print_rows(rows: Sequence[ContinuumRow], *, as_json: bool) -> None:
-    """To standard output, as a table or as one JSON object a line."""
+    """Print rows on standard output, as a table or as one JSON object a line."""
     if as_json:
         for row in rows:
             print(json.dumps(asdict(row)))

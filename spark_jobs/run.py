@@ -1,7 +1,7 @@
 """Run a job: `spark-submit spark_jobs/run.py JOB ...`, or `python -m spark_jobs.run JOB ...` on this machine alone.
 
-A job is a module with `configure(parser)`, its options, and `main(arguments)`, which returns an exit code. What it
-works out is in functions of its own, which know nothing of the command line; most know nothing of Spark.
+A job is a module with `configure(parser)`, which adds its options, and `main(arguments)`, which returns an exit code.
+Its work is in functions that do not know the command line; most do not know Spark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ JOBS: dict[str, tuple[str, str]] = {
 
 
 def parser_for(job: str, program: str = "run.py") -> argparse.ArgumentParser:
-    """The options of one job, for those who start it in another way."""
+    """The parser for the options of one job, for callers that start it in another way."""
     module, summary = JOBS[job]
     parser = argparse.ArgumentParser(prog=f"{program} {job}", description=summary)
     import_module(module).configure(parser)
@@ -39,7 +39,7 @@ def parser_for(job: str, program: str = "run.py") -> argparse.ArgumentParser:
 
 
 def run(job: str, arguments: Sequence[str], program: str = "run.py") -> int:
-    """Do a job. What is wrong with its input is one line on standard error and exit code 1; 2 is a wrong option."""
+    """Run a job. A fault of its input is one line on standard error and exit code 1; a wrong option is 2."""
     from spark_jobs.session import JobError, WrongOption, note
 
     options = parser_for(job, program).parse_args(arguments)
@@ -67,7 +67,7 @@ def run(job: str, arguments: Sequence[str], program: str = "run.py") -> int:
 
 
 def main(arguments: Sequence[str], program: str = "run.py") -> int:
-    """`program`: what people have typed to come here."""
+    """Run the command line; `program` is the name that the user typed."""
     lines = "\n".join(f"  {name:12} {summary}" for name, (_, summary) in JOBS.items())
     parser = argparse.ArgumentParser(
         prog=program,

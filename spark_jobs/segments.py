@@ -1,8 +1,8 @@
-"""A trace cut into segments, each read with a halo, so that what is counted in each adds up to the whole exactly.
+"""Cuts a trace into segments with a halo, so that the counts of all segments add up exactly.
 
-No message is held longer than the *horizon*, so what becomes of one depends on arrivals within two horizons alone. What
-reaches further is found by a survey of the trace that looks at the arrivals only, and then given to each segment:
-stragglers, and how many sends of each mote arrived at all. docs/algorithms.md, "A trace in segments", has the proof.
+No message is held longer than the *horizon*, so its fate depends only on arrivals within two horizons. A survey of the
+arrivals finds what reaches further and gives it to each segment: stragglers, and how many sends of each mote arrived.
+docs/algorithms.md, "A trace in segments", has the proof.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TIMES = ["clock", "heard", "batch", "in_sync", "source"]
 
 @dataclass(frozen=True, slots=True)
 class TraceSegment:
-    """Rows `first` to `last` (exclusive) of a trace."""
+    """The rows `first` to `last` (exclusive) of a trace."""
 
     trace: TraceFiles
     first: int
@@ -44,7 +44,7 @@ class TraceSegment:
 class View:
     """A segment with its halo. Its own rows are `first` to `last` of the table, which begins at `start` of the trace.
 
-    Messages out of sync are left out: they pass any policy at once, and count for nothing but themselves.
+    Messages out of sync are left out: every policy delivers them at once, and they are in no pair.
     """
 
     table: pa.Table
@@ -62,7 +62,7 @@ class View:
 
 
 def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[TraceSegment]:
-    """Segments of about `rows` rows, equally long; as many for each of `parts` workers."""
+    """Cut into equally long segments of about `rows` rows, the same number for each of `parts` workers."""
     count = max(1, -(-trace.rows // rows))
     count = min(-(-count // parts) * parts, max(1, trace.rows))
     borders = [trace.rows * i // count for i in range(count + 1)]
@@ -70,7 +70,7 @@ def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[TraceSegmen
 
 
 def cut_at(trace: TraceFiles, borders: Iterable[int]) -> list[TraceSegment]:
-    """Segments that begin at these rows; empty ones are left out."""
+    """Cut at these rows; empty segments are left out."""
     places = [0, *sorted(set(borders)), trace.rows]
     return [TraceSegment(trace, a, b) for a, b in pairwise(places) if b > a]
 
@@ -110,7 +110,7 @@ def _in_sync(segment: TraceSegment, table: pa.Table, clock: Ints, start: int) ->
 
 
 def _clock(table: pa.Table, trace: TraceFiles, start: int) -> Ints:
-    """The observer's clock at each arrival; where none is noted, when the message was heard."""
+    """The observer's clock at each arrival; if none was noted, the time at which the message was heard."""
     clock, heard = table["clock"], _numbers(table, "heard")
     if clock.null_count == len(table):
         out = heard
@@ -144,7 +144,7 @@ def _fixed(column: pa.ChunkedArray, width: int) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Stragglers:
-    """Arrivals that come more than a horizon after an effect of theirs."""
+    """The arrivals that come more than a horizon after one of their effects."""
 
     row: Ints
     source: Ints
@@ -169,14 +169,14 @@ NO_STRAGGLERS = Stragglers.together([])
 
 @dataclass(frozen=True, slots=True)
 class Sends:
-    """For each mote, which of its sends in a range are meant: bit i stands for send `first` + i."""
+    """A set of each mote's sends in a range: bit i stands for send `first` + i."""
 
     before: Ints  # how many there are below the range
     first: Ints
     bits: tuple[bytes, ...]
 
     def up_to(self, mote: int, counts: Ints) -> Ints:
-        """How many of a mote's sends up to each of these numbers, which are not below the range - 1."""
+        """The number of a mote's sends up to each of these numbers, which are not below the range - 1."""
         bits = np.unpackbits(np.frombuffer(self.bits[mote], np.uint8))
         total = self.before[mote] + np.concatenate(([0], np.cumsum(bits, dtype=np.int64)))
         most: Ints = total[counts - self.first[mote] + 1]
@@ -185,7 +185,7 @@ class Sends:
 
 @dataclass(frozen=True, slots=True)
 class SegmentTruth:
-    """What a survey found of happened-before in a segment's own rows. One number a mote."""
+    """The findings of a survey on happened-before in a segment's own rows, with one number for each mote."""
 
     known: (
         Ints  # (thresholds + 1, motes): the most sends counted by arrivals before each threshold, and by all
@@ -200,7 +200,7 @@ class SegmentTruth:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """`reach`: how far, at most, the largest clock that an arrival knew of is ahead of the observer's clock."""
+    """The findings of a survey. `reach` is the most that a clock known to an arrival is ahead of the observer's."""
 
     arrived: int
     out_of_sync: int
@@ -210,7 +210,8 @@ class Survey:
 
 @dataclass(frozen=True, slots=True)
 class SurveyTask:
-    """`thresholds`: ticks before which what is known matters to later segments; `known`: what came before the halo."""
+    """The task of a survey. Later segments need what is known before `thresholds` (ticks); `known` came before the
+    halo."""
 
     segment: TraceSegment
     horizon: int
@@ -219,7 +220,7 @@ class SurveyTask:
 
 
 def survey(task: SurveyTask) -> Survey:
-    """Look at one segment's arrivals, whatever their stamps are good for."""
+    """Survey one segment's arrivals, without their stamps."""
     segment, trace = task.segment, task.segment.trace
     told = ["vector"] if trace.has_truth else []
     view = load(segment, ["r", "c", *told], task.horizon if trace.has_truth else 0, 0)
@@ -244,7 +245,7 @@ def survey(task: SurveyTask) -> Survey:
 
 
 def _check(view: View, trace: TraceFiles) -> None:
-    """What would make nonsense of everything, said of the row that does."""
+    """Refuse values that make no sense, and name the row."""
     source, batch = view.column("source"), view.column("batch")
     strangers = np.flatnonzero(source >= trace.motes)
     if len(strangers):
@@ -309,7 +310,7 @@ def _sends(source: Ints, index: Ints, motes: int) -> Sends:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A segment with all that must be known of the rest of the trace to count it alone."""
+    """A segment, with all that counting it alone needs from the rest of the trace."""
 
     segment: TraceSegment
     horizon: int
@@ -328,7 +329,7 @@ class Plan:
 
 
 def plan(segments: Sequence[TraceSegment], spread: Spread) -> Plan:
-    """Survey the trace. A first guess of the horizon is right unless its clocks are broken."""
+    """Survey the trace and plan its parts. The first guess of the horizon is right unless its clocks are broken."""
     trace = segments[0].trace
     clock = trace.deployment.clock
     horizon = clock.delta + 2 * clock.epsilon + 1
@@ -352,7 +353,7 @@ def plan(segments: Sequence[TraceSegment], spread: Spread) -> Plan:
 
 
 def _first_clock(segment: TraceSegment) -> int:
-    """Of a row group only the times are read."""
+    """The first clock of a row group; only the times are read."""
     groups = segment.trace.groups()
     at = bisect_right([first for first, _, _ in groups], segment.first) - 1
     table = read_rows(segment.trace, groups[at : at + 1], ["clock", "heard"])
@@ -360,7 +361,7 @@ def _first_clock(segment: TraceSegment) -> int:
 
 
 def _survey_tasks(segments: Sequence[TraceSegment], firsts: Sequence[int], horizon: int) -> list[SurveyTask]:
-    """What comes before the halo of a later segment is what comes before its first tick less the horizon."""
+    """The tasks of the survey. Before a later segment's halo means before its first tick minus the horizon."""
     nothing = np.zeros(segments[0].trace.motes, np.int32)
     halos = np.unique(np.array(firsts) - horizon)
     tasks = []
@@ -373,8 +374,8 @@ def _survey_tasks(segments: Sequence[TraceSegment], firsts: Sequence[int], horiz
 def _survey_again(
     tasks: Sequence[SurveyTask], surveys: Sequence[Survey], firsts: Sequence[int], spread: Spread
 ) -> list[SegmentTruth]:
-    """What each survey found of the truth. Where a mote's send may be a straggler for what was known long before the
-    segment, which its survey could not see, it is surveyed once more with that in hand."""
+    """The truth of each segment. If a send may be a straggler to what was known long before the segment, which its
+    survey could not see, the segment is surveyed again with that knowledge."""
     truths = [one.truth for one in surveys if one.truth is not None]
     known = _known_before(tasks, truths, firsts)
     doubtful = [i for i, truth in enumerate(truths) if (truth.earliest <= known[i]).any()]
@@ -385,7 +386,7 @@ def _survey_again(
 
 
 def _known_before(tasks: Sequence[SurveyTask], truths: Sequence[SegmentTruth], firsts: Sequence[int]) -> Ints:
-    """For each segment and mote the most sends that any arrival before the segment's halo counted."""
+    """For each segment and mote, the largest number of sends that an arrival before the segment's halo knew of."""
     motes = tasks[0].segment.trace.motes
     known = np.zeros((len(tasks), motes), np.int32)
     most = np.zeros(motes, np.int32)  # of the segments that lie before the halo as a whole
@@ -419,7 +420,7 @@ def _with_truth(parts: Sequence[Part], truths: Sequence[SegmentTruth], firsts: S
 
 
 def _arrived(trace: TraceFiles, truths: Sequence[SegmentTruth]) -> list[NDArray[np.bool_]]:
-    """For each mote, which of its sends arrived; numbers begin at 1."""
+    """The set of each mote's sends that arrived; numbers begin at 1."""
     most = np.max([truth.most for truth in truths], axis=0)
     there = [np.zeros(int(count) + 1, np.bool_) for count in most]
     messages = 0
@@ -434,7 +435,7 @@ def _arrived(trace: TraceFiles, truths: Sequence[SegmentTruth]) -> list[NDArray[
 
 
 def _counted_by(truth: SegmentTruth, arrived: Sequence[NDArray[np.bool_]]) -> Sends:
-    """Those sends that arrived of which some, but not all, arrivals of a segment know."""
+    """The sends that arrived and that some, but not all, arrivals of a segment know of."""
     fewest = np.minimum(truth.fewest, truth.most).tolist()
     return Sends(
         before=np.array([int(there[: low + 1].sum()) for there, low in zip(arrived, fewest, strict=True)]),

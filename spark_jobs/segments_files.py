@@ -1,7 +1,7 @@
-"""The Parquet files of one trace, looked at before anything is computed: what is wrong with one is said by its name.
+"""The Parquet files of one trace, checked before anything is computed. A fault names its file.
 
-Only footers are read here. A trace is `messages.parquet`, or parts of it in order of their names in `messages/`, as the
-journal rolls them; `events.parquet` says what the motes did, where anybody knows.
+Only footers are read here. A trace is `messages.parquet`, or its parts in `messages/` in the order of their names, as
+the journal writes them. `events.parquet` says what the motes did, where known.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class TraceFault(JobError):
 
 @dataclass(frozen=True, slots=True)
 class PartFile:
-    """A file, and how many rows each of its row groups has."""
+    """A file, and the number of rows in each of its row groups."""
 
     path: Path
     groups: tuple[int, ...]
@@ -42,7 +42,7 @@ class PartFile:
 
 @dataclass(frozen=True, slots=True)
 class TraceFiles:
-    """One run, found whole. Rows are numbered over all parts, in order of arrival."""
+    """One run with all its files. Rows are numbered over all parts, in order of arrival."""
 
     folder: Path
     run: str
@@ -69,14 +69,14 @@ class TraceFiles:
         return sum(sum(part.groups) for part in self.parts)
 
     def groups(self) -> list[tuple[int, int, int]]:
-        """(first row, part, row group) of each row group."""
+        """The (first row, part, row group) of each row group."""
         places = [(p, g) for p, part in enumerate(self.parts) for g in range(len(part.groups))]
         sizes = [size for part in self.parts for size in part.groups]
         return [(first, *place) for first, place in zip(accumulate([0, *sizes]), places, strict=False)]
 
 
 def open_trace(folder: Path, events: Path | None = None) -> TraceFiles:
-    """Find the files of a run and check that they belong together. `events`: where they are, if not in the folder."""
+    """Find the files of a run and check that they belong together. `events` is their place, if not in the folder."""
     parts = _parts_of(folder)
     footers = [_footer(path) for path in parts]
     heads = [_head(path, footer) for path, footer in zip(parts, footers, strict=True)]
@@ -127,7 +127,7 @@ def _parts_of(folder: Path) -> list[Path]:
 
 
 def _way_on(folder: Path) -> str:
-    """What can be analysed instead, where something in the folder can."""
+    """A hint on what in the folder can be analysed instead."""
     if (folder / "trace" / MESSAGES).exists():
         return f", but {folder / 'trace'} is one"
     if find_journals(folder):
@@ -178,7 +178,7 @@ def _check_columns(path: Path, footer: pq.FileMetaData, wanted: pa.Schema) -> No
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Whether words are kept in a dictionary is the writer's own affair."""
+    """The type without dictionary encoding, which is up to the writer."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 

@@ -1,4 +1,4 @@
-"""Ways to apply a function to many tasks: on this machine's cores, or by Spark, which carries tasks and results only.
+"""Applies a function to many tasks: on this machine's cores, or by Spark, which carries only tasks and results.
 
 Workers read the files themselves; that is what makes it fast.
 """
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def on_threads(workers: int | None = None) -> Spread:
-    """On this machine; the kernels and the readers of Parquet run side by side, since they let go of Python's lock."""
+    """Run on threads. Kernels and Parquet readers run in parallel, since they release Python's lock."""
     workers = workers or os.cpu_count() or 1
 
     def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
@@ -36,7 +36,7 @@ def on_threads(workers: int | None = None) -> Spread:
 
 
 def on_processes(workers: int | None = None) -> Spread:
-    """On this machine, for work that is done in Python and so keeps its lock."""
+    """Run on processes, for work in Python, which holds its lock."""
     workers = workers or os.cpu_count() or 1
 
     def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
@@ -54,7 +54,7 @@ def on_processes(workers: int | None = None) -> Spread:
 
 
 def on_spark(spark: SparkSession) -> Spread:
-    """One Spark task for each of ours."""
+    """Run on Spark, one Spark task for each of ours."""
 
     def spread(function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
         if not tasks:
@@ -77,7 +77,7 @@ def on_spark(spark: SparkSession) -> Spread:
 
 
 def slots(spark: SparkSession) -> int:
-    """How many tasks run at a time. Over Spark Connect nobody can say."""
+    """The number of tasks that run at a time. Over Spark Connect it is not known."""
     try:
         return int(spark.sparkContext.defaultParallelism)
     except AttributeError:
@@ -85,7 +85,7 @@ def slots(spark: SparkSession) -> int:
 
 
 def _named(function: Callable[[Any], Any], task: Any) -> Any:
-    """A fault of the trace travels as a result: raised in a worker it would come out as a page of Java's."""
+    """Return a fault of the trace as a result: an exception in a worker would become a page of Java's."""
     try:
         return function(task)
     except TraceFault as fault:

@@ -1,4 +1,4 @@
-"""One way to Spark for every job: Java is looked for first, and what is said on the way is for people.
+"""The Spark session of every job. Java is checked first, and messages are for people.
 
 Under `spark-submit` its options decide. Otherwise the session is made here, on all cores of this machine unless a
 master is named.
@@ -28,20 +28,20 @@ LEAST_S, MOST_S = 0.001, 1e9
 
 
 class JobError(Exception):
-    """A job that can't be done: what is wrong, and what to do. `run` prints it as one line."""
+    """A job that can't be done. The message says what is wrong and what to do; `run` prints it as one line."""
 
 
 class WrongOption(JobError):
-    """It was asked for in a way that has no answer."""
+    """An option, or a combination of options, that can't be used."""
 
 
 def one_line(error: Exception) -> str:
-    """What a library says of a fault, without its line breaks."""
+    """A library's error message on one line."""
     return " ".join(str(error).split())
 
 
 def prepare(out: Path, option: str = "--out") -> None:
-    """Make the folder of results, and see that files can be made in it: before the work, not after."""
+    """Make the folder of results, and check before the work that files can be written to it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
         with TemporaryFile(dir=out):
@@ -51,7 +51,7 @@ def prepare(out: Path, option: str = "--out") -> None:
 
 
 def seconds(text: str) -> float:
-    """An option that is a length of time."""
+    """Read an option that is a length of time."""
     number = float(text)
     if not LEAST_S <= number <= MOST_S:
         raise argparse.ArgumentTypeError(f"seconds, from {LEAST_S} to {MOST_S:.0e}")
@@ -59,12 +59,12 @@ def seconds(text: str) -> float:
 
 
 def note(text: str) -> None:
-    """Say something to the person who waits; never part of a result."""
+    """Tell the user something on standard error; it is never part of a result."""
     print(text, file=sys.stderr, flush=True)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of Spark that a job has when no `spark-submit` stands before it."""
+    """Add the Spark options of a job that is not started by `spark-submit`."""
     group = parser.add_argument_group("Spark")
     group.add_argument("--master", help="local[*] unless told; spark-submit's own --master comes first")
     group.add_argument(
@@ -77,7 +77,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_choice(parser: argparse.ArgumentParser, otherwise: str) -> None:
-    """Whether to use Spark at all, and its options. `otherwise`: how the job is done without it."""
+    """Add the choice whether to use Spark, and its options. `otherwise` says how the job runs without it."""
     how = parser.add_mutually_exclusive_group()
     how.add_argument(
         "--spark", action="store_const", const=True, help="use Spark, however little there is to do"
@@ -93,7 +93,7 @@ def add_choice(parser: argparse.ArgumentParser, otherwise: str) -> None:
 
 
 def is_wanted(arguments: argparse.Namespace, large: bool) -> bool:
-    """Spark takes long to start: it is for those who ask for it, who name a master, or who have much to do."""
+    """Whether to use Spark: if asked for, if a master is named, or if there is much to do. It takes long to start."""
     if arguments.spark is not None:
         return bool(arguments.spark)
     return large or arguments.master is not None or is_submitted()
@@ -108,7 +108,7 @@ def is_submitted() -> bool:
 def started(
     name: str, master: str | None = None, settings: Mapping[str, str] | None = None
 ) -> Iterator[SparkSession]:
-    """A session for one job. One that was there before is used, and left running."""
+    """Open a session for one job. An existing one is used, and left running."""
     from pyspark.sql import SparkSession
 
     before = SparkSession.getActiveSession()
@@ -124,7 +124,7 @@ def started(
 
 @contextmanager
 def of(arguments: argparse.Namespace) -> Iterator[SparkSession]:
-    """A session as the options of `add_options` want it."""
+    """Open a session according to the options of `add_options`."""
     with started(f"causeway {arguments.job}", arguments.master, settings_of(arguments.conf)) as spark:
         yield spark
 
@@ -138,7 +138,7 @@ def settings_of(given: list[str]) -> dict[str, str]:
 
 
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
-    """Make a session; `JobError` when there is no Java to run it."""
+    """Make a session; `JobError` if there is no Java to run it."""
     submitted = is_submitted()
     if not submitted and "SPARK_REMOTE" not in os.environ:
         check_java()
@@ -154,7 +154,7 @@ def start(name: str, master: str | None = None, settings: Mapping[str, str] | No
 
 
 def _alone(master: str | None) -> dict[str, str]:
-    """What `spark-submit` would have been told, were it there. Nothing listens beyond this machine unless asked to."""
+    """The settings that `spark-submit` would pass. Nothing listens beyond this machine unless asked to."""
     settings = {"spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={QUIET.as_uri()}"}
     if master is not None:
         settings["spark.master"] = master
@@ -166,7 +166,7 @@ def _alone(master: str | None) -> dict[str, str]:
 
 
 def check_java() -> None:
-    """Spark's own words for a missing Java are a page of Python's; these are one line."""
+    """Refuse a missing or old Java in one line; Spark's own message is a page."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     if found is None:
@@ -181,7 +181,7 @@ def check_java() -> None:
 
 
 def java_version(java: str) -> int | None:
-    """The major version, None where it does not say."""
+    """The major version of Java; None if unknown."""
     try:
         told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,15 +1,15 @@
-"""`watch`: a folder of logs that grows, followed by Structured Streaming; link health of each run as it stands.
+"""`watch`: follow a growing folder of logs with Structured Streaming, and keep the link health of each run up to date.
 
     LOGS/RUN/messages/000000.parquet ...     parts, as the base station rolls them
     OUT/health/RUN.parquet                   motes over time windows, from all parts of the run so far
     OUT/links/RUN.parquet                    links, the same
-    OUT/continuum/RUN.parquet                with --continuum: what each stamp and policy would have made of it so far
+    OUT/continuum/RUN.parquet                with --continuum: the result of each stamp and policy so far
     OUT/batches/000000.json                  which parts came in which batch, and what could not be read
     OUT/checkpoint/                          Spark's own
 
-Spark carries the names of new parts; which they are in a batch is in its checkpoint before anything is done with them.
-What a batch writes is made from the parts alone, each file appears whole, and a batch that is done again writes the
-same. So each part counts once, whenever the job was killed.
+Spark carries the names of new parts. A batch's parts are in its checkpoint before it starts. The results are made from
+the parts alone, each file appears completely, and a repeated batch writes the same. So each part counts once, whenever
+the job is killed.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Parts:
 
 @dataclass(frozen=True, slots=True)
 class LinkHealth:
-    """A run as its parts show it, and the parts that could not be read, with the reason."""
+    """The link health of a run, and the parts that could not be read, with the reason."""
 
     run: str
     motes: pa.Table
@@ -79,7 +79,7 @@ class LinkHealth:
 
 
 def health_of(parts: Parts) -> LinkHealth:
-    """Every part is read again: a few bytes a message, and no state that could be lost."""
+    """The link health from all parts. They are read again each time: that is cheap, and needs no state."""
     tables, faults = [], {}
     runs: set[str] = set()
     for path in parts.paths:
@@ -116,7 +116,7 @@ def _read(path: Path) -> tuple[pa.Table, str]:
 
 
 def _seen(messages: pa.Table) -> Seen:
-    """Messages, of which each is there once: copies are not known here, nor are lines."""
+    """The messages of the parts. Each is there once: parts hold neither copies nor lines."""
 
     def column(name: str, kind: Any, absent: float) -> NDArray[Any]:
         values: NDArray[Any] = (
@@ -139,7 +139,7 @@ def _seen(messages: pa.Table) -> Seen:
 
 
 def _lives(mote: Ints, boot: Ints) -> Ints:
-    """Boot counts modulo 8 unwrapped, mote by mote: up to four more is later, else it is a straggler's."""
+    """Unwrap the boot counts (modulo 8) of each mote: up to four more is a later boot, else it is a straggler."""
     lives = np.zeros(len(mote), np.int64)
     order = np.argsort(mote, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(mote[order])) + 1):
@@ -154,7 +154,7 @@ def _lives(mote: Ints, boot: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """What the batches so far have brought, kept in the folder of results."""
+    """The record of all batches so far, kept in the folder of results."""
 
     out: Path
 
@@ -194,7 +194,7 @@ def take_batch(
     over: Callable[[list[Parts]], list[LinkHealth]],
     measure: Callable[[Parts], pa.Table] | None = None,
 ) -> list[LinkHealth]:
-    """Bring the results up to this batch: once or twice, it comes to the same."""
+    """Update the results with this batch. Doing it twice gives the same."""
     new: dict[str, list[str]] = {}
     for path in sorted(paths):
         new.setdefault(Path(path).parent.parent.name, []).append(path)
@@ -221,7 +221,7 @@ def take_batch(
 
 
 def continuum_of(parts: Parts, spread_over: Spread, choice: Choice | None = None) -> pa.Table:
-    """The continuum of these parts and no later ones: they are put together, by links, as a run of their own."""
+    """The continuum of these parts only: links to them make a run of their own."""
     with TemporaryDirectory() as place:
         run = Path(place) / parts.run
         (run / PARTS).mkdir(parents=True)
@@ -273,7 +273,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def _unseen(logs: Path) -> dict[str, str]:
-    """What is called a part and which Spark passes over without a word."""
+    """The files that are named like parts and that Spark skips silently."""
     found = {}
     for path in sorted(logs.glob(NAMED)):
         if not path.is_file():
@@ -284,7 +284,7 @@ def _unseen(logs: Path) -> dict[str, str]:
 
 
 def _same_logs(out: Path, logs: Path) -> None:
-    """A checkpoint belongs to one folder of logs."""
+    """Check that the checkpoint belongs to this folder of logs."""
     note_of = out / "logs"
     here = os.fsencode(logs.resolve())
     if note_of.exists() and (watched := note_of.read_bytes()) != here:
@@ -301,7 +301,7 @@ def follow(
     every_s: float | None,
     with_continuum: bool = False,
 ) -> dict[str, str]:
-    """Watch until interrupted; with `every_s` None, take what is there and return. What could not be read, and why."""
+    """Watch until interrupted; if `every_s` is None, take what is there and return. Return what could not be read."""
     book = Book(out)
     faults: dict[str, str] = {}
     broken: list[Exception] = []
@@ -345,7 +345,7 @@ def _local(uri: str) -> str:
 
 
 def tell(number: int, found: Sequence[LinkHealth]) -> None:
-    """A line of JSON for each run that changed."""
+    """Print a line of JSON for each run that changed."""
     for result in found:
         print(json.dumps({"batch": number, "run": result.run} | summary(result.motes)), flush=True)
         for path, why in result.faults.items():

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from basestation.observer import Observer
+from basestation.simulator.engine import engine
 from basestation.simulator.gateway_line import serial_line, unwrap_time
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
-from basestation.simulator.simulation import build_scheme, engine, generate
+from basestation.simulator.simulation import build_scheme, generate
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message

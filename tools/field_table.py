@@ -22,9 +22,10 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any, NamedTuple
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.deployed import timed_scheme_of
-from basestation.simulator.options import WorldOptions
-from basestation.simulator.simulation import PolicyChoice, generate, measure
+from basestation.simulator.options import PRESETS, WorldOptions
+from basestation.simulator.simulation import generate, measure
 from basestation.testbed.through_station import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
@@ -119,9 +120,8 @@ def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[Fie
         rate=RATE * clock.tick_seconds,
         messages=SIMULATED,
         seed=job.seed,
-        delay_clock="global",
-        reception="immediate",
         measured=run.delays,
+        **PRESETS["measured"],
     )
     for row in measure(generate(options), timed_scheme_of(run.deployment), DELIVERIES):
         percent = row.violations.percent()["mean"]

@@ -26,9 +26,6 @@ class MarkedPlace(NamedTuple):
             raise PageError(f"{self.page.name} has no place for it: {self.begin} ... {self.end}")
         return f"{before}{begin}\n{content}\n{end}{after}"
 
-    def extract(self, text: str) -> str:
-        return text.partition(self.begin)[2].partition(self.end)[0].strip()
-
     def write(self, content: str) -> None:
         self.page.write_text(self.insert(self.page.read_text(), content))
 

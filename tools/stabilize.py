@@ -90,9 +90,8 @@ class TrialOutcome:
     clocks: float | None  # when clocks in sync were last further apart than epsilon
     unsynced: float | None  # when a message last said that its sender is out of sync
     restarted: float | None  # when the node last started anew
-    back: (
-        float | None
-    )  # when it was first at work again: a message in sync of its own, or a gateway's words to its host
+    # When it first worked again: a mote sent a message in sync, or a gateway spoke to its host.
+    back: float | None
     since: int  # messages after the last violation
     resets: dict[int, int]  # by node
     epochs: tuple[int, ...]  # that were opened after the corruption

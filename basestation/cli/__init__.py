@@ -1,8 +1,8 @@
 """The command ``basestation``: a group whose commands are loaded only when they are called.
 
-To add a command: a module of this package with a click command named ``command``, and a line in ``COMMANDS``.
+To add a command, write a module of this package with a click command named ``command``, and a line in ``COMMANDS``.
 
-Exit codes: 0 good, 1 a fault, 2 wrong usage, 130 interrupted, 141 the reader of our output went away.
+Exit codes: 0 good, 1 a fault, 2 wrong usage, 130 interrupted, 141 the reader of our output closed it.
 """
 
 import contextlib
@@ -26,9 +26,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "listen": ("basestation.cli.listen", "Watch a network live, in causal order."),
     "replay": ("basestation.cli.replay", "Play a log back, by the same policy or another."),
     "simulate": ("basestation.cli.simulate", "Run the paper's model of a network and measure the order."),
-    "compare": ("basestation.cli.compare", "Compare all the papers' schemes, and ours, on the same events."),
-    "plan": ("basestation.cli.plan", "Find the smallest stamp that will do for a network."),
-    "describe": ("basestation.cli.describe", "Show a deployment's layout, field by field and bit by bit."),
+    "compare": (
+        "basestation.cli.compare",
+        "Compare our schemes with those of other papers, on the same events.",
+    ),
+    "plan": ("basestation.cli.plan", "Find the smallest stamp that is good enough for a network."),
+    "describe": (
+        "basestation.cli.describe",
+        "Show a deployment's message layout, field by field and bit by bit.",
+    ),
     "encode": ("basestation.cli.encode", "Turn JSON lines into frames."),
     "decode": ("basestation.cli.decode", "Turn frames, binary or hex, into JSON lines."),
     "log": ("basestation.cli.log", "Verify, repair, convert and sum up the logs of runs."),
@@ -36,13 +42,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "figures": ("basestation.cli.figures", "Draw the paper's figures again, from our own runs."),
     "testbed": (
         "basestation.cli.testbed",
-        "Run the real firmware on emulated motes, and tell the truth about it.",
+        "Run the real firmware on emulated motes, and report what really happened.",
     ),
     "send": ("basestation.cli.send", "Send a setting, or a message, down to motes."),
-    "ports": ("basestation.cli.ports", "List the serial ports, and why one can't be opened."),
+    "ports": ("basestation.cli.ports", "List the serial ports, and say why one can't be opened."),
     "doctor": ("basestation.cli.doctor", "Check this machine, a deployment and a gateway's line."),
-    "completion": ("basestation.cli.completion", "Print what makes a shell complete all this."),
-    "demo": ("basestation.cli.demo", "Ten emulated motes, ordered live, and what each byte buys."),
+    "completion": (
+        "basestation.cli.completion",
+        "Print the script that lets a shell complete these commands.",
+    ),
+    "demo": (
+        "basestation.cli.demo",
+        "Run ten emulated motes, order them live, and show how much order each byte gains.",
+    ),
 }
 
 # Which extra brings a module in; "" is the core.
@@ -57,8 +69,6 @@ PROVIDED_BY = {
     "matplotlib": "analysis",
     "numba": "analysis",
     "pyspark": "spark",
-    "starlette": "web",
-    "uvicorn": "web",
 }
 
 
@@ -146,7 +156,7 @@ def main(args: Sequence[str] | None = None) -> int:
 
 
 def _run(args: Sequence[str] | None) -> int:
-    """What ``cli.main`` does, but for a broken pipe and an interrupt, which are left to ``main``."""
+    """Do what ``cli.main`` does, but leave a broken pipe and an interrupt to ``main``."""
     if "_BASESTATION_COMPLETE" in os.environ:
         importlib.import_module("basestation.cli.completion")  # knows bash better than click does
         cli.main(prog_name="basestation")  # the shell asks for completions
@@ -169,7 +179,7 @@ def _run(args: Sequence[str] | None) -> int:
 
 
 def _describe_import_error(error: ImportError) -> str | None:
-    """One line on a dependency that is missing or broken; None when the fault is in our own code."""
+    """A line about a dependency that is missing or broken; None if the fault is in our own code."""
     name = (error.name or "").partition(".")[0]
     if name not in PROVIDED_BY:
         return None
@@ -189,7 +199,7 @@ def _say(message: str) -> None:
 
 
 def _replace_closed_streams() -> None:
-    """A program started with its input or its error output closed reads nothing and complains to nobody."""
+    """Open the null device for a closed standard input or error output: reads find the end, messages go nowhere."""
     if sys.stdin is None:
         sys.stdin = open(os.devnull)  # noqa: SIM115 (open for as long as we run)
     if sys.stderr is None:
@@ -197,7 +207,7 @@ def _replace_closed_streams() -> None:
 
 
 def _silence() -> None:
-    """Let what is left in the buffers go nowhere, so that the interpreter's last flush says nothing."""
+    """Discard what is left in the buffers, so that the interpreter's last flush can't fail."""
     with open(os.devnull, "w") as nowhere:
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`basestation analyse`: the jobs of `spark_jobs`, on this machine or wherever Spark runs."""
+"""`basestation analyse`: run the jobs of `spark_jobs`, on this machine or on a Spark cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from basestation.cli import common
 )
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def command(arguments: tuple[str, ...]) -> None:
-    """Analyse logs and traces: `basestation analyse JOB ...`; without a job it lists them.
+    """Analyse logs and traces with `basestation analyse JOB ...`. Without a JOB, the jobs are listed.
 
     The same jobs run on a cluster by `spark-submit spark_jobs/run.py JOB ...`.
     """

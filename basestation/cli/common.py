@@ -1,4 +1,4 @@
-"""What the commands share: options, JSON lines, chatter, faults and progress."""
+"""Helpers of all commands: options, JSON lines, notes to the user, faults and progress."""
 
 import dataclasses
 import enum
@@ -9,10 +9,10 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_type_hints, overload
 
 import click
 from rich.console import Console
@@ -49,7 +49,7 @@ err = _console(stderr=True)
 
 
 def note(message: str, *, style: str | None = None) -> None:
-    """Say something to the person at the terminal; never part of the output."""
+    """Tell the user something on standard error; it is never part of the output."""
     err.print(message, style=style, markup=False, soft_wrap=True)
 
 
@@ -59,16 +59,16 @@ def fail(message: str) -> NoReturn:
 
 
 def example(text: str) -> str:
-    """An epilog of examples for ``--help``, with its line breaks kept: ``epilog=example(...)``."""
+    """Make an epilog of examples for ``--help`` that keeps its line breaks: ``epilog=example(...)``."""
     blocks = textwrap.dedent(text).strip("\n").split("\n\n")
     return "\n\n".join("\b\n" + textwrap.indent(block, "  ") for block in ("Examples:", *blocks))
 
 
-MOST = 1e9  # of anything that has no bound of its own: thirty years in seconds, and more motes than there are
+MOST = 1e9  # the bound of numbers that have none of their own: thirty years in seconds
 
 
 class FiniteFloat(click.FloatRange):
-    """A number within a range, and within reason where none is given; unlike click's own, it refuses NaN."""
+    """A number within a range, at most `MOST` unless told otherwise. Unlike click's own, it refuses NaN."""
 
     def __init__(self, min: float | None = None, max: float = MOST, **more: Any) -> None:
         super().__init__(min, max, **more)
@@ -76,15 +76,68 @@ class FiniteFloat(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         number = float(super().convert(value, param, ctx))
         if not math.isfinite(number):
-            self.fail(f"{value} is no number to work with", param, ctx)
+            self.fail(f"{value} is not a usable number", param, ctx)
         return number
 
 
 class Whole(click.IntRange):
-    """A whole number within a range, and within reason where none is given."""
+    """A whole number within a range, at most `MOST` unless told otherwise."""
 
     def __init__(self, min: int, max: int = int(MOST), **more: Any) -> None:
         super().__init__(min, max, **more)
+
+
+class PanelCommand(click.Command):
+    """A command whose help lists the options that matter first, and the others below under headings.
+
+    `panels` maps a heading to the names of its parameters. Parameters in no panel come first.
+    """
+
+    def __init__(self, *args: Any, panels: Mapping[str, Sequence[str]], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._panel_of = {name: title for title, names in panels.items() for name in names}
+        self._titles = ("Options", *panels)
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        rows: dict[str, list[tuple[str, str]]] = {title: [] for title in self._titles}
+        for param in self.get_params(ctx):
+            if (record := param.get_help_record(ctx)) is not None:
+                rows[self._panel_of.get(param.name or "", "Options")].append(record)
+        for title, found in rows.items():
+            with formatter.section(title):
+                formatter.write_dl(found)
+
+
+def field_option(
+    owner: type[Any], name: str, help_text: str, kind: Any = None, **more: Any
+) -> Callable[[F], F]:
+    """Make the option for a field of a dataclass, with the field's type and default.
+
+    `kind` narrows the type. A field without a default makes a required option.
+    """
+    hint = get_type_hints(owner)[name]
+    field = next(field for field in dataclasses.fields(owner) if field.name == name)
+    if field.default is dataclasses.MISSING:
+        more = {"required": True} | more
+    else:
+        more = {"default": field.default, "show_default": field.default is not None} | more
+    return click.option(
+        f"--{name.replace('_', '-')}",
+        type=kind or (click.Choice(get_args(hint)) if get_args(hint) else hint),
+        help=help_text,
+        **more,
+    )
+
+
+def add_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[F], F]:
+    """Add options to a command, in the order in which its help lists them."""
+
+    def add(function: F) -> F:
+        for option in reversed(list(options)):
+            function = option(function)
+        return function
+
+    return add
 
 
 def json_option(function: F) -> F:
@@ -94,7 +147,7 @@ def json_option(function: F) -> F:
 
 
 def plain(value: object) -> object:
-    """A value in the terms of JSON: NaN and infinities become null, bytes become hex."""
+    """Turn a value into what JSON can hold: NaN and infinities become null, bytes become hex."""
     if isinstance(value, enum.Enum):
         return plain(value.value)
     if value is None or isinstance(value, bool | int | str):
@@ -121,7 +174,7 @@ def plain(value: object) -> object:
 
 
 def emit_json(obj: object, *, flush: bool = False) -> None:
-    """Print one object on one line of standard output; ``flush`` when someone waits for each line."""
+    """Print one object on one line of standard output. Pass ``flush`` if a reader waits for each line."""
     sys.stdout.write(json.dumps(plain(obj), allow_nan=False) + "\n")
     if flush:
         sys.stdout.flush()
@@ -143,7 +196,7 @@ def deployment_option(*, required: bool = True) -> Callable[[F], F]:
 
 
 def load_deployment(path: Path) -> "Deployment":
-    """Read a deployment; one that is missing or wrong ends the command with a line that says why."""
+    """Read a deployment. If it is missing or wrong, end the command with a line that says why."""
     from packet_formats import deployment
 
     try:
@@ -155,7 +208,7 @@ def load_deployment(path: Path) -> "Deployment":
 
 
 class _Bar:
-    """Counts what is done; the bar itself appears only on a terminal and only once the work takes long."""
+    """A progress counter. Its bar appears only on a terminal, and only if the work takes long."""
 
     def __init__(self, description: str, total: int | None) -> None:
         self._description = description
@@ -213,7 +266,7 @@ def progress(work: Iterable[T], description: str) -> AbstractContextManager[Iter
 def progress(
     work: Iterable[T] | int | None, description: str
 ) -> AbstractContextManager[Iterator[T]] | AbstractContextManager[Callable[..., None]]:
-    """A progress bar on standard error, on a terminal only, once two seconds have passed.
+    """Show a progress bar on standard error, on a terminal only, after two seconds.
 
     Over an iterable it gives an iterator; for a total (None: not known) a function ``advance(count=1)``:
 

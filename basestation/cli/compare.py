@@ -1,10 +1,10 @@
-"""`basestation compare`: every scheme of the papers, and ours, on the same stream of events."""
+"""`basestation compare`: compare our schemes with those of other papers, on the same stream of events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import click
 
@@ -32,19 +32,11 @@ class GiveUp(click.ParamType[Any]):
             self.fail(str(error), param, ctx)
 
 
-def _network_options(function: Any) -> Any:
-    hints = get_type_hints(WorldOptions)
-    for name, text in reversed((SWEPT | FIXED).items()):
-        kind, several, usual = hints[name], name in SWEPT, default(name)
-        function = click.option(
-            f"--{name.replace('_', '-')}",
-            type=click.Choice(get_args(kind)) if get_args(kind) else kind,
-            multiple=several,
-            default=[usual] if several else usual,
-            show_default=True,
-            help=text,
-        )(function)
-    return function
+def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
+    several, usual = name in SWEPT, default(name)
+    return common.field_option(
+        WorldOptions, name, help_text, multiple=several, default=[usual] if several else usual
+    )
 
 
 @click.command(
@@ -66,20 +58,28 @@ def _network_options(function: Any) -> Any:
     default=NAMES,
     help="Stamp with its delivery rule; may be repeated. [default: all]",
 )
-@_network_options
-@click.option("--seeds", type=common.Whole(1), default=1, show_default=True, help="Networks at each point.")
+@common.add_options(_network_option(*each) for each in (SWEPT | FIXED).items())
+@click.option(
+    "--seeds",
+    type=common.Whole(1),
+    default=1,
+    show_default=True,
+    help="How many networks to simulate at each point.",
+)
 @click.option(
     "--give-up",
     type=GiveUp(),
-    help="How long to wait for a missing message, where a rule waits for one. [default: delta + epsilon]",
+    help="How long a rule waits for a missing message. [default: delta + epsilon]",
 )
-@click.option("--min-wait", type=int, help="two-hop: hold in any case. [default: the least allowed]")
+@click.option(
+    "--min-wait", type=int, help="two-hop: hold every message at least so long. [default: the least allowed]"
+)
 @click.option(
     "--policy",
     type=click.Choice(list(POLICIES)),
     default="cbd",
     show_default=True,
-    help="Delivery of our own stamps.",
+    help="Delivery policy for our own stamps.",
 )
 @click.option(
     "--phi",
@@ -91,11 +91,13 @@ def _network_options(function: Any) -> Any:
 @click.option(
     "--trace", type=click.Path(path_type=Path), help="Compare on this recorded run instead of a simulation."
 )
-@click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw it into this file.")
+@click.option(
+    "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the comparison into this file."
+)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Make the tables and pictures of docs/schemes.md here; it says itself what to compare.",
+    help="Make the tables and pictures of docs/schemes.md in this folder, on networks of their own.",
 )
 @common.json_option
 @click.pass_context
@@ -110,11 +112,11 @@ def command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Compare the papers' schemes, and ours, on the same simulated or recorded stream of events.
+    """Compare our schemes with those of other papers, on the same simulated or recorded stream of events.
 
-    Every scheme stamps the same sends and orders the same arrivals, so differences are never differences of luck.
-    Violations are in per cent of the messages delivered; hold is from arrival to delivery, in ticks. Of --motes,
-    --loss, --rate, --epsilon and --delta all combinations are taken.
+    Every scheme stamps the same sends and orders the same arrivals, so no difference is due to chance.
+    Violations are in per cent of the messages delivered. The hold is the time from arrival to delivery, in ticks.
+    All combinations of --motes, --loss, --rate, --epsilon and --delta are compared.
     """
     terms = Terms(given["policy"], given["phi"], given["give_up"], given["min_wait"])
     if plot is not None and plot.suffix not in PICTURES:
@@ -160,7 +162,7 @@ def _recorded(
 
     for name in (*SWEPT, *FIXED, "seeds"):
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
-            raise OptionError(name, ctx.params.get(name), "a recorded run says that itself")
+            raise OptionError(name, ctx.params.get(name), "a recorded run sets this itself")
     with common.progress(measure_trace(trace, schemes, terms), "comparing") as each:
         yield from each
 

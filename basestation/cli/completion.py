@@ -1,4 +1,4 @@
-"""`basestation completion`: what makes a shell complete our commands; and what sources and deployments it offers."""
+"""`basestation completion`: the script for a shell, and the sources and deployments that it offers."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ STARTS = {
 )
 @click.argument("shell", required=False, type=click.Choice(list(WHERE)), metavar="[bash|zsh|fish]")
 def command(shell: str | None) -> None:
-    """Print the script by which a shell completes commands, options, sources, ports and deployments.
+    """Print the script that lets a shell complete commands, options, sources, ports and deployments.
 
-    Without an argument it is the script for the shell that $SHELL names.
+    Without an argument, it prints the script for the shell that $SHELL names.
     """
     name = shell or Path(os.environ.get("SHELL", "")).name
     if name not in WHERE:
@@ -71,7 +71,7 @@ def script(shell: str) -> str:
 
 @add_completion_class
 class WholeWords(BashComplete):
-    """Bash takes serial@/dev/ttyUSB1 for several words, and puts in only what follows the last break between them."""
+    """Completion for bash, which splits serial@/dev/ttyUSB1 into several words and inserts only the last one."""
 
     source_template = """\
 %(complete_func)s() {
@@ -102,7 +102,9 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 def complete_source(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """The kinds of sources, the ports that are there, and files for those that take one."""
+    """Offer the kinds of sources, the attached ports, and files for sources that take one."""
+    from basestation.sources import plugged_in
+
     kind, at, rest = incomplete.partition("@")
     if at and kind == "serial":
         found = _ports(rest)
@@ -112,6 +114,7 @@ def complete_source(ctx: click.Context, param: click.Parameter, incomplete: str)
         found = _items(f"{kind}@{path}" for path in paths(rest, ".toml"))
     else:
         found = [*_ports(""), *(CompletionItem(start, help=what) for start, what in STARTS.items())]
+        found += _items(f"{entry.name}@" for entry in plugged_in())
     return [item for item in found if item.value.startswith(incomplete)]
 
 
@@ -120,7 +123,7 @@ def complete_deployment(ctx: click.Context, param: click.Parameter, incomplete: 
 
 
 def paths(incomplete: str, suffix: str = "") -> list[str]:
-    """Files whose name ends so, and folders, which may hold some."""
+    """The files that end in `suffix`, and the folders, which may hold some."""
     folder, name = os.path.split(incomplete)
     found = []
     with contextlib.suppress(OSError):

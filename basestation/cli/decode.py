@@ -1,4 +1,4 @@
-"""`basestation decode`: frames, binary or hex, to JSON lines."""
+"""`basestation decode`: turn frames, binary or hex, into JSON lines."""
 
 from __future__ import annotations
 
@@ -43,17 +43,17 @@ FAULTS_SHOWN = 3  # of each kind; the rest are counted
     "--clock-at",
     type=click.IntRange(0, 25),
     metavar="OFFSET",
-    help="Payload byte (a Listen line's, less 5) of a 32-bit little-endian clock: adds `clock`, unwrapped.",
+    help="Payload offset (in a Listen line, minus 5) of a 32-bit little-endian clock; adds `clock`, unwrapped.",
 )
 @common.json_option
 def command(file: Path, form: str, deployment: Path | None, clock_at: int | None, as_json: bool) -> None:
     """Turn the frames in FILE, or on standard input, into JSON lines.
 
-    FILE holds raw serial bytes, hex text of serial frames, or the lines of TinyOS's Listen, gzipped or not;
-    which of them is found out. What cannot be decoded is reported on standard error and passed over: the first few
-    faults of a kind one by one, the others as a number. With a deployment, a data message whose source is none of
-    its motes is marked by `fault`. The exit code is 1 if the file cannot be read, if nothing in it could be decoded,
-    or if most of its lines are of no known format; --format then decodes what can be.
+    FILE holds raw serial bytes, hex text of serial frames, or the lines of TinyOS's Listen, gzipped or not. The format
+    is detected. What cannot be decoded is reported on standard error and skipped: the first few faults of a kind one by
+    one, the others as a number. With a deployment, a data message from a mote that it does not have is marked by
+    `fault`. The exit code is 1 if the file cannot be read, if nothing in it could be decoded, or if most of its lines
+    have no known format; then --format decodes what it can.
     """
     described = common.load_deployment(deployment) if deployment else None
     layout, motes = (layout_of(described), described.network.motes) if described else (None, None)
@@ -85,7 +85,7 @@ def command(file: Path, form: str, deployment: Path | None, clock_at: int | None
 def _refuse_no_capture(
     items: list[captures.CapturedPacket | captures.CaptureFault], form: str, file: Path
 ) -> None:
-    """Digits of any other kind make a packet here and there too; where most lines make none, none is believed."""
+    """Refuse a file most of whose lines are no packet: some lines of any digits look like one by chance."""
     good, alien = captures.lines_read(items)
     if alien > good:
         first = next(item for item in items if isinstance(item, captures.CaptureFault) and item.alien)
@@ -96,7 +96,7 @@ def _refuse_no_capture(
 
 
 class _DecodeFaults:
-    """Tells of the first few faults of each kind, and of the number of the others."""
+    """Reports the first few faults of each kind, and the number of the others."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._kinds = file, Counter[str]()

@@ -1,4 +1,4 @@
-"""`basestation demo`: the whole chain, from the firmware on ten motes to a picture of what each byte buys."""
+"""`basestation demo`: the whole chain, from the firmware on ten motes to a picture of what each byte gains."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CONTINUUM = (
 
 @dataclass(frozen=True)
 class Ground:
-    """Where the motes are: the source to listen to, and what is known of the run afterwards."""
+    """The source to listen to, and the log that says afterwards what really happened."""
 
     source: str
     truth: Path | None  # the testbed's log; the simulator's world can be made again
@@ -68,7 +68,7 @@ class Ground:
     type=common.FiniteFloat(1, 3600),
     default=30.0,
     show_default=True,
-    help="Length of the live part.",
+    help="How long to run live.",
 )
 @click.option("--seed", type=common.Whole(0), default=1, show_default=True, help="Same seed, same motes.")
 @click.option(
@@ -85,9 +85,9 @@ class Ground:
 )
 @common.json_option
 def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool) -> None:
-    """Ten motes over three hops, live: stamped by their firmware, logged, put in causal order, and analysed.
+    """Run ten motes over three hops live: their firmware stamps, we log, order and analyse.
 
-    With --json: one object for each thing that happens, as `basestation listen --json` prints them, then one for each
+    With --json it prints one object for each event, as `basestation listen --json` does, then one for each
     configuration of the continuum.
     """
     deployment = _deployment()
@@ -103,24 +103,24 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     write_trace(trace, folder / "trace")
     _continuum(folder, as_json)
     common.note(
-        "Clocks as near one another as these need few bytes: every stamp gives the same. What each byte buys where "
-        "clocks roam: docs/figures/figure6.png, or basestation figures."
+        "These clocks are so close that every stamp gives the same order. What each byte gains where clocks "
+        "differ more is in docs/figures/figure6.png; basestation figures draws it."
     )
     common.note(f"Log, trace and continuum are in {folder}; the picture is {folder / 'report.html'}.")
-    common.note(f"Look further: basestation log summary {folder / 'log'}")
+    common.note(f"To see more: basestation log summary {folder / 'log'}")
 
 
 def _deployment() -> Deployment:
-    """The example with ten motes; the gateway, which is the root, has the id after theirs."""
+    """The example with ten motes. The gateway is the root and has the id after theirs."""
     example = load(EXAMPLE)
     network = replace(example.network, name="demo", motes=MOTES, hops=HOPS)
     return replace(example, network=network, clock=replace(example.clock, root=MOTES))
 
 
 def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float, seed: int) -> Ground:
-    """The testbed where it can be built, unless something else was asked for; else the simulator, and why."""
+    """Choose the testbed if it can be built, else the simulator, and say why."""
     if on != "simulator":
-        common.note("Building the firmware and the emulator, where that has not been done yet ...")
+        common.note("Building the firmware and the emulator, unless they are built already ...")
         try:
             engine.build()
             images.programs_for(deployment, RATE)
@@ -128,7 +128,7 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
             if on == "testbed":
                 common.fail(str(error))
             common.note(
-                f"Left out: the firmware on emulated motes. {error}\nThe paper's model takes its place."
+                f"The firmware on emulated motes is left out: {error}\nThe paper's model takes its place."
             )
         else:
             log = folder / "truth.jsonl"
@@ -147,7 +147,7 @@ def _views(deployment: Deployment, as_json: bool) -> list[Sink]:
 
 
 def _listen(ground: Ground, deployment: Deployment, log: Path, seconds: float, as_json: bool) -> None:
-    """What `basestation listen SOURCE --log FOLDER` does, for a given time."""
+    """Do what `basestation listen SOURCE --log FOLDER` does, for a given time."""
     station = Station(deployment, deployment.observer.policy, deployment.observer.phi)
     try:
         source = open_source(ground.source, 0, SourceOptions(deployment=deployment, say=common.note))
@@ -161,7 +161,7 @@ def _listen(ground: Ground, deployment: Deployment, log: Path, seconds: float, a
 
 
 def _trace(ground: Ground, deployment: Deployment) -> Trace:
-    """What arrived beside what really happened."""
+    """The trace of what arrived, beside what really happened."""
     if ground.truth is None:
         world = world_of(Spec.parse(ground.source), deployment)
         return simulated_trace(generate(world), deployment)

@@ -1,4 +1,4 @@
-"""`basestation doctor`: what is wrong, and what to do about it."""
+"""`basestation doctor`: find what is wrong, and say what to do about it."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ TOKEN = 0xD0
 @click.option(
     "--rate",
     type=common.FiniteFloat(0, min_open=True),
-    help="Messages a second of each mote, for the budget. [default: the firmware's]",
+    help="Messages per second from each mote, for the budget. [default: the firmware's]",
 )
 @click.option(
     "--log",
@@ -71,7 +71,7 @@ TOKEN = 0xD0
     envvar="CAUSEWAY_LOG",
     default=Path("logs"),
     metavar="FOLDER",
-    help="Where logs shall go.",
+    help="Folder for logs.",
 )
 @common.json_option
 @click.pass_context
@@ -85,10 +85,10 @@ def command(
     logs: Path,
     as_json: bool,
 ) -> None:
-    """Check this machine; with a deployment, its layout and budget; with a SOURCE, what is heard there.
+    """Check this machine; with a deployment, its layout and budget; with a SOURCE, what comes from it.
 
-    Each check is good, a warning or a failure, with its cure. A SOURCE is listened to for a while: is a gateway of ours
-    there, how quick is its line against delta, do the motes fit the deployment? Exit code 1 if a check failed.
+    Each check is good, a warning or a failure, with its cure. doctor listens to a SOURCE for a while: is our gateway
+    there, is its line quick enough for delta, do the motes fit the deployment? The exit code is 1 if a check failed.
     """
     if ask and not sources:
         raise click.UsageError("--ask needs a SOURCE to ask")
@@ -192,6 +192,6 @@ def _add(table: Table, finding: Finding) -> None:
 def _sum_up(verdicts: Sequence[str]) -> None:
     failures, warnings = verdicts.count(FAILURE), verdicts.count(WARNING)
     if not failures and not warnings:
-        common.note("All is well.")
+        common.note("Everything is fine.")
         return
     common.note(f"{many(failures, 'failure')}, {many(warnings, 'warning')} in {many(len(verdicts), 'check')}")

@@ -1,4 +1,4 @@
-"""`basestation encode`: JSON lines to frames, the inverse of `decode`."""
+"""`basestation encode`: turn JSON lines into frames, the inverse of `decode`."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ from packet_formats.tinyos import PacketError, encode_packet
     type=click.Choice(["hex", "binary"]),
     default="hex",
     show_default=True,
-    help="One frame a line in hex, or the raw bytes of the line.",
+    help="Write one frame a line in hex, or raw serial bytes.",
 )
 @common.json_option
 def command(file: Path, deployment: Path | None, form: str, as_json: bool) -> None:
     """Turn the JSON lines in FILE, or on standard input, into serial frames.
 
-    A line is an object as `decode --json` prints it. What is sent is said by `payload` (hex), `type` and
-    `group` or, with --deployment, by `message` alone; where both are there they must agree. A line that
-    cannot be encoded, a key that `decode` never prints among them, ends the command with exit code 1 and its number.
+    A line is an object as `decode --json` prints it. The frame is made from `payload` (hex), `type` and `group` or,
+    with --deployment, from `message` alone; if both are there they must agree. A line that cannot be encoded, or has a
+    key that `decode` never prints, ends the command with its number and exit code 1.
     """
     if as_json and form == "binary":
         raise click.UsageError("--json and --format binary exclude each other")
@@ -79,7 +79,7 @@ def _frames(lines: Iterable[str], deployment: Deployment | None, name: str) -> I
 
 
 def _is_cut_off(error: json.JSONDecodeError) -> bool:
-    """Whether the text was good as far as it goes."""
+    """Whether the text is valid JSON that ends too early."""
     rest = error.doc[error.pos :].strip()
     return error.msg.startswith(("Unterminated", "Invalid \\u")) or any(
         word.startswith(rest) for word in ("true", "false", "null")

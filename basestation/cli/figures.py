@@ -1,4 +1,4 @@
-"""`basestation figures`: the paper's figures 2 to 7 again, and its claims beside our numbers."""
+"""`basestation figures`: draw the paper's figures 2 to 7 again, with its claims beside our numbers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ from basestation.figures.grid import TITLES, CurvePoint, gather, measure_network
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), help="Write pictures and tables here."
 )
-@click.option("--messages", type=common.Whole(100), default=20_000, show_default=True, help="Per network.")
+@click.option(
+    "--messages", type=common.Whole(100), default=20_000, show_default=True, help="Messages per network."
+)
 @click.option("--seeds", type=common.Whole(1), default=5, show_default=True, help="Networks per point.")
 @common.json_option
 def command(out: Path | None, messages: int, seeds: int, as_json: bool) -> None:
-    """Draw the paper's figures 2 to 7 from our own runs, and judge its claims by them.
+    """Draw the paper's figures 2 to 7 from our own runs, and check its claims against them.
 
-    With --out: a PNG a figure, points.csv with every point and seed, claims.md with the paper's claims beside ours,
-    and tables.md with what the paper does not show: exactness under loss, the modulus, faults, counter widths.
+    With --out it writes a PNG for each figure, points.csv with every point and seed, claims.md with the paper's claims
+    beside ours, and tables.md with what the paper does not show: exactness under loss, the modulus, faults, counter
+    widths.
     """
     grid = networks(messages, seeds)
     with common.progress(grid, f"simulating {len(grid)} networks") as each:

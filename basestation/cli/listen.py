@@ -1,4 +1,4 @@
-"""`basestation listen`: the network live, in causal order."""
+"""`basestation listen`: watch a network live, in causal order."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import Recovery, interrupted_runs, recover
 from basestation.journal.writer import SYNCS, JournalWriter, new_run_id
 from basestation.live.runner import Runner
-from basestation.serving.forwarder import LOOPBACK, Forwarder, Send
+from basestation.serving.forwarder import LOOPBACK, Forwarder, Send, ServingCounters
 from basestation.sources import Source, SourceError
 from basestation.sources.base import port_number, split_host
 from packet_formats import sf_protocol
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path, file_okay=False),
     envvar="CAUSEWAY_LOG",
     metavar="FOLDER",
-    help="Keep everything in a folder of this run's own, inside FOLDER.",
+    help="Log everything, in a new folder for this run inside FOLDER.",
 )
 @click.option(
     "--sync",
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     default="interval",
     show_default=True,
     envvar="CAUSEWAY_SYNC",
-    help="When the log must be on the disk: with every frame, soon after, or when the system likes.",
+    help="When to write the log to disk: with every frame, soon after, or when the system chooses.",
 )
 @click.option(
     "--serve",
@@ -64,8 +64,8 @@ if TYPE_CHECKING:
     flag_value=LOOPBACK,
     metavar="[HOST[:PORT]]",
     envvar="CAUSEWAY_SERVE",
-    help=f"Be a serial forwarder, for TinyOS 1 on port {sf_protocol.PORT[1]} and 2 on {sf_protocol.PORT[2]}; "
-    "on this machine alone unless HOST says otherwise.",
+    help=f"Also be a serial forwarder, for TinyOS 1 on port {sf_protocol.PORT[1]} and 2 on {sf_protocol.PORT[2]}; "
+    "for this machine only unless HOST says otherwise.",
 )
 @click.option(
     "--patient", is_flag=True, envvar="CAUSEWAY_PATIENT", help="Wait for a source that isn't there yet."
@@ -77,23 +77,16 @@ def command(
     sync: Sync,
     serve: str | None,
     patient: bool,
-    policy: str | None,
-    phi: int | None,
-    view: str,
-    allowance: float | None,
-    seconds: float | None,
-    as_json: bool,
+    choices: live_options.Choices,
 ) -> None:
-    """Watch a network live: messages leave in causal order, each at its time.
+    """Watch a network live: messages are delivered in causal order.
 
     SOURCE is serial@PORT[:BAUD-or-platform], network@HOST:PORT, sf@HOST:PORT, replay@FILE, testbed@ or simulate@;
-    several are gateways of one network. Without one, MOTECOM is used, or what the deployment says, or the port that
-    looks like a gateway's.
+    several are gateways of one network. Without a SOURCE, listen uses MOTECOM, or the deployment's source, or the port
+    that looks like a gateway's.
 
-    Ctrl-C is the ordinary way to end it: what is held is delivered, the run is summed up, and the exit code is 0.
+    Ctrl-C ends it: what is held is delivered, a summary is printed, and the exit code is 0.
     """
-    choices = live_options.Choices(policy, phi, view, allowance, seconds, as_json)
-    choices.check()
     described = network_options.find_deployment(deployment)
     try:
         opened = network_options.open_sources(sources, described, patient)
@@ -130,6 +123,8 @@ def _listen(
             live_options.show(runner, work, choices)
     except (SourceError, JournalError) as error:
         common.fail(str(error))
+    if forwarder is not None:
+        common.note(_served(forwarder.counters))
     if runner.unlogged:
         common.fail(f"{many(runner.unlogged, 'record')} could not be written to the log")
 
@@ -163,7 +158,7 @@ def _open_log(
 
 
 def _finish_parts(roller: PartRoller, folder: Path) -> None:
-    """The log is whole without its parts, and they can be made from it at any time."""
+    """Make the last Parquet parts. A failure is only a note: they can be made from the log at any time."""
     try:
         roller.finish(lambda fault: common.note(str(fault)))
     except (JournalError, OSError) as error:
@@ -174,7 +169,7 @@ def _finish_parts(roller: PartRoller, folder: Path) -> None:
 
 
 def _recover(logs: Path) -> None:
-    """Put right what an earlier run left behind; nothing about it keeps this one from starting."""
+    """Recover interrupted runs. No fault of theirs keeps this run from starting."""
     for run in interrupted_runs(logs):
         try:
             common.note(_recovered(recover(run)))
@@ -194,7 +189,7 @@ def _recovered(found: Recovery) -> str:
 
 
 def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:
-    """HOST with both versions' own ports, or HOST:PORT for the deployment's version alone."""
+    """Read HOST, which gets both versions' own ports, or HOST:PORT, for the deployment's version only."""
     host, digits = split_host(serve)
     if digits is None:
         return host or LOOPBACK, dict(sf_protocol.PORT)
@@ -217,8 +212,14 @@ def _ports(forwarder: Forwarder) -> str:
     return ", ".join(f"port {port} for TinyOS {version}" for version, port in forwarder.ports.items())
 
 
+def _served(counters: ServingCounters) -> str:
+    text = f"served {many(counters.served, 'client')}: {many(counters.forwarded, 'message')} to them, "
+    text += f"{counters.sent} from them sent, {counters.refused} refused"
+    return text + f"; {counters.dropped} too slow, {counters.strangers} turned away"
+
+
 def _down(sources: Sequence[Source]) -> Send:
-    """What clients send goes down every line; it has failed only if it went down none."""
+    """Make the function that sends a client's packet down every line. It fails only if all lines fail."""
 
     async def send(packet: bytes) -> None:
         failures = []

@@ -1,14 +1,15 @@
-"""What `listen` and `replay` share: their options, their views, and the end of a run."""
+"""Code that `listen` and `replay` share: their options, their views, and the end of a run."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import signal
 import sys
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,56 +26,12 @@ if TYPE_CHECKING:
     from basestation.views.terminal import TerminalView
     from packet_formats.deployment import Deployment
 
-F = TypeVar("F", bound=Callable[..., object])
-
 VIEWS = ("lines", "terminal", "none")
-
-
-def options(function: F) -> F:
-    """The options that both commands have."""
-    for option in reversed(
-        (
-            click.option(
-                "--policy",
-                type=click.Choice(policies()),
-                envvar="CAUSEWAY_POLICY",
-                help="How to deliver. [default: the deployment's]",
-            ),
-            click.option(
-                "--phi",
-                type=click.IntRange(0, 100),
-                envvar="CAUSEWAY_PHI",
-                help="How much of the longest wait to wait, in per cent. [default: the deployment's]",
-            ),
-            click.option(
-                "--view",
-                type=click.Choice(VIEWS),
-                default="lines",
-                show_default=True,
-                envvar="CAUSEWAY_VIEW",
-                help="Plain lines, the full screen, or nothing but the summary.",
-            ),
-            click.option(
-                "--allowance",
-                type=common.FiniteFloat(0, 60_000),
-                metavar="MS",
-                envvar="CAUSEWAY_ALLOWANCE",
-                help="How much later than the quickest a frame may come up the line. "
-                "[default: 172, a full queue at 57600 baud]",
-            ),
-            click.option(
-                "--for", "seconds", type=common.FiniteFloat(0), metavar="SECONDS", help="End after so long."
-            ),
-            common.json_option,
-        )
-    ):
-        function = option(function)
-    return function
 
 
 @dataclass(frozen=True)
 class Choices:
-    """The shared options as given."""
+    """The values of the shared options."""
 
     policy: str | None
     phi: int | None
@@ -90,7 +47,7 @@ class Choices:
             raise click.UsageError("--view terminal needs a terminal; use --view lines or --json")
 
     def station(self, deployment: Deployment) -> Station:
-        """`--policy` alone takes the deployment's phi, which for some policies is always 100."""
+        """The station for these choices. `--policy` alone keeps the deployment's phi."""
         observer = deployment.observer
         phi = observer.phi if self.phi is None else self.phi
         if reason := refusal(self.policy or observer.policy, deployment.stamp.scheme):
@@ -99,8 +56,56 @@ class Choices:
         return Station(deployment, self.policy or observer.policy, phi, allowance_ns=allowance_ns)
 
 
+OPTIONS = (
+    click.option(
+        "--policy",
+        type=click.Choice(policies()),
+        envvar="CAUSEWAY_POLICY",
+        help="Delivery policy. [default: the deployment's]",
+    ),
+    click.option(
+        "--phi",
+        type=click.IntRange(0, 100),
+        envvar="CAUSEWAY_PHI",
+        help="Share of the safe wait, in per cent. [default: the deployment's]",
+    ),
+    click.option(
+        "--view",
+        type=click.Choice(VIEWS),
+        default="lines",
+        show_default=True,
+        envvar="CAUSEWAY_VIEW",
+        help="Show plain lines, the full screen, or only the summary.",
+    ),
+    click.option(
+        "--allowance",
+        type=common.FiniteFloat(0, 60_000),
+        metavar="MS",
+        envvar="CAUSEWAY_ALLOWANCE",
+        help="How much later than the quickest frame another may come up the line. "
+        "[default: 172, a full queue at 57600 baud]",
+    ),
+    click.option(
+        "--for", "seconds", type=common.FiniteFloat(0), metavar="SECONDS", help="End after this time."
+    ),
+    common.json_option,
+)
+
+
+def options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the shared options, as the parameter `choices`."""
+
+    @functools.wraps(function)
+    def command(*args: Any, **given: Any) -> None:
+        choices = Choices(**{field.name: given.pop(field.name) for field in fields(Choices)})
+        choices.check()
+        function(*args, choices=choices, **given)
+
+    return common.add_options(OPTIONS)(command)
+
+
 class Notes:
-    """A sink for runs whose output is not for people: what they should know goes to standard error."""
+    """A sink for runs whose output is for programs: notes for the user go to standard error."""
 
     def take(self, happening: Happening) -> None:
         if isinstance(happening, Note):
@@ -111,7 +116,7 @@ class Notes:
 
 
 def views(choices: Choices, deployment: Deployment) -> list[Sink]:
-    """The sinks that show; the full screen is a program of its own and joins in `show`."""
+    """The sinks that show the run. The full screen is an application of its own and is added in `show`."""
     if choices.as_json:
         return [JsonView(lambda plain: common.emit_json(plain, flush=True), layout_of(deployment)), Notes()]
     if choices.view == "lines":
@@ -127,7 +132,7 @@ def _write_line(line: str, style: str | None) -> None:
 
 
 def show(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
-    """Do the work, with the full screen if that was asked for, to its end or to Ctrl-C; then sum up."""
+    """Run until the end or Ctrl-C, with the full screen if asked for, then print the summary."""
     if choices.view == "terminal":
         asyncio.run(_on_screen(stage, work, choices))
     else:
@@ -137,7 +142,7 @@ def show(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: C
 
 
 async def _until_interrupted(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """The first Ctrl-C ends the run as its end would; a second one breaks it off."""
+    """Run until the end. The first Ctrl-C ends the run in order; a second one breaks it off."""
     loop = asyncio.get_running_loop()
 
     def stop() -> None:
@@ -151,7 +156,7 @@ async def _until_interrupted(stage: Stage, work: Callable[[], Coroutine[Any, Any
 
 
 def _when_told_to_end(stop: Callable[[], None]) -> None:
-    """A terminal that is closed, or a machine that is shut down, ends a run as Ctrl-C does; `nohup` keeps it."""
+    """End the run in order when the terminal is closed or the machine is shut down; `nohup` prevents the former."""
     for name in ("SIGTERM", "SIGHUP"):
         with contextlib.suppress(AttributeError, NotImplementedError, RuntimeError):
             number = getattr(signal, name)
@@ -175,6 +180,6 @@ async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]
 
 
 def _leave(view: TerminalView, done: asyncio.Task[None], choices: Choices) -> None:
-    """The screen stays after the end, to be looked at; not after a fault, and not when the time was given."""
+    """Leave the screen open after the end, but not after a fault, and not if `--for` was given."""
     if done.cancelled() or done.exception() is not None or choices.seconds is not None:
         view.exit()

@@ -1,4 +1,4 @@
-"""`basestation log`: what is in the logs of runs, whether they are whole, and their other forms."""
+"""`basestation log`: verify, repair, convert and sum up the logs of runs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def command() -> None:
 
 
 def _speaks_plainly(function: Callable[P, None]) -> Callable[P, None]:
-    """A journal that can't be read ends the command with a line."""
+    """Make a command end with one line if a journal can't be read."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -73,7 +73,7 @@ def _runs(folder: Path) -> list[Path]:
 
 
 class _LogFaults:
-    """Tells of the first faults and counts the others."""
+    """Reports the first faults and counts the others."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -157,7 +157,7 @@ def verify(folder: Path, as_json: bool) -> None:
     for path in _runs(folder):
         bad |= _verify(path, as_json)
     if bad:
-        common.fail("not all can be read; basestation log repair puts aside what can't")
+        common.fail("not everything can be read; basestation log repair moves the damage aside")
 
 
 def _verify(path: Path, as_json: bool) -> bool:
@@ -204,10 +204,10 @@ def _missing(summary: Summary) -> Iterator[str]:
 @folder_argument
 @_speaks_plainly
 def repair(folder: Path) -> None:
-    """Make the logs in FOLDER readable as far as they go.
+    """Make the logs in FOLDER readable, up to what is damaged.
 
-    What is no whole record is put aside in files of its own: the torn end of a log (.torn), or a segment with damage in
-    it, in full (.bad). Nothing is thrown away. Parquet parts of a changed segment and of those after it are removed:
+    Damaged bytes are moved to files of their own: the torn end of a log (.torn), or a whole segment that has damage in
+    it (.bad). Nothing is thrown away. Parquet parts of a changed segment and of those after it are removed;
     `basestation log parts` makes them again.
     """
     from basestation.journal.recovery import repair as repair_journal
@@ -240,7 +240,7 @@ def parts(folder: Path, again: bool) -> None:
 
 @command.command()
 @folder_argument
-@click.option("--to", "form", type=click.Choice(FORMATS), required=True, help="The form wanted.")
+@click.option("--to", "form", type=click.Choice(FORMATS), required=True, help="The form to write.")
 @click.option(
     "--output",
     "-o",
@@ -254,8 +254,8 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None) -> N
     """Turn one run's log into another form.
 
     parquet (a trace) and csv hold the messages; ndjson every record; pcap the frames on the air for Wireshark; shiviz
-    the order of messages as far as it is known. What a form leaves out is said on standard error. FOLDER may also be a
-    trace, for csv and shiviz.
+    the order of messages as far as it is known. What a form leaves out is printed on standard error. FOLDER may also be
+    a trace, for csv and shiviz.
     """
     from basestation.journal.convert import HOLDS
 
@@ -318,7 +318,7 @@ def _write_messages(trace: Trace, form: str, output: Path) -> str:
 
 @contextmanager
 def _writing(output: Path, mode: str) -> Iterator[IO[Any]]:
-    """Standard output, or a file that appears when it is whole."""
+    """Open standard output, or a file that appears only when it is complete."""
     if str(output) == "-":
         yield sys.stdout.buffer if mode == "wb" else sys.stdout
         return
@@ -356,7 +356,7 @@ def summary(folder: Path, deployment: Path | None, as_json: bool) -> None:
         return
     if described is None:
         common.note(
-            "written without a deployment: frames are counted, not read; --deployment tells what they are"
+            "the log has no deployment, so frames are counted but not read; give one with --deployment"
         )
     _show(found)
 

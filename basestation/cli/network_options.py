@@ -1,7 +1,6 @@
-"""Which network and which sources, said in one way by all commands that speak to gateways.
+"""The options for the network and its sources, the same in all commands that talk to gateways.
 
-What is given on the command line comes first, then the environment, then the deployment, and for want of all three
-what lies in this folder or is plugged in.
+The command line comes first, then the environment, then the deployment, and last what is in this folder or plugged in.
 """
 
 from __future__ import annotations
@@ -42,18 +41,18 @@ def deployment_option(function: F) -> F:
 
 
 def find_deployment(given: Path | None) -> Deployment:
-    """The deployment that was named, or the one that lies here."""
+    """The deployment that was named, or the one in this folder."""
     if given is None:
         if not HERE.exists():
             raise click.UsageError(
-                "which network? Give --deployment FILE, set CAUSEWAY_DEPLOYMENT, or work where a deployment.toml lies"
+                "which network? Give --deployment FILE, set CAUSEWAY_DEPLOYMENT, or go where a deployment.toml is"
             )
         common.note(f"using {HERE}")
     return common.load_deployment(given or HERE)
 
 
 def open_sources(given: Sequence[str], deployment: Deployment, patient: bool = False) -> list[Source]:
-    """The sources that were given, or else are known; `SourceError` for a wrong string, or if there is none."""
+    """Open the sources that were given or can be found. `SourceError` if a string is wrong, or if there is none."""
     chosen = choose(given, os.environ, deployment.observer.source)
     if chosen.why:
         common.note(chosen.why)

@@ -1,9 +1,10 @@
-"""`basestation plan`: a network's delay budget, and the smallest stamp that will do for it."""
+"""`basestation plan`: a network's delay budget, and the smallest stamp that is good enough for it."""
 
 from __future__ import annotations
 
 import os
 import textwrap
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,164 @@ PICTURES = (".png", ".svg", ".pdf")
 NEAREST = 5
 
 
+OPTIONS = [
+    common.field_option(
+        PlannedNetwork,
+        "motes",
+        "How many motes the network has, without the gateway.",
+        click.IntRange(2, MOST_MOTES),
+    ),
+    common.field_option(
+        PlannedNetwork,
+        "rate",
+        "Messages that each mote sends in a second.",
+        common.FiniteFloat(0, 1000, min_open=True),
+    ),
+    common.field_option(
+        PlannedNetwork,
+        "hops",
+        "Transmissions that a message of the farthest mote needs to reach the gateway.",
+        click.IntRange(1, 15),
+    ),
+    common.field_option(
+        PlannedNetwork,
+        "board",
+        "The kind of mote, and so its radio: MICAz has a CC2420, MICA2 a CC1000.",
+        click.Choice(list(RADIOS)),
+        required=False,
+        default="micaz",
+        show_default=True,
+    ),
+    click.option(
+        "--tolerate",
+        type=common.FiniteFloat(0, 100),
+        default=0.0,
+        show_default=True,
+        metavar="PERCENT",
+        help="How many violations of causal order are good enough, by the figure that --figure names.",
+    ),
+    click.option(
+        "--toml",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Write the chosen deployment into this file, for `describe` and for the firmware.",
+    ),
+    click.option(
+        "--name",
+        default="plan",
+        show_default=True,
+        help="Name of the network in the file of --toml; one word.",
+    ),
+    click.option(
+        "--plot",
+        type=click.Path(dir_okay=False, path_type=Path),
+        help="Draw the comparison into this file: .png, .svg or .pdf. Needs matplotlib.",
+    ),
+    common.json_option,
+    common.field_option(
+        PlannedNetwork,
+        "tinyos",
+        "The version of TinyOS whose message format is used: 1 has 29 bytes of payload, 2 has 28.",
+        click.IntRange(1, 2),
+    ),
+    common.field_option(
+        PlannedNetwork, "data_bytes", "Bytes of the application in each message.", click.IntRange(0, 29)
+    ),
+    common.field_option(
+        PlannedNetwork,
+        "receipts",
+        "Slots in each message that name the messages last received. They serve measurements, not the order.",
+        click.IntRange(0, 13),
+    ),
+    click.option(
+        "--beacon",
+        type=common.FiniteFloat(0.1, 86_400),
+        default=30.0,
+        show_default=True,
+        help="Seconds between two time beacons. The longer, the farther clocks drift apart.",
+    ),
+    click.option(
+        "--margin",
+        type=common.FiniteFloat(0, 1000),
+        metavar="PERCENT",
+        help="Add this to the delay budget, for interference and other traffic.  [default: micaz 33, mica2 50]",
+    ),
+    common.field_option(
+        PlannedNetwork,
+        "foreign_gateway",
+        "The gateway is not Causeway's and stamps no time of reception. The serial line then counts into delta.",
+        is_flag=True,
+        show_default=False,
+    ),
+    click.option(
+        "--tick-log2",
+        type=click.IntRange(0, 16),
+        help="Length of a clock tick: 2^N cycles of the 32768 Hz crystal.  [default: from the budget]",
+    ),
+    click.option(
+        "--epsilon",
+        type=click.IntRange(1, 32767),
+        help="Largest difference of two motes' clocks, in ticks.  [default: from the budget]",
+    ),
+    click.option(
+        "--delta",
+        type=click.IntRange(1, 65535),
+        help="Longest delay of a message, in ticks.  [default: from the budget]",
+    ),
+    click.option(
+        "--figure",
+        type=click.Choice(FIGURES),
+        default="mean",
+        show_default=True,
+        help="How to count violations: see Violations in docs/algorithms.md. mean is the paper's.",
+    ),
+    click.option(
+        "--guaranteed",
+        is_flag=True,
+        help="Choose only a stamp that is exact at phi 100 (kn all, hlc, shlc) and that was never full, cut or misread "
+        "in these runs.",
+    ),
+    click.option(
+        "--policy",
+        "policies",
+        type=click.Choice(POLICIES),
+        multiple=True,
+        default=POLICIES,
+        show_default=True,
+        help="Delivery policy to measure, explained above; may be repeated.",
+    ),
+    common.field_option(
+        Effort,
+        "messages",
+        "Messages to simulate for each seed. If given, a very low rate is simulated as it is and not raised to "
+        "the least at which messages meet.  [default: a few seconds' worth]",
+        common.Whole(1),
+    ),
+    common.field_option(
+        Effort,
+        "seed",
+        "Seed of the first simulated network; the others have the numbers after it.",
+        common.Whole(0),
+    ),
+    common.field_option(
+        Effort,
+        "seeds",
+        "How many networks to simulate, each with a seed of its own.",
+        click.IntRange(1, 1000),
+    ),
+]
+PANELS = {
+    "Message": ("tinyos", "data_bytes", "receipts"),
+    "Clock and delay budget": (
+        "beacon", "margin", "foreign_gateway", "tick_log2", "epsilon", "delta",
+    ),
+    "Choice": ("figure", "guaranteed", "policies"),
+    "Simulation": ("messages", "seed", "seeds"),
+}  # fmt: skip
+
+
 @click.command(
+    cls=common.PanelCommand,
+    panels=PANELS,
     epilog=common.example(
         """
         basestation plan --motes 20 --hops 3 --rate 0.5
@@ -46,209 +204,37 @@ NEAREST = 5
         basestation plan --motes 20 --hops 3 --rate 0.5 --toml field.toml --plot field.png
         basestation plan --motes 10 --rate 10 --tick-log2 8 --epsilon 10 --delta 10 --json
         """
-    )
+    ),
 )
-@click.option(
-    "--motes",
-    type=click.IntRange(2, MOST_MOTES),
-    required=True,
-    help="How many motes the network has, without the gateway.",
-)
-@click.option(
-    "--rate",
-    type=common.FiniteFloat(0, 1000, min_open=True),
-    required=True,
-    help="Messages that each mote sends in a second.",
-)
-@click.option(
-    "--hops",
-    type=click.IntRange(1, 15),
-    default=1,
-    show_default=True,
-    help="Transmissions that a message of the farthest mote needs to reach the gateway.",
-)
-@click.option(
-    "--board",
-    type=click.Choice(list(RADIOS)),
-    default="micaz",
-    show_default=True,
-    help="The kind of mote, and so its radio: MICAz has a CC2420, MICA2 a CC1000.",
-)
-@click.option(
-    "--tinyos",
-    type=click.IntRange(1, 2),
-    default=1,
-    show_default=True,
-    help="The version of TinyOS whose message format is used: 1 has 29 bytes of payload, 2 has 28.",
-)
-@click.option(
-    "--data-bytes",
-    type=click.IntRange(0, 29),
-    default=4,
-    show_default=True,
-    help="Bytes of the application in each message.",
-)
-@click.option(
-    "--receipts",
-    type=click.IntRange(0, 13),
-    default=0,
-    show_default=True,
-    help="Slots in each message for naming the messages last received; they serve measurements, not the order.",
-)
-@click.option(
-    "--tolerate",
-    type=common.FiniteFloat(0, 100),
-    default=0.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="Violations of causal order that are good enough, of the figure that --figure names.",
-)
-@click.option(
-    "--figure",
-    type=click.Choice(FIGURES),
-    default="mean",
-    show_default=True,
-    help="How violations are counted: see Violations in docs/algorithms.md. mean is the paper's.",
-)
-@click.option(
-    "--guaranteed",
-    is_flag=True,
-    help="Choose only a stamp that is exact at phi 100 (kn all, hlc, shlc) and that was never full, cut or misread "
-    "in these runs.",
-)
-@click.option(
-    "--policy",
-    "policies",
-    type=click.Choice(POLICIES),
-    multiple=True,
-    default=POLICIES,
-    show_default=True,
-    help="Delivery policy to measure, explained above; may be repeated.",
-)
-@click.option(
-    "--beacon",
-    type=common.FiniteFloat(0.1, 86_400),
-    default=30.0,
-    show_default=True,
-    help="Seconds between two time beacons: the longer, the farther clocks drift apart.",
-)
-@click.option(
-    "--margin",
-    type=common.FiniteFloat(0, 1000),
-    metavar="PERCENT",
-    help="What to add to the delay budget for interference and other traffic.  [default: micaz 33, mica2 50]",
-)
-@click.option(
-    "--foreign-gateway",
-    is_flag=True,
-    help="The gateway is not Causeway's and stamps no time of reception: the serial line then counts into delta.",
-)
-@click.option(
-    "--tick-log2",
-    type=click.IntRange(0, 16),
-    help="Length of a clock tick: 2^N cycles of the 32768 Hz crystal.  [default: from the budget]",
-)
-@click.option(
-    "--epsilon",
-    type=click.IntRange(1, 32767),
-    help="Most that two motes' clocks may differ, in ticks.  [default: from the budget]",
-)
-@click.option(
-    "--delta",
-    type=click.IntRange(1, 65535),
-    help="Longest time that a message may be under way, in ticks.  [default: from the budget]",
-)
-@click.option(
-    "--messages",
-    type=common.Whole(1),
-    help="Messages to simulate of each seed. If given, a very low rate is simulated as it is and not raised to "
-    "the least at which messages meet.  [default: some seconds' worth]",
-)
-@click.option(
-    "--seed",
-    type=common.Whole(0),
-    default=1,
-    show_default=True,
-    help="Seed of the first simulated network; the others have the numbers after it.",
-)
-@click.option(
-    "--seeds",
-    type=click.IntRange(1, 1000),
-    default=3,
-    show_default=True,
-    help="How many networks to simulate, each with a seed of its own.",
-)
-@click.option(
-    "--plot",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Draw the comparison into this file: .png, .svg or .pdf. Needs matplotlib.",
-)
-@click.option(
-    "--toml",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write the chosen deployment into this file, for `describe` and for the firmware.",
-)
-@click.option(
-    "--name", default="plan", show_default=True, help="Name of the network in the file of --toml; one word."
-)
-@common.json_option
+@common.add_options(OPTIONS)
 def command(
-    motes: int,
-    rate: float,
-    hops: int,
-    board: str,
-    tinyos: int,
-    data_bytes: int,
-    receipts: int,
+    *,
     tolerate: float,
     figure: str,
     guaranteed: bool,
     policies: tuple[str, ...],
-    beacon: float,
-    margin: float | None,
-    foreign_gateway: bool,
-    tick_log2: int | None,
-    epsilon: int | None,
-    delta: int | None,
-    messages: int | None,
-    seed: int,
-    seeds: int,
     plot: Path | None,
     toml: Path | None,
     name: str,
     as_json: bool,
+    **given: Any,
 ) -> None:
-    """Find the smallest stamp that will do for a network.
+    """Find the smallest stamp that is good enough for a network.
 
-    First the delay budget: what airtime, backoff, relays and crystals make of the tick, epsilon and delta. Then every
-    stamp is measured on a simulation of this network, and the smallest that meets the tolerance is marked, of these
-    the one with the shortest hold. Exit code 1 if none does.
+    First the delay budget: it derives the tick, epsilon and delta from airtime, backoff, relays and crystals. Then
+    every stamp is measured on a simulation of this network. The smallest stamp that meets the tolerance is marked; of
+    several, the one with the shortest hold. The exit code is 1 if none meets it.
 
-    The observer holds a message back for phi per cent of the time after which nothing that belongs before it can still
-    come. By dapw, what is due at the same time leaves in order. causal is dapw at phi 100: the whole wait. By cbd, a
-    message that is due waits also while one that belongs before it is there and not due.
+    The observer holds a message for phi per cent of the time after which nothing that belongs before it can still
+    arrive. With dapw, messages that are due at the same time leave in order. causal is dapw at phi 100: the whole wait.
+    With cbd, a message that is due also waits while a held message that belongs before it is not due.
     """
-    try:
-        network = PlannedNetwork(
-            motes=motes,
-            board=board,
-            rate=rate,
-            hops=hops,
-            tinyos=tinyos,
-            data_bytes=data_bytes,
-            receipts=receipts,
-            beacon_seconds=beacon,
-            foreign_gateway=foreign_gateway,
-            margin=None if margin is None else margin / 100,
-        )
-        budget = make_budget(network, tick_log2, epsilon, delta)
-    except BudgetError as error:
-        raise click.BadParameter(str(error), param_hint=f"--{error.setting}") from None
+    budget = _budget(given)
     _check_targets(budget, plot, toml, name)
     _show_budget(budget, as_json)
     if budget.refusals:
         common.fail("; ".join(budget.refusals))
-    effort = Effort(messages, seed, seeds)
+    effort = Effort(**_fields_of(Effort, given))
     try:
         with common.progress(steps_of(budget, effort), "simulating") as advance:
             comparison = compare(budget, tolerate, figure, policies, effort, advance)
@@ -262,6 +248,20 @@ def command(
         common.fail(_nothing_good(comparison, budget))
     if toml is not None:
         _write_toml(budget, choice, name, toml)
+
+
+def _budget(given: dict[str, Any]) -> Budget:
+    margin = None if given["margin"] is None else given["margin"] / 100
+    known = _fields_of(PlannedNetwork, given) | {"beacon_seconds": given["beacon"], "margin": margin}
+    try:
+        return make_budget(PlannedNetwork(**known), given["tick_log2"], given["epsilon"], given["delta"])
+    except BudgetError as error:
+        raise click.BadParameter(str(error), param_hint=f"--{error.setting}") from None
+
+
+def _fields_of(owner: type[Any], given: dict[str, Any]) -> dict[str, Any]:
+    """The options that are fields of this dataclass."""
+    return {field.name: given[field.name] for field in fields(owner) if field.name in given}
 
 
 # The budget
@@ -338,7 +338,7 @@ def _show_comparison(
 
 
 def _shown(comparison: Comparison, choice: CandidateRow | None) -> list[CandidateRow]:
-    """What is worth it, and the choice, which --guaranteed may take from the rest."""
+    """The rows worth showing, and the choice, which may be another row with --guaranteed."""
     worth = {id(row) for row in (*comparison.rows, choice)}
     return [row for row in comparison.measured if id(row) in worth]
 
@@ -393,7 +393,7 @@ def choice_as_plain(comparison: Comparison, choice: CandidateRow | None, budget:
 def _print_tables(
     title: str, rows: list[CandidateRow], comparison: Comparison, choice: CandidateRow | None, budget: Budget
 ) -> None:
-    """As many phis side by side as the terminal has room for, closer together if that serves, the others below."""
+    """Print as many phis side by side as the terminal has room for, and the others below."""
     phis = [phi for phi in PHIS if any(row.phi == phi for row in rows)]
     heading = f"Policy {title}: violations ({comparison.figure}, % of messages) and mean hold (ms)"
     boundless = common.out.options.update(max_width=10_000)
@@ -415,7 +415,7 @@ def _table(
     choice: CandidateRow | None,
     budget: Budget,
 ) -> Table:
-    """A line for each stamp, a column for each phi worth it; its cells are violations and hold."""
+    """A table with a line for each stamp and a column for each phi; its cells are violations and hold."""
     table = Table(title=heading, title_justify="left", box=SIMPLE_HEAD, padding=(0, gap, 0, 0))
     table.add_column("stamp", no_wrap=True)
     table.add_column("pack", no_wrap=True)
@@ -505,14 +505,14 @@ def _choice_lines(comparison: Comparison, choice: CandidateRow, budget: Budget) 
 
 
 def _typed(comparison: Comparison, choice: CandidateRow, budget: Budget) -> list[str]:
-    """The command for a terminal: broken where a shell takes it."""
+    """The command in lines for a terminal, joined by backslashes."""
     words = simulate_command(comparison, choice, budget.network.hops).replace(" --", "\n--").split("\n")
     lines = textwrap.wrap(" ".join(word.replace(" ", "\0") for word in words), 74, break_on_hyphens=False)
     return ["  " + line.replace("\0", " ") + " \\" * (line is not lines[-1]) for line in lines]
 
 
 def _how_sure(row: CandidateRow) -> str:
-    """Of a row that is guaranteed."""
+    """A sentence on how sure a guaranteed row is."""
     if row.candidate.proven:
         return "Exact by proof, while epsilon and delta hold and no entry is full: none was in these runs."
     return "Exact as long as epsilon and delta hold and no counter is full: none was in these runs."
@@ -544,7 +544,7 @@ def _nothing_good(comparison: Comparison, budget: Budget) -> str:
 
 
 def _check_targets(budget: Budget, plot: Path | None, toml: Path | None, name: str) -> None:
-    """What can be known to fail is said before anything is simulated."""
+    """Refuse, before anything is simulated, files that could not be written at the end."""
     if plot is not None:
         if plot.suffix not in PICTURES:
             raise click.BadParameter(f"the name must end in {', '.join(PICTURES)}", param_hint="--plot")
@@ -558,9 +558,9 @@ def _check_targets(budget: Budget, plot: Path | None, toml: Path | None, name: s
         if not path.parent.is_dir():
             raise click.BadParameter(f"{path}: there is no folder {path.parent}", param_hint=option)
         if path == toml and path.exists():
-            raise click.BadParameter(f"{path} is there already, and is not overwritten", param_hint=option)
+            raise click.BadParameter(f"{path} exists and is not overwritten", param_hint=option)
         if not os.access(path if path.exists() else path.parent, os.W_OK):
-            raise click.BadParameter(f"{path}: may not be written", param_hint=option)
+            raise click.BadParameter(f"{path}: no permission to write", param_hint=option)
     _check_name(budget, name)
 
 

@@ -1,4 +1,4 @@
-"""`basestation ports`: the serial ports of this machine, what they are, and why one can't be opened."""
+"""`basestation ports`: list the serial ports of this machine, and say why one can't be opened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from basestation.sources import ports
 def command(as_json: bool) -> None:
     """List the serial ports that are attached, the likeliest gateway first, and try whether each can be opened.
 
-    With --json: one object a port; `trouble` is null, or gone, permission, busy or failed.
+    With --json it prints one object for each port; `trouble` is null, gone, permission, busy or failed.
     """
     found = sorted(ports.attached(), key=lambda port: (-port.rank, port.device))
     rows = [(port, ports.trouble_with(port.device)) for port in found]

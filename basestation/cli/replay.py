@@ -1,4 +1,4 @@
-"""`basestation replay`: a log, through the same station as when it was made."""
+"""`basestation replay`: play a log back through the same station."""
 
 from __future__ import annotations
 
@@ -28,42 +28,30 @@ from packet_formats.deployment import DeploymentError
     "--pace",
     type=common.FiniteFloat(0, 1_000_000),
     default=None,
-    help="How many times as fast as it was; 0 is flat out. [default: 0, with --view terminal 1]",
+    help="Speed against real time; 0 is as fast as possible. [default: 0, with --view terminal 1]",
 )
 @click.option(
     "--deployment",
     "-d",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Read the frames by this instead of the deployment in the log.",
+    help="Use this deployment instead of the one in the log.",
 )
 @live_options.options
-def command(
-    log: Path,
-    pace: float | None,
-    deployment: Path | None,
-    policy: str | None,
-    phi: int | None,
-    view: str,
-    allowance: float | None,
-    seconds: float | None,
-    as_json: bool,
-) -> None:
+def command(log: Path, pace: float | None, deployment: Path | None, choices: live_options.Choices) -> None:
     """Play a LOG back: the same deliveries as when it was made, or those of another policy.
 
-    The policy is the run's, and changes where it was changed, unless --policy, --phi or --deployment is said. LOG is a
-    run's folder, or a folder that holds just one. --for counts seconds of the log.
+    The policy is the run's, and changes where the run changed it, unless --policy, --phi or --deployment is given. LOG
+    is a run's folder, or a folder that holds one run. --for counts seconds of the log.
     """
-    choices = live_options.Choices(policy, phi, view, allowance, seconds, as_json)
-    choices.check()
     try:
         journal = read_journal(_the_run(log))
         described = common.load_deployment(deployment) if deployment else journal.deployment
         station = _as_it_was(choices, journal.header, deployment is None).station(described)
         for gateway, name in enumerate(journal.header.sources):
             station.add_gateway(gateway, name)
-        speed = (1.0 if view == "terminal" else 0.0) if pace is None else pace
-        told = policy is not None or phi is not None or deployment is not None
+        speed = (1.0 if choices.view == "terminal" else 0.0) if pace is None else pace
+        told = (choices.policy, choices.phi, deployment) != (None, None, None)
         lines = (journal.lines if told else journal.steps)(lambda fault: common.note(str(fault)))
         player = Player(station, lines, live_options.views(choices, described), speed)
         live_options.show(player, lambda: player.run(choices.seconds), choices)
@@ -72,7 +60,7 @@ def command(
 
 
 def _as_it_was(choices: live_options.Choices, header: Header, by_the_log: bool) -> live_options.Choices:
-    """What the run began with, where nothing else is said."""
+    """The choices, completed by what the run began with."""
     if choices.allowance is None and header.allowance_ns is not None:
         choices = replace(choices, allowance=header.allowance_ns / 1e6)
     if by_the_log and choices.policy is None and header.policy:
@@ -82,6 +70,6 @@ def _as_it_was(choices: live_options.Choices, header: Header, by_the_log: bool) 
 
 
 def _the_run(log: Path) -> Path:
-    """The only run in a folder of logs; else the folder, of which `read_journal` says what is wrong."""
+    """The only run in a folder of logs; otherwise the folder, and `read_journal` says what is wrong with it."""
     runs = find_journals(log)
     return runs[0] if len(runs) == 1 else log

@@ -1,4 +1,4 @@
-"""`basestation send`: settings, or a message of any type, down to motes."""
+"""`basestation send`: send settings, or a message of any type, down to motes."""
 
 from __future__ import annotations
 
@@ -98,18 +98,18 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
     type=mote_id,
     multiple=True,
     metavar="ID|all",
-    help="For whom; may be repeated. A gateway has an id too. [default: all; a reboot wants it said]",
+    help="Receiver; may be repeated. A gateway has an id too. [default: all; required for reboot]",
 )
 @click.option(
     "--hops",
     type=click.IntRange(0, 255),
-    help="How many times motes may pass it on. [default: the deployment's hops]",
+    help="How many times motes may relay it. [default: the deployment's hops]",
 )
 @click.option(
     "--wait",
     type=common.FiniteFloat(0, min_open=True),
     metavar="SECONDS",
-    help="Listen so long for answers: health after report, another boot count after reboot.",
+    help="How long to wait for answers: health after report, a new boot count after reboot.",
 )
 @click.option(
     "--timeout",
@@ -118,17 +118,19 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
     default=1.0,
     show_default=True,
     metavar="SECONDS",
-    help="Wait so long for the gateway's acknowledgement, then try again.",
+    help="How long to wait for the gateway's acknowledgement before another try.",
 )
-@click.option("--tries", type=common.Whole(1), default=5, show_default=True, help="How often to try.")
+@click.option("--tries", type=common.Whole(1), default=5, show_default=True, help="How many times to try.")
 @click.option(
     "--after",
     type=common.FiniteFloat(0),
     default=0.0,
     metavar="SECONDS",
-    help="Send so long after opening the line: motes of a testbed@ start within two seconds.",
+    help="Pause after opening the line: motes of a testbed@ start within two seconds.",
 )
-@click.option("--type", "am_type", type=a_byte, metavar="N", help="A message of this AM type, no setting.")
+@click.option(
+    "--type", "am_type", type=a_byte, metavar="N", help="Send a message of this AM type instead of a setting."
+)
 @click.option("--hex", "payload", type=hex_bytes, metavar="BYTES", help="The payload of that message.")
 @common.json_option
 def command(
@@ -146,11 +148,11 @@ def command(
 ) -> None:
     """Send settings down to motes: rate MESSAGES-A-SECOND, report, blink LED[,LED], reboot.
 
-    The gateway acknowledges a packet when its check sum was right, which is all that this means: whether motes have it
-    is seen by their answers, with --wait. Through a serial forwarder (sf@) no acknowledgement comes back.
+    The gateway acknowledges a packet whose check sum is right. Whether motes received it shows only in their answers,
+    with --wait. Through a serial forwarder (sf@) no acknowledgement comes back.
 
-    SOURCE is as in `basestation listen`; several gateways all get it. Exit code 1 if a gateway did not acknowledge, or
-    a mote did not answer. With --json: one object a command.
+    SOURCE is as in `basestation listen`; several gateways all get the packet. The exit code is 1 if a gateway did not
+    acknowledge, or a mote did not answer. With --json it prints one object for each command.
     """
     sources = [word for word in words if "@" in word]
     if list(words[: len(sources)]) != sources:
@@ -176,12 +178,12 @@ def command(
 
 
 def _who_tells(settings: Sequence[MoteSetting], where: Sequence[str]) -> str:
-    """How to see that motes have it; `where` is how this command was told of the network."""
+    """A sentence on how to see that motes received it; `where` holds the options that name the network."""
     if settings and all(setting.command is Command.RATE for setting in settings):
         listen = shlex.join(["basestation", "listen", *where, "--view", "terminal"])
-        return f"Whether motes have it, only their rates tell: `{listen}`."
+        return f"Whether motes received it shows only in their rates: `{listen}`."
     report = shlex.join(["basestation", "send", *where, "report", "--wait", "10"])
-    return f"Whether motes have it, only their answers tell: `{report}`."
+    return f"Whether motes received it shows only in their answers: `{report}`."
 
 
 def _check(
@@ -195,9 +197,9 @@ def _check(
         if payload is not None:
             raise OrderError("--hex needs --type: which AM type shall the message have?")
         if not settings:
-            raise OrderError(f"what shall be sent? {', '.join(SETTINGS)}, or --type and --hex")
+            raise OrderError(f"nothing to send: give {', '.join(SETTINGS)}, or --type and --hex")
     elif settings or wait is not None:
-        raise OrderError("a message by --type takes no setting and has no answer to wait for")
+        raise OrderError("with --type there is no setting, and no answer to wait for")
     if ALL in motes and len(motes) > 1:
         raise OrderError("--mote all is everybody already")
     if not motes and any(setting.command is Command.REBOOT for setting in settings):
@@ -219,7 +221,7 @@ def _orders(
 
 
 def motes_there(sources: Sequence[str], deployment: Deployment) -> int:
-    """How many can answer: a testbed may run fewer motes than the deployment has."""
+    """The number of motes that can answer: a testbed may run fewer than the deployment has."""
     most = deployment.network.motes
     specs = [Spec.parse(text) for text in sources]
     if any(spec.kind != "testbed" for spec in specs):
@@ -228,7 +230,7 @@ def motes_there(sources: Sequence[str], deployment: Deployment) -> int:
 
 
 class Session:
-    """Sends orders one after another, and says what became of each."""
+    """Sends commands one after another, and says what became of each."""
 
     def __init__(
         self,
@@ -246,7 +248,7 @@ class Session:
         self._numbers = numbers()
 
     async def run(self, orders: Sequence[Dispatch], after: float) -> list[str]:
-        """What went wrong, if anything did."""
+        """Send all, and return what went wrong."""
         faults: list[str] = []
         async with Talk(self._sources, self._layout) as talk:
             await asyncio.sleep(after)
@@ -283,11 +285,11 @@ class Session:
             return Reports(asked)
         if order.setting.command is Command.REBOOT:
             return Reboots(asked)
-        common.note(f"{order.text}: a mote does not answer that")
+        common.note(f"{order.text}: motes do not answer this")
         return None
 
     async def _ask_first(self, talk: Talk, order: Dispatch, answers: Reboots) -> None:
-        """Boot counts before the reboot, from reports; a mote from which none comes is watched all the same."""
+        """Ask for the boot counts before the reboot. A mote that does not answer is watched all the same."""
         await self._send(talk, set_order(MoteSetting("report", Command.REPORT), order.target, order.hops))
         async for message in talk.heard(FIRST_SECONDS):
             answers.take(message)
@@ -341,9 +343,9 @@ def _say(text: str) -> None:
 def _told(receipt: Receipt) -> str:
     tries = many(receipt.tries, "try", "tries")
     if receipt.acknowledged is None:
-        return f"handed to {receipt.source}, which does not tell whether the gateway has it"
+        return f"handed to {receipt.source}, which does not say whether the gateway received it"
     if receipt.acknowledged:
-        return f"the gateway at {receipt.source} has it, its check sum right ({tries}, {receipt.ms:.0f} ms)"
+        return f"the gateway at {receipt.source} received it with the right check sum ({tries}, {receipt.ms:.0f} ms)"
     return f"not acknowledged by {receipt.source} ({tries})"
 
 

@@ -1,4 +1,4 @@
-"""`basestation simulate`: the paper's model of a network, every scheme on the same stream."""
+"""`basestation simulate`: the paper's model of a network, with every scheme on the same stream."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rich.table import Table
 
 from basestation.causality.order import Ties
 from basestation.causality.policies import POLICIES
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.schemes.scheme import Carry, Count
 from basestation.cli import common
 from basestation.simulator import topology
-from basestation.simulator.options import MEANINGS, OptionError, WorldOptions
+from basestation.simulator.options import MEANINGS, PRESETS, READINGS, OptionError, WorldOptions
 from basestation.simulator.simulation import (
     Measurement,
     MemoryFault,
-    PolicyChoice,
     SimulatedRun,
     build_scheme,
     generate,
@@ -29,6 +29,7 @@ from basestation.simulator.simulation import (
 )
 from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
+from packet_formats.phrases import did_you_mean
 from packet_formats.schemes import descriptor, ordered, takers
 
 ARRIVAL_ORDER = PolicyChoice("none", 0)
@@ -51,7 +52,7 @@ class Entries(click.ParamType[Any]):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What is to be run, after the options and a deployment have been put together."""
+    """What to run, from the options and the deployment together."""
 
     options: WorldOptions
     schemes: tuple[TimedScheme, ...]
@@ -60,30 +61,39 @@ class Request:
     fault: MemoryFault | None
 
 
+class ReadingType(click.ParamType[Any]):
+    """One reading and its value, as NAME=VALUE."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        name, _, chosen = str(value).partition("=")
+        if name not in READING_VALUES:
+            hint = did_you_mean(name, READING_VALUES) or f"; they are {', '.join(READING_VALUES)}"
+            self.fail(f"there is no reading {name!r}{hint}", param, ctx)
+        if chosen not in READING_VALUES[name]:
+            self.fail(f"{name} is one of {', '.join(READING_VALUES[name])}, not {chosen!r}", param, ctx)
+        return name.replace("-", "_"), chosen
+
+
 FILE = click.Path(path_type=Path)
-HOPS_HELP = "Hops to the farthest mote: the motes stand in so many equal groups in a line."
-LAYOUT_OPTIONS = [
-    click.option("--hops", type=common.Whole(1), default=1, show_default=True, help=HOPS_HELP),
-    click.option("--positions", type=FILE, help="Lay the motes out: lines of id, x, y; needs --range."),
-    click.option(
-        "--range",
-        "reach",
-        type=common.FiniteFloat(0),
-        help="How far a mote is heard, in the unit of --positions.",
+READING_VALUES: dict[str, tuple[str, ...]] = {
+    name.replace("_", "-"): get_args(get_type_hints(WorldOptions)[name]) for name in READINGS
+} | {"ties": get_args(Ties)}
+TIES_HELP = "What decides between equal stamps of one mote."
+READINGS_HELP = "; ".join(f"{name} ({', '.join(values)})" for name, values in READING_VALUES.items())
+MAIN_OPTIONS = [
+    common.deployment_option(required=False),
+    *(
+        common.field_option(WorldOptions, name, MEANINGS[name])
+        for name in ("motes", "rate", "messages", "seed")
     ),
-    click.option("--links", type=FILE, help="Who hears whom: lines of sender, receiver, probability."),
-    click.option("--gateway", type=int, help="Which id in that file is the observer. [default: the first]"),
-]
-STAMP_OPTIONS = [
     click.option(
         "--scheme",
         "schemes",
         type=click.Choice(ordered()),
         multiple=True,
         help="Stamp; repeatable. [default: the whole continuum]",
-    ),
-    click.option(
-        "--entries", type=Entries(), multiple=True, help="kn entries on the wire; repeatable. [default: all]"
     ),
     click.option(
         "--policy",
@@ -100,11 +110,35 @@ STAMP_OPTIONS = [
         help="Share of the safe wait in per cent; repeatable. [default: 100]",
     ),
     click.option(
-        "--ties",
-        type=click.Choice(get_args(Ties)),
-        default="sequence",
+        "--trace", type=FILE, help="Write the run to this folder as Parquet tables; one scheme only."
+    ),
+    common.json_option,
+]
+NETWORK_OPTIONS = [
+    *(
+        common.field_option(WorldOptions, name, MEANINGS[name])
+        for name in ("epsilon", "delta", "delay_law", "events_per_tick")
+    ),
+    click.option(
+        "--hops",
+        type=common.Whole(1),
+        default=1,
         show_default=True,
-        help="What decides between equal stamps of one mote.",
+        help="Hops to the farthest mote. The motes stand in a line, in this many equal groups.",
+    ),
+    click.option("--positions", type=FILE, help="Place the motes: lines of id, x, y; needs --range."),
+    click.option(
+        "--range",
+        "reach",
+        type=common.FiniteFloat(0),
+        help="Distance at which a mote is still heard, in the unit of --positions.",
+    ),
+    click.option("--links", type=FILE, help="Who hears whom: lines of sender, receiver, probability."),
+    click.option("--gateway", type=int, help="The observer's id in that file. [default: the first]"),
+]
+STAMP_OPTIONS = [
+    click.option(
+        "--entries", type=Entries(), multiple=True, help="kn entries on the wire; repeatable. [default: all]"
     ),
     click.option(
         "--count",
@@ -116,37 +150,54 @@ STAMP_OPTIONS = [
     click.option(
         "--counter-bits", type=int, help="Width of a kn entry or an HLC counter. [default: as deployed]"
     ),
-    click.option("--carry", type=click.Choice(get_args(Carry)), help="hlc, shlc: r and c, or their sum."),
-    click.option("--modulus", type=int, help="B, from 2 up, also one too small. [default: as deployed]"),
+    click.option(
+        "--carry", type=click.Choice(get_args(Carry)), help="hlc, shlc: send r and c, or their sum."
+    ),
+    click.option("--modulus", type=int, help="B, at least 2; may be too small. [default: as deployed]"),
 ]
 FAULT_OPTIONS = [
+    common.field_option(WorldOptions, "loss", MEANINGS["loss"]),
     click.option(
-        "--corrupt", type=click.Choice(["one", "all"]), help="Overwrite the state of one mote, or all."
+        "--corrupt", type=click.Choice(["one", "all"]), help="Overwrite the state of one mote, or of all."
     ),
     click.option("--corrupt-after", type=int, help="After which message. [default: the middle one]"),
 ]
-
-
-def _network_option(name: str, help_text: str) -> Callable[..., Any]:
-    kind: Any = get_type_hints(WorldOptions)[name]
-    return click.option(
-        f"--{name.replace('_', '-')}",
-        type=click.Choice(get_args(kind)) if get_args(kind) else kind,
-        default=getattr(WorldOptions(), name),
+READING_OPTIONS = [
+    click.option(
+        "--preset",
+        type=click.Choice(list(PRESETS)),
+        default="paper",
         show_default=True,
-        help=help_text,
-    )
-
-
-def all_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Every option that says what to simulate, in the order in which --help lists them."""
-    network = [_network_option(name, text) for name, text in MEANINGS.items()]
-    for option in reversed([*network, *LAYOUT_OPTIONS, *STAMP_OPTIONS, *FAULT_OPTIONS]):
-        function = option(function)
-    return function
+        help="paper fits the paper's results best. network measures delays in real time and loses what comes later "
+        "than G2 allows: `plan` simulates this. measured is the same without that loss.",
+    ),
+    click.option(
+        "--reading",
+        "readings",
+        type=ReadingType(),
+        multiple=True,
+        help=f"Change one reading of the preset; repeatable. The readings: {READINGS_HELP}.",
+    ),
+    # Each reading was an option once. They still work, for the scripts that use them.
+    *(
+        common.field_option(WorldOptions, name, MEANINGS[name], default=None, hidden=True)
+        for name in READINGS
+    ),
+    click.option("--ties", type=click.Choice(get_args(Ties)), hidden=True, help=TIES_HELP),
+]
+PANELS = {
+    "Network": (
+        "epsilon", "delta", "delay_law", "events_per_tick", "hops", "positions", "reach", "links", "gateway",
+    ),
+    "Stamp": ("entries", "count", "counter_bits", "carry", "modulus"),
+    "Faults": ("loss", "corrupt", "corrupt_after"),
+    "Readings of the paper's model": ("preset", "readings", *READINGS, "ties"),
+}  # fmt: skip
 
 
 @click.command(
+    cls=common.PanelCommand,
+    panels=PANELS,
     epilog=common.example(
         """
         basestation simulate
@@ -154,23 +205,20 @@ def all_options(function: Callable[..., Any]) -> Callable[..., Any]:
         basestation simulate --deployment examples/paper.toml --loss 0.1 --json
 
         # The paper's modulus, which is too small:
-        basestation simulate --delay-clock sender --scheme kn --modulus 21
+        basestation simulate --reading delay-clock=sender --scheme kn --modulus 21
 
         # Corrupt every mote's memory and see how long it takes to recover:
         basestation simulate --corrupt all --scheme kn --scheme shlc
         """
-    )
+    ),
 )
-@all_options
-@click.option("--trace", type=FILE, help="Write the run to this folder as Parquet tables; one scheme only.")
-@common.deployment_option(required=False)
-@common.json_option
+@common.add_options([*MAIN_OPTIONS, *NETWORK_OPTIONS, *STAMP_OPTIONS, *FAULT_OPTIONS, *READING_OPTIONS])
 @click.pass_context
 def command(ctx: click.Context, /, as_json: bool, trace: Path | None, **given: Any) -> None:
     """Simulate a network as in the paper, and measure how well each scheme orders it.
 
     Every scheme stamps the same stream of events. Violations are in per cent of the messages delivered ("related": of
-    the causally related pairs); delay is the hold from arrival to delivery, in ticks.
+    the causally related pairs). The delay is the hold from arrival to delivery, in ticks.
     """
     try:
         request = _request(ctx, given)
@@ -195,7 +243,7 @@ def command(ctx: click.Context, /, as_json: bool, trace: Path | None, **given: A
 
 
 def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
-    settled = _with_deployment(ctx, given)
+    settled = _with_deployment(ctx, _with_readings(given))
     settled |= _network(settled)
     options = WorldOptions(
         **{name: settled[name] for name in WorldOptions.__dataclass_fields__ if name in settled}
@@ -209,8 +257,17 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
     )
 
 
+def _with_readings(given: dict[str, Any]) -> dict[str, Any]:
+    """The readings of the preset, changed by --reading, or by the option that a reading once was."""
+    given = dict(given)
+    usual = PRESETS[given.pop("preset")] | {"ties": "sequence"}
+    asked = dict(given.pop("readings"))
+    old = {name: given[name] for name in usual if given[name] is not None}
+    return given | usual | old | asked
+
+
 def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any]:
-    """A deployment gives what the command line does not; another scheme than its own has its own settings."""
+    """Take from the deployment what the command line leaves open; its stamp settings, only for its own scheme."""
     path = given.pop("deployment")
     said = {
         name
@@ -219,9 +276,7 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
     }
     for name in ("positions", "links"):
         if name in said and said & {"motes", "hops"}:
-            raise OptionError(
-                name, given[name], "says itself how many motes there are and how far they stand"
-            )
+            raise OptionError(name, given[name], "also sets the number of motes and their hops")
     if path is None:
         return given
     described = common.load_deployment(path)
@@ -237,7 +292,7 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
         offered |= _stamp_settings(described)
     if "rate" not in said:
         common.note(
-            f"a deployment says nothing of how often motes send: --rate {given['rate']:g} a tick is assumed"
+            f"a deployment does not say how often motes send: this assumes --rate {given['rate']:g} a tick"
         )
     return given | {name: value for name, value in offered.items() if name not in said}
 
@@ -268,12 +323,12 @@ def _stamp_settings(described: Deployment) -> dict[str, Any]:
 
 
 def _network(given: dict[str, Any]) -> dict[str, Any]:
-    """`motes` and `topology`, where a file or a number of hops gives them."""
+    """The `motes` and the `topology` that a file or a number of hops gives."""
     positions, links, reach, gateway = (given[name] for name in ("positions", "links", "reach", "gateway"))
     if positions is None and links is None:
         for name, value in (("range", reach), ("gateway", gateway)):
             if value is not None:
-                raise OptionError(name, value, "means nothing without --positions or --links")
+                raise OptionError(name, value, "needs --positions or --links")
         return {"topology": topology.in_groups(given["motes"], given["hops"])} if given["hops"] > 1 else {}
     if positions is not None and links is not None:
         raise OptionError("links", links, "give either --positions or --links")
@@ -313,7 +368,7 @@ def _asked(schemes: Sequence[str], entries: Sequence[int | str]) -> Iterator[tup
 
 
 def _deliveries(policies: Sequence[str], phis: Sequence[int]) -> list[PolicyChoice]:
-    """Arrival order and causal delivery have one phi only, whatever is asked."""
+    """The policies with their phis. Arrival order and causal delivery have only one phi each."""
     fixed = {"none": [0], "causal": [100]}
     return list(
         dict.fromkeys(PolicyChoice(policy, phi) for policy in policies for phi in fixed.get(policy, phis))
@@ -324,7 +379,7 @@ def _fault(options: WorldOptions, given: dict[str, Any]) -> MemoryFault | None:
     which, after = given["corrupt"], given["corrupt_after"]
     if which is None:
         if after is not None:
-            raise OptionError("corrupt-after", after, "means nothing without --corrupt")
+            raise OptionError("corrupt-after", after, "needs --corrupt")
         return None
     after = options.messages // 2 if after is None else after
     if not 0 <= after < options.messages:
@@ -345,7 +400,7 @@ def _measure_all(
 
 
 def _trace_deployment(request: Request, folder: Path) -> Deployment:
-    """The deployment that a trace of this request would be of; refused before anything is simulated."""
+    """The deployment for the trace of this request. What can't be a trace is refused before the simulation."""
     from basestation.simulator.simulated_trace import deployment_for
 
     check_new(folder)
@@ -363,7 +418,7 @@ def _write_trace(run: SimulatedRun, deployment: Deployment, folder: Path) -> Non
 
 
 def show_measurements(run: SimulatedRun, rows: Sequence[tuple[Measurement, Measurement]]) -> None:
-    """A table of measurements, each given with arrival order on the same stream."""
+    """Print a table of measurements, each given with arrival order on the same stream."""
     options = run.options
     common.out.print(
         f"{options.motes} motes, epsilon {options.epsilon}, delta {options.delta}, rate {options.rate:g}: "
@@ -398,7 +453,7 @@ def show_measurements(run: SimulatedRun, rows: Sequence[tuple[Measurement, Measu
 def _legend(rows: Sequence[tuple[Measurement, Measurement]], recovers: bool) -> list[str]:
     lines = [
         "B: bytes of stamp. Violations in % of messages delivered: mean (the paper's), any (messages in one), pairs.",
-        "hold: ticks from arrival to delivery. cut: stamps beyond the bound. misread: clocks unwrapped wrongly.",
+        "hold: ticks from arrival to delivery. cut: stamps beyond the bound. misread: clocks read wrongly.",
     ]
     if any(row.saturated for _, row in rows):
         lines.append("full: saturated stamps, which may tie; --counter-bits widens them.")
@@ -427,7 +482,7 @@ def _cells(row: Measurement, recovers: bool) -> list[str]:
 
 
 def _percent(value: float) -> str:
-    """Never round a violation down to nothing."""
+    """A share in per cent, never rounded down to nothing."""
     return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"
 
 

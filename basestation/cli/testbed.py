@@ -1,4 +1,4 @@
-"""`basestation testbed`: the real firmware on emulated motes, its gateways as TCP ports, and a report of the truth."""
+"""`basestation testbed`: the real firmware on emulated motes, with gateways as TCP ports and a report of the truth."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ FILES = ("lits", "gains", "links")
 
 
 class Pace(click.ParamType[float]):
-    """Emulated seconds in a real one; 0 is as many as there can be."""
+    """Emulated seconds per real second; 0 is as fast as possible."""
 
     name = "real|fast|FACTOR"
 
@@ -59,7 +59,7 @@ class Pace(click.ParamType[float]):
         except ValueError:
             self.fail(f"{value!r} is neither real nor fast nor a number", param, ctx)
         if not 0 <= factor <= MOST_PACE:
-            self.fail(f"{value} is no pace", param, ctx)
+            self.fail(f"{value} is not a pace", param, ctx)
         return factor
 
 
@@ -67,7 +67,7 @@ NETWORK_OPTIONS = [
     click.option(
         "--motes",
         type=common.Whole(1, MOST_MOTES),
-        help="How many motes run. [default: all of the deployment]",
+        help="How many motes to run. [default: all of the deployment]",
     ),
     click.option("--gateways", type=common.Whole(1), default=1, show_default=True, help="How many gateways."),
     click.option(
@@ -81,38 +81,48 @@ NETWORK_OPTIONS = [
         "--spacing",
         type=common.FiniteFloat(0.001, 1e6),
         default=10.0,
-        help="Of a grid or line.",
+        help="Distance between neighbours in a grid or line.",
         show_default=True,
     ),
     click.option(
         "--range",
         "reach",
         type=common.FiniteFloat(0.001, 1e6),
-        help="How far a mote is heard. [default: so far that the deployment's hops reach everybody]",
+        help="Range of a mote. [default: just enough for the deployment's hops]",
     ),
     click.option(
-        "--gateway", "named", type=int, multiple=True, help="Which id in a file is a gateway; repeatable."
+        "--gateway", "named", type=int, multiple=True, help="Id of a gateway in the file; repeatable."
     ),
-    click.option("--noise", type=FILE, help="Noise readings in dBm, one a line and a millisecond."),
+    click.option("--noise", type=FILE, help="Noise readings in dBm: one line per millisecond."),
     click.option(
-        "--ppm", type=common.FiniteFloat(0, 200), default=PPM, show_default=True, help="Crystals' errors."
+        "--ppm",
+        type=common.FiniteFloat(0, 200),
+        default=PPM,
+        show_default=True,
+        help="Error of the crystals.",
     ),
     click.option(
         "--rate",
         type=common.FiniteFloat(0.001, 100),
-        help="Messages a second of each mote. [default: the firmware's]",
+        help="Messages per second from each mote. [default: the firmware's]",
     ),
 ]
 RUN_OPTIONS = [
     click.option(
         "--seconds",
         type=common.FiniteFloat(0.001),
-        help="How long, in the motes' time. [default: until Ctrl-C]",
+        help="How long to run, in the motes' time. [default: until Ctrl-C]",
     ),
     click.option(
-        "--seed", type=click.IntRange(0, 2**63 - 1), default=1, show_default=True, help="For all chance."
+        "--seed",
+        type=click.IntRange(0, 2**63 - 1),
+        default=1,
+        show_default=True,
+        help="Seed of all random numbers.",
     ),
-    click.option("--pace", type=Pace(), help="[default: real; with --seconds: fast]"),
+    click.option(
+        "--pace", type=Pace(), help="Speed against real time. [default: real; with --seconds: fast]"
+    ),
     click.option(
         "--faults", "timeline", type=FILE, help="A TOML timeline of what goes wrong (docs/testbed.md)."
     ),
@@ -126,15 +136,17 @@ RUN_OPTIONS = [
         multiple=True,
         help="Link this path to a gateway's pty; one for each gateway.",
     ),
-    click.option("--wait", is_flag=True, help="Begin when every port has had a client."),
+    click.option("--wait", is_flag=True, help="Start when every port has a client."),
     click.option("--parent", type=common.Whole(1), hidden=True),  # the process without which it ends
 ]
 RESULT_OPTIONS = [
-    click.option("--truth", "log", type=FILE, help="Keep the truth log in this file."),
-    click.option("--pcap", "capture", type=FILE, help="Write the ether's frames for Wireshark."),
+    click.option("--truth", "log", type=FILE, help="Write the truth log to this file."),
+    click.option(
+        "--pcap", "capture", type=FILE, help="Write the frames on the air to this file, for Wireshark."
+    ),
     click.option("--keep", type=FILE, help="Keep the scenario and the images in this folder."),
-    click.option("--images", "build", type=FILE, help="Take the images from this build folder of `pio run`."),
-    click.option("--check", is_flag=True, help="End with exit code 1 if anything was not as it should be."),
+    click.option("--images", "build", type=FILE, help="Use the images in this build folder of `pio run`."),
+    click.option("--check", is_flag=True, help="End with exit code 1 if anything went wrong."),
 ]
 
 
@@ -158,9 +170,9 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
 @_options
 @common.json_option
 def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
-    """Run the real firmware on emulated motes that share an ether, and report what really happened.
+    """Run the real firmware on emulated motes that share one radio channel, and report what really happened.
 
-    Each DEPLOYMENT is a network of its own; all of them share the ether. Without any it is examples/micaz.toml. A
+    Each DEPLOYMENT is a network of its own; all of them share the channel. The default is examples/micaz.toml. A
     gateway is reached at network@127.0.0.1:PORT, as raw bytes of its serial line.
     """
     _refuse_odd(given)
@@ -199,7 +211,7 @@ def _refuse_odd(given: dict[str, Any]) -> None:
 
 
 def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[TestbedReport, bool]:
-    """The report, and whether the run came to its own end."""
+    """Run, and return the report and whether the run ended by itself."""
     refuse_too_many(deployments, given["motes"] or 0)
     topology = _topology(deployments, given)
     networks = networks_in(deployments, topology)
@@ -271,7 +283,8 @@ def _wish(
 
 
 def _ports(given: dict[str, Any], gateways: int, pace: float) -> tuple[Port, ...]:
-    """None in a run as fast as can be, unless asked for: a port's number would differ from run to run."""
+    """The gateways' ports. A run as fast as possible has none unless asked for: their numbers would differ each
+    time."""
     first, ptys = given["port"], given["ptys"]
     if first is None and not ptys and pace == 0:
         return ()
@@ -286,7 +299,7 @@ def _ports(given: dict[str, Any], gateways: int, pace: float) -> tuple[Port, ...
 
 
 def _plain_text(path: Path, folder: Path) -> Path:
-    """Noise readings as the engine reads them, unpacked."""
+    """The noise readings, unpacked as the engine needs them."""
     raw = path.read_bytes()
     if raw[:2] != b"\x1f\x8b":
         return path
@@ -324,7 +337,7 @@ def _describe(networks: Sequence[ScenarioNetwork], topology: RadioTopology) -> N
 
 
 def _watch(run: TestbedRun, wish: Wish, networks: Sequence[ScenarioNetwork], parent: int | None) -> bool:
-    """Tell how to connect, and wait for the end; True when it came by itself."""
+    """Say how to connect, and wait for the end; True if the run ended by itself."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # no engine is left behind
     try:
         for port in run.ports(len(wish.ports)):

@@ -9,9 +9,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from basestation.causality.stream import Int32, Int64, Stream
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulated_trace import stream_of
-from basestation.simulator.stream import Int32, Int64, Stream
 from basestation.traces.files import Trace, TraceError, read_trace
 from packet_formats.deployment import Deployment
 

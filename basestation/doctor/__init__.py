@@ -1,1 +1,1 @@
-"""What could keep a field team from seeing its network, checked one thing at a time."""
+"""Checks of everything that could keep a field team from seeing its network."""

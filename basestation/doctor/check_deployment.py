@@ -1,4 +1,4 @@
-"""A deployment: whether it can be, and whether its delta and epsilon cover what the budget says."""
+"""Checks of a deployment: whether it is possible, and whether its delta and epsilon cover the budget."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
     except BudgetError as error:
         yield warning("deployment", "budget", str(error))
         return
-    cure = (
-        "basestation plan shows the whole budget (docs/planning.md); --rate says how often motes really send"
-    )
+    cure = "basestation plan shows the whole budget (docs/planning.md); set --rate to how often motes really send"
     for text in made.refusals:
         yield failure("deployment", "budget", f"at {rate:g} messages a second: {text}", cure)
     for text in made.warnings:

@@ -1,7 +1,6 @@
-"""A line that is listened to for a while: whether a gateway of ours is there, how quick its line is, and whether what
-is heard fits the deployment.
+"""Checks of a line: whether our gateway is there, how quick the line is, and whether messages fit the deployment.
 
-The station counts as it does in `listen`; this sink keeps what only a check wants to know.
+The station counts as in `listen`. This sink keeps what only the checks need.
 """
 
 from __future__ import annotations
@@ -42,16 +41,14 @@ class LineSeen:
     ids: set[int] = field(default_factory=set)  # of gateways that call themselves so
     out_of_sync: int = 0  # heard records of a gateway that has no time
     records: int = 0
-    statuses: int = 0
-    delays: deque[tuple[int, int]] = field(
-        default_factory=lambda: deque(maxlen=MOST)
-    )  # host ns, ns behind it
+    # Of each frame: the host's time in ns, and by how many ns it came later than it was heard.
+    delays: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=MOST))
     asked_ns: int | None = None
     answered_ns: int | None = None
 
 
 class Examination:
-    """A sink. `ask` notes that a gateway was asked something, so that its acknowledgement can be timed."""
+    """A sink that collects what the checks need. `ask` notes a request, so that its acknowledgement can be timed."""
 
     def __init__(self, deployment: Deployment, lines: int) -> None:
         self.deployment = deployment
@@ -86,7 +83,7 @@ class Examination:
         self.wall = first, max(ahead, farthest, key=lambda value: abs(value - first))
 
     def _seen(self, gateway: int) -> LineSeen:
-        """A log that is played may hold several gateways."""
+        """The record of a gateway. One source may hold several: a log that is played."""
         while len(self.lines) <= gateway:
             self.lines.append(LineSeen())
         return self.lines[gateway]
@@ -99,7 +96,6 @@ class Examination:
             line.out_of_sync += not message.in_sync
         elif isinstance(message, Status):
             line.ids.add(message.gateway)
-            line.statuses += 1
         elif arrived.heard is not None and arrived.cycles is not None:
             behind = arrived.mono_ns - arrived.cycles * 10**9 // CRYSTAL_HZ
             line.delays.append((arrived.mono_ns, behind))
@@ -149,24 +145,25 @@ class Examination:
     def _gateway(self, view: GatewayView, seen: LineSeen) -> Finding:
         names = _listed(seen.ids)
         if not seen.ids:
-            cure = "program a gateway (docs/flashing.md); without one, times are guessed and order suffers"
-            return warning(
-                LINE, "gateway", "no record of a gateway of ours: another program runs on it", cure
-            )
+            cure = "program a gateway (docs/flashing.md); without one, times are estimated and the order is worse"
+            return warning(LINE, "gateway", "it does not run our gateway program", cure)
         if min(seen.ids) < self.deployment.network.motes:
-            cure = (
-                "gateways take ids from the number of motes up: the deployment has fewer motes than it says"
-            )
+            cure = "gateways have ids from the number of motes up: is network.motes too large?"
             return failure(LINE, "gateway", f"gateway {names} has a mote's id", cure)
         if len(seen.ids) > 1:
-            return warning(LINE, "gateway", f"several on one line: {names}", "start it again, and look again")
+            return warning(
+                LINE, "gateway", f"several on one line: {names}", "restart the gateway and check again"
+            )
         if seen.records and seen.out_of_sync == seen.records:
-            cure = f"is the root, node {self.deployment.clock.root}, switched on and in reach?"
-            return failure(LINE, "gateway", f"gateway {names} is out of sync: nothing can be ordered", cure)
+            cure = f"is the root, node {self.deployment.clock.root}, switched on and in range?"
+            return failure(
+                LINE, "gateway", f"gateway {names} is out of sync: no message can be ordered", cure
+            )
         return good(LINE, "gateway", f"gateway {names}, {many(view.frames, 'frame')}")
 
     def _delay(self, view: GatewayView, seen: LineSeen) -> Iterator[Finding]:
-        """How much longer than the quickest a frame took; the quickest itself can't be told from clocks apart."""
+        """The check of the line's delay, relative to the quickest frame: clocks differ, so the absolute delay is
+        unknown."""
         if not seen.delays:
             return
         behind = sorted(delay for _, delay in seen.delays)
@@ -174,21 +171,21 @@ class Examination:
         allowed = line_allowance_ns() / MS
         delta = self.deployment.clock.delta * self.deployment.clock.tick_seconds * 1000
         text = (
-            f"frames came up to {longest:.0f} ms later than the quickest, half of them up to {usual:.0f} ms; "
-            f"{allowed:.0f} ms are allowed for, delta is {delta:.0f} ms"
+            f"frames came at most {longest:.0f} ms later than the quickest, half of them at most {usual:.0f} ms; "
+            f"{allowed:.0f} ms are allowed, delta is {delta:.0f} ms"
         )
         pace = _pace(seen.delays)
         if abs(pace) > OTHER_PACE:
-            cure = "is it an emulated network that does not keep the pace, or a recording?"
+            cure = "is it a recording, or an emulated network that is too slow?"
             yield warning(LINE, "line delay", f"the network's time runs {1 - pace:.3f} times as fast", cure)
         elif longest > allowed:
-            cure = f"listen with --allowance {longest * 1.5:.0f}, or find out what holds the line up"
+            cure = f"listen with --allowance {longest * 1.5:.0f}, or find out what delays the line"
             yield warning(LINE, "line delay", text, cure)
         else:
             yield good(LINE, "line delay", text)
 
     def _strangers(self, snapshot: Snapshot) -> Iterator[Finding]:
-        """Frames that are not read, by what keeps them from it."""
+        """The checks of frames that could not be read, one for each reason."""
         ours = any(mote.received for mote in snapshot.motes)
         judge = warning if ours else failure
         network = self.deployment.network
@@ -201,19 +198,23 @@ class Examination:
             elif am_type >= OWN_TYPES:
                 types.add(am_type)
         if versions:
-            text = f"frames of TinyOS {_listed(versions)}, the deployment says {network.tinyos}"
+            text = (
+                f"frames have the format of TinyOS {_listed(versions)}, the deployment says {network.tinyos}"
+            )
             yield judge("network", "TinyOS", text, "set network.tinyos, or build the firmware again")
         if groups:
-            text = f"frames of group {_listed(groups, hex)}, the deployment says {network.group:#04x}"
-            yield judge("network", "group", text, "another network in reach, or network.group is wrong")
+            text = f"frames have group {_listed(groups, hex)}, the deployment says {network.group:#04x}"
+            yield judge(
+                "network", "group", text, "there is another network in range, or network.group is wrong"
+            )
         if types:
-            text = f"data of AM type {_listed(types, hex)}, the deployment's is {self.layout.am_type:#04x}"
-            cure = "those motes were built for another deployment: build and program them again"
+            text = f"data frames have AM type {_listed(types, hex)}, the deployment's is {self.layout.am_type:#04x}"
+            cure = "these motes were built for another deployment: build and program them again"
             yield failure("network", "layout", text, cure)
         if not (versions or groups or types or self.unreadable):
-            yield good("network", "strangers", "every frame is of this deployment")
+            yield good("network", "strangers", "every frame belongs to this deployment")
         elif self.unreadable:
-            yield warning("network", "strangers", f"{many(self.unreadable, 'packet')} of no known form")
+            yield warning("network", "strangers", f"{many(self.unreadable, 'packet')} with an unknown format")
 
     def _motes(self, views: Sequence[MoteView]) -> Iterator[Finding]:
         network = self.deployment.network
@@ -221,11 +222,11 @@ class Examination:
         missing = set(range(network.motes)) - heard
         text = f"{len(heard)} of {network.motes} heard"
         if not heard:
-            cure = "are they switched on, in reach, and on the gateway's channel?"
+            cure = "are they switched on, in range, and on the gateway's channel?"
             yield failure("network", "motes", text, cure)
             return
         if missing:
-            cure = "are they switched on and in reach? Listen longer (--for), or ask them (--ask)"
+            cure = "are they switched on and in range? Listen longer (--for), or ask them (--ask)"
             yield warning("network", "motes", f"{text}, not {_listed(missing)}", cure)
         else:
             yield good("network", "motes", text)
@@ -246,17 +247,17 @@ class Examination:
             yield warning("network", "batteries", text, "change them")
         if not healths:
             cure = "motes report once a minute: --for 70, or --ask"
-            yield warning("network", "health", "no report yet: layout and batteries not known", cure)
+            yield warning("network", "health", "no report yet: layout and batteries are unknown", cure)
         elif not wrong and not low:
-            text = f"{many(len(healths), 'report')}: the deployment's layout, batteries well"
+            text = f"{many(len(healths), 'report')}: layout and batteries are fine"
             yield good("network", "health", text)
         yield from self._roots(views)
 
     def _roots(self, views: Sequence[MoteView]) -> Iterator[Finding]:
         two = {view.mote for view in views if view.health is not None and view.health.flags & 2}
         if two:
-            cure = "two nodes were programmed with the root's id: find one and give it another"
-            yield failure("network", "root", f"{_listed(two)} heard of a second root", cure)
+            cure = "two nodes have the root's id: find one of them and give it another"
+            yield failure("network", "root", f"{_listed(two)} heard a second root", cure)
         lost_time = {view.mote for view in views if view.received and view.out_of_sync == view.received}
         at_times = {view.mote for view in views if view.out_of_sync} - lost_time
         cure = f"is the root, node {self.deployment.clock.root}, on? A mote that has just started needs a few beacons"
@@ -268,16 +269,16 @@ class Examination:
             yield good("network", "sync", "every mote heard is in sync")
 
     def _orders(self, snapshot: Snapshot) -> Iterator[Finding]:
-        """What would spoil the order or the record of it."""
+        """The checks of what would spoil the order, or its log."""
         full = {view.mote for view in snapshot.motes if view.saturated}
         received = sum(view.received for view in snapshot.motes)
         lost = sum(view.lost for view in snapshot.motes)
         late = sum(view.late for view in snapshot.motes)
         if full:
-            cure = "motes send more often than the stamp was planned for: stamp.counter_bits, or a lower rate"
+            cure = "motes send more often than planned: raise stamp.counter_bits, or lower their rate"
             yield warning("network", "stamps", f"full counters from {_listed(full)}", cure)
         if lost > LOST_SHARE * (received + lost):
-            cure = "a better place for the gateway, more hops, or a second gateway"
+            cure = "find a better place for the gateway, allow more hops, or add a second gateway"
             yield warning("network", "loss", f"{lost} of {received + lost} messages did not arrive", cure)
         elif received:
             yield good("network", "loss", f"{lost} of {received + lost} messages did not arrive")
@@ -290,7 +291,7 @@ class Examination:
             return
         step = (self.wall[1] - self.wall[0]) / MS
         if abs(step) > WALL_STEP_MS:
-            cure = "order does not suffer, but dates in the log jump: let NTP slew it"
+            cure = "the order is not affected, but dates in the log jump: let NTP slew the clock"
             yield warning(
                 "machine", "clock steps", f"the wall clock was set by {step:.0f} ms meanwhile", cure
             )
@@ -298,31 +299,34 @@ class Examination:
 
 def _silence(view: GatewayView, counters: FrameCounters, seconds: float) -> Finding:
     if not counters.fed:
-        cure = "is the gateway switched on, and is this its line? A MIB520 has it on its second port"
-        return failure(LINE, "gateway", f"not a byte in {seconds:g} s", cure)
-    cure = "another speed (serial@PORT:57600), or another program than a TinyOS one at the other end"
+        cure = "is the gateway switched on, and is this its port? A MIB520 uses its second port"
+        return failure(LINE, "gateway", f"no byte in {seconds:g} s", cure)
+    cure = "try another speed (serial@PORT:57600); or the other end runs no TinyOS program"
     return failure(LINE, "gateway", f"{many(counters.fed, 'byte')} but no frame", cure)
 
 
 def _check_sums(view: GatewayView, counters: FrameCounters) -> Finding:
     bad = sum(drop.count for name, drop in counters.drops().items() if name not in ("noise", "partial"))
-    text = f"{bad} of {many(counters.frames + bad, 'frame')} broken on the line"
+    text = f"{bad} of {many(counters.frames + bad, 'frame')} damaged on the line"
     if bad > BAD_SHARE * (counters.frames + bad):
-        cure = "a shorter cable, another adapter; a second program that reads the same port"
+        cure = "use a shorter cable or another adapter; check that no other program reads the same port"
         return warning(LINE, "check sums", text, cure)
     lost = view.records_lost + view.orphans
     return good(LINE, "check sums", f"{text}, {many(lost, 'record')} missing")
 
 
-# What a counter in a gateway's status tells, and what helps.
+# The meaning of a counter in a gateway's status, and what helps.
 COMPLAINTS: dict[str, tuple[str, str]] = {
     "up_full": (
         "{} frames did not fit into its queue",
-        "the line is too slow for this network: a lower rate, or more gateways",
+        "the line is too slow for this network: lower the rate, or add gateways",
     ),
-    "radio_overrun": ("its radio lost {} frames", "more traffic than one radio takes: a lower rate"),
-    "line_crc": ("it lost {} of our packets", "another cable or adapter"),
-    "line_refused": ("it refused {} of our packets", "some program sends what is no message: see `--serve`"),
+    "radio_overrun": (
+        "its radio lost {} frames",
+        "there is more traffic than one radio can take: lower the rate",
+    ),
+    "line_crc": ("it lost {} of our packets", "use another cable or adapter"),
+    "line_refused": ("it refused {} of our packets", "a client of `--serve` sends invalid messages"),
     "down_full": (
         "it could not send {} of our messages",
         "the channel is busy, or too much was sent at once",
@@ -344,7 +348,7 @@ def _status(view: GatewayView, seen: LineSeen, seconds: float) -> Iterator[Findi
         yield good(
             LINE,
             "status",
-            f"{status.heard} frames heard, {status.forwarded} handed up, {status.radio_crc} with a bad CRC, "
+            f"{status.heard} frames heard, {status.forwarded} sent up, {status.radio_crc} with a bad CRC, "
             f"{status.down_sent} sent for us",
         )
 
@@ -353,15 +357,15 @@ def _round_trip(view: GatewayView, seen: LineSeen) -> Iterator[Finding]:
     if seen.asked_ns is None:
         return
     if seen.answered_ns is None:
-        cure = "does the line go both ways? `basestation send report` tries it again"
-        yield warning(LINE, "downwards", "what was sent has not been acknowledged", cure)
+        cure = "does the line work in both directions? `basestation send report` tries it again"
+        yield warning(LINE, "downwards", "our packet was not acknowledged", cure)
     else:
         took = (seen.answered_ns - seen.asked_ns) / MS
-        yield good(LINE, "downwards", f"acknowledged after {took:.0f} ms, there and back")
+        yield good(LINE, "downwards", f"acknowledged after {took:.0f} ms")
 
 
 def _pace(delays: Sequence[tuple[int, int]]) -> float:
-    """How fast the delay grows: that of the quickest frames, early against late; 0 when there is too little to tell."""
+    """The growth of the delay, from the quickest early and late frames; 0 if there are too few."""
     half = len(delays) // 2
     times = [when for when, _ in delays]
     if half < LEAST_FOR_PACE or times[-1] - times[0] < 3 * 10**9:

@@ -1,6 +1,6 @@
-"""This machine: what is installed on it, what is plugged into it, and how much room it has.
+"""Checks of this machine: what is installed, what is plugged in, and how much room there is.
 
-What only some need (a compiler, Java) is a warning where it is missing: a field laptop can do without.
+What only some users need (a compiler, Java) is a warning if it is missing.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ OLDEST_JAVA = 17  # that Spark 4 runs on
 DISTRIBUTION = {"serial": "pyserial"}  # where a module's name is not its package's
 RULES = "70-causeway.rules"
 RULES_FOLDERS = ("/etc/udev/rules.d", "/run/udev/rules.d", "/usr/lib/udev/rules.d", "/lib/udev/rules.d")
-DAY_BYTES = 2e9  # what a line that is never idle leaves in the log
+DAY_BYTES = 2e9  # of log in a day, if the line is never idle
 LEAST_ROOM, LITTLE_ROOM = 200e6, 2e9
 LEAST_COLUMNS, LEAST_LINES = 80, 24
-WRITTEN = 1_735_689_600  # 2025-01-01: no clock that is right is behind this program
+WRITTEN = 1_735_689_600  # 2025-01-01: a clock before this is wrong
 
 
 def run(*words: str, stdin: str = "") -> tuple[int, str]:
-    """A tool's exit code and all that it says; 127 if it is not there."""
+    """Run a tool, and return its exit code and its output; 127 if it is not installed."""
     try:
         done = subprocess.run(
             words,
@@ -73,7 +73,7 @@ def python() -> Finding:
 
 
 def packages(provided_by: Mapping[str, str]) -> Iterator[Finding]:
-    """`provided_by` says which extra brings a module in; those of the core have none."""
+    """Check the Python packages. `provided_by` maps a module to its extra; modules of the core have none."""
     for extra in sorted(set(provided_by.values())):
         modules = [module for module, whose in provided_by.items() if whose == extra]
         missing = [module for module in modules if importlib.util.find_spec(module) is None]
@@ -164,7 +164,7 @@ def serial_ports() -> Iterator[Finding]:
         yield warning("ports", "serial ports", "none is attached", "plug the gateway in with a data cable")
     for port in found:
         trouble = ports.trouble_with(port.device)
-        what = port.board or port.description or "not known what it is"
+        what = port.board or port.description or "unknown device"
         if trouble is None:
             yield good("ports", port.device, what)
         elif port.rank <= ports.POSSIBLE or trouble.kind == "busy":
@@ -174,12 +174,12 @@ def serial_ports() -> Iterator[Finding]:
 
 
 def source(deployed: Sequence[str], environ: Mapping[str, str]) -> Finding:
-    """What would be listened to if nothing were said."""
+    """Check which source `listen` would use without an argument."""
     try:
         chosen = choose((), environ, deployed)
     except SourceError as error:
-        return warning("ports", "source", "listen would need to be told one", str(error))
-    return good("ports", "source", f"without one given: {chosen.why}")
+        return warning("ports", "source", "listen needs a source as argument", str(error))
+    return good("ports", "source", f"by default: {chosen.why}")
 
 
 def udev_rules(folders: Sequence[str] = RULES_FOLDERS) -> Finding:
@@ -187,9 +187,9 @@ def udev_rules(folders: Sequence[str] = RULES_FOLDERS) -> Finding:
     cure = f"sudo cp tools/udev/{RULES} /etc/udev/rules.d/ (docs/sources.md)"
     installed = next((path for path in (Path(folder) / RULES for folder in folders) if path.exists()), None)
     if installed is None:
-        return warning("ports", "udev rules", "not installed: ports have no lasting names", cure)
+        return warning("ports", "udev rules", "not installed: ports have no permanent names", cure)
     if ours.exists() and installed.read_bytes() != ours.read_bytes():
-        return warning("ports", "udev rules", f"{installed} is not of this version", cure)
+        return warning("ports", "udev rules", f"{installed} belongs to another version", cure)
     return good("ports", "udev rules", str(installed))
 
 
@@ -211,27 +211,27 @@ def disk(folder: Path) -> Finding:
 
 def terminal(environ: Mapping[str, str]) -> Finding:
     if not sys.stdout.isatty():
-        cure = "--view terminal needs one; --view lines and --json do without"
-        return warning("machine", "terminal", "output goes to no terminal", cure)
+        cure = "--view terminal needs one; --view lines and --json work without"
+        return warning("machine", "terminal", "the output is not a terminal", cure)
     size = shutil.get_terminal_size()
     name, encoding = environ.get("TERM", ""), (sys.stdout.encoding or "").lower()
     text = f"{name or 'no TERM'}, {size.columns} x {size.lines}, {encoding}"
     if name in ("", "dumb"):
         return warning("machine", "terminal", text, "--view terminal needs a TERM such as xterm-256color")
     if encoding.replace("-", "") != "utf8":
-        return warning("machine", "terminal", text, "export LANG=C.UTF-8, or lines of tables are shown wrong")
+        return warning("machine", "terminal", text, "export LANG=C.UTF-8, else tables look wrong")
     if size.columns < LEAST_COLUMNS or size.lines < LEAST_LINES:
-        cure = f"make the window larger: --view terminal wants {LEAST_COLUMNS} x {LEAST_LINES}"
+        cure = f"make the window larger: --view terminal needs {LEAST_COLUMNS} x {LEAST_LINES}"
         return warning("machine", "terminal", text, cure)
     return good("machine", "terminal", text)
 
 
 def clock(now: float | None = None) -> Finding:
-    """The wall clock only dates the log; order comes from the network's own time."""
+    """Check the wall clock. It only dates the log; the order comes from the network's own time."""
     seconds = time.time() if now is None else now
     shown = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(seconds))
     if seconds < WRITTEN:
-        return failure("machine", "clock", f"it is not {shown}", "set the clock: the log is dated by it")
+        return failure("machine", "clock", f"{shown} is in the past", "set the clock: it dates the log")
     code, said = run("timedatectl", "show", "-p", "NTPSynchronized", "--value")
     if code == 0 and said.strip() == "no":
         cure = "sudo timedatectl set-ntp true where there is a network, or compare it by hand"

@@ -1,4 +1,4 @@
-"""What a check finds."""
+"""The result of a check."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ GOOD, WARNING, FAILURE = "good", "warning", "failure"
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A verdict with its reason, and what to do about it where it is not good."""
+    """A verdict with its reason and, if it is not good, what to do."""
 
     area: str
     check: str

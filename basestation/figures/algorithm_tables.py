@@ -1,15 +1,15 @@
-"""The tables of docs/algorithms.md that are not in the paper: exactness, the modulus, faults, and counter widths."""
+"""The tables of docs/algorithms.md that are not in the paper: exactness, the modulus, faults, counter widths."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import (
     Measurement,
     MemoryFault,
-    PolicyChoice,
     SimulatedRun,
     build_scheme,
     generate,
@@ -23,7 +23,7 @@ FAULT_RUNS, FAULT_MESSAGES, FAULT_AFTER = 100, 4_000, 1_500
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """A table with its title and what its columns are."""
+    """A table with its title and the names of its columns."""
 
     title: str
     columns: tuple[str, ...]
@@ -112,7 +112,7 @@ def width_sheet(messages: int) -> Sheet:
 
 
 def sheets(messages: int) -> Iterator[Sheet]:
-    """All tables; `messages` for the larger runs."""
+    """All tables; `messages` is for the larger runs."""
     makers: tuple[Callable[[], Sheet], ...] = (
         lambda: loss_sheet(5 * messages),
         lambda: modulus_sheet(messages),

@@ -1,7 +1,6 @@
-"""What the paper says of its figures, each claim checked against our points.
+"""The paper's claims about its figures, each checked against our points.
 
-The paper's text gives ranges and orderings; the curves themselves are not in it. A verdict is computed, never written
-down.
+The paper's text gives ranges and orderings, not the curves themselves. Every verdict is computed.
 """
 
 from __future__ import annotations
@@ -97,7 +96,7 @@ def _cbd_falls_with_ratio(figures: Figures) -> Verdict:
 
 
 def _jump(figure: int, label: str, below: int) -> Callable[[Figures], Verdict]:
-    """A sudden rise below a threshold: nearly nothing at it, several times as much at the next phi."""
+    """Whether violations jump below a threshold: almost none at it, several times as many at the next phi."""
 
     def check(figures: Figures) -> Verdict:
         before, after = (figures.at(figure, label, "half", "dapw", phi) for phi in (below, below - 20))

@@ -1,4 +1,4 @@
-"""The figures as pictures: panels as in the paper, (a) to (d), with the spread over seeds."""
+"""Draws the figures with the paper's panels (a) to (d) and the spread over seeds."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def over_seeds(point: CurvePoint) -> tuple[float, float]:
 
 
 def picture(figure: int, points: Sequence[CurvePoint], band: Band = over_seeds) -> Figure:
-    """One figure; `band` gives what is shaded around each point."""
+    """Draw one figure. `band` gives the range that is shaded around each point."""
     policies = policies_of(figure)
     fig, axes = plt.subplots(
         len(LAWS), len(policies), figsize=(5.2 * len(policies), 7.2), squeeze=False, layout="constrained"

@@ -1,14 +1,14 @@
-"""Which networks the paper's figures show, and the measurements on them."""
+"""The networks of the paper's figures, and the measurements on them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Literal, get_args
 
-from basestation.simulator.options import DelayLaw, WorldOptions
-from basestation.simulator.simulation import PolicyChoice, SimulatedRun, build_scheme, generate, measure
+from basestation.causality.policy_choice import PolicyChoice
+from basestation.simulator.options import PRESETS, DelayLaw, WorldOptions
+from basestation.simulator.simulation import SimulatedRun, build_scheme, generate, measure
 
 PHIS = (100, 80, 60, 40, 20, 0)
 LAWS: tuple[DelayLaw, ...] = get_args(DelayLaw)
@@ -19,7 +19,7 @@ FULL = "all"
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """One line of a figure: a network (by what it changes from epsilon = delta = 10, rate 0.1, n = 10) and a stamp."""
+    """One line of a figure: a stamp, and a network (by its changes to epsilon = delta = 10, rate 0.1, n = 10)."""
 
     figure: int
     label: str
@@ -77,13 +77,13 @@ TITLES = {
 
 
 def policies_of(figure: int) -> tuple[Policy, ...]:
-    """The figures of partial stamps show CBD alone."""
+    """The policies in a figure. The figures of partial stamps show CBD only."""
     return ("cbd",) if figure in (6, 7) else POLICIES
 
 
 @dataclass(frozen=True, slots=True)
 class FigureNetwork:
-    """One simulation, which serves every curve that changes the same."""
+    """One simulation, which serves every curve with the same changes."""
 
     changes: tuple[tuple[str, Any], ...]
     law: DelayLaw
@@ -92,7 +92,7 @@ class FigureNetwork:
 
 
 def networks(messages: int, seeds: int) -> list[FigureNetwork]:
-    """All that the figures need, seed by seed for each network and law."""
+    """All simulations that the figures need, seed by seed for each network and law."""
     return [
         FigureNetwork(changes, law, seed, messages)
         for changes in dict.fromkeys(curve.changes for curve in CURVES)
@@ -101,13 +101,10 @@ def networks(messages: int, seeds: int) -> list[FigureNetwork]:
     ]
 
 
-def measure_grid(messages: int, seeds: int) -> Iterator[list[CurvePoint]]:
-    """Measure all curves, one batch a network; points of the same curve have one value each."""
-    return map(measure_network, networks(messages, seeds))
-
-
 def measure_network(network: FigureNetwork) -> list[CurvePoint]:
-    options = WorldOptions(messages=network.messages, seed=network.seed, delay_law=network.law)
+    options = WorldOptions(
+        messages=network.messages, seed=network.seed, delay_law=network.law, **PRESETS["paper"]
+    )
     run = generate(replace(options, **dict(network.changes)))
     return _measure_curves(run, network)
 

@@ -1,1 +1,1 @@
-"""The log: a journal of raw frames that survives anything, Parquet parts made from it, and conversions."""
+"""The log: a crash-safe journal of raw frames, Parquet parts made from it, and conversions."""

@@ -1,4 +1,4 @@
-"""A journal in other forms, for other tools. Each says what of the journal it does not hold."""
+"""Conversions of a journal for other tools. Each form says what it leaves out."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ HOLDS = {
     "shiviz": "the order of the messages: no stamps, times or data",
 }
 LEFT_OUT = {
-    Fate.UNTIMED: "came before anything told the time",
-    Fate.STRANGER: "came from nobody in the deployment",
+    Fate.UNTIMED: "came before the time was known",
+    Fate.STRANGER: "came from a mote that the deployment does not have",
 }
 KINDS = {kind.value: kind.name.lower() for kind in RecordKind}
 
@@ -41,7 +41,7 @@ KINDS = {kind.value: kind.name.lower() for kind in RecordKind}
 def trace_of(
     journal: Journal, deployment: Deployment, report: Report, tell: Callable[[str], None] = lambda text: None
 ) -> Trace:
-    """The whole run as a trace. Nobody but the motes knows their events. Messages that it can't hold are told of."""
+    """The whole run as a trace, without events: only the motes know those. Messages that don't fit are reported."""
     segments = (segment.records for segment in journal.segments(report))
     empty = messages_schema(layout_of(deployment), deployment.network.motes).empty_table()
     readings = list(read_all(segments, deployment))
@@ -64,7 +64,7 @@ def _left_out(readings: Sequence[ReadMessages]) -> Iterator[str]:
 
 
 def write_csv(messages: pa.Table, file: IO[str]) -> int:
-    """A line a message; bytes in hex, what is not known empty."""
+    """Write one line for each message: bytes in hex, unknown values empty."""
     file.write(",".join(messages.column_names) + "\n")
     for batch in messages.to_batches():
         columns = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
@@ -81,7 +81,8 @@ def _cell(value: object) -> str:
 
 
 def write_ndjson(journal: Journal, deployment: Deployment | None, file: IO[str], report: Report) -> int:
-    """A line a record, after one that tells of the run; a deployment spells the messages out beside their bytes."""
+    """Write one line for the run and one for each record. With a deployment, messages are decoded beside their
+    bytes."""
     file.write(_line({"kind": "run", **asdict(journal.header)}))
     count = 0
     layout = layout_of(deployment) if deployment else None
@@ -118,7 +119,7 @@ def _plain(record: Record, layout: DataLayout | None, motes: int | None) -> dict
 
 
 def _own(record: Record, kind: str) -> dict[str, Any]:
-    """What the base station itself put into the log; `JournalError` where it makes no sense."""
+    """The content of a record that the base station itself wrote; `JournalError` if it is invalid."""
     if kind == "clock":
         number, clock, heard = record.clock()
         return {"of": number, "clock": clock, "heard": heard}

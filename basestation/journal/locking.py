@@ -1,6 +1,6 @@
-"""One writer to a journal: a lock that ends with the process that holds it, however that ends.
+"""The lock that keeps a journal to one writer. It ends with the process that holds it, however that ends.
 
-Whoever ends well takes the lock's file away. So a journal with a lock that nobody holds was interrupted.
+A writer that ends in order removes the lock's file. So a journal with a lock that nobody holds was interrupted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LOCK = "lock"
 
 
 def take(folder: Path) -> int:
-    """Lock a journal's folder; the handle for `leave`. `JournalError` names the process that has it."""
+    """Lock a journal's folder, and return the handle for `leave`. `JournalError` names the process that holds it."""
     while True:
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -62,7 +62,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def is_taken(folder: Path) -> bool:
-    """Whether somebody writes this journal now."""
+    """Whether a process writes this journal now."""
     try:
         handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Parquet parts, one for each closed segment of a journal: made from it alone, so they can be made again, identical.
+"""Parquet parts, one for each closed segment of a journal. They can be made again at any time, byte for byte.
 
 `python -m basestation.journal.parquet_parts FOLDER` makes those that are missing. The base station runs it in
 a process of its own, so that making a part never delays a delivery.
@@ -34,9 +34,10 @@ def part_paths(folder: Path) -> list[Path]:
 
 
 def make_parts(folder: Path, report: Report, *, again: bool = False) -> list[Path]:
-    """Make the parts of all closed segments that have none yet, or of all; the last one is open while it is written.
+    """Make the parts of all closed segments that have none yet, or of all. The last segment is open while it is
+    written.
 
-    Each part says in its metadata what its segment left to the next, so a part never needs more than the one before it.
+    Each part's metadata holds what its segment leaves to the next, so making a part needs only the one before it.
     """
     journal = read_journal(folder)
     deployment = journal.deployment
@@ -82,14 +83,14 @@ def origin_of(journal: Journal) -> str:
 
 
 class PartRoller:
-    """Has parts made while the journal is written: give `closed` to the writer, call `finish` after closing it."""
+    """Makes parts while the journal is written: pass `closed` to the writer, and call `finish` after closing it."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._worker: subprocess.Popen[bytes] | None = None
 
     def closed(self, path: Path) -> None:
-        """One worker at a time: what is closed meanwhile is made by the next, or at the end."""
+        """Start a worker for the closed segment. If one is running, the next one, or the end, makes this part."""
         if self._worker is None or self._worker.poll() is not None:
             command = [sys.executable, "-m", "basestation.journal.parquet_parts", str(self._folder)]
             with contextlib.suppress(OSError):  # no memory for it now: made at the end

@@ -1,4 +1,4 @@
-"""Reading a journal. Whatever is not whole is reported to the caller, who must say what to do with it."""
+"""Reads a journal. Damage is reported to the caller, who decides what to do."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RUNS_NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class JournalSegment:
-    """One file of a journal, read whole. `header` is None where it is damaged."""
+    """One file of a journal, read completely. `header` is None if it is damaged."""
 
     path: Path
     raw: bytes
@@ -45,13 +45,13 @@ class JournalSegment:
 
     @property
     def torn(self) -> int:
-        """Bytes behind the last whole record."""
+        """The number of bytes after the last intact record."""
         return len(self.raw) - self.scan.end
 
 
 @dataclass(frozen=True, slots=True)
 class JournalFault:
-    """Something in a journal that can't be read, and where it is."""
+    """A place in a journal that can't be read."""
 
     path: Path
     at: int
@@ -85,7 +85,7 @@ def faults_of(segment: JournalSegment) -> Iterator[JournalFault]:
     for damage in segment.scan.damages:
         yield _fault(segment.path, damage)
     if segment.torn:
-        reason = "what follows the last whole record is none: the writer was interrupted"
+        reason = "the bytes after the last intact record are no record: the writer was interrupted"
         yield JournalFault(segment.path, segment.scan.end, segment.torn, reason, tail=True)
 
 
@@ -94,13 +94,13 @@ def _fault(path: Path, damage: Damage) -> JournalFault:
 
 
 def senseless(segment: JournalSegment, at: int, record: Record, error: JournalError) -> JournalFault:
-    """A whole record whose content is none."""
+    """The fault of a record that is intact but has no valid content."""
     return JournalFault(segment.path, at, len(encode_record(record)), str(error))
 
 
 @dataclass(frozen=True, slots=True)
 class Journal:
-    """One run's journal, opened for reading: its files are read one at a time, as they are asked for."""
+    """One run's journal, opened for reading. Its files are read one at a time, when needed."""
 
     folder: Path
     header: Header
@@ -126,7 +126,7 @@ class Journal:
             yield from segment.records
 
     def lines(self, report: Report) -> Iterator[tuple[Line, int | None]]:
-        """What came from the lines, each with the observer's clock at that time (in cycles) where one was noted."""
+        """The frames and gaps, each with the observer's clock at that time (in cycles), if noted."""
         for segment in self.segments(report):
             clocks = _clocks_in(segment)
             for record in segment.records:
@@ -134,7 +134,7 @@ class Journal:
                     yield line, clocks.get(record.number)
 
     def steps(self, report: Report) -> Iterator[tuple[Line | PolicyChange, int | None]]:
-        """The same, and where the policy was changed."""
+        """The same, with the changes of policy between them."""
         scheme = self.deployment.stamp.scheme
         for segment in self.segments(report):
             clocks = _clocks_in(segment)
@@ -153,7 +153,7 @@ def _clocks_in(segment: JournalSegment) -> dict[int, int]:
 
 
 def _change_in(record: Record, scheme: str) -> tuple[PolicyChange, int | None]:
-    """A change to a policy that can read the run's stamps; no other was ever made."""
+    """The change of policy in a record, if that policy can read the run's stamps: no other was ever made."""
     change, clock = record.change()
     if reason := refusal(change.policy, scheme):
         raise JournalError(f"a change to the policy {change.policy}, which {reason}")
@@ -161,7 +161,7 @@ def _change_in(record: Record, scheme: str) -> tuple[PolicyChange, int | None]:
 
 
 def read_journal(folder: Path) -> Journal:
-    """Open one run's journal; `JournalError` when there is none."""
+    """Open one run's journal; `JournalError` if there is none."""
     paths = segment_paths(folder)
     if not paths:
         raise JournalError(f"{folder}: {_why_none(folder)}")
@@ -198,7 +198,7 @@ def segment_paths(folder: Path) -> tuple[Path, ...]:
 
 
 def find_journals(folder: Path) -> list[Path]:
-    """The runs in a folder of logs, or the folder itself if it is one run's."""
+    """The runs in a folder of logs, or the folder itself if it is a run."""
     if segment_paths(folder):
         return [folder]
     if not folder.is_dir():

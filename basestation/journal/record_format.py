@@ -1,10 +1,10 @@
-"""The journal's bytes: a file header, then records, each with a mark, a check sum and a number of its own.
+"""The format of a journal file: a header, then records, each with a mark, a check sum and a number.
 
     file     magic 8 | version u16 | 0 u16 | length u32 | crc32 u32 | header, JSON
     record   mark 4 | crc32 u32 | number u64 | length u16 | kind u8 | gateway u8 | mono_ns i64 | wall_ns i64 | payload
 
-Little-endian. A record's check sum covers everything behind it. The mark lets a reader find the next whole record
-behind damage, the number lets it say how many were lost there. `docs/formats.md` explains the payloads.
+Integers are little-endian. A record's check sum covers everything after it. The mark lets a reader find the next intact
+record after damage; the number tells how many were lost there. `docs/formats.md` explains the payloads.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ NO_TIME = -(1 << 63)
 
 
 class JournalError(Exception):
-    """A journal that can't be written or read: what is wrong, and what to do."""
+    """A journal that can't be written or read. The message says what is wrong and what to do."""
 
 
 class RecordKind(IntEnum):
@@ -67,7 +67,7 @@ class RecordKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What each segment says of its run, so that any one of them is worth something alone."""
+    """The description of the run in each segment, so that a segment can be read alone."""
 
     run: str
     site: str
@@ -90,7 +90,7 @@ class Record(NamedTuple):
     payload: bytes
 
     def line(self) -> Line | None:
-        """What came from the line, if that is what this record holds."""
+        """The frame or gap in this record; None if it holds something else."""
         if self.kind == RecordKind.FRAME:
             return Arrival(self.gateway, self.mono_ns, self.wall_ns, self.payload)
         if self.kind == RecordKind.GAP:
@@ -98,7 +98,7 @@ class Record(NamedTuple):
         return None
 
     def change(self) -> tuple[PolicyChange, int | None]:
-        """A policy record's content, and the observer's clock at that time (in cycles). `JournalError`: it is none."""
+        """A policy record's content, and the observer's clock then (in cycles). `JournalError` if it is invalid."""
         said = self.plain()
         policy, phi, clock = (said.get(name) for name in ("policy", "phi", "clock"))
         if policy not in policies():
@@ -110,7 +110,7 @@ class Record(NamedTuple):
         return PolicyChange(self.mono_ns, self.wall_ns, policy, phi), clock
 
     def plain(self) -> dict[str, Any]:
-        """The content of a record that holds JSON; `JournalError` where it holds something else."""
+        """The content of a record that holds JSON; `JournalError` if it holds something else."""
         try:
             said = json.loads(self.payload)
         except (ValueError, RecursionError):
@@ -137,7 +137,7 @@ def encode_header(header: Header) -> bytes:
 
 
 def decode_header(raw: bytes) -> tuple[Header | None, int]:
-    """A segment's header and where its records begin; None and 0 where it is damaged.
+    """A segment's header and where its records begin; None and 0 if it is damaged.
 
     `JournalError` for a file of another version.
     """
@@ -181,7 +181,7 @@ def change_payload(change: PolicyChange, clock: int | None) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Bytes of a segment that are no record."""
+    """A range of bytes in a segment that is no record."""
 
     at: int
     length: int
@@ -190,7 +190,7 @@ class Damage:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """Where the whole records of a segment begin, and what lies between them. A torn tail begins at `end`."""
+    """The places of the intact records of a segment, and the damage between them. A torn tail begins at `end`."""
 
     starts: list[int]
     damages: list[Damage]
@@ -198,7 +198,7 @@ class Scan:
 
 
 def scan(raw: bytes, at: int) -> Scan:
-    """Walk over a segment from `at` on, checking every record; behind damage, look for the next whole one."""
+    """Walk over a segment from `at` on and check every record; after damage, look for the next intact one."""
     starts: list[int] = []
     damages: list[Damage] = []
     view, size, last = memoryview(raw), len(raw), -1
@@ -226,7 +226,7 @@ def scan(raw: bytes, at: int) -> Scan:
 
 
 def _why(raw: bytes, at: int, last: int) -> str:
-    """What is wrong with the record that should begin at `at`."""
+    """The reason why no record begins at `at`."""
     if len(raw) - at < _RECORD.size:
         return "a record that was cut off"
     mark, crc, number, length, _, _, _, _ = _RECORD.unpack_from(raw, at)
@@ -241,7 +241,7 @@ def _why(raw: bytes, at: int, last: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Many records side by side: their heads as one array of `HEAD`, their payloads where they lie in `raw`."""
+    """Many records as arrays: their heads as an array of `HEAD`, their payloads as places in `raw`."""
 
     raw: NDArray[np.uint8]
     head: NDArray[np.void]
@@ -273,7 +273,7 @@ class Records:
         return Records(self.raw, self.head[chosen], self.starts[chosen])
 
     def payloads(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-        """All payloads end to end, and their lengths."""
+        """All payloads joined, and their lengths."""
         lengths = self.head["length"].astype(np.int64)
         before = np.cumsum(lengths) - lengths
         at = np.repeat(self.starts + HEAD.itemsize - before, lengths) + np.arange(int(lengths.sum()))

@@ -1,7 +1,7 @@
-"""After an interruption: what no longer is a record is cut out of a journal and kept beside it.
+"""Recovery after an interruption: damage is cut out of a journal and kept beside it.
 
-Nothing is ever thrown away. A torn tail goes to NNNNNN.torn; a segment that is damaged elsewhere is kept as NNNNNN.bad
-and written anew without the damage, its records under their old numbers, so that a gap stays visible.
+Nothing is thrown away. A torn tail goes to NNNNNN.torn. A segment that is damaged elsewhere is kept as NNNNNN.bad and
+written again without the damage; its records keep their numbers, so that a gap stays visible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TEMPORARY = ".new"
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """What was found in a run's folder, and the files in which it was put aside."""
+    """The damage found in a run's folder, and the files that it was moved to."""
 
     folder: Path
     faults: tuple[JournalFault, ...]
@@ -51,12 +51,12 @@ def recover(folder: Path) -> Recovery:
 
 
 def interrupted_runs(logs: Path) -> list[Path]:
-    """The runs in a folder of logs that did not end well, each to be recovered."""
+    """The runs in a folder of logs that were interrupted and not recovered yet."""
     return [run for run in find_journals(logs) if locking.was_interrupted(run)] if logs.is_dir() else []
 
 
 def repair(folder: Path) -> Recovery:
-    """Make a journal whole as far as it goes, from its first segment to its last."""
+    """Move all damage aside, from the first segment to the last."""
     with locking.locked(folder):
         _sweep(folder)
         paths = segment_paths(folder)
@@ -77,18 +77,18 @@ def repair(folder: Path) -> Recovery:
 
 
 def _made_up(folder: Path) -> Header:
-    """For a run no header of which is left: its records are worth something without."""
+    """A header for a run that has none left: its records are still useful."""
     return Header(folder.name, "", "", (), 0, 0, 0)
 
 
 def _sweep(folder: Path) -> None:
-    """A segment that was still under its temporary name held nothing yet."""
+    """Remove a segment under its temporary name: it held nothing yet."""
     for path in folder.glob(f".*{TEMPORARY}"):
         path.unlink()
 
 
 def _cut_tail(segment: JournalSegment) -> list[Path]:
-    """First the copy, then the cut: an interruption in between does no harm."""
+    """Copy the torn tail, then cut it off: an interruption in between does no harm."""
     if not segment.torn:
         return []
     aside = segment.path.with_suffix(".torn")
@@ -113,7 +113,7 @@ def _rewrite(segment: JournalSegment, known: Header) -> list[Path]:
 
 
 def _forget_parts(folder: Path, changed: Path) -> None:
-    """Parts from the changed segment on are to be made again."""
+    """Remove the parts from the changed segment on; they must be made again."""
     from .parquet_parts import part_paths
 
     for path in part_paths(folder):
@@ -122,7 +122,7 @@ def _forget_parts(folder: Path, changed: Path) -> None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """A file that appears whole and on the disk, or not at all."""
+    """Write a file that appears on the disk completely or not at all."""
     partial = path.parent / f".{path.name}{TEMPORARY}"
     with partial.open("wb") as file:
         file.write(content)
@@ -133,7 +133,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Names are safe only when their folder is."""
+    """Write a folder to the disk: a file's name is safe only then."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -1,9 +1,8 @@
-"""Messages as a ShiViz log: one line of the host and its vector clock, one of what happened.
+"""Writes messages as a ShiViz log: a line with the host and its vector clock, then a line with the event.
 
-A vector clock here counts the events in the log, since ShiViz knows no others: each mote's messages that arrived, and
-the observer's receptions. What led to a message is known from the truth, where the trace has it; otherwise from the
-receipts in the messages, as far as they go, and from each mote's own order. So an arrow that is there is true, and one
-that is not there may be missing.
+A vector clock counts the events in the log, since ShiViz knows no others: each mote's messages that arrived, and the
+observer's receptions. The causes of a message come from the trace's truth if it has one, otherwise from receipts and
+each mote's own order. So every arrow is true, but some may be missing.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ Cause = tuple[int, int]  # a mote, and how many of its messages, in its own orde
 
 @dataclass(frozen=True, slots=True)
 class KnownCauses:
-    """How much of what led to the messages is known."""
+    """Counts of how many causes are known."""
 
     messages: int
     complete: int  # messages all of whose causes are named
@@ -38,7 +37,7 @@ class KnownCauses:
 
 
 def write_shiviz(messages: pa.Table, layout: DataLayout, file: IO[str]) -> KnownCauses:
-    """First the motes' own events, each after its causes; then the observer's, in order of arrival."""
+    """Write the motes' events, each after its causes, then the observer's, in order of arrival."""
     log = _ShivizLog(messages, layout)
     clocks: dict[int, Clock] = {}
     for row in log.in_causal_order():
@@ -66,7 +65,7 @@ def _merged(one: Clock, other: Clock) -> Clock:
 
 
 class _ShivizLog:
-    """The messages of a table: each mote's in its own order, and what led to each."""
+    """The messages of a table, in each mote's own order, with their causes."""
 
     def __init__(self, messages: pa.Table, layout: DataLayout) -> None:
         self._source: list[int] = messages["source"].to_pylist()
@@ -90,11 +89,12 @@ class _ShivizLog:
         return f"message {self._sequence[row]}"
 
     def _name(self, row: int) -> tuple[int, int]:
-        """A message's place among those of its mote: which life of it, and the number in that."""
+        """A message's life (from boot to boot) of its mote, and its number in that life."""
         return self._life[row], self._sequence[row]
 
     def _lives(self, boots: list[int]) -> list[int]:
-        """For each message the life of its mote, counted in the order in which their first messages arrived."""
+        """The life of its mote for each message. Lives are numbered in the order in which their first messages
+        arrived."""
         lives: dict[int, dict[int, int]] = defaultdict(dict)
         return [
             lives[source].setdefault(boot, len(lives[source]))
@@ -113,7 +113,7 @@ class _ShivizLog:
         return [(source, before)] if before else []
 
     def _up_to(self, mote: int, life: int, sequence: int) -> list[Cause]:
-        """A mote's messages up to that one, if any of them arrived."""
+        """The number of a mote's messages up to this one that arrived."""
         place = bisect_right(self._names.get(mote, []), (life, sequence))
         return [(mote, place)] if place else []
 
@@ -124,7 +124,7 @@ class _ShivizLog:
             yield [cause for mote, sends in others for cause in self._up_to(mote, 0, sends - 1)]
 
     def _from_receipts(self, data: np.ndarray[tuple[int], np.dtype[np.void]]) -> Iterator[list[Cause]]:
-        """A receipt's 8 bits are taken for the number nearest to the newest one that its mote had by then."""
+        """The causes that receipts name. Their 8 bits mean the number nearest to the mote's newest one so far."""
         newest: dict[int, tuple[int, int]] = {}
         slots = zip(data["receipt_source"].tolist(), data["receipt_sequence"].tolist(), strict=True)
         for row, (motes, numbers) in enumerate(slots):
@@ -139,7 +139,7 @@ class _ShivizLog:
             yield causes
 
     def in_causal_order(self) -> Iterator[int]:
-        """Every message after its causes. A receipt that would close a circle was misread: it is taken out."""
+        """Order the messages, each after its causes. A receipt that would close a cycle was misread and is dropped."""
         begun, done = set[int](), set[int]()
         for first in range(len(self.causes)):
             path = [first]

@@ -1,4 +1,4 @@
-"""What is in a journal, in numbers: of the run, of each mote, of each gateway's line."""
+"""The summary of a journal in numbers: for the run, each mote, and each gateway's line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECOND = 1_000_000_000
 
 @dataclass(slots=True)
 class MoteSummary:
-    """`lost`: numbers between a boot's first and last message that never came; who came last can't be missed."""
+    """One mote's counts. `lost` counts the missing numbers between the first and last message of each boot."""
 
     mote: int
     messages: int = 0
@@ -37,7 +37,7 @@ class MoteSummary:
 
 @dataclass(slots=True)
 class LineSummary:
-    """One gateway's line. `fates` says what became of its frames, `down_ns` how long it was lost in all."""
+    """One line's counts. `fates` says what became of its frames, `down_ns` how long it was lost in total."""
 
     gateway: int
     source: str
@@ -66,7 +66,7 @@ class Summary:
 
 
 def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
-    """Without a deployment the frames are counted and not told apart."""
+    """Sum up a journal. Without a deployment, frames are counted but not read."""
     summary = Summary(journal.header)
     carry, expected, span = Carry(), 0, _Span()
     numbers: dict[tuple[int, int], list[int]] = {}
@@ -139,7 +139,7 @@ def _count_lines(summary: Summary, records: Records, down: dict[int, int]) -> No
 
 
 def _count_own(summary: Summary, segment: JournalSegment) -> None:
-    """What the base station said itself. A check sum may be right where the content makes no sense."""
+    """Count the base station's own records. The content may be invalid even if the check sum is right."""
     counters, policies = (segment.records.of_kind(kind) for kind in (RecordKind.COUNTERS, RecordKind.POLICY))
     starts = [*counters.starts.tolist(), *policies.starts.tolist()]
     for at, record in zip(starts, [*counters, *policies], strict=True):

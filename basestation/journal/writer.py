@@ -1,4 +1,4 @@
-"""Writing the journal: every frame is in it before anybody acts on it."""
+"""Writes the journal. Every frame is in it before anything acts on the frame."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from packet_formats.framing import FrameCounters
 from . import locking
 from .reader import SUFFIX, read_journal, segment_paths
 from .record_format import (
-    ODD,
     Header,
     JournalError,
     Record,
@@ -50,25 +49,25 @@ def _commit(file: int) -> None:
 
 
 def _check_there(file: int) -> None:
-    """A file that was deleted takes everything and keeps nothing."""
+    """Refuse to go on with a file that was deleted: it would take everything and keep nothing."""
     if not os.fstat(file).st_nlink:
         raise OSError(errno.ENOENT, "it was deleted while it was written")
 
 
 def new_run_id(wall_ns: int | None = None) -> str:
-    """A name for a run: when it began, in UTC, and something that no other run that began then has."""
+    """A name for a run: when it began, in UTC, and random digits."""
     began = time.gmtime((time.time_ns() if wall_ns is None else wall_ns) // 10**9)
     return time.strftime("%Y%m%dT%H%M%SZ", began) + "-" + secrets.token_hex(3)
 
 
 class JournalWriter:
-    """Appends to one run's journal. A run is never continued: each has a folder, and so a clock, of its own.
+    """Appends to one run's journal. A run is never continued: each has its own folder and its own clock.
 
-    A call that appends returns when the record is with the operating system: the process may be killed then. Against a
-    loss of power, `always` has it on the disk by then; `interval` at most `interval_s` later; `never` leaves it to the
-    operating system. Observer's clocks are noted without waiting, since they can be computed again.
+    An append returns when the operating system has the record, so a killed process loses nothing. Against power loss,
+    `always` waits for the disk, `interval` writes to the disk at most `interval_s` later, and `never` leaves it to the
+    operating system. Clock records never wait for the disk, since they can be computed again.
 
-    A record that can't be written whole is taken back, and `JournalError` says why; the next one may be tried.
+    A record that can't be written completely is taken back, and `JournalError` says why. The next append may work.
     """
 
     def __init__(
@@ -87,7 +86,7 @@ class JournalWriter:
         segment_bytes: int = SEGMENT_BYTES,
         on_closed: Callable[[Path], None] | None = None,
     ) -> None:
-        """`on_closed` is told of each segment that will not change any more."""
+        """Begin a run. `on_closed` is called with each segment that will not change any more."""
         self._file = -1
         self._full = segment_bytes  # bytes with which the next segment is due
         folder.mkdir(parents=True, exist_ok=True)
@@ -119,14 +118,14 @@ class JournalWriter:
         self._committer = _Committer(interval_s, self._file) if sync == "interval" else None
 
     def append(self, line: Line) -> int:
-        """A frame or a gap; returns the record's number."""
+        """Append a frame or a gap, and return the record's number."""
         self._roll_if_full()
         kind, payload = line_payload(line)
         return self._write(kind, line.gateway, line.mono_ns, line.wall_ns, payload)
 
     def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None = None) -> int:
-        """What the observer's clock read when it took the frame of this number, and when that frame was heard: both in
-        cycles, unwrapped. To be noted before the next frame is appended, so that it is in the same segment."""
+        """Append the observer's clock when it took frame `number`, and when that frame was heard, both in unwrapped
+        cycles. Call it before the next frame is appended, so that it is in the same segment."""
         payload = clock_payload(number, clock, heard)
         return self._write(
             RecordKind.CLOCK, arrival.gateway, arrival.mono_ns, arrival.wall_ns, payload, wait=False
@@ -138,17 +137,14 @@ class JournalWriter:
         plain = asdict(counters) if isinstance(counters, FrameCounters) else dict(counters)
         return self._write(RecordKind.COUNTERS, gateway, mono_ns, wall_ns, json.dumps(plain).encode())
 
-    def append_note(self, text: str, mono_ns: int, wall_ns: int, gateway: int = 0) -> int:
-        return self._write(RecordKind.NOTE, gateway, mono_ns, wall_ns, text.encode(errors=ODD))
-
     def append_policy(self, change: PolicyChange, clock: int | None) -> int:
-        """Another policy was chosen when deliveries had got as far as `clock`, in cycles."""
+        """Append a change of policy; `clock`, in cycles, is how far deliveries had got."""
         return self._write(
             RecordKind.POLICY, 0, change.mono_ns, change.wall_ns, change_payload(change, clock)
         )
 
     def sync(self) -> None:
-        """Have all that was appended on the disk."""
+        """Write all appended records to the disk."""
         self._sync_now()
 
     def close(self) -> None:
@@ -206,7 +202,7 @@ class JournalWriter:
             raise JournalError(f"{self._path}: a record could not be written: {error.strerror}") from error
 
     def _roll_if_full(self) -> None:
-        """The next segment when this one is full; while none can be had, on in this one: that loses nothing."""
+        """Begin the next segment if this one is full. If that fails, go on in this one, which loses nothing."""
         if self._file < 0 or self._size < self._full or self._next == self._first:
             return
         file, path = self._file, self._path
@@ -237,7 +233,7 @@ class JournalWriter:
 
 
 class _Committer:
-    """Has what was written on the disk soon after, in a thread of its own: one sync for all that came meanwhile."""
+    """A thread that writes to the disk soon after an append: one sync for all records that came meanwhile."""
 
     def __init__(self, interval_s: float, file: int) -> None:
         self._interval_s, self._file = interval_s, file
@@ -249,13 +245,13 @@ class _Committer:
         self._thread.start()
 
     def mark(self) -> None:
-        """Something was written. What the disk refused earlier comes out here: it may be lost."""
+        """Note that something was written. An earlier failure of the disk is raised here: that data may be lost."""
         if self._failure:
             raise JournalError(f"what was written is lost: {self._failure.strerror}") from self._failure
         self._dirty.set()
 
     def use(self, file: int) -> None:
-        """The next segment; returns when the last one is no longer in use."""
+        """Switch to the next segment; return when the last one is no longer in use."""
         with self._lock:
             self._file = file
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from basestation.arrivals import Arrival
-from basestation.sources.base import Source, SourceError, Spec
+from basestation.sources.base import Source, SourceError
 from packet_formats.layout import DataLayout
 from packet_formats.messages import Data, Message, Unknown, decode_message
 from packet_formats.records import Health
@@ -23,7 +23,7 @@ class Receipt:
     """What became of a packet on one line. An acknowledgement says that its check sum was right, and no more."""
 
     source: str
-    acknowledged: bool | None  # None: a serial forwarder, which keeps acknowledgements to itself
+    acknowledged: bool | None  # None: this source has no acknowledgements, as a serial forwarder
     tries: int
     ms: float | None = None
     error: str | None = None
@@ -82,7 +82,6 @@ class Talk:
 
     async def _send(self, gateway: int, packet: bytes, token: int, patience: float, tries: int) -> Receipt:
         source = self._sources[gateway]
-        forwarder = Spec.parse(source.text).kind == "sf"
         seen = self._acks[gateway, token] = asyncio.Event()
         for attempt in range(1, tries + 1):
             began = time.monotonic()
@@ -91,7 +90,7 @@ class Talk:
             except SourceError as error:
                 reason = str(error).removeprefix(f"{source.text}: ")  # the receipt names the source itself
                 return Receipt(source.text, False, attempt, error=reason)
-            if forwarder:
+            if not source.acknowledges:
                 return Receipt(source.text, None, attempt)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(seen.wait(), patience)

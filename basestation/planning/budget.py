@@ -14,9 +14,8 @@ from packet_formats.phrases import many
 from packet_formats.records import Heard, size
 from packet_formats.schemes import MAX_FIELD_BITS, source_bytes
 
-STAMP_ALLOWANCE = (
-    8  # bytes: the budget is made before the stamp is chosen, and must hold for the largest of them
-)
+# Bytes of the largest stamp: the budget is made before the stamp is chosen, and must hold for all of them.
+STAMP_ALLOWANCE = 8
 RARE = 1 / 1000  # what is allowed for is exceeded at most this often
 QUEUE_SLOTS = 8  # a mote's queue is short; what does not get into it is lost and not late
 CRYSTAL_PPM = 50

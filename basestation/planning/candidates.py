@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import TimedScheme
 from basestation.deployed import scheme_of_layout
-from basestation.simulator import simulation as simulation
-from basestation.simulator.options import WorldOptions
-from basestation.simulator.simulation import Measurement, PolicyChoice
+from basestation.simulator.engine import IS_FAST
+from basestation.simulator.options import PRESETS, READINGS, WorldOptions
+from basestation.simulator.simulation import Measurement, generate, measure
 from basestation.simulator.topology import HopTopology, in_groups
 from packet_formats import deployment
 from packet_formats.deployment import Deployment
@@ -208,7 +209,7 @@ def world_of(budget: Budget, effort: Effort) -> WorldOptions:
     network, clock, turns = budget.network, budget.clock, _turns(budget)
     rate = network.rate * clock.tick_ms / 1000 / turns
     if effort.messages is None:
-        rate = max(rate, LEAST_RATE_FAST if _is_fast() else LEAST_RATE_PLAIN)
+        rate = max(rate, LEAST_RATE_FAST if IS_FAST else LEAST_RATE_PLAIN)
     return WorldOptions(
         motes=network.motes,
         epsilon=clock.epsilon,
@@ -217,12 +218,9 @@ def world_of(budget: Budget, effort: Effort) -> WorldOptions:
         messages=effort.messages or _affordable_messages(network.motes, rate, effort.seeds),
         seed=effort.seed,
         delay_law="quarter",
-        delay="shared",
-        delay_clock="global",
-        reception="immediate",
-        g2="enforce",
         events_per_tick=turns,
         topology=topology_of(network),
+        **PRESETS["network"],
     )
 
 
@@ -231,14 +229,9 @@ def _turns(budget: Budget) -> int:
     return max(1, math.ceil(budget.network.rate * budget.clock.tick_ms / 1000))
 
 
-def _is_fast() -> bool:
-    """Whether the kernels are there."""
-    return bool(simulation.engine.__name__.endswith(".engine_numba"))
-
-
 def _affordable_messages(motes: int, rate: float, seeds: int) -> int:
     steps_per_message = (motes + 1) / (motes * rate) + 10 * motes
-    affordable = (STEPS_FAST if _is_fast() else STEPS_PLAIN) / seeds / steps_per_message
+    affordable = (STEPS_FAST if IS_FAST else STEPS_PLAIN) / seeds / steps_per_message
     return int(min(MOST_MESSAGES, max(LEAST_MESSAGES, affordable)))
 
 
@@ -261,9 +254,9 @@ def compare(
         )
     found: dict[TimedScheme, list[list[Measurement]]] = {stamp.scheme: [] for stamp in stamps}
     for seed in range(effort.seed, effort.seed + effort.seeds):
-        stream = simulation.generate(replace(options, seed=seed))
+        stream = generate(replace(options, seed=seed))
         for scheme, runs in found.items():
-            runs.append(list(simulation.measure(stream, scheme, _deliveries(policies))))
+            runs.append(list(measure(stream, scheme, _deliveries(policies))))
             advance()
     rows = [row for stamp in stamps for row in _rows(stamp, found[stamp.scheme])]
     arrival = next(row for row in rows if row.policy == "none")
@@ -326,9 +319,10 @@ def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> st
     given: dict[str, object] = {
         field.name: getattr(options, field.name)
         for field in fields(options)
-        if field.name != "topology"
+        if field.name not in ("topology", *READINGS)
         and (field.name in always or getattr(options, field.name) != getattr(usual, field.name))
     }
+    given |= {"preset": "network"}
     given |= {"hops": hops} if hops > 1 else {}
     given |= {"scheme": layout.scheme}
     given |= {

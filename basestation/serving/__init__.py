@@ -1,1 +1,1 @@
-"""Others may listen, too: a serial forwarder for the programs that TinyOS users have."""
+"""A serial forwarder, so that other TinyOS programs can use the gateway at the same time."""

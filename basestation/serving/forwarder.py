@@ -1,7 +1,7 @@
 """A serial forwarder: many clients on one base station, of TinyOS 1.x and 2.x, each on its own port.
 
-Nobody waits for a client. What it is slow to take waits in a buffer of its own, and when that is full it is dropped;
-what it sends is read no faster than a gateway could take it; what it sends wrongly it sends only so often.
+Nobody waits for a client. Each has a buffer of its own, and is dropped when that is full. What a client sends is read
+no faster than a gateway could take it. A client that sends too many wrong messages is dropped, too.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from packet_formats import sf_protocol
 from packet_formats.tinyos import PacketError, decode_am, encode_packet
 
 LOOPBACK = "127.0.0.1"
-CLIENTS = 32
+CLIENTS = 32  # at a time
 ROOM = 65536  # bytes that may wait for one client here, and about as many in the kernel
-WRONG = 16  # messages that are none, from one client: then it goes
-TOLD = 20  # clients of whom something is said; a thousand of them must not fill the screen
-PACE_SECONDS = 0.01  # between two messages of one client: a line of 57600 baud takes about 150 a second
+WRONG = 16  # bad messages after which a client is dropped
+TOLD = 20  # notes about clients; a thousand of them must not fill the screen
+PACE_SECONDS = 0.01  # between two messages of one client: a line of 57600 baud carries about 150 a second
 
 Send = Callable[[bytes], Awaitable[None]]
 
@@ -34,8 +34,9 @@ def _silent(message: str) -> None:
 
 @dataclass(slots=True)
 class ServingCounters:
-    clients: int = 0  # now
-    served: int = 0  # clients that have greeted, ever
+    """What the forwarder did since it was opened."""
+
+    served: int = 0  # clients that have greeted
     forwarded: int = 0  # messages, to one client each
     sent: int = 0  # messages of clients handed down
     refused: int = 0  # messages of clients that were not
@@ -63,9 +64,9 @@ class _Client:
 
 
 class Forwarder:
-    """A sink: whatever packets come up go to the clients of their TinyOS version, a message each.
+    """A sink that forwards each packet to the clients of its TinyOS version.
 
-    `send` takes what clients send down, a packet from its type byte on; it may raise `SourceError`.
+    `send` is called with each packet of a client, from its type byte on. It may raise `SourceError`.
     """
 
     def __init__(self, send: Send, board: str = "micaz", say: Callable[[str], None] = _silent) -> None:
@@ -80,7 +81,7 @@ class Forwarder:
         self._greeted: set[_Client] = set()
 
     async def open(self, host: str = LOOPBACK, ports: Mapping[int, int] = sf_protocol.PORT) -> None:
-        """Listen on a port for each TinyOS version; 0 is any free one. `OSError` if one is taken."""
+        """Listen on a port for each TinyOS version; port 0 is any free one. `OSError` if one is taken."""
         try:
             for tinyos, port in ports.items():
                 server = await asyncio.start_server(partial(self._serve, tinyos), host, port, limit=1024)
@@ -99,7 +100,7 @@ class Forwarder:
             self.forward(happening.packet)
 
     def forward(self, packet: bytes) -> None:
-        """A packet, from its type byte on, to every client that understands it."""
+        """Send a packet, from its type byte on, to every client that understands it."""
         for tinyos in sf_protocol.HELLO:
             message = sf_protocol.to_message(tinyos, packet) if packet else None
             if message is not None:
@@ -116,7 +117,7 @@ class Forwarder:
         if self._told <= TOLD:
             self._say(text)
         elif self._told == TOLD + 1:
-            self._say("more of that kind is not told")
+            self._say("further notes on clients are left out")
 
     def _to_clients(self, tinyos: int, data: bytes) -> None:
         for client in [client for client in self._greeted if client.tinyos == tinyos]:
@@ -140,7 +141,6 @@ class Forwarder:
             await self._greet(client)
             self._greeted.add(client)
             self.counters.served += 1
-            self.counters.clients = len(self._greeted)
             await self._listen(client)
         except (sf_protocol.ProtocolError, TimeoutError) as error:
             self.counters.strangers += 1
@@ -150,7 +150,6 @@ class Forwarder:
         finally:
             self._connected.discard(client)
             self._greeted.discard(client)
-            self.counters.clients = len(self._greeted)
             client.abort()
 
     async def _greet(self, client: _Client) -> None:
@@ -161,7 +160,7 @@ class Forwarder:
             if spoken != client.tinyos:
                 other = f"TinyOS {spoken} is served on port {self.ports.get(spoken)}"
                 raise sf_protocol.ProtocolError(
-                    f"it speaks TinyOS {spoken}, here {client.tinyos} is spoken; {other}"
+                    f"it speaks TinyOS {spoken}, but this port is for TinyOS {client.tinyos}; {other}"
                 )
             if sf_protocol.platform_follows(hello):
                 client.writer.write(self._platform)
@@ -188,4 +187,4 @@ class Forwarder:
         if client.refused == 1:
             self._tell(f"client {client.name}: a message was refused: {error}")
         if client.wrong == WRONG:
-            raise sf_protocol.ProtocolError(f"{WRONG} of its messages were none")
+            raise sf_protocol.ProtocolError(f"{WRONG} of its messages were invalid")

@@ -1,1 +1,1 @@
-"""The paper's simulation: one event stream, stamped by every scheme, so that comparisons are paired."""
+"""The paper's simulation: every scheme stamps the same event stream, so that comparisons are paired."""

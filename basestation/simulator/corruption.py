@@ -1,4 +1,4 @@
-"""Faults in a mote's memory: its stamp state overwritten with anything, in the middle of a run."""
+"""Faults in a mote's memory: arbitrary values overwrite its stamp state in the middle of a run."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from .stream import CORRUPT, SEND, Int64, Stream
+from basestation.causality.stream import CORRUPT, SEND, Int64, Stream
 
 FAR = 1 << 30  # a mote's clock has 32 bits, so a flipped high bit puts its state this far off
 
 
 @dataclass(frozen=True, slots=True)
 class Corruption:
-    """States to be written: the clock's offset from the truth, c, and the entries. Row i is for mote i."""
+    """The states to write: the clock's offset from the truth, c, and the entries. Row i is for mote i."""
 
     after: int
     offset: Int64
@@ -25,9 +25,9 @@ class Corruption:
 
 
 def draw_corruption(motes: int, epsilon: int, after: int, seed: int) -> Corruption:
-    """One arbitrary state a mote: every third far ahead, every third far off either way, the rest close to the truth.
+    """Draw a state for each mote: a third far ahead, a third far off either way, the rest close to the truth.
 
-    The last kind is the worst: it may pass the bound, and only time removes it.
+    The last kind is the worst: it may be within the bound, and then only time removes it.
     """
     random = np.random.default_rng([seed, 0xC0])
     kind = random.permutation(motes) % 3
@@ -43,7 +43,7 @@ def draw_corruption(motes: int, epsilon: int, after: int, seed: int) -> Corrupti
 
 
 def corrupt_stream(stream: Stream, corruption: Corruption, motes: list[int]) -> tuple[Stream, int]:
-    """The same stream with these motes' states overwritten right after message `after`; and the clock then.
+    """The same stream with these motes' states overwritten right after message `after`, and the clock at that time.
 
     The network goes on as it did, so a corrupted and a sound run can be compared message by message.
     """
@@ -68,6 +68,6 @@ def corrupt_stream(stream: Stream, corruption: Corruption, motes: list[int]) -> 
 
 
 def _clock_of(stream: Stream, mote: int, row: int) -> int:
-    """The mote's clock at its last event before `row`; its own tick since then does not matter to a fault."""
+    """The mote's clock at its last event before `row`. Ticks since then do not matter to a fault."""
     rows = np.flatnonzero(stream.event_mote[:row] == mote)
     return int(stream.event_clock[rows[-1]]) if len(rows) else 0

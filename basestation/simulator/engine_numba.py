@@ -1,6 +1,6 @@
-"""The simulation's bulk steps by way of the kernels: the same functions and answers as `engine_objects`.
+"""The simulation engine on numba kernels: the same functions and answers as `engine_objects`.
 
-Needs the extra `analysis`.
+It needs the extra `analysis`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from basestation.causality import kernels
 from basestation.causality.kernels import stamping
 from basestation.causality.order import Ties
 from basestation.causality.schemes import TimedScheme
+from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 
 from .corruption import Corruption
 from .results import DeliveryOrder, Observed, Stamped
-from .stream import Int32, Int64, Stream
 from .world_numba import generate
 
 NO_CORRUPTION = Corruption(0, np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
@@ -67,7 +67,7 @@ def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
 
 
 def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> Int64:
-    """Each arrival's place in the total order; the same for every policy and phi."""
+    """Each arrival's place in the total order, which is the same for every policy and phi."""
     last = (
         stream.sent_index[stream.arrival_message]
         if ties == "sequence"
@@ -88,7 +88,7 @@ def deliver(
     ties: Ties = "sequence",
     ranked: Int64 | None = None,
 ) -> DeliveryOrder:
-    """As `engine_objects.deliver`; pass `ranked` to order once and deliver by many policies."""
+    """Deliver the arrivals by a policy. Pass `ranked` to order once and deliver by many policies."""
     arrived = stream.arrival_clock
     if policy == "none":
         return DeliveryOrder(np.arange(stream.arrivals), arrived.copy(), 0)

@@ -1,4 +1,4 @@
-"""The simulation's bulk steps by way of the plain objects: slow, and what the kernels are tested equal to."""
+"""The simulation engine on plain objects. It is slow, and tests hold the kernels equal to it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from basestation.causality.order import Message, Stamp, Ties
 from basestation.causality.policies import Delivery, Policy, make_policy
 from basestation.causality.schemes import TimedScheme
+from basestation.causality.stream import CORRUPT, MERGE, SEND, Int32, Int64, Stream
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import Violations, count_violations, find_violations
 
 from .corruption import Corruption
 from .options import WorldOptions
 from .results import DeliveryOrder, Observed, Stamped
-from .stream import CORRUPT, MERGE, SEND, Int32, Int64, Stream
 from .world import World
 
 
@@ -26,7 +26,7 @@ def generate(options: WorldOptions) -> Stream:
 
 
 def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:
-    """Run the scheme's program on every mote; each receiver reads what the wire carries, clock modulo B."""
+    """Run the scheme's program on every mote. Each receiver reads what the wire carries, the clock modulo B."""
     programs = [scheme.start(0) for _ in range(stream.motes)]
     stamps: list[Stamp] = []
     pending: list[Stamp] = []
@@ -62,10 +62,20 @@ def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
     return Observed(r, c, kn, bounded, wrong)
 
 
+def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> None:
+    """Return nothing: a policy orders messages while it holds them."""
+
+
 def deliver(
-    stream: Stream, observed: Observed, scheme: TimedScheme, policy: str, phi: int, ties: Ties = "sequence"
+    stream: Stream,
+    observed: Observed,
+    scheme: TimedScheme,
+    policy: str,
+    phi: int,
+    ties: Ties = "sequence",
+    ranked: Int64 | None = None,
 ) -> DeliveryOrder:
-    """Feed a policy the arrivals batch by batch, as the observer took them."""
+    """Feed a policy the arrivals batch by batch, as the observer took them; `ranked` is not used."""
     filter_ = make_policy(policy, phi, scheme.epsilon, scheme.delta, ties)
     messages = list(_messages(stream, observed))
     arrival_of = {id(message): i for i, message in enumerate(messages)}
@@ -97,7 +107,7 @@ def _messages(stream: Stream, observed: Observed) -> Iterator[Message]:
 
 
 def vector_clocks(stream: Stream) -> Int32:
-    """How many sends of each mote led to each message, itself counted: the truth, one row a message."""
+    """The truth, one row for each message: how many sends of each mote led to it, itself included."""
     truth = VectorTruth(stream.motes)
     sends: list[Send] = []
     for kind, mote, _, message in _rows(stream):
@@ -109,7 +119,7 @@ def vector_clocks(stream: Stream) -> Int32:
 
 
 def violations(stream: Stream, vectors: Int32, order: Int64) -> Violations:
-    """Count over messages (by number) in their order of delivery."""
+    """Count the violations among messages (by number) in their order of delivery."""
     return count_violations(_sends(stream, vectors, order))
 
 

@@ -1,4 +1,4 @@
-"""A simulated run as the gateway's serial line would carry it: each data frame preceded by its heard record."""
+"""A simulated run as bytes on the gateway's serial line: a heard record before each data frame."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from packet_formats.tinyos import BROADCAST, ActiveMessage, encode_packet
 
 
 def serial_line(trace: Trace) -> Iterator[tuple[int, bytes]]:
-    """(tick, bytes on the line in that tick), for each batch that the observer took in."""
+    """The pairs (tick, bytes on the line in that tick), one for each batch that the observer took in."""
     layout = layout_of(trace.deployment)
     gateway = trace.deployment.network.motes
     columns = [

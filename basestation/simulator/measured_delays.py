@@ -1,7 +1,7 @@
-"""Delays as a real network, or the testbed, showed them, to be drawn from in place of the paper's law.
+"""Measured delays of a real network or the testbed, to draw from instead of the paper's law.
 
-A row is what became of one message. Rows are drawn whole: copies of a message are not independent, since those who hear
-the same broadcast have it at the same moment, and a relay's copy follows.
+A row is the fate of one message. A row is drawn as a whole, because the copies of a message are not independent: all
+who hear the same broadcast have it at the same moment, and a relay's copy follows.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .stream import Int64
+from basestation.causality.stream import Int64
 
 LOST = -1.0
 
@@ -20,7 +20,7 @@ Row = tuple[float, ...]
 
 
 class FlatDelays(NamedTuple):
-    """For the kernel: mote i's rows are at begins[i] to begins[i + 1]."""
+    """The delays as arrays for the kernel: mote i's rows are at begins[i] to begins[i + 1]."""
 
     begins: Int64
     rows: NDArray[np.float64]
@@ -28,7 +28,7 @@ class FlatDelays(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredDelays:
-    """For each mote, its messages: after how many ticks each mote had it, and last the observer; `LOST` if never."""
+    """The delays of each mote's messages, in ticks, to each mote and last to the observer; `LOST` if never received."""
 
     rows: tuple[tuple[Row, ...], ...]
 

@@ -1,9 +1,9 @@
-"""What a simulated network is. `docs/algorithms.md` says what the paper leaves open and these options settle."""
+"""The options of a simulated network. `docs/algorithms.md` says what the paper leaves open and these options settle."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from .measured_delays import MeasuredDelays
 from .topology import HopTopology, everyone_hears_everyone
@@ -16,7 +16,7 @@ Reception = Literal["tick", "message", "immediate"]
 G2 = Literal["paper", "enforce"]
 
 
-# What a machine can do in minutes, and a number can hold.
+# Limits of what a machine can do in minutes, and of what a number can hold.
 MOST_TICKS = 1 << 20
 MOST_TURNS = 1 << 16
 MOST_IN_ONE_HOP = 2_000
@@ -24,26 +24,26 @@ MOST_BYTES = 8_000_000_000
 BYTES_A_COPY = 100
 MOST_STEPS = 1e10
 
-# What the options of a network mean, to whoever is asked for them.
+# The help text of each option.
 MEANINGS = {
     "motes": "Number of motes, n.",
     "epsilon": "Largest difference of two clocks, in ticks (G1).",
     "delta": "Longest delay of a message, in ticks (G2).",
     "rate": "Chance that a mote sends when its clock ticks.",
-    "messages": "How many messages are sent.",
+    "messages": "How many messages to send.",
     "seed": "The same seed gives the same network.",
     "delay_law": "Mean delay of a message: delta/2 or delta/4.",
     "recipients": "Who gets a message: every peer, or one of them.",
-    "delay": "One delay for all copies of a message, or one for each.",
-    "delay_clock": "The clock that delays run in.",
-    "reception": "All that is due in one event at the next tick; one event each; or each at once.",
-    "g2": "Delays as drawn; or a reception that G2 does not allow is a loss.",
+    "delay": "One delay for all copies of a message, or one for each copy.",
+    "delay_clock": "The clock that measures delays.",
+    "reception": "A mote takes all due messages in one event at its next tick; each in its own event; or each at once.",
+    "g2": "Keep delays as drawn; or lose a copy that comes later than G2 allows.",
     "loss": "Chance that a copy is lost on a hop.",
-    "events_per_tick": "Turns that a process has in one tick of its clock, K.",
+    "events_per_tick": "Turns of a process in one tick of its clock, K.",
 }
 
 MEASURED_ALONE = (
-    "has rows for every mote, one delay for each process, and says itself who hears whom and what is lost"
+    "needs rows for every mote with a delay for each process, and allows no topology, recipients or loss"
 )
 
 
@@ -57,7 +57,7 @@ class OptionError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class WorldOptions:
-    """The network and its readings. The defaults are the reading that fits the paper's stated results best."""
+    """The network and its readings. The defaults fit the paper's stated results best."""
 
     motes: int = 10
     epsilon: int = 10
@@ -78,7 +78,7 @@ class WorldOptions:
 
     def __post_init__(self) -> None:
         _require(self.motes >= 2, "motes", self.motes, "causality needs at least two motes")
-        _require(self.epsilon >= 1, "epsilon", self.epsilon, "with 0 no clock could ever tick alone")
+        _require(self.epsilon >= 1, "epsilon", self.epsilon, "with 0 no clock could tick alone")
         _require(self.delta >= 1, "delta", self.delta, "a message needs at least one tick")
         _require(0 < self.rate <= 1, "rate", self.rate, "is a probability above 0, at most 1")
         _require(self.messages >= 1, "messages", self.messages, "at least one message must be sent")
@@ -90,11 +90,14 @@ class WorldOptions:
         turns = self.events_per_tick
         _require(turns <= MOST_TURNS, "events_per_tick", turns, f"is at most {MOST_TURNS}")
         known = self.topology is None or self.topology.motes == self.motes
-        _require(known, "motes", self.motes, "the topology is of another number of motes")
+        _require(known, "motes", self.motes, "the topology has another number of motes")
         _require(self.measured is None or self._measured_alone, "measured", "...", MEASURED_ALONE)
         crowd = self.topology is None and self.motes > MOST_IN_ONE_HOP
         _require(
-            not crowd, "motes", self.motes, f"at most {MOST_IN_ONE_HOP} all hear one another; lay more out"
+            not crowd,
+            "motes",
+            self.motes,
+            f"at most {MOST_IN_ONE_HOP} can all hear one another; place more of them",
         )
         need = self.messages * (BYTES_A_COPY * self.copies_per_message + 4 * self.motes)
         _require(
@@ -116,28 +119,42 @@ class WorldOptions:
 
     @property
     def network(self) -> HopTopology:
-        """Who hears whom; by default everybody, the observer too, in one hop."""
+        """The topology; by default everybody, and the observer too, hears everybody in one hop."""
         return self.topology or everyone_hears_everyone(self.motes)
 
     @property
     def copies_per_message(self) -> int:
-        """At most, the observer's included."""
+        """The largest number of copies of a message, with the observer's."""
         if self.recipients == "one":
             return 2
         return self.motes if self.topology is None else max(map(len, self.topology.peers)) + 1
 
     @property
     def mean_hop_delay(self) -> float:
-        """mu of the delay law. delta is end to end, so that a hop of a relayed network has its share of it."""
+        """The mean of the delay law for one hop. delta is end to end, so a hop has its share of it."""
         return self.delta / max(self.network.hops) / (2 if self.delay_law == "half" else 4)
 
     @property
     def events_bound(self) -> int:
-        """K for the width of the stamp's fields: a mote that takes each message as an event of its own has about n.
+        """K for the width of the stamp's fields. A mote that takes each message as an event has about n events a tick.
 
-        It is the paper's K, not a bound: a turn may receive and send. A busy network saturates, and is seen to.
+        It is the paper's K, not a bound: a turn may receive and send. A busy network may saturate fields, and the
+        results show it.
         """
         return self.events_per_tick * (1 if self.reception == "tick" else self.motes)
+
+
+# The readings: what the paper's model leaves open. Three combinations of them are in use.
+READINGS = ("recipients", "delay", "delay_clock", "reception", "g2")
+_PAPER: dict[str, Any] = {
+    field.name: field.default for field in fields(WorldOptions) if field.name in READINGS
+}
+_REAL_TIME = {"delay_clock": "global", "reception": "immediate"}
+PRESETS: dict[str, dict[str, Any]] = {
+    "paper": _PAPER,  # fits the paper's stated results best: figures, comparisons
+    "network": _PAPER | _REAL_TIME | {"g2": "enforce"},  # a network of motes: planning
+    "measured": _PAPER | _REAL_TIME,  # beside the testbed, whose delays need no bound: tools/field_table
+}
 
 
 def _require(good: bool, option: str, value: object, reason: str) -> None:

@@ -1,10 +1,10 @@
-"""What both engines, plain and kernel, compute: stamps on a stream, deliveries at the observer."""
+"""The results of both engines: stamps on a stream, and deliveries at the observer."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .stream import Int64
+from basestation.causality.stream import Int64
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Stamped:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """The stamps as the observer read them, one row an arrival."""
+    """The stamps as the observer read them, one row for each arrival."""
 
     r: Int64
     c: Int64
@@ -31,7 +31,8 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOrder:
-    """Arrival numbers in the order of delivery, the observer's clock when each left, and how many came late."""
+    """The arrivals (by number) in the order of delivery, the observer's clock when each left, and how many came
+    late."""
 
     order: Int64
     left: Int64

@@ -18,12 +18,11 @@ from basestation.causality.order import Message
 from basestation.causality.policies import Delivery, Policy
 from basestation.causality.schemes import Scheme
 from basestation.causality.schemes.notices import Step
+from basestation.causality.stream import CORRUPT, MERGE, SEND, Int64, Stream
 from basestation.deployed import scheme_of
 from packet_formats import bulk
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
-
-from .stream import CORRUPT, MERGE, SEND, Int64, Stream
 
 
 def stamp_messages(stream: Stream, scheme: Scheme) -> list[Message]:

@@ -1,4 +1,4 @@
-"""A simulated run as a trace: what the wire would have carried, beside what really happened."""
+"""Turns a simulated run into a trace, with what the wire would carry and what really happened."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from basestation.causality.schemes import TimedScheme
+from basestation.causality.stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
 from basestation.deployed import timed_scheme_of
 from basestation.traces.files import Trace, TraceError
 from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table
@@ -19,10 +20,10 @@ from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.schemes import descriptor
 
+from .engine import engine
 from .options import OptionError, WorldOptions
 from .scheme_run import stamp_rows
-from .simulation import SimulatedRun, engine
-from .stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
+from .simulation import SimulatedRun
 
 TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a MICAz network
 
@@ -73,7 +74,7 @@ def trace_of(run: SimulatedRun, deployment: Deployment) -> Trace:
 
 
 def _ours(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], dict[str, Any]]:
-    """The stamp fields of all that was sent, and of each arrival what the observer reads in them."""
+    """The stamp fields of all sent messages, and what the observer reads in each arrival."""
     scheme = timed_scheme_of(deployment)
     stamped = engine.stamp(run.stream, scheme, run.fault)
     observed = engine.observe(run.stream, stamped, scheme)
@@ -88,7 +89,7 @@ def _ours(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], 
 
 
 def _papers(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], dict[str, Any]]:
-    """The same for the papers' schemes, whose entries stay as they travelled."""
+    """The same for the papers' schemes, whose entries stay as they are on the wire."""
     if run.fault is not None:
         raise OptionError("corrupt", deployment.stamp.scheme, "faults are for Causeway's own stamps")
     stream = run.stream
@@ -97,7 +98,7 @@ def _papers(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void]
 
 
 def _wire_rows(stream: Stream, stamped: NDArray[np.void]) -> NDArray[np.void]:
-    """Each arrival's fields as its sender put them into the payload; the application's data is the message's number."""
+    """Each arrival's fields as its sender packed them. The application data is the message's number."""
     message = stream.arrival_message
     rows = stamped[message]
     rows["source"] = stream.sent_by[message]
@@ -157,7 +158,7 @@ def _events(stream: Stream) -> pa.Table:
 def stream_of(trace: Trace) -> tuple[Stream, Int32]:
     """The stream that a trace with events holds, and the vector clocks of all that was sent.
 
-    A mote may begin with any number. `TraceError` where the events can't be what the motes of this trace did.
+    A mote may begin with any number. `TraceError` if the events contradict themselves.
     """
     if trace.events is None:
         raise TraceError(f"run {trace.run} holds no events of the motes, only what its observer received")
@@ -201,7 +202,7 @@ def _integers(table: pa.Table, name: str) -> Int64:
 
 
 def _first_numbers(mote: Int64, sequence: Int64, motes: int) -> Int64:
-    """Each mote's first number. Messages are told apart by mote and number, so its sends must count on from there."""
+    """Each mote's first number. Mote and number identify a message, so the sends must count on from there."""
     first = np.zeros(motes, np.int64)
     for one in range(motes):
         mine = sequence[mote == one]
@@ -220,7 +221,7 @@ def _check_causes(sends: NDArray[np.bool_], message: Int64) -> None:
 
 
 def _numbering(sent_by: Int32, sent_index: Int32, first: Int64, motes: int) -> Any:
-    """A function from mote and sequence number to the message's number in the order of all sends."""
+    """Make a function from mote and sequence number to the message's number in the order of all sends."""
     per_mote = np.bincount(sent_by, minlength=motes)
     row = np.concatenate(([0], np.cumsum(per_mote)))
     table: Int64 = np.zeros(row[-1], np.int64)

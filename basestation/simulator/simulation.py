@@ -1,4 +1,4 @@
-"""A simulation from options to figures: one stream, every scheme on it, every policy and phi on every scheme."""
+"""A simulation from options to measurements: one stream, stamped by each scheme, delivered by each policy."""
 
 from __future__ import annotations
 
@@ -9,30 +9,18 @@ from typing import Any
 import numpy as np
 
 from basestation.causality.order import Ties
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import TimedScheme
+from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 from basestation.deployed import scheme_of_layout
 from packet_formats.layout import stamp_layout
 from packet_formats.schemes import MAX_FIELD_BITS, LayoutError, descriptor
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
+from .engine import engine
 from .options import OptionError, WorldOptions
 from .results import DeliveryOrder, Observed, Stamped
-from .stream import Int32, Stream
-
-engine: Any
-try:
-    from . import engine_numba as engine
-except ImportError:  # without the extra `analysis` the same answers take longer
-    from . import engine_objects as engine
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyChoice:
-    """A policy and its phi; arrival order and causal delivery have only one."""
-
-    policy: str
-    phi: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +33,7 @@ class MemoryFault:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one scheme under one policy did on one stream. Hold is from arrival to delivery, in ticks."""
+    """The result of one scheme and policy on one stream. The hold is from arrival to delivery, in ticks."""
 
     scheme: TimedScheme
     delivery: PolicyChoice
@@ -67,7 +55,7 @@ class Measurement:
     messages_after_recovery: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """As `basestation simulate --json` prints it."""
+        """The object that `basestation simulate --json` prints."""
         row: dict[str, Any] = {
             "scheme": self.scheme.name,
             "entries": self.scheme.entries,
@@ -111,9 +99,9 @@ def build_scheme(
     carry: str | None = None,
     modulus: int | None = None,
 ) -> TimedScheme:
-    """A scheme in the widths that the deployment of such a network would compute.
+    """The scheme, in the widths that a deployment of this network would compute.
 
-    Unlike a deployment, a simulation may take a modulus that is too small, to see what comes of it.
+    Unlike a deployment, a simulation may take a modulus that is too small, to show its effect.
     """
     asked = {"entries": entries, "count": count, "counter_bits": counter_bits, "carry": carry}
     arguments: dict[str, Any] = {
@@ -162,15 +150,10 @@ def measure(
     """Stamp the run by one scheme and deliver it by each policy."""
     stamped = engine.stamp(run.stream, scheme, run.fault)
     observed = engine.observe(run.stream, stamped, scheme)
-    shared = _shared_order(run.stream, observed, ties)
+    ranked = engine.rank(run.stream, observed, ties)
     for delivery in deliveries:
-        delivered = engine.deliver(run.stream, observed, scheme, delivery.policy, delivery.phi, ties, *shared)
+        delivered = engine.deliver(run.stream, observed, scheme, delivery.policy, delivery.phi, ties, ranked)
         yield _measurement(run, scheme, delivery, stamped, observed, delivered)
-
-
-def _shared_order(stream: Stream, observed: Observed, ties: Ties) -> tuple[Any, ...]:
-    """The kernels order a scheme's arrivals once for all policies; the objects order as they go."""
-    return (engine.rank(stream, observed, ties),) if hasattr(engine, "rank") else ()
 
 
 def _measurement(
@@ -208,8 +191,8 @@ def _measurement(
     )
 
 
-def _recovery(run: SimulatedRun, order: Any, delivered: DeliveryOrder) -> tuple[int | None, int | None]:
-    """Ticks from the fault to the last delivery that was in a violation, and how many messages were sent after it."""
+def _recovery(run: SimulatedRun, order: Int64, delivered: DeliveryOrder) -> tuple[int | None, int | None]:
+    """The ticks from the fault to the last delivery in a violation, and how many messages were sent after that."""
     if run.fault is None or run.fault_clock is None:
         return None, None
     violated = engine.in_violation(run.stream, run.vectors, order)

@@ -1,7 +1,7 @@
-"""Who hears whom, and how far the observer is: the full network of the paper, or one laid out in a field.
+"""The topology of a network: who hears whom, and how far the observer is.
 
-Peers hear a broadcast directly. The observer's copy is relayed along the way of fewest expected transmissions, which is
-what puts arrivals out of causal order in a real network.
+Peers hear a broadcast directly. The observer's copy is relayed along the path with the fewest expected transmissions.
+These relays put arrivals out of causal order in a real network.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .stream import Int64
+from basestation.causality.stream import Int64
 
 
 class TopologyError(ValueError):
-    """A file of positions or links can't be read, or leaves a mote without a way to the observer."""
+    """A file of positions or links that can't be read, or that leaves a mote without a path to the observer."""
 
 
 class FlatTopology(NamedTuple):
@@ -38,7 +38,8 @@ class FlatTopology(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HopTopology:
-    """For each mote: its peers, the chance that each hears it, its hops to the observer, the chance to get there."""
+    """For each mote: its peers, the chance that each hears it, its hops to the observer, and the chance to get
+    there."""
 
     peers: tuple[tuple[int, ...], ...]
     hearing: tuple[tuple[float, ...], ...]
@@ -61,7 +62,7 @@ class HopTopology:
 
 @lru_cache(maxsize=64)
 def everyone_hears_everyone(motes: int) -> HopTopology:
-    """The paper's network: one hop, no link worse than another."""
+    """The paper's network: one hop, and all links are perfect."""
     peers = tuple(tuple(j for j in range(motes) if j != i) for i in range(motes))
     return HopTopology(peers, ((1.0,) * (motes - 1),) * motes, (1,) * motes, (1.0,) * motes)
 
@@ -69,7 +70,7 @@ def everyone_hears_everyone(motes: int) -> HopTopology:
 def from_positions(
     positions: Iterable[tuple[float, float]], observer: tuple[float, float], reach: float
 ) -> HopTopology:
-    """Motes within `reach` of one another hear each other; the observer's place is given apart."""
+    """A network in which motes within `reach` hear each other. The observer's position is given separately."""
     places = [observer, *positions]
     links = {
         (a, b): 1.0
@@ -81,15 +82,16 @@ def from_positions(
 
 
 def in_groups(motes: int, hops: int) -> HopTopology:
-    """Equal groups in a line: a mote hears its own group and those beside it, the gateway the first one."""
+    """A network of equal groups in a line. A mote hears its own group and those beside it, the gateway the first
+    one."""
     if hops > motes:
-        raise TopologyError(f"{motes} motes can't reach {hops} hops: at least one must stand at each")
+        raise TopologyError(f"{motes} motes can't reach {hops} hops: each hop needs at least one")
     places = [(float(1 + mote * hops // motes), 0.0) for mote in range(motes)]
     return from_positions(places, (0.0, 0.0), 1.5)
 
 
 def from_links(links: dict[tuple[int, int], float], motes: Iterable[int], gateway: int) -> HopTopology:
-    """Links as (sender, receiver) -> delivery probability. The gateway's own links lead to the observer."""
+    """A network from (sender, receiver) -> delivery probability. The gateway's links lead to the observer."""
     names = [gateway, *(mote for mote in sorted(motes) if mote != gateway)]
     number = {name: i for i, name in enumerate(names)}
     known = {
@@ -101,7 +103,7 @@ def from_links(links: dict[tuple[int, int], float], motes: Iterable[int], gatewa
 
 
 def _with_gateway_first(links: dict[tuple[int, int], float], places: int) -> HopTopology:
-    """Place 0 is the gateway; place i + 1 becomes mote i."""
+    """Reorder the nodes: index 0 is the gateway, index i + 1 becomes mote i."""
     hops, path = _ways_to_gateway(links, places)
     peers: list[list[int]] = [[] for _ in range(places)]
     hearing: list[list[float]] = [[] for _ in range(places)]
@@ -115,9 +117,10 @@ def _with_gateway_first(links: dict[tuple[int, int], float], places: int) -> Hop
 
 
 def _ways_to_gateway(links: dict[tuple[int, int], float], places: int) -> tuple[list[int], list[float]]:
-    """For each place the way of fewest expected transmissions, 1/p a hop: its hops, and the chance of getting through.
+    """For each node the path with the fewest expected transmissions (1/p a hop): its hops, and the chance to get
+    through.
 
-    Fewest hops would choose the longest and so the worst links.
+    The fewest hops would use the longest and so the worst links.
     """
     heard_by: dict[int, list[tuple[int, float]]] = {}
     for (sender, receiver), chance in links.items():
@@ -134,7 +137,7 @@ def _ways_to_gateway(links: dict[tuple[int, int], float], places: int) -> tuple[
     lost = [place - 1 for place in range(1, places) if hops[place] < 0]
     if lost:
         raise TopologyError(
-            f"motes {', '.join(map(str, lost))} have no way to the observer: a longer range is needed"
+            f"motes {', '.join(map(str, lost))} have no path to the observer: they need a longer range"
         )
     return hops, path
 
@@ -142,12 +145,12 @@ def _ways_to_gateway(links: dict[tuple[int, int], float], places: int) -> tuple[
 def finite(word: str) -> float:
     value = float(word)
     if not math.isfinite(value):
-        raise ValueError(f"{word} is no place")
+        raise ValueError(f"{word} is not a position")
     return value
 
 
 def read_positions(path: Path) -> list[tuple[int, float, float]]:
-    """Rows of `id,x,y` or `id x y`, such as the Line-in-the-Sand coordinates; gzip is read as it is."""
+    """Read rows of `id,x,y` or `id x y`, such as the Line-in-the-Sand coordinates, gzipped or not."""
     rows = []
     for number, line in enumerate(read_lines(path), start=1):
         words = line.partition("#")[0].replace(",", " ").split()
@@ -167,7 +170,7 @@ def read_positions(path: Path) -> list[tuple[int, float, float]]:
 
 
 def read_links(path: Path) -> dict[tuple[int, int], float]:
-    """Rows of `sender receiver p`, such as the Intel lab's connectivity; a row without p was never measured."""
+    """Read rows of `sender receiver p`, such as the Intel lab's connectivity. A row without p was never measured."""
     links: dict[tuple[int, int], float] = {}
     for number, line in enumerate(read_lines(path), start=1):
         words = line.partition("#")[0].split()
@@ -180,7 +183,7 @@ def read_links(path: Path) -> dict[tuple[int, int], float]:
                 f"{path}, line {number}: expected sender receiver p, found {line.strip()!r}"
             ) from None
         if not 0 <= chance <= 1:
-            raise TopologyError(f"{path}, line {number}: {chance} is no probability")
+            raise TopologyError(f"{path}, line {number}: {chance} is not a probability")
         links[sender, receiver] = chance
     if not links:
         raise TopologyError(f"{path}: no links in it")
@@ -188,9 +191,9 @@ def read_links(path: Path) -> dict[tuple[int, int], float]:
 
 
 def field(path: Path, reach: float, gateway: int | None = None) -> HopTopology:
-    """A network from a file of positions; the gateway stands at the first row's place unless named.
+    """A network from a file of positions. The gateway is the first row unless named.
 
-    Every other row is a mote, also one that repeats an id, as real files do.
+    Every other row is a mote, even if it repeats an id, as real files do.
     """
     rows = read_positions(path)
     found = [i for i, (name, _, _) in enumerate(rows) if gateway in (None, name)]
@@ -201,9 +204,9 @@ def field(path: Path, reach: float, gateway: int | None = None) -> HopTopology:
 
 
 def linked(path: Path, gateway: int | None = None) -> HopTopology:
-    """A network from a file of links; the first sender is the gateway unless one is named.
+    """A network from a file of links. The first sender is the gateway unless one is named.
 
-    Every id that hears and is heard belongs to it.
+    It contains every id that hears and is heard.
     """
     links = read_links(path)
     senders = {a for (a, b), chance in links.items() if a != b and chance > 0}

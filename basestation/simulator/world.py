@@ -1,4 +1,4 @@
-"""The paper's simulation in plain Python: the statement that the kernel is tested against.
+"""The paper's simulation in plain Python, which the kernel is tested against.
 
 Each step picks one of n + 1 processes at random, ticks its clock unless that would break G1 (then another is picked),
 lets it receive what has reached it, and lets it send with probability `rate`.
@@ -11,9 +11,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from basestation.causality.stream import MERGE, RECEIVE, SEND, Int64, Stream
+
 from .measured_delays import Row
 from .options import WorldOptions
-from .stream import MERGE, RECEIVE, SEND, Int64, Stream
 
 
 class World:
@@ -59,7 +60,7 @@ class World:
                 self._ripen(process)
 
     def _pick(self) -> int:
-        """A process whose turn keeps G1. Its clock ticks on the first of every `events_per_tick` turns."""
+        """Pick a process whose turn keeps G1. Its clock ticks on the first of every `events_per_tick` turns."""
         while True:
             process = int(self._random.random() * len(self._clock))
             if self._acts[process] == 0:
@@ -102,7 +103,7 @@ class World:
         return peers
 
     def _draw_delay(self) -> float:
-        """N(mu, mu/2), redrawn while negative."""
+        """A delay from N(mu, mu/2), redrawn while negative."""
         mean = self._options.mean_hop_delay
         while True:
             delay = mean + mean / 2 * float(self._random.standard_normal())
@@ -110,7 +111,7 @@ class World:
                 return delay
 
     def _launch(self, message: int, sender: int, receiver: int, delay: float, survives: float) -> None:
-        """Put a copy into the air. A delay over delta is a loss; so is a draw against the link."""
+        """Send a copy. It is lost if its delay is over delta, or if the link fails by chance."""
         if survives < 1 and self._random.random() >= survives:
             return
         if delay > self._options.delta:
@@ -158,7 +159,7 @@ class World:
             self._events.append((kind, process, self._clock[process], message))
 
     def _in_time(self, message: int) -> bool:
-        """G2 as the sender's clock sees it; when enforced, a reception beyond it is a loss."""
+        """Whether G2 holds by the sender's clock. If G2 is enforced, a later reception is a loss."""
         sender, _, sent_at = self._sent[message]
         return self._options.g2 == "paper" or self._clock[sender] <= sent_at + self._options.delta
 

@@ -1,4 +1,4 @@
-"""What every source is, and how its string is read."""
+"""The interface of a source, and the reading of the string that names it."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ if TYPE_CHECKING:
 
 
 class SourceError(Exception):
-    """A source that cannot be had, or cannot do what was asked: the message names cause and cure."""
+    """A source that cannot be opened or used. The message names cause and cure."""
 
 
 class Source(Protocol):
-    """Packets, with the gaps between them.
+    """A line of packets, with the gaps between them.
 
-    `live`: times are the host's own, taken as the packets come. Otherwise (a recording played flat out) they are
-    those of the recording, and whoever needs a clock takes it from them.
+    If `live`, times are the host's own, taken when packets arrive. Otherwise (a recording played as fast as possible)
+    they are those of the recording, and are also the clock of the run.
     """
 
-    text: str  # as the user knows it
+    text: str  # the string that named it
     live: bool
-    counters: FrameCounters  # every byte is accounted for, as far as the source sees bytes
+    acknowledges: bool  # the gateway's acknowledgements of sent packets come back on this line
+    counters: FrameCounters  # every byte that the source saw
 
     async def open(self) -> None:
-        """Open it for the first time; `SourceError` if that cannot be. `lines` does it where nobody has."""
+        """Open it for the first time; `SourceError` if that fails. `lines` does it if nobody has."""
 
     def lines(self) -> AsyncIterator[Line]:
-        """What comes, until the source ends, if it has an end; a line that went away is a `Gap`, not an error."""
+        """The packets and gaps, until the source ends, if it does. A lost line is a `Gap`, not an error."""
 
     async def send(self, packet: bytes) -> None:
-        """A packet, from its type byte on, down the line; `SourceError` when it can't."""
+        """Send a packet, from its type byte on, down the line; `SourceError` if that fails."""
 
     async def close(self) -> None:
-        """Give everything back; `lines` ends."""
+        """Release everything; `lines` ends."""
 
 
 def _silent(message: str) -> None:
@@ -51,18 +52,18 @@ def _silent(message: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What holds for all sources of a run."""
+    """The options of all sources of a run."""
 
     deployment: Deployment | None = None
-    patient: bool = False  # wait for a source that cannot be opened yet, too
+    patient: bool = False  # also wait for a source that cannot be opened yet
     first_retry: float = 0.5  # seconds; doubles
     longest_retry: float = 10.0
-    say: Callable[[str], None] = field(default=_silent)  # chatter for the person at the terminal
+    say: Callable[[str], None] = field(default=_silent)  # notes for the user
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """`kind@where?name=value&...`, taken apart."""
+    """The parts of a source's string, `kind@where?name=value&...`."""
 
     text: str
     kind: str
@@ -74,7 +75,7 @@ class Spec:
         kind, at, rest = text.partition("@")
         if not at:
             raise SourceError(
-                f"{text!r} is no source: it should look like serial@/dev/ttyUSB1 or sf@localhost"
+                f"{text!r} is not a source: it should look like serial@/dev/ttyUSB1 or sf@localhost"
             )
         where, _, query = rest.partition("?")
         settings = {}
@@ -104,17 +105,17 @@ class Spec:
         except ValueError:
             value = math.nan
         if not least <= value <= most:
-            raise self.wrong(f"{name}={text} is no number from {least:g} to {most:g}")
+            raise self.wrong(f"{name}={text} is not a number from {least:g} to {most:g}")
         return value
 
     def whole(self, name: str, default: int, least: int, most: int) -> int:
         value = self.number(name, default, least, most)
         if value != int(value):
-            raise self.wrong(f"{name}={self.settings[name]} is not whole")
+            raise self.wrong(f"{name}={self.settings[name]} is not a whole number")
         return int(value)
 
     def host_and_port(self, port: int | None = None) -> tuple[str, int]:
-        """HOST:PORT, with the brackets of an IPv6 address; no host is this machine."""
+        """The host and port of HOST:PORT. An IPv6 address has brackets; an empty host is this machine."""
         host, digits = split_host(self.where)
         said = port if digits is None else port_number(digits)
         if not said:
@@ -123,7 +124,7 @@ class Spec:
 
 
 def split_host(where: str) -> tuple[str, str | None]:
-    """HOST[:PORT]; an IPv6 address stands in brackets where a port follows it."""
+    """Split HOST[:PORT]. An IPv6 address has brackets if a port follows."""
     host, colon, digits = where.rpartition(":")
     if not colon or where.endswith("]") or (":" in host and not host.endswith("]")):
         return where.strip("[]"), None
@@ -131,12 +132,12 @@ def split_host(where: str) -> tuple[str, str | None]:
 
 
 def port_number(digits: str) -> int | None:
-    """A TCP port, 0 being any; None for what is none, be it ever so long."""
+    """The TCP port in a text, where 0 is any free one; None if it is no port."""
     return int(digits) if digits.isdecimal() and len(digits) <= 5 and int(digits) < 65536 else None
 
 
 def check_sendable(packet: bytes) -> None:
-    """Refuse what is no packet, or what a gateway would put on the air corrupt."""
+    """Refuse bytes that are no packet, or that a gateway would corrupt on the air."""
     try:
         decode_packet(packet)
     except PacketError as error:

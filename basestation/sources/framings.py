@@ -1,4 +1,4 @@
-"""From bytes on a line to packets, and back."""
+"""Framings: from bytes on a line to packets, and back."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from packet_formats.framing import FrameCounters, FrameDecoder, encode_frame
 
 
 class Framing(Protocol):
-    """One connection's way of putting packets into bytes."""
+    """The framing of one connection: how packets become bytes."""
 
     acknowledges: bool  # the other end may want acknowledgements
 
@@ -18,11 +18,11 @@ class Framing(Protocol):
     def encode(self, packet: bytes) -> bytes: ...
 
     def end(self) -> None:
-        """The connection is over: count what it left half-way."""
+        """Count the bytes of an unfinished frame, at the end of the connection."""
 
 
 class FrameWire:
-    """Serial frames. Each connection starts out of sync; the counters go on from one to the next."""
+    """TinyOS serial frames. Each connection starts out of sync; the counters go on across connections."""
 
     acknowledges = True
 

@@ -1,4 +1,4 @@
-"""Bytes as they come, with the time at which they came."""
+"""A queue of received bytes, with the time at which they came."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ def now() -> Moment:
 
 
 def stamped(data: bytes, since: Moment | None = None) -> TimedBytes:
-    """Bytes that have come just now; or, where nobody read for a while, some time after `since`.
+    """A chunk of bytes that came just now or, if nobody read for a while, some time after `since`.
 
-    Then they get the earliest time that may be theirs: whoever goes by it may wait too long, but not too short.
+    In that case it gets the earliest possible time: the observer may then wait too long, but never too short.
     """
     return TimedBytes(*(since or now()), data)
 
 
 class Link(Protocol):
-    """A line that is up."""
+    """A line that is connected."""
 
     async def receive(self) -> TimedBytes:
-        """The next bytes; `LineLost` when there are no more."""
+        """Wait for the next bytes; `LineLost` if there are no more."""
 
     async def send(self, data: bytes) -> None:
-        """All of it or `LineLost`, within a second or so."""
+        """Send all of it within a second or so, or raise `LineLost`."""
 
     async def close(self) -> None:
-        """Whoever waits in `receive` gets `LineLost`."""
+        """Close the line. Whoever waits in `receive` gets `LineLost`."""
 
 
 class Inbox:
-    """A queue of chunks with an end. Whoever fills it looks at `size` and holds back."""
+    """A queue of chunks with an end. The producer looks at `size` and holds back."""
 
     def __init__(self) -> None:
         self.size = 0  # bytes
@@ -65,13 +65,13 @@ class Inbox:
         self._ready.set()
 
     def put_back(self, chunk: TimedBytes) -> None:
-        """For a reader that took more than it wanted."""
+        """Put back bytes that a reader took and did not need."""
         self._chunks.appendleft(chunk)
         self.size += len(chunk.data)
         self._ready.set()
 
     def end(self, reason: str) -> None:
-        """No more will come; the first reason is the one that counts."""
+        """End the queue. If it is ended twice, the first reason counts."""
         if self._end is None:
             self._end = reason
         self._ready.set()

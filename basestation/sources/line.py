@@ -1,4 +1,4 @@
-"""A source on a line that may go away, and comes back."""
+"""A source on a line that may be lost and come back."""
 
 from __future__ import annotations
 
@@ -32,16 +32,19 @@ Connect = Callable[[FrameCounters], Awaitable[Connection]]
 
 
 class LineSource:
-    """Connects, reads, and connects again when the line was lost: at first soon, then ever more patiently.
+    """A source that connects, reads, and reconnects when the line is lost: at first soon, then after longer pauses.
 
-    Nothing is read that nobody asks for: whoever takes the lines too slowly stops the reading, and the kernel's
-    buffer, the other end's, and at last the gateway's counters tell of it.
+    It reads only what is asked for. If the reader is too slow, the buffers of the kernel and of the other end fill up,
+    and at last the gateway counts what it drops.
     """
 
     live = True
 
-    def __init__(self, text: str, gateway: int, connect: Connect, options: SourceOptions) -> None:
+    def __init__(
+        self, text: str, gateway: int, connect: Connect, options: SourceOptions, acknowledges: bool = True
+    ) -> None:
         self.text = text
+        self.acknowledges = acknowledges
         self.counters = FrameCounters()
         self._gateway = gateway
         self._connect = connect
@@ -52,7 +55,7 @@ class LineSource:
         self._closed = asyncio.Event()
 
     async def open(self) -> None:
-        """Whoever is patient need not have it at once: `lines` goes on trying."""
+        """Connect. With the option `patient` a failure is no error: `lines` goes on trying."""
         try:
             await self._dial()
         except SourceError as error:
@@ -121,14 +124,14 @@ class LineSource:
                     yield Arrival(self._gateway, chunk.mono_ns, chunk.wall_ns, packet)
 
     async def _acknowledge(self, connection: Connection, packets: Sequence[bytes]) -> None:
-        """At once, since it says no more than that the CRC was good; one that gets lost is asked for again."""
+        """Acknowledge at once: it only says that the CRC was good. If it gets lost, the gateway asks again."""
         acks = b"".join(map(connection.wire.encode, filter(None, map(acknowledgement, packets))))
         if acks:
             with contextlib.suppress(LineLost):
                 await connection.link.send(acks)
 
     async def _reconnect(self) -> bool:
-        """Try until it works; False if the source was closed meanwhile."""
+        """Try to connect until it works; False if the source was closed meanwhile."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._closed.wait(), self._pause)
@@ -152,6 +155,6 @@ class LineSource:
 
 
 def acknowledgement(packet: bytes) -> bytes | None:
-    """The answer to a packet that wants one."""
+    """The acknowledgement of a packet that wants one."""
     tinyos, kind = PACKET_TYPES.get(packet[0], (0, ""))
     return bytes([TYPE_OF[tinyos, "ack"], packet[1]]) if kind == "data-ack" else None

@@ -1,4 +1,4 @@
-"""Sources that play what is known beforehand: a recording, or a simulation."""
+"""Sources that play a recording or a simulation."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ Play = Callable[[FrameCounters], Iterator[Line]]
 
 
 def pace_of(spec: Spec) -> float:
-    """Recorded seconds in a real one; 0 is flat out."""
+    """The setting `pace`: recorded seconds per real second; 0 is as fast as possible."""
     return spec.number("pace", 1.0, 0.0, 1e6)
 
 
 class PlayedSource:
-    """Lines with the times of a recording.
+    """A source that plays lines with recorded times.
 
-    At a pace, each comes when it is due and carries the host's time, as from a live line. Flat out each carries its
-    recorded time: what is made of them does not depend on how fast this machine is.
+    At a pace, each line comes when it is due and carries the host's time, as from a live line. At pace 0 each carries
+    its recorded time, so results do not depend on the speed of this machine.
     """
+
+    acknowledges = False  # nobody is there to take what is sent
 
     def __init__(self, text: str, pace: float, play: Play) -> None:
         self.text = text
@@ -62,13 +64,13 @@ class PlayedSource:
             yield line
 
     async def send(self, packet: bytes) -> None:
-        raise SourceError(f"{self.text}: nobody is there to take what is sent")
+        raise SourceError(f"{self.text}: nobody is there to receive packets")
 
     async def close(self) -> None:
         self._closed.set()
 
     def _begin(self) -> Iterator[Line]:
-        """Up to the first line, so that what is wrong with it is said at once."""
+        """Play up to the first line, so that a fault shows at once."""
         lines = self._play(self.counters)
         head = [line for line in (next(lines, None),) if line is not None]
         return _chained(head, lines)
@@ -83,7 +85,7 @@ class PlayedSource:
 
 
 async def aside(work: Callable[[], T]) -> T:
-    """What `work` gives, from a thread that nobody waits for: a pipe that stays empty must not keep the program."""
+    """Run `work` in a daemon thread and return its result. A read that blocks for ever can't keep the program alive."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -116,6 +118,6 @@ def _chained(head: list[Line], rest: Iterator[Line]) -> Iterator[Line]:
 def arrivals(
     packets: Iterator[tuple[int, bytes]], gateway: int, mono_ns: int, wall_ns: int
 ) -> Iterator[Arrival]:
-    """Packets with their times after the beginning, in ns."""
+    """Arrivals for packets that are given with their time since the beginning, in ns."""
     for after, packet in packets:
         yield Arrival(gateway, mono_ns + after, wall_ns + after, packet)

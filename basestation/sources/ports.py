@@ -29,7 +29,7 @@ SURE, LIKELY, POSSIBLE, UNLIKELY = 3, 2, 1, 0
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A USB port wherever it is plugged in: a board with two UARTs has one serial number for both."""
+    """The identity of a USB port, wherever it is plugged in. A board with two UARTs has one serial number for both."""
 
     usb: str
     serial_number: str
@@ -52,17 +52,17 @@ class SerialPort:
 
     @property
     def board(self) -> str:
-        """What it is likely to be; empty if there is nothing to go by."""
+        """The likely kind of board; empty if unknown."""
         if self.usb == DUAL and self.interface:
             half = "the mote's serial line" if self._second_half else "its programmer"
             return f"{BOARDS[DUAL]}: {half}"
         if self.usb is None:
-            return "a built-in port; a MIB510 may be on it, say so" if self._built_in else ""
+            return "a built-in port; name it if a MIB510 is on it" if self._built_in else ""
         return BOARDS.get(self.usb, "")
 
     @property
     def rank(self) -> int:
-        """How likely a gateway can be heard on it."""
+        """A number that is higher the more likely this is a gateway's port."""
         if self.usb == DUAL and self.interface:
             return SURE if self._second_half else UNLIKELY
         if self.usb in BOARDS:
@@ -80,14 +80,14 @@ class SerialPort:
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """Why a port can't be opened, in a word and in a sentence with its cure."""
+    """The reason why a port can't be opened: a word, and a sentence with its cure."""
 
     kind: str  # gone, permission, busy, failed
     text: str
 
 
 def attached() -> list[SerialPort]:
-    """Every serial port that the system knows of."""
+    """All serial ports of this machine."""
     return [
         SerialPort(
             device=found.device,
@@ -107,14 +107,14 @@ def identity_of(device: str) -> Identity | None:
 
 
 def device_of(identity: Identity) -> str | None:
-    """Where that USB port is now."""
+    """The device name that this USB port has now."""
     return next((port.device for port in attached() if port.identity == identity), None)
 
 
 def candidates(ports: Iterable[SerialPort]) -> list[SerialPort]:
-    """The ports on which a gateway is most likely to be heard: one, if it is clear which.
+    """The ports that are most likely a gateway's; a single one if it is clear which.
 
-    Nearly every machine has a built-in port with nothing on it: those are taken only when they are asked for.
+    Built-in ports do not count: nearly every machine has one with nothing on it.
     """
     likely = [port for port in ports if port.rank > POSSIBLE]
     best = max((port.rank for port in likely), default=UNLIKELY)
@@ -122,7 +122,7 @@ def candidates(ports: Iterable[SerialPort]) -> list[SerialPort]:
 
 
 def trouble_with(device: str) -> Trouble | None:
-    """Try to open a port, for a moment, and say why it can't be opened."""
+    """Try to open a port for a moment; the reason if that fails."""
     if holders := holders_of(device):
         return _busy(device, holders)
     try:
@@ -141,7 +141,7 @@ def trouble_with(device: str) -> Trouble | None:
 
 
 def explain(device: str, error: OSError) -> Trouble:
-    """What an error on opening means, and what to do about it."""
+    """Explain an error on opening a port, with its cure."""
     if error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO):
         return Trouble("gone", f"{device} is not there: plug it in, or see what is with `basestation ports`")
     if error.errno in (errno.EACCES, errno.EPERM):
@@ -154,7 +154,7 @@ def explain(device: str, error: OSError) -> Trouble:
 
 
 def holders_of(device: str) -> list[str]:
-    """The other programs that have a port open, as far as we may see: name and process id of each."""
+    """The name and process id of other programs that have the port open, as far as we may see."""
     real, found = os.path.realpath(device), []
     for folder in Path("/proc").glob("[0-9]*/fd"):
         if folder.parent.name == str(os.getpid()):

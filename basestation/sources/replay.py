@@ -1,7 +1,7 @@
-"""`replay@FILE?pace=1`: a journal, or a capture of a serial line (raw, hex, or a `Listen` tool's; gzipped or not).
+"""`replay@FILE?pace=1`: a journal, or a capture of a serial line (raw, hex, or from TinyOS's `Listen`; gzipped or not).
 
-A journal has the times at which things came. A capture has none: its heard records tell when a gateway heard each
-frame, and without them the frames come as fast as a line of 57600 baud could have carried them.
+A journal has the times of arrival. A capture has none: its heard records say when a gateway heard each frame. Without
+them, frames come as fast as a line of 57600 baud could have carried them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
 def _journal(
     spec: Spec, folder: Path, gateway: int, say: Callable[[str], None], counters: FrameCounters
 ) -> Iterator[Line]:
-    """Its gateways count on from ours."""
+    """Play a journal. Its gateways are numbered from ours on."""
     from basestation.journal.reader import find_journals, read_journal
     from basestation.journal.record_format import JournalError
 
@@ -96,7 +96,7 @@ def _text(
 
 
 def _timed(packets: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Each packet with the time, in ns after the beginning, by which its last byte can have come."""
+    """Give each packet the earliest time, in ns since the beginning, at which its last byte can have come."""
     unwrap, first, now = captures.Unwrapper(), None, 0
     for packet in packets:
         now += len(encode_frame(packet)) * BYTE_NS
@@ -109,7 +109,7 @@ def _timed(packets: Iterator[bytes]) -> Iterator[tuple[int, bytes]]:
 
 
 def _heard(packet: bytes) -> int | None:
-    """The network's time in a heard record, 32 bits."""
+    """The 32-bit network time in a packet that is a heard record."""
     try:
         message = decode_packet(packet)
     except PacketError:

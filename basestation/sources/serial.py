@@ -47,7 +47,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
 
 
 def _device_and_baud(spec: Spec, options: SourceOptions) -> tuple[str, int]:
-    """A port's name may hold colons itself: the last part is a speed only if it looks like one."""
+    """Split PORT[:SPEED]. A port's name may hold colons: the last part is a speed only if it looks like one."""
     default = BAUD[options.deployment.network.board if options.deployment else "micaz"]
     device, colon, speed = spec.where.rpartition(":")
     if not colon or not speed.isalnum() or os.path.exists(spec.where):
@@ -65,7 +65,7 @@ def _device_and_baud(spec: Spec, options: SourceOptions) -> tuple[str, int]:
 
 
 class _Opener:
-    """Opens the port, and finds it again under whatever name it has come back."""
+    """Opens the port, and finds it again if it comes back under another name."""
 
     def __init__(self, text: str, device: str, baud: int) -> None:
         self._text, self._device, self._baud = text, device, baud
@@ -78,7 +78,7 @@ class _Opener:
                 device, self._baud, timeout=WAIT_SECONDS, write_timeout=SEND_SECONDS, exclusive=True
             )
         except ValueError:
-            raise SourceError(f"{self._text}: the port does not know {self._baud} baud") from None
+            raise SourceError(f"{self._text}: the port does not support {self._baud} baud") from None
         except OSError as error:
             raise SourceError(f"{self._text}: {_why(device, error)}") from None
         with contextlib.suppress(AttributeError, NotImplementedError, ValueError):
@@ -88,7 +88,7 @@ class _Opener:
         return port
 
     def _place(self) -> str:
-        """Its old name may be another board's by now."""
+        """The device name to open. The old name may belong to another board by now."""
         if self._identity is None:
             return self._device
         device = ports.device_of(self._identity)
@@ -105,7 +105,7 @@ def _why(device: str, error: OSError) -> str:
 
 
 class SerialLink:
-    """A thread reads, stamps what it read and hands it to the event loop, which is never kept waiting by a port."""
+    """A link to a serial port. A thread reads and stamps the bytes, so that the port never blocks the event loop."""
 
     def __init__(self, port: serial.Serial) -> None:
         self._port = port
@@ -128,7 +128,7 @@ class SerialLink:
             try:
                 await asyncio.to_thread(self._port.write, data)
             except serial.SerialTimeoutException:
-                raise LineLost("the port takes nothing") from None
+                raise LineLost("the port accepts no data") from None
             except (OSError, TypeError) as error:  # TypeError: closed under way
                 raise LineLost(f"the port is gone: {error}") from None
 
@@ -159,7 +159,7 @@ class SerialLink:
         return self._room.acquire(timeout=WAIT_SECONDS)
 
     def _take(self) -> None:
-        """What has come by now, but at least a byte, unless none comes for a while."""
+        """Read what has come, and at least a byte unless none comes for a while."""
         data = self._port.read(1)
         if data:
             data += self._port.read(min(self._port.in_waiting, CHUNK))

@@ -1,7 +1,7 @@
-"""`sf@HOST:PORT`: a serial forwarder, of TinyOS 1.x or 2.x: its greeting tells.
+"""`sf@HOST:PORT`: a serial forwarder of TinyOS 1.x or 2.x; its greeting says which.
 
-A forwarder greets first. One that waits for us is greeted as the port, the deployment or `?tinyos=` suggests, and if it
-does not like that, as the other version.
+A forwarder greets first. If it waits for us, we greet it in the version that the port, the deployment or `?tinyos=`
+suggests and, if it refuses that, in the other.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SILENCE_SECONDS = 1.0
 
 
 class ForwarderWire:
-    """Length and message. In the counters a length byte takes the place of a flag, so that every byte is counted."""
+    """The forwarder's framing: length and message. A length byte counts as a flag, so that every byte is counted."""
 
     acknowledges = False  # the forwarder has done it
 
@@ -58,7 +58,7 @@ class ForwarderWire:
     def encode(self, packet: bytes) -> bytes:
         message = to_message(self._tinyos, packet)
         if message is None:
-            raise SourceError(f"not sent: this forwarder takes messages of TinyOS {self._tinyos} alone")
+            raise SourceError(f"not sent: this forwarder takes only messages of TinyOS {self._tinyos}")
         return encode(message)
 
     def end(self) -> None:
@@ -88,13 +88,14 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
             except BaseException:
                 await link.close()
                 raise
-        raise spec.wrong(f"{host}:{port} is no serial forwarder that we understand: {why}")
+        raise spec.wrong(f"{host}:{port} is not a serial forwarder that we understand: {why}")
 
-    return LineSource(spec.text, gateway, connect, options)
+    # A forwarder keeps acknowledgements to itself.
+    return LineSource(spec.text, gateway, connect, options, acknowledges=False)
 
 
 async def _greet(link: TcpLink, likely: int, said: int | None, platform: bytes) -> int:
-    """Exchange greetings; the TinyOS version that the forwarder speaks."""
+    """Exchange greetings, and return the TinyOS version that the forwarder speaks."""
     spoke_first = False
     try:
         async with asyncio.timeout(SILENCE_SECONDS):
@@ -115,7 +116,7 @@ async def _greet(link: TcpLink, likely: int, said: int | None, platform: bytes) 
 
 
 async def _exactly(link: TcpLink, count: int) -> bytes:
-    """So many bytes; what came with them, or came too early, is put back."""
+    """Read exactly `count` bytes, and put back what came with them."""
     taken = b""
     try:
         while len(taken) < count:

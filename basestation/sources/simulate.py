@@ -1,4 +1,4 @@
-"""`simulate@[DEPLOYMENT]?messages=...`: the paper's model of a network, as a gateway would hand it up.
+"""`simulate@[DEPLOYMENT]?messages=...`: the paper's model of a network, as a gateway would send it up.
 
 Each data frame follows its heard record, at the time at which the gateway heard it.
 """
@@ -33,7 +33,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
 
 
 def _deployment(spec: Spec, given: Deployment | None) -> Deployment:
-    """The one named, or that of the run."""
+    """The deployment that is named, or that of the run."""
     if spec.where:
         try:
             return deployments.load(Path(spec.where).expanduser())
@@ -47,7 +47,7 @@ def _deployment(spec: Spec, given: Deployment | None) -> Deployment:
 
 
 def world_of(spec: Spec, deployment: Deployment) -> WorldOptions:
-    """A deployment says nothing of how often motes send: `rate` is the chance that one does in a tick."""
+    """The network to simulate. `rate` is the chance that a mote sends in a tick: a deployment does not say it."""
     from basestation.simulator.options import OptionError, WorldOptions
     from basestation.simulator.topology import TopologyError, in_groups
 

@@ -1,4 +1,4 @@
-"""Which sources to use, when there is more than one way to say it."""
+"""The choice of sources, which the user can name in several ways."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SourceChoice:
 
 
 def choose(given: Sequence[str], environ: Mapping[str, str], deployed: Sequence[str] = ()) -> SourceChoice:
-    """What was given; or what MOTECOM says; or the deployment; or the one port that looks like a gateway's."""
+    """Choose the given sources, or MOTECOM's, or the deployment's, or the one port that looks like a gateway's."""
     if given:
         return SourceChoice(tuple(given))
     if motecom := environ.get("MOTECOM"):

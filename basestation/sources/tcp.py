@@ -16,7 +16,7 @@ AT_ONCE = 256 * 1024  # bytes that the event loop reads at one go; less means th
 
 
 class TcpLink(asyncio.Protocol):
-    """Stamps bytes as the event loop hands them over, and stops reading while nobody takes them."""
+    """A link over TCP. It stamps bytes when the event loop delivers them, and stops reading while nobody takes them."""
 
     def __init__(self) -> None:
         self.inbox = Inbox()
@@ -64,7 +64,7 @@ class TcpLink(asyncio.Protocol):
         try:
             await asyncio.wait_for(self._writable.wait(), SEND_SECONDS)
         except TimeoutError:
-            raise LineLost("the other end takes nothing") from None
+            raise LineLost("the other end accepts no data") from None
         if self._transport is None or self._transport.is_closing():
             raise LineLost("the connection was closed")
         self._transport.write(data)
@@ -76,7 +76,7 @@ class TcpLink(asyncio.Protocol):
 
 
 async def dial(text: str, host: str, port: int) -> TcpLink:
-    """A connection to a host's port, or the `SourceError` that says why there is none."""
+    """Connect to a host's port. `SourceError` says why that fails."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -88,14 +88,14 @@ async def dial(text: str, host: str, port: int) -> TcpLink:
             f"{text}: refused: nothing listens on port {port} of {host}; is it started?"
         ) from None
     except (socket.gaierror, ValueError):  # ValueError: what can't be a host's name at all
-        raise SourceError(f"{text}: no host is known as {host}") from None
+        raise SourceError(f"{text}: unknown host {host}") from None
     except OSError as error:
         raise SourceError(f"{text}: {_reason(error)}") from None
     return link
 
 
 def keep_alive(connection: socket.socket) -> None:
-    """Notice within half a minute that the other end is gone without a word, e.g. because its power is."""
+    """Notice within half a minute if the other end disappears, for example when it loses power."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, name):

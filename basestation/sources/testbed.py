@@ -1,4 +1,4 @@
-"""`testbed@[DEPLOYMENT]?motes=10&seed=3`: the real firmware on emulated motes, in a process of our own.
+"""`testbed@[DEPLOYMENT]?motes=10&seed=3`: the real firmware on emulated motes, in a process that we start.
 
 Settings are the long options of `basestation testbed`. Its gateway's serial line comes over TCP; the run begins when we
 are connected and ends when we close, or after `seconds`.
@@ -42,7 +42,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
 
 
 class TestbedSource(LineSource):
-    """A line that does not come back: with the testbed its motes are gone."""
+    """The line of a testbed. It does not come back, because the motes end with it."""
 
     __test__ = False  # its name is no sign of a test
 
@@ -92,7 +92,7 @@ class TestbedSource(LineSource):
         return [*words, "--", deployment] if deployment else words
 
     def _described(self) -> str:
-        """The deployment of the run as a file, since that is what the testbed takes."""
+        """Write the deployment of the run to a file for the testbed."""
         if self._options.deployment is None:
             return ""
         self._folder = TemporaryDirectory(prefix="causeway-")
@@ -101,7 +101,7 @@ class TestbedSource(LineSource):
         return str(path)
 
     async def _port(self, process: Process) -> int:
-        """What it says until it tells its port: it may have to be built first."""
+        """Read its output until it says its port; it may have to build the firmware first."""
         last = "it did not say why"
         assert process.stderr is not None
         while raw := await process.stderr.readline():
@@ -120,7 +120,7 @@ class TestbedSource(LineSource):
             self._options.say(line.decode(errors="replace").strip())
 
     async def _end(self, process: Process) -> None:
-        """It writes its last truth when it is told to end; only a testbed that hangs is killed."""
+        """End the testbed. It first writes the rest of its truth log; it is killed only if it hangs."""
         if process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 process.terminate()

@@ -1,1 +1,1 @@
-"""Traces: what an observer received, and where it is known what the motes did, as Parquet tables."""
+"""Traces: Parquet tables of what an observer received and, where known, of what the motes did."""

@@ -1,4 +1,4 @@
-"""Reading and writing the files of a trace. They are written beside their folder and renamed into place when whole."""
+"""Reads and writes the files of a trace. They are written beside their folder and renamed when complete."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ COUNTED = (
 
 
 class TraceError(ValueError):
-    """A trace can't be read, or is no trace."""
+    """A trace that can't be read, or that is no trace."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """One run: whose it is, and its tables. `events` is absent where only the observer was watching."""
+    """One run with its deployment and its tables. `events` is None if only the observer was recorded."""
 
     run: str
     deployment: Deployment
@@ -45,7 +45,7 @@ class Trace:
 
 
 def write_trace(trace: Trace, folder: Path) -> None:
-    """Write a run's tables into `folder`, which appears whole or not at all, and must not hold anything yet."""
+    """Write a run's tables into `folder`, which must be empty or missing. It appears complete or not at all."""
     check_new(folder)
     metadata = schema.metadata(trace.run, trace.deployment, trace.origin)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -65,11 +65,11 @@ def write_trace(trace: Trace, folder: Path) -> None:
 def check_new(folder: Path) -> None:
     """Refuse a folder that holds anything."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise TraceError(f"{folder} is there already and not empty; a trace is never overwritten")
+        raise TraceError(f"{folder} exists and is not empty; a trace is never overwritten")
 
 
 def write_table(table: pa.Table, path: Path) -> None:
-    """Write a table as every file of a trace is written, and have it on the disk."""
+    """Write a table in the format of all trace files, and wait until it is on the disk."""
     counted = [name for name in table.column_names if name in COUNTED]
     with path.open("wb") as file:  # Arrow opens no path that is not UTF-8
         pq.write_table(
@@ -86,13 +86,13 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 
 def read_trace(folder: Path) -> Trace:
-    """Read a run. `TraceError` says what is missing or foreign."""
+    """Read a run. `TraceError` says what is missing or unknown."""
     messages = _read(folder / "messages.parquet")
     run = _run_of(messages, folder / "messages.parquet")
     path = folder / "events.parquet"
     events = _read(path) if path.exists() else None
     if events is not None and _run_of(events, path) != run:
-        raise TraceError(f"{folder}: its tables are of two runs, {run} and {_run_of(events, path)}")
+        raise TraceError(f"{folder}: its tables belong to two runs, {run} and {_run_of(events, path)}")
     metadata = messages.schema.metadata
     return Trace(
         run=run,

@@ -2,11 +2,11 @@
 
 A trace is a folder of one run:
 
-    messages.parquet   one row an arrival at the observer, in order of arrival
-    events.parquet     one row a send or a receive on the motes, in their true order (where anybody knows it)
+    messages.parquet   one row for each arrival at the observer, in order of arrival
+    events.parquet     one row for each send or receive on the motes, in true order (where known)
 
 The run's id and its deployment are in the metadata of each file. The raw payload is the evidence; the columns beside
-it are what was read from it, and can be read again. A column that nobody could fill is null, never a made-up value.
+it hold what was read from it, and can be read again. A value that is not known is null.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
 
 
 def messages_table(columns: Mapping[str, Any], layout: DataLayout, motes: int, count: int) -> pa.Table:
-    """A table of messages from the columns that are known; the others are null."""
+    """Make a table of messages from the columns that are known; the others are null."""
     schema = messages_schema(layout, motes)
     arrays = [
         pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
@@ -80,7 +80,7 @@ def messages_table(columns: Mapping[str, Any], layout: DataLayout, motes: int, c
 
 
 def binary_column(rows: NDArray[np.uint8]) -> pa.Array:
-    """Equally long byte strings, one a row."""
+    """A column of equally long byte strings."""
     count, width = rows.shape
     return pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(width), count, [None, pa.py_buffer(np.ascontiguousarray(rows))]

@@ -1,4 +1,4 @@
-"""Stamps as columns of a trace's messages."""
+"""The columns of a trace that hold stamps."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Ints = NDArray[np.int64]
 
 
 def stamp_columns(data: NDArray[np.void], now: Ints, deployment: Deployment) -> dict[str, Any]:
-    """`r`, `c` and `kn0`, ... of rows of `bulk.data_dtype` that were heard at the ticks `now`.
+    """The columns `r`, `c` and `kn0`, ... for rows of `bulk.data_dtype` that were heard at the ticks `now`.
 
-    Ours as the observer reads them: `Scheme.decode` and `Scheme.observe` over arrays. The papers' entries are left as
-    they travelled, since what a counter means depends on all that came before it; and where a stamp carries no clock,
-    the tick at which the message was heard is the best that is known of when it was sent.
+    Our stamps are read as the observer reads them: `Scheme.decode` and `Scheme.observe` over arrays. The papers'
+    entries stay as they were on the wire, since the meaning of a counter depends on all earlier messages. For a stamp
+    without a clock, `r` is the tick at which the message was heard.
     """
     layout, latest = layout_of(deployment).stamp, now + deployment.clock.epsilon
     c = data["c"].astype(np.int64)

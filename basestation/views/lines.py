@@ -1,4 +1,4 @@
-"""What happens as aligned lines of text, and the summary at the end."""
+"""Events as aligned lines of text, and the summary at the end."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NO_HOPS = 255  # in a health message: no root known
 
 
 class TextRow(NamedTuple):
-    """A kind of thing, its subject, what there is to say, and a style for terminals."""
+    """The parts of a line: the kind of event, its subject, a text, and a style for terminals."""
 
     kind: str
     subject: str
@@ -42,7 +42,7 @@ class TextRow(NamedTuple):
 
 @singledispatch
 def row_of(happening: Happening) -> TextRow | None:
-    """None for what is not worth a line."""
+    """The line for an event; None if it is not worth one."""
     return None
 
 
@@ -138,12 +138,12 @@ def _(happening: Note) -> TextRow:
 
 
 def shown_policy(policy: str, phi: int, between: str = ", ") -> str:
-    """Arrival order and the papers' rules know no phi."""
+    """The policy's name, with its phi if it has one."""
     return f"{policy}{between}phi {phi}%" if policy in TIMED_POLICIES else policy
 
 
 def shown_move(moved: int) -> str:
-    """Brought forward or put back, against the order of arrival."""
+    """The arrow for a message that left earlier or later than its place in the order of arrival."""
     return f"↑{moved}" if moved > 0 else f"↓{-moved}" if moved else ""
 
 
@@ -153,7 +153,7 @@ def shown_time(wall_ns: int) -> str:
 
 
 class LinesView:
-    """A sink. `write` puts one line out, in a style if it can; notes go to `note`, where chatter belongs."""
+    """A sink that writes lines. `write` takes a line and its style; notes for the user go to `note`."""
 
     def __init__(self, write: Callable[[str, str | None], None], note: Callable[[str], None]) -> None:
         self._write, self._note = write, note
@@ -185,8 +185,8 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
     )
     if hold.count:
         yield (
-            f"held {hold.mean:.0f} ms on average, half of them up to {hold.p50:.0f} ms, "
-            f"95% up to {hold.p95:.0f} ms, at most {hold.max:.0f} ms"
+            f"held {hold.mean:.0f} ms on average, half of them at most {hold.p50:.0f} ms, "
+            f"95% at most {hold.p95:.0f} ms, the longest {hold.max:.0f} ms"
         )
     yield f"arrival order: {shown_order(snapshot.arrival)}"
     by = shown_policy(snapshot.policy, snapshot.phi)
@@ -196,16 +196,19 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
     if noticed := shown_noticed(snapshot.noticed):
         yield noticed
     if snapshot.known is not None:
-        yield f"all causes are known of {100 * snapshot.known:.0f}% of the messages"
+        yield f"{100 * snapshot.known:.0f}% of messages could be checked fully; more receipts raise this"
     elif snapshot.received:
-        yield "without receipts only a mote's own order is known"
+        yield "there are no receipts: only the order of each mote's own messages could be checked"
     for gateway in snapshot.gateways:
         wrong = [f"{count} {what}" for what, count in gateway.line_errors.items() if count]
         wrong += [
             text
             for count, text in (
-                (0 if gateway.foreign else gateway.unpaired, f"{gateway.unpaired} without heard record"),
-                (gateway.orphans, f"{many(gateway.orphans, 'heard record')} without frame"),
+                (
+                    0 if gateway.foreign else gateway.unpaired,
+                    f"{many(gateway.unpaired, 'frame')} without a heard record",
+                ),
+                (gateway.orphans, f"{many(gateway.orphans, 'heard record')} without a frame"),
                 (gateway.records_lost, f"{many(gateway.records_lost, 'heard record')} lost"),
                 (gateway.dropped, f"{gateway.dropped} dropped by the gateway"),
                 (gateway.gaps, many(gateway.gaps, "gap")),
@@ -217,17 +220,17 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
 
 
 def shown_noticed(noticed: RuleCounts) -> str:
-    """What the rule saw besides; nothing for those that see nothing."""
+    """The counts of what the rule noticed; empty if it noticed nothing."""
     said = (
-        (noticed.concurrent, "with something concurrent out before it"),
-        (noticed.gave_up, "without what it waited for"),
-        (noticed.discarded, "too late to be delivered at all"),
+        (noticed.concurrent, "delivered after a concurrent message"),
+        (noticed.gave_up, "delivered before a predecessor"),
+        (noticed.discarded, "discarded because they came too late"),
     )
     return ", ".join(f"{count} {what}" for count, what in said if count)
 
 
 def shown_order(order: OrderView) -> str:
     if not order.overtaken:
-        return "no message known to be out of causal order"
+        return "no message is known to be out of causal order"
     share = 100 * order.overtaken / max(1, order.messages)
-    return f"at least {order.overtaken} of {order.messages} messages ({share:.1f}%) came after an effect of theirs"
+    return f"at least {order.overtaken} of {order.messages} messages ({share:.1f}%) came after one of their effects"

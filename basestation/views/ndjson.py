@@ -1,4 +1,4 @@
-"""What happens as JSON, one object a line."""
+"""Events as JSON, one object a line."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def to_plain(happening: Happening, layout: DataLayout) -> dict[str, Any]:
 
 
 class JsonView:
-    """A sink. `write` puts one object out, and flushes: somebody may be waiting for each line."""
+    """A sink that writes JSON. `write` must flush each object: a reader may be waiting for it."""
 
     def __init__(self, write: Callable[[object], None], layout: DataLayout) -> None:
         self._write, self._layout = write, layout

@@ -1,4 +1,4 @@
-"""Two streams side by side, as they arrived and as they are delivered: for a terminal, without taking all of it."""
+"""Arrivals and deliveries side by side, in a part of the terminal."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from basestation.live.happenings import Arrived, Delivered, Happening
 from packet_formats.messages import Data
 
 ROWS = 16
-KEPT = 1024  # of the messages that were moved; far more than are on the screen
+KEPT = 1024  # moved messages whose colour is kept; far more than are on the screen
 PER_SECOND = 8  # pictures; each takes time from the deliveries
 
 
 class StreamsView:
-    """A message that was moved is coloured on both sides; the same colour, so that the eye finds it again."""
+    """A sink that shows both streams. A message that was moved has the same colour on both sides."""
 
     def __init__(self, console: Console, rows: int = ROWS) -> None:
         self._rows = rows

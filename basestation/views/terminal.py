@@ -21,7 +21,7 @@ from basestation.live.happenings import Arrived, Delivered, Happening
 from basestation.views.lines import row_of, shown_move, shown_noticed, shown_policy, shown_time
 from packet_formats.messages import Data
 
-KEPT = 500  # of each stream
+KEPT = 500  # lines of each stream
 REDRAW_SECONDS = 0.2
 PHI_STEP = 5
 COLOURS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_red", "bright_green", "orange3")
@@ -34,28 +34,28 @@ PHI_POLICIES = ("dapw", "cbd")
 
 HELP = """\
 p      pause the picture; nothing is lost meanwhile
-f      show one mote alone: press again for the next, and for all
-+  -   raise or lower phi, by five per cent, where the policy has one
-o      the next policy that the stamp allows
-?      this help, and away with it
+f      show one mote only; press again for the next one, and then for all
++  -   raise or lower phi by five per cent, where the policy has one
+o      switch to the next policy that the stamp allows
+?      open or close this help
 q      quit
 Arrow keys, page up and page down scroll the motes.
 
-Of each mote: messages per second, received, lost, dup(licates), late, held
-now; p95: 95% of its messages are held that many ms at most; boot: restarts
-seen; sync: messages from when it or the gateway had no network time; sat:
-stamps that were full; mV: battery; hop: how far it is from the root.
+Motes: messages per second, received, lost, dup(licates), late, held now;
+p95: 95% of the messages were held at most so many ms; boot: restarts seen;
+nosync: messages sent or heard without network time; sat: saturated stamps;
+mV: battery; hop: distance from the root.
 
-Arrivals: messages as they come. Deliveries: as they leave, and how long
-each was held. ↑3 brought forward by three against its arrival, ↓3 put
-back; late: it came after its deadline; no time: it left on arrival, for
-want of a network time; ∥ concurrent: something had left before it that
-neither led to it nor came of it. What receipts prove is counted: ≥, so
-many at least."""
+Arrivals: messages as they come. Deliveries: messages as they leave, and how
+long each was held. ↑3 left three places earlier than it arrived, ↓3 three
+later; late: it came after its deadline; no time: it left on arrival because
+it had no network time; ∥ concurrent: a message had left before it that is
+neither its cause nor its effect. Out of order: ≥ 2 means that receipts prove
+at least two."""
 
 
 class Shown(Protocol):
-    """What the view asks of whoever runs the station."""
+    """What the view needs from whoever runs the station."""
 
     def snapshot(self) -> Snapshot: ...
 
@@ -63,7 +63,7 @@ class Shown(Protocol):
 
 
 class TerminalView(App[None]):
-    """A sink, too: it keeps what it is told and draws a few times a second."""
+    """The full screen. It is a sink, too: it keeps what it is told and draws a few times a second."""
 
     TITLE = "Causeway"
     ENABLE_COMMAND_PALETTE = False
@@ -132,7 +132,7 @@ class TerminalView(App[None]):
         self._draw()
 
     def action_filter(self) -> None:
-        """All motes, then each alone, then all again."""
+        """Show all motes, then each alone, then all again."""
         known = [mote.mote for mote in self._snapshot.motes] if self._snapshot else []
         later = [mote for mote in known if self.mote is None or mote > self.mote]
         self.mote = later[0] if later else None
@@ -227,7 +227,7 @@ class TerminalView(App[None]):
         self._put("status", Group(*map(cut, lines), *some_lines(gateways, self.size.height // 12)))
 
     def _put_queue(self, shot: Snapshot) -> None:
-        """As high as what is held needs, or needed a moment ago; a quarter of the screen at most."""
+        """Make the queue as high as it needs or needed a moment ago, and at most a quarter of the screen."""
         queue = self.query_one("#queue", Static)
         border = queue.gutter.height
         table = queue_table(shot, self.mote, self.size.height // 4 - border)
@@ -262,7 +262,7 @@ def colour(mote: int) -> str:
 
 
 def cut(line: Text) -> Text:
-    """A line that is too long must not become two: the newest would not fit any more."""
+    """Cut a line that is too long: if it became two, the newest line would not fit any more."""
     line.no_wrap, line.overflow = True, "ellipsis"
     return line
 
@@ -287,11 +287,11 @@ def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple
         (f"   held {shot.hold.mean:.0f} ms, 95% {shot.hold.p95:.0f}, max {shot.hold.max:.0f}", ""),
     )
     second = Text.assemble(
-        ("overtaken by an effect: arrival ", "dim"),
+        ("out of order: arrived ", "dim"),
         _overtaken(shot.arrival, "yellow"),
-        ("  delivery ", "dim"),
+        ("  delivered ", "dim"),
         _overtaken(shot.delivery, "bold red"),
-        ("" if shot.known is None else f"  causes known of {100 * shot.known:.0f}%", "dim"),
+        ("" if shot.known is None else f"  {100 * shot.known:.0f}% checked fully", "dim"),
         (f"   {noticed}" if (noticed := shown_noticed(shot.noticed)) else "", "dim"),
         ("   no network time yet" if shot.tick is None else f"   tick {shot.tick}", "dim"),
     )
@@ -303,7 +303,7 @@ def _overtaken(order: OrderView, style: str) -> tuple[str, str]:
 
 
 def gateway_lines(gateways: Sequence[GatewayView]) -> list[Text]:
-    """Those in trouble first: where there is no room for all, they are the ones to see."""
+    """A line for each gateway, those in trouble first: there may be no room for all."""
     return [_gateway_line(one) for one in sorted(gateways, key=lambda one: one.live and not one.silent)]
 
 
@@ -332,9 +332,9 @@ def _gateway_line(gateway: GatewayView) -> Text:
 
 MOTE_COLUMNS = (
     *("mote", "/s", "recv", "lost", "dup", "late", "held", "p95"),
-    *("boot", "sync", "sat", "mV", "hop", "state"),
+    *("boot", "nosync", "sat", "mV", "hop", "state"),
 )
-DISPENSABLE = ("dup", "hop", "mV", "sat", "boot", "p95", "sync", "late")  # the first to go first
+DISPENSABLE = ("dup", "hop", "mV", "sat", "boot", "p95", "nosync", "late")  # the first to go first
 
 
 def mote_table(motes: Sequence[MoteView], chosen: int | None, room: int) -> Table:
@@ -385,7 +385,7 @@ def _warn(count: int) -> Text:
 
 
 def queue_table(shot: Snapshot, chosen: int | None, most: int) -> Table:
-    """At most so many lines, its heading among them if there is room for one."""
+    """The held messages in at most `most` lines, with a heading if there is room for one."""
     rows = [row for row in shot.queue if chosen is None or row.source == chosen]
     headed = bool(rows) and most > 3
     table = Table(box=None, expand=True, padding=(0, 1), header_style="dim", show_header=headed)

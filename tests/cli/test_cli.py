@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from rich.console import Console
 
 from basestation import __version__, cli
 from basestation.cli import common
+from tests.waiting import wait_until
 
 COMMAND = """
 import click
@@ -206,7 +207,6 @@ def test_an_interrupt_is_130(fake: Callable[..., "subprocess.Popen[str]"]) -> No
     process = fake("fake", "--how", "wait")
     assert process.stderr is not None
     assert process.stderr.readline() == "waiting\n"
-    time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     code, stdout, stderr = finish(process)
     assert (code, stdout, stderr) == (130, "", "Interrupted.\n")
@@ -245,7 +245,6 @@ def test_a_full_disk_is_a_fault(fake: Callable[..., "subprocess.Popen[str]"]) ->
         ("numba", "pip install '.[analysis]'"),
         ("matplotlib.pyplot", "pip install '.[analysis]'"),
         ("pyspark", "pip install '.[spark]'"),
-        ("uvicorn", "pip install '.[web]'"),
         ("pyarrow", "pip install '.'"),
     ],
 )
@@ -420,10 +419,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> io.StringIO:
 
 
 def wait_for(screen: io.StringIO, text: str) -> None:
-    end = time.monotonic() + 30
-    while text not in screen.getvalue():
-        assert time.monotonic() < end, screen.getvalue()
-        time.sleep(0.01)
+    wait_until(lambda: text in screen.getvalue(), screen.getvalue)
 
 
 def test_progress_counts(terminal: io.StringIO) -> None:
@@ -463,7 +459,9 @@ def test_no_progress_off_a_terminal(
 ) -> None:
     monkeypatch.setattr(common, "PROGRESS_AFTER", 0.0)
     with common.progress(3, "counting") as advance:
-        time.sleep(0.05)
+        for thread in threading.enumerate():
+            if isinstance(thread, threading.Timer):
+                thread.join()
         advance(3)
     assert capsys.readouterr() == ("", "")
 

@@ -134,8 +134,8 @@ def test_nothing_good_enough_is_a_fault_with_the_nearest() -> None:
     [
         (["--hops", "9"], "9 hops need a mote at each"),
         (["--rate", "0"], "0<x<=1000"),
-        (["--rate", "nan"], "no number"),
-        (["--margin", "nan"], "no number"),
+        (["--rate", "nan"], "not a usable number"),
+        (["--margin", "nan"], "not a usable number"),
         (["--epsilon", "32767"], "wide enough"),
         (["--data-bytes", "27"], "leaves none for a stamp"),
         (["--plot", "x.txt"], "must end in .png"),

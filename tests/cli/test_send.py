@@ -58,7 +58,7 @@ def test_a_setting_goes_down_and_the_acknowledgement_is_told_for_what_it_is(line
     assert (frame.kind, frame.dest, frame.group) == ("data-ack", BROADCAST, 0x7D)
     (order,) = orders(end)
     assert order == Downlink(BROADCAST, order.sequence, 2, Command.RATE, 65536)
-    said = f"rate 0.5 to all motes: the gateway at {end.text} has it, its check sum right (1 try, "
+    said = f"rate 0.5 to all motes: the gateway at {end.text} received it with the right check sum (1 try, "
     assert done.stdout.startswith(said)
     assert "Whether motes have it, only their rates tell" in done.stderr
 
@@ -160,7 +160,7 @@ def test_one_of_two_gateways_is_deaf():
     with gateway(network()) as end, gateway(network(), deaf=99) as other:
         done = send(end.text, other.text, "report", "--timeout", "0.05", "--tries", "2")
     assert done.exit_code == 1
-    assert f"the gateway at {end.text} has it" in done.stdout
+    assert f"the gateway at {end.text} received it" in done.stdout
     assert f"not acknowledged by {other.text} (2 tries)" in done.stdout
     assert end.got[0] == other.got[0]
 
@@ -180,7 +180,7 @@ def test_through_a_forwarder_nobody_can_tell(here):
         done = send(end.text, "blink", "green", "-d", "two.toml")
         assert done.exit_code == 0, done.stderr
         wrong = send(end.text, "blink", "green")
-    assert "which does not tell whether the gateway has it" in done.stdout
+    assert "which does not say whether the gateway received it" in done.stdout
     assert orders(end)[0].argument == 2
     assert wrong.exit_code == 1
 
@@ -188,7 +188,7 @@ def test_through_a_forwarder_nobody_can_tell(here):
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ([], 2, "what shall be sent?"),
+        ([], 2, "nothing to send"),
         (["rate"], 2, "rate needs a value"),
         (["rate", "fast"], 2, "messages a second"),
         (["rate", "1e9"], 2, "a mote takes 0.00003 to 128"),
@@ -204,7 +204,7 @@ def test_through_a_forwarder_nobody_can_tell(here):
         (["--hex", "00"], 2, "--hex needs --type"),
         (["--type", "256"], 2, "no number from 0 to 255"),
         (["--type", "1", "--hex", "0"], 2, "not in hex"),
-        (["--type", "1", "report"], 2, "takes no setting"),
+        (["--type", "1", "report"], 2, "there is no setting"),
         (["simulate@?messages=5", "report"], 1, "Error: simulate@?messages=5: nobody is there"),
         (["network@127.0.0.1:1", "report"], 1, "refused"),
         (["report", "-d", "missing.toml"], 1, "missing.toml"),
@@ -292,7 +292,7 @@ def test_a_setting_without_an_answer_is_not_waited_for():
     with gateway(network()) as end:
         done = send(end.text, "blink", "red", "--wait", "60")
     assert done.exit_code == 0
-    assert "a mote does not answer that" in done.stderr
+    assert "motes do not answer this" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """`basestation simulate`: its lines, its refusals, its trace."""
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
@@ -162,11 +163,11 @@ def test_a_network_laid_out_by_files(tmp_path):
         (["--rate", "1e-9"], "too low"),
         (["--events-per-tick", "100000000"], "at most"),
         (["--epsilon", "99999999"], "at most"),
-        (["--positions", "x", "--range", "3", "--motes", "4"], "how many motes"),
+        (["--positions", "x", "--range", "3", "--motes", "4"], "also sets the number of motes"),
         (["--phi", "101"], "101"),
-        (["--corrupt-after", "3"], "means nothing without --corrupt"),
+        (["--corrupt-after", "3"], "needs --corrupt"),
         (["--corrupt", "one", "--corrupt-after", "10000"], "corrupt-after = 10000"),
-        (["--range", "3"], "means nothing"),
+        (["--range", "3"], "needs --positions or --links"),
         (["--positions", "x"], "needs --range"),
         (["--trace", "x"], "give one --scheme"),
         (["--trace", "x", "--scheme", "kn", "--modulus", "31"], "power of two"),
@@ -182,7 +183,7 @@ def test_wrong_usage_is_refused_with_the_name_and_the_reason(args, words):
     ("text", "words"),
     [
         ("1 2\n", "line 1"),
-        ("0,0,0\n1,1,0\n2,500,0\n", "no way to the observer"),
+        ("0,0,0\n1,1,0\n2,500,0\n", "no path to the observer"),
         ("0,0,0\n", "at least two motes"),
     ],
 )
@@ -193,3 +194,49 @@ def test_a_bad_layout_is_a_fault_with_its_place(tmp_path, text, words):
     assert result.exit_code == 1
     assert words in result.stderr
     assert run("--positions", str(tmp_path / "none"), "--range", "5").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    ("short", "long"),
+    [
+        (["--preset", "paper"], []),
+        (
+            ["--preset", "network"],
+            ["--delay-clock", "global", "--reception", "immediate", "--g2", "enforce"],
+        ),
+        (["--preset", "measured"], ["--delay-clock", "global", "--reception", "immediate"]),
+        (
+            ["--reading", "delay-clock=sender", "--reading", "ties=arrival"],
+            ["--delay-clock", "sender", "--ties", "arrival"],
+        ),
+        (["--preset", "network", "--reading", "g2=paper"], ["--preset", "measured"]),
+    ],
+)
+def test_presets_and_readings_are_the_options_of_before(short, long):
+    assert rows("--scheme", "kn", *short) == rows("--scheme", "kn", *long)
+
+
+def test_a_preset_changes_the_network():
+    assert rows("--scheme", "kn", "--preset", "network") != rows("--scheme", "kn")
+
+
+@pytest.mark.parametrize(
+    ("reading", "reason"),
+    [
+        ("delay-clok=sender", "there is no reading 'delay-clok'; did you mean delay-clock?"),
+        ("delay-clock=slowest", "delay-clock is one of fastest, sender, global, not 'slowest'"),
+        ("ties", "ties is one of sequence, arrival, not ''"),
+    ],
+)
+def test_a_reading_that_does_not_exist_is_refused(reading, reason):
+    result = run("--reading", reading)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+def test_help_lists_what_matters_first_and_no_reading_as_an_option_of_its_own():
+    text = run("--help").stdout
+    panels = re.findall(r"^(\S.*):$", text, re.M)
+    assert panels == ["Options", "Network", "Stamp", "Faults", "Readings of the paper's model"]
+    assert text.index("--motes") < text.index("Network:") < text.index("--epsilon")
+    assert "--delay-clock" not in text

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from basestation.causality.order import Message
+from basestation.causality.policy_choice import PolicyChoice
+from basestation.causality.stream import MERGE, RECEIVE
 from basestation.comparing.catalogue import FOREVER, NAMES, Terms, build
 from basestation.comparing.comparison import (
     ComparisonRow,
@@ -19,8 +21,7 @@ from basestation.comparing.comparison import (
 from basestation.simulator import simulation as simulator
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.scheme_run import play
-from basestation.simulator.simulation import PolicyChoice, build_scheme, generate
-from basestation.simulator.stream import MERGE, RECEIVE
+from basestation.simulator.simulation import build_scheme, generate
 from packet_formats.schemes import ordered
 
 SMALL = WorldOptions(motes=6, epsilon=5, delta=8, messages=600, rate=0.2)

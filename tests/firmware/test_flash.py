@@ -17,6 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.firmware.ihex import from_ihex
+
 SCRIPTS = Path(__file__).resolve().parents[2] / "firmware" / "scripts"
 
 SOURCE = """
@@ -77,11 +79,11 @@ def elf(build):
 def objcopy(path, require_tool):
     made = path.with_suffix(".hex")
     subprocess.run([require_tool("avr-objcopy"), "-O", "ihex", "-R", ".eeprom", path, made], check=True)
-    return image.from_ihex(made.read_text())
+    return from_ihex(made.read_text())
 
 
 def bytes_of(flash_contents):
-    return image.from_ihex(image.to_ihex(flash_contents))
+    return from_ihex(image.to_ihex(flash_contents))
 
 
 class TestImage:
@@ -89,7 +91,7 @@ class TestImage:
         assert image.load(elf).node_id == 1
 
     def test_the_hex_file_is_what_objcopy_makes(self, elf, require_tool):
-        assert image.from_ihex(image.load(elf).ihex()) == objcopy(elf, require_tool)
+        assert from_ihex(image.load(elf).ihex()) == objcopy(elf, require_tool)
 
     @pytest.mark.parametrize("node_id", [0, 7, 0x1234, 65534])
     def test_another_id_changes_these_two_bytes_alone(self, elf, require_tool, node_id, tmp_path):
@@ -97,7 +99,7 @@ class TestImage:
         after = before.with_id(node_id)
         (tmp_path / "new.elf").write_bytes(after.elf)
         assert image.load(tmp_path / "new.elf").node_id == node_id
-        old, new = objcopy(elf, require_tool), image.from_ihex(after.ihex())
+        old, new = objcopy(elf, require_tool), from_ihex(after.ihex())
         assert new[after.id_flash] | new[after.id_flash + 1] << 8 == node_id
         assert {at for at in old if old[at] != new[at]} <= {after.id_flash, after.id_flash + 1}
         assert old.keys() == new.keys()
@@ -111,7 +113,7 @@ class TestImage:
         assert made.id_flash > 0x10000
         expected = objcopy(big, require_tool)
         expected[made.id_flash] = 9
-        assert image.from_ihex(made.ihex()) == expected
+        assert from_ihex(made.ihex()) == expected
 
     def test_link_time_optimization_does_not_hide_it(self, build):
         assert image.load(build(flags=["-flto"])).node_id == 1
@@ -156,12 +158,12 @@ class TestImage:
 
     @given(st.binary(min_size=1, max_size=300), st.integers(0, 0x1FF00))
     def test_hex_files_read_back(self, data, address):
-        assert image.from_ihex(image.to_ihex({address: data})) == {address + n: b for n, b in enumerate(data)}
+        assert from_ihex(image.to_ihex({address: data})) == {address + n: b for n, b in enumerate(data)}
 
     @pytest.mark.parametrize("text", ["", ":00000001FE", "00000001FF", ":0000", ":zz", ":0100000001FE"])
     def test_a_damaged_hex_file_is_refused(self, text):
         with pytest.raises(image.ImageError):
-            image.from_ihex(text)
+            from_ihex(text)
 
 
 class TestSetNodeId:
@@ -175,7 +177,7 @@ class TestSetNodeId:
             assert (done.returncode, done.stdout) == (0, "")
             assert done.stderr == f"{tmp_path / name}: node id 300\n"
         assert "node id 300, at 0x" in self.run(tmp_path / "new.elf").stdout
-        assert image.from_ihex((tmp_path / "new.hex").read_text()) == bytes_of(
+        assert from_ihex((tmp_path / "new.hex").read_text()) == bytes_of(
             image.load(tmp_path / "new.elf").flash()
         )
 
@@ -278,7 +280,7 @@ class Bench:
             return list(csv.DictReader(file))
 
     def written_id(self, call):
-        memory = image.from_ihex((self.folder / f"{call}.hex").read_text())
+        memory = from_ihex((self.folder / f"{call}.hex").read_text())
         at = image.load(self.image).id_flash
         return memory[at] | memory[at + 1] << 8
 

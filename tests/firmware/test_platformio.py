@@ -16,6 +16,7 @@ import pytest
 
 from basestation.testbed import engine
 from basestation.testbed.truth_log import DriverFault, Signal
+from tests.firmware.ihex import from_ihex
 
 HEADERS = {"core/add.h": "#include <stdint.h>\nuint8_t add(uint8_t a, uint8_t b);\n"}
 SOURCES = {
@@ -185,7 +186,7 @@ def test_all_images_build_without_registry_and_packages(project):
         folder = project.build(environment)
         made = image.load(folder / "firmware.elf")
         assert made.node_id == node_id
-        assert image.from_ihex((folder / "firmware.hex").read_text()) == image.from_ihex(made.ihex())
+        assert from_ihex((folder / "firmware.hex").read_text()) == from_ihex(made.ihex())
         about = json.loads((folder / "firmware.json").read_text())
         assert (about["environment"], about["board"], about["app"]) == (environment, board, app)
         assert about["elf_sha256"] == layout.sha256_of(folder / "firmware.elf")

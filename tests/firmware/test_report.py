@@ -28,6 +28,11 @@ UNUSED = "".join(
 )
 
 
+def block_in(text: str) -> str:
+    """What stands between the marks of a page."""
+    return text.partition(report.PLACE.begin)[2].partition(report.PLACE.end)[0].strip()
+
+
 def listing(code: str, handler: str = "0xa0") -> str:
     """A program whose last interrupt, number 34, has a handler."""
     tail = "0000008c <__ctors_end>:\n      8c:\t0e 94 60 00 \tcall\t0xc0\t; 0xc0 <main>\n"
@@ -131,7 +136,7 @@ def test_a_block_is_replaced_and_nothing_else() -> None:
     page = f"before\n{report.PLACE.begin}\nold\n{report.PLACE.end}\nafter\n"
     new = report.PLACE.insert(page, "new")
     assert new == page.replace("old", "new")
-    assert report.PLACE.extract(new) == "new"
+    assert block_in(new) == "new"
     with pytest.raises(PageError, match="no place"):
         report.PLACE.insert("page", "new")
 
@@ -205,7 +210,7 @@ def tables(text: str) -> list[list[list[str]]]:
 
 
 def test_the_page_has_the_whole_report(page: str) -> None:
-    block = report.PLACE.extract(page)
+    block = block_in(page)
     shipped, seen, by_scheme, wire, papers, battery = tables(block)
     assert (
         [row[0].strip("`") for row in shipped[2:]]
@@ -223,7 +228,7 @@ def test_the_page_has_the_whole_report(page: str) -> None:
 
 def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, report.ImageSize]) -> None:
     """With the compiler that made them, to a few per cent: a fix of a few bytes need not change the page."""
-    block = report.PLACE.extract(page)
+    block = block_in(page)
     if f"Compiler: {report.compiler()}," not in block:
         pytest.skip("the page was made with another compiler")
     for row in tables(block)[0][2:]:
@@ -237,7 +242,7 @@ def test_the_page_s_figures_are_of_these_sources(page: str, images: dict[str, re
 def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require, name: str) -> None:
     require_tool("avr-gcc")
     require_tool("simavr")
-    block = report.PLACE.extract(page)
+    block = block_in(page)
     if f"Compiler: {report.compiler()}," not in block:
         pytest.skip("the page was made with another compiler")
     [row] = [row for row in tables(block)[3] if row[0] == name]
@@ -249,7 +254,7 @@ def test_the_page_s_cycles_are_of_these_sources(page: str, require_tool: Require
 
 
 def test_the_wire_s_bytes_on_the_page(page: str) -> None:
-    for row in tables(report.PLACE.extract(page))[3][2:]:
+    for row in tables(block_in(page))[3][2:]:
         layout = layout_of(report.described(report.schemes()[row[0]]))
         said = [int(cell) for cell in row[1:6]]
         air = [report.air_bytes(board, layout.length) for board in report.CHIP]
@@ -262,7 +267,7 @@ def test_the_page_s_largest_networks_are_of_these_sources(
 ) -> None:
     require_tool("avr-gcc")
     require_tool("simavr")
-    block = report.PLACE.extract(page)
+    block = block_in(page)
     if f"Compiler: {report.compiler()}," not in block:
         pytest.skip("the page was made with another compiler")
     [row] = [row for row in tables(block)[4] if row[:2] == [name, str(report.SIZES[-1])]]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from basestation.arrivals import Arrival, Gap, PolicyChange
 from basestation.journal.reader import read_journal
+from basestation.journal.record_format import RecordKind
 from basestation.journal.writer import JournalWriter
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
@@ -37,12 +38,17 @@ def write(folder: Path, lines, deployment=None, run="run-1", **options):
         return [journal.append(line) for line in lines]
 
 
+def append_note(journal: JournalWriter, text: str, mono_ns: int, wall_ns: int) -> None:
+    """A note, as older journals hold them: the station writes none any more."""
+    journal._write(RecordKind.NOTE, 0, mono_ns, wall_ns, text.encode())
+
+
 def write_everything(folder: Path, trace, arrivals, **options):
     """A journal with every kind of record in it."""
     with JournalWriter(
         folder, trace.deployment, trace.run, "never", site="hill", sources=["sim@1"], **options
     ) as journal:
-        journal.append_note("begun, in München", 1, WALL_NS)
+        append_note(journal, "begun, in München", 1, WALL_NS)
         for i, arrival in enumerate(arrivals):
             number = journal.append(arrival)
             cycles = arrival.mono_ns // TICK_NS << trace.deployment.clock.tick_log2

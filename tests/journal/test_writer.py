@@ -29,7 +29,8 @@ from basestation.journal.summary import summarise
 from basestation.journal.writer import SYNCS, JournalError, JournalWriter, new_run_id, read_journal
 from packet_formats.deployment import load
 from packet_formats.framing import FrameCounters
-from tests.journal.logs import records, refuse, write
+from tests.journal.logs import append_note, records, refuse, write
+from tests.waiting import wait_until
 
 times = st.integers(0, 2**63 - 1)
 arrivals = st.builds(Arrival, st.integers(0, 255), times, times, st.binary(max_size=254))
@@ -51,7 +52,7 @@ def test_every_kind_of_record(tmp_path, root, sync):
         number = journal.append(arrival)
         journal.append_clock(number, arrival, 1 << 40, 7)
         journal.append_counters(1, FrameCounters(fed=7), 8, 9)
-        journal.append_note("hello", 10, 11)
+        append_note(journal, "hello", 10, 11)
     found = records(tmp_path)
     assert [record.kind for record in found] == [
         RecordKind.FRAME,
@@ -126,17 +127,13 @@ def test_a_record_that_does_not_fit_the_disk_is_taken_back(tmp_path, monkeypatch
 
 
 def test_what_the_disk_refused_later_is_said_at_the_next_append(tmp_path, monkeypatch):
-    failed = threading.Event()
-
     def refuse_sync(file):
-        failed.set()
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr("basestation.journal.writer._to_disk", refuse_sync)
     journal = JournalWriter(tmp_path, None, "run-1", "interval", interval_s=0.001)
     journal.append(Arrival(0, 1, 1, b"first"))
-    assert failed.wait(10)
-    time.sleep(0.05)
+    wait_until(lambda: journal._committer._failure, "a failure of the disk")
     with pytest.raises(JournalError, match="Input/output error"):
         journal.append(Arrival(0, 2, 2, b"second"))
     journal.close()
@@ -251,7 +248,7 @@ def test_how_often_the_disk_is_asked(tmp_path, monkeypatch, sync, least, most):
 
 def test_a_record_too_long_is_refused(tmp_path):
     with JournalWriter(tmp_path, None, "run-1") as journal, pytest.raises(JournalError, match="65535"):
-        journal.append_note("x" * 70000, 0, 0)
+        append_note(journal, "x" * 70000, 0, 0)
 
 
 def test_what_is_no_journal_is_refused_in_words(tmp_path):

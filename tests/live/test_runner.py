@@ -18,6 +18,7 @@ from basestation.sources.base import SourceError
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters
 from tests.live.world import MS, TICK, Gateway, Motes, deliveries, deployment, gap, names
+from tests.waiting import until
 
 SETUP = deployment(policy="cbd", phi=100)
 START = 100 * CRYSTAL_HZ
@@ -230,7 +231,9 @@ def test_stop_ends_it_at_once_and_in_order():
 
     async def work() -> None:
         task = asyncio.create_task(runner.run())
-        await asyncio.sleep(0.3)
+        await until(
+            lambda: sum(one.frames for one in runner.snapshot().gateways) == len(source.script), "all lines"
+        )
         runner.stop()
         await asyncio.wait_for(task, 5)
 
@@ -246,7 +249,7 @@ def test_a_change_of_policy_is_told_and_noted_in_the_log():
 
     async def work() -> None:
         task = asyncio.create_task(runner.run())
-        await asyncio.sleep(0.1)
+        await until(lambda: runner.snapshot().received, "a message")
         runner.set_policy("none", 100)
         runner.stop()
         await asyncio.wait_for(task, 5)
@@ -381,11 +384,9 @@ def test_a_policy_that_was_changed_is_changed_again_in_a_replay():
     async def scene() -> None:
         running = asyncio.create_task(runner.run())
         for at, policy, phi in ((10, "dapw", 40), (20, "none", 100), (30, "cbd", 100), (45, "cbd", 5)):
-            while source.given < 2 * at:
-                await asyncio.sleep(0.001)
+            await until(lambda: source.given >= 2 * at, f"{at} messages")  # noqa: B023 (awaited here)
             runner.set_policy(policy, phi)
-        while len(names(seen.found)) < 60:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(names(seen.found)) >= 60, "sixty deliveries")
         runner.stop()
         await running
 

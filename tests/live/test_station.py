@@ -28,10 +28,11 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
+from basestation.simulator.engine import engine
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
-from basestation.simulator.simulation import build_scheme, engine, generate
+from basestation.simulator.simulation import build_scheme, generate
 from basestation.views.lines import row_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters, FrameDecoder

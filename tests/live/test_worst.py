@@ -28,6 +28,7 @@ from packet_formats.layout import layout_of
 from tests.live.test_runner import Seen
 from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, beacon, deployment, names
 from tests.sources.ends import QUICK, PtyEnd, TcpEnd, accounted
+from tests.waiting import until
 
 SETUP = deployment(policy="cbd", phi=100)
 START = 100 * CRYSTAL_HZ
@@ -48,12 +49,6 @@ def packets(count: int, start: int = START, motes: Motes | None = None) -> list[
 
 def line(*parts: list[bytes]) -> bytes:
     return b"".join(encode_frame(packet) for part in parts for packet in part)
-
-
-async def until(condition, seconds: float = 30) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 def test_a_port_that_disappears_in_mid_frame_and_returns(tmp_path):

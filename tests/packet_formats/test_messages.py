@@ -221,10 +221,10 @@ def test_a_message_and_its_payload_must_agree() -> None:
         packet_from_plain({"message": plain["message"]})
 
 
-@pytest.mark.parametrize(("flags", "in_sync", "left"), [(0x00, False, 0), (0x41, True, 1), (0xC1, True, 3)])
-def test_health_has_its_hops_where_data_messages_have_them(flags: int, in_sync: bool, left: int) -> None:
+@pytest.mark.parametrize(("flags", "in_sync"), [(0x00, False), (0x41, True), (0xC0, False), (0xC1, True)])
+def test_health_says_whether_it_is_in_sync_whatever_its_hops(flags: int, in_sync: bool) -> None:
     health = Health(*(flags if member.name == "flags" else 0 for member in members(Health)))
-    assert (health.in_sync, health.hops_left) == (in_sync, left)
+    assert health.in_sync is in_sync
 
 
 def test_a_message_without_a_stamp_needs_none() -> None:

@@ -8,10 +8,10 @@ from itertools import product
 import numpy as np
 import pytest
 
+from basestation.causality.stream import Stream
 from basestation.simulator import engine_numba, engine_objects
 from basestation.simulator.corruption import corrupt_stream, draw_corruption
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.stream import Stream
 from tests.simulator.worlds import DELAY_CLOCKS, RECEPTIONS, dpc, every_option, hlc, kn, relayed_network
 
 READINGS = list(product(DELAY_CLOCKS, RECEPTIONS))

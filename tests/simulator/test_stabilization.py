@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from basestation.causality.stream import CORRUPT, Stream
 from basestation.simulator import engine_numba
 from basestation.simulator.corruption import FAR, Corruption, corrupt_stream, draw_corruption
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.stream import CORRUPT, Stream
 from tests.simulator.worlds import hlc, kn, outcome
 
 MOTES, EPSILON, DELTA, AFTER = 10, 10, 10, 1000

@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.causality.order import Message, Stamp, key
+from basestation.causality.stream import MERGE, RECEIVE, SEND, Stream
 from basestation.simulator import engine_numba, engine_objects
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.results import Stamped
-from basestation.simulator.stream import MERGE, RECEIVE, SEND, Stream
 from tests.simulator.worlds import (
     DELAY_CLOCKS,
     RECEPTIONS,

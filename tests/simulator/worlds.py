@@ -11,12 +11,12 @@ import numpy as np
 from basestation.causality import kernels
 from basestation.causality.order import Ties, least_modulus
 from basestation.causality.schemes import TimedScheme
+from basestation.causality.stream import Stream
 from basestation.causality.violations import Violations
 from basestation.simulator import engine_numba
 from basestation.simulator.corruption import Corruption
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.results import DeliveryOrder, Observed, Stamped
-from basestation.simulator.stream import Stream
 from basestation.simulator.topology import HopTopology, from_links
 from tests.causality.timed import timed
 

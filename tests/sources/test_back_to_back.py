@@ -15,6 +15,7 @@ from basestation.journal.writer import JournalWriter
 from basestation.sources import SourceError, open_source, testbed
 from packet_formats.framing import encode_frame
 from tests.sources.ends import QUICK, ForwarderEnd, PtyEnd, TcpEnd, accounted, message, taking
+from tests.waiting import until
 
 FAKE_TESTBED = """
 import socket, sys, threading
@@ -256,8 +257,7 @@ class Recorded:
                     taken.append(line)
 
             task = asyncio.create_task(take())
-            while not taken:
-                await asyncio.sleep(0.01)
+            await until(lambda: taken, "a line")
             with pytest.raises(SourceError, match="nobody"):
                 await source.send(message(1))
             await source.close()

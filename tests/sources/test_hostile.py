@@ -15,6 +15,7 @@ from basestation.sources import SourceError, inbox, open_source, ports, tcp
 from basestation.sources import serial as serial_source
 from packet_formats.framing import encode_frame
 from tests.sources.ends import QUICK, PtyEnd, TcpEnd, accounted, free_port, message, taking, wanting_ack
+from tests.waiting import until
 
 ENDS = []
 
@@ -72,9 +73,9 @@ def test_a_line_lost_within_a_frame_counts_its_bytes_and_begins_anew(tmp_path):
         end = pty_end(tmp_path / "tty")
         async with taking(end.text) as taker:
             frame = encode_frame(message(2))
-            await end.put(encode_frame(message(1)) + frame[:9])
-            await taker.until(1)
-            await asyncio.sleep(0.1)
+            begun = encode_frame(message(1)) + frame[:9]
+            await end.put(begun)
+            await until(lambda: taker.source.counters.fed == len(begun), "all bytes")
             end.unplug()
             await taker.until(1, "gaps")
             assert taker.source.counters.partial.bytes == 8
@@ -101,9 +102,7 @@ def test_garbage_is_counted_to_the_byte_and_hides_no_frame():
                 size += len(raw)
                 await end.put(raw)
             ours = [message(number) for number in range(200)]
-            async with asyncio.timeout(10):
-                while not taker.packets or taker.packets[-1] != ours[-1]:
-                    await asyncio.sleep(0.01)
+            await until(lambda: taker.packets[-1:] == ours[-1:], "the last packet")
             assert [packet for packet in taker.packets if packet in set(ours)] == ours
         assert taker.source.counters.fed == size
         assert accounted(taker.source)
@@ -217,8 +216,13 @@ def test_a_port_is_found_again_by_its_usb_serial_number(tmp_path, monkeypatch):
         other = pty_end(tmp_path / "ttyUSB2")
         board = ports.SerialPort(str(first.link), "MIB520", "0403:6010", "XBOW1", "1.1")
         half = replace(board, device=str(other.link), interface="1.0")
-        plugged = [half, board]
-        monkeypatch.setattr(ports, "attached", lambda: plugged)
+        plugged, looks = [half, board], []
+
+        def attached():
+            looks.append(plugged)
+            return plugged
+
+        monkeypatch.setattr(ports, "attached", attached)
         async with taking(first.text) as taker:
             await first.put_packet(message(1))
             await taker.until(1)
@@ -227,7 +231,8 @@ def test_a_port_is_found_again_by_its_usb_serial_number(tmp_path, monkeypatch):
             first.unplug()
             first.plug()  # another board under the old name: not ours
             await taker.until(1, "gaps")
-            await asyncio.sleep(0.3)
+            looks.clear()
+            await until(lambda: len(looks) >= 3, "some tries to find it")
             assert len(taker.gaps) == 1
             with pytest.raises(SourceError, match="the board XBOW1 is not plugged in"):
                 await taker.source.send(message(9))
@@ -297,8 +302,7 @@ def test_tries_become_rarer_until_something_comes():
         lines = source.lines()
         await anext(lines)
         waiting = asyncio.ensure_future(anext(lines, None))
-        while len(tries) < 7:
-            await asyncio.sleep(0.01)
+        await until(lambda: len(tries) >= 7, "seven tries")
         assert source._pause == 0.16
         await source.close()
         assert await waiting is None

@@ -36,7 +36,7 @@ class Script:
         self.server.close()
         for writer in self.writers:
             writer.transport.abort()
-        await asyncio.sleep(0.01)
+        await asyncio.gather(*(writer.wait_closed() for writer in self.writers), return_exceptions=True)
 
     async def _meet(self, reader, writer):
         self.visits += 1
@@ -161,7 +161,7 @@ def test_a_message_of_the_other_version_is_not_sent():
         async with Script(("sends", "55 20"), ("gets", "55 20")) as script:
             source = open_source(f"sf@127.0.0.1:{script.port}", 0, QUICK)
             await source.open()
-            with pytest.raises(SourceError, match="takes messages of TinyOS 2 alone"):
+            with pytest.raises(SourceError, match="takes only messages of TinyOS 2"):
                 await source.send(message(1, 1))
             await source.close()
 

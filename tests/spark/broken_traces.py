@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
 from basestation.causality.schemes import TimedScheme
+from basestation.causality.stream import Stream
 from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
 from basestation.deployed import timed_scheme_of
@@ -20,7 +21,6 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.results import Observed
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
-from basestation.simulator.stream import Stream
 from basestation.traces import schema
 from basestation.traces.files import Trace
 

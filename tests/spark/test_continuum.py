@@ -11,9 +11,10 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
-from basestation.simulator.simulation import MemoryFault, PolicyChoice, build_scheme, generate, measure
+from basestation.simulator.simulation import MemoryFault, build_scheme, generate, measure
 from basestation.traces.files import Trace, write_trace
 from spark_jobs.continuum import ContinuumRow, continuum
 from spark_jobs.continuum_table import Choice, candidates, missing_in

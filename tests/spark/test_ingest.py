@@ -278,7 +278,7 @@ def test_damage_and_strangers_are_quarantined_and_the_rest_is_taken(tmp_path, lo
     assert not report.refused
     bad = [row["reason"] for row in table(tmp_path / "tables", "quarantine").to_pylist()]
     assert f"source {motes} is no mote of this deployment, which has 0..{motes - 1}" in bad
-    assert "what follows the last whole record is none: the writer was interrupted" in bad
+    assert "the bytes after the last intact record are no record: the writer was interrupted" in bad
     assert sum("are missing" in reason for reason in bad) >= 1
     assert sum("header is damaged" in reason for reason in bad) >= 1
     assert len(table(tmp_path / "tables", "messages")) > 90

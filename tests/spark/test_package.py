@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import tarfile
-import time
 import zipfile
 from contextlib import contextmanager
 from dataclasses import replace
@@ -21,6 +20,7 @@ from spark_jobs import package, run
 from spark_jobs.ingest import TABLES, each_here, ingest
 from spark_jobs.ingest_inputs import find
 from tests.journal.logs import simulated, write
+from tests.waiting import wait_until
 
 PATIENCE_S = 900  # a busy machine takes minutes to start Java
 
@@ -106,13 +106,6 @@ def end(process):
         process.wait()
 
 
-def until(condition, what):
-    ends = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < ends, f"{what} took too long"
-        time.sleep(0.05)
-
-
 @contextmanager
 def cluster(folder):
     """A master and two workers of one core each; gives the master's address and the workers."""
@@ -131,7 +124,7 @@ def cluster(folder):
     worker += ["--memory", "1g", "--webui-port", "0"]
     log = folder / "master.log"
     with running(master, environment, log):
-        until(lambda: f"Starting Spark master at {address}" in log.read_text(), "the master")
+        wait_until(lambda: f"Starting Spark master at {address}" in log.read_text(), "the master", PATIENCE_S)
         workers = []
         try:
             for number in range(2):
@@ -146,7 +139,7 @@ def cluster(folder):
                             start_new_session=True,
                         )
                     )
-            until(lambda: log.read_text().count("Registering worker") == 2, "the workers")
+            wait_until(lambda: log.read_text().count("Registering worker") == 2, "the workers", PATIENCE_S)
             yield address, workers, environment
         finally:
             for process in workers:
@@ -203,9 +196,10 @@ def test_a_worker_that_dies_changes_nothing(tmp_path, packed, root, require_tool
         log = tmp_path / "submit.log"
         with running(command, environment, log) as job:
             staged = tables / ".stage"
-            until(
+            wait_until(
                 lambda: job.poll() is not None or len(list(staged.glob("*/messages/*.parquet"))) >= 6,
                 "the first runs",
+                PATIENCE_S,
             )
             assert job.poll() is None, log.read_text()
             os.killpg(workers[0].pid, signal.SIGKILL)

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.cli.listen import command as listen
 from basestation.cli.simulate import command as simulate
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import trace_of
-from basestation.simulator.simulation import PolicyChoice, generate, measure
+from basestation.simulator.simulation import generate, measure
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.deployment import from_dict
 from spark_jobs import run

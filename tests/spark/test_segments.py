@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
+from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
-from basestation.simulator.simulation import PolicyChoice
 from spark_jobs.continuum_measure import Measured, MeasureTask, StampReading, Tally, measure, total
 from spark_jobs.segments import cut, cut_at, plan
 from spark_jobs.segments_files import open_trace

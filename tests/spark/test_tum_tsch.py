@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from spark_jobs.tum_tsch import Packet, held, main, out_of_order, read
+from examples.tum_tsch import Packet, held, main, out_of_order, read
 
 LINE = [2, 83, 1, 0, 0, 0, 66, 1, 0, 0, 0, 162, 1, 0, 3, 3, 26, 78, 2, 1, 26, 80, *[0] * 16]
 

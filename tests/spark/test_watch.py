@@ -22,6 +22,7 @@ from spark_jobs.continuum_table import Choice
 from spark_jobs.segments_spread import on_threads
 from spark_jobs.watch import Book, Parts, _lives, continuum_of, follow, health_of, take_batch
 from tests.journal.logs import simulated, write
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -192,12 +193,13 @@ def test_killed_again_and_again(tmp_path, logged, root, require_tool):
         with subprocess.Popen(
             [*command, "--every", "0.2"], cwd=root, stdout=subprocess.DEVNULL, start_new_session=True
         ) as job:
+
+            def new_batch(job=job, before=before):
+                return batches() != before or job.poll() is not None
+
             try:
-                ends = time.monotonic() + 900
-                while batches() == before:
-                    assert job.poll() is None
-                    assert time.monotonic() < ends
-                    time.sleep(0.05)
+                wait_until(new_batch, "a batch", seconds=900)
+                assert job.poll() is None
                 add(1)
                 time.sleep(chance.uniform(0, 3))
             finally:

@@ -1,9 +1,9 @@
-"""What `tools.field_gap` changes in a run, and what it leaves."""
+"""What `examples.field_gap` changes in a run, and what it leaves."""
 
 from random import Random
 
 from basestation.simulator.measured_delays import LOST
-from tools.field_gap import Passage, at_any_time, percent_on_arrival, with_ways_apart
+from examples.field_gap import Passage, at_any_time, percent_on_arrival, with_ways_apart
 from tools.field_table import MOTES
 
 

@@ -11,9 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.deployed import timed_scheme_of
+from basestation.simulator.engine import engine
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, stream_of, trace_of
-from basestation.simulator.simulation import build_scheme, engine, generate
+from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import TraceError, read_trace, write_trace
 from packet_formats import bulk
 from packet_formats.layout import layout_of

@@ -1,4 +1,4 @@
-"""A simulated run as plain arrays: what was sent, what each mote did in which order, what reached the observer."""
+"""A run as plain arrays: what was sent, what each mote did in which order, and what reached the observer."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Independent of any scheme: every scheme stamps this same stream.
+    """The events of a run, without stamps: every scheme stamps this same stream.
 
-    Messages are numbered in the true order of their sends. An observer's `batch` is what it takes in at one go; a
-    batch is `fresh` when it comes with the observer's tick, before that tick's deliveries.
+    Messages are numbered in the true order of their sends. A `batch` is what the observer takes in at one time. A batch
+    is `fresh` if it comes with the observer's tick, before that tick's deliveries.
     """
 
     motes: int
@@ -38,7 +38,8 @@ class Stream:
 
     @classmethod
     def from_tables(cls, motes: int, sent: Int64, events: Int64, arrivals: Int64) -> Stream:
-        """From rows of (mote, index, clock), (kind, mote, clock, message) and (message, clock, batch, fresh)."""
+        """Make a stream from rows of (mote, index, clock), (kind, mote, clock, message) and (message, clock, batch,
+        fresh)."""
         return cls(
             motes=motes,
             sent_by=sent[:, 0].astype(np.int32),

@@ -1,6 +1,6 @@
 """Why the simulator, drawing from the testbed's own delays, has more messages out of order on arrival.
 
-    python -m tools.field_gap [--seeds 10] [--seconds 40] [--stamp hlc]
+    python -m examples.field_gap [--seeds 10] [--seconds 40] [--stamp hlc]
 
 Takes the testbed's messages and changes one thing after the other towards what the simulator does: first each message
 takes the way of another one of the same mote, so that messages near in time no longer meet the same queues; then they

@@ -1,6 +1,6 @@
 """Recordings of TUM's TSCH network (Vilgelm and others, SmartGridComm 2016): arrivals out of their senders' order.
 
-    python -m spark_jobs.tum_tsch RECORDING [--out FOLDER]
+    python -m examples.tum_tsch RECORDING [--out FOLDER]
 
 A root wrote down each packet with the slot in which it was sent and the one in which it came, both of the network's one
 clock, and its way. So the send slot is a perfect physical stamp, and one can see what each share of the longest delay

@@ -1,0 +1,104 @@
+"""A source of another package: examples/plugin installed beside us, and packages that are broken or in the way."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from basestation.arrivals import Arrival
+from basestation.sources import SourceOptions, open_source
+from packet_formats.deployment import load
+
+ROOT = Path(__file__).resolve().parents[2]
+MICAZ = ROOT / "examples" / "micaz.toml"
+SIMULATED = "simulate@?messages=200&pace=0"
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder that holds the example as pip installs it."""
+    source, target = tmp_path_factory.mktemp("source") / "plugin", tmp_path_factory.mktemp("installed")
+    shutil.copytree(ROOT / "examples" / "plugin", source)  # pip builds in the folder that it is given
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", target]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, source], check=True)
+    return target
+
+
+def register(folder, name, kind, value):
+    """A package that has this entry point, and nothing else."""
+    info = folder / f"{name}-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(f"[causeway.sources]\n{kind} = {value}\n")
+
+
+def listen(source, *folders):
+    path = os.pathsep.join(map(str, (ROOT, *folders)))
+    command = [sys.executable, "-m", "basestation", "listen", source, "-d", MICAZ, "--json"]
+    environment = os.environ | {"PYTHONPATH": path}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+def delivered(result):
+    assert result.returncode == 0, result.stderr
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    return [(row["name"], row["left"] - row["arrived"]) for row in rows if row["event"] == "delivered"]
+
+
+async def packets(text):
+    source = open_source(text, options=SourceOptions(deployment=load(MICAZ)))
+    return [line async for line in source.lines() if isinstance(line, Arrival)]
+
+
+def write_csv(path, lines):
+    first = lines[0].mono_ns
+    path.write_text("".join(f"{(line.mono_ns - first) / 1e9:.9f},{line.packet.hex()}\n" for line in lines))
+
+
+def test_listen_takes_the_source_of_another_package(installed, tmp_path):
+    write_csv(tmp_path / "packets.csv", asyncio.run(packets(SIMULATED)))
+    found = delivered(listen(f"csv@{tmp_path / 'packets.csv'}?pace=0", installed))
+    assert found
+    assert found == delivered(listen(SIMULATED))
+
+
+def test_what_its_source_refuses_is_said_as_ours_would_be(installed, tmp_path):
+    (tmp_path / "packets.csv").write_text("0.0,00ff\nnow,zz\n")
+    result = listen(f"csv@{tmp_path / 'packets.csv'}?pace=0", installed)
+    assert result.returncode == 1
+    assert "line 2 should be SECONDS,HEX" in result.stderr
+
+
+def test_without_the_package_its_kind_is_unknown():
+    result = listen("csv@packets.csv")
+    assert result.returncode == 1
+    assert "no kind of source is named 'csv'" in result.stderr
+
+
+def test_a_package_that_cannot_be_imported_breaks_only_its_own_source(installed, tmp_path):
+    register(tmp_path, "broken-radio", "radio", "no_such_module")
+    result = listen("radio@x", installed, tmp_path)
+    assert result.returncode == 1
+    assert "the package broken-radio, which has this source, cannot be loaded" in result.stderr
+    assert "no_such_module" in result.stderr
+    assert delivered(listen(SIMULATED, installed, tmp_path))
+
+
+def test_a_name_of_ours_is_refused(tmp_path):
+    register(tmp_path, "other-simulator", "simulate", "json")
+    result = listen(SIMULATED, tmp_path)
+    assert result.returncode == 1
+    assert "the package other-simulator also has a source named simulate@" in result.stderr
+
+
+def test_a_name_that_two_packages_want_is_refused(installed, tmp_path):
+    register(tmp_path, "second-csv", "csv", "json")
+    result = listen("csv@packets.csv", installed, tmp_path)
+    assert result.returncode == 1
+    assert "causeway-example" in result.stderr
+    assert "second-csv" in result.stderr
