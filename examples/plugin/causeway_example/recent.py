@@ -7,7 +7,7 @@ descriptor, which says what its stamp holds, and a class with its program, its c
 from __future__ import annotations
 
 from basestation.causality.order import Stamp
-from basestation.causality.rules import Rule
+from basestation.causality.policies import Policy as Rule
 from basestation.causality.schemes.history import AfterThose, Recent
 from basestation.causality.schemes.names import NamesCodec, names_in
 from basestation.causality.schemes.notices import Notice, ignore
