@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from basestation.causality import policies
-from basestation.causality.policies import Policy, make_policy
+from basestation.causality.rules import RULES, Rule, make_rule
 from basestation.causality.schemes import Method, Setting, make_method
 from basestation.causality.schemes.history import RecentHistory
-from basestation.causality.schemes.notices import Notice, ignore
 from basestation.causality.schemes.wire import StampCodec, TimedWire, make_wire
 from basestation.causality.stamps import Carry, Count, Scheme, SchemeName
 from packet_formats.deployment import TIMED_POLICIES, Deployment, refusal
@@ -76,17 +74,12 @@ def wire_of(deployment: Deployment) -> StampCodec:
     return make_wire(deployment.stamp.scheme, setting_of(deployment), modulus, deployment.stamp.entries)
 
 
-def policy_of(
-    deployment: Deployment, name: str | None = None, phi: int | None = None, notice: Notice = ignore
-) -> Policy:
-    """The observer's policy, fresh: the deployment's, or another that can read its stamp.
-
-    `notice` is told what a rule of the papers detects, gives up and discards.
-    """
+def rule_of(deployment: Deployment, name: str | None = None, phi: int | None = None) -> Rule:
+    """The observer's rule, fresh: that of the deployment's policy, or of another that can read its stamp."""
     observer, clock = deployment.observer, deployment.clock
     name, phi = name or observer.policy, observer.phi if phi is None else phi
     if reason := refusal(name, deployment.stamp.scheme):
         raise ValueError(f"policy {name} {reason}")
-    if name in policies.POLICIES:
-        return make_policy(name, phi, clock.epsilon, clock.delta)
-    return method_of(deployment, name).policy(notice)
+    if name in RULES:
+        return make_rule(name, phi, clock.epsilon, clock.delta)
+    return method_of(deployment, name).rule()

@@ -8,7 +8,7 @@ from typing import Any, get_args, get_type_hints
 
 import click
 
-from basestation.causality.policies import POLICIES
+from basestation.causality.rules import RULES
 from basestation.cli import common
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison import ComparisonRow, measure_network
@@ -76,7 +76,7 @@ def _network_options(function: Any) -> Any:
 @click.option("--min-wait", type=int, help="two-hop: hold in any case. [default: the least allowed]")
 @click.option(
     "--policy",
-    type=click.Choice(list(POLICIES)),
+    type=click.Choice(list(RULES)),
     default="cbd",
     show_default=True,
     help="Delivery of our own stamps.",

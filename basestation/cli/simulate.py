@@ -12,7 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from basestation.causality.order import Ties
-from basestation.causality.policies import POLICIES
+from basestation.causality.rules import RULES
 from basestation.causality.stamps import PROGRAMS, Carry, Count, Scheme
 from basestation.cli import common
 from basestation.deployed import is_ordered
@@ -95,7 +95,7 @@ STAMP_OPTIONS = [
     click.option(
         "--policy",
         "policies",
-        type=click.Choice(list(POLICIES)),
+        type=click.Choice(list(RULES)),
         multiple=True,
         help="Delivery; repeatable. [default: cbd]",
     ),

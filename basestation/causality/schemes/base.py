@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
-
-from .notices import Notice, ignore
+from basestation.causality.rules import Rule
 
 NEVER = 1 << 62  # a tick that no clock reaches
 COUNTER_BITS = 8  # as the sequence number in each header: read as the value nearest to what is known
@@ -78,8 +76,8 @@ class Method(Protocol):
     def start(self, mote: int) -> Program:
         """A mote's stamp program, before the first event."""
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        """The observer's rule, fresh; `notice` is told of what it detects, gives up and discards."""
+    def rule(self) -> Rule:
+        """The observer's rule, fresh."""
 
     def bits(self, stamp: Stamp) -> int:
         """What this stamp takes on the wire beside source and sequence, which every message carries."""

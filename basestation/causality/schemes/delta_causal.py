@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Rule
 
 from .base import Program, Setting
 from .deadline import LONG_AGO, WithinLifetime
 from .holding import Held
 from .matrix import SentMatrix, sent_to_observer
-from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +27,8 @@ class DeltaCausal:
     def start(self, mote: int) -> Program:
         return SentTimes(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return DeliveryCondition(self.setting, notice)
+    def rule(self) -> Rule:
+        return DeliveryCondition(self.setting)
 
     def bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes**2 * self.setting.age_bits
@@ -58,15 +57,15 @@ class DeliveryCondition(WithinLifetime):
     entries were left out: whoever is too old to be named was sent so much earlier that the clocks tell.
     """
 
-    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
-        super().__init__(setting, notice)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self._motes = setting.motes
 
     def _sent_here(self, message: Message) -> tuple[int, ...]:
         return sent_to_observer(message.stamp.kn, self._motes)
 
     def _order(self, message: Message) -> tuple[int, ...]:
-        return (message.stamp.r, message.source, message.sequence)
+        return (message.stamp.r, message.source, message.number)
 
     def _first(self, ready: list[Held]) -> Held:
         by_time = sorted(ready, key=lambda held: held.order)

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Rule
 
 from .base import Program, Setting
 from .deadline import LONG_AGO
 from .delta_causal import DeliveryCondition
-from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +26,8 @@ class DeltaVector:
     def start(self, mote: int) -> Program:
         return LastSent(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return ColumnCondition(self.setting, notice)
+    def rule(self) -> Rule:
+        return ColumnCondition(self.setting)
 
     def bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes * self.setting.age_bits

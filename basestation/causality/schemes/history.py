@@ -14,10 +14,9 @@ from operator import or_
 from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
 from .base import COUNTER_BITS, Program, Setting
-from .notices import Name, Notice, ignore
 from .waiting import WaitingByName
 
 NUMBER_BITS = 16
@@ -32,8 +31,8 @@ class History:
     def start(self, mote: int) -> Program:
         return Chronicle(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return AfterAllOfThem(self.setting, notice)
+    def rule(self) -> Rule:
+        return AfterAllOfThem(self.setting)
 
     def bits(self, stamp: Stamp) -> int:
         ids = sum(numbers.bit_count() for numbers in stamp.kn)
@@ -67,8 +66,8 @@ class RecentHistory:
     def start(self, mote: int) -> Program:
         return Recent(self.names, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return AfterThose(self.setting, notice)
+    def rule(self) -> Rule:
+        return AfterThose(self.setting)
 
     def bits(self, stamp: Stamp) -> int:
         return self.names * (self.setting.source_bits + COUNTER_BITS)

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
 from .base import COUNTER_BITS, Program, Setting
-from .notices import Name, Notice, ignore
 from .waiting import WaitingByName
 
 
@@ -25,8 +24,8 @@ class LastSender:
     def start(self, mote: int) -> Program:
         return LastReceived()
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return AfterThatOne(self.setting, notice)
+    def rule(self) -> Rule:
+        return AfterThatOne(self.setting)
 
     def bits(self, stamp: Stamp) -> int:
         return self.setting.source_bits + COUNTER_BITS

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
 from .base import COUNTER_BITS, Program, Setting
-from .notices import Name, Notice, ignore
 from .waiting import WaitingByName
 
 
@@ -26,8 +25,8 @@ class Matrix:
     def start(self, mote: int) -> Program:
         return SentCounts(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return AfterAllSentHere(self.setting, notice)
+    def rule(self) -> Rule:
+        return AfterAllSentHere(self.setting)
 
     def bits(self, stamp: Stamp) -> int:
         return self.setting.motes**2 * COUNTER_BITS
@@ -76,8 +75,8 @@ class SentCounts(SentMatrix):
 
 
 class AfterAllSentHere(WaitingByName):
-    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
-        super().__init__(setting, notice)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self._motes = setting.motes
 
     def _causes(self, message: Message) -> Iterator[Name]:

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
 from .base import Program, Setting, Silent
-from .notices import Name, Notice, ignore
 from .waiting import WaitingByName
 
 
@@ -25,8 +24,8 @@ class Sequence:
     def start(self, mote: int) -> Program:
         return Silent()
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return Fifo(self.setting, notice)
+    def rule(self) -> Rule:
+        return Fifo(self.setting)
 
     def bits(self, stamp: Stamp) -> int:
         return 0
@@ -36,4 +35,4 @@ class Fifo(WaitingByName):
     """After the one before it of the same sender."""
 
     def _causes(self, message: Message) -> Iterator[Name]:
-        return self._gone.up_to(message.source, message.sequence - 1)
+        return self._gone.up_to(message.source, message.number - 1)

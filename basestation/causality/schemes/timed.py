@@ -6,19 +6,18 @@ Stamps are read as they come off the wire: the clock modulo B, bounded by the re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Delivery, Policy, make_policy
+from basestation.causality.rules import Delivery, Rule, make_rule
 from basestation.causality.stamps import Scheme, StampProgram
 
 from .base import Program, Setting
-from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A stamp of `causality.stamps` under a policy of `causality.policies`."""
+    """A stamp of `causality.stamps` under a policy of `causality.rules`."""
 
     scheme: Scheme
     policy_name: str = "cbd"
@@ -28,9 +27,9 @@ class Timed:
     def start(self, mote: int) -> Program:
         return _Stamping(self.scheme, self.scheme.start(0))
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def rule(self) -> Rule:
         scheme = self.scheme
-        return _Reading(scheme, make_policy(self.policy_name, self.phi, scheme.epsilon, scheme.delta))
+        return _Reading(scheme, make_rule(self.policy_name, self.phi, scheme.epsilon, scheme.delta))
 
     def bits(self, stamp: Stamp) -> int:
         return self.scheme.bits
@@ -56,26 +55,20 @@ class _Stamping:
             self._program.on_receive(rt, [scheme.decode(scheme.encode(stamp), rt) for stamp in stamps])
 
 
-class _Reading:
+class _Reading(Rule):
     """Reads each stamp against the observer's clock at its arrival, and hands the message as it was to the sinks."""
 
-    def __init__(self, scheme: Scheme, policy: Policy) -> None:
-        self._scheme, self._policy = scheme, policy
-        self._as_sent: dict[tuple[int, int], Message] = {}
-        self.late = 0
+    def __init__(self, scheme: Scheme, rule: Rule) -> None:
+        self._scheme, self._rule = scheme, rule
 
-    def receive(self, message: Message, now: int) -> None:
+    def receive(self, message: Message, now: int) -> bool:
         read = self._scheme.observe(self._scheme.decode(self._scheme.encode(message.stamp), now), now)
-        self._as_sent[message.source, message.sequence] = message
-        self._policy.receive(replace(message, stamp=read), now)
-        self.late = self._policy.late
+        taken = self._rule.receive(message._replace(stamp=read, token=message), now)
+        self.late = self._rule.late
+        return taken
 
     def due(self, now: int) -> list[Delivery]:
-        return [self._unread(delivery) for delivery in self._policy.due(now)]
+        return [delivery._replace(message=delivery.message.token) for delivery in self._rule.due(now)]
 
     def next_due(self) -> int | None:
-        return self._policy.next_due()
-
-    def _unread(self, delivery: Delivery) -> Delivery:
-        read = delivery.message
-        return delivery._replace(message=self._as_sent.pop((read.source, read.sequence)))
+        return self._rule.next_due()

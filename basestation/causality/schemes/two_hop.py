@@ -16,12 +16,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Rule
 
 from .base import Program, Setting
 from .deadline import LONG_AGO, WithinLifetime
 from .matrix import SentMatrix
-from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,8 @@ class TwoHop:
     def start(self, mote: int) -> Program:
         return Dependencies(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return TriangleOrder(self.setting, self.hold, notice)
+    def rule(self) -> Rule:
+        return TriangleOrder(self.setting, self.hold)
 
     def bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + 2 * self.setting.motes * self.setting.age_bits
@@ -72,8 +71,8 @@ class Dependencies(SentMatrix):
 
 
 class TriangleOrder(WithinLifetime):
-    def __init__(self, setting: Setting, min_wait: int, notice: Notice = ignore) -> None:
-        super().__init__(setting, notice)
+    def __init__(self, setting: Setting, min_wait: int) -> None:
+        super().__init__(setting)
         self._min_wait = min_wait
         self._columns = setting.motes + 1
 
@@ -84,4 +83,4 @@ class TriangleOrder(WithinLifetime):
         return max(now, message.stamp.r + self._min_wait) if message.in_sync else now
 
     def _order(self, message: Message) -> tuple[int, ...]:
-        return (message.stamp.r, message.source, message.sequence)
+        return (message.stamp.r, message.source, message.number)

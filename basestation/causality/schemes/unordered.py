@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from basestation.causality.order import Stamp
-from basestation.causality.policies import Policy, Unfiltered
+from basestation.causality.rules import Rule, Unfiltered
 
 from .base import Program, Setting, Silent
-from .notices import Notice, ignore
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +19,7 @@ class Unordered:
     def start(self, mote: int) -> Program:
         return Silent()
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def rule(self) -> Rule:
         return Unfiltered()
 
     def bits(self, stamp: Stamp) -> int:

@@ -12,7 +12,6 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Method, Setting
 from basestation.causality.schemes.deadline import WithinLifetime
 from basestation.causality.schemes.delta_causal import DeltaCausal
-from basestation.causality.schemes.notices import DiscardNotice, GiveUpNotice
 from basestation.causality.schemes.two_hop import TriangleOrder, TwoHop
 from tests.causality.runs import ARRIVE, RECEIVE, SEND, Run, legal_runs
 from tests.causality.schemes.played import Played, one_clock_runs, play, script, stamped
@@ -39,7 +38,7 @@ def test_theorem_1_what_is_late_is_discarded_and_all_else_is_delivered_within_it
     played = play(run, DeltaCausal(setting(run)))
     lifetime = setting(run).lifetime
     late = {m for m, at in arrivals(run).items() if run.sent[m][1] + lifetime < at}
-    assert set(played.noticed(DiscardNotice)) == late
+    assert set(played.discarded) == late
     assert sorted(played.order) == sorted(set(arrivals(run)) - late)
     for message, left in played.left.items():
         assert arrivals(run)[message] <= left <= run.sent[message][1] + lifetime
@@ -57,7 +56,7 @@ def test_theorem_2_deliveries_respect_causal_order(run):
 def test_without_loss_nothing_waits_for_a_deadline(method, run):
     """With the printed order of AS's send, each message would wait for itself."""
     played = play(run, method(setting(run)))
-    assert not played.noticed(GiveUpNotice)
+    assert not played.gave_up
     assert sorted(played.order) == list(range(len(run.sent)))
 
 
@@ -193,7 +192,7 @@ class Coded:
 
     def __init__(self, method: Method, setting: Setting) -> None:
         self._method, self._setting = method, setting
-        self.policy, self.bits, self.name = method.policy, method.bits, method.name
+        self.rule, self.bits, self.name = method.rule, method.bits, method.name
 
     def start(self, mote: int) -> Coded._Program:
         return Coded._Program(self._method.start(mote), self._setting)
@@ -214,7 +213,7 @@ class Coded:
 
 
 def result(played: Played) -> tuple[dict[int, int], list[int]]:
-    return played.left, played.noticed(DiscardNotice)
+    return played.left, played.discarded
 
 
 @many
@@ -230,7 +229,7 @@ def test_old_times_need_no_code_of_their_own(method, run):
 @pytest.mark.parametrize("method", BOTH)
 def test_a_mote_out_of_sync_is_not_waited_for_and_does_not_wait(method):
     chosen = method(Setting(2, 1, 5))
-    policy = chosen.policy()
+    policy = chosen.rule()
     assert isinstance(policy, WithinLifetime)
     first = Message(0, 1, chosen.start(0).on_send(10, 1))
     lost = Message(1, 1, Stamp(10_000, 0, first.stamp.kn), in_sync=False)
