@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import cast
 
-from basestation.causality import policies
-from basestation.causality.policies import Policy, make_policy
+from basestation.causality.rules import RULES, Rule, make_rule
 from basestation.causality.schemes import Scheme, Setting, TimedScheme, make_scheme, timed_scheme
-from basestation.causality.schemes.notices import Notice, ignore
 from basestation.causality.schemes.scheme import Carry, Count
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout, layout_of
@@ -67,17 +65,12 @@ def promises_order(deployment: Deployment) -> bool:
     return waits and deployment.scheme.exact(stamp, deployment.clock.epsilon)
 
 
-def rule_of(
-    deployment: Deployment, name: str | None = None, phi: int | None = None, notice: Notice = ignore
-) -> Policy:
-    """The observer's rule, fresh: the deployment's policy, or another that can read its stamp.
-
-    `notice` is told what a rule detects, gives up and discards.
-    """
+def rule_of(deployment: Deployment, name: str | None = None, phi: int | None = None) -> Rule:
+    """The observer's rule, fresh: that of the deployment's policy, or of another that can read its stamp."""
     observer, clock = deployment.observer, deployment.clock
     name, phi = name or observer.policy, observer.phi if phi is None else phi
     if reason := refusal(name, deployment.stamp.scheme):
         raise ValueError(f"policy {name} {reason}")
-    if name in policies.POLICIES:
-        return make_policy(name, phi, clock.epsilon, clock.delta)
-    return make_scheme(name, setting_of(deployment)).rule(notice)
+    if name in RULES:
+        return make_rule(name, phi, clock.epsilon, clock.delta)
+    return make_scheme(name, setting_of(deployment)).rule()

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
+from basestation.causality.boots import Numbers
 from basestation.causality.order import Message
-from basestation.causality.policies import Delivery, Policy
-from basestation.causality.schemes.attendance import FromFirstHeard
-from basestation.causality.schemes.holding import Holding, Pending
-from basestation.causality.schemes.notices import DiscardNotice, Notice, Step
-from basestation.causality.sequences import Numbers
+from basestation.causality.rules import Delivery, Pending, Rule
 from basestation.deployed import rule_of, scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.messages import Data
@@ -19,17 +16,25 @@ from packet_formats.messages import Data
 PATIENCE = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Heard(Message):
-    """`sequence` counts in the sender's boot. `number` goes on over all its boots: what rules know messages by."""
+class Reception(NamedTuple):
+    """What became of a message that was received."""
 
-    number: int = 0
+    message: Message | None  # None: it was a duplicate
+    late: bool = False  # it came when it should have left
+    bounded: bool = False  # its stamp said what cannot be, and was cut
+    discarded: bool = False  # it came too late to be of use, and is never delivered
+    boot_before: int | None = None  # the mote has started anew: its boot count before
+    deliveries: Sequence[Delivery] = ()  # all that is due by now, as `due` gives it
+
+
+DUPLICATE = Reception(None)
 
 
 class Observer:
-    """Unwraps stamps and sequence numbers at receipt, drops duplicates, and asks a policy when to let go.
+    """Unwraps stamps and sequence numbers at receipt, drops duplicates, and asks a rule when to let go.
 
-    Clocks are in ticks and unwrapped; `now` never falls. `policy` and `phi` replace the deployment's.
+    Clocks are in ticks and unwrapped. `policy` and `phi` replace the deployment's. The observer
+    comes upon a network at work: it waits for nothing sent before the first message heard of its mote.
     """
 
     def __init__(self, deployment: Deployment, policy: str | None = None, phi: int | None = None) -> None:
@@ -38,22 +43,26 @@ class Observer:
         clock = deployment.clock
         self._numbers = Numbers(PATIENCE * (clock.delta + 2 * clock.epsilon))
         self._newest: dict[int, int] = {}
-        self._steps: list[Step] = []
-        self._policy = self._make(policy, phi)
+        self._rule = self._make(policy, phi)
         self.received = 0
         self.duplicates = 0
-        self._late_before = 0  # under policies that were changed since
+        self._late_before = 0  # under rules that were changed since
 
     @property
     def late(self) -> int:
-        return self._late_before + self._policy.late
+        return self._late_before + self._rule.late
 
     @property
     def bounded(self) -> int:
         return self._reader.bounded
 
-    def receive(self, data: Data, now: int, heard: int | None = None) -> Heard | None:
-        """Take a message while the observer's clock reads `now`; None when it was a duplicate.
+    @property
+    def timed(self) -> bool:
+        """Whether the rule waits for the time alone; otherwise it waits for particular messages, or for nothing."""
+        return self._rule.timed
+
+    def receive(self, data: Data, now: int, heard: int | None = None, token: Any = None) -> Reception:
+        """Take a message while the observer's clock reads `now`; `token` comes back with its delivery.
 
         It was heard at `now`, or at `heard`: a line may be behind another one, and stamps are read against the time
         of their own reception.
@@ -63,113 +72,61 @@ class Observer:
         found = self._numbers.accept(source, data.boot, data.sequence, heard, known)
         if found is None:
             self.duplicates += 1
-            return None
+            return DUPLICATE
         self.received += 1
-        if found.fresh and known is not None:
-            self._reader.forget(source)
-            self._join(source, found.number)
-        stamp = self._reader.read(data.stamp, source, found.number, heard)
-        message = Heard(source, found.sequence, stamp, data.in_sync, data.data, found.number)
-        self._newest[source] = max(found.number, self._newest.get(source, found.number))
-        self._policy.receive(message, now)
-        return message
+        sequence, number, fresh, boot_before = found
+        if fresh:
+            if known is not None:
+                self._reader.forget(source)
+            self._rule.join(source, number)
+        bounded = self._reader.bounded
+        stamp = self._reader.read(data.stamp, source, number, heard)
+        message = Message(source, sequence, stamp, data.in_sync, data.data, number - sequence, token)
+        self._newest[source] = max(number, self._newest.get(source, number))
+        rule = self._rule
+        # A rule that need not wait for a tick has let go all that was due in it before this message came.
+        before = [] if rule.timed else rule.due(now)
+        late = rule.late
+        taken = rule.receive(message, now)
+        return Reception(
+            message,
+            rule.late > late,
+            self._reader.bounded > bounded,
+            not taken,
+            boot_before,
+            before + rule.due(now),
+        )
 
     def due(self, now: int) -> list[Delivery]:
-        return self._policy.due(now)
+        """All that has left by the time the clock reads `now`, in order of delivery."""
+        return self._rule.due(now)
 
     def next_due(self) -> int | None:
-        return self._policy.next_due()
+        """The clock value at which something will be due if nothing more arrives; None when nothing is held."""
+        return self._rule.next_due()
 
-    @property
-    def by_name(self) -> bool:
-        """Whether the policy is a rule that waits for particular messages."""
-        return isinstance(self._policy, _ByNumber)
-
-    def steps(self) -> list[Step]:
-        """What the rule has detected, given up or discarded since it was last asked."""
-        steps = self._steps[:]
-        self._steps.clear()
-        return steps
-
-    def pending(self) -> list[Pending] | None:
-        """What is held, and what it waits for by name; None under a policy that waits for the time alone."""
-        return self._policy.pending() if isinstance(self._policy, _ByNumber) else None
+    def pending(self) -> list[Pending]:
+        """All that is held, in the order in which it would leave if nothing more came."""
+        return self._rule.pending()
 
     def named(self, source: int, number: int) -> tuple[int, int]:
         """The boot and sequence number of a message that a rule waits for."""
         return self._numbers.named(source, number)
 
-    def forget(self, source: int, boot: int) -> None:
-        """A mote has booted: the same boot count, modulo 8, eight boots ago has nothing to do with it."""
-        self._numbers.forget(source, boot)
-
-    def change_policy(self, policy: str, phi: int, held: Iterable[Heard], now: int) -> None:
+    def change_policy(self, policy: str, phi: int, held: Iterable[Message], now: int) -> None:
         """Go on under another policy, which is given what the old one held, in order of arrival."""
         late, waiting = self.late, list(held)
-        self._policy = self._make(policy, phi)
+        self._rule = self._make(policy, phi)
         first = {source: newest + 1 for source, newest in self._newest.items()}
         for message in waiting:
             first[message.source] = min(message.number, first[message.source])
         for source, number in first.items():
-            self._join(source, number)
+            self._rule.join(source, number)
         for message in waiting:
-            self._policy.receive(message, now)
-        self._late_before = late - self._policy.late  # whoever was late was counted when it came
+            self._rule.receive(message, now)
+        self._late_before = late - self._rule.late  # whoever was late was counted when it came
 
-    def _join(self, source: int, number: int) -> None:
-        if isinstance(self._policy, _ByNumber):
-            self._policy.join(source, number)
-
-    def _make(self, name: str | None, phi: int | None) -> Policy:
-        numbered = _ByNumber(self._steps.append)
-        policy = rule_of(self._deployment, name, phi, numbered.notice)
-        if not isinstance(policy, Holding):
-            return policy
-        numbered.start(policy, self._deployment.network.motes)
-        return numbered
-
-
-class _ByNumber:
-    """A rule that knows messages by their numbers is given them so; outside they are what they were.
-
-    A mote whose boots go back and forth may number two messages alike, so each is known here by what it is.
-    """
-
-    def __init__(self, notice: Notice) -> None:
-        self._notice = notice
-        self._held: dict[int, tuple[Message, Message]] = {}  # as renamed, and as it was
-
-    def start(self, rule: Holding, motes: int) -> None:
-        self._rule, self._policy = rule, FromFirstHeard(rule, motes)
-
-    @property
-    def late(self) -> int:
-        return self._policy.late
-
-    def join(self, source: int, number: int) -> None:
-        self._policy.join(source, number)
-
-    def notice(self, step: Step) -> None:
-        own = self._own(step.message)
-        if isinstance(step, DiscardNotice):
-            del self._held[id(step.message)]
-        self._notice(replace(step, message=own))
-
-    def receive(self, message: Message, now: int) -> None:
-        assert isinstance(message, Heard)
-        renamed = Message(message.source, message.number, message.stamp, message.in_sync)
-        self._held[id(renamed)] = renamed, message
-        self._policy.receive(renamed, now)
-
-    def due(self, now: int) -> list[Delivery]:
-        found = self._policy.due(now)
-        return [delivery._replace(message=self._held.pop(id(delivery.message))[1]) for delivery in found]
-
-    def next_due(self) -> int | None:
-        return self._policy.next_due()
-
-    def pending(self) -> list[Pending]:
-        return [one._replace(message=self._own(one.message)) for one in self._rule.pending()]
-
-    def _own(self, message: Message) -> Message:
-        return self._held[id(message)][1]
+    def _make(self, policy: str | None, phi: int | None) -> Rule:
+        rule = rule_of(self._deployment, policy, phi)
+        rule.begin()
+        return rule

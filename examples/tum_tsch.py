@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import make_policy
+from basestation.causality.rules import make_rule
 from spark_jobs.report import write_tables
 from spark_jobs.session import JobError, note
 
@@ -86,14 +86,14 @@ def out_of_order(packets: Sequence[Packet]) -> int:
 def held(packets: Sequence[Packet], phi: int) -> list[Packet]:
     """In order of delivery when each is held phi of the longest delay met, by its send slot."""
     delta = max((packet.arrived - packet.sent for packet in packets), default=0)
-    policy = make_policy("dapw", phi, 0, delta)
+    rule = make_rule("dapw", phi, 0, delta)
     order: list[int] = []
     now = 0
     for number, packet in enumerate(packets):
         now = max(now, packet.arrived)
-        order += [delivery.message.sequence for delivery in policy.due(now)]
-        policy.receive(Message(packet.source, number, Stamp(packet.sent, 0, ())), now)
-    order += [delivery.message.sequence for delivery in policy.due(now + delta + 1)]
+        order += [delivery.message.sequence for delivery in rule.due(now)]
+        rule.receive(Message(packet.source, number, Stamp(packet.sent, 0, ())), now)
+    order += [delivery.message.sequence for delivery in rule.due(now + delta + 2)]
     return [packets[number] for number in order]
 
 

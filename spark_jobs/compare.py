@@ -17,7 +17,7 @@ from typing import Any, get_args, get_type_hints
 
 from rich.console import Console
 
-from basestation.causality.policies import POLICIES
+from basestation.causality.rules import RULES
 from basestation.comparing.catalogue import NAMES, Terms, build
 from basestation.comparing.comparison import (
     ComparisonRow,
@@ -209,7 +209,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--min-wait", type=int, help="two-hop: hold in any case (the least allowed)")
     parser.add_argument(
-        "--policy", choices=list(POLICIES), default="cbd", help="of our own stamps (%(default)s)"
+        "--policy", choices=list(RULES), default="cbd", help="of our own stamps (%(default)s)"
     )
     parser.add_argument(
         "--phi",

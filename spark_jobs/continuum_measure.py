@@ -125,7 +125,7 @@ def measure(task: MeasureTask) -> Measured:
     """Count one part under every reading and delivery."""
     own_columns = [reading.columns for reading, _ in task.readings if reading.stamps is None]
     told = ["vector"] if task.part.sends is not None else []
-    columns = dict.fromkeys(["sequence", "fresh", *told, *(name for names in own_columns for name in names)])
+    columns = dict.fromkeys(["sequence", *told, *(name for names in own_columns for name in names)])
     halo = 2 * task.part.horizon
     view = load(task.part.segment, list(columns), halo, halo)
     judge = _Judge(task.part, view)
@@ -148,16 +148,15 @@ def _reading(
         max_c=int(c[own].max(initial=0)),
         max_kn=int(kn[own].max(initial=0)),
     )
-    times = view.clock, view.column("batch"), view.column("fresh").astype(np.int8)
     tallies = []
     for delivery in deliveries:
         phi = 100 if delivery.policy == "causal" else delivery.phi
         due_at, _ = kernels.due_ticks(r, c, view.clock, phi, reading.epsilon, reading.delta)
         late = int(np.count_nonzero(view.clock[own] > due_at[own] - (phi > 0)))
         if delivery.policy == "cbd":
-            order, left = kernels.cbd_order(rank, due_at, *times)
+            order, left = kernels.cbd_order(rank, due_at, view.clock)
         else:
-            order, left = kernels.dapw_order(rank, due_at, *times, phi)
+            order, left = kernels.dapw_order(rank, due_at, view.clock)
         tallies.append(judge.tally(order, left, late))
     return fields, tuple(tallies)
 

@@ -6,8 +6,7 @@ Every scheme's stamp is one plain value (r, c, kn). kn holds the entries that tr
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 Ties = Literal["sequence", "arrival"]
 
@@ -25,15 +24,24 @@ class Stamp(NamedTuple):
         return self.r + self.c
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What a policy orders: who sent it, its sequence number unwrapped per source, its stamp unwrapped at receipt."""
+class Message(NamedTuple):
+    """What a rule orders: who sent it, its sequence number unwrapped in its boot, its stamp unwrapped at receipt.
+
+    Rules name messages by their `number`, which goes on over all boots of a mote and is `above` its sequence number.
+    `token` is whatever the caller wants to find again when the message leaves.
+    """
 
     source: int
     sequence: int
     stamp: Stamp
     in_sync: bool = True
     data: bytes = b""
+    above: int = 0
+    token: Any = None
+
+    @property
+    def number(self) -> int:
+        return self.sequence + self.above
 
 
 def key(message: Message, ties: Ties = "sequence") -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from basestation.causality.policies import POLICIES
+from basestation.causality.rules import RULES
 from basestation.cli import common
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison import ComparisonRow, measure_network
@@ -76,7 +76,7 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
 )
 @click.option(
     "--policy",
-    type=click.Choice(list(POLICIES)),
+    type=click.Choice(list(RULES)),
     default="cbd",
     show_default=True,
     help="Delivery policy for our own stamps.",

@@ -148,7 +148,7 @@ def _open_log(
         sources=[source.text for source in sources],
         policy=station.policy,
         phi=station.phi,
-        allowance_ns=station.clock.allowance_ns,
+        allowance_ns=station.timeline.clock.allowance_ns,
         on_closed=roller.closed,
     )
     stack.callback(_finish_parts, roller, folder)

@@ -12,8 +12,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from basestation.causality.order import Ties
-from basestation.causality.policies import POLICIES
 from basestation.causality.policy_choice import PolicyChoice
+from basestation.causality.rules import RULES
 from basestation.causality.schemes import Scheme, TimedScheme
 from basestation.causality.schemes.scheme import Carry, Count
 from basestation.cli import common
@@ -100,7 +100,7 @@ MAIN_OPTIONS = [
     click.option(
         "--policy",
         "policies",
-        type=click.Choice(list(POLICIES)),
+        type=click.Choice(list(RULES)),
         multiple=True,
         help="Delivery of stamps that compare; repeatable. Other stamps have a rule of their own. [default: cbd]",
     ),

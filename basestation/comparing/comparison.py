@@ -171,19 +171,15 @@ def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonR
         hold_p99=float(np.percentile(hold, 99)) if len(hold) else 0.0,
         hold_max=int(hold.max(initial=0)),
         late=sum(result.late for result in played),
-        gave_up=_noticed(played, "GiveUpNotice"),
-        discarded=_noticed(played, "DiscardNotice"),
-        concurrent=_noticed(played, "ConcurrentNotice"),
+        gave_up=sum(result.gave_up for result in played),
+        discarded=sum(result.discarded for result in played),
+        concurrent=sum(result.concurrent for result in played),
         stuck=sum(result.stuck for result in played),
         bits_mean=float(bits.mean()) if len(bits) else 0.0,
         bits_max=int(bits.max(initial=0)),
         mote_us=1e6 * sum(result.mote_seconds for result in played) / max(sent, 1),
         observer_us=1e6 * sum(result.observer_seconds for result in played) / max(sent, 1),
     )
-
-
-def _noticed(played: Sequence[Played], kind: str) -> int:
-    return sum(result.notices.get(kind, 0) for result in played)
 
 
 def _sum(found: Sequence[Violations]) -> Violations:

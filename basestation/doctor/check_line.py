@@ -13,13 +13,14 @@ from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.live.clock import line_allowance_ns
 from basestation.live.counters import GatewayView, MoteView, Snapshot
 from basestation.live.happenings import Acknowledged, Arrived, ClockChanged, Happening, Strange
+from basestation.live.timeline import PacketReader
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data, decode_message
+from packet_formats.messages import Data
 from packet_formats.phrases import many
 from packet_formats.records import Heard, Status
-from packet_formats.tinyos import ActiveMessage, PacketError, decode_packet
+from packet_formats.tinyos import ActiveMessage
 
 LINE = "line"  # unless there are several
 MOST = 100_000  # delays that are kept
@@ -53,6 +54,7 @@ class Examination:
     def __init__(self, deployment: Deployment, lines: int) -> None:
         self.deployment = deployment
         self.layout = layout_of(deployment)
+        self._reader = PacketReader(self.layout)
         self.lines = [LineSeen() for _ in range(lines)]
         self.strange: Counter[tuple[int, int, int]] = Counter()  # TinyOS version, group, AM type
         self.unreadable = 0
@@ -101,17 +103,12 @@ class Examination:
             line.delays.append((arrived.mono_ns, behind))
 
     def _take_strange(self, strange: Strange) -> None:
-        try:
-            frame = decode_packet(strange.packet)
-        except PacketError:
+        frame, message, _ = self._reader.read(strange.packet)
+        if frame is None:
             self.unreadable += 1
-            return
-        if not isinstance(frame, ActiveMessage):
-            return
-        message = decode_message(frame, self.layout)
-        if isinstance(message, Data):
+        elif isinstance(message, Data):
             self.unknown.add(message.source)
-        else:
+        elif isinstance(frame, ActiveMessage):
             self.strange[frame.tinyos, frame.group, frame.type] += 1
 
     # ---- Verdicts ----

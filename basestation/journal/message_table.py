@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from basestation.causality.boots import MoteBoots
 from basestation.observer import PATIENCE
 from basestation.traces.schema import messages_table, payload_column
 from basestation.traces.stamp_columns import stamp_columns
@@ -35,9 +36,6 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 IN_SYNC, LQI_KNOWN, RSSI_UNKNOWN = 1, 4, -128
-SEQUENCES = 256  # of the wire's 8 bits
-WINDOW = SEQUENCES // 2
-_SEEN = (1 << WINDOW) - 1
 NOTHING = NO_TIME
 WRAP = 1 << 32  # of the wire's times
 
@@ -54,19 +52,6 @@ class Fate(IntEnum):
     NO_MESSAGE = 6  # an acknowledgement, or bytes that are no packet
 
 
-@dataclass(slots=True)
-class Mote:
-    """A mote's boot count, unwrapped, the tick when it was new, and for each boot count as it is on the wire what is
-    known of the sequence numbers since: the newest, its tick, and which came, a bit each from the newest downwards."""
-
-    life: int
-    booted: int
-    sequences: dict[int, list[int]]
-
-    def copy(self) -> Mote:
-        return Mote(self.life, self.booted, {boot: list(known) for boot, known in self.sequences.items()})
-
-
 @dataclass(frozen=True, slots=True)
 class Carry:
     """What a segment leaves to the next."""
@@ -79,7 +64,7 @@ class Carry:
     pending: dict[int, tuple[int, ...]] = field(
         default_factory=dict
     )  # line -> the heard record that came last
-    motes: dict[int, Mote] = field(default_factory=dict)
+    motes: dict[int, MoteBoots] = field(default_factory=dict)
 
     def to_json(self) -> str:
         plain: dict[str, Any] = {"rows": self.rows, "cycles": self.cycles, "epoch": self.epoch}
@@ -100,7 +85,7 @@ class Carry:
             wraps=plain["wraps"],
             tick=plain["tick"],
             pending={line: tuple(values) for line, values in plain["pending"]},
-            motes={source: Mote(life, at, dict(known)) for source, life, at, known in plain["motes"]},
+            motes={source: MoteBoots(life, at, dict(known)) for source, life, at, known in plain["motes"]},
         )
 
 
@@ -167,6 +152,7 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
     columns |= _plain_columns(data[rows], frames.payload[rows, : layout.length], layout)
     columns |= _heard_columns(heard, rows)
     columns |= {
+        "in_sync": data["in_sync"][rows] & ~times.untimed[rows],
         "sequence": numbers[chosen],
         "heard": ticks[chosen],
         "clock": clock[chosen],
@@ -326,10 +312,14 @@ def _nearest(steps: Ints, modulus: int) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _HeardTimes:
-    """At each frame, in cycles: when it was heard, and the observer's clock; and the wraps to go on with."""
+    """At each frame, in cycles: when it was heard, and the observer's clock; and the wraps to go on with.
+
+    `untimed`: the observer did not know when it was heard, and could not order it.
+    """
 
     heard: Ints
     clock: Ints
+    untimed: Bools
     wraps: int
 
 
@@ -339,7 +329,7 @@ def _times(records: Records, arrived: Records, heard: Heards, network: Ints, wra
     Those two are put as many wraps up as the last note was: how often time has wrapped, or started afresh, the observer
     alone knows.
     """
-    known, clock, noted = _noted(records, arrived)
+    known, clock, noted, untimed = _noted(records, arrived)
     told = network != NOTHING
     at = np.flatnonzero(known & told)
     ahead = np.concatenate(([wraps], np.rint((noted[at] - network[at]) / WRAP).astype(np.int64)))
@@ -350,23 +340,25 @@ def _times(records: Records, arrived: Records, heard: Heards, network: Ints, wra
     return _HeardTimes(
         heard=np.where(known, noted, own),
         clock=np.where(known, clock, own),
+        untimed=untimed,
         wraps=int(ahead[-1]) if len(ahead) else wraps,
     )
 
 
-def _noted(records: Records, arrived: Records) -> tuple[Bools, Ints, Ints]:
-    """For which frames a clock was noted, what it was, and when they were heard (if nobody knew: then)."""
+def _noted(records: Records, arrived: Records) -> tuple[Bools, Ints, Ints, Bools]:
+    """For which frames a clock was noted, what it was, when they were heard (if nobody knew: then), and where nobody
+    knew."""
     clocks = records.clocks()
     numbers = arrived.head["number"]
-    known = np.zeros(len(numbers), np.bool_)
+    known, untimed = np.zeros(len(numbers), np.bool_), np.zeros(len(numbers), np.bool_)
     clock, heard = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
     at = np.searchsorted(numbers, clocks["number"])
     at[at == len(numbers)] = 0
     same = numbers[at] == clocks["number"] if len(numbers) else np.zeros(len(clocks), np.bool_)
     at, clocks = at[same], clocks[same]
-    known[at], clock[at] = True, clocks["clock"]
-    heard[at] = np.where(clocks["heard"] == NO_TIME, clocks["clock"], clocks["heard"])
-    return known, clock, heard
+    known[at], clock[at], untimed[at] = True, clocks["clock"], clocks["heard"] == NO_TIME
+    heard[at] = np.where(untimed[at], clocks["clock"], clocks["heard"])
+    return known, clock, heard, untimed
 
 
 def _never_falling(ticks: Ints, last: int) -> Ints:
@@ -374,41 +366,19 @@ def _never_falling(ticks: Ints, last: int) -> Ints:
 
 
 def _unwrap_sequences(
-    data: NDArray[np.void], ticks: Ints, patience: int, before: dict[int, Mote]
-) -> tuple[Ints, Ints, Bools, dict[int, Mote]]:
+    data: NDArray[np.void], ticks: Ints, patience: int, before: dict[int, MoteBoots]
+) -> tuple[Ints, Ints, Bools, dict[int, MoteBoots]]:
     """Each message's unwrapped number and boot count, whether it is the first of its copies, and what is known of each
-    mote then.
-
-    The same rules as `SequenceUnwrapper`, whose window is kept as bits of one integer, and as the station's: a mote
-    that has booted begins anew, but an older boot count soon after that is a copy which took long.
-    """
+    mote then."""
     motes = {source: mote.copy() for source, mote in before.items()}
     numbers, lives, first = [0] * len(data), [0] * len(data), [True] * len(data)
     columns = (data[name].tolist() for name in ("source", "boot", "sequence"))
     for i, (source, boot, number, now) in enumerate(zip(*columns, ticks.tolist(), strict=True)):
         mote = motes.get(source)
         if mote is None:
-            mote = motes[source] = Mote(boot, now, {})
-        later = (boot - mote.life) % 8
-        if later and (later <= 4 or abs(now - mote.booted) > patience):
-            mote.life, mote.booted, later = mote.life + later, now, 0
-            mote.sequences.pop(boot, None)
-        lives[i] = mote.life - (-later) % 8
-        known = mote.sequences.get(boot)
-        if known is None:
-            mote.sequences[boot] = [number, now, 1]
-            numbers[i] = number
-            continue
-        newest, heard, seen = known
-        oldest = newest + 1 - (0 if now - heard > patience else WINDOW)
-        numbers[i] = number = oldest + (number - oldest) % SEQUENCES
-        ahead = number - newest
-        if ahead > 0:
-            known[:] = number, now, (seen << ahead | 1) & _SEEN
-        elif seen >> -ahead & 1:
-            first[i] = False
-        else:
-            known[2] = seen | 1 << -ahead
+            mote = motes[source] = MoteBoots(boot, now)
+        lives[i], numbers[i], copy, _, _ = mote.accept(boot, number, now, patience)
+        first[i] = not copy
     return np.array(numbers, np.int64), np.array(lives, np.int64), np.array(first, np.bool_), motes
 
 
@@ -418,7 +388,6 @@ def _plain_columns(data: NDArray[np.void], payload: NDArray[np.uint8], layout: D
         "boot": data["boot"],
         "am_type": np.full(len(data), layout.am_type, np.uint8),
         "payload": payload_column(payload, bulk.data_lengths(data, layout)),
-        "in_sync": data["in_sync"],
         "saturated": data["saturated"],
     }
 

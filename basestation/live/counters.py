@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from basestation.live.pairing import Pairing
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters
 from packet_formats.records import Health, Status
@@ -101,7 +102,6 @@ class MoteCounts:
     lost_before: int = 0  # in boots that are over
     span: BootSpan | None = None
     boot: int | None = None
-    booted: int = 0  # ticks, when its present boot was first heard of
     seen_ns: int = 0
     sent_cycles: int | None = None  # when its newest message was heard
     period_ns: float = 0.0
@@ -148,6 +148,7 @@ class GatewayCounts:
     status: Status | None = None
     line: FrameCounters | None = None
     rate: Rate = field(default_factory=Rate)
+    pairing: Pairing = field(default_factory=Pairing)
 
 
 @dataclass(frozen=True, slots=True)

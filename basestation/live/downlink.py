@@ -9,11 +9,12 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from basestation.arrivals import Arrival
+from basestation.live.timeline import PacketReader
 from basestation.sources.base import Source, SourceError
 from packet_formats.layout import DataLayout
-from packet_formats.messages import Data, Message, Unknown, decode_message
+from packet_formats.messages import Data, Message, Unknown
 from packet_formats.records import Health
-from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet, encode_packet
+from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 
 MOST_HEARD = 4096  # messages that nobody has asked for yet
 
@@ -33,7 +34,7 @@ class Talk:
     """Lines that are read all the time, so that an acknowledgement is seen when it comes."""
 
     def __init__(self, sources: Sequence[Source], layout: DataLayout) -> None:
-        self._sources, self._layout = sources, layout
+        self._sources, self._reader = sources, PacketReader(layout)
         self._acks: dict[tuple[int, int], asyncio.Event] = {}
         self._heard: asyncio.Queue[Message] = asyncio.Queue(MOST_HEARD)
         self._pumps: list[asyncio.Task[None]] = []
@@ -103,16 +104,10 @@ class Talk:
                 self._take(gateway, line.packet)
 
     def _take(self, gateway: int, packet: bytes) -> None:
-        try:
-            frame = decode_packet(packet)
-        except PacketError:
-            return
-        if isinstance(frame, Ack):
-            if (gateway, frame.token) in self._acks:
-                self._acks[gateway, frame.token].set()
-            return
-        message = decode_message(frame, self._layout)
-        if isinstance(message, Unknown):
+        frame, message, _ = self._reader.read(packet)
+        if isinstance(frame, Ack) and (gateway, frame.token) in self._acks:
+            self._acks[gateway, frame.token].set()
+        if message is None or isinstance(message, Unknown):
             return
         if self._heard.full():
             self._heard.get_nowait()  # whoever listens takes the newest: a line that floods must not fill the memory

@@ -104,7 +104,7 @@ class Runner(Stage):
         self._change(change)
         if self._log is not None:
             try:
-                self._log.append_policy(change, self.station.reached)
+                self._log.append_policy(change, self.station.timeline.reached)
             except JournalError as error:
                 self._complain(change, error)
 

@@ -94,11 +94,9 @@ def deliver(
     phi = 100 if policy == "causal" else phi
     due_at, late = kernels.due_ticks(observed.r, observed.c, arrived, phi, scheme.epsilon, scheme.delta)
     if policy == "cbd":
-        order, left = kernels.cbd_order(ranked, due_at, arrived, stream.arrival_batch, stream.arrival_fresh)
+        order, left = kernels.cbd_order(ranked, due_at, arrived)
     else:
-        order, left = kernels.dapw_order(
-            ranked, due_at, arrived, stream.arrival_batch, stream.arrival_fresh, phi
-        )
+        order, left = kernels.dapw_order(ranked, due_at, arrived)
     return DeliveryOrder(order, left, int(late))
 
 

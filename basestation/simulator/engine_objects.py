@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
 from basestation.causality.order import Message, Stamp, Ties
-from basestation.causality.policies import Delivery, Policy, make_policy
+from basestation.causality.rules import Delivery, Rule, make_rule
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import CORRUPT, MERGE, SEND, Int32, Int64, Stream
 from basestation.causality.truth import Send, VectorTruth
@@ -75,35 +74,26 @@ def deliver(
     ties: Ties = "sequence",
     ranked: Int64 | None = None,
 ) -> DeliveryOrder:
-    """Feed a policy the arrivals batch by batch, as the observer took them; `ranked` is not used."""
-    filter_ = make_policy(policy, phi, scheme.epsilon, scheme.delta, ties)
-    messages = list(_messages(stream, observed))
-    arrival_of = {id(message): i for i, message in enumerate(messages)}
-    out = list(_run_policy(stream, messages, filter_))
-    order = np.array([arrival_of[id(delivery.message)] for delivery in out], dtype=np.int64)
-    return DeliveryOrder(order, np.array([delivery.left for delivery in out], dtype=np.int64), filter_.late)
+    """Feed a rule the arrivals as the observer took them; `ranked` is not used."""
+    rule = make_rule(policy, phi, scheme.epsilon, scheme.delta, ties)
+    out = list(_run_rule(stream, observed, rule))
+    order = np.array([delivery.message.token for delivery in out], dtype=np.int64)
+    return DeliveryOrder(order, np.array([delivery.left for delivery in out], dtype=np.int64), rule.late)
 
 
-def _run_policy(stream: Stream, messages: Sequence[Message], policy: Policy) -> Iterator[Delivery]:
-    rows = zip(
-        stream.arrival_batch, stream.arrival_clock.tolist(), stream.arrival_fresh, messages, strict=True
-    )
-    for _, batch in groupby(rows, key=lambda row: int(row[0])):
-        taken = list(batch)
-        now, fresh = taken[0][1], taken[0][2]
-        if not fresh:
-            yield from policy.due(now)
-        for row in taken:
-            policy.receive(row[3], now)
-        yield from policy.due(now)
-    while (at := policy.next_due()) is not None:
-        yield from policy.due(at)
+def _run_rule(stream: Stream, observed: Observed, rule: Rule) -> Iterator[Delivery]:
+    for message, now in zip(_messages(stream, observed), stream.arrival_clock.tolist(), strict=True):
+        rule.receive(message, now)
+        yield from rule.due(now)
+    while (at := rule.next_due()) is not None:
+        yield from rule.due(at)
 
 
 def _messages(stream: Stream, observed: Observed) -> Iterator[Message]:
+    """Each arrival, with its number for a token."""
     for i, message in enumerate(stream.arrival_message.tolist()):
         read = Stamp(int(observed.r[i]), int(observed.c[i]), tuple(observed.kn[i].tolist()))
-        yield Message(int(stream.sent_by[message]), int(stream.sent_index[message]), read)
+        yield Message(int(stream.sent_by[message]), int(stream.sent_index[message]), read, token=i)
 
 
 def vector_clocks(stream: Stream) -> Int32:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-import numpy as np
-
 from basestation.traces.files import Trace
 from packet_formats.framing import crc16, encode_frame
 from packet_formats.layout import layout_of
@@ -37,8 +35,3 @@ def serial_line(trace: Trace) -> Iterator[tuple[int, bytes]]:
             for message in (encode_message(record, layout), data):
                 line += encode_frame(encode_packet(message))
         yield tick, line
-
-
-def unwrap_time(time: int, before: int) -> int:
-    """A 32-bit network time as the value nearest to `before`."""
-    return before + int(np.int32(np.uint32((time - before) % (1 << 32))))

@@ -5,9 +5,8 @@ It runs the objects, one program a mote: slow, and the same for every scheme.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 from time import thread_time
 
@@ -15,9 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from basestation.causality.order import Message
-from basestation.causality.policies import Delivery, Policy
+from basestation.causality.rules import Delivery, Rule
 from basestation.causality.schemes import Scheme
-from basestation.causality.schemes.notices import Step
 from basestation.causality.stream import CORRUPT, MERGE, SEND, Int64, Stream
 from basestation.deployed import scheme_of
 from packet_formats import bulk
@@ -45,7 +43,7 @@ def stamp_messages(stream: Stream, scheme: Scheme) -> list[Message]:
 
 def _as_read(scheme: Scheme, message: Message, now: int) -> Message:
     stamp = scheme.as_read(message.stamp, now)
-    return message if stamp is message.stamp else replace(message, stamp=stamp)
+    return message if stamp is message.stamp else message._replace(stamp=stamp)
 
 
 def stamp_rows(stream: Stream, deployment: Deployment) -> NDArray[np.void]:
@@ -64,14 +62,17 @@ def stamp_rows(stream: Stream, deployment: Deployment) -> NDArray[np.void]:
 class Played:
     """What was delivered, as numbers of messages in order of delivery, and what it took.
 
-    `notices` counts what the rule noticed, by kind. `stuck` were held when nothing more could free them.
+    `gave_up` left without something that they waited for. `discarded` came too late to be of use. `stuck` were held
+    when nothing more could free them.
     """
 
     order: Int64
     left: Int64
     hold: Int64
     bits: Int64
-    notices: dict[str, int]
+    gave_up: int
+    discarded: int
+    concurrent: int
     late: int
     stuck: int
     mote_seconds: float
@@ -83,13 +84,9 @@ def play(stream: Stream, scheme: Scheme) -> Played:
     started = thread_time()
     messages = stamp_messages(stream, scheme)
     stamped = thread_time()
-    notices: Counter[str] = Counter()
-
-    def notice(step: Step) -> None:
-        notices[type(step).__name__] += 1
-
-    rule = scheme.rule(notice)
-    out = list(_deliver(stream, scheme, messages, rule))
+    rule = scheme.rule()
+    discarded: list[Message] = []
+    out = list(_deliver(stream, scheme, messages, rule, discarded))
     delivered = thread_time()
     number = {(message.source, message.sequence): i for i, message in enumerate(messages)}
     return Played(
@@ -97,15 +94,19 @@ def play(stream: Stream, scheme: Scheme) -> Played:
         left=np.array([d.left for d in out], np.int64),
         hold=np.array([d.left - d.arrived for d in out], np.int64),
         bits=np.array([scheme.stamp_bits(message.stamp) for message in messages], np.int64),
-        notices=dict(notices),
+        gave_up=sum(bool(d.missing) for d in out),
+        discarded=len(discarded),
+        concurrent=sum(d.concurrent for d in out),
         late=rule.late,
-        stuck=stream.arrivals - len(out) - notices["DiscardNotice"],
+        stuck=stream.arrivals - len(out) - len(discarded),
         mote_seconds=stamped - started,
         observer_seconds=delivered - stamped,
     )
 
 
-def _deliver(stream: Stream, scheme: Scheme, messages: Sequence[Message], rule: Policy) -> Iterator[Delivery]:
+def _deliver(
+    stream: Stream, scheme: Scheme, messages: Sequence[Message], rule: Rule, discarded: list[Message]
+) -> Iterator[Delivery]:
     """The observer takes its batches; one that does not come with its tick finds that tick's deliveries done."""
     columns = (stream.arrival_batch, stream.arrival_clock, stream.arrival_fresh, stream.arrival_message)
     rows = zip(*(column.tolist() for column in columns), strict=True)
@@ -115,7 +116,8 @@ def _deliver(stream: Stream, scheme: Scheme, messages: Sequence[Message], rule: 
         if not fresh:
             yield from rule.due(now)
         for *_, message in taken:
-            rule.receive(_as_observed(scheme, messages[message], now), now)
+            if not rule.receive(_as_observed(scheme, messages[message], now), now):
+                discarded.append(messages[message])
         yield from rule.due(now)
     while (at := rule.next_due()) is not None:
         yield from rule.due(at)
@@ -123,4 +125,4 @@ def _deliver(stream: Stream, scheme: Scheme, messages: Sequence[Message], rule: 
 
 def _as_observed(scheme: Scheme, message: Message, now: int) -> Message:
     stamp = scheme.as_observed(message.stamp, now)
-    return message if stamp is message.stamp else replace(message, stamp=stamp)
+    return message if stamp is message.stamp else message._replace(stamp=stamp)

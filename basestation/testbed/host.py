@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from basestation.causality.order import Message
+from basestation.arrivals import Arrival
+from basestation.causality.rules import Delivery
 from basestation.causality.violations import find_violations
+from basestation.live.counters import GatewayCounts
+from basestation.live.happenings import ClockChanged
+from basestation.live.timeline import Timeline
 from basestation.observer import Observer
-from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.framing import FrameDecoder, crc16
-from packet_formats.layout import DataLayout
-from packet_formats.messages import Data, Unknown, decode_message
-from packet_formats.records import Heard
-from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet
+from packet_formats.framing import FrameDecoder
+from packet_formats.messages import Data, Unknown
 
 from .recorded_messages import MessageBook, Sent
 from .scenario import ScenarioNetwork
 from .testbed_report import Line, ObservedOrder
 from .truth_log import Uart
-
-AFTER = 1 << 20  # ticks after the last message: by then an observer has let everything go
-BACKWARDS = CRYSTAL_HZ  # a line is a queue: if its time steps back by this much, time started afresh
 
 
 def arrivals_in(order: Sequence[Sent]) -> ObservedOrder:
@@ -33,98 +30,84 @@ def arrivals_in(order: Sequence[Sent]) -> ObservedOrder:
 
 
 class _Host:
-    """A base station at one gateway's line."""
+    """A base station at one gateway's line, whose clock is the time at which each frame was heard.
 
-    def __init__(self, network: ScenarioNetwork, layout: DataLayout, book: MessageBook) -> None:
-        self._network, self._layout, self._book = network, layout, book
+    Whenever the network's time starts afresh, so do the observer and the order that is judged.
+    """
+
+    def __init__(self, network: ScenarioNetwork, book: MessageBook) -> None:
+        self._deployment, self._book = network.deployment, book
         self._decoder = FrameDecoder()
-        self._heard: Heard | None = None
-        self._observers: dict[int, tuple[Observer, int]] = {}  # by epoch, each with its clock in cycles
-        self._sends: dict[int, tuple[Message, Sent]] = {}
-        self._orders: dict[int, list[Sent]] = defaultdict(list)
-        self.late = 0
-        self.frames = self.data = self.unpaired = self.lost = 0
+        self._timeline = Timeline(network.deployment)
+        self._observer, self._clock = Observer(network.deployment), 0
+        self._order: list[Sent] = []
+        self.orders: list[ObservedOrder] = []
+        self.late = self.data = 0
         self.unknown: Counter[str] = Counter()
+
+    @property
+    def counts(self) -> GatewayCounts:
+        return self._timeline.gateway(0)
+
+    @property
+    def dropped_bytes(self) -> int:
+        return self._decoder.counters.dropped_bytes
 
     def feed(self, event: Uart) -> None:
         for packet in self._decoder.feed(event.bytes):
-            self.frames += 1
-            try:
-                frame = decode_packet(packet)
-            except PacketError:
-                self.unknown["packet"] += 1
-                continue
-            if not isinstance(frame, Ack):
-                self._take(frame, event.t)
+            self._take(Arrival(0, event.t, event.t, packet))
 
-    def _take(self, frame: ActiveMessage, t: int) -> None:
-        message = decode_message(frame, self._layout)
-        heard, self._heard = self._heard, None
-        if isinstance(message, Unknown):
-            self.unknown[message.reason.name.lower()] += 1
-        elif isinstance(message, Heard):
-            self.lost += message.lost
-            self._heard = message
-        elif isinstance(message, Data):
+    def _take(self, arrival: Arrival) -> None:
+        self._timeline.advance(arrival.mono_ns)
+        read = self._timeline.read(arrival)
+        if any(isinstance(one, ClockChanged) and one.what != "lag" for one in read.happenings):
+            self.finish()
+        if isinstance(read.message, Unknown):
+            self.unknown[read.message.reason.name.lower()] += 1
+        elif read.error:
+            self.unknown["packet"] += 1
+        elif isinstance(read.message, Data):
             self.data += 1
-            if heard is not None and heard.in_sync:
-                self._observe(message, heard, t)
-        self.unpaired += heard is not None and heard.check != crc16(frame.data)
+            if read.heard is not None and read.cycles is not None:
+                self._observe(read.message, self._timeline.tick(read.cycles), arrival.mono_ns)
 
-    def _observe(self, data: Data, heard: Heard, t: int) -> None:
-        observer, clock = self._observers.get(heard.epoch) or (Observer(self._network.deployment), 0)
-        if heard.time < clock - BACKWARDS:
-            self._finish(heard.epoch)
-            observer, clock = Observer(self._network.deployment), 0
-        clock = max(clock, heard.time)
-        self._observers[heard.epoch] = observer, clock
-        now = clock >> self._network.deployment.clock.tick_log2
-        self._deliver(heard.epoch, now)
-        message = observer.receive(data, now)
-        sent = self._book.find(data.source, data.sequence, t)
-        if message is not None and sent is not None and data.in_sync:
-            self._sends[id(message)] = (message, sent)
+    def _observe(self, data: Data, tick: int, t: int) -> None:
+        self._clock = max(self._clock, tick)
+        sent = self._book.find(data.source, data.sequence, t) if data.in_sync else None
+        self._deliver(self._observer.receive(data, self._clock, token=sent).deliveries)
 
-    def _deliver(self, epoch: int, now: int) -> None:
-        for delivery in self._observers[epoch][0].due(now):
-            known = self._sends.pop(id(delivery.message), None)
-            if known is not None:
-                self._orders[epoch].append(known[1])
+    def _deliver(self, deliveries: Iterable[Delivery]) -> None:
+        self._order += [delivery.message.token for delivery in deliveries if delivery.message.token]
 
-    def _finish(self, epoch: int) -> None:
-        """Let an observer give all that it holds."""
-        observer, clock = self._observers[epoch]
-        self._deliver(epoch, (clock >> self._network.deployment.clock.tick_log2) + AFTER)
-        self.late += observer.late
-
-    def close(self) -> tuple[list[ObservedOrder], int, int]:
-        """What was delivered in each epoch, how much of it too late, and the bytes that were no frame."""
-        for epoch in self._observers:
-            self._finish(epoch)
-        return (
-            [arrivals_in(order) for order in self._orders.values()],
-            self.late,
-            self._decoder.counters.dropped_bytes,
-        )
+    def finish(self) -> None:
+        """Let the observer give all that it holds, and judge the order."""
+        while (tick := self._observer.next_due()) is not None:
+            self._deliver(self._observer.due(tick))
+        self.late += self._observer.late
+        self.orders.append(arrivals_in(self._order))
+        self._observer, self._clock, self._order = Observer(self._deployment), 0, []
 
 
 def read_line(
-    uarts: Iterable[Uart], network: ScenarioNetwork, layout: DataLayout, book: MessageBook
+    uarts: Iterable[Uart], network: ScenarioNetwork, book: MessageBook
 ) -> tuple[Line, ObservedOrder, int]:
-    hosts = {node: _Host(network, layout, book) for node in network.gateways}
+    """What the gateways' lines held, the order in which it is delivered, and how much of that was late."""
+    by_node = {node: _Host(network, book) for node in network.gateways}
     for event in uarts:
-        if event.node in hosts:
-            hosts[event.node].feed(event)
-    closed = [host.close() for host in hosts.values()]
-    delivered = [arrivals for orders, _, _ in closed for arrivals in orders]
+        if event.node in by_node:
+            by_node[event.node].feed(event)
+    hosts = list(by_node.values())
+    for host in hosts:
+        host.finish()
     line = Line(
-        frames=sum(host.frames for host in hosts.values()),
-        data=sum(host.data for host in hosts.values()),
-        unknown=dict(sum((host.unknown for host in hosts.values()), Counter[str]())),
-        dropped_bytes=sum(dropped for _, _, dropped in closed),
-        unpaired=sum(host.unpaired for host in hosts.values()),
-        lost=sum(host.lost for host in hosts.values()),
+        frames=sum(host.counts.frames for host in hosts),
+        data=sum(host.data for host in hosts),
+        unknown=dict(sum((host.unknown for host in hosts), Counter[str]())),
+        dropped_bytes=sum(host.dropped_bytes for host in hosts),
+        unpaired=sum(host.counts.orphans for host in hosts),
+        lost=sum(host.counts.dropped for host in hosts),
     )
+    delivered = [order for host in hosts for order in host.orders]
     total = ObservedOrder(
         sum(item.messages for item in delivered),
         sum(item.related for item in delivered),
@@ -132,4 +115,4 @@ def read_line(
         sum(item.involved for item in delivered),
         max((item.last_inverted for item in delivered if item.last_inverted is not None), default=None),
     )
-    return line, total, sum(late for _, late, _ in closed)
+    return line, total, sum(host.late for host in hosts)

@@ -148,7 +148,7 @@ def _judge_network(log: _Log, network: ScenarioNetwork) -> NetworkReport:
     book, unmatched = messages_of(log.recorded, network)
     altered = follow(book, on_air, log.received, network)
     time = _RootTime(on_air, network)
-    line, delivered, observer_late = read_line(log.uarts, network, layout, book)
+    line, delivered, observer_late = read_line(log.uarts, network, book)
     return NetworkReport(
         name=network.name,
         motes=_motes(book.all, log, network),

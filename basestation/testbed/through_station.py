@@ -13,6 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from basestation.arrivals import Arrival
+from basestation.causality.rules import Delivery
 from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
 from basestation.live.happenings import Arrived, Delivered, GaveUp, Happening
@@ -93,24 +94,14 @@ class FieldRun:
     sent: tuple[tuple[float, ...], ...]
 
     def deliver(self, policy: str, phi: int) -> Violations:
-        """By another policy, as the station does it: what is due first, then the message, then what is due again."""
+        """By another policy, as the station does it."""
         observer = Observer(self.deployment, policy, phi)
-        sends: dict[tuple[int, int], Send] = {}
-        order: list[Send] = []
-
-        def due(tick: int) -> None:
-            for delivery in observer.due(tick):
-                order.append(sends[delivery.message.source, delivery.message.sequence])
-
+        out: list[Delivery] = []
         for taken in self.arrivals:
-            due(taken.now)
-            message = observer.receive(taken.data, taken.now, taken.heard)
-            assert message is not None, "a first copy"
-            sends[message.source, message.sequence] = taken.send
-            due(taken.now)
+            out += observer.receive(taken.data, taken.now, taken.heard, taken.send).deliveries
         if self.arrivals:
-            due(self.arrivals[-1].now + AFTER)
-        return count_violations(order)
+            out += observer.due(self.arrivals[-1].now + AFTER)
+        return count_violations([delivery.message.token for delivery in out])
 
     @property
     def violations(self) -> Violations:

@@ -110,7 +110,7 @@ def exact_deadline(stamp: Stamp, phi: int, epsilon: int, delta: int) -> int:
 
 @dataclass
 class Held:
-    """A message in a naive queue, with the first tick in which it may leave."""
+    """A message in a naive queue, with the tick in which it may leave: when that is over."""
 
     message: Message
     order: tuple[int, ...]
@@ -132,10 +132,10 @@ class NaiveCbd:
         self.arrivals += 1
         end = exact_deadline(message.stamp, self.phi, self.epsilon, self.delta)
         order = (*key(message, self.ties), self.arrivals)
-        self.queue.append(Held(message, order, end + 1 if self.phi else end))
+        self.queue.append(Held(message, order, max(now, end + 1 if self.phi else end)))
 
     def due(self, now: int) -> list[Message]:
-        """To be called in every tick."""
+        """To be called in every tick, when all that arrives in it is there: what leaves when it is over."""
         stable = False
         while not stable:
             stable = True
@@ -151,7 +151,7 @@ class NaiveCbd:
 
 @dataclass
 class NaiveDapw:
-    """All whose own time is over leave in `less` order; none in the tick in which it came, but at phi = 0."""
+    """All whose own time is over leave in `less` order."""
 
     phi: int
     epsilon: int
@@ -163,12 +163,11 @@ class NaiveDapw:
     def receive(self, message: Message, now: int) -> None:
         self.arrivals += 1
         end = exact_deadline(message.stamp, self.phi, self.epsilon, self.delta)
-        last_tick = max(end, now)
         order = (*key(message, self.ties), self.arrivals)
-        self.queue.append(Held(message, order, last_tick + 1 if self.phi else last_tick))
+        self.queue.append(Held(message, order, max(now, end + 1 if self.phi else end)))
 
     def due(self, now: int) -> list[Message]:
-        """To be called in every tick."""
+        """To be called in every tick, when all that arrives in it is there: what leaves when it is over."""
         leaving = sorted((held for held in self.queue if held.due_at <= now), key=lambda held: held.order)
         self.queue = [held for held in self.queue if held.due_at > now]
         return [held.message for held in leaving]

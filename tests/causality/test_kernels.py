@@ -57,10 +57,9 @@ def test_a_delivery_whose_clock_leaps_is_that_of_one_in_steps():
     arrived = np.sort(draw.integers(0, 200, count))
     due_at = arrived + draw.integers(-5, 30, count)
     rank = draw.permutation(count)
-    batch, fresh = np.arange(count), np.zeros(count, np.int8)
     later = np.where(arrived >= 100, 10**9, 0)
     due_at[(arrived < 100) & (due_at >= 100)] = 99  # nobody waits across the leap
-    order, left = dapw_order(rank, due_at, arrived, batch, fresh, 50)
-    leaping, left_later = dapw_order(rank, due_at + later, arrived + later, batch, fresh, 50)
+    order, left = dapw_order(rank, due_at, arrived)
+    leaping, left_later = dapw_order(rank, due_at + later, arrived + later)
     assert leaping.tolist() == order.tolist()
     assert (left_later - left).tolist() == later[order].tolist()

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 
 import pytest
 
-from basestation.causality.policies import Delivery
+from basestation.causality.rules import Delivery
 from basestation.observer import Observer
 from basestation.testbed import engine, images
 from basestation.testbed.air import delimiter_ns, message_of
@@ -140,8 +140,7 @@ class Run:
         for heard, _, message in self.on_line():
             if isinstance(message, Data) and heard.in_sync:
                 now = max(now, heard.time >> self.deployment.clock.tick_log2)
-                found += observer.due(now)
-                observer.receive(message, now)
+                found += observer.receive(message, now).deliveries
         return observer, found + observer.due(now + 1000)
 
 

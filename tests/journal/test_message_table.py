@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.arrivals import Arrival
-from basestation.causality.sequences import SequenceUnwrapper
+from basestation.causality.boots import MoteBoots
 from basestation.journal import message_table
 from basestation.journal.message_table import Carry, Fate, read_all
 from basestation.journal.writer import JournalWriter, read_journal
@@ -162,8 +162,10 @@ class OneByOne:
         shift = self.deployment.clock.tick_log2
         self.clock = max(self.clock, (clock or 0) >> shift)
         tick = (heard or 0) >> shift
-        self.note_boot(data, tick)
-        taken = self.observer.receive(data, self.clock, tick)
+        rebooted = self.note_boot(data, tick)
+        reception = self.observer.receive(data, self.clock, tick)
+        assert (reception.boot_before is not None) == rebooted
+        taken = reception.message
         if taken is None:
             return Fate.DUPLICATE
         if heard is None:
@@ -175,11 +177,10 @@ class OneByOne:
 
     def note_boot(self, data, tick):
         before, at = self.boots.get(data.source, (data.boot, tick))
-        if data.source not in self.boots:
+        later = data.boot != before and ((data.boot - before) % 8 <= 4 or abs(tick - at) > self.patience)
+        if later or data.source not in self.boots:
             self.boots[data.source] = (data.boot, tick)
-        elif data.boot != before and ((data.boot - before) % 8 <= 4 or abs(tick - at) > self.patience):
-            self.boots[data.source] = (data.boot, tick)
-            self.observer.forget(data.source, data.boot)
+        return later
 
     @property
     def patience(self):
@@ -231,7 +232,7 @@ def test_the_carry_survives_as_text(tmp_path_factory, given_lines):
 )
 def test_numbers_unwrap_as_the_observer_does(steps, cut):
     patience, now, rows, ticks = 100, 0, [], []
-    unwrapper, wanted = SequenceUnwrapper(patience), []
+    mote, wanted = MoteBoots(0, 0), []
     dtype = bulk.data_dtype(layout_of(deployed()))
     for number, step in steps:
         now += step
@@ -239,7 +240,8 @@ def test_numbers_unwrap_as_the_observer_does(steps, cut):
         row["sequence"] = number
         rows.append(row)
         ticks.append(now)
-        wanted.append(unwrapper.accept(number, now))
+        found = mote.accept(0, number, now, patience)
+        wanted.append(None if found.copy else found.sequence)
     data, at = np.array(rows, dtype).reshape(-1), np.array(ticks, np.int64)
     got, known = [], {}
     for part in (slice(0, cut), slice(cut, None)):

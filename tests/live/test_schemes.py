@@ -13,8 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.schemes.attendance import FromFirstHeard
-from basestation.causality.schemes.notices import Step
 from basestation.cli.listen import command as listen
 from basestation.cli.replay import command as replay
 from basestation.deployed import rule_of, scheme_of
@@ -54,28 +52,32 @@ class Spied(Observer):
 
     taken: list[tuple[int, int, int]]
 
-    def receive(self, data, now, heard=None):
-        message = super().receive(data, now, heard)
-        assert message is not None
-        type(self).taken.append((data.source, message.number, now))
-        return message
+    def receive(self, data, now, heard=None, token=None):
+        reception = super().receive(data, now, heard, token)
+        assert reception.message is not None
+        type(self).taken.append((data.source, reception.message.number, now))
+        return reception
 
 
 def in_memory(setup: Deployment, policy: str, taken: list[tuple[int, int, int]]):
     """The same arrivals under the rule, with stamps as the motes' programs made them and no wire between."""
     stream = generate(world_of(Spec.parse(SOURCE), setup)).stream
     sent = {(m.source, m.sequence): m for m in stamp_messages(stream, scheme_of(setup))}
-    steps: list[Step] = []
-    rule = FromFirstHeard(rule_of(setup, policy, notice=steps.append), setup.network.motes)
-    out = []
+    rule = rule_of(setup, policy)
+    rule.begin()
+    here: set[int] = set()
+    out, discarded = [], 0
     for source, number, tick in taken:
         now = tick - EARLIER
+        if source not in here:
+            here.add(source)
+            rule.join(source, number)
         out += rule.due(now)
-        rule.receive(sent[source, number], now)
+        discarded += not rule.receive(sent[source, number], now)
         out += rule.due(now)
     while (at := rule.next_due()) is not None:
         out += rule.due(at)
-    return [(d.message.source, d.message.sequence - 1, d.left + EARLIER) for d in out], steps
+    return out, discarded
 
 
 def events(output: str, kind: str) -> list[dict]:
@@ -98,16 +100,15 @@ def test_live_replayed_and_in_memory_deliver_the_same(scheme, tmp_path, monkeypa
     Path("net.toml").write_text(setup.to_toml())
     live = CliRunner().invoke(listen, [SOURCE, "-d", "net.toml", "--log", "logs", "--json"])
     assert live.exit_code == 0, live.stderr
-    expected, steps = in_memory(setup, scheme, Spied.taken)
+    out, discarded = in_memory(setup, scheme, Spied.taken)
+    expected = [(d.message.source, d.message.sequence - 1, d.left + EARLIER) for d in out]
     assert [row[:3] for row in out_of(live.stdout)] == expected
     assert len(expected) > 450
-    for kind, event in (("GiveUpNotice", "gaveup"), ("DiscardNotice", "discarded")):
+    for noticed, event in ((sum(bool(d.missing) for d in out), "gaveup"), (discarded, "discarded")):
         told = len(events(live.stdout, event))
-        noticed = sum(type(step).__name__ == kind for step in steps)
         # A name that is too old to matter is not on the wire, so nobody gives it up.
         assert told <= noticed if descriptor(scheme).has_clock else told == noticed
-    concurrent = sum(type(step).__name__ == "ConcurrentNotice" for step in steps)
-    assert sum(row[4] for row in out_of(live.stdout)) == concurrent
+    assert sum(row[4] for row in out_of(live.stdout)) == sum(d.concurrent for d in out)
     again = CliRunner().invoke(replay, ["logs", "--json"])
     assert again.exit_code == 0, again.stderr
     assert out_of(again.stdout) == out_of(live.stdout)
@@ -289,7 +290,8 @@ def test_numbers_of_two_boots_never_meet():
     numbers = []
     for boot in range(3):
         for sequence in range(300):
-            message = observer.receive(replace(vector_data(0, sequence, {}), boot=boot), 10 * sequence)
+            data = replace(vector_data(0, sequence, {}), boot=boot)
+            message = observer.receive(data, 10 * sequence).message
             assert message is not None
             assert message.sequence == sequence
             assert (message.number - 1) % 256 == sequence % 256

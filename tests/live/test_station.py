@@ -635,7 +635,7 @@ def test_cbd_says_which_message_another_waits_for():
     early = motes.send(0, START)
     play(station, gateway.hear(early, START + TICK))
     (row,) = station.snapshot(gateway.last_ns).queue
-    assert row.why == f"until tick {((START >> 7) + 8 + (1 << 25))} is over"
+    assert row.why == f"until tick {((START >> 7) + 9 + (1 << 25))} is over"
 
 
 # ---- Alarms ----
@@ -740,13 +740,13 @@ def test_a_flood_of_anything_leaves_memory_bounded(monkeypatch):
         found += station.take(arrival(garbage, gateway.last_ns))
         delivered += len(of(Delivered, found))
         received += len([item for item in of(Arrived, found) if item.number])
-        assert len(station._held) <= 200
+        assert station.held <= 200
     snapshot = station.snapshot(gateway.last_ns)
     assert snapshot.forced > 0
     assert snapshot.delivered == delivered
     assert snapshot.received == received == delivered + snapshot.held
-    assert len(station._causes._nodes) <= 4096
-    assert len(station._causes._recent) == len(station._causes._nodes)
+    assert len(station.violations._nodes) <= 4096
+    assert len(station.violations._recent) == len(station.violations._nodes)
     assert len(snapshot.queue) <= 200
 
 

@@ -16,7 +16,7 @@ from basestation.arrivals import Arrival
 from basestation.journal.reader import read_journal
 from basestation.journal.record_format import RecordKind
 from basestation.journal.writer import JournalWriter
-from basestation.live import downlink, explain
+from basestation.live import downlink, receipt_violations
 from basestation.live.happenings import Alarm, ClockChanged, Delivered, Happening, LineChanged
 from basestation.live.runner import WAITING, Runner
 from basestation.live.station import Station
@@ -189,9 +189,9 @@ def test_a_flood_far_beyond_line_rate(tmp_path):
 
 def test_a_mote_that_falls_silent_does_not_keep_what_came_after_it(monkeypatch):
     """The witness of its last message is remembered for good, but none of that message's effects."""
-    monkeypatch.setattr(explain, "MOST_WINDOW", explain.LEAST_WINDOW)
+    monkeypatch.setattr(receipt_violations, "MOST_WINDOW", receipt_violations.LEAST_WINDOW)
     motes, gateway, station = Motes(SETUP, START), Gateway(SETUP), Station(SETUP)
-    for number in range(2 * station._causes._window):
+    for number in range(2 * station.violations._window):
         at = START + number * 4 * TICK
         sender = 3 if number == 0 else number % 3
         for item in gateway.hear(motes.send(sender, at, (0, 1, 2, 3)), at):
@@ -199,8 +199,8 @@ def test_a_mote_that_falls_silent_does_not_keep_what_came_after_it(monkeypatch):
         gateway.out.clear()
     gc.collect()
     assert (
-        sum(isinstance(item, explain._KnownMessage) for item in gc.get_objects())
-        <= station._causes._window + 16
+        sum(isinstance(item, receipt_violations._KnownMessage) for item in gc.get_objects())
+        <= station.violations._window + 16
     )
 
 

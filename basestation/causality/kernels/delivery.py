@@ -7,7 +7,6 @@ import numpy as np
 from .compiled import compiled
 from .stamping import Ints
 
-FOREVER = np.iinfo(np.int64).max
 MOST_TICKS_A_MESSAGE = 16  # a table of more would take more memory than what it sorts
 
 
@@ -94,33 +93,11 @@ def due_ticks(r: Ints, c: Ints, arrived: Ints, phi: int, epsilon: int, delta: in
     return due_at, late
 
 
-def dapw_order(
-    rank: Ints, due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints, phi: int
-) -> tuple[Ints, Ints]:
+def dapw_order(rank: Ints, due_at: Ints, arrived: Ints) -> tuple[Ints, Ints]:
     """Arrival numbers in order of delivery, and the tick in which each leaves."""
-    leaves = np.maximum(due_at, arrived + 1 if phi else arrived)
-    if phi:
-        order = _by_tick(leaves, rank)
-    else:
-        within = _leaving_batch(due_at, arrived, batch, fresh)
-        order = np.lexsort((rank, within, leaves))
+    leaves = np.maximum(due_at, arrived)
+    order = _by_tick(leaves, rank)
     return order, leaves[order]
-
-
-@compiled
-def _leaving_batch(due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints) -> Ints:
-    """With phi = 0 nothing waits for the end of a tick: which batch of its tick each message leaves with.
-
-    Its own; or, if it came before its sender's time, the one that is fresh in the tick that reaches that time; or
-    none (0), at the beginning of that tick.
-    """
-    out = batch.copy()
-    for i in range(len(batch)):
-        if due_at[i] > arrived[i]:
-            then = np.searchsorted(arrived, due_at[i])
-            joins = then < len(arrived) and arrived[then] == due_at[i] and fresh[then]
-            out[i] = batch[then] if joins else 0
-    return out
 
 
 def _by_tick(ticks: Ints, rank: Ints) -> Ints:
@@ -182,8 +159,8 @@ def _pop(heap: Ints, size: int) -> None:
 
 
 @compiled
-def cbd_order(rank: Ints, due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints) -> tuple[Ints, Ints]:
-    """CBD: one heap of ranks whose top leaves as soon as it is due. Returns as `dapw_order`."""
+def cbd_order(rank: Ints, due_at: Ints, arrived: Ints) -> tuple[Ints, Ints]:
+    """CBD: one heap of ranks whose top leaves when the tick in which it is due is over. Returns as `dapw_order`."""
     count = len(rank)
     of_rank = np.empty(count, np.int64)
     for i in range(count):
@@ -194,29 +171,18 @@ def cbd_order(rank: Ints, due_at: Ints, arrived: Ints, batch: Ints, fresh: Ints)
     size = out = i = 0
     clock = arrived[0] if count else 0
     while out < count:
-        # Let go all that leaves before the next batch is taken in; after the last one, everything.
-        settle_to = FOREVER if i == count else arrived[i] - fresh[i]
-        while size:
+        if size:
             first = of_rank[heap[0]]
-            at = max(due_at[first], clock)
-            if at > settle_to:
-                break
-            _pop(heap, size)
-            size -= 1
-            clock = at
-            order[out] = first
-            left[out] = at
-            out += 1
-        if i < count:
-            clock, taken = arrived[i], batch[i]
-            while i < count and batch[i] == taken:
-                _push(heap, size, rank[i])
-                size += 1
-                i += 1
-            while size and due_at[of_rank[heap[0]]] <= clock:
-                order[out] = of_rank[heap[0]]
-                left[out] = clock
-                out += 1
+            at = max(due_at[first], arrived[first], clock)
+            if i == count or at < arrived[i]:
                 _pop(heap, size)
                 size -= 1
+                clock = at
+                order[out] = first
+                left[out] = at
+                out += 1
+                continue
+        _push(heap, size, rank[i])
+        size += 1
+        i += 1
     return order, left

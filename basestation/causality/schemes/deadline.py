@@ -10,15 +10,15 @@ from abc import abstractmethod
 from collections.abc import Iterator
 
 from basestation.causality.order import Message
+from basestation.causality.rules import Name
 
 from .holding import Held, Holding
-from .notices import Name, Notice, ignore
 from .scheme import LONG_AGO, Setting
 
 
 class WithinLifetime(Holding):
-    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
-        super().__init__(notice)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
         self._lifetime = setting.lifetime
         self._last = [LONG_AGO] * setting.motes  # when the last message delivered of each mote was sent
 

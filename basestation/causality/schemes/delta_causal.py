@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Rule
 
 from .ages import AgesCodec
 from .deadline import WithinLifetime
 from .holding import Held
 from .matrix import SentMatrix, Square, sent_to_observer
-from .notices import Notice, ignore
 from .scheme import LONG_AGO, Program, Scheme, Setting, StampCodec
 
 
@@ -28,8 +27,8 @@ class DeltaCausal(Scheme):
     def codec(self) -> StampCodec:
         return SquareOfAges(self.setting)
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return DeliveryCondition(self.setting, notice)
+    def rule(self) -> Rule:
+        return DeliveryCondition(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes**2 * self.setting.age_bits
@@ -58,15 +57,15 @@ class DeliveryCondition(WithinLifetime):
     entries were left out: whoever is too old to be named was sent so much earlier that the clocks tell.
     """
 
-    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
-        super().__init__(setting, notice)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self._motes = setting.motes
 
     def _sent_here(self, message: Message) -> tuple[int, ...]:
         return sent_to_observer(message.stamp.kn, self._motes)
 
     def _order(self, message: Message) -> tuple[int, ...]:
-        return (message.stamp.r, message.source, message.sequence)
+        return (message.stamp.r, message.source, message.number)
 
     def _first(self, ready: list[Held]) -> Held:
         by_time = sorted(ready, key=lambda held: held.order)

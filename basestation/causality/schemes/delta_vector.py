@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Rule
 
 from .ages import AgesCodec
 from .delta_causal import DeliveryCondition
-from .notices import Notice, ignore
 from .scheme import LONG_AGO, Program, Scheme, StampCodec
 
 
@@ -26,8 +25,8 @@ class DeltaVector(Scheme):
     def codec(self) -> StampCodec:
         return ColumnOfAges(self.setting)
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return ColumnCondition(self.setting, notice)
+    def rule(self) -> Rule:
+        return ColumnCondition(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes * self.setting.age_bits

@@ -12,10 +12,9 @@ from itertools import chain
 from operator import or_
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
 from .names import NamesCodec, names_in
-from .notices import Name, Notice, ignore
 from .scheme import COUNTER_BITS, Program, Scheme, StampCodec
 from .waiting import WaitingByName
 
@@ -42,8 +41,8 @@ class History(Scheme):
     def codec(self) -> StampCodec:
         return NamesCodec(self.names)
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return AfterThose(self.setting, notice) if self.names else AfterAllOfThem(self.setting, notice)
+    def rule(self) -> Rule:
+        return AfterThose(self.setting) if self.names else AfterAllOfThem(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         if self.names:

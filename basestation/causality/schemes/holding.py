@@ -7,16 +7,14 @@ have got in time.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from basestation.causality.order import Message
-from basestation.causality.policies import Delivery
+from basestation.causality.rules import Delivery, Name, Pending, Rule
 
-from .notices import DiscardNotice, GiveUpNotice, Name, Notice, ignore
 from .scheme import NEVER
 
 
@@ -33,19 +31,10 @@ class Held:
     last: Name | None = None  # of what it waits for, the one that keeps it longest
 
 
-class Pending(NamedTuple):
-    """A message in the buffer, for a view: the tick in which it leaves at the latest, and what it waits for."""
+class Holding(Rule):
+    """A rule that holds each message until nothing that it names is missing."""
 
-    message: Message
-    leaves: int
-    missing: tuple[Name, ...]
-
-
-class Holding(ABC):
-    """A policy that holds each message until nothing that it names is missing."""
-
-    def __init__(self, notice: Notice = ignore) -> None:
-        self._notice = notice
+    def __init__(self) -> None:
         self._held: dict[Held, None] = {}
         self._here: Counter[Name] = Counter()
         self._waiters: dict[Name, dict[Held, None]] = {}
@@ -53,18 +42,17 @@ class Holding(ABC):
         self._out: list[Delivery] = []
         self._clock = -NEVER
         self._arrivals = 0
-        self.late = 0
 
-    def receive(self, message: Message, now: int) -> None:
+    def receive(self, message: Message, now: int) -> bool:
         self._settle(now - 1)
         self._clock = now
         self._arrivals += 1
         if self._too_late(message, now):
             self.late += 1
-            self._notice(DiscardNotice(message, now))
-            return
+            return False
         missing = dict.fromkeys(self._names(message, now))
         self._hold(Held(message, now, self._earliest(message, now), self._order(message), missing))
+        return True
 
     def due(self, now: int) -> list[Delivery]:
         self._settle(now)
@@ -78,9 +66,11 @@ class Holding(ABC):
         return None if at >= NEVER else at
 
     def pending(self) -> list[Pending]:
-        """All that is held, as it would leave if nothing more came."""
         held = sorted(self._held, key=lambda held: (max(held.ready, self._clock), held.order))
-        return [Pending(one.message, max(one.ready, self._clock), tuple(one.missing)) for one in held]
+        return [
+            Pending(one.message, one.earliest, max(one.ready, self._clock), tuple(one.missing))
+            for one in held
+        ]
 
     def _settle(self, now: int) -> None:
         """Let go all that leaves up to tick `now`."""
@@ -110,13 +100,12 @@ class Holding(ABC):
         self._here[name] -= 1
         if not self._here[name]:
             del self._here[name]
-        if held.missing:
-            self._notice(GiveUpNotice(held.message, at, tuple(held.missing)))
-            for missing in held.missing:
-                del self._waiters[missing][held]
+        for missing in held.missing:
+            del self._waiters[missing][held]
+        concurrent = self._is_concurrent(held.message)
         late = self._leaves(held, at)
         self.late += late
-        self._out.append(Delivery(held.message, held.arrived, at, late))
+        self._out.append(Delivery(held.message, held.arrived, at, late, concurrent, tuple(held.missing)))
         self._strike()
 
     def _strike(self) -> None:
@@ -166,6 +155,10 @@ class Holding(ABC):
     def _first(self, ready: list[Held]) -> Held:
         """The one of them that does."""
         return min(ready, key=lambda held: held.order)
+
+    def _is_concurrent(self, message: Message) -> bool:
+        """Whether something has left that neither led to a message that leaves now nor came of it."""
+        return False
 
     def _longest(self, held: Held) -> int:
         """The tick in which it leaves whatever it waits for."""

@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
 from .names import NamesCodec
-from .notices import Name, Notice, ignore
 from .scheme import COUNTER_BITS, Program, Scheme, StampCodec
 from .waiting import WaitingByName
 
@@ -25,8 +24,8 @@ class LastSender(Scheme):
     def codec(self) -> StampCodec:
         return NamesCodec(1)
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return AfterThatOne(self.setting, notice)
+    def rule(self) -> Rule:
+        return AfterThatOne(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.source_bits + COUNTER_BITS

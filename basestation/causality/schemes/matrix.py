@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
-from .notices import Name, Notice, ignore
 from .scheme import COUNTER_BITS, ROUND, Fields, Program, Scheme, Setting, StampCodec, StampReader
 from .waiting import WaitingByName
 
@@ -26,8 +25,8 @@ class Matrix(Scheme):
     def codec(self) -> StampCodec:
         return SquareCodec(self.setting.motes)
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return AfterAllSentHere(self.setting, notice)
+    def rule(self) -> Rule:
+        return AfterAllSentHere(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.motes**2 * COUNTER_BITS
@@ -76,8 +75,8 @@ class SentCounts(SentMatrix):
 
 
 class AfterAllSentHere(WaitingByName):
-    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
-        super().__init__(setting, notice)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self._motes = setting.motes
 
     def _causes(self, message: Message) -> Iterator[Name]:

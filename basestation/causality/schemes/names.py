@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from basestation.causality.order import Stamp
+from basestation.causality.rules import Name
 
-from .notices import Name
 from .scheme import ROUND, Fields, StampCodec, StampReader
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from basestation.causality.order import Stamp
-from basestation.causality.policies import Policy, Unfiltered
+from basestation.causality.rules import Rule, Unfiltered
 
-from .notices import Notice, ignore
 from .scheme import NoStamp, Program, Scheme, Silent, StampCodec
 
 
@@ -18,7 +17,7 @@ class Unordered(Scheme):
     def codec(self) -> StampCodec:
         return NoStamp()
 
-    def rule(self, notice: Notice = ignore) -> Policy:
+    def rule(self) -> Rule:
         return Unfiltered()
 
     def stamp_bits(self, stamp: Stamp) -> int:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
 from .holding import Held, Holding
-from .notices import ConcurrentNotice, Name, Notice, ignore
 from .scheme import (
     COUNTER_BITS,
     NEVER,
@@ -23,7 +23,6 @@ from .scheme import (
     Setting,
     StampCodec,
     StampReader,
-    nearest,
 )
 
 EVERYBODY = -1
@@ -38,8 +37,8 @@ class Scalar(Scheme):
     def codec(self) -> StampCodec:
         return NumberCodec()
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return Successor(self.setting, notice)
+    def rule(self) -> Rule:
+        return Successor(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return COUNTER_BITS
@@ -60,21 +59,25 @@ class LogicalClock:
 class Successor(Holding):
     """The next number leaves. A number that has been is concurrent, and leaves at once."""
 
-    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
-        super().__init__(notice)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
         self._patience = setting.patience
-        self._number = 0
+        self._number, self._begun = 0, True
         self._missed: dict[Name, int] = {}
 
-    def begin(self, message: Message) -> None:
-        """Numbers before this message's own are not waited for."""
-        self._number = message.stamp.kn[0] - 1
+    def begin(self) -> None:
+        self._begun = False
+
+    def receive(self, message: Message, now: int) -> bool:
+        if not self._begun:
+            self._number, self._begun = message.stamp.kn[0] - 1, True
+        return super().receive(message, now)
 
     def _name(self, message: Message) -> Name:
         return EVERYBODY, message.stamp.kn[0]
 
     def _order(self, message: Message) -> tuple[int, ...]:
-        return (*message.stamp.kn, message.source, message.sequence)
+        return (*message.stamp.kn, message.source, message.number)
 
     def _names(self, message: Message, now: int) -> Iterator[Name]:
         for number in range(self._number + 1, message.stamp.kn[0]):
@@ -87,11 +90,11 @@ class Successor(Holding):
     def _expires(self, name: Name, here: bool) -> int:
         return NEVER if here else self._missed[name] + self._patience + 1
 
+    def _is_concurrent(self, message: Message) -> bool:
+        return message.stamp.kn[0] <= self._number
+
     def _leaves(self, held: Held, at: int) -> bool:
-        number = held.message.stamp.kn[0]
-        if number <= self._number:
-            self._notice(ConcurrentNotice(held.message, at))
-        self._number = max(self._number, number)
+        self._number = max(self._number, held.message.stamp.kn[0])
         self._missed = {name: missed for name, missed in self._missed.items() if not self._settled(name)}
         return False
 
@@ -114,7 +117,7 @@ class NumberReader(StampReader):
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
         (field,) = fields
-        told = field if self._largest is None else nearest(field, self._largest)
+        told = field if self._largest is None else nearest(field, self._largest, ROUND)
         self._largest = told if self._largest is None else max(told, self._largest)
         return Stamp(0, 0, (told,))
 

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
+from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
-
-from .notices import Notice, ignore
+from basestation.causality.rules import Rule
 
 NEVER = 1 << 62  # a tick that no clock reaches
 LONG_AGO = -NEVER
@@ -115,12 +114,7 @@ class StampReader(ABC):
 
     def _number(self, source: int, field: int) -> int:
         known = self._newest.get(source)
-        return 0 if known is None else max(nearest(field, known), 0)
-
-
-def nearest(field: int, known: int) -> int:
-    """The number congruent to `field` modulo 256 that is nearest to `known`: 128 before it to 127 after."""
-    return known + (field - known + ROUND // 2) % ROUND - ROUND // 2
+        return 0 if known is None else max(nearest(field, known, ROUND), 0)
 
 
 class StampCodec(ABC):
@@ -156,8 +150,8 @@ class Scheme(ABC):
         """How its stamps travel."""
 
     @abstractmethod
-    def rule(self, notice: Notice = ignore) -> Policy:
-        """The observer's rule, fresh; `notice` is told of what it detects, gives up and discards."""
+    def rule(self) -> Rule:
+        """The observer's rule, fresh."""
 
     @abstractmethod
     def stamp_bits(self, stamp: Stamp) -> int:

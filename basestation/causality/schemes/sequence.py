@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
-from .notices import Name, Notice, ignore
 from .scheme import NoStamp, Program, Scheme, Silent, StampCodec
 from .waiting import WaitingByName
 
@@ -24,8 +23,8 @@ class SenderOrder(Scheme):
     def codec(self) -> StampCodec:
         return NoStamp()
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return Fifo(self.setting, notice)
+    def rule(self) -> Rule:
+        return Fifo(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return 0
@@ -35,7 +34,7 @@ class Fifo(WaitingByName):
     """After the one before it of the same sender."""
 
     def _causes(self, message: Message) -> Iterator[Name]:
-        return self._gone.up_to(message.source, message.sequence - 1)
+        return self._gone.up_to(message.source, message.number - 1)
 
 
 SCHEME = SenderOrder

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from basestation.causality.order import Message, Stamp, unwrap
-from basestation.causality.policies import Policy, make_policy
+from basestation.causality.rules import Rule, make_rule
 
-from .notices import Notice, ignore
 from .scheme import Carry, Count, Fields, Scheme, StampCodec, StampReader
 
 
@@ -55,8 +54,8 @@ class TimedScheme(Scheme):
     def codec(self) -> StampCodec:
         return TimedCodec(self)
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return make_policy(self.policy, self.phi, self.epsilon, self.delta)
+    def rule(self) -> Rule:
+        return make_rule(self.policy, self.phi, self.epsilon, self.delta)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.bits

@@ -15,12 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Rule
 
 from .ages import AgesCodec
 from .deadline import WithinLifetime
 from .matrix import SentMatrix
-from .notices import Notice, ignore
 from .scheme import LONG_AGO, Program, Scheme, Setting, StampCodec
 
 
@@ -47,8 +46,8 @@ class TwoHop(Scheme):
     def codec(self) -> StampCodec:
         return TwoVectorsOfAges(self.setting)
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return TriangleOrder(self.setting, self.hold, notice)
+    def rule(self) -> Rule:
+        return TriangleOrder(self.setting, self.hold)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + 2 * self.setting.motes * self.setting.age_bits
@@ -74,8 +73,8 @@ class Dependencies(SentMatrix):
 
 
 class TriangleOrder(WithinLifetime):
-    def __init__(self, setting: Setting, min_wait: int, notice: Notice = ignore) -> None:
-        super().__init__(setting, notice)
+    def __init__(self, setting: Setting, min_wait: int) -> None:
+        super().__init__(setting)
         self._min_wait = min_wait
         self._columns = setting.motes + 1
 

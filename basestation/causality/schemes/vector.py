@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Policy
+from basestation.causality.rules import Name, Rule
 
 from .holding import Held
-from .notices import ConcurrentNotice, Name, Notice, ignore
 from .scheme import COUNTER_BITS, ROUND, Fields, Program, Scheme, Setting, StampCodec, StampReader
 from .waiting import WaitingByName
 
@@ -25,8 +24,8 @@ class Vector(Scheme):
     def codec(self) -> StampCodec:
         return CountersCodec(self.setting.motes)
 
-    def rule(self, notice: Notice = ignore) -> Policy:
-        return CausalBroadcast(self.setting, notice)
+    def rule(self) -> Rule:
+        return CausalBroadcast(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return (self.setting.motes - 1) * COUNTER_BITS
@@ -49,22 +48,21 @@ class VectorClock:
 class CausalBroadcast(WaitingByName):
     """After everything that its sender knew of. Where something else has been delivered too, it is concurrent."""
 
-    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
-        super().__init__(setting, notice)
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
         self._delivered = [0] * setting.motes
 
     def _causes(self, message: Message) -> Iterator[Name]:
         for source, known in enumerate(message.stamp.kn):
             yield from self._gone.up_to(source, known - (source == message.source))
 
+    def _is_concurrent(self, message: Message) -> bool:
+        return any(map(int.__gt__, self._delivered, message.stamp.kn))
+
     def _leaves(self, held: Held, at: int) -> bool:
-        late = super()._leaves(held, at)
         message = held.message
-        knows = message.stamp.kn
-        if any(map(int.__gt__, self._delivered, knows)):
-            self._notice(ConcurrentNotice(message, at))
-        self._delivered[message.source] = max(self._delivered[message.source], message.sequence)
-        return late
+        self._delivered[message.source] = max(self._delivered[message.source], message.number)
+        return super()._leaves(held, at)
 
 
 class CountersCodec(StampCodec):

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Iterator
 
 from basestation.causality.order import Message
+from basestation.causality.rules import Name
 
 from .holding import Held, Holding
-from .notices import Name, Notice, ignore
 from .scheme import NEVER, Setting
 
 CIRCLE = 8  # times the time to give up in; no wait for what is to come lasts so long
@@ -61,24 +61,26 @@ class WaitingByName(Holding):
     started anew, can make messages wait for each other in a circle; after a long time they leave all the same.
     """
 
-    def __init__(self, setting: Setting, notice: Notice = ignore) -> None:
-        super().__init__(notice)
-        self._patience = setting.patience
+    def __init__(self, setting: Setting) -> None:
+        super().__init__()
+        self._motes, self._patience = setting.motes, setting.patience
         self._gone = Settled(setting.motes)
         self._missed: dict[Name, int] = {}
 
-    def join(self, mote: int, sequence: int) -> None:
-        """A mote is here from its message number `sequence` on; what it sent before is not waited for."""
-        self._gone.start_at(mote, sequence)
+    def begin(self) -> None:
+        for mote in range(self._motes):
+            self.leave(mote)
+
+    def join(self, mote: int, number: int) -> None:
+        self._gone.start_at(mote, number)
         self._missed = {name: at for name, at in self._missed.items() if not self._settled(name)}
         self._strike()
 
     def leave(self, mote: int) -> None:
-        """A mote has gone: nothing more is expected of it."""
         self.join(mote, NEVER)
 
     def _name(self, message: Message) -> Name:
-        return message.source, message.sequence
+        return message.source, message.number
 
     def _names(self, message: Message, now: int) -> Iterator[Name]:
         own = self._name(message)

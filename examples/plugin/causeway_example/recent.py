@@ -7,10 +7,9 @@ descriptor, which says what its stamp holds, and a class with its program, its c
 from __future__ import annotations
 
 from basestation.causality.order import Stamp
-from basestation.causality.policies import Policy as Rule
+from basestation.causality.rules import Rule
 from basestation.causality.schemes.history import AfterThose, Recent
 from basestation.causality.schemes.names import NamesCodec, names_in
-from basestation.causality.schemes.notices import Notice, ignore
 from basestation.causality.schemes.scheme import COUNTER_BITS, ROUND, Fields, Program, Scheme, StampCodec
 from packet_formats.schemes import (
     NAMES,
@@ -49,8 +48,8 @@ class RecentNames(Scheme):
     def codec(self) -> StampCodec:
         return ShortNames(self.most)
 
-    def rule(self, notice: Notice = ignore) -> Rule:
-        return AfterThose(self.setting, notice)
+    def rule(self) -> Rule:
+        return AfterThose(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return len(names_in(stamp)) * (self.setting.source_bits + COUNTER_BITS)

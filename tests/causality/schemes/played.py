@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from basestation.causality.order import Message
-from basestation.causality.policies import Delivery, Policy
+from basestation.causality.rules import Delivery, Rule
 from basestation.causality.schemes import Scheme
-from basestation.causality.schemes.notices import Step as Traced
 from tests.causality.runs import ARRIVE, RECEIVE, SEND, Run, Step, legal_runs
 
 
 @dataclass
 class Played:
-    """Deliveries with the messages' numbers, and the steps that the policy noticed."""
+    """Deliveries with the messages' numbers, and what was discarded."""
 
     run: Run
     messages: list[Message]
     deliveries: list[Delivery]
-    steps: list[Traced]
+    thrown_away: list[Message]
 
     @property
     def order(self) -> list[int]:
@@ -41,9 +40,18 @@ class Played:
             if cause in place and effect in place and place[effect] < place[cause]
         }
 
-    def noticed(self, kind: type[Traced]) -> list[int]:
+    @property
+    def gave_up(self) -> list[int]:
+        return [n for n, d in zip(self.order, self.deliveries, strict=True) if d.missing]
+
+    @property
+    def concurrent(self) -> list[int]:
+        return [n for n, d in zip(self.order, self.deliveries, strict=True) if d.concurrent]
+
+    @property
+    def discarded(self) -> list[int]:
         number = {(m.source, m.sequence): i for i, m in enumerate(self.messages)}
-        return [number[s.message.source, s.message.sequence] for s in self.steps if isinstance(s, kind)]
+        return [number[m.source, m.sequence] for m in self.thrown_away]
 
 
 def stamped(run: Run, method: Scheme) -> list[Message]:
@@ -61,19 +69,20 @@ def stamped(run: Run, method: Scheme) -> list[Message]:
     return messages
 
 
-def play(run: Run, method: Scheme, policy: Policy | None = None) -> Played:
+def play(run: Run, method: Scheme, rule: Rule | None = None) -> Played:
     """The observer is asked after each batch, and at the end for what is left."""
-    messages, steps = stamped(run, method), []
-    policy = policy or method.rule(steps.append)
+    messages, thrown_away = stamped(run, method), []
+    rule = rule or method.rule()
     out: list[Delivery] = []
     for step in run.steps:
         if step.kind == ARRIVE:
             for message in step.messages:
-                policy.receive(messages[message], step.clock)
-            out += policy.due(step.clock)
-    while (at := policy.next_due()) is not None:
-        out += policy.due(at)
-    return Played(run, messages, out, steps)
+                if not rule.receive(messages[message], step.clock):
+                    thrown_away.append(messages[message])
+            out += rule.due(step.clock)
+    while (at := rule.next_due()) is not None:
+        out += rule.due(at)
+    return Played(run, messages, out, thrown_away)
 
 
 @st.composite

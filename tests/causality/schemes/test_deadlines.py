@@ -13,7 +13,6 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Scheme, Setting
 from basestation.causality.schemes.deadline import WithinLifetime
 from basestation.causality.schemes.delta_causal import DeltaCausal
-from basestation.causality.schemes.notices import DiscardNotice, GiveUpNotice
 from basestation.causality.schemes.two_hop import TriangleOrder, TwoHop
 from tests.causality.runs import ARRIVE, RECEIVE, SEND, Run, legal_runs
 from tests.causality.schemes.played import Played, one_clock_runs, play, script, stamped
@@ -40,7 +39,7 @@ def test_theorem_1_what_is_late_is_discarded_and_all_else_is_delivered_within_it
     played = play(run, DeltaCausal(setting(run)))
     lifetime = setting(run).lifetime
     late = {m for m, at in arrivals(run).items() if run.sent[m][1] + lifetime < at}
-    assert set(played.noticed(DiscardNotice)) == late
+    assert set(played.discarded) == late
     assert sorted(played.order) == sorted(set(arrivals(run)) - late)
     for message, left in played.left.items():
         assert arrivals(run)[message] <= left <= run.sent[message][1] + lifetime
@@ -58,7 +57,7 @@ def test_theorem_2_deliveries_respect_causal_order(run):
 def test_without_loss_nothing_waits_for_a_deadline(method, run):
     """With the printed order of AS's send, each message would wait for itself."""
     played = play(run, method(setting(run)))
-    assert not played.noticed(GiveUpNotice)
+    assert not played.gave_up
     assert sorted(played.order) == list(range(len(run.sent)))
 
 
@@ -215,7 +214,7 @@ class Coded:
 
 
 def result(played: Played) -> tuple[dict[int, int], list[int]]:
-    return played.left, played.noticed(DiscardNotice)
+    return played.left, played.discarded
 
 
 @many

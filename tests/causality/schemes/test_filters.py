@@ -7,20 +7,21 @@ from collections.abc import Callable
 import pytest
 
 from basestation.causality.order import Message
-from basestation.causality.policies import Delivery
+from basestation.causality.rules import Delivery
 from basestation.causality.schemes import Scheme, Setting, make_scheme
-from basestation.causality.schemes.filters import ReceiveFilter, SendFilter
-from basestation.causality.schemes.notices import (
+from packet_formats.schemes import descriptor, names
+from tests.causality.schemes.filters import (
     Buffered,
-    ConcurrentNotice,
+    Concurrent,
     Delivered,
-    DiscardNotice,
-    GiveUpNotice,
+    Discarded,
+    GivenUp,
     Received,
+    ReceiveFilter,
+    SendFilter,
     Stamped,
     Step,
 )
-from packet_formats.schemes import descriptor, names
 
 SETTING = Setting(motes=3, epsilon=1, delta=5)
 
@@ -86,15 +87,15 @@ def test_concurrent_messages_and_lost_ones_are_traced(question):
     network.observer.receive([other, answered], 3)
     network.observer.tick(100)
     assert network.shown == [b"Lunch?", b"Yes"]
-    (given_up,) = [step for step in network.steps if isinstance(step, GiveUpNotice)]
+    (given_up,) = [step for step in network.steps if isinstance(step, GivenUp)]
     assert (given_up.missing, given_up.at) == (((0, 1),), 3 + 6 + 1)
-    assert (ConcurrentNotice, b"Yes") in network.trace()
+    assert (Concurrent, b"Yes") in network.trace()
 
 
 def test_a_message_beyond_its_lifetime_is_traced_and_not_held(question):
     network, asked, _ = question("delta-causal")
     network.observer.receive([asked], 99)
-    assert network.trace()[-2:] == [(Received, b"Done?"), (DiscardNotice, b"Done?")]
+    assert network.trace()[-2:] == [(Received, b"Done?"), (Discarded, b"Done?")]
     assert network.observer.next_due() is None
 
 

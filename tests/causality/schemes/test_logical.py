@@ -7,7 +7,6 @@ from hypothesis import given, settings
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Scheme, Setting, make_scheme
-from basestation.causality.schemes.notices import ConcurrentNotice, GiveUpNotice, Step
 from basestation.causality.schemes.scheme import NEVER
 from basestation.causality.schemes.vector import CausalBroadcast
 from packet_formats.schemes import descriptor, names
@@ -37,7 +36,7 @@ def test_without_loss_the_order_is_causal_and_everything_is_delivered(name, run)
     played = play(run, method(name, run, NEVER))
     assert sorted(played.order) == list(range(len(run.sent)))
     assert not played.violated()
-    assert not played.noticed(GiveUpNotice)
+    assert not played.gave_up
 
 
 @many
@@ -69,7 +68,7 @@ def test_vector_flags_exactly_what_is_concurrent_with_something_delivered_before
         for place, m in enumerate(played.order)
         if any(d not in causes[m] and m not in causes[d] for d in played.order[:place])
     ]
-    assert played.noticed(ConcurrentNotice) == concurrent
+    assert played.concurrent == concurrent
 
 
 @many
@@ -92,7 +91,7 @@ def test_sequence_keeps_nothing_between_senders():
 def test_scalar_is_causal_while_nothing_is_concurrent(run):
     played = play(run, method("scalar", run, NEVER))
     assert played.order == list(range(len(run.sent)))
-    assert not played.noticed(ConcurrentNotice)
+    assert not played.concurrent
 
 
 def test_scalar_breaks_on_concurrency_and_sees_it():
@@ -102,7 +101,7 @@ def test_scalar_breaks_on_concurrency_and_sees_it():
     )
     played = play(run, method("scalar", run, NEVER))
     assert played.violated() == {(1, 2)}
-    assert played.noticed(ConcurrentNotice) == [1]
+    assert played.concurrent == [1]
     assert not play(run, method("vector", run, NEVER)).violated()
 
 
@@ -150,7 +149,7 @@ def test_one_loss_stops_it_for_ever_unless_it_gives_up(name):
     assert stuck.order == {"sequence": [1, 3], "last-sender": [2, 3]}.get(name, [])
     patient = play(run, method(name, run))
     assert sorted(patient.order) == [1, 2, 3]
-    assert patient.noticed(GiveUpNotice)
+    assert patient.gave_up
     assert max(patient.left.values()) == 5 + (5 + 1) + 1  # all that it waits for was missed in tick 5
 
 
@@ -196,12 +195,11 @@ def test_what_leaves_does_not_depend_on_when_one_asks(name, run):
 
 def test_messages_that_wait_for_each_other_leave_all_the_same():
     """No sound stamps say so; those of motes that lost their memory may."""
-    steps: list[Step] = []
-    policy = CausalBroadcast(Setting(3, 1, 4, give_up=5), steps.append)
+    policy = CausalBroadcast(Setting(3, 1, 4, give_up=5))
     policy.receive(Message(0, 1, Stamp(0, 0, (1, 1, 0))), 10)
     policy.receive(Message(1, 1, Stamp(0, 0, (1, 1, 0))), 11)
     policy.receive(Message(2, 1, Stamp(0, 0, (1, 0, 1))), 12)
     assert policy.due(50) == []
     out = policy.due(200)
     assert [(d.message.source, d.left) for d in out] == [(0, 51), (1, 51), (2, 51)]
-    assert [step.missing for step in steps if isinstance(step, GiveUpNotice)] == [((1, 1),)]
+    assert [d.missing for d in out if d.missing] == [((1, 1),)]

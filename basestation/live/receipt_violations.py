@@ -60,7 +60,7 @@ class _KnownMessage:
     overtaken: set[str] = field(default_factory=set)
 
 
-class Causes:
+class ReceiptViolations:
     """What receipts tell, over a window of recent messages: memory stays bounded."""
 
     def __init__(self, motes: int) -> None:
@@ -75,10 +75,10 @@ class Causes:
         self.sends = 0
         self.complete = 0
 
-    def arrived(self, name: Name, data: Data, cycles: int, mono_ns: int) -> list[Overtaking]:
-        """A message has come, for the first time."""
+    def arrived(self, name: Name, data: Data, in_sync: bool, cycles: int, mono_ns: int) -> list[Overtaking]:
+        """A message has come, for the first time. `in_sync`: its mote and its gateway knew the time."""
         node = self._node(name)
-        node.known, node.counted = True, data.in_sync
+        node.known, node.counted = True, in_sync
         before = self._neighbour(name, -1)
         self._count_send(name, data, before)
         named = [self._read(source, sequence) for source, sequence in data.receipts]

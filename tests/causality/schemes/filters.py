@@ -8,21 +8,65 @@ filter buffers and reorders. Every step can be watched.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from basestation.causality.order import Message
-from basestation.causality.policies import Delivery, Policy
+from basestation.causality.rules import Delivery, Name, Rule
+from basestation.causality.schemes.scheme import Program, Scheme
 
-from .attendance import Attending
-from .notices import Buffered, Delivered, DiscardNotice, Notice, Received, Stamped, Step, ignore
-from .scheme import Program, Scheme
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Something happened to `message` while the clock of the process that did it read `at`."""
+
+    message: Message
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped(Step):
+    """It has its stamp and goes to the link."""
+
+
+@dataclass(frozen=True, slots=True)
+class Received(Step):
+    """The link has handed it to the observer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Buffered(Step):
+    """Its rule does not let it go yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrent(Step):
+    """Something was delivered before it that neither led to it nor came of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp(Step):
+    """It leaves without having seen what it waited for."""
+
+    missing: tuple[Name, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded(Step):
+    """It came after its deadline and is never delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered(Step):
+    """It has left to the application."""
+
+
+Notice = Callable[[Step], None]
 
 
 class SendFilter:
     """A mote's side: stamps what the application sends, and learns from what the mote hears."""
 
-    def __init__(
-        self, scheme: Scheme, mote: int, link: Callable[[Message], None], notice: Notice = ignore
-    ) -> None:
+    def __init__(self, scheme: Scheme, mote: int, link: Callable[[Message], None], notice: Notice) -> None:
         self._mote, self._link, self._notice = mote, link, notice
         self._program: Program = scheme.start(mote)
         self._sequence = 0
@@ -47,11 +91,9 @@ class SendFilter:
 class ReceiveFilter:
     """The observer's side: takes what the link brings, and lets it go in the order of a policy."""
 
-    def __init__(
-        self, scheme: Scheme, application: Callable[[Delivery], None], notice: Notice = ignore
-    ) -> None:
+    def __init__(self, scheme: Scheme, application: Callable[[Delivery], None], notice: Notice) -> None:
         self._application, self._notice = application, notice
-        self._policy: Policy = scheme.rule(self._watch)
+        self._rule: Rule = scheme.rule()
         self._held: dict[tuple[int, int], Message] = {}
         self._newest: dict[int, int] = {}
         self._absent: set[int] = set()
@@ -61,7 +103,9 @@ class ReceiveFilter:
         for message in messages:
             self._held[message.source, message.sequence] = message
             self._notice(Received(message, now))
-            self._policy.receive(message, now)
+            if not self._rule.receive(message, now):
+                self._forget(message)
+                self._notice(Discarded(message, now))
         self.tick(now)
         for message in messages:
             if (message.source, message.sequence) in self._held:
@@ -69,15 +113,19 @@ class ReceiveFilter:
 
     def tick(self, now: int) -> None:
         """Deliver what leaves up to and in tick `now`."""
-        for delivery in self._policy.due(now):
+        for delivery in self._rule.due(now):
             message = delivery.message
             self._forget(message)
             self._newest[message.source] = max(self._newest.get(message.source, 0), message.sequence)
+            if delivery.missing:
+                self._notice(GivenUp(message, delivery.left, delivery.missing))
+            if delivery.concurrent:
+                self._notice(Concurrent(message, delivery.left))
             self._notice(Delivered(message, delivery.left))
             self._application(delivery)
 
     def next_due(self) -> int | None:
-        return self._policy.next_due()
+        return self._rule.next_due()
 
     def replace(self, scheme: Scheme, now: int) -> None:
         """Order by another scheme from now on. It is given what is held, in order of arrival.
@@ -87,33 +135,25 @@ class ReceiveFilter:
         """
         self.tick(now)
         held, self._held = list(self._held.values()), {}
-        self._policy = scheme.rule(self._watch)
-        if isinstance(self._policy, Attending):
-            for mote, newest in self._newest.items():
-                self._policy.join(mote, newest + 1)
-            for mote in self._absent:
-                self._policy.leave(mote)
+        self._rule = scheme.rule()
+        for mote, newest in self._newest.items():
+            self._rule.join(mote, newest + 1)
+        for mote in self._absent:
+            self._rule.leave(mote)
         for message in held:
             self._held[message.source, message.sequence] = message
-            self._policy.receive(message, now)
+            self._rule.receive(message, now)
         self.tick(now)
 
     def join(self, mote: int, sequence: int = 1) -> None:
         """A mote is here from its message number `sequence` on."""
         self._absent.discard(mote)
-        if isinstance(self._policy, Attending):
-            self._policy.join(mote, sequence)
+        self._rule.join(mote, sequence)
 
     def leave(self, mote: int) -> None:
         """A mote has gone. What is held leaves without waiting for it."""
         self._absent.add(mote)
-        if isinstance(self._policy, Attending):
-            self._policy.leave(mote)
-
-    def _watch(self, step: Step) -> None:
-        if isinstance(step, DiscardNotice):
-            self._forget(step.message)
-        self._notice(step)
+        self._rule.leave(mote)
 
     def _forget(self, message: Message) -> None:
         self._held.pop((message.source, message.sequence), None)

@@ -1,11 +1,22 @@
-"""Sequence numbers unwrapped per source, duplicates dropped."""
+"""Sequence numbers unwrapped for each mote, copies and boots recognised."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.causality.sequences import SequenceUnwrapper
+from basestation.causality.boots import MoteBoots, Numbers
 
 PATIENCE = 100
+
+
+class SequenceUnwrapper:
+    """The numbers of a mote's one boot; None for a copy."""
+
+    def __init__(self, patience):
+        self.mote, self.patience = MoteBoots(0, 0), patience
+
+    def accept(self, field, now):
+        found = self.mote.accept(0, field, now, self.patience)
+        return None if found.copy else found.sequence
 
 
 def test_numbers_wrap_many_times():
@@ -52,16 +63,12 @@ def test_any_order_within_half_the_range_is_read_right(first, numbers):
 
 
 def test_memory_is_bounded():
-    unwrapper = SequenceUnwrapper(PATIENCE, bits=4)
+    unwrapper = SequenceUnwrapper(PATIENCE)
     for i in range(10_000):
-        unwrapper.accept(i % 16, 0)
-    assert len(unwrapper._seen) <= 17
-
-
-@given(st.integers(2, 12))
-def test_other_widths(bits):
-    unwrapper = SequenceUnwrapper(PATIENCE, bits)
-    assert [unwrapper.accept(i % (1 << bits), 0) for i in range(3 << bits)] == list(range(3 << bits))
+        unwrapper.accept(i % 256, 0)
+    ((newest, heard, seen),) = unwrapper.mote.sequences.values()
+    assert (newest, heard) == (9999, 0)
+    assert seen.bit_length() == 128
 
 
 @given(gap=st.integers(1, 255), silence=st.integers(PATIENCE + 1, 10_000))
@@ -80,3 +87,13 @@ def test_a_duplicate_within_the_patience_is_still_one():
     assert unwrapper.accept(7, 50) == 7
     assert unwrapper.accept(7, 50 + PATIENCE) is None
     assert unwrapper.accept(7, 51 + PATIENCE) == 7 + 256
+
+
+def test_a_reboot_is_told_once_and_an_old_copy_soon_after_is_none():
+    numbers = Numbers(PATIENCE)
+    assert numbers.accept(3, 6, 9, 0) == (9, 10, True, None)
+    assert numbers.accept(3, 7, 0, 10) == (0, 513, True, 6)
+    assert numbers.accept(3, 6, 10, 11) == (10, 11, False, None)
+    assert numbers.accept(3, 7, 0, 12) is None
+    assert numbers.accept(3, 6, 11, 10 + PATIENCE + 1) == (11, 1036, True, 7)  # seven boots later
+    assert numbers.named(3, 513) == (7, 0)

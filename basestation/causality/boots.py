@@ -1,0 +1,129 @@
+"""Boots and sequence numbers unwrapped for each mote, and copies recognised, before a message meets a rule.
+
+The live observer and the journal's tables step the same state, message by message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from .modular import unwrap
+
+ROUND = 256  # numbers of a sequence field
+WINDOW = ROUND // 2
+SEEN = (1 << WINDOW) - 1
+BOOTS = 8  # boot counts that the wire tells apart
+
+
+class Numbering(NamedTuple):
+    """Which message of its mote one is. `life` counts the boots on from the count first heard of."""
+
+    life: int
+    sequence: int
+    copy: bool = False  # it came before
+    fresh: bool = False  # the first one of its boot
+    rebooted: bool = False  # the mote has started anew since its message before
+
+
+@dataclass(slots=True)
+class MoteBoots:
+    """One mote's boots, and the sequence numbers of each boot, heard at ticks of the observer's clock.
+
+    A new boot count is a reboot; an older one soon after a reboot is that of a copy which took long. Copies that took
+    different ways arrive out of order, but not long apart: within `patience` ticks of the newest number a field is
+    read as the nearest one, and the same one twice is a copy. After a longer silence everything older is settled, and
+    the next number is a later one, however many were lost.
+
+    `sequences` has for each boot count on the wire the newest number, its tick, and which came: a bit each, from the
+    newest downwards.
+    """
+
+    life: int
+    booted: int  # the tick when its present boot was first heard of
+    sequences: dict[int, list[int]] = field(default_factory=dict)
+
+    def copy(self) -> MoteBoots:
+        return MoteBoots(
+            self.life, self.booted, {boot: list(known) for boot, known in self.sequences.items()}
+        )
+
+    def accept(self, boot: int, number: int, now: int, patience: int) -> Numbering:
+        """Take the message with this boot count and number on the wire, heard at tick `now`."""
+        later = (boot - self.life) % BOOTS
+        rebooted = later > 0 and (later <= BOOTS // 2 or abs(now - self.booted) > patience)
+        if rebooted:
+            # The same boot count eight boots ago has nothing to do with this one.
+            self.life, self.booted, later = self.life + later, now, 0
+            self.sequences.pop(boot, None)
+        life = self.life - (BOOTS - later if later else 0)
+        known = self.sequences.get(boot)
+        if known is None:
+            self.sequences[boot] = [number, now, 1]
+            return Numbering(life, number, fresh=True, rebooted=rebooted)
+        newest, heard, seen = known
+        latest = newest + (ROUND if now - heard > patience else WINDOW)
+        sequence = unwrap(number, latest, ROUND)
+        ahead = sequence - newest
+        if ahead > 0:
+            known[:] = sequence, now, (seen << ahead | 1) & SEEN
+        elif seen >> -ahead & 1:
+            return Numbering(life, sequence, copy=True)
+        else:
+            known[2] = seen | 1 << -ahead
+        return Numbering(life, sequence)
+
+
+class Numbered(NamedTuple):
+    """A message's number in its boot, its number among all of its mote, and whether it opens a boot."""
+
+    sequence: int
+    number: int
+    fresh: bool
+    before: int | None  # the boot count before, if the mote has started anew
+
+
+class Numbers:
+    """Numbers all messages of each mote, boot after boot, such that no two share one.
+
+    A boot's numbers begin at one more than a multiple of 256, so that a sequence field is always one less than the
+    number modulo 256; and at least 256 after those of the boot before, so that a counter of that one, read as the
+    nearest to the new numbers, is none of them.
+    """
+
+    def __init__(self, patience: int) -> None:
+        self._patience = patience
+        self._motes: dict[int, MoteBoots] = {}
+        self._bases: dict[int, dict[int, int]] = {}  # by source and boot
+        self._newest: dict[int, int] = {}
+
+    def accept(
+        self, source: int, boot: int, field: int, now: int, known: int | None = None
+    ) -> Numbered | None:
+        """None for a copy. `known`: the newest of that mote that others are known to have heard of."""
+        mote = self._motes.get(source)
+        if mote is None:
+            mote = self._motes[source] = MoteBoots(boot, now)
+        before = mote.life % BOOTS
+        _, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience)
+        if copy:
+            return None
+        newest = self._newest.get(source)
+        bases = self._bases.setdefault(source, {})
+        if fresh:
+            bases[boot] = 0 if newest is None else (newest // ROUND + 2) * ROUND
+        number = bases[boot] + sequence + 1
+        if known is not None and not fresh and known - number >= ROUND // 2:
+            # So many were lost that the field has gone round unseen.
+            rounds = (known - number + ROUND // 2) // ROUND * ROUND
+            bases[boot] += rounds
+            number += rounds
+        if newest is None or number > newest:
+            self._newest[source] = number
+        return Numbered(sequence, number, fresh, before if rebooted else None)
+
+    def named(self, source: int, number: int) -> tuple[int, int]:
+        """The boot and the sequence number in it that a number means."""
+        boots = self._bases.get(source, {0: 0})
+        boot = max(boots, key=lambda boot: (boots[boot] < number, boots[boot]))
+        return boot, number - boots[boot] - 1

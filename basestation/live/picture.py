@@ -1,0 +1,83 @@
+"""The picture that views take of a station: its counters, frozen, and the queue with what each message waits for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from basestation.causality.rules import Pending
+from basestation.causality.schemes.scheme import NEVER
+from basestation.live.counters import (
+    HeldView,
+    OrderView,
+    RuleCounts,
+    Snapshot,
+    gateway_view,
+    mote_view,
+)
+from basestation.live.wait_reasons import why_waits
+
+if TYPE_CHECKING:
+    from basestation.live.station import Station
+
+SHOWN = 200  # messages of the queue
+MS = 1_000_000
+
+
+def take_picture(station: Station, mono_ns: int) -> Snapshot:
+    """All that views show, as it is at `mono_ns`."""
+    timeline, known = station.timeline, station.violations
+    receipts = station.layout.receipts > 0
+    reached = timeline.clock.at(mono_ns)
+    return Snapshot(
+        mono_ns=mono_ns,
+        wall_ns=mono_ns + timeline.wall_ahead,
+        policy=station.policy,
+        phi=station.phi,
+        earlier=tuple(station.earlier),
+        tick=None if reached is None else timeline.tick(reached),
+        epoch=timeline.epoch,
+        receipts=receipts,
+        known=known.complete / known.sends if receipts and known.sends else None,
+        arrival=OrderView(known.messages["arrival"], known.overtaken["arrival"]),
+        delivery=OrderView(known.messages["delivery"], known.overtaken["delivery"]),
+        received=station.received,
+        delivered=station.delivered,
+        held=station.held,
+        forced=station.forced,
+        strange=station.reasons.total(),
+        rate=station.rate.at(mono_ns),
+        hold=station.holds.view(),
+        motes=tuple(mote_view(mote, counts, mono_ns) for mote, counts in sorted(station.motes.items())),
+        gateways=tuple(gateway_view(g, counts, mono_ns) for g, counts in sorted(timeline.gateways.items())),
+        queue=tuple(_held_view(station, one, mono_ns) for one in station.observer.pending()[:SHOWN]),
+        alarms=station.alarms.texts(),
+        policies=station.deployment.scheme.policies,
+        noticed=RuleCounts(**station.noticed),
+    )
+
+
+def _held_view(station: Station, pending: Pending, mono_ns: int) -> HeldView:
+    held = pending.message.token
+    over = pending.leaves + 1 if station.observer.timed else pending.leaves
+    at = None if over >= NEVER else station.timeline.when(over)
+    return HeldView(
+        name=str(held.name),
+        source=held.name.source,
+        held_ms=max(0, mono_ns - held.mono_ns) / MS,
+        due_ms=None if at is None else (at - mono_ns) / MS,
+        why=_why_timed(station, pending) if station.observer.timed else _why_named(station, pending),
+    )
+
+
+def _why_named(station: Station, pending: Pending) -> str:
+    return why_waits(station.names(pending.missing), pending.leaves)
+
+
+def _why_timed(station: Station, pending: Pending) -> str:
+    why = f"until tick {pending.due} is over"
+    if pending.behind is None:
+        return why
+    first, reached = pending.behind.token.name, station.timeline.reached
+    if reached is not None and station.timeline.tick(reached) > pending.due:
+        return f"due, but {first} comes before it"
+    return f"{why}, and for {first}, which comes before it"

@@ -1,0 +1,212 @@
+"""The timeline: what the gateways' lines say, and when. A frame comes out of it with the time at which it was heard.
+
+It pairs heard records with their frames, follows the root's epochs, and keeps the observer's clock.
+Everything follows from the lines and the host's times that came with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from basestation.arrivals import Arrival, Gap
+from basestation.live.clock import ClockReading, ObserverClock
+from basestation.live.counters import GatewayCounts
+from basestation.live.happenings import ClockChanged, Happening, Note
+from packet_formats.deployment import CRYSTAL_HZ, Deployment
+from packet_formats.fast_read import MessageReader, read_packet
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import Data, Message, Unknown
+from packet_formats.records import Beacon, Health, Heard, Status
+from packet_formats.tinyos import Ack, ActiveMessage, PacketError
+
+FOREIGN_AFTER = 3  # radio frames of a gateway that has never sent a heard record
+OLD_EPOCH_NS = 10_000_000_000  # so long after the last record of the present epoch, an older one is believed
+
+
+class Packet(NamedTuple):
+    """What a packet is: an acknowledgement, a frame with its message, or (`error`) nothing that can be read."""
+
+    frame: ActiveMessage | Ack | None
+    message: Message | Unknown | None = None
+    error: str = ""
+
+
+class PacketReader:
+    """Reads the packets of one layout."""
+
+    def __init__(self, layout: DataLayout) -> None:
+        self._reader = MessageReader(layout)
+
+    def read(self, packet: bytes) -> Packet:
+        try:
+            frame = read_packet(packet)
+        except PacketError as error:
+            return Packet(None, error=str(error))
+        return Packet(frame) if isinstance(frame, Ack) else Packet(frame, self._reader.read(frame))
+
+
+class TimedFrame(NamedTuple):
+    """A packet of a line, with its record, and the cycles at which it was heard; None where nobody knows."""
+
+    frame: ActiveMessage | Ack | None
+    message: Message | Unknown | None = None
+    error: str = ""
+    heard: Heard | None = None
+    cycles: int | None = None
+    happenings: Sequence[Happening] = ()  # what it shows of the clock and of its gateway
+
+
+class Timeline:
+    """The lines of a network's gateways.
+
+    `present` is the observer's clock, in cycles: up to then everything that was heard is in. A line that lags may set
+    it back. `reached`: how far it had got when it was last looked at, since the last data message.
+    """
+
+    def __init__(self, deployment: Deployment, allowance_ns: int | None = None) -> None:
+        self.clock = ObserverClock(allowance_ns)
+        self.gateways: dict[int, GatewayCounts] = {}
+        self.epoch: int | None = None
+        self.present: int | None = None
+        self.reached: int | None = None
+        self.mono_ns = self.wall_ahead = 0
+        self._epoch_ns = 0
+        self._shift, self._motes = deployment.clock.tick_log2, deployment.network.motes
+        self._reader = PacketReader(layout_of(deployment))
+
+    def gateway(self, gateway: int) -> GatewayCounts:
+        counts = self.gateways.get(gateway)
+        if counts is None:
+            counts = self.gateways[gateway] = GatewayCounts()
+        return counts
+
+    def now(self) -> tuple[int, int]:
+        """The host's clocks, monotonic and wall."""
+        return self.mono_ns, self.mono_ns + self.wall_ahead
+
+    def tick(self, cycles: int) -> int:
+        return cycles >> self._shift
+
+    def advance(self, mono_ns: int, clock: int | None = None) -> int | None:
+        """Time has passed; the tick that the clock has reached. `clock`: cycles that a log says it had reached."""
+        if mono_ns > self.mono_ns:
+            self.mono_ns = mono_ns
+        self.present = self.clock.at(self.mono_ns)
+        cycles = self.present if clock is None else clock
+        if cycles is None:
+            return None
+        if self.reached is None or cycles > self.reached:
+            self.reached = cycles
+        return cycles >> self._shift
+
+    def when(self, tick: int) -> int | None:
+        """The host's time at which the clock reaches a tick if no record comes."""
+        return self.clock.when(tick << self._shift)
+
+    def take_gap(self, gap: Gap) -> GatewayCounts:
+        counts = self.gateway(gap.gateway)
+        counts.live = gap.back
+        counts.gaps += not gap.back
+        counts.orphans += counts.pairing.drop()
+        if not gap.back:
+            self.clock.lose(gap.gateway)
+        return counts
+
+    def read(self, arrival: Arrival) -> TimedFrame:
+        """A packet of a line. `advance` has been told of its time."""
+        frame, message, error = self._reader.read(arrival.packet)
+        counts = self.gateway(arrival.gateway)
+        counts.frames += 1
+        if isinstance(message, Heard):
+            return TimedFrame(frame, message, happenings=self._take_record(arrival, counts, message))
+        if not isinstance(frame, ActiveMessage) or message is None:
+            return TimedFrame(frame, message, error)
+        pairing = counts.pairing
+        heard, orphans = pairing.match(frame.data)
+        counts.orphans += orphans
+        if heard is not None:
+            return TimedFrame(frame, message, "", heard, pairing.cycles)
+        return self._unpaired(arrival, counts, frame, message)
+
+    def _unpaired(
+        self, arrival: Arrival, counts: GatewayCounts, frame: ActiveMessage, message: Message | Unknown
+    ) -> TimedFrame:
+        """A frame without its record: a gateway's own report, or one whose record was lost or never made."""
+        if isinstance(message, Status):
+            counts.status = message
+        if not isinstance(message, Data | Beacon | Health):
+            return TimedFrame(frame, message)
+        if not isinstance(message, Health) or message.source < self._motes:  # heard on the air
+            counts.unpaired += 1
+            counts.pairing.cycles = None
+        found = self._note_foreign(arrival, counts)
+        if isinstance(message, Data):
+            cycles = self.clock.guess(arrival.gateway, arrival.mono_ns)
+            return TimedFrame(frame, message, "", None, cycles, found)
+        return TimedFrame(frame, message, happenings=found + self._take_time(arrival, counts, message))
+
+    def _take_record(self, arrival: Arrival, counts: GatewayCounts, heard: Heard) -> list[Happening]:
+        """A heard record: the next frame of this line is its own, and the clock has reached its time."""
+        orphans, lost = counts.pairing.take(heard)
+        counts.orphans += orphans
+        counts.records_lost += lost
+        counts.dropped += heard.lost
+        if not heard.in_sync:
+            return []
+        found = self._enter_epoch(arrival, heard.epoch)
+        if heard.epoch == self.epoch:
+            reading = self.clock.hear(arrival.gateway, heard.time, arrival.mono_ns)
+            counts.pairing.cycles = reading.cycles
+            found += self._tell_reading(arrival, counts, reading)
+        return found
+
+    def _take_time(
+        self, arrival: Arrival, counts: GatewayCounts, message: Beacon | Health
+    ) -> list[Happening]:
+        """Behind a gateway that sends no heard records, the times that are sent take their place."""
+        if counts.pairing.native or not message.in_sync:
+            return []
+        found = self._enter_epoch(arrival, message.epoch)
+        if message.epoch == self.epoch:
+            self.clock.suggest(arrival.gateway, message.time, arrival.mono_ns)
+        return found
+
+    def _tell_reading(
+        self, arrival: Arrival, counts: GatewayCounts, reading: ClockReading
+    ) -> list[Happening]:
+        if reading.restarted:
+            text = "the network's time has started afresh; what was held is delivered"
+            return [ClockChanged(*self.now(), arrival.gateway, "restart", text)]
+        if self.tick(reading.led) > 0:
+            counts.lags += 1
+            ms = reading.led * 1000 / CRYSTAL_HZ
+            text = f"the line of gateway {arrival.gateway} was {ms:.0f} ms slower than allowed for"
+            return [ClockChanged(*self.now(), arrival.gateway, "lag", text)]
+        return []
+
+    def _enter_epoch(self, arrival: Arrival, epoch: int) -> list[Happening]:
+        """A newer root epoch is a new time; an older one is a straggler's, unless nobody is left of the present one."""
+        before = self.epoch
+        if epoch == before:
+            self._epoch_ns = arrival.mono_ns
+            return []
+        straggler = before is not None and (epoch - before) % 256 >= 128
+        if straggler and arrival.mono_ns - self._epoch_ns < OLD_EPOCH_NS:
+            return []
+        self.epoch, self._epoch_ns = epoch, arrival.mono_ns
+        if before is None:
+            return []
+        self.clock.restart()
+        text = f"root epoch {epoch} follows {before}: time has started afresh, what was held is delivered"
+        return [ClockChanged(*self.now(), arrival.gateway, "epoch", text)]
+
+    def _note_foreign(self, arrival: Arrival, counts: GatewayCounts) -> list[Happening]:
+        if counts.foreign or counts.pairing.native or counts.unpaired < FOREIGN_AFTER:
+            return []
+        counts.foreign = True
+        text = (
+            f"{counts.name or f'gateway {arrival.gateway}'} sends no heard records: it is not Causeway's. The time is "
+            "taken from beacons and health messages; stamps near the edge of the clock field may be misread"
+        )
+        return [Note(*self.now(), text)]
