@@ -31,7 +31,7 @@ help: ## this list
 
 setup: debian $(VENV)/.project ## Debian packages and the Python environment; quick when they are there
 
-demo: setup ## the main job: the firmware on emulated motes, ordered live, and what each byte bought
+demo: setup ## the firmware on emulated motes, ordered live; then how much order each byte gained
 	@$(BIN)/basestation demo
 
 test: setup lint firmware-if-able ## lint, the firmware where its compiler is, then the fast tests
@@ -88,11 +88,13 @@ lint: setup firmware-check ## ruff, strict mypy, and cppcheck over the firmware
 
 figures: setup ## draw the figures of docs/ again
 	$(BIN)/basestation figures --out docs/figures
+	$(BIN)/basestation compare --seeds 2 --out docs/figures/schemes
+	$(BIN)/python -m tools.screenshot docs/figures/screen.svg
 
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
 	@$(BIN)/python -m spark_jobs.package
 
-field: setup ## phi and k on the real firmware beside the simulator, into docs/field.md: half an hour
+field: setup ## phi and k on the real firmware beside the simulator, into docs/algorithms.md: half an hour
 	$(BIN)/python -m tools.field_table --write
 
 schemes: setup ## the papers' schemes on the real firmware, into docs/schemes.md: five minutes

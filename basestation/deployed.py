@@ -6,38 +6,53 @@ from typing import cast
 
 from basestation.causality import policies
 from basestation.causality.policies import Policy, make_policy
-from basestation.causality.schemes import Method, Setting, make_method
-from basestation.causality.schemes.history import RecentHistory
+from basestation.causality.schemes import Scheme, Setting, TimedScheme, make_scheme, timed_scheme
 from basestation.causality.schemes.notices import Notice, ignore
-from basestation.causality.schemes.wire import StampCodec, TimedWire, make_wire
-from basestation.causality.stamps import Carry, Count, Scheme, SchemeName
-from packet_formats.deployment import TIMED_POLICIES, Deployment, refusal
-from packet_formats.layout import ORDERED, StampLayout, layout_of
-
-EXACT = ("vector", "matrix", "delta-causal", "delta-vector")  # of the papers' rules (docs/schemes.md)
+from basestation.causality.schemes.scheme import Carry, Count
+from packet_formats.deployment import Deployment
+from packet_formats.layout import StampLayout, layout_of
+from packet_formats.schemes import TIMED_POLICIES, ordered, refusal
 
 
 class NoOrder(ValueError):
     """Something needs stamps that order any two messages, and the deployment's do not."""
 
 
-def is_ordered(deployment: Deployment) -> bool:
-    """Whether its stamps are ours, of which any two compare."""
-    return deployment.stamp.scheme in ORDERED
+def setting_of(deployment: Deployment) -> Setting:
+    """What the deployment's motes and observer agree on."""
+    clock, stamp = deployment.clock, layout_of(deployment).stamp
+    return Setting(
+        motes=deployment.network.motes,
+        epsilon=clock.epsilon,
+        delta=clock.delta,
+        give_up=deployment.observer.give_up,
+        modulus=1 << clock.clock_bits,
+        entries=stamp.entries,
+        entry_max=stamp.entry_max,
+        count=cast(Count, stamp.count),
+        carry=cast(Carry, stamp.carry),
+    )
 
 
 def scheme_of(deployment: Deployment) -> Scheme:
-    """The stamp scheme of a deployment, in the widths of its layout; `NoOrder` where it is not one of ours."""
-    if not is_ordered(deployment):
-        scheme = deployment.stamp.scheme
-        raise NoOrder(f"its stamp is {scheme}, and this needs one of {', '.join(ORDERED)}")
-    return scheme_of_layout(layout_of(deployment).stamp, deployment.clock.epsilon, deployment.clock.delta)
+    """The deployment's stamp scheme, in the widths of its layout."""
+    return make_scheme(deployment.stamp.scheme, setting_of(deployment))
 
 
-def scheme_of_layout(layout: StampLayout, epsilon: int, delta: int, modulus: int | None = None) -> Scheme:
-    """`modulus` replaces the layout's B, which is a power of two: the simulator takes any."""
-    return Scheme(
-        name=cast(SchemeName, layout.scheme),
+def timed_scheme_of(deployment: Deployment) -> TimedScheme:
+    """The same, for whoever compares stamps; `NoOrder` where they do not compare."""
+    name, clock = deployment.stamp.scheme, deployment.clock
+    if not deployment.scheme.is_ordered:
+        raise NoOrder(f"its stamp is {name}, and this needs one of {', '.join(ordered())}")
+    return scheme_of_layout(layout_of(deployment).stamp, clock.epsilon, clock.delta)
+
+
+def scheme_of_layout(
+    layout: StampLayout, epsilon: int, delta: int, modulus: int | None = None
+) -> TimedScheme:
+    """A scheme in the widths of a layout. `modulus` replaces its B, a power of two: the simulator takes any."""
+    setting = Setting(
+        motes=0,
         epsilon=epsilon,
         delta=delta,
         modulus=modulus or layout.modulus,
@@ -46,42 +61,23 @@ def scheme_of_layout(layout: StampLayout, epsilon: int, delta: int, modulus: int
         count=cast(Count, layout.count),
         carry=cast(Carry, layout.carry),
     )
-
-
-def setting_of(deployment: Deployment) -> Setting:
-    """What the papers' schemes need to know of a deployment."""
-    clock = deployment.clock
-    return Setting(deployment.network.motes, clock.epsilon, clock.delta, deployment.observer.give_up)
-
-
-def method_of(deployment: Deployment, name: str | None = None) -> Method:
-    """One of the papers' schemes as this deployment has it: its own, or one by name."""
-    name = name or deployment.stamp.scheme
-    if name == "history":
-        return RecentHistory(setting_of(deployment), deployment.stamp.entries)
-    return make_method(name, setting_of(deployment))
+    return timed_scheme(layout.scheme, setting)
 
 
 def promises_order(deployment: Deployment) -> bool:
     """Whether its policy is one that delivers in causal order, so that a violation is a fault of something."""
-    observer = deployment.observer
-    return observer.policy in EXACT or (observer.policy in TIMED_POLICIES and observer.phi == 100)
+    observer, stamp = deployment.observer, layout_of(deployment).stamp
+    own = observer.policy == deployment.stamp.scheme
+    waits = own or (observer.policy in TIMED_POLICIES and observer.phi == 100)
+    return waits and deployment.scheme.exact(stamp, deployment.clock.epsilon)
 
 
-def wire_of(deployment: Deployment) -> StampCodec:
-    """How the deployment's stamps travel, and are read."""
-    if is_ordered(deployment):
-        return TimedWire(scheme_of(deployment))
-    modulus = 1 << deployment.clock.clock_bits
-    return make_wire(deployment.stamp.scheme, setting_of(deployment), modulus, deployment.stamp.entries)
-
-
-def policy_of(
+def rule_of(
     deployment: Deployment, name: str | None = None, phi: int | None = None, notice: Notice = ignore
 ) -> Policy:
-    """The observer's policy, fresh: the deployment's, or another that can read its stamp.
+    """The observer's rule, fresh: the deployment's policy, or another that can read its stamp.
 
-    `notice` is told what a rule of the papers detects, gives up and discards.
+    `notice` is told what a rule detects, gives up and discards.
     """
     observer, clock = deployment.observer, deployment.clock
     name, phi = name or observer.policy, observer.phi if phi is None else phi
@@ -89,4 +85,4 @@ def policy_of(
         raise ValueError(f"policy {name} {reason}")
     if name in policies.POLICIES:
         return make_policy(name, phi, clock.epsilon, clock.delta)
-    return method_of(deployment, name).policy(notice)
+    return make_scheme(name, setting_of(deployment)).rule(notice)

@@ -11,7 +11,7 @@ from basestation.causality.schemes.attendance import FromFirstHeard
 from basestation.causality.schemes.holding import Holding, Pending
 from basestation.causality.schemes.notices import DiscardNotice, Notice, Step
 from basestation.causality.sequences import Numbers
-from basestation.deployed import policy_of, wire_of
+from basestation.deployed import rule_of, scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.messages import Data
 
@@ -34,7 +34,7 @@ class Observer:
 
     def __init__(self, deployment: Deployment, policy: str | None = None, phi: int | None = None) -> None:
         self._deployment = deployment
-        self._reader = wire_of(deployment).reader()
+        self._reader = scheme_of(deployment).codec().reader()
         clock = deployment.clock
         self._numbers = Numbers(PATIENCE * (clock.delta + 2 * clock.epsilon))
         self._newest: dict[int, int] = {}
@@ -122,7 +122,7 @@ class Observer:
 
     def _make(self, name: str | None, phi: int | None) -> Policy:
         numbered = _ByNumber(self._steps.append)
-        policy = policy_of(self._deployment, name, phi, numbered.notice)
+        policy = rule_of(self._deployment, name, phi, numbered.notice)
         if not isinstance(policy, Holding):
             return policy
         numbered.start(policy, self._deployment.network.motes)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, Field
+from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, Field, StampLayout
 from packet_formats.records import Reason, Record, members, size
 from packet_formats.tinyos import PACKET_TYPES
 
@@ -101,7 +101,10 @@ def _header_columns(head: Bytes, tinyos: int) -> tuple[NDArray[np.bool_], Bytes,
 
 
 def data_dtype(layout: DataLayout) -> np.dtype[np.void]:
-    """One row of decoded data. Receipts are raw slots: an unused one repeats source and sequence."""
+    """One row of decoded data. Receipts are raw slots: an unused one repeats source and sequence.
+
+    Where the stamp's length is variable, `items` says how many items it has; the other entries are 0.
+    """
     stamp = layout.stamp
     columns: list[tuple[Any, ...]] = [
         ("source", np.uint16),
@@ -113,7 +116,9 @@ def data_dtype(layout: DataLayout) -> np.dtype[np.void]:
         ("hops", np.uint8),
         ("clock", np.uint16),
         ("c", np.uint16),
+        *((name, np.uint16) for name, _ in stamp.head if name not in ("clock", "c")),
         ("entries", np.uint16, (stamp.entries,)),
+        *([("items", np.uint8)] if stamp.is_variable else []),
         ("receipt_source", np.uint16, (layout.receipts,)),
         ("receipt_sequence", np.uint8, (layout.receipts,)),
         ("data", np.uint8, (layout.data_bytes,)),
@@ -123,21 +128,32 @@ def data_dtype(layout: DataLayout) -> np.dtype[np.void]:
 
 def decode_data(frames: Frames, layout: DataLayout) -> tuple[NDArray[np.void], Bytes]:
     """Rows of `data_dtype` and a `Reason` for each; a row that was not read holds zeros."""
-    reason = _mismatch(frames, layout, layout.am_type, layout.length)
-    ok = reason == Reason.OK
-    payload = _payload(frames, layout.length)
-    stamp = payload[:, layout.stamp_at : layout.receipts_at]
-    flags = payload[:, layout.flags_at]
+    reason = _mismatch(frames, layout, layout.am_type, tuple(layout.items_in))
+    rows = np.zeros(len(frames), data_dtype(layout))
+    for length, items in layout.items_in.items():
+        form = layout.with_items(items)
+        if not layout.stamp.is_variable:
+            _decode_form(rows, _payload(frames, length), reason, form)
+            continue
+        mine = np.flatnonzero((reason == Reason.OK) & (frames.length == length))
+        some, why = rows[mine], reason[mine]
+        _decode_form(some, _payload(frames, length)[mine], why, form)
+        some["items"] = items
+        rows[mine], reason[mine] = some, why
+    rows[reason != Reason.OK] = np.zeros((), rows.dtype)
+    return rows, reason
+
+
+def _decode_form(rows: NDArray[np.void], payload: Bytes, reason: Bytes, layout: DataLayout) -> None:
+    """Payloads whose stamps have one number of items; what is wrong with one goes into `reason`."""
+    stamp, flags = payload[:, layout.stamp_at : layout.receipts_at], payload[:, layout.flags_at]
     padding = (1 << layout.stamp.size * 8 - layout.stamp.bits) - 1
     if padding:  # an empty stamp has no last byte
-        reason[ok & (stamp[:, -1] & padding != 0)] = Reason.SPARE
+        reason[(reason == Reason.OK) & (stamp[:, -1] & padding != 0)] = Reason.SPARE
     values = [_extract(stamp, field) for field in layout.stamp.fields]
     for field, value in zip(layout.stamp.fields, values, strict=True):
         reason[(reason == Reason.OK) & (value > field.top)] = Reason.VALUE
-    rows = np.zeros(len(frames), data_dtype(layout))
     _fill(rows, payload, flags, values, layout)
-    rows[reason != Reason.OK] = np.zeros((), rows.dtype)
-    return rows, reason
 
 
 def _fill(
@@ -150,10 +166,10 @@ def _fill(
     rows["complete"] = flags & FLAG_COMPLETE
     rows["boot"] = flags >> BOOT_SHIFT & BOOT_MASK
     rows["hops"] = flags >> HOPS_SHIFT & HOPS_MASK
-    for field, value in zip(layout.stamp.fields, values, strict=True):
-        if field.name in ("clock", "c"):
-            rows[field.name] = value
-    for index, value in enumerate(values[len(values) - layout.stamp.entries :]):
+    head = len(layout.stamp.head)
+    for (name, _), value in zip(layout.stamp.head, values, strict=False):
+        rows[name] = value
+    for index, value in enumerate(values[head:]):
         rows["entries"][:, index] = value
     for slot in range(layout.receipts):
         at = layout.receipts_at + slot * layout.receipt_bytes
@@ -162,11 +178,11 @@ def _fill(
     rows["data"] = payload[:, layout.data_at : layout.length]
 
 
-def _mismatch(frames: Frames, layout: DataLayout, type_: int, length: int) -> Bytes:
+def _mismatch(frames: Frames, layout: DataLayout, type_: int, lengths: tuple[int, ...]) -> Bytes:
     """The first reason, in `decode_message`'s order, why each frame is not of this kind."""
     reason = np.zeros(len(frames), np.uint8)
     tests = (
-        (Reason.LENGTH, frames.length != length),
+        (Reason.LENGTH, ~np.isin(frames.length, lengths)),
         (Reason.TYPE, frames.type != type_),
         (Reason.GROUP, frames.group != layout.group),
         (Reason.PACKET, ~frames.packet | (frames.tinyos != layout.tinyos)),
@@ -213,16 +229,39 @@ def _insert(stamp: Bytes, field: Field, value: NDArray[Any]) -> None:
         word >>= np.uint32(8)
 
 
+def data_lengths(rows: NDArray[np.void], layout: DataLayout) -> NDArray[np.int64]:
+    """The length of each row's payload."""
+    if not layout.stamp.is_variable:
+        return np.full(len(rows), layout.length, np.int64)
+    length_of = np.zeros(layout.stamp.most + 1, np.int64)
+    for length, items in layout.items_in.items():
+        length_of[items] = length
+    return np.asarray(length_of[rows["items"]])
+
+
 def encode_data(rows: NDArray[np.void], layout: DataLayout) -> Bytes:
-    """Payloads of rows of `data_dtype`; `ValueError` names a column that does not fit its field."""
+    """Payloads of rows of `data_dtype`; `ValueError` names a column that does not fit its field.
+
+    Where the stamp's length is variable, a payload ends after `data_lengths` bytes, and zeros follow.
+    """
+    if not layout.stamp.is_variable:
+        return _encode_form(rows, layout)
+    payload = np.zeros((len(rows), layout.length), np.uint8)
+    for length, items in layout.items_in.items():
+        mine = np.flatnonzero(rows["items"] == items)
+        payload[mine, :length] = _encode_form(rows[mine], layout.with_items(items))
+    return payload
+
+
+def _encode_form(rows: NDArray[np.void], layout: DataLayout) -> Bytes:
     payload = np.zeros((len(rows), layout.length), np.uint8)
     _put_source(payload[:, : layout.source_bytes], rows["source"], layout)
     payload[:, layout.sequence_at] = rows["sequence"]
     payload[:, layout.flags_at] = _flags(rows)
     stamp = payload[:, layout.stamp_at : layout.receipts_at]
-    entries = len(layout.stamp.fields) - layout.stamp.entries
+    head = len(layout.stamp.head)
     for index, field in enumerate(layout.stamp.fields):
-        value = rows["entries"][:, index - entries] if index >= entries else rows[field.name]
+        value = rows["entries"][:, index - head] if index >= head else rows[field.name]
         if len(value) and int(value.max()) > field.top:
             raise ValueError(f"stamp field {field.name} = {int(value.max())} is outside 0..{field.top}")
         _insert(stamp, field, value)
@@ -232,6 +271,16 @@ def encode_data(rows: NDArray[np.void], layout: DataLayout) -> Bytes:
         payload[:, at + layout.source_bytes] = rows["receipt_sequence"][:, slot]
     payload[:, layout.data_at :] = rows["data"]
     return payload
+
+
+def put_stamp(row: Any, values: Sequence[int], stamp: StampLayout) -> None:
+    """A stamp's wire values into the columns of one row of `data_dtype`."""
+    for (name, _), value in zip(stamp.head, values, strict=False):
+        row[name] = value
+    entries = values[len(stamp.head) :]
+    row["entries"][: len(entries)] = entries
+    if stamp.is_variable:
+        row["items"] = len(entries) // len(stamp.item)
 
 
 def _flags(rows: NDArray[np.void]) -> Bytes:
@@ -265,7 +314,7 @@ def decode_records(
     frames: Frames, record: type[Record], layout: DataLayout
 ) -> tuple[NDArray[np.void], Bytes]:
     """Rows of one kind of fixed message, in this machine's byte order, and a `Reason` for each frame."""
-    reason = _mismatch(frames, layout, record.AM_TYPE, size(record))
+    reason = _mismatch(frames, layout, record.AM_TYPE, (size(record),))
     payload = np.ascontiguousarray(_payload(frames, size(record)))
     wire = payload.view(record_dtype(record, layout.byteorder))[:, 0]
     rows = wire.astype(record_dtype(record, "little").newbyteorder("="))

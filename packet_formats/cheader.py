@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from packet_formats.deployment import BOARDS, Deployment
-from packet_formats.layout import NAMED, SCHEMES, DataLayout, StampLayout, layout_of
+from packet_formats.layout import DataLayout, StampLayout, layout_of
 from packet_formats.records import RECORDS, Record, members, size
+from packet_formats.schemes import descriptor, names
 
 PREFIX = "CAUSEWAY_"
 # Bit of each flag in a data message's flags byte; boot takes three bits from its own on, hops two.
@@ -104,12 +105,13 @@ def _clock(deployment: Deployment) -> list[Define]:
 
 
 def _stamp(stamp: StampLayout) -> list[Define]:
+    row = descriptor(stamp.scheme)
     schemes: list[Define] = [
-        (f"SCHEME_{name.upper().replace('-', '_')}", int(name == stamp.scheme), "") for name in SCHEMES
+        (f"SCHEME_{name.upper().replace('-', '_')}", int(name == stamp.scheme), "") for name in names()
     ]
     defines: list[Define] = [
         *schemes,
-        ("STAMP_NAMED", int(stamp.scheme in NAMED), "1: it names or numbers messages and has no clock"),
+        ("STAMP_NAMED", int(row.waits_by_name), "1: it names or numbers messages and has no clock"),
         ("CARRY_SUM", int(stamp.carry == "sum"), "1: the clock field holds l = r + c"),
         ("COUNT_SENDS", int(stamp.count == "sends"), "1: only sends count, 0: all events"),
         ("STAMP_BYTES", stamp.size, ""),
@@ -126,6 +128,20 @@ def _stamp(stamp: StampLayout) -> list[Define]:
         field = fields.get(name)
         defines.append((f"{name.upper()}_BIT", field.offset if field else 0, notes.get(name, "")))
         defines.append((f"{name.upper()}_WIDTH", field.bits if field else 0, "" if field else "not carried"))
+    defines += [
+        ("STAMP_VARIABLE", int(stamp.is_variable), "1: its length tells how many items it has"),
+        ("STAMP_BYTES_LEAST", stamp.least_size, "STAMP_BYTES is the most"),
+        ("STAMP_HEAD_BITS", stamp.bits_of(0) if stamp.item else stamp.bits, "before the first item"),
+        ("ITEM_BITS", stamp.bits_of(1) - stamp.bits_of(0) if stamp.most else 0, "of one item"),
+        ("ITEMS_LEAST", stamp.least, ""),
+        ("ITEMS_MOST", stamp.most, ""),
+    ]
+    defines += [
+        (f"{name.upper()}_{what}", value, "")
+        for name, field in fields.items()
+        if name in dict(stamp.head) and name not in ("clock", "c")
+        for what, value in (("BIT", field.offset), ("WIDTH", field.bits))
+    ]
     defines.append(
         ("C_TOP", fields["c"].top if "c" in fields else 0, "the largest c that its field may hold")
     )
@@ -147,7 +163,8 @@ def _payload(layout: DataLayout) -> list[Define]:
         ("RECEIPT_BYTES", layout.receipt_bytes, "one slot: source, sequence"),
         ("DATA_AT", layout.data_at, ""),
         ("DATA_BYTES", layout.data_bytes, ""),
-        ("PAYLOAD_BYTES", layout.length, "exact length of a data message"),
+        ("PAYLOAD_BYTES", layout.length, "length of a data message; the most where it is variable"),
+        ("PAYLOAD_BYTES_LEAST", min(layout.items_in), ""),
     ]
 
 

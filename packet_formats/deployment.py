@@ -12,40 +12,28 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
-from packet_formats.layout import (
-    AGED,
+from packet_formats.layout import OPTIONAL, PAYLOAD_LIMIT, layout_of, only_for, stamp_layout
+from packet_formats.phrases import did_you_mean
+from packet_formats.schemes import (
     CARRIES,
     COUNTS,
-    NAMED,
-    ORDERED,
     PACKINGS,
-    PAYLOAD_LIMIT,
-    SCHEMES,
     LayoutError,
-    layout_of,
+    SchemeDescriptor,
+    descriptor,
     least_clock_bits,
+    names,
+    policies,
+    refusal,
     source_bytes,
-    stamp_layout,
 )
-from packet_formats.phrases import did_you_mean
 
 TABLES = ("network", "clock", "stamp", "observer")
 BOARDS = ("micaz", "mica2")
-TIMED_POLICIES = ("causal", "dapw", "cbd")  # order by the stamps themselves
-WAITING_POLICIES = NAMED  # for particular messages, which may be missing for ever
-POLICIES = ("none", *TIMED_POLICIES, *WAITING_POLICIES, *AGED)
 CRYSTAL_HZ = 32768
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
 DEFAULT_CHANNEL = {("micaz", 1): 11, ("micaz", 2): 26, ("mica2", 1): 0, ("mica2", 2): 0}
-
-# Keys of [stamp] that only some schemes have; the others are for all.
-STAMP_KEYS_OF = {
-    "entries": ("kn", "history"),
-    "count": ("kn",),
-    "counter_bits": ("kn", "hlc", "shlc"),
-    "carry": ("hlc", "shlc"),
-}
 
 
 class DeploymentError(ValueError):
@@ -111,17 +99,28 @@ class Deployment:
     stamp: StampSettings
     observer: ObserverSettings
 
+    @property
+    def scheme(self) -> SchemeDescriptor:
+        """What there is to know about its stamp scheme."""
+        return descriptor(self.stamp.scheme)
+
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """Every setting, defaults filled in, such that `from_dict` gives this deployment again."""
         tables: dict[str, dict[str, Any]] = asdict(self)
-        for key, schemes in STAMP_KEYS_OF.items():
-            if self.stamp.scheme not in schemes:
+        for key in OPTIONAL:
+            if key not in self.scheme.settings and key != "packing":
                 del tables["stamp"][key]
-        if self.observer.policy not in WAITING_POLICIES and self.observer.give_up == _give_up(self.clock):
+        if not self.waits_by_name and self.observer.give_up == _give_up(self.clock):
             del tables["observer"]["give_up"]
         if source := list(tables["observer"].pop("source")):
             tables["observer"]["source"] = source
         return tables
+
+    @property
+    def waits_by_name(self) -> bool:
+        """Whether its policy waits for particular messages, so that it must know when to give up."""
+        policy = self.observer.policy
+        return policy in names() and descriptor(policy).waits_by_name
 
     def to_toml(self) -> str:
         lines = []
@@ -261,21 +260,20 @@ def _clock(table: _Table, network: NetworkSettings) -> ClockSettings:
 
 def _stamp(table: _Table, network: NetworkSettings, clock: ClockSettings) -> StampSettings:
     table.known(*StampSettings.__slots__)
-    scheme = table.word("scheme", SCHEMES)
-    for key, schemes in STAMP_KEYS_OF.items():
-        if table.has(key) and scheme not in schemes:
-            raise DeploymentError(
-                table.key(key), table.settings[key], f"is for {', '.join(schemes)} only, not {scheme}"
-            )
+    scheme = table.word("scheme", names())
+    row = descriptor(scheme)
+    for key in OPTIONAL:
+        if table.has(key) and key not in row.settings and key != "packing":
+            raise DeploymentError(table.key(key), table.settings[key], only_for(key, scheme))
     events_per_tick = table.whole("events_per_tick", 1, 65535, 1)
     packing = table.word("packing", PACKINGS, "bits")
     try:
         layout = stamp_layout(
-            scheme=scheme,
+            scheme,
             epsilon=clock.epsilon,
             delta=clock.delta,
             motes=network.motes,
-            entries=_entries(table, scheme, clock.epsilon),
+            entries=_entries(table, clock.epsilon),
             packing=packing,
             count=table.word("count", COUNTS, "events"),
             events_per_tick=events_per_tick,
@@ -287,7 +285,7 @@ def _stamp(table: _Table, network: NetworkSettings, clock: ClockSettings) -> Sta
         raise _located(error) from error
     return StampSettings(
         scheme=scheme,
-        entries=layout.entries // 2 if scheme == "history" else layout.entries,
+        entries=layout.most,
         packing=packing,
         count=layout.count,
         events_per_tick=events_per_tick,
@@ -297,30 +295,14 @@ def _stamp(table: _Table, network: NetworkSettings, clock: ClockSettings) -> Sta
     )
 
 
-def _entries(table: _Table, scheme: str, epsilon: int) -> int | str:
-    if scheme == "history" and table.has("entries"):
-        return table.whole("entries", 1, PAYLOAD_LIMIT[1] // 2, why="each names a message in two bytes")
+def _entries(table: _Table, epsilon: int) -> int | str:
+    """How many entries are asked for; the scheme's row says which numbers it takes."""
     if not table.has("entries") or table.settings["entries"] == "all":
         return "all"
     if isinstance(table.settings["entries"], str):
         reason = 'must be "all" or a whole number'
         raise DeploymentError(table.key("entries"), table.settings["entries"], reason)
-    return table.whole("entries", 1, epsilon + 1, why='epsilon + 1 entries are the full stamp, "all"')
-
-
-def policies_for(scheme: str) -> tuple[str, ...]:
-    """The policies that can read a scheme's stamp; `none` and `sequence` look at the header alone."""
-    own = TIMED_POLICIES if scheme in ORDERED else (scheme,)
-    return tuple(dict.fromkeys(("none", *own, "sequence")))
-
-
-def refusal(policy: str, scheme: str) -> str | None:
-    """Why a policy cannot work with a scheme's stamp; None when it can."""
-    allowed = policies_for(scheme)
-    if policy in allowed:
-        return None
-    needs = ", ".join(ORDERED) if policy in TIMED_POLICIES else policy
-    return f"reads stamps of {needs}, the stamp here is {scheme}, which allows {', '.join(allowed)}"
+    return table.whole("entries", 1, max(epsilon + 1, PAYLOAD_LIMIT[1] // 2))
 
 
 def _give_up(clock: ClockSettings) -> int:
@@ -329,7 +311,7 @@ def _give_up(clock: ClockSettings) -> int:
 
 def _observer(table: _Table, clock: ClockSettings, scheme: str) -> ObserverSettings:
     table.known(*ObserverSettings.__slots__)
-    policy = table.word("policy", POLICIES, "cbd" if scheme in ORDERED else scheme)
+    policy = table.word("policy", policies(), descriptor(scheme).policy)
     if reason := refusal(policy, scheme):
         raise DeploymentError(table.key("policy"), policy, reason)
     phi = table.whole("phi", 0, 100, 100, why="it is a whole per cent")

@@ -6,9 +6,10 @@ what is wrong with it. Both give the same answers (tests/packet_formats/test_fas
 
 from __future__ import annotations
 
+from operator import le
 from struct import Struct
 
-from packet_formats.layout import PAYLOAD_LIMIT, DataLayout
+from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, StampLayout
 from packet_formats.messages import Data, Message, Unknown, decode_message
 from packet_formats.records import RECORDS, Record, members
 from packet_formats.tinyos import TYPE_OF, Ack, ActiveMessage, decode_packet
@@ -32,6 +33,26 @@ def read_packet(packet: bytes) -> ActiveMessage | Ack:
     return decode_packet(packet)
 
 
+class _StampForm:
+    """Where the fields of a stamp with so many items are, in the number that its bytes make."""
+
+    def __init__(self, stamp: StampLayout, items: int) -> None:
+        self.size = stamp.size_of(items)
+        width = self.size * 8
+        self._spare = (1 << width - stamp.bits_of(items)) - 1
+        fields = stamp.fields_of(items)
+        self._fields = [(width - f.offset - f.bits, (1 << f.bits) - 1) for f in fields]
+        self._tops = [f.top for f in fields]
+        self._is_full = all(f.top == (1 << f.bits) - 1 for f in fields)  # no value is over its top
+
+    def read(self, word: int) -> tuple[int, ...] | None:
+        """The fields; None where something is wrong with them."""
+        stamp = tuple([word >> shift & mask for shift, mask in self._fields])
+        if word & self._spare or not (self._is_full or all(map(le, stamp, self._tops))):
+            return None
+        return stamp
+
+
 class MessageReader:
     """Reads the messages of one layout."""
 
@@ -45,14 +66,8 @@ class MessageReader:
         }
         self._head = Struct(f"{order}{source}BB")
         self._receipt = Struct(f"{order}{source}B")
-        self._stamp_end = self._head.size + stamp.size
-        self._data_at = self._stamp_end + layout.receipts * self._receipt.size
-        spare = stamp.size * 8 - stamp.bits
-        self._spare = (1 << spare) - 1
-        width = stamp.size * 8
-        self._fields = [
-            (width - field.offset - field.bits, (1 << field.bits) - 1, field.top) for field in stamp.fields
-        ]
+        self._forms = {length: _StampForm(stamp, items) for length, items in layout.items_in.items()}
+        self._receipts = layout.receipts * self._receipt.size
 
     def read(self, message: ActiveMessage) -> Message | Unknown:
         """As `decode_message`."""
@@ -74,17 +89,16 @@ class MessageReader:
         return record(*form.unpack(message.data))
 
     def _read_data(self, raw: bytes) -> Data | None:
-        if len(raw) != self._layout.length:
+        form = self._forms.get(len(raw))
+        if form is None:
             return None
         source, sequence, flags = self._head.unpack_from(raw)
-        word = int.from_bytes(raw[self._head.size : self._stamp_end], "big")
-        stamp = tuple([word >> shift & mask for shift, mask, _ in self._fields])
-        if word & self._spare or any(
-            value > top for value, (_, _, top) in zip(stamp, self._fields, strict=True)
-        ):
+        stamp_end = self._head.size + form.size
+        stamp = form.read(int.from_bytes(raw[self._head.size : stamp_end], "big"))
+        if stamp is None:
             return None
-        own = (source, sequence)
-        slots = self._receipt.iter_unpack(raw[self._stamp_end : self._data_at])
+        own, data_at = (source, sequence), stamp_end + self._receipts
+        slots = self._receipt.iter_unpack(raw[stamp_end:data_at])
         return Data(
             source=source,
             sequence=sequence,
@@ -95,5 +109,5 @@ class MessageReader:
             boot=flags >> 3 & 7,
             hops=flags >> 6,
             receipts=tuple([slot for slot in slots if slot != own]),
-            data=raw[self._data_at :],
+            data=raw[data_at:],
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from packet_formats.layout import DataLayout
+from packet_formats.layout import DataLayout, StampLayout
 from packet_formats.messages import Data, FormatError, Message, Unknown, decode_message, encode_message
 from packet_formats.phrases import did_you_mean
 from packet_formats.records import RECORDS, members
@@ -106,8 +106,8 @@ def _stranger(message: Message | Unknown, motes: int | None) -> str | None:
 def message_to_plain(message: Message, layout: DataLayout) -> dict[str, Any]:
     plain = {"name": type(message).__name__.lower(), **asdict(message)}
     if isinstance(message, Data):
-        names = [field.name for field in layout.stamp.fields]
-        plain["stamp"] = dict(zip(names, message.stamp, strict=True))
+        names = (field.name for field in layout.stamp.fields)
+        plain["stamp"] = dict(zip(names, message.stamp, strict=False))
         plain["receipts"] = [list(receipt) for receipt in message.receipts]
         plain["data"] = message.data.hex()
     return plain
@@ -135,10 +135,8 @@ def _refuse_unknown(values: Mapping[str, Any], kind: type[Message]) -> None:
 
 
 def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
-    names = [field.name for field in layout.stamp.fields]
-    stamp = values.get("stamp", None if names else {})
-    if not isinstance(stamp, Mapping) or set(stamp) != set(names):
-        raise FormatError(f"stamp must be an object with {', '.join(names)}")
+    stamp = values.get("stamp", None if layout.stamp.fields else {})
+    names = _stamp_names(stamp, layout.stamp)
     receipts = values.get("receipts", [])
     if not isinstance(receipts, list) or any(not isinstance(r, list) or len(r) != 2 for r in receipts):
         raise FormatError("receipts must be a list of [source, sequence]")
@@ -154,6 +152,16 @@ def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
         receipts=tuple((_integer("receipt", slot[0]), _integer("receipt", slot[1])) for slot in receipts),
         data=_hex(values, "data") if "data" in values else b"",
     )
+
+
+def _stamp_names(stamp: Any, layout: StampLayout) -> list[str]:
+    """The fields that a stamp gives: all of them, or those of fewer items where its length is variable."""
+    counts = [[field.name for field in layout.fields_of(n)] for n in range(layout.least, layout.most + 1)]
+    for names in counts:
+        if isinstance(stamp, Mapping) and set(stamp) == set(names):
+            return names
+    fewer = f", or the fields of {layout.least} items or more" if layout.is_variable else ""
+    raise FormatError(f"stamp must be an object with {', '.join(counts[-1])}{fewer}")
 
 
 def _whole(values: Mapping[str, Any], key: str, default: int | None = None) -> int:

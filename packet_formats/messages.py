@@ -86,8 +86,8 @@ RECORD_STRUCT: dict[tuple[type[Record], str], Any] = {
 
 
 @cache
-def data_struct(layout: DataLayout) -> Any:
-    """The construct definition of a deployment's data message."""
+def data_struct(layout: DataLayout, items: int) -> Any:
+    """The construct definition of a deployment's data message whose stamp has so many items."""
     source = _INTEGERS["u8" if layout.source_bytes == 1 else "u16", layout.byteorder]
     flags = BitStruct(
         "hops" / BitsInteger(2),
@@ -96,8 +96,8 @@ def data_struct(layout: DataLayout) -> Any:
         "saturated" / Flag,
         "in_sync" / Flag,
     )
-    stamp = [field.name / BitsInteger(field.bits) for field in layout.stamp.fields]
-    padding = layout.stamp.size * 8 - layout.stamp.bits
+    stamp = [field.name / BitsInteger(field.bits) for field in layout.stamp.fields_of(items)]
+    padding = layout.stamp.size_of(items) * 8 - layout.stamp.bits_of(items)
     if padding:
         stamp.append("padding" / BitsInteger(padding))
     return Struct(
@@ -120,10 +120,10 @@ def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unkn
     record = RECORD_OF.get(message.type)
     if record is None and message.type != layout.am_type:
         return Unknown(Reason.TYPE, f"AM type {message.type:#04x}, our data is {layout.am_type:#04x}")
-    length = layout.length if record is None else size(record)
-    if len(message.data) != length:
+    lengths = layout.items_in if record is None else {size(record): 0}
+    if len(message.data) not in lengths:
         found = f"{many(len(message.data), 'byte')} of type {message.type:#04x}"
-        return Unknown(Reason.LENGTH, f"{found}, ours has {length}")
+        return Unknown(Reason.LENGTH, f"{found}, ours has {' or '.join(map(str, lengths))}")
     if record is None:
         return _decode_data(message.data, layout)
     parsed = RECORD_STRUCT[record, layout.byteorder].parse(message.data)
@@ -131,10 +131,12 @@ def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unkn
 
 
 def _decode_data(payload: bytes, layout: DataLayout) -> Data | Unknown:
-    parsed = data_struct(layout).parse(payload)
+    items = layout.items_in[len(payload)]
+    fields = layout.stamp.fields_of(items)
+    parsed = data_struct(layout, items).parse(payload)
     if parsed.stamp.get("padding", 0):
         return Unknown(Reason.SPARE, "padding bits after the stamp are set")
-    for field in layout.stamp.fields:
+    for field in fields:
         if parsed.stamp[field.name] > field.top:
             return Unknown(Reason.VALUE, f"stamp field {field.name} is over {field.top}")
     own = (parsed.source, parsed.sequence)
@@ -142,7 +144,7 @@ def _decode_data(payload: bytes, layout: DataLayout) -> Data | Unknown:
     return Data(
         source=parsed.source,
         sequence=parsed.sequence,
-        stamp=tuple(parsed.stamp[field.name] for field in layout.stamp.fields),
+        stamp=tuple(parsed.stamp[field.name] for field in fields),
         in_sync=parsed.flags.in_sync,
         saturated=parsed.flags.saturated,
         complete=parsed.flags.complete,
@@ -178,9 +180,10 @@ def encode_data(message: Data, layout: DataLayout) -> bytes:
     own = (message.source, message.sequence)
     _check_data(message, layout)
     slots = [*message.receipts, *[own] * (layout.receipts - len(message.receipts))]
-    names = [field.name for field in layout.stamp.fields]
+    items = layout.stamp.items_of(len(message.stamp)) or 0
+    names = [field.name for field in layout.stamp.fields_of(items)]
     return bytes(
-        data_struct(layout).build(
+        data_struct(layout, items).build(
             {
                 "source": message.source,
                 "sequence": message.sequence,
@@ -205,11 +208,9 @@ def _check_data(message: Data, layout: DataLayout) -> None:
     _check("sequence", message.sequence, byte)
     _check("boot", message.boot, range(8))
     _check("hops", message.hops, range(4))
-    if len(message.stamp) != len(layout.stamp.fields):
-        raise FormatError(
-            f"the stamp has {many(len(layout.stamp.fields), 'field')}, not {len(message.stamp)}"
-        )
-    for field, value in zip(layout.stamp.fields, message.stamp, strict=True):
+    if layout.stamp.items_of(len(message.stamp)) is None:
+        raise FormatError(f"the stamp has {layout.stamp.count_text}, not {len(message.stamp)}")
+    for field, value in zip(layout.stamp.fields, message.stamp, strict=False):
         _check(f"stamp field {field.name}", value, range(field.top + 1))
     if len(message.receipts) > layout.receipts:
         raise FormatError(

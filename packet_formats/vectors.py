@@ -125,9 +125,10 @@ def _vector(message: Message, layout: DataLayout) -> dict[str, Any]:
 def _data_messages(layout: DataLayout) -> Iterator[Data]:
     """All zeros, all ones, and some in between; bytes that the line must escape are among the latter."""
     tops = [field.top for field in layout.stamp.fields]
+    least = len(layout.stamp.fields_of(layout.stamp.least))
     most = (1 << 8 * layout.source_bytes) - 1
     full_receipts = tuple((most - 1, 255) for _ in range(layout.receipts))
-    yield Data(0, 0, tuple(0 for _ in tops), in_sync=False, data=bytes(layout.data_bytes))
+    yield Data(0, 0, (0,) * least, in_sync=False, data=bytes(layout.data_bytes))
     yield Data(most, 255, tuple(tops), True, True, True, 7, 3, full_receipts, b"\xff" * layout.data_bytes)
     draw = Draw(layout.canonical)
     for _ in range(2):

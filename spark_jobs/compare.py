@@ -217,7 +217,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=100,
         choices=range(101),
         metavar="0..100",
-        help="share of the safe wait in per cent, for our own stamps and for physical (%(default)s)",
+        help="share of the safe wait in per cent, for our own stamps (%(default)s)",
     )
     parser.add_argument(
         "--workers", type=positive, help="without Spark: cores to use; all of them unless told"

@@ -17,17 +17,15 @@ from typing import Any
 
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.causality.stamps import Scheme
-from basestation.deployed import is_ordered, scheme_of
+from basestation.causality.schemes import TimedScheme
+from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.layout import MAX_FIELD_BITS
+from packet_formats.schemes import COUNTS, MAX_FIELD_BITS, PACKINGS, descriptor
 from spark_jobs import report, session
 from spark_jobs.continuum_measure import Fields, Measured, MeasureTask, StampReading, Tally, measure, total
 from spark_jobs.continuum_restamp import Restamped, RestampTask, differing, restamp
 from spark_jobs.continuum_table import (
-    COUNTS,
     ENTRIES,
-    PACKINGS,
     PHIS,
     POLICIES,
     SCHEMES,
@@ -108,9 +106,10 @@ class ContinuumRow:
     def stamp(self) -> str:
         """A short name for tables and plots."""
         name = self.scheme
-        if self.scheme == "kn":
-            name = f"kn {self.entries} {self.count}"
-        if self.scheme in ("hlc", "shlc"):
+        settings = descriptor(self.scheme).settings
+        if "entries" in settings:
+            name = f"{self.scheme} {self.entries} {self.count}"
+        if "carry" in settings:
             name = f"{self.scheme} {self.counter_bits} bits" + (" sum" if self.carry == "sum" else "")
         return name + (", bytes" if self.packing == "bytes" else "")
 
@@ -161,10 +160,10 @@ def _same_as(delivery: PolicyChoice) -> PolicyChoice:
 
 
 def _answers(
-    trace: TraceFiles, schemes: Sequence[Scheme], spread: Spread, scratch: Path
-) -> dict[Scheme, _Answer]:
+    trace: TraceFiles, schemes: Sequence[TimedScheme], spread: Spread, scratch: Path
+) -> dict[TimedScheme, _Answer]:
     own = trace.deployment.stamp.scheme
-    recorded = scheme_of(trace.deployment) if is_ordered(trace.deployment) else None
+    recorded = timed_scheme_of(trace.deployment) if trace.deployment.scheme.is_ordered else None
     if recorded is None and trace.events is None:
         raise TraceFault(
             f"{trace.folder}: its stamp is {own}, from which no other can be read, and it holds no events"
@@ -188,8 +187,8 @@ def _answers(
 
 
 def _made(
-    trace: TraceFiles, schemes: Sequence[Scheme], spread: Spread, scratch: Path
-) -> dict[Scheme, tuple[Path, Restamped]] | str:
+    trace: TraceFiles, schemes: Sequence[TimedScheme], spread: Spread, scratch: Path
+) -> dict[TimedScheme, tuple[Path, Restamped]] | str:
     """The files of stamps made from the motes' events, or the reason why they can't be made."""
     if trace.events is None:
         return "and there are no events to make these stamps from"
@@ -204,7 +203,7 @@ def _made(
     return dict(zip(schemes, zip(paths, spread(restamp, tasks), strict=True), strict=True))
 
 
-def _reading(scheme: Scheme, path: Path | None) -> StampReading:
+def _reading(scheme: TimedScheme, path: Path | None) -> StampReading:
     return StampReading(
         path, scheme.carries_c, scheme.entries, scheme.entry_max, scheme.epsilon, scheme.delta
     )

@@ -14,12 +14,12 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
-from basestation.deployed import is_ordered, scheme_of
+from basestation.deployed import timed_scheme_of
 from basestation.simulator import engine_numba
-from basestation.simulator.papers import stamp_rows
 from basestation.simulator.results import Observed
+from basestation.simulator.scheme_run import stamp_rows
 from basestation.simulator.simulated_trace import stream_of
 from basestation.traces.files import TraceError, write_table
 from basestation.traces.stamp_columns import stamp_columns
@@ -32,7 +32,7 @@ TAKEN = ["source", "sequence", "heard", "batch", "fresh"]
 @dataclass(frozen=True, slots=True)
 class RestampTask:
     trace: TraceFiles
-    scheme: Scheme
+    scheme: TimedScheme
     path: Path
 
 
@@ -66,7 +66,7 @@ def differing(trace: TraceFiles) -> int:
     A mote out of sync has a clock of its own that no event shows; its messages are not ordered.
     """
     stream = _stream(trace)
-    made = (_ours if is_ordered(trace.deployment) else _papers)(stream, trace.deployment)
+    made = (_ours if trace.deployment.scheme.is_ordered else _papers)(stream, trace.deployment)
     recorded = read_whole(trace, [*made.column_names, "in_sync"]).messages
     wrong = np.zeros(len(made), np.bool_)
     for name in made.column_names:
@@ -75,7 +75,7 @@ def differing(trace: TraceFiles) -> int:
 
 
 def _ours(stream: Stream, deployment: Deployment) -> pa.Table:
-    scheme = scheme_of(deployment)
+    scheme = timed_scheme_of(deployment)
     return _table(engine_numba.observe(stream, engine_numba.stamp(stream, scheme), scheme))
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.deployed import scheme_of_layout
 from basestation.planning.budget import RADIOS
 from packet_formats.deployment import Deployment
-from packet_formats.layout import LayoutError, StampLayout, layout_of, stamp_layout
+from packet_formats.layout import StampLayout, layout_of, stamp_layout
+from packet_formats.schemes import COUNTS, PACKINGS, LayoutError, descriptor, ordered
 
-SCHEMES = ("dpc1", "dpc2", "kn", "hlc", "shlc")
+SCHEMES = ordered()
 ENTRIES: tuple[int | str, ...] = (1, 2, 4, 6, "all")
-PACKINGS = ("bits", "bytes")
-COUNTS = ("events", "sends")
 POLICIES = ("none", "causal", "dapw", "cbd")
 PHIS = (0, 20, 40, 60, 80, 100)
 
@@ -51,7 +51,7 @@ class Candidate:
     """A stamp in the widths of a deployment, and its size in a message. `fits` if there is room for the data."""
 
     layout: StampLayout
-    scheme: Scheme
+    scheme: TimedScheme
     payload_bytes: int
     air_bytes: int
     fits: bool
@@ -73,20 +73,14 @@ def own_layout(deployment: Deployment) -> StampLayout:
 
 def _settings(deployment: Deployment, choice: Choice) -> Iterator[dict[str, Any]]:
     stamp = deployment.stamp
-    counts = choice.counts or ((stamp.count,) if stamp.scheme == "kn" else COUNTS)
+    counts = choice.counts or ((stamp.count,) if "count" in deployment.scheme.settings else COUNTS)
     most = deployment.clock.epsilon + 1
     entries = dict.fromkeys("all" if k == "all" or int(k) >= most else int(k) for k in choice.entries)
+    asked = {"packing": choice.packings, "count": counts, "entries": entries}
     for scheme in choice.schemes:
-        packings = ("bits",) if scheme in ("hlc", "shlc") else choice.packings
-        for packing in packings:
-            if scheme == "kn":
-                yield from (
-                    {"scheme": scheme, "packing": packing, "entries": k, "count": count}
-                    for count in counts
-                    for k in entries
-                )
-            else:
-                yield {"scheme": scheme, "packing": packing}
+        taken = [key for key in asked if key in descriptor(scheme).settings]
+        for values in product(*(asked[key] for key in taken)):
+            yield {"scheme": scheme, "packing": "bits", **dict(zip(taken, values, strict=True))}
 
 
 def _layout(deployment: Deployment, settings: dict[str, Any], choice: Choice) -> StampLayout | None:
@@ -94,10 +88,11 @@ def _layout(deployment: Deployment, settings: dict[str, Any], choice: Choice) ->
     clock, stamp = deployment.clock, deployment.stamp
     given = dict(settings)
     if given["scheme"] == stamp.scheme:
-        given["carry"] = own_layout(deployment).carry
+        if "carry" in deployment.scheme.settings:
+            given["carry"] = own_layout(deployment).carry
         if given["packing"] == stamp.packing and not choice.counter_bits:
             given["counter_bits"] = own_layout(deployment).entry_bits or None
-    if choice.counter_bits and not given["scheme"].startswith("dpc"):
+    if choice.counter_bits and "counter_bits" in descriptor(given["scheme"]).settings:
         given["counter_bits"] = choice.counter_bits
     try:
         return stamp_layout(
@@ -124,7 +119,7 @@ def _candidate(deployment: Deployment, layout: StampLayout) -> Candidate:
     )
 
 
-def missing_in(recorded: Scheme, wanted: Scheme) -> str | None:
+def missing_in(recorded: TimedScheme, wanted: TimedScheme) -> str | None:
     """What a trace that recorded one stamp lacks for another; None if the other can be derived exactly.
 
     The entries of kn count from the top down, and a mote's first k of them never depend on the rest; a narrower entry
@@ -135,13 +130,13 @@ def missing_in(recorded: Scheme, wanted: Scheme) -> str | None:
         return None
     if wanted.modulus != recorded.modulus:
         return f"the trace's clock field has {recorded.modulus} values, this one {wanted.modulus}"
-    if wanted.name == "dpc1":
+    if not wanted.carries_c and not wanted.entries:
         return None if recorded.carry == "pair" else "the trace carries r + c in one number, not r"
-    if wanted.name == "dpc2" and recorded.name == "kn":
+    if not wanted.entries and wanted.kernel == recorded.kernel and recorded.entries:
         return None
-    if wanted.name != recorded.name or wanted.name == "dpc2":
+    if wanted.name != recorded.name or not wanted.entries:
         return f"the trace carries {recorded.name} stamps"
-    if wanted.name != "kn" or wanted.count != recorded.count:
+    if "entries" not in descriptor(wanted.name).settings or wanted.count != recorded.count:
         return (
             f"the trace's {recorded.name} stamps count {recorded.count}, in fields of another width or form"
         )

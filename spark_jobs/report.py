@@ -24,6 +24,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from packet_formats.schemes import ordered
 from spark_jobs.segments_files import TraceFiles
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.continuum import ContinuumRow
 
-MARKERS = {"shlc": "o", "hlc": "s", "kn": "^", "dpc1": "x", "dpc2": "P"}
+MARKERS = dict(zip(ordered(), ("x", "P", "^", "s", "o", "D", "v", "*"), strict=False))
 ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; color: #222 }

@@ -21,7 +21,8 @@ from basestation.traces import schema
 from basestation.traces.files import Trace
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from packet_formats.layout import DataLayout, LayoutError, layout_of
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.schemes import LayoutError
 from spark_jobs.session import JobError, one_line
 
 MESSAGES, EVENTS = "messages.parquet", "events.parquet"

@@ -14,12 +14,13 @@ def test_the_algorithms_page_holds_the_tables_that_the_command_made(root):
 
 
 def documents(root):
-    return [root / "README.md", *sorted((root / "docs").glob("*.md"))]
+    pages = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "tests/README.md")
+    return [*(root / page for page in pages), *sorted((root / "docs").glob("*.md"))]
 
 
 def test_links_lead_somewhere(root):
     for page in documents(root):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
             if not target.startswith("http"):
                 assert (page.parent / target).exists(), f"{page.name}: {target}"
 
@@ -28,6 +29,26 @@ def test_commands_named_exist(root):
     for page in documents(root):
         for name in re.findall(r"`(?:\$ )?basestation ([a-z]+)", page.read_text()):
             assert name in COMMANDS, f"{page.name}: basestation {name}"
+
+
+def test_lines_wrap_at_120(root):
+    for page in documents(root):
+        if page.name == "architecture.md":
+            continue
+        for number, line in enumerate(page.read_text().splitlines(), start=1):
+            loose = line.lstrip().startswith(("|", '{"message"')) or "](" in line
+            assert len(line) <= 120 or loose, f"{page.name}:{number}"
+
+
+def test_places_within_pages_exist(root):
+    for page in documents(root):
+        for target, place in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text()):
+            text = ((page.parent / target) if target else page).read_text()
+            heads = [
+                re.sub(r"[^\w -]", "", h).strip().lower().replace(" ", "-")
+                for h in re.findall(r"^#+ (.*)", text, re.M)
+            ]
+            assert place in heads, f"{page.name}: {target}#{place}"
 
 
 @pytest.mark.parametrize("target", ["demo", "test", "test-all", "bench", "lint", "figures", "lock"])

@@ -5,7 +5,7 @@
 Ten emulated motes over three hops (docs/testbed.md), one deployment for each kind of stamp, judged by their flight
 recorders. The simulator draws from what became of the testbed's messages, once with clocks as near one another as the
 testbed's are, and once with clocks that roam over all of epsilon. Prints tables in Markdown; with --write they also go
-into docs/field.md, between the two marks, and each seed's figures into docs/figures/field.csv.
+into docs/algorithms.md, between the two marks, and each seed's figures into docs/figures/field.csv.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from statistics import mean, stdev
 from typing import Any, NamedTuple
 
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.deployed import scheme_of
+from basestation.deployed import timed_scheme_of
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulation import generate, measure
 from basestation.testbed.through_station import FieldRun, run_field
@@ -34,7 +34,7 @@ from tools.pages import MarkedPlace, table
 ROOT = Path(__file__).resolve().parents[1]
 POINTS = ROOT / "docs" / "figures" / "field.csv"
 PLACE = MarkedPlace(
-    ROOT / "docs" / "field.md", "<!-- table: made by `make field` -->", "<!-- end of the table -->"
+    ROOT / "docs" / "algorithms.md", "<!-- table: made by `make field` -->", "<!-- end of the table -->"
 )
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
@@ -123,7 +123,7 @@ def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[Fie
         measured=run.delays,
         **PRESETS["measured"],
     )
-    for row in measure(generate(options), scheme_of(run.deployment), DELIVERIES):
+    for row in measure(generate(options), timed_scheme_of(run.deployment), DELIVERIES):
         percent = row.violations.percent()["mean"]
         yield FieldPoint(
             job.stamp, where, *_named(row.delivery), job.seed, row.delivered, row.violations.pairs, percent
@@ -208,7 +208,7 @@ def save(points: Sequence[FieldPoint]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--write", action="store_true", help="into docs/field.md")
+    parser.add_argument("--write", action="store_true", help="into docs/algorithms.md")
     parser.add_argument("--seeds", type=int, choices=range(1, 11), default=10, metavar="1-10")
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--processes", type=int, default=2)

@@ -227,7 +227,8 @@ class Traffic:
         if kind == "data":
             peer = self.chance.randrange(2, self.deployment.network.motes)
             clock = (cycles >> layout.tick_log2) - self.chance.randrange(3)
-            stamp = layout.stamp.values(clock, 0, [1] * layout.stamp.entries)
+            head = (clock % layout.stamp.modulus, 0)[: len(layout.stamp.head)]
+            stamp = (*head, *[1] * layout.stamp.entries)
             return Data(
                 peer, self.number & 255, stamp, hops=self.chance.randrange(4), data=bytes(layout.data_bytes)
             )

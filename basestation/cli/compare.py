@@ -86,7 +86,7 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
     type=click.IntRange(0, 100),
     default=100,
     show_default=True,
-    help="Share of the safe wait in per cent, for our own stamps and for physical.",
+    help="Share of the safe wait in per cent, for our own stamps.",
 )
 @click.option(
     "--trace", type=click.Path(path_type=Path), help="Compare on this recorded run instead of a simulation."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import isqrt
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from basestation.cli import common
-from packet_formats.deployment import WAITING_POLICIES, Deployment
+from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
+from packet_formats.schemes import descriptor
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 CELL = 9  # characters for one bit of the picture, so that most names fit into a few bits
@@ -87,54 +87,13 @@ def parts(layout: DataLayout) -> list[PayloadPart]:
 
 def _meaning(name: str, layout: DataLayout) -> str:
     stamp = layout.stamp
-    counted = "sends" if stamp.count == "sends" else "events"
     if name == "clock":
         return f"{'l = r + c' if stamp.carry == 'sum' else 'r'} modulo {stamp.modulus}"
     if name == "c":
         return f"how far the largest clock known is ahead, 0..{layout.epsilon}"
-    if name == "counter":
-        return f"{counted} at this l; {stamp.entry_max}: that many or more"
-    if name == "number":
-        return "logical clock of all motes together, modulo 256"
     word = name.rstrip("0123456789")
-    index = int(name.removeprefix(word))
-    if word == "kn":
-        return (
-            f"{counted} known at r + c{f' - {index}' if index else ''}; {stamp.entry_max}: that many or more"
-        )
-    if word == "age":
-        top = f"{stamp.entry_max}: too old to matter"
-        return f"ticks, plus epsilon, since {_sent(index, layout)}; {top}"
-    if word == "known":
-        return f"messages known of mote {index}, or {_after(index)}, modulo 256"
-    if word == "sent":
-        return f"messages known, modulo 256, {_sent(index, layout)}"
-    which = "last message received" if stamp.scheme == "last-sender" else f"message known of, {index} back"
-    return f"{word} of the {which}; the sender's own: none"
-
-
-def _after(index: int) -> str:
-    """A sender leaves itself out: from its own id on, each place is the next mote's."""
-    return f"{index + 1} if the sender is one of 0..{index}"
-
-
-def _sent(index: int, layout: DataLayout) -> str:
-    """Whose message, to whom, an entry of the timed and of the square stamps speaks of."""
-    scheme, motes = layout.stamp.scheme, layout.stamp.entries
-    if scheme == "delta-vector":
-        return f"mote {index}'s newest message"
-    if scheme == "two-hop":
-        motes //= 2
-        if index >= motes:
-            return f"mote {index - motes}'s newest message to the observer"
-        to = "the observer" if index == motes - 1 else f"mote {index}, or {_after(index)}"
-        return f"its own newest message to {to}"
-    motes = isqrt(motes)
-    source, place = divmod(index, motes)
-    to = "the observer" if place == motes - 1 else f"mote {place + (place >= source)}"
-    return (
-        f"mote {source}'s newest message to {to}" if scheme == "delta-causal" else f"of mote {source} to {to}"
-    )
+    index = int(name.removeprefix(word) or 0)
+    return descriptor(stamp.scheme).meaning(word, index, stamp)
 
 
 def as_plain(deployment: Deployment, layout: DataLayout) -> dict[str, Any]:
@@ -184,7 +143,7 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
         wraps = f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"
         bound = f"{plain['modulus']} >= delta + 2*epsilon + 1 = {least}, {many(spare, 'residue')} to spare"
         rows += [("B", bound), ("clock wraps", wraps)]
-    if deployment.observer.policy in WAITING_POLICIES:
+    if deployment.waits_by_name:
         gives_up = deployment.observer.give_up
         rows.append(("give up", f"after {many(gives_up, 'tick')}, {gives_up * plain['tick_ms']:.4g} ms"))
     for row in rows:

@@ -19,8 +19,8 @@ from basestation.live.runner import Stage
 from basestation.live.station import Station
 from basestation.views.lines import LinesView, summary
 from basestation.views.ndjson import JsonView
-from packet_formats.deployment import POLICIES, refusal
 from packet_formats.layout import layout_of
+from packet_formats.schemes import policies, refusal
 
 if TYPE_CHECKING:
     from basestation.views.terminal import TerminalView
@@ -59,7 +59,7 @@ class Choices:
 OPTIONS = (
     click.option(
         "--policy",
-        type=click.Choice(POLICIES),
+        type=click.Choice(policies()),
         envvar="CAUSEWAY_POLICY",
         help="Delivery policy. [default: the deployment's]",
     ),

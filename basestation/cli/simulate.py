@@ -14,9 +14,9 @@ from rich.table import Table
 from basestation.causality.order import Ties
 from basestation.causality.policies import POLICIES
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.causality.stamps import PROGRAMS, Carry, Count, Scheme
+from basestation.causality.schemes import TimedScheme
+from basestation.causality.schemes.scheme import Carry, Count
 from basestation.cli import common
-from basestation.deployed import is_ordered
 from basestation.simulator import topology
 from basestation.simulator.options import MEANINGS, PRESETS, READINGS, OptionError, WorldOptions
 from basestation.simulator.simulation import (
@@ -30,17 +30,10 @@ from basestation.simulator.simulation import (
 from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import did_you_mean
+from packet_formats.schemes import descriptor, ordered, takers
 
 ARRIVAL_ORDER = PolicyChoice("none", 0)
-CONTINUUM: tuple[tuple[str, int | str], ...] = (
-    ("dpc1", "all"),
-    ("dpc2", "all"),
-    ("kn", 2),
-    ("kn", 6),
-    ("kn", "all"),
-    ("hlc", "all"),
-    ("shlc", "all"),
-)
+FEW_ENTRIES = (2, 6)  # of a stamp whose entries are a choice, beside all of them
 
 
 class Entries(click.ParamType[Any]):
@@ -62,7 +55,7 @@ class Request:
     """What to run, from the options and the deployment together."""
 
     options: WorldOptions
-    schemes: tuple[Scheme, ...]
+    schemes: tuple[TimedScheme, ...]
     deliveries: tuple[PolicyChoice, ...]
     ties: Ties
     fault: MemoryFault | None
@@ -98,7 +91,7 @@ MAIN_OPTIONS = [
     click.option(
         "--scheme",
         "schemes",
-        type=click.Choice(list(PROGRAMS)),
+        type=click.Choice(ordered()),
         multiple=True,
         help="Stamp; repeatable. [default: the whole continuum]",
     ),
@@ -288,7 +281,7 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
         return given
     described = common.load_deployment(path)
     offered = _network_settings(described)
-    if not is_ordered(described):
+    if not described.scheme.is_ordered:
         del offered["policies"], offered["phis"]
         if "schemes" not in said:
             reason = "compares Causeway's stamps; say which with --scheme, or use `basestation compare`"
@@ -348,13 +341,8 @@ def _network(given: dict[str, Any]) -> dict[str, Any]:
     return {"motes": laid_out.motes, "topology": laid_out}
 
 
-def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[Scheme]:
-    asked: Sequence[tuple[str, int | str]] = CONTINUUM
-    if given["schemes"] or given["entries"]:
-        entries = given["entries"] or ("all",)
-        names = given["schemes"] or ("kn",)
-        asked = [(name, k) for name in names for k in (entries if name == "kn" else ("all",))]
-    for name, k in asked:
+def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[TimedScheme]:
+    for name, k in _asked(given["schemes"], given["entries"]):
         if isinstance(k, int) and not given["entries"]:
             k = min(k, options.epsilon + 1)  # the default continuum, cut to what there is
         yield build_scheme(
@@ -366,6 +354,17 @@ def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[Scheme]:
             carry=given["carry"],
             modulus=given["modulus"],
         )
+
+
+def _asked(schemes: Sequence[str], entries: Sequence[int | str]) -> Iterator[tuple[str, int | str]]:
+    """Which stamps are to be simulated, each with its entries; by default the whole continuum."""
+    if not schemes:
+        schemes = takers("entries") if entries else ordered()
+        entries = entries or (*FEW_ENTRIES, "all")
+    for name in schemes:
+        if descriptor(name).is_ordered:
+            chosen = (entries or ("all",)) if "entries" in descriptor(name).settings else ("all",)
+            yield from ((name, k) for k in chosen)
 
 
 def _deliveries(policies: Sequence[str], phis: Sequence[int]) -> list[PolicyChoice]:
@@ -487,9 +486,9 @@ def _percent(value: float) -> str:
     return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"
 
 
-def scheme_label(scheme: Scheme) -> str:
+def scheme_label(scheme: TimedScheme) -> str:
     """A short name for tables and plots."""
-    if scheme.name != "kn":
+    if "entries" not in descriptor(scheme.name).settings:
         return scheme.name
     every = scheme.entries == scheme.epsilon + 1
     return f"kn {'all' if every else scheme.entries}" + (" sends" if scheme.count == "sends" else "")

@@ -1,19 +1,18 @@
-"""All schemes by name for one network: the papers' others and Causeway's own."""
+"""All schemes by name for one network."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from basestation.causality.schemes import METHODS, Method, Setting, Timed
-from basestation.causality.schemes.base import NEVER
-from basestation.causality.schemes.timed import physical
-from basestation.causality.schemes.two_hop import TwoHop
+from basestation.causality.schemes import Scheme, Setting, make_scheme
+from basestation.causality.schemes.scheme import NEVER
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulation import build_scheme
+from packet_formats.schemes import descriptor, names
 
-OURS = ("dpc2", "kn", "hlc", "shlc")  # dpc1 is the papers' "physical"
-NAMES = (*METHODS, *OURS)
+UNORDERED = "none"
+NAMES = (UNORDERED, *names())
+FOREVER = NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,19 +25,12 @@ class Terms:
     min_wait: int | None = None
 
 
-FOREVER = NEVER
-
-
-def build(name: str, options: WorldOptions, terms: Terms) -> Method:
+def build(name: str, options: WorldOptions, terms: Terms) -> Scheme:
     """A scheme by its name, in the widths that the network needs."""
-    if name in OURS:
-        return Timed(build_scheme(options, name), terms.policy, terms.phi, name)
-    setting = Setting(options.motes, options.epsilon, options.delta, terms.give_up)
-    special: dict[str, Callable[[], Method]] = {
-        "physical": lambda: physical(setting, terms.phi),
-        "two-hop": lambda: TwoHop(setting, terms.min_wait),
-    }
+    if name != UNORDERED and descriptor(name).is_ordered:
+        return build_scheme(options, name).under(terms.policy, terms.phi)
+    setting = Setting(options.motes, options.epsilon, options.delta, terms.give_up, terms.min_wait)
     try:
-        return special.get(name, lambda: METHODS[name](setting))()
+        return make_scheme(name, setting)
     except ValueError as error:
         raise OptionError("min_wait", terms.min_wait, str(error)) from None

@@ -13,10 +13,10 @@ from basestation.causality.stream import Int32, Stream
 from basestation.causality.violations import Violations
 from basestation.simulator.engine import engine
 from basestation.simulator.options import OptionError, WorldOptions
+from basestation.simulator.scheme_run import Played, play
 from basestation.simulator.simulation import generate
 
 from .catalogue import Terms, build
-from .scheme_run import Played, play
 
 HEADER_BYTES = 3  # source, sequence, flags
 PAYLOAD_BYTES = 29
@@ -171,9 +171,9 @@ def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonR
         hold_p99=float(np.percentile(hold, 99)) if len(hold) else 0.0,
         hold_max=int(hold.max(initial=0)),
         late=sum(result.late for result in played),
-        gave_up=_steps(played, "GiveUpNotice"),
-        discarded=_steps(played, "DiscardNotice"),
-        concurrent=_steps(played, "ConcurrentNotice"),
+        gave_up=_noticed(played, "GiveUpNotice"),
+        discarded=_noticed(played, "DiscardNotice"),
+        concurrent=_noticed(played, "ConcurrentNotice"),
         stuck=sum(result.stuck for result in played),
         bits_mean=float(bits.mean()) if len(bits) else 0.0,
         bits_max=int(bits.max(initial=0)),
@@ -182,8 +182,8 @@ def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonR
     )
 
 
-def _steps(played: Sequence[Played], kind: str) -> int:
-    return sum(result.steps.get(kind, 0) for result in played)
+def _noticed(played: Sequence[Played], kind: str) -> int:
+    return sum(result.notices.get(kind, 0) for result in played)
 
 
 def _sum(found: Sequence[Violations]) -> Violations:
@@ -193,7 +193,7 @@ def _sum(found: Sequence[Violations]) -> Violations:
 
 def most_motes(name: str, options: WorldOptions, terms: Terms, data_bytes: int) -> int:
     """The largest network whose stamp still fits beside the header and so much data; 0: none does for long."""
-    if name == "history":
+    if build(name, options, terms).grows:
         return 0
     room = 8 * (PAYLOAD_BYTES - HEADER_BYTES - data_bytes)
     fits = _fits(name, replace(options, topology=None), terms, room)
@@ -209,9 +209,9 @@ def most_motes(name: str, options: WorldOptions, terms: Terms, data_bytes: int) 
 def _fits(name: str, options: WorldOptions, terms: Terms, room: int) -> Callable[[int], bool]:
     def fits(motes: int) -> bool:
         try:
-            method = build(name, replace(options, motes=motes), terms)
+            scheme = build(name, replace(options, motes=motes), terms)
         except OptionError:
             return False
-        return method.bits(method.start(0).on_send(0, 1)) <= room
+        return scheme.stamp_bits(scheme.start(0).on_send(0, 1)) <= room
 
     return fits

@@ -1,4 +1,4 @@
-"""A comparison as a picture. Needs the extra `analysis`."""
+"""A comparison as pictures. Needs the extra `analysis`."""
 
 from __future__ import annotations
 
@@ -6,79 +6,162 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import matplotlib
 from matplotlib.figure import Figure
 
 from .catalogue import NAMES
-from .comparison import PAYLOAD_BYTES, ComparisonRow, SweepPoint
+from .comparison import HEADER_BYTES, PAYLOAD_BYTES, ComparisonRow, SweepPoint
 
 AXES = ("motes", "loss", "rate", "epsilon", "delta")
 TITLES = {"motes": "motes", "loss": "copies lost", "rate": "rate", "epsilon": "ε", "delta": "δ"}
-MARKERS = "osd^v<>PXD*x+1"
+MARKERS = "osD^vPX*"
+OURS = ("shlc", "delta-vector")
+ROOM = PAYLOAD_BYTES - HEADER_BYTES
 
 
 def _lost(row: ComparisonRow) -> float:
     return 100 * (row.gave_up + row.discarded + row.stuck) / max(row.arrived, 1)
 
 
+# What a column of panels shows, and the value from which its axis is logarithmic.
 PANELS: tuple[tuple[str, Callable[[ComparisonRow], float], float], ...] = (
-    ("violations (mean, %)", lambda row: row.violations.percent()["mean"], 0.01),
-    ("mean hold (ticks)", lambda row: row.hold_mean, 0.1),
-    ("gave up, discarded, stuck (%)", _lost, 0.1),
+    ("violations (mean, %)", lambda row: row.violations.percent()["mean"], 0.1),
+    ("mean hold (ticks)", lambda row: row.hold_mean, 1),
+    ("gave up, discarded, stuck (%)", _lost, 1),
     ("bytes of the stamp", lambda row: row.size, 1),
 )
 
 
 def draw(rows: Sequence[ComparisonRow], path: Path) -> None:
+    """Draw a sweep: a line for each scheme, a dot for each value of what is varied."""
+    _save(picture(rows), path)
+
+
+def draw_bytes(rows: Sequence[ComparisonRow], path: Path) -> None:
+    """Draw violations against the bytes of the stamp, for schemes on one network."""
+    _save(bytes_picture(rows), path)
+
+
+def _save(figure: Figure, path: Path) -> None:
     metadata = {"Software": None} if path.suffix == ".png" else None
-    picture(rows).savefig(path, dpi=90, metadata=metadata)
+    figure.savefig(path, dpi=90, metadata=metadata)
 
 
 def picture(rows: Sequence[ComparisonRow]) -> Figure:
-    """What is varied first goes along each panel; each combination of the rest has a line of panels."""
+    """What is varied first is the dots of a line; each combination of the rest has a row of panels."""
     varied = [axis for axis in AXES if len({getattr(row.place, axis) for row in rows}) > 1] or ["motes"]
     along, *others = varied
+    values = sorted({_place(row, along) for row in rows})
+    names = sorted({row.scheme for row in rows}, key=NAMES.index)
     groups = list(dict.fromkeys(_rest(row.place, others) for row in rows))
-    figure = Figure(figsize=(4.2 * len(PANELS), 3.2 * len(groups) + 0.9), layout="constrained")
-    grid = figure.subplots(len(groups), len(PANELS), squeeze=False)
+    height = (0.24 * len(names) + 0.9) * len(groups) + 0.5
+    figure = Figure(figsize=(13, height), layout="constrained")
+    grid = figure.subplots(len(groups), len(PANELS), squeeze=False, sharey=True)
     for line, group in zip(grid, groups, strict=True):
         here = [row for row in rows if _rest(row.place, others) == group]
-        where = ", ".join(f"{TITLES[axis]} {_value(axis, v)}" for axis, v in zip(others, group, strict=True))
+        where = ", ".join(f"{TITLES[axis]}: {_value(axis, v)}" for axis, v in zip(others, group, strict=True))
+        line[0].set_ylabel(where)
         for axes, (title, figure_of, least) in zip(line, PANELS, strict=True):
-            _panel(axes, here, along, figure_of, least)
-            axes.set_ylabel(title)
-            axes.set_title(where, fontsize="small")
+            _panel(axes, here, names, along, values, figure_of)
+            _axis(axes, least, max(map(figure_of, rows)))
+            axes.set_xlabel(title)
+        line[-1].axvline(ROOM, color="grey", linestyle=":", linewidth=1)
     handles, labels = grid[0][0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=7, fontsize="small", frameon=False)
+    figure.legend(handles, labels, title=TITLES[along], loc="outside right upper", frameon=False)
     return figure
 
 
 def _panel(
     axes: Any,
     rows: Sequence[ComparisonRow],
+    names: Sequence[str],
     along: str,
+    values: Sequence[float],
     figure_of: Callable[[ComparisonRow], float],
-    least: float,
 ) -> None:
-    places = sorted({getattr(row.place, along) or 0 for row in rows})
-    for name in dict.fromkeys(row.scheme for row in rows):
-        line = sorted((row for row in rows if row.scheme == name), key=lambda r: getattr(r.place, along) or 0)
-        number = NAMES.index(name)
-        x = [places.index(getattr(row.place, along) or 0) for row in line]
-        axes.plot(
-            x,
-            [figure_of(row) for row in line],
+    for height, name in enumerate(names):
+        line = [figure_of(row) for row in rows if row.scheme == name]
+        axes.plot([min(line), max(line)], [height, height], color="lightgrey", linewidth=3, zorder=1)
+    colours = matplotlib.colormaps["viridis_r"]
+    for number, value in enumerate(values):
+        here = [row for row in rows if _place(row, along) == value]
+        axes.scatter(
+            [figure_of(row) for row in here],
+            [names.index(row.scheme) for row in here],
             marker=MARKERS[number % len(MARKERS)],
-            color=f"C{number % 10}",
-            linestyle="-" if number < 10 else "--",
-            linewidth=1,
-            label=name,
+            color=colours(0.15 + 0.8 * number / max(len(values) - 1, 1)),
+            s=26,
+            label=_value(along, value),
+            zorder=2 + number,
         )
-    axes.set_yscale("symlog", linthresh=least)
-    axes.set_ylim(bottom=-0.3 * least)
-    axes.set_xticks(range(len(places)), [_value(along, place) for place in places])
-    axes.set_xlabel(TITLES[along])
-    if figure_of is PANELS[-1][1]:
-        axes.axhline(PAYLOAD_BYTES, color="grey", linestyle=":", linewidth=1)
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+
+
+def _axis(axes: Any, least: float, most: float) -> None:
+    """Logarithmic from `least` on, with room for zero."""
+    axes.set_xscale("symlog", linthresh=least)
+    axes.set_xlim(-0.2 * least, 2 * max(most, least))
+    axes.set_xticks([0, *(least * 10**power for power in range(9) if least * 10**power <= 2 * most)])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.xaxis.set_minor_locator(matplotlib.ticker.NullLocator())
+    axes.grid(axis="x", color="gainsboro", linewidth=0.6)
+    axes.set_axisbelow(True)
+
+
+def bytes_picture(rows: Sequence[ComparisonRow]) -> Figure:
+    """One dot for each scheme; labels of exact schemes go below the zero line. A stamp that only grows is left out."""
+    shown = [row for row in rows if row.scheme != "history"]
+    widest = 1.8 * max(row.size for row in shown)
+    top = max(*(row.violations.percent()["mean"] for row in shown), 1.0)
+    figure = Figure(figsize=(8.6, 4.8), layout="constrained")
+    axes = figure.subplots()
+    axes.axhline(0, color="grey", linewidth=0.8, zorder=1)
+    for row in shown:
+        _labelled(axes, row)
+    axes.set_xscale("symlog", linthresh=1, base=2)
+    axes.set_xlim(-0.25, widest)
+    axes.set_xticks([0, *(2**i for i in range(12) if 2**i <= widest)])
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+    axes.set_ylim(-0.24 * top, 1.1 * top)
+    axes.set_yticks([tick for tick in axes.get_yticks() if 0 <= tick <= 1.1 * top])
+    axes.axvspan(ROOM, widest, color="grey", alpha=0.12, zorder=0)
+    axes.annotate(f"does not fit\n({ROOM} bytes are free)", (ROOM * 1.08, 1.08 * top), va="top")
+    place = shown[0].place
+    where = f"{place.motes} motes, ε = {place.epsilon} ticks, δ = {place.delta} ticks"
+    axes.set_title(f"{where}, {place.loss or 0:.0%} of copies lost", fontsize="medium")
+    axes.set_xlabel("bytes of the stamp in each message")
+    axes.set_ylabel("violations (mean, % of messages)")
+    axes.spines[["top", "right"]].set_visible(False)
+    return figure
+
+
+def _labelled(axes: Any, row: ComparisonRow) -> None:
+    ours, percent = row.scheme in OURS, row.violations.percent()["mean"]
+    above = percent > 0 or row.scheme == "delta-vector"  # vector's label is below the same dot
+    axes.scatter(
+        row.size,
+        percent,
+        s=130 if ours else 45,
+        marker="*" if ours else "o",
+        color="tab:red" if ours else "tab:blue",
+        zorder=4 if ours else 3,
+    )
+    axes.annotate(
+        f"{row.scheme} (ours)" if ours else row.scheme,
+        (row.size, percent),
+        xytext=(5, 5) if above else (2, -7),
+        textcoords="offset points",
+        va="bottom" if above else "top",
+        rotation=25 if above else -35,
+        rotation_mode="anchor",
+        color="tab:red" if ours else "black",
+        fontweight="bold" if ours else "normal",
+    )
+
+
+def _place(row: ComparisonRow, axis: str) -> float:
+    return getattr(row.place, axis) or 0
 
 
 def _rest(place: SweepPoint, others: Sequence[str]) -> tuple[Any, ...]:

@@ -12,14 +12,15 @@ from pathlib import Path
 
 from basestation.figures.algorithm_tables import Sheet
 from basestation.simulator.options import WorldOptions
+from packet_formats.schemes import descriptor, names
 
 from .catalogue import FOREVER, NAMES, Terms, build
 from .comparison import DATA_BYTES, PAYLOAD_BYTES, ComparisonRow, measure_network, most_motes, sweep
-from .comparison_plot import draw
+from .comparison_plot import draw, draw_bytes
 
 MOTES = (5, 10, 20, 50)
 LOSSES = (0.0, 0.01, 0.1)
-WAITING = ("sequence", "scalar", "last-sender", "history", "vector", "matrix")
+WAITING = tuple(name for name in names() if descriptor(name).waits_by_name)
 COMMAND = "basestation compare --seeds 2 --out docs/figures/schemes"
 Advance = Callable[..., None]
 
@@ -49,6 +50,8 @@ def write(out: Path, messages: int, seeds: int, advance: Advance) -> Iterator[Pa
     yield _text(out / "tables.md", "\n\n".join([f"({counted}.)", *(sheet.markdown() for sheet in sheets)]))
     yield _text(out / "times.md", _time_sheet([row for row in rows if row.place.loss == 0.0]).markdown())
     yield _points(out / "points.csv", rows)
+    draw_bytes([row for row in small if row.place.loss == max(LOSSES)], out / "bytes.png")
+    yield out / "bytes.png"
     for name, shown in (("motes", rows), ("loss", small), ("rate", rates), ("epsilon", clocks)):
         draw(shown, out / f"{name}.png")
         yield out / f"{name}.png"
@@ -134,8 +137,9 @@ def _figure_sheet(rows: Sequence[ComparisonRow], title: str, cell: Callable[[Com
 
 def _size_sheet(base: WorldOptions) -> Sheet:
     def bytes_at(name: str, motes: int) -> str:
-        method = build(name, replace(base, motes=motes), Terms())
-        return str(-(-method.bits(method.start(0).on_send(0, 1)) // 8)) if name != "history" else "grows"
+        scheme = build(name, replace(base, motes=motes), Terms())
+        bits = scheme.stamp_bits(scheme.start(0).on_send(0, 1))
+        return "grows" if scheme.grows else str(-(-bits // 8))
 
     lines = []
     for name in NAMES:

@@ -22,6 +22,8 @@ STATED: dict[tuple[int, Policy, DelayLaw | None], tuple[float, float, str]] = {
     (4, "cbd", "quarter"): (0, 2, "paper: 0–2%"),
     (5, "cbd", "quarter"): (0, 3, "paper: 0–3%"),
 }
+# Our line lies on another one at zero: it is dashed, so that both are seen.
+OURS = {"marker": "*", "markersize": 9, "color": "black", "linestyle": "--", "zorder": 4}
 STATED_AT_100 = {"DPC1": (30, 50), "2 kn entries": (10, 15)}
 
 
@@ -62,19 +64,19 @@ def _panel(
     for number, label in enumerate(labels):
         line = sorted((p for p in points if p.curve.label == label), key=lambda p: p.phi)
         phis = [p.phi for p in line]
-        axes.plot(phis, [p.mean for p in line], marker="osd^vx*"[number % 7], label=label, color=f"C{number}")
+        look = OURS if "(ours)" in label else {"marker": "osd^vx"[number % 6], "color": f"C{number}"}
+        axes.plot(phis, [p.mean for p in line], label=label, **look)
         lows, highs = zip(*map(band, line), strict=True) if line else ((), ())
-        axes.fill_between(phis, lows, highs, color=f"C{number}", alpha=0.2)
+        axes.fill_between(phis, lows, highs, color=look["color"], alpha=0.2)
     _stated(axes, figure, policy, law)
     axes.set_title(f"{policy.upper()}, delay {LAW_NAMES[law]}", fontsize="medium")
     axes.set_xlabel("φ (% of the safe wait)")
     axes.set_ylabel("violations (mean, %)")
-    axes.set_xlim(max(PHIS) + 3, min(PHIS) - 3)
-    # A long legend needs room above the lines.
-    axes.set_ylim(0, axes.get_ylim()[1] * (1.5 if len(labels) > 4 else 1))
-    axes.legend(
-        fontsize="small", ncols=2 if len(labels) > 4 else 1, loc="upper right" if len(labels) > 4 else "best"
-    )
+    axes.set_xlim(min(PHIS) - 3, max(PHIS) + 3)
+    top = axes.get_ylim()[1]
+    many = len(labels) > 4
+    axes.set_ylim(-0.03 * top, top * (1.5 if many else 1))  # a long legend needs room above the lines
+    axes.legend(fontsize="small", ncols=2 if many else 1, loc="upper right" if many else "best")
 
 
 def _stated(axes: Axes, figure: int, policy: Policy, law: DelayLaw) -> None:
@@ -84,4 +86,6 @@ def _stated(axes: Axes, figure: int, policy: Policy, law: DelayLaw) -> None:
     if figure in (6, 7):
         for label, (low, high) in STATED_AT_100.items():
             axes.plot([100, 100], [low, high], color="black", linewidth=4, alpha=0.4)
-            axes.annotate(f"paper, {label}", (99, (low + high) / 2), fontsize="x-small", va="center")
+            axes.annotate(
+                f"paper, {label}", (98, (low + high) / 2), fontsize="x-small", va="center", ha="right"
+            )

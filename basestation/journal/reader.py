@@ -8,8 +8,9 @@ from pathlib import Path
 
 from basestation.arrivals import Line, PolicyChange
 from packet_formats import deployment as deployments
-from packet_formats.deployment import Deployment, refusal
+from packet_formats.deployment import Deployment
 from packet_formats.phrases import many
+from packet_formats.schemes import refusal
 
 from .record_format import (
     Damage,

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from basestation.arrivals import Arrival, Gap, Line, PolicyChange
-from packet_formats.deployment import POLICIES
+from packet_formats.schemes import policies
 
 VERSION = 1
 FILE_MAGIC = b"\x89CWJ\r\n\x1a\n"  # a copy made in text mode is no longer one
@@ -101,7 +101,7 @@ class Record(NamedTuple):
         """A policy record's content, and the observer's clock then (in cycles). `JournalError` if it is invalid."""
         said = self.plain()
         policy, phi, clock = (said.get(name) for name in ("policy", "phi", "clock"))
-        if policy not in POLICIES:
+        if policy not in policies():
             raise JournalError("a policy record that names no policy")
         if type(phi) is not int or not 0 <= phi <= 100:
             raise JournalError("a policy record whose phi is no per cent")

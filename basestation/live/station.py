@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from basestation.arrivals import Arrival, Gap, Line
 from basestation.causality.order import deadline, key
 from basestation.causality.policies import Delivery
-from basestation.causality.schemes.base import NEVER
 from basestation.causality.schemes.holding import Pending
 from basestation.causality.schemes.notices import ConcurrentNotice, GiveUpNotice, Step
 from basestation.causality.schemes.notices import DiscardNotice as DiscardedStep
+from basestation.causality.schemes.scheme import NEVER
 from basestation.live.alarms import Alarms
 from basestation.live.clock import ClockReading, ObserverClock
 from basestation.live.counters import (
@@ -53,7 +53,7 @@ from basestation.live.pairing import Pairing
 from basestation.live.wait_reasons import listed, shown_names, why_waits
 from basestation.observer import PATIENCE, Observer
 from basestation.observer import Heard as Ordered
-from packet_formats.deployment import CRYSTAL_HZ, Deployment, policies_for
+from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.fast_read import MessageReader, read_packet
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
@@ -542,7 +542,7 @@ class Station:
             gateways=tuple(gateway_view(g, counts, mono_ns) for g, counts in sorted(self._gateways.items())),
             queue=tuple(self._queue(mono_ns)),
             alarms=self._alarms.texts(),
-            policies=policies_for(self.deployment.stamp.scheme),
+            policies=self.deployment.scheme.policies,
             noticed=RuleCounts(**self._noticed),
         )
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from basestation.causality.schemes.base import NEVER
-from packet_formats.layout import AGED
+from basestation.causality.schemes.scheme import NEVER
+from packet_formats.schemes import descriptor
 
 SHOWN = 8  # names of different motes
 
@@ -14,7 +14,7 @@ Named = Callable[[int, int], tuple[int, int]]  # a source and a number to its bo
 
 def shown_names(missing: Iterable[tuple[int, int]], policy: str, named: Named) -> tuple[str, ...]:
     """The messages that a rule names, as people know them; several in a row of one mote together."""
-    if policy in AGED:
+    if descriptor(policy).has_clock:
         return tuple(f"what mote {source} sent at tick {sent}" for source, sent in sorted(missing))
     runs: list[tuple[int, int, int]] = []
     for source, number in sorted(missing):

@@ -9,9 +9,10 @@ import math
 from dataclasses import dataclass
 
 from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.layout import HEADER_AFTER_SOURCE, MAX_FIELD_BITS, PAYLOAD_LIMIT, source_bytes
+from packet_formats.layout import HEADER_AFTER_SOURCE, PAYLOAD_LIMIT
 from packet_formats.phrases import many
 from packet_formats.records import Heard, size
+from packet_formats.schemes import MAX_FIELD_BITS, source_bytes
 
 # Bytes of the largest stamp: the budget is made before the stamp is chosen, and must hold for all of them.
 STAMP_ALLOWANCE = 8

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.deployed import scheme_of_layout
 from basestation.simulator.engine import IS_FAST
 from basestation.simulator.options import PRESETS, READINGS, WorldOptions
@@ -16,16 +16,14 @@ from basestation.simulator.simulation import Measurement, generate, measure
 from basestation.simulator.topology import HopTopology, in_groups
 from packet_formats import deployment
 from packet_formats.deployment import Deployment
-from packet_formats.layout import PAYLOAD_LIMIT, LayoutError, StampLayout, stamp_layout
+from packet_formats.layout import PAYLOAD_LIMIT, StampLayout, stamp_layout
+from packet_formats.schemes import LayoutError, descriptor, ordered
 
 from .budget import Budget, BudgetError, PlannedNetwork
 
 FIGURES = ("pairs", "backward", "forward", "mean", "any", "related")
 POLICIES = ("cbd", "dapw", "causal")
 PHIS = (0, 10, 20, 40, 60, 80, 100)
-COUNTER_BITS = (2, 3, 4, 5, 7)
-ENTRIES = (1, 2, 4, 6, "all")
-HYBRID = ("hlc", "shlc")
 
 MOST_MESSAGES = 20_000  # of one seed
 LEAST_MESSAGES = 500
@@ -47,27 +45,27 @@ class StampCandidate:
     """A stamp that could be chosen; `left` is what it leaves of the payload, negative when it does not fit."""
 
     layout: StampLayout
-    scheme: Scheme
+    scheme: TimedScheme
     events_per_tick: int
     left: int
 
     @property
     def name(self) -> str:
-        layout = self.layout
-        if layout.scheme == "kn":
+        layout, tried = self.layout, descriptor(self.layout.scheme).worth_trying
+        if "entries" in tried:
             entries = "all" if layout.entries == self.scheme.epsilon + 1 else str(layout.entries)
-            return f"kn {entries} {layout.count}"
-        return f"shlc {layout.entry_bits}" if layout.scheme == "shlc" else layout.scheme
+            return f"{layout.scheme} {entries} {layout.count}"
+        return f"{layout.scheme} {layout.entry_bits}" if "counter_bits" in tried else layout.scheme
 
     @property
     def proven(self) -> bool:
         """kn with all entries: at phi = 100 exact by proof, as long as no entry is full."""
-        return self.layout.scheme == "kn" and self.layout.entries == self.scheme.epsilon + 1
+        return self.exact and "entries" in descriptor(self.layout.scheme).settings
 
     @property
     def exact(self) -> bool:
         """At phi = 100 in causal order, unless a counter is full: an hlc's then runs ahead of all clocks."""
-        return self.proven or self.layout.scheme in HYBRID
+        return descriptor(self.layout.scheme).exact(self.layout, self.scheme.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,37 +161,35 @@ def candidates(budget: Budget) -> list[StampCandidate]:
     """Every stamp to compare, in the widths that this network's deployment would give it."""
     heard = 1 + int(budget.clock.tick_ms / budget.network.airtime_ms)  # the channel brings no more in a tick
     sent = _turns(budget)
-    wanted: list[tuple[int, dict[str, object]]] = [
-        (heard, {"scheme": "shlc", "counter_bits": bits}) for bits in COUNTER_BITS
+    wanted = [(scheme, trial) for scheme in reversed(ordered()) for trial in descriptor(scheme).trials()]
+    known = [(scheme, trial) for scheme, trial in wanted if not _is_all(trial, budget.clock.epsilon)]
+    found = [
+        _candidate(budget, scheme, sent if trial.get("count") == "sends" else heard, trial)
+        for scheme, trial in known
     ]
-    wanted.append((heard, {"scheme": "hlc"}))
-    entries = [k for k in ENTRIES if isinstance(k, str) or k <= budget.clock.epsilon]
-    for count, events in (("events", heard), ("sends", sent)):
-        wanted += [
-            (events, {"scheme": "kn", "entries": k, "count": count, "packing": packing})
-            for k in entries
-            for packing in ("bits", "bytes")
-        ]
-    wanted += [
-        (heard, {"scheme": scheme, "packing": packing})
-        for scheme in ("dpc1", "dpc2")
-        for packing in ("bits", "bytes")
-    ]
-    found = [_candidate(budget, events, settings) for events, settings in wanted]
     return [candidate for candidate in found if candidate is not None]
 
 
-def _candidate(budget: Budget, events: int, settings: dict[str, object]) -> StampCandidate | None:
+def _is_all(trial: Mapping[str, int | str], epsilon: int) -> bool:
+    """Whether a number of entries is as many as there are, or more: "all" stands for it."""
+    entries = trial.get("entries")
+    return isinstance(entries, int) and entries > epsilon
+
+
+def _candidate(
+    budget: Budget, scheme: str, events: int, settings: Mapping[str, int | str]
+) -> StampCandidate | None:
     """None when its fields could not hold what they must."""
     clock, network = budget.clock, budget.network
-    arguments = {
-        "epsilon": clock.epsilon,
-        "delta": clock.delta,
-        "motes": network.motes,
-        "events_per_tick": events,
-    }
     try:
-        layout = stamp_layout(**arguments | settings)  # type: ignore[arg-type]
+        layout = stamp_layout(
+            scheme,
+            epsilon=clock.epsilon,
+            delta=clock.delta,
+            motes=network.motes,
+            events_per_tick=events,
+            **settings,
+        )
     except LayoutError:
         return None
     left = PAYLOAD_LIMIT[network.tinyos] - network.payload_without_stamp - layout.size
@@ -256,7 +252,7 @@ def compare(
         raise BudgetError(
             "epsilon", f"no stamp has a clock wide enough for epsilon {clock.epsilon} and delta {clock.delta}"
         )
-    found: dict[Scheme, list[list[Measurement]]] = {stamp.scheme: [] for stamp in stamps}
+    found: dict[TimedScheme, list[list[Measurement]]] = {stamp.scheme: [] for stamp in stamps}
     for seed in range(effort.seed, effort.seed + effort.seeds):
         stream = generate(replace(options, seed=seed))
         for scheme, runs in found.items():
@@ -329,10 +325,9 @@ def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> st
     given |= {"preset": "network"}
     given |= {"hops": hops} if hops > 1 else {}
     given |= {"scheme": layout.scheme}
-    if layout.scheme == "kn":
-        given |= {"entries": layout.entries, "count": layout.count}
-    if layout.entry_bits:
-        given |= {"counter_bits": layout.entry_bits}
+    given |= {
+        key: value for key, value in layout.settings.items() if key in ("entries", "count", "counter_bits")
+    }
     given |= {"policy": row.policy}
     given |= {} if row.policy == "causal" else {"phi": row.phi}
     words = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
@@ -348,12 +343,7 @@ def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
         "events_per_tick": row.candidate.events_per_tick,
         "receipts": network.receipts,
     }
-    if layout.scheme == "kn":
-        stamp |= {"entries": layout.entries, "count": layout.count}
-    if layout.scheme in HYBRID:
-        stamp |= {"carry": layout.carry}
-    if layout.entry_bits:
-        stamp |= {"counter_bits": layout.entry_bits}
+    stamp |= layout.settings
     tables = {
         "network": {
             "name": name,

@@ -8,10 +8,12 @@ from typing import Any
 from matplotlib import colormaps
 from matplotlib.figure import Figure
 
+from packet_formats.schemes import ordered
+
 from .budget import Budget
 from .candidates import PHIS, CandidateRow, Comparison
 
-MARKERS = {"shlc": "o", "hlc": "s", "kn": "^", "dpc1": "x", "dpc2": "+"}
+MARKERS = dict(zip(ordered(), ("x", "+", "^", "s", "o", "D", "v", "*"), strict=False))
 SPREAD = 0.11  # bytes that schemes of the same size stand apart
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from basestation.causality.order import Ties
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 
@@ -27,10 +27,10 @@ class Engine(Protocol):
     def vector_clocks(self, stream: Stream) -> Int32:
         """The truth, one row for each message: how many sends of each mote led to it, itself included."""
 
-    def stamp(self, stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
+    def stamp(self, stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:
         """Run the scheme's program on every mote."""
 
-    def observe(self, stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
+    def observe(self, stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
         """Read each arrival's stamp against the observer's clock at its reception, and bound it."""
 
     def rank(self, stream: Stream, observed: Observed, ties: Ties = "sequence") -> Int64 | None:
@@ -40,7 +40,7 @@ class Engine(Protocol):
         self,
         stream: Stream,
         observed: Observed,
-        scheme: Scheme,
+        scheme: TimedScheme,
         policy: str,
         phi: int,
         ties: Ties = "sequence",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from basestation.causality import kernels
 from basestation.causality.kernels import stamping
 from basestation.causality.order import Ties
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 
@@ -19,19 +19,12 @@ from .corruption import Corruption
 from .results import DeliveryOrder, Observed, Stamped
 from .world_numba import generate
 
-PROGRAM = {
-    "kn": stamping.KN,
-    "dpc1": stamping.DPC1,
-    "dpc2": stamping.KN,
-    "hlc": stamping.HLC,
-    "shlc": stamping.SHLC,
-}
 NO_CORRUPTION = Corruption(0, np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 0), np.int64))
 
 __all__ = ["deliver", "generate", "in_violation", "observe", "rank", "stamp", "vector_clocks", "violations"]
 
 
-def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
+def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:
     fault = corruption or NO_CORRUPTION
     r, c, kn, bounded, wrong = kernels.stamp_events(
         stream.event_kind,
@@ -40,7 +33,7 @@ def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) 
         stream.event_message,
         stream.motes,
         stream.messages,
-        PROGRAM[scheme.name],
+        _program(scheme),
         scheme.epsilon,
         scheme.modulus,
         scheme.entries,
@@ -54,7 +47,13 @@ def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) 
     return Stamped(r, c, kn, int(bounded), int(wrong))
 
 
-def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
+def _program(scheme: TimedScheme) -> int:
+    if scheme.kernel is None:
+        raise ValueError(f"{scheme.name} has no compiled stamp program")
+    return int(getattr(stamping, scheme.kernel))
+
+
+def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
     r, c, kn, bounded, wrong = kernels.observe_stamps(
         stream.arrival_message,
         stream.arrival_clock,
@@ -83,7 +82,7 @@ def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> Int64:
 def deliver(
     stream: Stream,
     observed: Observed,
-    scheme: Scheme,
+    scheme: TimedScheme,
     policy: str,
     phi: int,
     ties: Ties = "sequence",

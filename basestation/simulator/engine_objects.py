@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from basestation.causality.order import Message, Stamp, Ties
 from basestation.causality.policies import Delivery, Policy, make_policy
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import CORRUPT, MERGE, SEND, Int32, Int64, Stream
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import Violations, count_violations, find_violations
@@ -25,7 +25,7 @@ def generate(options: WorldOptions) -> Stream:
     return World(options).run()
 
 
-def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) -> Stamped:
+def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:
     """Run the scheme's program on every mote. Each receiver reads what the wire carries, the clock modulo B."""
     programs = [scheme.start(0) for _ in range(stream.motes)]
     stamps: list[Stamp] = []
@@ -43,13 +43,13 @@ def stamp(stream: Stream, scheme: Scheme, corruption: Corruption | None = None) 
             wrong += read.r != stamps[message].r
             pending.append(read)
             if kind != MERGE:
-                program.on_receive(clock, pending)
+                program.merge(clock, pending)
                 pending = []
     r, c, kn = _columns(stamps, scheme.entries)
     return Stamped(r, c, kn, sum(program.bounded for program in programs), wrong)
 
 
-def observe(stream: Stream, stamped: Stamped, scheme: Scheme) -> Observed:
+def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
     """Unwrap each arrival against the observer's clock at its reception, and bound it."""
     read, wrong, bounded = [], 0, 0
     for message, now in zip(stream.arrival_message.tolist(), stream.arrival_clock.tolist(), strict=True):
@@ -69,7 +69,7 @@ def rank(stream: Stream, observed: Observed, ties: Ties = "sequence") -> None:
 def deliver(
     stream: Stream,
     observed: Observed,
-    scheme: Scheme,
+    scheme: TimedScheme,
     policy: str,
     phi: int,
     ties: Ties = "sequence",

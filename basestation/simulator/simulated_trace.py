@@ -9,25 +9,26 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
-from basestation.deployed import is_ordered, scheme_of
+from basestation.deployed import timed_scheme_of
 from basestation.traces.files import Trace, TraceError
 from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table
 from basestation.traces.stamp_columns import stamp_columns
 from packet_formats import bulk
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
+from packet_formats.schemes import descriptor
 
 from .engine import engine
 from .options import OptionError, WorldOptions
-from .papers import stamp_rows
+from .scheme_run import stamp_rows
 from .simulation import SimulatedRun
 
 TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a MICAz network
 
 
-def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int) -> Deployment:
+def deployment_for(options: WorldOptions, scheme: TimedScheme, policy: str, phi: int) -> Deployment:
     """The deployment whose motes would send what this simulation stamps."""
     clock_bits = (scheme.modulus - 1).bit_length()
     if scheme.modulus != 1 << clock_bits:
@@ -35,12 +36,9 @@ def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int)
             "modulus", scheme.modulus, "a trace holds what the wire carries, where B is a power of two"
         )
     stamp: dict[str, Any] = {"scheme": scheme.name, "events_per_tick": options.events_per_tick}
-    if scheme.name == "kn":
-        stamp |= {"entries": scheme.entries, "count": scheme.count}
-    if scheme.name in ("hlc", "shlc"):
-        stamp |= {"carry": scheme.carry}
-    if scheme.entries:
-        stamp |= {"counter_bits": scheme.entry_max.bit_length()}
+    widths = {"entries": scheme.entries, "count": scheme.count, "carry": scheme.carry}
+    widths |= {"counter_bits": scheme.entry_max.bit_length()}
+    stamp |= {key: value for key, value in widths.items() if key in descriptor(scheme.name).settings}
     network = {
         "name": "simulation",
         "board": "micaz",
@@ -63,7 +61,7 @@ def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int)
 def trace_of(run: SimulatedRun, deployment: Deployment) -> Trace:
     """Stamp the run as the deployment's motes would, and lay it out as tables."""
     layout = layout_of(deployment)
-    stamped, stamps = _ours(run, deployment) if is_ordered(deployment) else _papers(run, deployment)
+    stamped, stamps = _ours(run, deployment) if deployment.scheme.is_ordered else _papers(run, deployment)
     payload = bulk.encode_data(_wire_rows(run.stream, stamped), layout)
     name = f"{run.options} {deployment.to_toml()}"
     return Trace(
@@ -77,7 +75,7 @@ def trace_of(run: SimulatedRun, deployment: Deployment) -> Trace:
 
 def _ours(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], dict[str, Any]]:
     """The stamp fields of all sent messages, and what the observer reads in each arrival."""
-    scheme = scheme_of(deployment)
+    scheme = timed_scheme_of(deployment)
     stamped = engine.stamp(run.stream, scheme, run.fault)
     observed = engine.observe(run.stream, stamped, scheme)
     rows = np.zeros(run.stream.messages, bulk.data_dtype(layout_of(deployment)))

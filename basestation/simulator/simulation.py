@@ -10,11 +10,12 @@ import numpy as np
 
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 from basestation.deployed import scheme_of_layout
-from packet_formats.layout import MAX_FIELD_BITS, LayoutError, stamp_layout
+from packet_formats.layout import stamp_layout
+from packet_formats.schemes import MAX_FIELD_BITS, LayoutError, descriptor
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
 from .engine import engine
@@ -34,7 +35,7 @@ class MemoryFault:
 class Measurement:
     """The result of one scheme and policy on one stream. The hold is from arrival to delivery, in ticks."""
 
-    scheme: Scheme
+    scheme: TimedScheme
     delivery: PolicyChoice
     seed: int
     messages: int
@@ -97,31 +98,27 @@ def build_scheme(
     counter_bits: int | None = None,
     carry: str | None = None,
     modulus: int | None = None,
-) -> Scheme:
+) -> TimedScheme:
     """The scheme, in the widths that a deployment of this network would compute.
 
     Unlike a deployment, a simulation may take a modulus that is too small, to show its effect.
     """
-    of_kn = name == "kn"
+    asked = {"entries": entries, "count": count, "counter_bits": counter_bits, "carry": carry}
     arguments: dict[str, Any] = {
-        "scheme": name,
         "epsilon": options.epsilon,
         "delta": options.delta,
         "motes": options.motes,
-        "entries": entries if of_kn else "all",
-        "count": count if of_kn else "events",
         "events_per_tick": options.events_bound,
-        "counter_bits": None if name.startswith("dpc") else counter_bits,
-        "carry": carry if name.endswith("hlc") else None,
+        **{key: value for key, value in asked.items() if key in descriptor(name).settings},
     }
     if modulus is not None and not 2 <= modulus <= 1 << 32:
         raise OptionError("modulus", modulus, "is from 2 to 2^32")
     try:
-        layout = stamp_layout(**arguments)
+        layout = stamp_layout(name, **arguments)
     except LayoutError as error:
         if error.key != "counter_bits" or counter_bits is not None:
             raise OptionError(error.key, error.value, error.reason) from None
-        layout = stamp_layout(**arguments | {"counter_bits": MAX_FIELD_BITS})
+        layout = stamp_layout(name, **arguments | {"counter_bits": MAX_FIELD_BITS})
     return scheme_of_layout(layout, options.epsilon, options.delta, modulus)
 
 
@@ -148,7 +145,7 @@ def generate(options: WorldOptions, fault: MemoryFault | None = None) -> Simulat
 
 
 def measure(
-    run: SimulatedRun, scheme: Scheme, deliveries: Sequence[PolicyChoice], ties: Ties = "sequence"
+    run: SimulatedRun, scheme: TimedScheme, deliveries: Sequence[PolicyChoice], ties: Ties = "sequence"
 ) -> Iterator[Measurement]:
     """Stamp the run by one scheme and deliver it by each policy."""
     stamped = engine.stamp(run.stream, scheme, run.fault)
@@ -161,7 +158,7 @@ def measure(
 
 def _measurement(
     run: SimulatedRun,
-    scheme: Scheme,
+    scheme: TimedScheme,
     delivery: PolicyChoice,
     stamped: Stamped,
     observed: Observed,

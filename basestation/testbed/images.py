@@ -15,7 +15,7 @@ from typing import Any
 
 from packet_formats import cheader
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
-from packet_formats.layout import ORDERED
+from packet_formats.schemes import descriptor, names
 
 from .build_lock import locked
 from .scenario import Watch
@@ -24,7 +24,6 @@ PROJECT = Path(__file__).resolve().parents[2]
 RECORDER = "causeway_recorder"
 WATCHED = ("lines", "current", "periods", "epoch")  # of netclock.c, the board's clock.c and timesync.c
 SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "scripts")
-STAMPS = (*ORDERED, "sequence", "last-sender", "vector", "delta-vector")  # firmware/core/stamp_*.c
 
 
 class FirmwareImageError(Exception):
@@ -66,10 +65,9 @@ def programs_for(deployment: Deployment, rate: float | None = None, build: Path 
     `rate` is messages a second of each mote, where it is not to be the firmware's own.
     """
     board, scheme = deployment.network.board, deployment.stamp.scheme
-    if scheme not in STAMPS:
-        raise FirmwareImageError(
-            f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {", ".join(STAMPS)}'
-        )
+    if not deployment.scheme.in_firmware:
+        has = ", ".join(name for name in names() if descriptor(name).in_firmware)
+        raise FirmwareImageError(f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {has}')
     if build is not None:
         if rate is not None:
             raise FirmwareImageError(

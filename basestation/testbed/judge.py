@@ -17,7 +17,7 @@ from statistics import median
 from basestation.causality.order import Message, key
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import find_violations
-from basestation.deployed import is_ordered, promises_order, scheme_of
+from basestation.deployed import promises_order, timed_scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message
@@ -262,9 +262,9 @@ class _RootTime:
 def _order(
     book: Sequence[Sent], time: _RootTime, network: ScenarioNetwork, altered: int, unmatched: int
 ) -> StampOrder:
-    if not is_ordered(network.deployment):
+    if not network.deployment.scheme.is_ordered:
         return _no_order(book, altered, unmatched)
-    scheme = scheme_of(network.deployment)
+    scheme = timed_scheme_of(network.deployment)
     by_epoch: dict[int, list[tuple[tuple[int, ...], Send]]] = defaultdict(list)
     judged: list[Sent] = []
     unreadable = saturated = 0

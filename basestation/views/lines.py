@@ -24,9 +24,9 @@ from basestation.live.happenings import (
     Strange,
     Violation,
 )
-from packet_formats.deployment import TIMED_POLICIES
 from packet_formats.phrases import many
 from packet_formats.records import Health
+from packet_formats.schemes import TIMED_POLICIES
 
 NO_HOPS = 255  # in a health message: no root known
 

@@ -9,25 +9,33 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from basestation.causality.order import Message, Stamp, key, least_modulus
-from basestation.causality.stamps import HlcProgram, KnProgram, Scheme, ShlcProgram
+from basestation.causality.schemes import TimedScheme
+from basestation.causality.schemes.hlc import HlcProgram
+from basestation.causality.schemes.kn import KnProgram
+from basestation.causality.schemes.shlc import ShlcProgram
 from tests.causality.oracles import ArrayStamp, Figure1, TextbookHlc, TextbookShlc, carried
 from tests.causality.runs import SEND, Run, legal_runs
+from tests.causality.timed import timed
 
 WIDE = (1 << 16) - 1
 
 
-def kn_scheme(epsilon: int, delta: int, entries: int, count: str = "events", entry_max: int = WIDE) -> Scheme:
-    return Scheme("kn", epsilon, delta, least_modulus(epsilon, delta), entries, entry_max, count)
+def kn_scheme(
+    epsilon: int, delta: int, entries: int, count: str = "events", entry_max: int = WIDE
+) -> TimedScheme:
+    return timed("kn", epsilon, delta, least_modulus(epsilon, delta), entries, entry_max, count)
 
 
-def hlc_scheme(name: str, epsilon: int, delta: int, entry_max: int = WIDE, carry: str = "pair") -> Scheme:
-    return Scheme(name, epsilon, delta, least_modulus(epsilon, delta), 1, entry_max, carry=carry)
+def hlc_scheme(
+    name: str, epsilon: int, delta: int, entry_max: int = WIDE, carry: str = "pair"
+) -> TimedScheme:
+    return timed(name, epsilon, delta, least_modulus(epsilon, delta), 1, entry_max, carry=carry)
 
 
 class Stepped:
     """A run stamped by a scheme, everything read off the wire modulo B."""
 
-    def __init__(self, run: Run, scheme: Scheme) -> None:
+    def __init__(self, run: Run, scheme: TimedScheme) -> None:
         self.stamps: list[Stamp] = []
         self.wrong_unwraps = 0
         self.programs = [scheme.start(0) for _ in range(run.motes)]
@@ -39,7 +47,7 @@ class Stepped:
             read = [scheme.decode(scheme.encode(stamp), step.clock) for stamp in meant]
             self.wrong_unwraps += sum(a != b for a, b in zip(meant, read, strict=True))
             if step.process < run.motes:
-                self.programs[step.process].on_receive(step.clock, read)
+                self.programs[step.process].merge(step.clock, read)
             else:
                 self.wrong_unwraps += sum(scheme.observe(stamp, step.clock) != stamp for stamp in read)
         self.bounded = sum(program.bounded for program in self.programs)
@@ -107,7 +115,7 @@ def test_the_window_is_figure_1_on_garbage_too(epsilon, events, counts_receives)
             stamps = [
                 Stamp(r, c, tuple((seed * (i + 2)) % 7 for i in range(epsilon + 1))) for r, c, seed in read
             ]
-            program.on_receive(rt, stamps)
+            program.merge(rt, stamps)
             oracle.receive(
                 rt, [ArrayStamp(s.r, s.c, {s.c - i: v for i, v in enumerate(s.kn)}) for s in stamps]
             )
@@ -120,7 +128,7 @@ def test_c_reaches_epsilon_and_the_entry_there_is_counted():
     scheme = kn_scheme(2, 3, 3)
     ahead, behind = scheme.start(0), scheme.start(0)
     sent = ahead.on_send(2)
-    behind.on_receive(0, [sent])
+    behind.merge(0, [sent])
     assert behind.on_send(0) == Stamp(0, 2, (1, 0, 3))
 
 
@@ -129,7 +137,7 @@ def test_a_receive_counts_only_among_events(count, expected):
     scheme = kn_scheme(2, 3, 1, count)
     a, b = scheme.start(0), scheme.start(0)
     a.on_send(0)
-    b.on_receive(0, [a.on_send(0)])
+    b.merge(0, [a.on_send(0)])
     assert b.on_send(0).kn == expected
 
 
@@ -199,8 +207,8 @@ def test_saturation_never_wraps_and_is_flagged(run, name, entry_max, count):
     """A narrow field is the wide one cut at its top code (for kn), and a stamp with a top code says so."""
     entries = run.epsilon + 1 if name == "kn" else 1
     modulus = least_modulus(run.epsilon, run.delta)
-    narrow = Scheme(name, run.epsilon, run.delta, modulus, entries, entry_max, count)
-    wide = Scheme(name, run.epsilon, run.delta, modulus, entries, WIDE, count)
+    narrow = timed(name, run.epsilon, run.delta, modulus, entries, entry_max, count)
+    wide = timed(name, run.epsilon, run.delta, modulus, entries, WIDE, count)
     for cut, whole in zip(Stepped(run, narrow).stamps, Stepped(run, wide).stamps, strict=True):
         assert all(0 <= value <= entry_max for value in cut.kn)
         assert narrow.saturated(cut) == (max(cut.kn) == entry_max)
@@ -212,22 +220,22 @@ def test_saturation_never_wraps_and_is_flagged(run, name, entry_max, count):
 
 @pytest.mark.parametrize("name", ["kn", "hlc", "shlc"])
 def test_a_thousand_events_in_one_tick_stay_at_the_top_code(name):
-    scheme = Scheme(name, 2, 3, 8, 1, 7)
+    scheme = timed(name, 2, 3, 8, 1, 7)
     program = scheme.start(5)
     stamps = [program.on_send(5) for _ in range(1000)]
     assert [stamp.kn for stamp in stamps[50:]] == [(7,)] * 950
     assert scheme.saturated(stamps[-1])
     assert not scheme.saturated(stamps[0])
-    program.on_receive(5, [stamps[-1]])
+    program.merge(5, [stamps[-1]])
     assert program.on_send(5) == stamps[-1]
 
 
 def test_schemes_without_entries_are_never_saturated():
-    assert not Scheme("dpc2", 2, 3, 8, 0, 0).saturated(Stamp(5, 1, ()))
+    assert not timed("dpc2", 2, 3, 8, 0, 0).saturated(Stamp(5, 1, ()))
 
 
 schemes = st.builds(
-    lambda name, epsilon, delta, spare, entries, bits, carry: Scheme(
+    lambda name, epsilon, delta, spare, entries, bits, carry: timed(
         name,
         epsilon,
         delta,
@@ -267,7 +275,7 @@ def test_the_wire_fields_bring_every_legal_stamp_back(scheme, now, data):
 @given(run=legal_runs(), scheme=schemes)
 def test_what_the_programs_send_fits_the_wire(run, scheme):
     """Also dpc1 and dpc2: r is the clock, c only where it is carried."""
-    own = Scheme(
+    own = timed(
         scheme.name,
         run.epsilon,
         run.delta,
@@ -288,9 +296,9 @@ def test_what_the_programs_send_fits_the_wire(run, scheme):
 
 
 def test_dpc2_is_kn_without_entries():
-    scheme = Scheme("dpc2", 4, 5, 14, 0, 0)
+    scheme = timed("dpc2", 4, 5, 14, 0, 0)
     ahead, behind = scheme.start(0), scheme.start(0)
-    behind.on_receive(1, [ahead.on_send(4)])
+    behind.merge(1, [ahead.on_send(4)])
     assert behind.on_send(2) == Stamp(2, 2, ())
     assert behind.on_send(9) == Stamp(9, 0, ())
 
@@ -303,7 +311,7 @@ FAR = 1 << 30
 )
 def test_own_state_beyond_the_bound_is_forgotten_and_counted(name, ahead, carry):
     entries = 6 if name == "kn" else 1
-    scheme = Scheme(name, 5, 10, 21, entries, 15, carry="pair" if name == "kn" else carry)
+    scheme = timed(name, 5, 10, 21, entries, 15, carry="pair" if name == "kn" else carry)
     program = scheme.start(0)
     program.corrupt(100 + ahead, 0, [9] * entries)
     stamp = program.on_send(100)
@@ -316,7 +324,7 @@ def test_own_state_beyond_the_bound_is_forgotten_and_counted(name, ahead, carry)
 
 @pytest.mark.parametrize("name", ["kn", "hlc", "shlc"])
 def test_own_state_at_the_bound_is_kept(name):
-    scheme = Scheme(name, 5, 10, 21, 6 if name == "kn" else 1, 15)
+    scheme = timed(name, 5, 10, 21, 6 if name == "kn" else 1, 15)
     program = scheme.start(0)
     program.corrupt(105, 0, [9] * scheme.entries)
     assert program.on_send(100).top == 105
@@ -326,19 +334,19 @@ def test_own_state_at_the_bound_is_kept(name):
 @pytest.mark.parametrize("name", ["hlc", "shlc"])
 def test_a_received_l_beyond_the_bound_is_ignored_and_counted(name):
     program = hlc_scheme(name, 5, 10).start(0)
-    program.on_receive(100, [Stamp(100, 6, (9,)), Stamp(100, 7, (9,))])
+    program.merge(100, [Stamp(100, 6, (9,)), Stamp(100, 7, (9,))])
     assert program.bounded == 2
     sound = hlc_scheme(name, 5, 10).start(0)
-    sound.on_receive(100, [])
+    sound.merge(100, [])
     assert program.on_send(100) == sound.on_send(100)
-    program.on_receive(100, [Stamp(100, 5, (9,))])
+    program.merge(100, [Stamp(100, 5, (9,))])
     assert program.bounded == 2
     assert program.on_send(100).top == 105
 
 
 def test_of_a_received_kn_stamp_beyond_the_bound_r_alone_is_taken():
     program = kn_scheme(5, 10, 6).start(0)
-    program.on_receive(100, [Stamp(103, 4, (9,) * 6)])
+    program.merge(100, [Stamp(103, 4, (9,) * 6)])
     assert program.bounded == 1
     assert program.on_send(100) == Stamp(100, 3, (0, 0, 0, 2, 0, 0))
 

@@ -117,4 +117,5 @@ def test_the_documents_tables_are_made_by_one_command(tmp_path, monkeypatch):
         assert f"| {name} |" in tables
     assert (tmp_path / "times.md").exists()
     assert len((tmp_path / "points.csv").read_text().splitlines()) == 1 + 3 * len(NAMES)
-    assert (tmp_path / "motes.png").read_bytes().startswith(b"\x89PNG")
+    for name in ("bytes", "motes", "loss", "rate", "epsilon"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")

@@ -9,11 +9,11 @@ import random
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from basestation.causality.stamps import Scheme
-from basestation.deployed import scheme_of
+from basestation.causality.schemes import TimedScheme
+from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment, load
 from packet_formats.framing import encode_frame
-from packet_formats.layout import ORDERED, DataLayout, layout_of
+from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, encode_data, encode_message, encode_record
 from packet_formats.records import RECORDS, Record, members
 from packet_formats.tinyos import encode_packet
@@ -29,8 +29,8 @@ FIRST = 127
 
 def render(deployment: Deployment) -> str:
     layout, chance = layout_of(deployment), random.Random(1)
-    if deployment.stamp.scheme in ORDERED:
-        events, bounded = _events(layout, scheme_of(deployment), chance)
+    if deployment.scheme.is_ordered:
+        events, bounded = _events(layout, timed_scheme_of(deployment), chance)
     else:
         events, bounded = _papers_events(deployment, layout, chance)
     tables = {
@@ -99,11 +99,11 @@ def _record(record: Record, layout: DataLayout) -> str:
     return f"0x{record.AM_TYPE:02X}, {len(raw)}, {_bytes(raw)}"
 
 
-def _events(layout: DataLayout, scheme: Scheme, chance: random.Random) -> tuple[list[str], int]:
+def _events(layout: DataLayout, scheme: TimedScheme, chance: random.Random) -> tuple[list[str], int]:
     """One mote among others, across the wrap of its ticks, with impossible stamps now and then."""
     wrap = 1 << 32 - layout.tick_log2
     now = wrap - 40
-    mote, peer = scheme.start(now), scheme.start(now)
+    mote, peer = scheme.start(0, now), scheme.start(0, now)
     rows, clock, peer_clock = [_event(layout, START, 0, now, bytes(layout.stamp.size))], now, now
     for _ in range(EVENTS):
         now += chance.random() < 0.4
@@ -113,7 +113,7 @@ def _events(layout: DataLayout, scheme: Scheme, chance: random.Random) -> tuple[
             stamp = mote.on_send(clock)
             raw = layout.stamp.pack(scheme.encode(stamp))
             rows.append(_event(layout, SEND, int(scheme.saturated(stamp)), clock % wrap, raw))
-            peer.on_receive(peer_clock, [scheme.decode(scheme.encode(stamp), peer_clock)])
+            peer.merge(peer_clock, [scheme.decode(scheme.encode(stamp), peer_clock)])
             continue
         raw = layout.stamp.pack(scheme.encode(peer.on_send(peer_clock)))
         if chance.random() < 0.05:
@@ -126,7 +126,7 @@ def _events(layout: DataLayout, scheme: Scheme, chance: random.Random) -> tuple[
         except ValueError:
             rows.append(_event(layout, RECEIVE, 2, clock % wrap, raw))
             continue
-        mote.on_receive(clock, [scheme.decode(fields, clock)])
+        mote.merge(clock, [scheme.decode(fields, clock)])
         rows.append(_event(layout, RECEIVE, int(mote.bounded > before), clock % wrap, raw))
     return rows, mote.bounded
 

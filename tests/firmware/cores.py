@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from packet_formats.deployment import Deployment, from_dict, load
-from packet_formats.layout import ORDERED
+from packet_formats.schemes import descriptor, names
 from packet_formats.vectors import deployments as golden
 from tests.firmware.bridge import ROOT, Core
 
@@ -37,7 +37,7 @@ LIMITS = (
 )
 
 
-FIRMWARE_SCHEMES = (*ORDERED, "sequence", "last-sender", "vector", "delta-vector")
+FIRMWARE_SCHEMES = tuple(name for name in names() if descriptor(name).in_firmware)
 
 
 def name_of(deployment: Deployment) -> str:
@@ -48,12 +48,12 @@ def name_of(deployment: Deployment) -> str:
 
 def examples() -> list[Deployment]:
     found = [load(path) for path in sorted(Path(ROOT / "examples").glob("*.toml"))]
-    return [deployment for deployment in found if deployment.stamp.scheme in ORDERED]
+    return [deployment for deployment in found if deployment.scheme.is_ordered]
 
 
 def deployments() -> list[Deployment]:
     """Of the golden layouts, those whose stamp the firmware has."""
-    return [deployment for deployment in golden() if deployment.stamp.scheme in ORDERED]
+    return [deployment for deployment in golden() if deployment.scheme.is_ordered]
 
 
 def all_deployments() -> list[Deployment]:

@@ -9,21 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from basestation.causality.order import Message, Stamp, unwrap
-from basestation.causality.schemes.base import Method, Setting
-from basestation.causality.schemes.deadline import LONG_AGO
-from basestation.causality.schemes.delta_vector import DeltaVector
-from basestation.causality.schemes.last_sender import LastSender
-from basestation.causality.schemes.sequence import Sequence as SequenceOnly
-from basestation.causality.schemes.vector import Vector
+from basestation.causality.schemes import make_scheme
+from basestation.causality.schemes.scheme import LONG_AGO, Setting
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 
-METHODS: dict[str, type[SequenceOnly | LastSender | Vector | DeltaVector]] = {
-    "sequence": SequenceOnly,
-    "last-sender": LastSender,
-    "vector": Vector,
-    "delta-vector": DeltaVector,
-}
+NAMES = ("sequence", "last-sender", "vector", "delta-vector")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +41,8 @@ class Reference:
         clock, self.stamp = deployment.clock, layout_of(deployment).stamp
         self.scheme, self.me, self.motes = deployment.stamp.scheme, me, deployment.network.motes
         self.epsilon, self.oldest = clock.epsilon, clock.delta + 3 * clock.epsilon
-        method: Method = METHODS[self.scheme](Setting(self.motes, clock.epsilon, clock.delta))
-        self.program = method.start(me)
+        scheme = make_scheme(self.scheme, Setting(self.motes, clock.epsilon, clock.delta))
+        self.program = scheme.start(me)
         self.bounded = 0
 
     def send(self, rt: int, number: int) -> Sent:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.deployed import scheme_of
+from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.messages import Data, encode_data
 from tests.firmware.bridge import Buffer, Core
@@ -169,9 +169,9 @@ def test_the_duplicate_filter_in_words(require_tool: Callable[[str], str]) -> No
 
 @pytest.mark.parametrize("deployment", [NARROW, WIDE, NONE], ids=["narrow", "wide", "none"])
 def test_a_payload_built_whole(deployment: Deployment, require_tool: Callable[[str], str]) -> None:
-    core, scheme = core_of(require_tool("gcc"), deployment), scheme_of(deployment)
+    core, scheme = core_of(require_tool("gcc"), deployment), timed_scheme_of(deployment)
     layout, stamp, receipts = core.layout, core.state("stamp"), core.state("receipts")
-    program = scheme.start(1000)
+    program = scheme.start(0, 1000)
     core.call("cw_stamp_start", stamp, 1000, returns=ctypes.c_int)
     core.call("cw_receipts_add", receipts, 2, 5, 77, returns=ctypes.c_int)
     for sequence in range(120):  # in one tick, until the counter is full

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from basestation.deployed import wire_of
+from basestation.deployed import scheme_of
 from packet_formats.deployment import Deployment
 from tests.firmware.bridge import FLAGS, Buffer, Core, build_folder, core_sources
 from tests.firmware.cores import core_of, described
@@ -40,7 +40,7 @@ class Mote:
     def __init__(self, core: Core, me: int, rt: int) -> None:
         self.core, self.me, self.rt, self.number = core, me, rt, 0
         self.mask = (1 << 32 - core.layout.tick_log2) - 1
-        self.reference, self.wire = Reference(core.deployment, me), wire_of(core.deployment)
+        self.reference, self.wire = Reference(core.deployment, me), scheme_of(core.deployment).codec()
         self.state: Buffer = core.state("stamp")
         self.heard: set[tuple[int, int]] = set()
         self._start()

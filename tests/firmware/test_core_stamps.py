@@ -10,8 +10,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from basestation.causality.order import Stamp, unwrap
-from basestation.causality.stamps import Scheme, StampProgram
-from basestation.deployed import scheme_of
+from basestation.causality.schemes import TimedScheme
+from basestation.causality.schemes.timed import TimedProgram
+from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout
 from tests.firmware.bridge import Buffer, Core, shorts
@@ -24,11 +25,11 @@ FEW = settings(max_examples=settings().max_examples // 5)  # of each of many lay
 class Mote:
     """One mote twice: the reference, with whole numbers as clocks, and the firmware, with ticks that wrap."""
 
-    def __init__(self, core: Core, scheme: Scheme, rt: int) -> None:
+    def __init__(self, core: Core, scheme: TimedScheme, rt: int) -> None:
         self.core, self.scheme, self.layout = core, scheme, core.layout.stamp
         self.mask = (1 << 32 - core.layout.tick_log2) - 1
         self.rt = rt
-        self.reference: StampProgram = scheme.start(rt)
+        self.reference: TimedProgram = scheme.start(0, rt)
         self.state: Buffer = core.state("stamp")
         core.call("cw_stamp_start", self.state, rt & self.mask, returns=ctypes.c_int)
 
@@ -46,7 +47,7 @@ class Mote:
         except ValueError:
             expected = REFUSED
         else:
-            self.reference.on_receive(self.rt, [self.scheme.decode(fields, self.rt)])
+            self.reference.merge(self.rt, [self.scheme.decode(fields, self.rt)])
             expected = BOUNDED if self.reference.bounded > before else OK
             clock = unwrap(fields[0], self.rt, self.scheme.epsilon, self.scheme.modulus)
             found = self.core.call("cw_stamp_clock", wire, self.rt & self.mask)
@@ -78,7 +79,7 @@ class World:
     flying: list[bytes] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.scheme = scheme_of(self.core.deployment)
+        self.scheme = timed_scheme_of(self.core.deployment)
         self.motes = [Mote(self.core, self.scheme, self.now) for _ in range(3)]
         # Beyond half the range of ticks the firmware cannot tell before from after, and says so.
         self.reach = min(1 << 30 - self.core.layout.tick_log2, 4 * self.scheme.modulus + 100)
@@ -165,7 +166,7 @@ def test_ticks_and_the_clock_field(
     deployment: Deployment, now: int, apart: int, value: int, require_tool: Callable[[str], str]
 ) -> None:
     core = core_of(require_tool("gcc"), deployment)
-    scheme, bits = scheme_of(deployment), 32 - core.layout.tick_log2
+    scheme, bits = timed_scheme_of(deployment), 32 - core.layout.tick_log2
     apart >>= core.layout.tick_log2
     wrapped = apart if apart < 1 << bits - 1 else -apart
     mask = (1 << bits) - 1
@@ -181,7 +182,7 @@ def test_a_fault_leaves_stamps_that_others_can_read(
     deployment: Deployment, require_tool: Callable[[str], str]
 ) -> None:
     """Entries beyond their range are no entries, and nothing spills into other fields."""
-    core, scheme = core_of(require_tool("gcc"), deployment), scheme_of(deployment)
+    core, scheme = core_of(require_tool("gcc"), deployment), timed_scheme_of(deployment)
     layout, mask = core.layout.stamp, (1 << 32 - core.layout.tick_log2) - 1
     for fill, top in [(0xFFFF, 0), (0xFFFF, 0xFFFFFFFF), (0xAAAA, 0x12345678), (0, 0x80000000)]:
         state = core.state("stamp")
@@ -195,12 +196,12 @@ def test_a_fault_leaves_stamps_that_others_can_read(
 
 def test_a_new_epoch_forgets_all_but_the_counter(require_tool: Callable[[str], str]) -> None:
     deployment = stamp_deployments()[0]
-    core, scheme = core_of(require_tool("gcc"), deployment), scheme_of(deployment)
+    core, scheme = core_of(require_tool("gcc"), deployment), timed_scheme_of(deployment)
     mote = Mote(core, scheme, 1000)
     mote.corrupt(5000, [3])
     mote.send()
     assert mote.reference.bounded == 1
-    mote.reference = scheme.start(3)
+    mote.reference = scheme.start(0, 3)
     mote.reference.bounded, mote.rt = 1, 3
     core.call("cw_stamp_start", mote.state, 3, returns=ctypes.c_int)
     assert mote.layout.unpack(mote.send()) == scheme.encode(Stamp(3, 0, (1,)))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from basestation.causality.order import Message, key
-from basestation.deployed import scheme_of
+from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
@@ -271,7 +271,7 @@ def test_stamps_order_what_is_causally_ordered(gcc: str, name: str) -> None:
     for mote in motes:
         give(mote, Downlink(mote.id, 100 + mote.id, 0, Command.RATE, HZ // 8))
     world.run(15)
-    scheme, shift = scheme_of(deployment), deployment.clock.tick_log2
+    scheme, shift = timed_scheme_of(deployment), deployment.clock.tick_log2
     keys: dict[tuple[int, int], tuple[int, ...]] = {}
     for heard, _, message in gateway.pairs():
         if isinstance(message, Data):

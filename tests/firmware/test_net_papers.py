@@ -10,7 +10,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data
 from packet_formats.records import Command, Downlink
 from tests.firmware.net_world import HZ, Node, World
-from tests.firmware.papers import METHODS, Reference, Sent
+from tests.firmware.papers import NAMES, Reference, Sent
 from tests.firmware.test_net_messaging import give, network
 
 MOTES = 6
@@ -59,7 +59,7 @@ class Told:
         self.wrapped += sent.message.sequence > 256
 
 
-@pytest.mark.parametrize("scheme", METHODS)
+@pytest.mark.parametrize("scheme", NAMES)
 def test_stamps_are_the_programs_of_what_happened(gcc: str, scheme: str) -> None:
     """Over two hops, with loss, until the numbers begin again."""
     world, gateway, motes = network(gcc, deployed(scheme), MOTES, loss=0.05)

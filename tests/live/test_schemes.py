@@ -17,24 +17,27 @@ from basestation.causality.schemes.attendance import FromFirstHeard
 from basestation.causality.schemes.notices import Step
 from basestation.cli.listen import command as listen
 from basestation.cli.replay import command as replay
-from basestation.deployed import method_of, policy_of
+from basestation.deployed import rule_of, scheme_of
 from basestation.live import station as station_module
 from basestation.live.counters import RuleCounts
 from basestation.live.happenings import Delivered, Discarded, GaveUp, Reboot
 from basestation.live.station import Station
 from basestation.live.wait_reasons import listed, shown_names, why_waits
 from basestation.observer import Observer
-from basestation.simulator.papers import stamp_messages
+from basestation.simulator.scheme_run import stamp_messages
 from basestation.simulator.simulation import generate
 from basestation.sources.base import Spec
 from basestation.sources.simulate import world_of
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
-from packet_formats.layout import AGED, NAMED, layout_of
+from packet_formats.layout import layout_of
 from packet_formats.messages import Data
+from packet_formats.schemes import descriptor, names
 from tests.live.world import Gateway
 
 EARLIER = 1 << 32 - 7  # ticks: network time wraps, and the station starts a round ahead
 SOURCE = "simulate@?messages=600&rate=0.1&loss=0.1&pace=0"
+
+RULES = [name for name in names() if not descriptor(name).is_ordered]
 
 
 def deployment(scheme: str, **tables: dict[str, object]) -> Deployment:
@@ -61,9 +64,9 @@ class Spied(Observer):
 def in_memory(setup: Deployment, policy: str, taken: list[tuple[int, int, int]]):
     """The same arrivals under the rule, with stamps as the motes' programs made them and no wire between."""
     stream = generate(world_of(Spec.parse(SOURCE), setup)).stream
-    sent = {(m.source, m.sequence): m for m in stamp_messages(stream, method_of(setup))}
+    sent = {(m.source, m.sequence): m for m in stamp_messages(stream, scheme_of(setup))}
     steps: list[Step] = []
-    rule = FromFirstHeard(policy_of(setup, policy, notice=steps.append), setup.network.motes)
+    rule = FromFirstHeard(rule_of(setup, policy, notice=steps.append), setup.network.motes)
     out = []
     for source, number, tick in taken:
         now = tick - EARLIER
@@ -86,7 +89,7 @@ def out_of(output: str) -> list[tuple[object, ...]]:
     ]
 
 
-@pytest.mark.parametrize("scheme", [*NAMED, *AGED])
+@pytest.mark.parametrize("scheme", RULES)
 def test_live_replayed_and_in_memory_deliver_the_same(scheme, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("basestation.live.station.Observer", Spied)
@@ -102,7 +105,7 @@ def test_live_replayed_and_in_memory_deliver_the_same(scheme, tmp_path, monkeypa
         told = len(events(live.stdout, event))
         noticed = sum(type(step).__name__ == kind for step in steps)
         # A name that is too old to matter is not on the wire, so nobody gives it up.
-        assert told <= noticed if scheme in AGED else told == noticed
+        assert told <= noticed if descriptor(scheme).has_clock else told == noticed
     concurrent = sum(type(step).__name__ == "ConcurrentNotice" for step in steps)
     assert sum(row[4] for row in out_of(live.stdout)) == concurrent
     again = CliRunner().invoke(replay, ["logs", "--json"])
@@ -297,7 +300,7 @@ def test_numbers_of_two_boots_never_meet():
 
 @settings(max_examples=12)
 @given(data=st.data())
-@pytest.mark.parametrize("scheme", [*NAMED, *AGED])
+@pytest.mark.parametrize("scheme", RULES)
 def test_whatever_comes_leaves_again_or_is_discarded(scheme, data):
     """Any fields, any boots, numbers that jump, times that do: nothing is held for ever, nothing is lost."""
     setup = deployment(scheme)
@@ -316,7 +319,7 @@ def test_whatever_comes_leaves_again_or_is_discarded(scheme, data):
     assert all(mote.held == 0 for mote in live.station.snapshot(0).motes)
 
 
-@pytest.mark.parametrize("scheme", [*NAMED, *AGED])
+@pytest.mark.parametrize("scheme", RULES)
 def test_boots_that_flip_with_every_message_break_nothing(scheme):
     """Each boot goes on where it was, so that in the end two of them number messages alike."""
     setup = deployment(scheme)
@@ -348,7 +351,7 @@ def test_messages_that_name_each_other_are_let_go_before_there_are_too_many(monk
 
 def test_many_held_by_name_take_no_long_time():
     """In steps, not in seconds: each message may name all others, and must not be reckoned for all of them again."""
-    rule = policy_of(deployment("sequence", observer={"give_up": 1 << 30}))
+    rule = rule_of(deployment("sequence", observer={"give_up": 1 << 30}))
     reckoned = 0
 
     def expires(name: tuple[int, int], here: bool, known=rule._expires) -> int:

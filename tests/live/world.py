@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from basestation.arrivals import Arrival, Gap, Line
-from basestation.causality.stamps import StampProgram
-from basestation.deployed import scheme_of
+from basestation.causality.schemes.timed import TimedProgram
+from basestation.deployed import timed_scheme_of
 from basestation.live.happenings import Delivered, Happening
 from basestation.live.station import Station
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
@@ -114,14 +114,14 @@ class Motes:
 
     setup: Deployment
     start: int = 0
-    programs: list[StampProgram] = field(default_factory=list)
+    programs: list[TimedProgram] = field(default_factory=list)
     sequences: list[int] = field(default_factory=list)
     fresh: list[dict[int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.scheme = scheme_of(self.setup)
+        self.scheme = timed_scheme_of(self.setup)
         count = self.setup.network.motes
-        self.programs = [self.scheme.start(self.start >> self.setup.clock.tick_log2) for _ in range(count)]
+        self.programs = [self.scheme.start(0, self.start >> self.setup.clock.tick_log2) for _ in range(count)]
         self.sequences = [0] * count
         self.fresh = [{} for _ in range(count)]
 
@@ -140,7 +140,7 @@ class Motes:
             data=bytes(self.setup.network.data_bytes),
         )
         for other in receivers:
-            self.programs[other].on_receive(tick, [stamp])
+            self.programs[other].merge(tick, [stamp])
             self.fresh[other][mote] = self.sequences[mote]
         self.fresh[mote] = {}
         self.sequences[mote] += 1

@@ -6,9 +6,10 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
-from packet_formats.layout import ORDERED, SCHEMES, DataLayout, layout_of
+from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data
 from packet_formats.records import RECORDS, Record, members
+from packet_formats.schemes import names, ordered
 from packet_formats.tinyos import Ack, ActiveMessage
 
 
@@ -24,7 +25,7 @@ def tables(**stamp: Any) -> dict[str, dict[str, Any]]:
 
 @st.composite
 def stamps(draw: st.DrawFn, epsilon: int) -> dict[str, Any]:
-    scheme = draw(st.one_of(st.sampled_from(ORDERED), st.sampled_from(SCHEMES)))
+    scheme = draw(st.one_of(st.sampled_from(ordered()), st.sampled_from(names())))
     stamp: dict[str, Any] = {"scheme": scheme, "receipts": draw(st.integers(0, 4))}
     if scheme in ("kn", "dpc1", "dpc2"):
         stamp["packing"] = draw(st.sampled_from(["bits", "bytes"]))

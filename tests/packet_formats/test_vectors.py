@@ -12,8 +12,9 @@ from packet_formats.__main__ import main
 from packet_formats.deployment import from_dict
 from packet_formats.framing import FrameDecoder
 from packet_formats.json_form import message_to_plain
-from packet_formats.layout import PACKINGS, SCHEMES, layout_of
+from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
+from packet_formats.schemes import PACKINGS, names
 from packet_formats.tinyos import ActiveMessage, decode_packet
 
 
@@ -35,7 +36,7 @@ def test_the_file_is_what_the_code_makes(root: Path, tmp_path: Path) -> None:
 
 def test_all_kinds_of_layout_are_there(golden: dict[str, Any]) -> None:
     stamps = [layout["deployment"]["stamp"] for layout in golden["layouts"]]
-    assert {stamp["scheme"] for stamp in stamps} == set(SCHEMES)
+    assert {stamp["scheme"] for stamp in stamps} == set(names())
     assert {stamp["packing"] for stamp in stamps} == set(PACKINGS)
     assert any(stamp["receipts"] for stamp in stamps)
     assert {layout["deployment"]["network"]["tinyos"] for layout in golden["layouts"]} == {1, 2}

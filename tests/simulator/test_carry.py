@@ -2,8 +2,9 @@
 
 import pytest
 
-from basestation.causality import stamps
-from basestation.causality.stamps import HlcProgram, ShlcProgram
+from basestation.causality.schemes import shlc
+from basestation.causality.schemes.hlc import HlcProgram
+from basestation.causality.schemes.shlc import ShlcProgram
 from basestation.simulator import engine_objects
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import build_scheme
@@ -33,7 +34,7 @@ def violated_pairs(options: WorldOptions, counter_bits: int) -> int:
 )
 def test_three_bits_are_exact_with_the_carry_and_not_without(monkeypatch, options):
     assert violated_pairs(options, 3) == 0
-    monkeypatch.setitem(stamps.PROGRAMS, "shlc", SaturatingShlc)
+    monkeypatch.setattr(shlc, "ShlcProgram", SaturatingShlc)
     assert violated_pairs(options, 3) > 0
 
 

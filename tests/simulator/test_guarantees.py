@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.simulator import engine_numba
 from basestation.simulator.options import WorldOptions
 from tests.simulator.worlds import dpc, hlc, kn, one_byte, outcome
@@ -17,7 +17,7 @@ LOSSES = [0.0, 0.01, 0.1, 0.5]
 WIDE_ENOUGH = {"kn": 63, "hlc": 127, "shlc": 127}  # top codes of 6 and 7 bits
 
 
-def exact(name: str, options: WorldOptions) -> Scheme:
+def exact(name: str, options: WorldOptions) -> TimedScheme:
     top = WIDE_ENOUGH[name]
     return kn(options, entry_max=top) if name == "kn" else hlc(options, name, entry_max=top)
 
@@ -104,7 +104,7 @@ def test_a_full_counter_that_may_not_carry_would_cost_order(seed):
     assert narrow.violations.pairs == wide.violations.pairs == 0
 
 
-def mean(options: WorldOptions, scheme: Scheme, policy: str, phi: int) -> float:
+def mean(options: WorldOptions, scheme: TimedScheme, policy: str, phi: int) -> float:
     stream = engine_numba.generate(options)
     return outcome(stream, scheme, policy, phi).violations.percent()["mean"]
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from basestation.causality import kernels
 from basestation.causality.order import Ties, least_modulus
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
 from basestation.causality.violations import Violations
 from basestation.simulator import engine_numba
@@ -18,6 +18,7 @@ from basestation.simulator.corruption import Corruption
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.results import DeliveryOrder, Observed, Stamped
 from basestation.simulator.topology import HopTopology, from_links
+from tests.causality.timed import timed
 
 WIDE = (1 << 20) - 1
 
@@ -60,28 +61,28 @@ def every_option(messages: int, g2: list[str], **fixed: Any) -> list[WorldOption
     ]
 
 
-def kn(options: WorldOptions, entries: int | None = None, **changes: Any) -> Scheme:
+def kn(options: WorldOptions, entries: int | None = None, **changes: Any) -> TimedScheme:
     return _scheme("kn", options, options.epsilon + 1 if entries is None else entries, changes)
 
 
-def dpc(options: WorldOptions, number: int) -> Scheme:
+def dpc(options: WorldOptions, number: int) -> TimedScheme:
     return _scheme(f"dpc{number}", options, 0, {"entry_max": 0})
 
 
-def hlc(options: WorldOptions, name: str = "hlc", **changes: Any) -> Scheme:
+def hlc(options: WorldOptions, name: str = "hlc", **changes: Any) -> TimedScheme:
     return _scheme(name, options, 1, changes)
 
 
-def one_byte(options: WorldOptions) -> Scheme:
+def one_byte(options: WorldOptions) -> TimedScheme:
     return hlc(options, "shlc", modulus=32, entry_max=7, carry="sum")
 
 
-def _scheme(name: str, options: WorldOptions, entries: int, changes: dict[str, Any]) -> Scheme:
+def _scheme(name: str, options: WorldOptions, entries: int, changes: dict[str, Any]) -> TimedScheme:
     settings = {"modulus": least_modulus(options.epsilon, options.delta), "entry_max": WIDE} | changes
-    return Scheme(name, options.epsilon, options.delta, entries=entries, **settings)  # type: ignore[arg-type]
+    return timed(name, options.epsilon, options.delta, entries=entries, **settings)  # type: ignore[arg-type]
 
 
-def exact_schemes(options: WorldOptions) -> dict[str, Scheme]:
+def exact_schemes(options: WorldOptions) -> dict[str, TimedScheme]:
     """Those that promise happened-before implies less."""
     return {
         "kn": kn(options),
@@ -108,7 +109,7 @@ class Outcome:
 
 def outcome(
     stream: Stream,
-    scheme: Scheme,
+    scheme: TimedScheme,
     policy: str = "cbd",
     phi: int = 100,
     ties: Ties = "sequence",

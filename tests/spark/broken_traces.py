@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from basestation.causality.stamps import Scheme
+from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
 from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
-from basestation.deployed import scheme_of
+from basestation.deployed import timed_scheme_of
 from basestation.simulator import engine_numba, engine_objects
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.results import Observed
@@ -74,7 +74,7 @@ CASES = st.builds(
 )
 
 
-def damaged(case: Case) -> tuple[Trace, Scheme]:
+def damaged(case: Case) -> tuple[Trace, TimedScheme]:
     """A simulated run whose way to the observer was bad. The stamps are read as the observer then reads them."""
     options, damage = case.options, case.damage
     scheme = build_scheme(options, "kn")
@@ -152,7 +152,7 @@ def write(trace: Trace, folder: Path, row_group: int) -> Path:
 def by_the_objects(trace: Trace, policy: str, phi: int) -> tuple[Violations, list[int], int]:
     """Violations, holds in order of arrival, and how many were late: by `engine_objects`, over the whole trace."""
     table = trace.messages.filter(trace.messages["in_sync"])
-    scheme, motes = scheme_of(trace.deployment), trace.deployment.network.motes
+    scheme, motes = timed_scheme_of(trace.deployment), trace.deployment.network.motes
     source, sequence, clock, batch = (table[n].to_numpy() for n in ("source", "sequence", "clock", "batch"))
     vectors = np.frombuffer(b"".join(table["vector"].to_pylist()), "<i4").reshape(-1, motes)
     count, none = len(table), np.zeros(0, np.int64)

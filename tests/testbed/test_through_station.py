@@ -78,8 +78,8 @@ def basestation(root, folder, *words: str) -> str:
     return done.stdout
 
 
-def test_the_page_keeps_what_is_around_the_table(root):
-    page = (root / "docs" / "field.md").read_text()
+def test_the_page_keeps_what_is_around_the_table():
+    page = PLACE.page.read_text()
     again = PLACE.insert(page, "nothing")
     assert len(again) < len(page)
     assert again.startswith(page[:200])

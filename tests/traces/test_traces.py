@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from basestation.deployed import scheme_of
+from basestation.deployed import timed_scheme_of
 from basestation.simulator.engine import engine
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, stream_of, trace_of
@@ -32,7 +32,7 @@ def run():
 def test_a_trace_comes_back_whole(tmp_path, run, name, entries):
     scheme = build_scheme(OPTIONS, name, entries=entries)
     deployment = deployment_for(OPTIONS, scheme, "cbd", 40)
-    assert scheme_of(deployment) == scheme
+    assert timed_scheme_of(deployment) == scheme
     written = trace_of(run, deployment)
     write_trace(written, tmp_path / "trace")
     back = read_trace(tmp_path / "trace")
@@ -49,7 +49,7 @@ def test_a_trace_comes_back_whole(tmp_path, run, name, entries):
 def test_the_columns_are_what_the_payload_says(run, name, entries):
     deployment = deployment_for(OPTIONS, build_scheme(OPTIONS, name, entries=entries), "cbd", 100)
     messages = trace_of(run, deployment).messages
-    scheme, layout = scheme_of(deployment), layout_of(deployment)
+    scheme, layout = timed_scheme_of(deployment), layout_of(deployment)
     raw = np.frombuffer(b"".join(messages["payload"].to_pylist()), np.uint8).reshape(len(messages), -1)
     rows, reasons = bulk.decode_data(bulk.Frames.of_payloads(raw, layout), layout)
     assert not reasons.any()

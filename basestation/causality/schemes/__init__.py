@@ -1,44 +1,46 @@
-"""The papers' other schemes, each a stamp with its delivery rule, behind one interface; looked up by name.
+"""Every scheme, one module each: programs, codec and rule behind one interface, looked up by name.
 
-`docs/schemes.md` says what each is, what it costs and what it is worth.
+`packet_formats.schemes` says what each one's stamp holds; docs/schemes.md says what each costs and what it is worth.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
 
-from .base import Method, Setting
-from .delta_causal import DeltaCausal
-from .delta_vector import DeltaVector
-from .history import History
-from .last_sender import LastSender
-from .matrix import Matrix
-from .scalar import Scalar
-from .sequence import Sequence
-from .timed import Timed, physical
-from .two_hop import TwoHop
-from .unordered import Unordered
-from .vector import Vector
+from .scheme import Scheme, Setting
+from .timed import TimedScheme
 
-METHODS: dict[str, Callable[[Setting], Method]] = {
-    "none": Unordered,
-    "physical": physical,
-    "sequence": Sequence,
-    "scalar": Scalar,
-    "last-sender": LastSender,
-    "history": History,
-    "vector": Vector,
-    "matrix": Matrix,
-    "delta-causal": DeltaCausal,
-    "delta-vector": DeltaVector,
-    "two-hop": TwoHop,
-}
+__all__ = ["Scheme", "Setting", "TimedScheme", "make_scheme", "scheme_named", "timed_scheme"]
 
-__all__ = ["METHODS", "Method", "Setting", "Timed", "make_method"]
+ENTRY_POINTS = "causeway.schemes"
 
 
-def make_method(name: str, setting: Setting) -> Method:
-    """A scheme of the papers by its name."""
-    if name not in METHODS:
-        raise ValueError(f"no scheme {name!r}: it is one of {', '.join(METHODS)}")
-    return METHODS[name](setting)
+@cache
+def scheme_named(name: str) -> type[Scheme]:
+    """A scheme's class: ours in the module of its name, or one of an installed package."""
+    place = f"{__name__}.{name.replace('-', '_')}"
+    try:
+        found = getattr(import_module(place), "SCHEME", None)
+    except ModuleNotFoundError as error:
+        if error.name != place:
+            raise
+        points = entry_points(group=ENTRY_POINTS, name=name)
+        found = next(iter(points)).load() if points else None
+    if found is None or found.name != name:
+        raise ValueError(f"there is no scheme {name!r}")
+    return found  # type: ignore[no-any-return]
+
+
+def make_scheme(name: str, setting: Setting) -> Scheme:
+    """A scheme by its name, for one setting."""
+    return scheme_named(name)(setting)
+
+
+def timed_scheme(name: str, setting: Setting) -> TimedScheme:
+    """The same for a scheme whose stamps compare; `TypeError` for any other."""
+    scheme = make_scheme(name, setting)
+    if not isinstance(scheme, TimedScheme):
+        raise TypeError(f"stamps of {name} do not compare")
+    return scheme

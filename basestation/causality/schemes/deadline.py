@@ -11,11 +11,9 @@ from collections.abc import Iterator
 
 from basestation.causality.order import Message
 
-from .base import NEVER, Setting
 from .holding import Held, Holding
 from .notices import Name, Notice, ignore
-
-LONG_AGO = -NEVER
+from .scheme import LONG_AGO, Setting
 
 
 class WithinLifetime(Holding):

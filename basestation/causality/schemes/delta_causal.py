@@ -7,31 +7,31 @@ events in one of its ticks. Elsewhere nothing is promised.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import Program, Setting
-from .deadline import LONG_AGO, WithinLifetime
+from .ages import AgesCodec
+from .deadline import WithinLifetime
 from .holding import Held
-from .matrix import SentMatrix, sent_to_observer
+from .matrix import SentMatrix, Square, sent_to_observer
 from .notices import Notice, ignore
+from .scheme import LONG_AGO, Program, Scheme, Setting, StampCodec
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaCausal:
-    setting: Setting
-    name: ClassVar[str] = "delta-causal"
+class DeltaCausal(Scheme):
+    name = "delta-causal"
 
     def start(self, mote: int) -> Program:
         return SentTimes(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def codec(self) -> StampCodec:
+        return SquareOfAges(self.setting)
+
+    def rule(self, notice: Notice = ignore) -> Policy:
         return DeliveryCondition(self.setting, notice)
 
-    def bits(self, stamp: Stamp) -> int:
+    def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes**2 * self.setting.age_bits
 
 
@@ -78,3 +78,18 @@ class DeliveryCondition(WithinLifetime):
         return any(
             other.message.stamp.r <= known[other.message.source] for other in others if other is not held
         )
+
+
+class SquareOfAges(AgesCodec):
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self._square = Square(setting.motes)
+
+    def pack(self, kn: Sequence[int], source: int) -> Sequence[int]:
+        return self._square.pack(kn)
+
+    def unpack(self, sent: Sequence[int], source: int, r: int) -> Sequence[int]:
+        return self._square.unpack(sent)
+
+
+SCHEME = DeltaCausal

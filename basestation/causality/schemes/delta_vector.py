@@ -7,30 +7,29 @@ its deliveries, in an n-th of the bytes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import Program, Setting
-from .deadline import LONG_AGO
+from .ages import AgesCodec
 from .delta_causal import DeliveryCondition
 from .notices import Notice, ignore
+from .scheme import LONG_AGO, Program, Scheme, StampCodec
 
 
-@dataclass(frozen=True, slots=True)
-class DeltaVector:
-    setting: Setting
-    name: ClassVar[str] = "delta-vector"
+class DeltaVector(Scheme):
+    name = "delta-vector"
 
     def start(self, mote: int) -> Program:
         return LastSent(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def codec(self) -> StampCodec:
+        return ColumnOfAges(self.setting)
+
+    def rule(self, notice: Notice = ignore) -> Policy:
         return ColumnCondition(self.setting, notice)
 
-    def bits(self, stamp: Stamp) -> int:
+    def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes * self.setting.age_bits
 
 
@@ -56,3 +55,14 @@ class LastSent:
 class ColumnCondition(DeliveryCondition):
     def _sent_here(self, message: Message) -> tuple[int, ...]:
         return message.stamp.kn
+
+
+class ColumnOfAges(AgesCodec):
+    def pack(self, kn: Sequence[int], source: int) -> Sequence[int]:
+        return kn
+
+    def unpack(self, sent: Sequence[int], source: int, r: int) -> Sequence[int]:
+        return sent
+
+
+SCHEME = DeltaVector

@@ -13,18 +13,18 @@ from basestation.causality.order import Message
 from basestation.causality.policies import Delivery, Policy
 
 from .attendance import Attending
-from .base import Method, Program
 from .notices import Buffered, Delivered, DiscardNotice, Notice, Received, Stamped, Step, ignore
+from .scheme import Program, Scheme
 
 
 class SendFilter:
     """A mote's side: stamps what the application sends, and learns from what the mote hears."""
 
     def __init__(
-        self, method: Method, mote: int, link: Callable[[Message], None], notice: Notice = ignore
+        self, scheme: Scheme, mote: int, link: Callable[[Message], None], notice: Notice = ignore
     ) -> None:
         self._mote, self._link, self._notice = mote, link, notice
-        self._program: Program = method.start(mote)
+        self._program: Program = scheme.start(mote)
         self._sequence = 0
 
     def send(self, data: bytes, now: int) -> None:
@@ -39,19 +39,19 @@ class SendFilter:
         """Learn from messages that the mote received in one event."""
         self._program.on_receive(now, messages)
 
-    def replace(self, method: Method) -> None:
-        """Stamp by another method from now on. Numbers go on; what the old stamp knew is forgotten."""
-        self._program = method.start(self._mote)
+    def replace(self, scheme: Scheme) -> None:
+        """Stamp by another scheme from now on. Numbers go on; what the old stamp knew is forgotten."""
+        self._program = scheme.start(self._mote)
 
 
 class ReceiveFilter:
     """The observer's side: takes what the link brings, and lets it go in the order of a policy."""
 
     def __init__(
-        self, method: Method, application: Callable[[Delivery], None], notice: Notice = ignore
+        self, scheme: Scheme, application: Callable[[Delivery], None], notice: Notice = ignore
     ) -> None:
         self._application, self._notice = application, notice
-        self._policy: Policy = method.policy(self._watch)
+        self._policy: Policy = scheme.rule(self._watch)
         self._held: dict[tuple[int, int], Message] = {}
         self._newest: dict[int, int] = {}
         self._absent: set[int] = set()
@@ -79,15 +79,15 @@ class ReceiveFilter:
     def next_due(self) -> int | None:
         return self._policy.next_due()
 
-    def replace(self, method: Method, now: int) -> None:
-        """Order by another method from now on. It is given what is held, in order of arrival.
+    def replace(self, scheme: Scheme, now: int) -> None:
+        """Order by another scheme from now on. It is given what is held, in order of arrival.
 
-        A rule reads the stamps of its own method, and "none" any: where the stamp changes too, change over to "none"
+        A rule reads the stamps of its own scheme, and "none" any: where the stamp changes too, change over to "none"
         until the last of the old ones has come.
         """
         self.tick(now)
         held, self._held = list(self._held.values()), {}
-        self._policy = method.policy(self._watch)
+        self._policy = scheme.rule(self._watch)
         if isinstance(self._policy, Attending):
             for mote, newest in self._newest.items():
                 self._policy.join(mote, newest + 1)

@@ -2,40 +2,52 @@
 
 `kn` holds a set of numbers for each mote, as bits. On the wire it is a list of (mote, number), which is what DEW
 draws; 8-bit numbers would name the wrong messages, since nothing ever leaves the list. A message of some bytes can
-hold the newest few: `RecentHistory`, whose `kn` is that list, the newest last.
+hold the newest few: then `kn` is that list, the newest last.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from operator import or_
-from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import COUNTER_BITS, Program, Setting
+from .names import NamesCodec, names_in
 from .notices import Name, Notice, ignore
+from .scheme import COUNTER_BITS, Program, Scheme, StampCodec
 from .waiting import WaitingByName
 
 NUMBER_BITS = 16
 LENGTH_BITS = 16
 
 
-@dataclass(frozen=True, slots=True)
-class History:
-    setting: Setting
-    name: ClassVar[str] = "history"
+class History(Scheme):
+    """The newest `setting.entries // 2` messages known of; all of them where the setting names no number."""
+
+    name = "history"
+
+    @property
+    def names(self) -> int:
+        return self.setting.entries // 2
+
+    @property
+    def grows(self) -> bool:
+        return not self.names
 
     def start(self, mote: int) -> Program:
-        return Chronicle(self.setting.motes, mote)
+        return Recent(self.names, mote) if self.names else Chronicle(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return AfterAllOfThem(self.setting, notice)
+    def codec(self) -> StampCodec:
+        return NamesCodec(self.names)
 
-    def bits(self, stamp: Stamp) -> int:
+    def rule(self, notice: Notice = ignore) -> Policy:
+        return AfterThose(self.setting, notice) if self.names else AfterAllOfThem(self.setting, notice)
+
+    def stamp_bits(self, stamp: Stamp) -> int:
+        if self.names:
+            return self.names * (self.setting.source_bits + COUNTER_BITS)
         ids = sum(numbers.bit_count() for numbers in stamp.kn)
         return LENGTH_BITS + ids * (self.setting.source_bits + NUMBER_BITS)
 
@@ -54,24 +66,6 @@ class Chronicle:
         for message in messages:
             self._past = list(map(or_, self._past, message.stamp.kn))
             self._past[message.source] |= 1 << message.sequence
-
-
-@dataclass(frozen=True, slots=True)
-class RecentHistory:
-    """The newest `names` messages known of; what is older is taken for known."""
-
-    setting: Setting
-    names: int
-    name: ClassVar[str] = "history"
-
-    def start(self, mote: int) -> Program:
-        return Recent(self.names, mote)
-
-    def policy(self, notice: Notice = ignore) -> Policy:
-        return AfterThose(self.setting, notice)
-
-    def bits(self, stamp: Stamp) -> int:
-        return self.names * (self.setting.source_bits + COUNTER_BITS)
 
 
 class Recent:
@@ -99,11 +93,6 @@ class Recent:
             del self._known[name]
 
 
-def names_in(stamp: Stamp) -> list[Name]:
-    """The names in a flat list of them."""
-    return list(zip(stamp.kn[::2], stamp.kn[1::2], strict=True))
-
-
 class AfterThose(WaitingByName):
     def _causes(self, message: Message) -> Iterator[Name]:
         for name in names_in(message.stamp):
@@ -115,3 +104,6 @@ class AfterAllOfThem(WaitingByName):
     def _causes(self, message: Message) -> Iterator[Name]:
         for source, numbers in enumerate(message.stamp.kn):
             yield from self._gone.among(source, numbers)
+
+
+SCHEME = History

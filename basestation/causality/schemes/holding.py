@@ -16,8 +16,8 @@ from typing import NamedTuple
 from basestation.causality.order import Message
 from basestation.causality.policies import Delivery
 
-from .base import NEVER
 from .notices import DiscardNotice, GiveUpNotice, Name, Notice, ignore
+from .scheme import NEVER
 
 
 @dataclass(slots=True, eq=False)

@@ -6,29 +6,29 @@ Of several causes it names only the latest, and of one mote's own earlier messag
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import COUNTER_BITS, Program, Setting
+from .names import NamesCodec
 from .notices import Name, Notice, ignore
+from .scheme import COUNTER_BITS, Program, Scheme, StampCodec
 from .waiting import WaitingByName
 
 
-@dataclass(frozen=True, slots=True)
-class LastSender:
-    setting: Setting
-    name: ClassVar[str] = "last-sender"
+class LastSender(Scheme):
+    name = "last-sender"
 
     def start(self, mote: int) -> Program:
         return LastReceived()
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def codec(self) -> StampCodec:
+        return NamesCodec(1)
+
+    def rule(self, notice: Notice = ignore) -> Policy:
         return AfterThatOne(self.setting, notice)
 
-    def bits(self, stamp: Stamp) -> int:
+    def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.source_bits + COUNTER_BITS
 
 
@@ -49,3 +49,6 @@ class AfterThatOne(WaitingByName):
             source, sequence = message.stamp.kn
             if not self._gone.has(source, sequence):
                 yield source, sequence
+
+
+SCHEME = LastSender

@@ -8,28 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import COUNTER_BITS, Program, Setting
 from .notices import Name, Notice, ignore
+from .scheme import COUNTER_BITS, ROUND, Fields, Program, Scheme, Setting, StampCodec, StampReader
 from .waiting import WaitingByName
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
-    setting: Setting
-    name: ClassVar[str] = "matrix"
+class Matrix(Scheme):
+    name = "matrix"
 
     def start(self, mote: int) -> Program:
         return SentCounts(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def codec(self) -> StampCodec:
+        return SquareCodec(self.setting.motes)
+
+    def rule(self, notice: Notice = ignore) -> Policy:
         return AfterAllSentHere(self.setting, notice)
 
-    def bits(self, stamp: Stamp) -> int:
+    def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.motes**2 * COUNTER_BITS
 
 
@@ -83,3 +83,63 @@ class AfterAllSentHere(WaitingByName):
     def _causes(self, message: Message) -> Iterator[Name]:
         for source, count in enumerate(sent_to_observer(message.stamp.kn, self._motes)):
             yield from self._gone.up_to(source, count)
+
+
+@dataclass(frozen=True, slots=True)
+class Square:
+    """A row for each mote, a column for each and the observer: none sends to itself, so n of n + 1 travel."""
+
+    motes: int
+
+    def pack(self, kn: Sequence[int]) -> Fields:
+        return tuple(kn[place] for place in self._places())
+
+    def unpack(self, values: Sequence[int]) -> Fields:
+        """What a mote sent to itself is what it sent to the observer."""
+        columns = self.motes + 1
+        full = [0] * (self.motes * columns)
+        for place, value in zip(self._places(), values, strict=True):
+            full[place] = value
+        for mote in range(self.motes):
+            full[mote * columns + mote] = full[mote * columns + self.motes]
+        return tuple(full)
+
+    def row_of(self, index: int) -> int:
+        return index // self.motes
+
+    def _places(self) -> Iterator[int]:
+        for row in range(self.motes):
+            for column in range(self.motes + 1):
+                if column != row:
+                    yield row * (self.motes + 1) + column
+
+
+class SquareCodec(StampCodec):
+    """Counters, sender by receiver."""
+
+    def __init__(self, motes: int) -> None:
+        self._motes = motes
+
+    def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
+        return tuple(value % ROUND for value in Square(self._motes).pack(stamp.kn))
+
+    def reader(self) -> StampReader:
+        return SquareReader(self._motes)
+
+
+class SquareReader(StampReader):
+    def __init__(self, motes: int) -> None:
+        super().__init__()
+        self._square = Square(motes)
+
+    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
+        self._hear(source, number)
+        rows = [self._square.row_of(index) for index in range(len(fields))]
+        values = [self._number(row, field) for row, field in zip(rows, fields, strict=True)]
+        for row, told in zip(rows, values, strict=True):
+            if told:
+                self._hear(row, told)
+        return Stamp(0, 0, self._square.unpack(values))
+
+
+SCHEME = Matrix

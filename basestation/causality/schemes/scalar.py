@@ -7,31 +7,41 @@ next number may leave before the second of two that share the last one. Those ar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import COUNTER_BITS, NEVER, Program, Setting
 from .holding import Held, Holding
 from .notices import ConcurrentNotice, Name, Notice, ignore
+from .scheme import (
+    COUNTER_BITS,
+    NEVER,
+    ROUND,
+    Fields,
+    Program,
+    Scheme,
+    Setting,
+    StampCodec,
+    StampReader,
+    nearest,
+)
 
 EVERYBODY = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
-    setting: Setting
-    name: ClassVar[str] = "scalar"
+class Scalar(Scheme):
+    name = "scalar"
 
     def start(self, mote: int) -> Program:
         return LogicalClock()
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def codec(self) -> StampCodec:
+        return NumberCodec()
+
+    def rule(self, notice: Notice = ignore) -> Policy:
         return Successor(self.setting, notice)
 
-    def bits(self, stamp: Stamp) -> int:
+    def stamp_bits(self, stamp: Stamp) -> int:
         return COUNTER_BITS
 
 
@@ -84,3 +94,29 @@ class Successor(Holding):
         self._number = max(self._number, number)
         self._missed = {name: missed for name, missed in self._missed.items() if not self._settled(name)}
         return False
+
+
+class NumberCodec(StampCodec):
+    """One number for all, modulo 256."""
+
+    def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
+        return (stamp.kn[0] % ROUND,)
+
+    def reader(self) -> StampReader:
+        return NumberReader()
+
+
+class NumberReader(StampReader):
+    def __init__(self) -> None:
+        super().__init__()
+        self._largest: int | None = None
+
+    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
+        self._hear(source, number)
+        (field,) = fields
+        told = field if self._largest is None else nearest(field, self._largest)
+        self._largest = told if self._largest is None else max(told, self._largest)
+        return Stamp(0, 0, (told,))
+
+
+SCHEME = Scalar

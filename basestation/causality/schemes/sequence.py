@@ -6,29 +6,28 @@ The number is in every message's header already, so the stamp itself is empty.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import Program, Setting, Silent
 from .notices import Name, Notice, ignore
+from .scheme import NoStamp, Program, Scheme, Silent, StampCodec
 from .waiting import WaitingByName
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
-    setting: Setting
-    name: ClassVar[str] = "sequence"
+class SenderOrder(Scheme):
+    name = "sequence"
 
     def start(self, mote: int) -> Program:
         return Silent()
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def codec(self) -> StampCodec:
+        return NoStamp()
+
+    def rule(self, notice: Notice = ignore) -> Policy:
         return Fifo(self.setting, notice)
 
-    def bits(self, stamp: Stamp) -> int:
+    def stamp_bits(self, stamp: Stamp) -> int:
         return 0
 
 
@@ -37,3 +36,6 @@ class Fifo(WaitingByName):
 
     def _causes(self, message: Message) -> Iterator[Name]:
         return self._gone.up_to(message.source, message.sequence - 1)
+
+
+SCHEME = SenderOrder

@@ -1,81 +1,159 @@
-"""Causeway's own stamps and policies behind the same interface, and the physical clock, which is their least case.
+"""What the schemes share whose stamps compare, any two of them: kn, DPC1, DPC2, HLC and sHLC.
 
-Stamps are read as they come off the wire: the clock modulo B, bounded by the receiver's clock.
+Their programs merge stamps as they come off the wire: the clock modulo B, bounded by the receiver's clock. Their rules
+are the timed policies.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from basestation.causality.order import Message, Stamp
-from basestation.causality.policies import Delivery, Policy, make_policy
-from basestation.causality.stamps import Scheme, StampProgram
+from basestation.causality.order import Message, Stamp, unwrap
+from basestation.causality.policies import Policy, make_policy
 
-from .base import Program, Setting
 from .notices import Notice, ignore
+from .scheme import Carry, Count, Fields, Scheme, StampCodec, StampReader
 
 
-@dataclass(frozen=True, slots=True)
-class Timed:
-    """A stamp of `causality.stamps` under a policy of `causality.policies`."""
+class TimedProgram(ABC):
+    """A stamp program that merges stamps. `bounded` counts how often the self-stabilizing bound had to cut."""
 
-    scheme: Scheme
-    policy_name: str = "cbd"
-    phi: int = 100
-    name: str = ""
+    bounded: int = 0
 
-    def start(self, mote: int) -> Program:
-        return _Stamping(self.scheme, self.scheme.start(0))
+    @abstractmethod
+    def on_send(self, rt: int, number: int = 0) -> Stamp:
+        """Take a send event at clock `rt`; the stamp that goes into the message."""
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        scheme = self.scheme
-        return _Reading(scheme, make_policy(self.policy_name, self.phi, scheme.epsilon, scheme.delta))
+    @abstractmethod
+    def merge(self, rt: int, stamps: Sequence[Stamp]) -> None:
+        """Take one receive event at clock `rt` that brings these stamps."""
 
-    def bits(self, stamp: Stamp) -> int:
-        return self.scheme.bits
-
-
-def physical(setting: Setting, phi: int = 100) -> Timed:
-    """DEW's real-time scalar, which is ACO's DPC1: wait phi of delta + epsilon, order by the clock."""
-    scheme = Scheme("dpc1", setting.epsilon, setting.delta, 1 << setting.clock_bits, entries=0, entry_max=0)
-    return Timed(scheme, "causal" if phi == 100 else "dapw", phi, "physical")
-
-
-class _Stamping:
-    def __init__(self, scheme: Scheme, program: StampProgram) -> None:
-        self._scheme, self._program = scheme, program
-
-    def on_send(self, rt: int, sequence: int) -> Stamp:
-        return self._program.on_send(rt)
+    @abstractmethod
+    def corrupt(self, r: int, c: int, kn: Sequence[int]) -> None:
+        """Overwrite the state, as a fault in the mote's memory would."""
 
     def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
+        """Take one receive event; a message whose mote has lost the time says nothing."""
         stamps = [message.stamp for message in messages if message.in_sync]
         if stamps:
-            scheme = self._scheme
-            self._program.on_receive(rt, [scheme.decode(scheme.encode(stamp), rt) for stamp in stamps])
+            self.merge(rt, stamps)
 
 
-class _Reading:
-    """Reads each stamp against the observer's clock at its arrival, and hands the message as it was to the sinks."""
+@dataclass(frozen=True)
+class TimedScheme(Scheme):
+    """A scheme whose stamps compare, under one of the timed policies."""
 
-    def __init__(self, scheme: Scheme, policy: Policy) -> None:
-        self._scheme, self._policy = scheme, policy
-        self._as_sent: dict[tuple[int, int], Message] = {}
-        self.late = 0
+    policy: str = "cbd"
+    phi: int = 100
 
-    def receive(self, message: Message, now: int) -> None:
-        read = self._scheme.observe(self._scheme.decode(self._scheme.encode(message.stamp), now), now)
-        self._as_sent[message.source, message.sequence] = message
-        self._policy.receive(replace(message, stamp=read), now)
-        self.late = self._policy.late
+    @abstractmethod
+    def start(self, mote: int, rt: int = 0) -> TimedProgram:
+        """A mote's stamp program, started at clock `rt`."""
 
-    def due(self, now: int) -> list[Delivery]:
-        return [self._unread(delivery) for delivery in self._policy.due(now)]
+    def codec(self) -> StampCodec:
+        return TimedCodec(self)
 
-    def next_due(self) -> int | None:
-        return self._policy.next_due()
+    def rule(self, notice: Notice = ignore) -> Policy:
+        return make_policy(self.policy, self.phi, self.epsilon, self.delta)
 
-    def _unread(self, delivery: Delivery) -> Delivery:
-        read = delivery.message
-        return delivery._replace(message=self._as_sent.pop((read.source, read.sequence)))
+    def stamp_bits(self, stamp: Stamp) -> int:
+        return self.bits
+
+    def as_read(self, stamp: Stamp, now: int) -> Stamp:
+        return self.decode(self.encode(stamp), now)
+
+    def as_observed(self, stamp: Stamp, now: int) -> Stamp:
+        return self.observe(self.as_read(stamp, now), now)
+
+    def under(self, policy: str, phi: int) -> TimedScheme:
+        """The same stamps under another policy."""
+        return replace(self, policy=policy, phi=phi)
+
+    def encode(self, stamp: Stamp) -> Fields:
+        """The fields in the order they travel: the clock modulo B, c where it is carried, the entries."""
+        clock = stamp.r % self.modulus
+        return (clock, stamp.c, *stamp.kn) if self.carries_c else (clock, *stamp.kn)
+
+    def decode(self, fields: Sequence[int], now: int) -> Stamp:
+        """The stamp that `fields` mean to a receiver whose clock read `now` at the time of reception."""
+        r = unwrap(fields[0], now, self.epsilon, self.modulus)
+        if self.carries_c:
+            return Stamp(r, fields[1], tuple(fields[2:]))
+        return Stamp(r, 0, tuple(fields[1:]))
+
+    def observe(self, stamp: Stamp, now: int) -> Stamp:
+        """The observer's bound: no clock is ahead of `now + epsilon`, so a stamp that says so is cut, its kn void."""
+        if stamp.top <= now + self.epsilon:
+            return stamp
+        return Stamp(stamp.r, now + self.epsilon - stamp.r, (0,) * self.entries)
+
+    def saturated(self, stamp: Stamp) -> bool:
+        """A field's top code means "this many or more": a tie on it may hide an order."""
+        return self.entry_max in stamp.kn
+
+    @property
+    def carries_c(self) -> bool:
+        return self.carry == "pair"
+
+    @property
+    def bits(self) -> int:
+        """Size on the wire, bit-packed."""
+        c_bits = self.epsilon.bit_length() if self.carries_c else 0
+        return (self.modulus - 1).bit_length() + c_bits + self.entries * self.entry_max.bit_length()
+
+    @property
+    def epsilon(self) -> int:
+        return self.setting.epsilon
+
+    @property
+    def delta(self) -> int:
+        return self.setting.delta
+
+    @property
+    def modulus(self) -> int:
+        return self.setting.modulus
+
+    @property
+    def entries(self) -> int:
+        return self.setting.entries
+
+    @property
+    def entry_max(self) -> int:
+        return self.setting.entry_max
+
+    @property
+    def count(self) -> Count:
+        return self.setting.count
+
+    @property
+    def carry(self) -> Carry:
+        return self.setting.carry
+
+
+class TimedCodec(StampCodec):
+    def __init__(self, scheme: TimedScheme) -> None:
+        self._scheme = scheme
+
+    def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
+        return self._scheme.encode(stamp)
+
+    def saturated(self, stamp: Stamp) -> bool:
+        return self._scheme.saturated(stamp)
+
+    def reader(self) -> StampReader:
+        return TimedReader(self._scheme)
+
+
+class TimedReader(StampReader):
+    def __init__(self, scheme: TimedScheme) -> None:
+        super().__init__()
+        self._scheme = scheme
+
+    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
+        self._hear(source, number)
+        told = self._scheme.decode(fields, now)
+        stamp = self._scheme.observe(told, now)
+        self.bounded += stamp != told
+        return stamp

@@ -13,24 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import Program, Setting
-from .deadline import LONG_AGO, WithinLifetime
+from .ages import AgesCodec
+from .deadline import WithinLifetime
 from .matrix import SentMatrix
 from .notices import Notice, ignore
+from .scheme import LONG_AGO, Program, Scheme, Setting, StampCodec
 
 
-@dataclass(frozen=True, slots=True)
-class TwoHop:
-    """`min_wait`: how long after its sending a message is held in any case; unless said, the least that is allowed."""
+@dataclass(frozen=True)
+class TwoHop(Scheme):
+    """`setting.min_wait` is how long a message is held in any case; unless said, the least that is allowed."""
 
-    setting: Setting
-    min_wait: int | None = None
-    name: ClassVar[str] = "two-hop"
+    name = "two-hop"
 
     def __post_init__(self) -> None:
         if self.setting.lifetime >= 3 * self.hold:
@@ -40,15 +38,19 @@ class TwoHop:
 
     @property
     def hold(self) -> int:
-        return self.setting.lifetime // 3 + 1 if self.min_wait is None else self.min_wait
+        min_wait = self.setting.min_wait
+        return self.setting.lifetime // 3 + 1 if min_wait is None else min_wait
 
     def start(self, mote: int) -> Program:
         return Dependencies(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def codec(self) -> StampCodec:
+        return TwoVectorsOfAges(self.setting)
+
+    def rule(self, notice: Notice = ignore) -> Policy:
         return TriangleOrder(self.setting, self.hold, notice)
 
-    def bits(self, stamp: Stamp) -> int:
+    def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + 2 * self.setting.motes * self.setting.age_bits
 
 
@@ -85,3 +87,16 @@ class TriangleOrder(WithinLifetime):
 
     def _order(self, message: Message) -> tuple[int, ...]:
         return (message.stamp.r, message.source, message.sequence)
+
+
+class TwoVectorsOfAges(AgesCodec):
+    """The sender's own row but for itself, then the observer's column."""
+
+    def pack(self, kn: Sequence[int], source: int) -> Sequence[int]:
+        return (*kn[:source], *kn[source + 1 :])
+
+    def unpack(self, sent: Sequence[int], source: int, r: int) -> Sequence[int]:
+        return (*sent[:source], r, *sent[source:])
+
+
+SCHEME = TwoHop

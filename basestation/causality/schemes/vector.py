@@ -6,30 +6,29 @@ The sender's own counter is its sequence number, so n - 1 of them travel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
 
-from .base import COUNTER_BITS, Program, Setting
 from .holding import Held
 from .notices import ConcurrentNotice, Name, Notice, ignore
+from .scheme import COUNTER_BITS, ROUND, Fields, Program, Scheme, Setting, StampCodec, StampReader
 from .waiting import WaitingByName
 
 
-@dataclass(frozen=True, slots=True)
-class Vector:
-    setting: Setting
-    name: ClassVar[str] = "vector"
+class Vector(Scheme):
+    name = "vector"
 
     def start(self, mote: int) -> Program:
         return VectorClock(self.setting.motes, mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def codec(self) -> StampCodec:
+        return CountersCodec(self.setting.motes)
+
+    def rule(self, notice: Notice = ignore) -> Policy:
         return CausalBroadcast(self.setting, notice)
 
-    def bits(self, stamp: Stamp) -> int:
+    def stamp_bits(self, stamp: Stamp) -> int:
         return (self.setting.motes - 1) * COUNTER_BITS
 
 
@@ -66,3 +65,35 @@ class CausalBroadcast(WaitingByName):
             self._notice(ConcurrentNotice(message, at))
         self._delivered[message.source] = max(self._delivered[message.source], message.sequence)
         return late
+
+
+class CountersCodec(StampCodec):
+    """A counter for each mote but the sender, whose own is in the header."""
+
+    def __init__(self, motes: int) -> None:
+        self._motes = motes
+
+    def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
+        return tuple(known % ROUND for mote, known in enumerate(stamp.kn) if mote != source)
+
+    def reader(self) -> StampReader:
+        return CountersReader(self._motes)
+
+
+class CountersReader(StampReader):
+    def __init__(self, motes: int) -> None:
+        super().__init__()
+        self._motes = motes
+
+    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
+        self._hear(source, number)
+        others = [mote for mote in range(self._motes) if mote != source]
+        known = {mote: self._number(mote, field) for mote, field in zip(others, fields, strict=True)}
+        for mote, told in known.items():
+            if told:
+                self._hear(mote, told)
+        known[source] = number
+        return Stamp(0, 0, tuple(known[mote] for mote in range(self._motes)))
+
+
+SCHEME = Vector

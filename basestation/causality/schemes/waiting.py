@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from basestation.causality.order import Message
 
-from .base import NEVER, Setting
 from .holding import Held, Holding
 from .notices import Name, Notice, ignore
+from .scheme import NEVER, Setting
 
 CIRCLE = 8  # times the time to give up in; no wait for what is to come lasts so long
 MEMORY = 256  # numbers of one source: beyond that an 8-bit counter could not name a message anyway

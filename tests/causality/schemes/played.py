@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from basestation.causality.order import Message
 from basestation.causality.policies import Delivery, Policy
-from basestation.causality.schemes import Method
+from basestation.causality.schemes import Scheme
 from basestation.causality.schemes.notices import Step as Traced
 from tests.causality.runs import ARRIVE, RECEIVE, SEND, Run, Step, legal_runs
 
@@ -46,7 +46,7 @@ class Played:
         return [number[s.message.source, s.message.sequence] for s in self.steps if isinstance(s, kind)]
 
 
-def stamped(run: Run, method: Method) -> list[Message]:
+def stamped(run: Run, method: Scheme) -> list[Message]:
     programs = [method.start(mote) for mote in range(run.motes)]
     sequence = [0] * run.motes
     messages: list[Message] = []
@@ -61,10 +61,10 @@ def stamped(run: Run, method: Method) -> list[Message]:
     return messages
 
 
-def play(run: Run, method: Method, policy: Policy | None = None) -> Played:
+def play(run: Run, method: Scheme, policy: Policy | None = None) -> Played:
     """The observer is asked after each batch, and at the end for what is left."""
     messages, steps = stamped(run, method), []
-    policy = policy or method.policy(steps.append)
+    policy = policy or method.rule(steps.append)
     out: list[Delivery] = []
     for step in run.steps:
         if step.kind == ARRIVE:

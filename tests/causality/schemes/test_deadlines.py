@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.schemes import Method, Setting
+from basestation.causality.schemes import Scheme, Setting
 from basestation.causality.schemes.deadline import WithinLifetime
 from basestation.causality.schemes.delta_causal import DeltaCausal
 from basestation.causality.schemes.notices import DiscardNotice, GiveUpNotice
@@ -169,12 +170,12 @@ def test_the_printed_wait_is_a_tick_too_short():
 
 def test_every_message_is_held_for_min_wait():
     run = script(2, 0, 8, "1 a: send", "2 b: send", "2 o: 0", "7 o: 1")
-    assert play(run, TwoHop(setting(run), min_wait=4)).left == {0: 1 + 4, 1: 7}
+    assert play(run, TwoHop(replace(setting(run), min_wait=4))).left == {0: 1 + 4, 1: 7}
 
 
 def test_a_lifetime_of_three_waits_is_refused():
     with pytest.raises(ValueError, match="min_wait = 3"):
-        TwoHop(Setting(4, 2, 7), min_wait=3)
+        TwoHop(Setting(4, 2, 7, min_wait=3))
     assert TwoHop(Setting(4, 2, 7)).hold == 4
 
 
@@ -191,9 +192,9 @@ def test_all_columns_of_the_matrix_are_the_same(run):
 class Coded:
     """A method whose stamps carry ages in the codes that `Setting.age_bits` counts."""
 
-    def __init__(self, method: Method, setting: Setting) -> None:
+    def __init__(self, method: Scheme, setting: Setting) -> None:
         self._method, self._setting = method, setting
-        self.policy, self.bits, self.name = method.policy, method.bits, method.name
+        self.rule, self.stamp_bits, self.name = method.rule, method.stamp_bits, method.name
 
     def start(self, mote: int) -> Coded._Program:
         return Coded._Program(self._method.start(mote), self._setting)
@@ -230,7 +231,7 @@ def test_old_times_need_no_code_of_their_own(method, run):
 @pytest.mark.parametrize("method", BOTH)
 def test_a_mote_out_of_sync_is_not_waited_for_and_does_not_wait(method):
     chosen = method(Setting(2, 1, 5))
-    policy = chosen.policy()
+    policy = chosen.rule()
     assert isinstance(policy, WithinLifetime)
     first = Message(0, 1, chosen.start(0).on_send(10, 1))
     lost = Message(1, 1, Stamp(10_000, 0, first.stamp.kn), in_sync=False)

@@ -8,7 +8,7 @@ import pytest
 
 from basestation.causality.order import Message
 from basestation.causality.policies import Delivery
-from basestation.causality.schemes import METHODS, Method, Setting, make_method
+from basestation.causality.schemes import Scheme, Setting, make_scheme
 from basestation.causality.schemes.filters import ReceiveFilter, SendFilter
 from basestation.causality.schemes.notices import (
     Buffered,
@@ -20,8 +20,11 @@ from basestation.causality.schemes.notices import (
     Stamped,
     Step,
 )
+from packet_formats.schemes import descriptor, names
 
 SETTING = Setting(motes=3, epsilon=1, delta=5)
+
+UNTIMED = ["none", *(name for name in names() if not descriptor(name).is_ordered)]
 
 
 class Network:
@@ -31,9 +34,9 @@ class Network:
         self.steps: list[Step] = []
         self.link: list[Message] = []
         self.shown: list[bytes] = []
-        method = make_method(name, SETTING)
+        method = make_scheme(name, SETTING)
         self.motes = [SendFilter(method, mote, self.link.append, self.steps.append) for mote in range(3)]
-        observed = make_method(observe or name, SETTING)
+        observed = make_scheme(observe or name, SETTING)
         self.observer = ReceiveFilter(observed, self._show, self.steps.append)
 
     def _show(self, delivery: Delivery) -> None:
@@ -95,7 +98,7 @@ def test_a_message_beyond_its_lifetime_is_traced_and_not_held(question):
     assert network.observer.next_due() is None
 
 
-@pytest.mark.parametrize("name", list(METHODS))
+@pytest.mark.parametrize("name", UNTIMED)
 def test_application_and_link_see_no_difference(name):
     network = Network(name)
     sent = [network.send(mote, bytes([mote, number]), number) for number in range(4) for mote in range(3)]
@@ -110,7 +113,7 @@ def test_another_method_takes_over_what_is_held(question):
     network, asked, answered = question("vector")
     network.observer.receive([answered], 3)
     assert network.shown == []
-    network.observer.replace(make_method("none", SETTING), 3)
+    network.observer.replace(make_scheme("none", SETTING), 3)
     assert network.shown == [b"Yes"]
     network.observer.receive([asked], 4)
     assert network.shown == [b"Yes", b"Done?"]
@@ -120,7 +123,7 @@ def test_a_new_method_does_not_wait_for_what_was_delivered_under_the_old_one():
     network = Network("vector", observe="none")
     first = network.send(0, b"1", 1)
     network.observer.receive([first], 2)
-    network.observer.replace(make_method("vector", SETTING), 3)
+    network.observer.replace(make_scheme("vector", SETTING), 3)
     second = network.send(0, b"2", 4)
     third = network.send(0, b"3", 5)
     network.observer.receive([third], 6)
@@ -131,7 +134,7 @@ def test_a_new_method_does_not_wait_for_what_was_delivered_under_the_old_one():
 
 def test_a_mote_stamps_by_another_method_and_its_numbers_go_on(question):
     network, asked, _ = question("vector")
-    method: Method = make_method("last-sender", SETTING)
+    method: Scheme = make_scheme("last-sender", SETTING)
     network.motes[1].replace(method)
     network.motes[1].hear([asked], 3)
     message = network.send(1, b"Well", 4)
@@ -164,13 +167,13 @@ def test_nobody_waits_for_a_mote_that_has_gone(question):
 def test_who_has_gone_stays_gone_under_a_new_method(question):
     network, _, answered = question("vector")
     network.observer.leave(0)
-    network.observer.replace(make_method("vector", SETTING), 2)
+    network.observer.replace(make_scheme("vector", SETTING), 2)
     network.observer.receive([answered], 3)
     assert network.shown == [b"Yes"]
 
 
 def test_ours_need_not_know_who_is_there(question):
-    network, asked, _ = question("physical")
+    network, asked, _ = question("dpc1")
     network.observer.leave(0)
     network.observer.join(0, 7)
     network.observer.receive([asked], 2)

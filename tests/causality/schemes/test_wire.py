@@ -10,26 +10,25 @@ from hypothesis import strategies as st
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.policies import Policy
-from basestation.causality.schemes import METHODS, Method, Setting
+from basestation.causality.schemes import Scheme, Setting, make_scheme
 from basestation.causality.schemes.attendance import FromFirstHeard
-from basestation.causality.schemes.base import Program
-from basestation.causality.schemes.deadline import LONG_AGO
-from basestation.causality.schemes.history import RecentHistory
 from basestation.causality.schemes.notices import Notice, ignore
-from basestation.causality.schemes.wire import StampCodec, make_wire, nearest
-from basestation.comparing.scheme_run import play as play_stream
+from basestation.causality.schemes.scheme import LONG_AGO, Program, StampCodec, nearest
 from basestation.simulator.options import WorldOptions
+from basestation.simulator.scheme_run import play as play_stream
 from basestation.simulator.simulation import generate
-from packet_formats.layout import AGED, NAMED, StampLayout, age_bits, stamp_layout
+from packet_formats.layout import StampLayout, stamp_layout
+from packet_formats.schemes import age_bits, descriptor, names
 from tests.causality.runs import Run, legal_runs
 from tests.causality.schemes.played import play, stamped
 
-NAMES = (*NAMED, *AGED)
+NAMES = [name for name in names() if not descriptor(name).is_ordered]
+AGED = [name for name in NAMES if descriptor(name).has_clock]
 HISTORY = 4
 
 
-def method_of(name: str, setting: Setting) -> Method:
-    return RecentHistory(setting, HISTORY) if name == "history" else METHODS[name](setting)
+def method_of(name: str, setting: Setting) -> Scheme:
+    return make_scheme(name, replace(setting, entries=2 * HISTORY) if name == "history" else setting)
 
 
 def layout_of(name: str, setting: Setting) -> StampLayout:
@@ -68,7 +67,7 @@ class Reading:
 
 @dataclass
 class FromTheMiddle:
-    """A method whose observer comes upon a network at work; over the wire, or told the stamps as they are."""
+    """A scheme whose observer comes upon a network at work; over the wire, or told the stamps as they are."""
 
     name: str
     setting: Setting
@@ -77,15 +76,20 @@ class FromTheMiddle:
     def start(self, mote: int) -> Program:
         return method_of(self.name, self.setting).start(mote)
 
-    def policy(self, notice: Notice = ignore) -> Policy:
-        rule = FromFirstHeard(method_of(self.name, self.setting).policy(notice), self.setting.motes)
+    def as_read(self, stamp: Stamp, now: int) -> Stamp:
+        return stamp
+
+    as_observed = as_read
+
+    def rule(self, notice: Notice = ignore) -> Policy:
+        rule = FromFirstHeard(method_of(self.name, self.setting).rule(notice), self.setting.motes)
         if not self.wired:
             return rule
-        wire = make_wire(self.name, self.setting, 1 << self.setting.clock_bits, HISTORY)
+        wire = method_of(self.name, self.setting).codec()
         return Reading(rule, wire, layout_of(self.name, self.setting))
 
-    def bits(self, stamp: Stamp) -> int:
-        return method_of(self.name, self.setting).bits(stamp)
+    def stamp_bits(self, stamp: Stamp) -> int:
+        return method_of(self.name, self.setting).stamp_bits(stamp)
 
 
 def both(name: str, setting: Setting) -> tuple[FromTheMiddle, FromTheMiddle]:
@@ -120,7 +124,7 @@ def test_counters_wrap_and_nobody_notices(name: str, loss: float) -> None:
 @given(run=legal_runs())
 def test_delta_vector_delivers_as_delta_causal(run: Run) -> None:
     setting = Setting(run.motes, run.epsilon, run.delta)
-    one, other = (play(run, METHODS[name](setting)) for name in ("delta-vector", "delta-causal"))
+    one, other = (play(run, make_scheme(name, setting)) for name in ("delta-vector", "delta-causal"))
     assert [(d.message.source, d.message.sequence, d.left) for d in one.deliveries] == [
         (d.message.source, d.message.sequence, d.left) for d in other.deliveries
     ]
@@ -131,7 +135,10 @@ def test_delta_vector_delivers_as_delta_causal(run: Run) -> None:
 @given(run=legal_runs())
 def test_a_history_that_is_long_enough_is_the_whole_history(run: Run) -> None:
     setting = Setting(run.motes, run.epsilon, run.delta)
-    short, whole = play(run, RecentHistory(setting, 10_000)), play(run, METHODS["history"](setting))
+    short, whole = (
+        play(run, make_scheme("history", replace(setting, entries=20_000))),
+        play(run, make_scheme("history", setting)),
+    )
     assert short.order == whole.order
     assert short.left == whole.left
 
@@ -143,11 +150,11 @@ def test_a_stamp_is_as_wide_as_its_layout(name: str, run: Run) -> None:
     if run.motes**2 > 25:
         return
     layout, method = layout_of(name, setting), method_of(name, setting)
-    wire = make_wire(name, setting, 1 << setting.clock_bits, HISTORY)
+    wire = method_of(name, setting).codec()
     for message in stamped(run, method):
         assert len(wire.encode(message.stamp, message.source, message.sequence)) == len(layout.fields)
         if name not in ("last-sender", "history"):  # whose sources take whole bytes
-            assert method.bits(message.stamp) == layout.bits
+            assert method.stamp_bits(message.stamp) == layout.bits
 
 
 @given(st.integers(1, 2000), st.integers(1, 20000))
@@ -163,20 +170,20 @@ def test_a_counter_is_read_as_a_mote_reads_it(field: int, known: int) -> None:
 
 
 def test_what_is_told_of_a_mote_never_heard_of_reads_as_nothing() -> None:
-    vector = make_wire("vector", Setting(3, 1, 1), 8).reader()
+    vector = make_scheme("vector", Setting(3, 1, 1)).codec().reader()
     assert vector.read((57, 200), 0, 1, 0).kn == (1, 0, 0)
     assert vector.newest(1) is None
     assert vector.read((1, 0), 1, 55, 0).kn == (1, 55, 0)
     assert vector.read((57, 200), 0, 2, 0).kn == (2, 57, 0)
     assert vector.newest(1) == 57
-    names = make_wire("last-sender", Setting(3, 1, 1), 8).reader()
+    names = make_scheme("last-sender", Setting(3, 1, 1)).codec().reader()
     assert names.read((1, 56), 0, 1, 0).kn == ()
     names.read((1, 54), 1, 55, 0)
     assert names.read((1, 56), 0, 2, 0).kn == (1, 57)
 
 
 def test_the_numbers_of_a_mote_that_started_anew_are_read_anew() -> None:
-    reader = make_wire("vector", Setting(2, 1, 1), 8).reader()
+    reader = make_scheme("vector", Setting(2, 1, 1)).codec().reader()
     reader.read((0,), 1, 200, 0)
     assert reader.read((200,), 0, 1, 0).kn == (1, 200)
     reader.forget(1)
@@ -187,7 +194,7 @@ def test_the_numbers_of_a_mote_that_started_anew_are_read_anew() -> None:
 
 
 def test_a_history_that_is_full_says_so() -> None:
-    wire = make_wire("history", Setting(3, 1, 1), 8, names=2)
+    wire = make_scheme("history", Setting(3, 1, 1, entries=4)).codec()
     assert not wire.saturated(Stamp(0, 0, (1, 1)))
     assert wire.saturated(Stamp(0, 0, (1, 1, 2, 1)))
     assert wire.encode(Stamp(0, 0, (1, 1)), 0, 300) == (1, 0, 0, 43)
@@ -195,7 +202,7 @@ def test_a_history_that_is_full_says_so() -> None:
 
 def test_ages_keep_what_matters_and_no_more() -> None:
     setting = Setting(3, 4, 8)
-    wire = make_wire("delta-vector", setting, 32)
+    wire = make_scheme("delta-vector", setting).codec()
     last = 100 - setting.lifetime - setting.epsilon
     fields = wire.encode(Stamp(100, 0, (104, last, last - 1)), 0, 1)
     assert fields == (4, 0, setting.lifetime + 2 * setting.epsilon, 31)

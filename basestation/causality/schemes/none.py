@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 from basestation.causality.order import Stamp
 from basestation.causality.policies import Policy, Unfiltered
 
-from .base import Program, Setting, Silent
 from .notices import Notice, ignore
+from .scheme import NoStamp, Program, Scheme, Silent, StampCodec
 
 
-@dataclass(frozen=True, slots=True)
-class Unordered:
-    setting: Setting
-    name: ClassVar[str] = "none"
+class Unordered(Scheme):
+    name = "none"
 
     def start(self, mote: int) -> Program:
         return Silent()
 
-    def policy(self, notice: Notice = ignore) -> Policy:
+    def codec(self) -> StampCodec:
+        return NoStamp()
+
+    def rule(self, notice: Notice = ignore) -> Policy:
         return Unfiltered()
 
-    def bits(self, stamp: Stamp) -> int:
+    def stamp_bits(self, stamp: Stamp) -> int:
         return 0
+
+
+SCHEME = Unordered

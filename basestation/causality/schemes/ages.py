@@ -1,0 +1,58 @@
+"""Times of sending told as ages: how delta-causal, delta-vector and two-hop stamps travel."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from basestation.causality.order import Stamp, unwrap
+
+from .scheme import LONG_AGO, Fields, Setting, StampCodec, StampReader
+
+
+class AgesCodec(StampCodec):
+    """The sender's clock, then others' times of sending as ages before it.
+
+    `pack` chooses which of a stamp's entries travel, and `unpack` restores all of them.
+    """
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._modulus = setting.modulus or 1 << setting.clock_bits
+        self._top = (1 << setting.age_bits) - 1  # all that is too old to matter, and what never was
+
+    @abstractmethod
+    def pack(self, kn: Sequence[int], source: int) -> Sequence[int]:
+        """The entries that travel."""
+
+    @abstractmethod
+    def unpack(self, sent: Sequence[int], source: int, r: int) -> Sequence[int]:
+        """All entries, from those that travelled, the sender and its time of sending."""
+
+    def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
+        ages = (self._age(stamp.r, sent) for sent in self.pack(stamp.kn, source))
+        return (stamp.r % self._modulus, *ages)
+
+    def reader(self) -> StampReader:
+        return AgesReader(self)
+
+    def decode(self, fields: Sequence[int], source: int, now: int) -> Stamp:
+        epsilon = self._setting.epsilon
+        r = unwrap(fields[0], now, epsilon, self._modulus)
+        sent = [LONG_AGO if age == self._top else r + epsilon - age for age in fields[1:]]
+        return Stamp(r, 0, tuple(self.unpack(sent, source, r)))
+
+    def _age(self, r: int, sent: int) -> int:
+        """The age on the wire. A clock may be epsilon behind the other's, so that much is added."""
+        age = r - sent + self._setting.epsilon
+        return max(age, 0) if age <= self._setting.lifetime + 2 * self._setting.epsilon else self._top
+
+
+class AgesReader(StampReader):
+    def __init__(self, codec: AgesCodec) -> None:
+        super().__init__()
+        self._codec = codec
+
+    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
+        self._hear(source, number)
+        return self._codec.decode(fields, source, now)

@@ -1,0 +1,45 @@
+"""Messages named by their source and sequence number: how last-sender and history stamps travel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from basestation.causality.order import Stamp
+
+from .notices import Name
+from .scheme import ROUND, Fields, StampCodec, StampReader
+
+
+def names_in(stamp: Stamp) -> list[Name]:
+    """The names in a flat list of them."""
+    return list(zip(stamp.kn[::2], stamp.kn[1::2], strict=True))
+
+
+class NamesCodec(StampCodec):
+    """So many names, each by source and sequence field. An unused one holds the sender's own message."""
+
+    def __init__(self, names: int) -> None:
+        self._names = names
+
+    def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
+        pairs = [(mote, (known - 1) % ROUND) for mote, known in names_in(stamp)]
+        unused = [(source, (number - 1) % ROUND)] * (self._names - len(pairs))
+        return tuple(value for pair in (*pairs, *unused) for value in pair)
+
+    def saturated(self, stamp: Stamp) -> bool:
+        return self._names > 1 and len(stamp.kn) >= 2 * self._names
+
+    def reader(self) -> StampReader:
+        return NamesReader()
+
+
+class NamesReader(StampReader):
+    def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
+        self._hear(source, number)
+        own = (source, (number - 1) % ROUND)
+        pairs = [pair for pair in zip(fields[::2], fields[1::2], strict=True) if pair != own]
+        names = [(mote, self._number(mote, sequence + 1)) for mote, sequence in pairs]
+        known = [name for name in names if name[1] > 0]
+        for name in known:
+            self._hear(*name)
+        return Stamp(0, 0, tuple(value for name in known for value in name))

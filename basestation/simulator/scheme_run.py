@@ -1,0 +1,126 @@
+"""One scheme on one stream: stamp every send, merge at every receive, deliver at the observer, and time both sides.
+
+It runs the objects, one program a mote: slow, and the same for every scheme.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from time import thread_time
+
+import numpy as np
+from numpy.typing import NDArray
+
+from basestation.causality.order import Message
+from basestation.causality.policies import Delivery, Policy
+from basestation.causality.schemes import Scheme
+from basestation.causality.schemes.notices import Step
+from basestation.causality.stream import CORRUPT, MERGE, SEND, Int64, Stream
+from basestation.deployed import scheme_of
+from packet_formats import bulk
+from packet_formats.deployment import Deployment
+from packet_formats.layout import layout_of
+
+
+def stamp_messages(stream: Stream, scheme: Scheme) -> list[Message]:
+    """Every message with its stamp, in the order of sending."""
+    programs = [scheme.start(mote) for mote in range(stream.motes)]
+    index = stream.sent_index.tolist()
+    sent: list[Message] = []
+    brought: list[Message] = []
+    columns = (stream.event_kind, stream.event_mote, stream.event_clock, stream.event_message)
+    for kind, mote, clock, message in zip(*(column.tolist() for column in columns), strict=True):
+        if kind == SEND:
+            sent.append(Message(mote, index[message], programs[mote].on_send(clock, index[message])))
+        elif kind != CORRUPT:
+            brought.append(_as_read(scheme, sent[message], clock))
+            if kind != MERGE:
+                programs[mote].on_receive(clock, brought)
+                brought = []
+    return sent
+
+
+def _as_read(scheme: Scheme, message: Message, now: int) -> Message:
+    stamp = scheme.as_read(message.stamp, now)
+    return message if stamp is message.stamp else replace(message, stamp=stamp)
+
+
+def stamp_rows(stream: Stream, deployment: Deployment) -> NDArray[np.void]:
+    """The stamp fields of all that was sent, in the columns in which they are packed."""
+    stamp, scheme = layout_of(deployment).stamp, scheme_of(deployment)
+    codec = scheme.codec()
+    rows = np.zeros(stream.messages, bulk.data_dtype(layout_of(deployment)))
+    for row, message in zip(rows, stamp_messages(stream, scheme), strict=True):
+        fields = codec.encode(message.stamp, message.source, message.sequence)
+        bulk.put_stamp(row, fields, stamp)
+        row["saturated"] = codec.saturated(message.stamp)
+    return rows
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What was delivered, as numbers of messages in order of delivery, and what it took.
+
+    `notices` counts what the rule noticed, by kind. `stuck` were held when nothing more could free them.
+    """
+
+    order: Int64
+    left: Int64
+    hold: Int64
+    bits: Int64
+    notices: dict[str, int]
+    late: int
+    stuck: int
+    mote_seconds: float
+    observer_seconds: float
+
+
+def play(stream: Stream, scheme: Scheme) -> Played:
+    """Run one scheme with its rule on a stream."""
+    started = thread_time()
+    messages = stamp_messages(stream, scheme)
+    stamped = thread_time()
+    notices: Counter[str] = Counter()
+
+    def notice(step: Step) -> None:
+        notices[type(step).__name__] += 1
+
+    rule = scheme.rule(notice)
+    out = list(_deliver(stream, scheme, messages, rule))
+    delivered = thread_time()
+    number = {(message.source, message.sequence): i for i, message in enumerate(messages)}
+    return Played(
+        order=np.array([number[d.message.source, d.message.sequence] for d in out], np.int64),
+        left=np.array([d.left for d in out], np.int64),
+        hold=np.array([d.left - d.arrived for d in out], np.int64),
+        bits=np.array([scheme.stamp_bits(message.stamp) for message in messages], np.int64),
+        notices=dict(notices),
+        late=rule.late,
+        stuck=stream.arrivals - len(out) - notices["DiscardNotice"],
+        mote_seconds=stamped - started,
+        observer_seconds=delivered - stamped,
+    )
+
+
+def _deliver(stream: Stream, scheme: Scheme, messages: Sequence[Message], rule: Policy) -> Iterator[Delivery]:
+    """The observer takes its batches; one that does not come with its tick finds that tick's deliveries done."""
+    columns = (stream.arrival_batch, stream.arrival_clock, stream.arrival_fresh, stream.arrival_message)
+    rows = zip(*(column.tolist() for column in columns), strict=True)
+    for _, batch in groupby(rows, key=lambda row: int(row[0])):
+        taken = list(batch)
+        _, now, fresh, _ = taken[0]
+        if not fresh:
+            yield from rule.due(now)
+        for *_, message in taken:
+            rule.receive(_as_observed(scheme, messages[message], now), now)
+        yield from rule.due(now)
+    while (at := rule.next_due()) is not None:
+        yield from rule.due(at)
+
+
+def _as_observed(scheme: Scheme, message: Message, now: int) -> Message:
+    stamp = scheme.as_observed(message.stamp, now)
+    return message if stamp is message.stamp else replace(message, stamp=stamp)

@@ -1,0 +1,41 @@
+"""The pictures of a comparison show every scheme and every point."""
+
+import pytest
+
+from basestation.comparing.catalogue import NAMES, Terms
+from basestation.comparing.comparison import measure_network, sweep
+from basestation.simulator.options import WorldOptions
+
+comparison_plot = pytest.importorskip("basestation.comparing.comparison_plot")
+
+
+@pytest.fixture(scope="module")
+def rows():
+    networks = sweep(WorldOptions(messages=150), {"loss": (0.0, 0.3), "motes": (4, 8)})
+    return [row for network in networks for row in measure_network(network, NAMES, Terms(), 1)]
+
+
+def test_each_scheme_has_its_row_and_no_point_is_cut_off(rows):
+    figure = comparison_plot.picture(rows)
+    assert len(figure.axes) == 2 * len(
+        comparison_plot.PANELS
+    )  # the motes are dots, each loss a row of panels
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == list(NAMES)
+    for axes in figure.axes:
+        low, high = axes.get_xlim()
+        points = [x for dots in axes.collections for x, _ in dots.get_offsets()]
+        assert len(points) == 2 * len(NAMES)
+        assert low < min(points)
+        assert max(points) < high
+
+
+def test_violations_grow_upwards_and_bytes_to_the_right_with_ours_labelled(rows):
+    here = [row for row in rows if (row.place.motes, row.place.loss) == (8, 0.3)]
+    (axes,) = comparison_plot.bytes_picture(here).axes
+    labels = {text.get_text(): text.xy for text in axes.texts}
+    assert not axes.xaxis_inverted()
+    assert not axes.yaxis_inverted()
+    assert labels["shlc (ours)"] == (1, 0)
+    for row in here:
+        name = f"{row.scheme} (ours)" if row.scheme in comparison_plot.OURS else row.scheme
+        assert row.scheme == "history" or labels[name] == (row.size, row.violations.percent()["mean"])
