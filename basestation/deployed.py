@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from basestation.causality import policies
@@ -20,18 +21,9 @@ class NoOrder(ValueError):
 
 def setting_of(deployment: Deployment) -> Setting:
     """What the deployment's motes and observer agree on."""
-    clock, stamp = deployment.clock, layout_of(deployment).stamp
-    return Setting(
-        motes=deployment.network.motes,
-        epsilon=clock.epsilon,
-        delta=clock.delta,
-        give_up=deployment.observer.give_up,
-        modulus=1 << clock.clock_bits,
-        entries=stamp.entries,
-        entry_max=stamp.entry_max,
-        count=cast(Count, stamp.count),
-        carry=cast(Carry, stamp.carry),
-    )
+    motes, clock, give_up = deployment.network.motes, deployment.clock, deployment.observer.give_up
+    network = Setting(motes, clock.epsilon, clock.delta, give_up, modulus=1 << clock.clock_bits)
+    return setting_of_layout(layout_of(deployment).stamp, network)
 
 
 def scheme_of(deployment: Deployment) -> Scheme:
@@ -50,18 +42,21 @@ def timed_scheme_of(deployment: Deployment) -> TimedScheme:
 def scheme_of_layout(
     layout: StampLayout, epsilon: int, delta: int, modulus: int | None = None
 ) -> TimedScheme:
-    """A scheme in the widths of a layout. `modulus` replaces its B, a power of two: the simulator takes any."""
-    setting = Setting(
-        motes=0,
-        epsilon=epsilon,
-        delta=delta,
-        modulus=modulus or layout.modulus,
-        entries=layout.entries,
+    """A timed scheme in the widths of a layout. `modulus` replaces its B: the simulator takes any."""
+    setting = setting_of_layout(layout, Setting(0, epsilon, delta))
+    return timed_scheme(layout.scheme, replace(setting, modulus=modulus or layout.modulus))
+
+
+def setting_of_layout(layout: StampLayout, network: Setting) -> Setting:
+    """The network's setting with the widths of a layout."""
+    return replace(
+        network,
+        modulus=layout.modulus if layout.clock_bits else network.modulus,
+        entries=layout.most,
         entry_max=layout.entry_max,
         count=cast(Count, layout.count),
         carry=cast(Carry, layout.carry),
     )
-    return timed_scheme(layout.scheme, setting)
 
 
 def promises_order(deployment: Deployment) -> bool:

@@ -14,7 +14,7 @@ from rich.table import Table
 from basestation.causality.order import Ties
 from basestation.causality.policies import POLICIES
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.causality.schemes import TimedScheme
+from basestation.causality.schemes import Scheme, TimedScheme
 from basestation.causality.schemes.scheme import Carry, Count
 from basestation.cli import common
 from basestation.simulator import topology
@@ -23,14 +23,16 @@ from basestation.simulator.simulation import (
     Measurement,
     MemoryFault,
     SimulatedRun,
+    build_named,
     build_scheme,
     generate,
     measure,
+    measure_rule,
 )
 from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import did_you_mean
-from packet_formats.schemes import descriptor, ordered, takers
+from packet_formats.schemes import descriptor, names, ordered
 
 ARRIVAL_ORDER = PolicyChoice("none", 0)
 FEW_ENTRIES = (2, 6)  # of a stamp whose entries are a choice, beside all of them
@@ -55,7 +57,7 @@ class Request:
     """What to run, from the options and the deployment together."""
 
     options: WorldOptions
-    schemes: tuple[TimedScheme, ...]
+    schemes: tuple[Scheme, ...]
     deliveries: tuple[PolicyChoice, ...]
     ties: Ties
     fault: MemoryFault | None
@@ -91,16 +93,16 @@ MAIN_OPTIONS = [
     click.option(
         "--scheme",
         "schemes",
-        type=click.Choice(ordered()),
+        type=click.Choice(names()),
         multiple=True,
-        help="Stamp; repeatable. [default: the whole continuum]",
+        help="Stamp; repeatable. [default: all whose stamps compare, the continuum]",
     ),
     click.option(
         "--policy",
         "policies",
         type=click.Choice(list(POLICIES)),
         multiple=True,
-        help="Delivery; repeatable. [default: cbd]",
+        help="Delivery of stamps that compare; repeatable. Other stamps have a rule of their own. [default: cbd]",
     ),
     click.option(
         "--phi",
@@ -282,10 +284,7 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
     described = common.load_deployment(path)
     offered = _network_settings(described)
     if not described.scheme.is_ordered:
-        del offered["policies"], offered["phis"]
-        if "schemes" not in said:
-            reason = "compares Causeway's stamps; say which with --scheme, or use `basestation compare`"
-            raise OptionError("deployment", path, f"its stamp is {described.stamp.scheme}, and this {reason}")
+        del offered["policies"], offered["phis"]  # its rule is its own
     if said & {"epsilon", "delta"}:
         del offered["modulus"]  # it was made for the deployment's own
     if "schemes" not in said or set(given["schemes"]) == {described.stamp.scheme}:
@@ -341,8 +340,11 @@ def _network(given: dict[str, Any]) -> dict[str, Any]:
     return {"motes": laid_out.motes, "topology": laid_out}
 
 
-def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[TimedScheme]:
+def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[Scheme]:
     for name, k in _asked(given["schemes"], given["entries"]):
+        if not descriptor(name).is_ordered:
+            yield build_named(options, name, k)
+            continue
         if isinstance(k, int) and not given["entries"]:
             k = min(k, options.epsilon + 1)  # the default continuum, cut to what there is
         yield build_scheme(
@@ -359,12 +361,11 @@ def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[TimedSche
 def _asked(schemes: Sequence[str], entries: Sequence[int | str]) -> Iterator[tuple[str, int | str]]:
     """Which stamps are to be simulated, each with its entries; by default the whole continuum."""
     if not schemes:
-        schemes = takers("entries") if entries else ordered()
+        schemes = [name for name in ordered() if not entries or "entries" in descriptor(name).settings]
         entries = entries or (*FEW_ENTRIES, "all")
     for name in schemes:
-        if descriptor(name).is_ordered:
-            chosen = (entries or ("all",)) if "entries" in descriptor(name).settings else ("all",)
-            yield from ((name, k) for k in chosen)
+        chosen = (entries or ("all",)) if "entries" in descriptor(name).settings else ("all",)
+        yield from ((name, k) for k in chosen)
 
 
 def _deliveries(policies: Sequence[str], phis: Sequence[int]) -> list[PolicyChoice]:
@@ -392,7 +393,10 @@ def _measure_all(
 ) -> Iterator[tuple[Measurement, Measurement]]:
     """Each measurement, with arrival order on the same stream beside it."""
     for scheme in request.schemes:
-        rows = measure(run, scheme, [ARRIVAL_ORDER, *request.deliveries], request.ties)
+        if isinstance(scheme, TimedScheme):
+            rows = measure(run, scheme, [ARRIVAL_ORDER, *request.deliveries], request.ties)
+        else:
+            rows = measure_rule(run, scheme)
         base = next(rows)
         for row in rows:
             yield base, row
@@ -406,8 +410,8 @@ def _trace_deployment(request: Request, folder: Path) -> Deployment:
     check_new(folder)
     if len(request.schemes) != 1:
         raise OptionError("trace", folder, "a trace holds one kind of stamp: give one --scheme")
-    first = request.deliveries[0]
-    return deployment_for(request.options, request.schemes[0], first.policy, first.phi)
+    scheme, first = request.schemes[0], request.deliveries[0]
+    return deployment_for(request.options, scheme, first.policy, first.phi)
 
 
 def _write_trace(run: SimulatedRun, deployment: Deployment, folder: Path) -> None:
@@ -463,12 +467,12 @@ def _legend(rows: Sequence[tuple[Measurement, Measurement]], recovers: bool) -> 
 
 
 def _cells(row: Measurement, recovers: bool) -> list[str]:
-    percent, unstamped = row.violations.percent(), row.delivery == ARRIVAL_ORDER
+    percent, unstamped = row.violations.percent(), row.delivery.policy == ARRIVAL_ORDER.policy
     name = "(arrival)" if unstamped else scheme_label(row.scheme)
     cells = [
         name,
-        "0" if unstamped else str(row.scheme.bits),
-        "0" if unstamped else str(-(-row.scheme.bits // 8)),
+        "0" if unstamped else str(row.stamp_bits),
+        "0" if unstamped else str(-(-row.stamp_bits // 8)),
         row.delivery.policy,
         "-" if unstamped else f"{row.delivery.phi}%",
         *(_percent(percent[figure]) for figure in ("mean", "any", "pairs")),
@@ -486,9 +490,12 @@ def _percent(value: float) -> str:
     return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"
 
 
-def scheme_label(scheme: TimedScheme) -> str:
+def scheme_label(scheme: Scheme) -> str:
     """A short name for tables and plots."""
+    setting = scheme.setting
     if "entries" not in descriptor(scheme.name).settings:
         return scheme.name
-    every = scheme.entries == scheme.epsilon + 1
-    return f"kn {'all' if every else scheme.entries}" + (" sends" if scheme.count == "sends" else "")
+    every = setting.entries == setting.epsilon + 1
+    return f"{scheme.name} {'all' if every else setting.entries}" + (
+        " sends" if setting.count == "sends" else ""
+    )

@@ -47,7 +47,7 @@ def loss_sheet(messages: int) -> Sheet:
         for loss in (0.0, 0.01, 0.1, 0.5):
             run = generate(WorldOptions(motes=motes, messages=messages, loss=loss))
             found = [_causal(run, name) for name in EXACT]
-            cells = [f"{m.violations.pairs} ({m.scheme.bits} bits)" for m in found]
+            cells = [f"{m.violations.pairs} ({m.stamp_bits} bits)" for m in found]
             rows.append((str(motes), f"{loss:.0%}", f"{found[0].delivered}", *cells))
     return Sheet(
         "Violated pairs at φ = 100%, rate 0.1", ("n", "copies lost", "delivered", *EXACT), tuple(rows)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from basestation.observer import PATIENCE
-from basestation.traces.schema import binary_column, messages_table
+from basestation.traces.schema import messages_table, payload_column
 from basestation.traces.stamp_columns import stamp_columns
 from packet_formats import bulk
 from packet_formats.bulk import Frames
@@ -417,7 +417,7 @@ def _plain_columns(data: NDArray[np.void], payload: NDArray[np.uint8], layout: D
         "source": data["source"],
         "boot": data["boot"],
         "am_type": np.full(len(data), layout.am_type, np.uint8),
-        "payload": binary_column(payload),
+        "payload": payload_column(payload, bulk.data_lengths(data, layout)),
         "in_sync": data["in_sync"],
         "saturated": data["saturated"],
     }

@@ -15,6 +15,7 @@ from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 
+from . import engine_objects
 from .corruption import Corruption
 from .results import DeliveryOrder, Observed, Stamped
 from .world_numba import generate
@@ -25,6 +26,8 @@ __all__ = ["deliver", "generate", "in_violation", "observe", "rank", "stamp", "v
 
 
 def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = None) -> Stamped:
+    if scheme.kernel is None:  # another package's scheme: its program is an object
+        return engine_objects.stamp(stream, scheme, corruption)
     fault = corruption or NO_CORRUPTION
     r, c, kn, bounded, wrong = kernels.stamp_events(
         stream.event_kind,
@@ -33,7 +36,7 @@ def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = N
         stream.event_message,
         stream.motes,
         stream.messages,
-        _program(scheme),
+        getattr(stamping, scheme.kernel),
         scheme.epsilon,
         scheme.modulus,
         scheme.entries,
@@ -45,12 +48,6 @@ def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = N
         fault.kn,
     )
     return Stamped(r, c, kn, int(bounded), int(wrong))
-
-
-def _program(scheme: TimedScheme) -> int:
-    if scheme.kernel is None:
-        raise ValueError(f"{scheme.name} has no compiled stamp program")
-    return int(getattr(stamping, scheme.kernel))
 
 
 def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.causality.schemes import TimedScheme
+from basestation.causality.schemes import Scheme
 from basestation.causality.stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
 from basestation.deployed import timed_scheme_of
 from basestation.traces.files import Trace, TraceError
-from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table
+from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table, payload_column
 from basestation.traces.stamp_columns import stamp_columns
 from packet_formats import bulk
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
@@ -28,30 +28,27 @@ from .simulation import SimulatedRun
 TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a MICAz network
 
 
-def deployment_for(options: WorldOptions, scheme: TimedScheme, policy: str, phi: int) -> Deployment:
+def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int) -> Deployment:
     """The deployment whose motes would send what this simulation stamps."""
-    clock_bits = (scheme.modulus - 1).bit_length()
-    if scheme.modulus != 1 << clock_bits:
-        raise OptionError(
-            "modulus", scheme.modulus, "a trace holds what the wire carries, where B is a power of two"
-        )
+    setting, row = scheme.setting, descriptor(scheme.name)
+    clock: dict[str, Any] = {"tick_log2": TICK_LOG2, "epsilon": options.epsilon, "delta": options.delta}
+    if setting.modulus:
+        clock["clock_bits"] = (setting.modulus - 1).bit_length()
+        if setting.modulus != 1 << clock["clock_bits"]:
+            reason = "a trace holds what the wire carries, where B is a power of two"
+            raise OptionError("modulus", setting.modulus, reason)
     stamp: dict[str, Any] = {"scheme": scheme.name, "events_per_tick": options.events_per_tick}
-    widths = {"entries": scheme.entries, "count": scheme.count, "carry": scheme.carry}
-    widths |= {"counter_bits": scheme.entry_max.bit_length()}
-    stamp |= {key: value for key, value in widths.items() if key in descriptor(scheme.name).settings}
+    widths = {"entries": setting.entries, "count": setting.count, "carry": setting.carry}
+    widths |= {"counter_bits": setting.entry_max.bit_length()}
+    stamp |= {key: value for key, value in widths.items() if key in row.settings}
     network = {
         "name": "simulation",
         "board": "micaz",
         "motes": options.motes,
         "hops": max(options.network.hops),
     }
-    clock = {
-        "tick_log2": TICK_LOG2,
-        "epsilon": options.epsilon,
-        "delta": options.delta,
-        "clock_bits": clock_bits,
-    }
-    observer = {"policy": policy} | ({"phi": phi} if policy in ("dapw", "cbd") else {})
+    observer: dict[str, Any] = {"policy": policy if row.is_ordered else row.policy}
+    observer |= {"phi": phi} if observer["policy"] in ("dapw", "cbd") else {}
     try:
         return from_dict({"network": network, "clock": clock, "stamp": stamp, "observer": observer})
     except DeploymentError as error:
@@ -62,13 +59,14 @@ def trace_of(run: SimulatedRun, deployment: Deployment) -> Trace:
     """Stamp the run as the deployment's motes would, and lay it out as tables."""
     layout = layout_of(deployment)
     stamped, stamps = _ours(run, deployment) if deployment.scheme.is_ordered else _papers(run, deployment)
-    payload = bulk.encode_data(_wire_rows(run.stream, stamped), layout)
+    rows = _wire_rows(run.stream, stamped)
+    payload = bulk.encode_data(rows, layout)
     name = f"{run.options} {deployment.to_toml()}"
     return Trace(
         run=f"sim-{hashlib.sha256(name.encode()).hexdigest()[:16]}",
         deployment=deployment,
         origin=f"simulator, seed {run.options.seed}",
-        messages=_messages(run, stamps, payload, deployment, layout),
+        messages=_messages(run, rows, stamps, payload, deployment, layout),
         events=_events(run.stream),
     )
 
@@ -113,6 +111,7 @@ def _wire_rows(stream: Stream, stamped: NDArray[np.void]) -> NDArray[np.void]:
 
 def _messages(
     run: SimulatedRun,
+    rows: NDArray[np.void],
     stamps: dict[str, Any],
     payload: NDArray[np.uint8],
     deployment: Deployment,
@@ -126,7 +125,7 @@ def _messages(
         "boot": np.zeros(count, np.uint8),
         "sequence": stream.sent_index[message].astype(np.int64) - 1,
         "am_type": np.full(count, layout.am_type, np.uint8),
-        "payload": binary_column(payload),
+        "payload": payload_column(payload, bulk.data_lengths(rows, layout)),
         "heard_time": (stream.arrival_clock << deployment.clock.tick_log2).astype(np.uint32),
         "heard": stream.arrival_clock,
         "batch": stream.arrival_batch,

@@ -10,17 +10,18 @@ import numpy as np
 
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.causality.schemes import TimedScheme
+from basestation.causality.schemes import Scheme, Setting, TimedScheme, make_scheme
 from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
-from basestation.deployed import scheme_of_layout
-from packet_formats.layout import stamp_layout
-from packet_formats.schemes import MAX_FIELD_BITS, LayoutError, descriptor
+from basestation.deployed import scheme_of_layout, setting_of_layout
+from packet_formats.layout import StampLayout, stamp_layout
+from packet_formats.schemes import MAX_FIELD_BITS, LayoutError, descriptor, ordered
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
 from .engine import engine
 from .options import OptionError, WorldOptions
 from .results import DeliveryOrder, Observed, Stamped
+from .scheme_run import play
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class MemoryFault:
 class Measurement:
     """The result of one scheme and policy on one stream. The hold is from arrival to delivery, in ticks."""
 
-    scheme: TimedScheme
+    scheme: Scheme
+    stamp_bits: int
     delivery: PolicyChoice
     seed: int
     messages: int
@@ -46,11 +48,11 @@ class Measurement:
     hold_p95: float
     hold_p99: float
     late: int
-    max_c: int
-    max_kn: int
-    saturated: int
-    bounded: int
-    wrong_unwraps: int
+    max_c: int = 0
+    max_kn: int = 0
+    saturated: int = 0
+    bounded: int = 0
+    wrong_unwraps: int = 0
     recovery_ticks: int | None = None
     messages_after_recovery: int | None = None
 
@@ -58,13 +60,13 @@ class Measurement:
         """The object that `basestation simulate --json` prints."""
         row: dict[str, Any] = {
             "scheme": self.scheme.name,
-            "entries": self.scheme.entries,
+            "entries": self.scheme.setting.entries,
             "policy": self.delivery.policy,
             "phi": self.delivery.phi,
             "seed": self.seed,
             "messages": self.messages,
             "delivered": self.delivered,
-            "stamp_bits": self.scheme.bits,
+            "stamp_bits": self.stamp_bits,
             "violations": self.violations.percent(),
             "violated_pairs": self.violations.pairs,
             "delay": {
@@ -79,9 +81,9 @@ class Measurement:
             "saturated": self.saturated,
             "bounded": self.bounded,
             "wrong_unwraps": self.wrong_unwraps,
-            "modulus": self.scheme.modulus,
-            "count": self.scheme.count,
-            "carry": self.scheme.carry,
+            "modulus": self.scheme.setting.modulus,
+            "count": self.scheme.setting.count,
+            "carry": self.scheme.setting.carry,
         }
         if self.recovery_ticks is not None:
             row["recovery_ticks"] = self.recovery_ticks
@@ -99,11 +101,26 @@ def build_scheme(
     carry: str | None = None,
     modulus: int | None = None,
 ) -> TimedScheme:
-    """The scheme, in the widths that a deployment of this network would compute.
+    """The timed scheme, in the widths that a deployment of this network would compute.
 
     Unlike a deployment, a simulation may take a modulus that is too small, to show its effect.
     """
-    asked = {"entries": entries, "count": count, "counter_bits": counter_bits, "carry": carry}
+    if modulus is not None and not 2 <= modulus <= 1 << 32:
+        raise OptionError("modulus", modulus, "is from 2 to 2^32")
+    layout = _layout_for(
+        options, name, {"entries": entries, "count": count, "counter_bits": counter_bits, "carry": carry}
+    )
+    return scheme_of_layout(layout, options.epsilon, options.delta, modulus)
+
+
+def build_named(options: WorldOptions, name: str, entries: int | str = "all") -> Scheme:
+    """The same for a scheme that has a rule of its own."""
+    layout = _layout_for(options, name, {"entries": entries})
+    network = Setting(options.motes, options.epsilon, options.delta)
+    return make_scheme(name, setting_of_layout(layout, network))
+
+
+def _layout_for(options: WorldOptions, name: str, asked: dict[str, Any]) -> StampLayout:
     arguments: dict[str, Any] = {
         "epsilon": options.epsilon,
         "delta": options.delta,
@@ -111,15 +128,12 @@ def build_scheme(
         "events_per_tick": options.events_bound,
         **{key: value for key, value in asked.items() if key in descriptor(name).settings},
     }
-    if modulus is not None and not 2 <= modulus <= 1 << 32:
-        raise OptionError("modulus", modulus, "is from 2 to 2^32")
     try:
-        layout = stamp_layout(name, **arguments)
+        return stamp_layout(name, **arguments)
     except LayoutError as error:
-        if error.key != "counter_bits" or counter_bits is not None:
+        if error.key != "counter_bits" or asked["counter_bits"] is not None:
             raise OptionError(error.key, error.value, error.reason) from None
-        layout = stamp_layout(name, **arguments | {"counter_bits": MAX_FIELD_BITS})
-    return scheme_of_layout(layout, options.epsilon, options.delta, modulus)
+        return stamp_layout(name, **arguments | {"counter_bits": MAX_FIELD_BITS})
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,18 +165,44 @@ def measure(
     stamped = engine.stamp(run.stream, scheme, run.fault)
     observed = engine.observe(run.stream, stamped, scheme)
     ranked = engine.rank(run.stream, observed, ties)
+    use = _stamp_use(scheme, stamped, observed)
     for delivery in deliveries:
         delivered = engine.deliver(run.stream, observed, scheme, delivery.policy, delivery.phi, ties, ranked)
-        yield _measurement(run, scheme, delivery, stamped, observed, delivered)
+        yield _measurement(run, scheme, scheme.bits, delivery, delivered, use)
+
+
+def measure_rule(run: SimulatedRun, scheme: Scheme) -> Iterator[Measurement]:
+    """Arrival order, then the run stamped by a scheme and delivered by its own rule."""
+    if run.fault is not None:
+        raise OptionError("corrupt", scheme.name, f"faults are for {', '.join(ordered())}")
+    stream = run.stream
+    arrival_of = np.zeros(stream.messages, np.int64)
+    arrival_of[stream.arrival_message] = np.arange(stream.arrivals)
+    for rule in (make_scheme("none", scheme.setting), scheme):
+        played = play(stream, rule)
+        delivered = DeliveryOrder(arrival_of[played.order], played.left, played.late)
+        bits = int(played.bits.max(initial=0))
+        yield _measurement(run, scheme, bits, PolicyChoice(rule.name, 100), delivered, {})
+
+
+def _stamp_use(scheme: TimedScheme, stamped: Stamped, observed: Observed) -> dict[str, int]:
+    """How far the stamps' fields were used, and what was cut or misread."""
+    return {
+        "max_c": int(stamped.c.max(initial=0)),
+        "max_kn": int(stamped.kn.max(initial=0)),
+        "saturated": int((stamped.kn == scheme.entry_max).any(axis=1).sum()),
+        "bounded": stamped.bounded + observed.bounded,
+        "wrong_unwraps": stamped.wrong_unwraps + observed.wrong_unwraps,
+    }
 
 
 def _measurement(
     run: SimulatedRun,
-    scheme: TimedScheme,
+    scheme: Scheme,
+    bits: int,
     delivery: PolicyChoice,
-    stamped: Stamped,
-    observed: Observed,
     delivered: DeliveryOrder,
+    use: dict[str, int],
 ) -> Measurement:
     stream = run.stream
     order = stream.arrival_message[delivered.order]
@@ -171,6 +211,7 @@ def _measurement(
     recovery, after = _recovery(run, order, delivered)
     return Measurement(
         scheme=scheme,
+        stamp_bits=bits,
         delivery=delivery,
         seed=run.options.seed,
         messages=stream.messages,
@@ -181,13 +222,9 @@ def _measurement(
         hold_p95=float(p95),
         hold_p99=float(p99),
         late=delivered.late,
-        max_c=int(stamped.c.max(initial=0)),
-        max_kn=int(stamped.kn.max(initial=0)),
-        saturated=int((stamped.kn == scheme.entry_max).any(axis=1).sum()),
-        bounded=stamped.bounded + observed.bounded,
-        wrong_unwraps=stamped.wrong_unwraps + observed.wrong_unwraps,
         recovery_ticks=recovery,
         messages_after_recovery=after,
+        **use,
     )
 
 

@@ -47,7 +47,7 @@ def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
             pa.field("boot", pa.uint8(), False),
             pa.field("sequence", pa.int64(), False),
             pa.field("am_type", pa.uint8(), False),
-            pa.field("payload", pa.binary(layout.length), False),
+            pa.field("payload", pa.binary(-1 if layout.stamp.is_variable else layout.length), False),
             pa.field("heard_time", pa.uint32()),
             pa.field("heard", pa.int64(), False),
             pa.field("clock", pa.int64()),
@@ -85,6 +85,16 @@ def binary_column(rows: NDArray[np.uint8]) -> pa.Array:
     return pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(width), count, [None, pa.py_buffer(np.ascontiguousarray(rows))]
     )
+
+
+def payload_column(rows: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
+    """A column of payloads, each as long as it says."""
+    if (lengths == rows.shape[1]).all():
+        return binary_column(rows)
+    inside = np.arange(rows.shape[1]) < lengths[:, None]
+    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(rows[inside]))]
+    return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
 
 
 def events_schema() -> pa.Schema:

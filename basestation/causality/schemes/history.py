@@ -24,13 +24,13 @@ LENGTH_BITS = 16
 
 
 class History(Scheme):
-    """The newest `setting.entries // 2` messages known of; all of them where the setting names no number."""
+    """The newest `setting.entries` messages known of; all of them where the setting names no number."""
 
     name = "history"
 
     @property
     def names(self) -> int:
-        return self.setting.entries // 2
+        return self.setting.entries
 
     @property
     def grows(self) -> bool:

@@ -28,7 +28,7 @@ HISTORY = 4
 
 
 def method_of(name: str, setting: Setting) -> Scheme:
-    return make_scheme(name, replace(setting, entries=2 * HISTORY) if name == "history" else setting)
+    return make_scheme(name, replace(setting, entries=HISTORY) if name == "history" else setting)
 
 
 def layout_of(name: str, setting: Setting) -> StampLayout:
@@ -136,7 +136,7 @@ def test_delta_vector_delivers_as_delta_causal(run: Run) -> None:
 def test_a_history_that_is_long_enough_is_the_whole_history(run: Run) -> None:
     setting = Setting(run.motes, run.epsilon, run.delta)
     short, whole = (
-        play(run, make_scheme("history", replace(setting, entries=20_000))),
+        play(run, make_scheme("history", replace(setting, entries=10_000))),
         play(run, make_scheme("history", setting)),
     )
     assert short.order == whole.order
@@ -194,7 +194,7 @@ def test_the_numbers_of_a_mote_that_started_anew_are_read_anew() -> None:
 
 
 def test_a_history_that_is_full_says_so() -> None:
-    wire = make_scheme("history", Setting(3, 1, 1, entries=4)).codec()
+    wire = make_scheme("history", Setting(3, 1, 1, entries=2)).codec()
     assert not wire.saturated(Stamp(0, 0, (1, 1)))
     assert wire.saturated(Stamp(0, 0, (1, 1, 2, 1)))
     assert wire.encode(Stamp(0, 0, (1, 1)), 0, 300) == (1, 0, 0, 43)
