@@ -26,6 +26,7 @@ from packet_formats.schemes import (
     policies,
     refusal,
     source_bytes,
+    unusable,
 )
 
 TABLES = ("network", "clock", "stamp", "observer")
@@ -260,8 +261,11 @@ def _clock(table: _Table, network: NetworkSettings) -> ClockSettings:
 
 def _stamp(table: _Table, network: NetworkSettings, clock: ClockSettings) -> StampSettings:
     table.known(*StampSettings.__slots__)
-    scheme = table.word("scheme", names())
-    row = descriptor(scheme)
+    scheme = table.word("scheme", (*names(), *unusable()))
+    try:
+        row = descriptor(scheme)
+    except LayoutError as error:
+        raise _located(error) from error
     for key in OPTIONAL:
         if table.has(key) and key not in row.settings and key != "packing":
             raise DeploymentError(table.key(key), table.settings[key], only_for(key, scheme))

@@ -495,6 +495,11 @@ def names() -> tuple[str, ...]:
     return (*OWN, *(name for name in added if name not in OWN))
 
 
+def unusable() -> tuple[str, ...]:
+    """The schemes of installed packages that cannot be used; `descriptor` says why."""
+    return tuple(name for name, row in _plugins().items() if isinstance(row, str) and name not in OWN)
+
+
 def descriptor(name: str) -> SchemeDescriptor:
     """The row of a scheme; `LayoutError` where there is none, or its package cannot be used."""
     row = OWN.get(name) or _plugins().get(name)

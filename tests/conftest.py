@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -93,3 +94,13 @@ def platformio(require_tool: Callable[[str], str]) -> None:
     require_tool("avr-gcc")
     if find_spec("platformio") is None:
         require_tool("PlatformIO")
+
+
+@pytest.fixture(scope="session")
+def installed(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds examples/plugin as pip installs it."""
+    source, target = tmp_path_factory.mktemp("source") / "plugin", tmp_path_factory.mktemp("installed")
+    shutil.copytree(root / "examples" / "plugin", source)  # pip builds in the folder that it is given
+    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", str(target)]
+    subprocess.run([sys.executable, "-m", "pip", "install", *options, str(source)], check=True)
+    return target

@@ -108,6 +108,7 @@ def as_plain(deployment: Deployment, layout: DataLayout) -> dict[str, Any]:
         "scheme": stamp.scheme,
         "stamp_bits": stamp.bits,
         "stamp_bytes": stamp.size,
+        "stamp_bytes_least": stamp.least_size,
         "payload_bytes": layout.length,
         "payload_limit": layout.limit,
         "payload_left": layout.left,
@@ -131,7 +132,7 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
     table.add_column("what")
     table.add_column("value")
     rows = [
-        ("stamp", f"{layout.stamp.scheme}, {layout.stamp.bits} bits in {many(layout.stamp.size, 'byte')}"),
+        ("stamp", _stamp_size(layout)),
         ("payload", f"{layout.length} of {layout.limit} bytes, {layout.left} left"),
         ("AM type", f"{layout.am_type:#04x} in group {layout.group:#04x}"),
         ("layout hash", f"{layout.hash:#010x}"),
@@ -149,6 +150,13 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def _stamp_size(layout: DataLayout) -> str:
+    stamp = layout.stamp
+    if stamp.is_variable:
+        return f"{stamp.scheme}, {stamp.least_size} to {many(stamp.size, 'byte')}, as many as its items take"
+    return f"{stamp.scheme}, {stamp.bits} bits in {many(stamp.size, 'byte')}"
 
 
 def _fields(layout: DataLayout) -> Table:

@@ -3,12 +3,9 @@
 import asyncio
 import json
 import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 from basestation.arrivals import Arrival
 from basestation.sources import SourceOptions, open_source
@@ -17,16 +14,6 @@ from packet_formats.deployment import load
 ROOT = Path(__file__).resolve().parents[2]
 MICAZ = ROOT / "examples" / "micaz.toml"
 SIMULATED = "simulate@?messages=200&pace=0"
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory):
-    """A folder that holds the example as pip installs it."""
-    source, target = tmp_path_factory.mktemp("source") / "plugin", tmp_path_factory.mktemp("installed")
-    shutil.copytree(ROOT / "examples" / "plugin", source)  # pip builds in the folder that it is given
-    options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target", target]
-    subprocess.run([sys.executable, "-m", "pip", "install", *options, source], check=True)
-    return target
 
 
 def register(folder, name, kind, value):
