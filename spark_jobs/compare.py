@@ -207,7 +207,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="TICKS|never",
         help="how long to wait for a missing message, where a rule waits for one (delta + epsilon)",
     )
-    parser.add_argument("--min-wait", type=int, help="two-hop: hold in any case (the least allowed)")
+    parser.add_argument(
+        "--min-wait", type=int, help="two-hop: hold every message at least so long (the least allowed)"
+    )
     parser.add_argument(
         "--policy", choices=list(RULES), default="cbd", help="of our own stamps (%(default)s)"
     )
@@ -219,9 +221,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="0..100",
         help="share of the safe wait in per cent, for our own stamps (%(default)s)",
     )
-    parser.add_argument(
-        "--workers", type=positive, help="without Spark: cores to use; all of them unless told"
-    )
+    parser.add_argument("--workers", type=positive, help="without Spark: cores to use (all)")
     parser.add_argument("--out", type=Path, help="write compare.parquet, compare.csv and report.html here")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
     session.add_choice(parser, "on this machine's cores")

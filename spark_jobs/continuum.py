@@ -313,11 +313,11 @@ def add_trace_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--workers",
         type=positive,
-        help="cores to use, or Spark's tasks at a time; all there are unless told",
+        help="cores to use, or Spark tasks at a time (all)",
     )
-    parser.add_argument("--segment", type=positive, default=ROWS, help="messages of a segment (%(default)s)")
+    parser.add_argument("--segment", type=positive, default=ROWS, help="messages in a segment (%(default)s)")
     parser.add_argument(
-        "--scratch", type=Path, help="a folder that all workers share; the system's own unless told"
+        "--scratch", type=Path, help="a folder that all workers share (the system's temporary folder)"
     )
     session.add_choice(parser, "on this machine's cores")
 

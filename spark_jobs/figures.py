@@ -80,7 +80,7 @@ def points_of(points: Sequence[CurvePoint]) -> list[FigurePoint]:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--messages", type=int, default=20_000, help="of each network (%(default)s)")
+    parser.add_argument("--messages", type=int, default=20_000, help="messages in each network (%(default)s)")
     parser.add_argument("--seeds", type=int, default=5, help="networks for each point (%(default)s)")
     parser.add_argument("--out", type=Path, help="write figures.parquet, figures.csv and report.html here")
     session.add_choice(parser, "on this machine's cores")

@@ -57,10 +57,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tables", "-t", type=Path, required=True, help="the folder of the tables")
     parser.add_argument(
-        "--deployment", "-d", type=Path, help="for what does not say its own: deployment.toml"
+        "--deployment", "-d", type=Path, help="deployment.toml for inputs that have none of their own"
     )
-    parser.add_argument("--gateways", type=int, default=1, help="how many a log of the testbed has (1)")
-    parser.add_argument("--again", action="store_true", help="also what is in the tables already, unchanged")
+    parser.add_argument("--gateways", type=int, default=1, help="how many gateways a testbed log has (1)")
+    parser.add_argument(
+        "--again", action="store_true", help="also redo runs in the tables that have not changed"
+    )
     session.add_choice(parser, "run by run in this process")
 
 

@@ -117,10 +117,8 @@ def manifest(tables: Path) -> list[StoredRun]:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of all jobs that read the tables."""
     parser.add_argument("tables", type=Path, help="the folder that ingest wrote")
-    parser.add_argument("--run", action="append", default=[], help="this run alone; may be repeated")
-    parser.add_argument(
-        "--site", action="append", default=[], help="runs of this site alone; may be repeated"
-    )
+    parser.add_argument("--run", action="append", default=[], help="only this run; may be repeated")
+    parser.add_argument("--site", action="append", default=[], help="only runs of this site; may be repeated")
     parser.add_argument("--out", "-o", type=Path, help="a folder for the tables of results, Parquet and CSV")
     session.add_choice(parser, "run by run in this process")
 

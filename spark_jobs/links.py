@@ -236,7 +236,9 @@ def _nullable(values: Floats) -> pa.Array:
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_options(parser)
-    parser.add_argument("--window", type=seconds, default=WINDOW_S, help=f"seconds of a window ({WINDOW_S})")
+    parser.add_argument(
+        "--window", type=seconds, default=WINDOW_S, help=f"length of a window in seconds ({WINDOW_S})"
+    )
 
 
 def of_run(run: StoredRun, window_s: float) -> tuple[pa.Table, pa.Table]:

@@ -142,7 +142,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--tolerance", type=_share, default=0.0, help="violations allowed, in per cent (%(default)s)"
     )
     parser.add_argument(
-        "--figure", choices=FIGURES, default="mean", help="by which they are counted (%(default)s)"
+        "--figure", choices=FIGURES, default="mean", help="how to count violations (%(default)s)"
     )
     parser.add_argument("--out", type=Path, help="write tables and report.html here")
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")

@@ -15,17 +15,20 @@ from typing import Any
 
 # name: module, and what it does. Modules are imported when their job is asked for.
 JOBS: dict[str, tuple[str, str]] = {
-    "ingest": ("spark_jobs.ingest", "journals, traces and testbed logs into tables"),
+    "ingest": ("spark_jobs.ingest", "turn journals, traces and testbed logs into tables"),
     "links": (
         "spark_jobs.links",
-        "deliveries, losses, copies, reboots and strength of each mote and link over time",
+        "show deliveries, losses, copies, reboots and signal strength of each mote and link over time",
     ),
-    "clocks": ("spark_jobs.clocks", "the epsilon and the delta that a deployment really held"),
-    "watch": ("spark_jobs.watch", "a folder of logs that grows: link health as it stands, until interrupted"),
-    "continuum": ("spark_jobs.continuum", "what each stamp, policy and phi would have made of a trace"),
-    "recommend": ("spark_jobs.recommend", "the smallest stamp and the shortest wait within a tolerance"),
-    "figures": ("spark_jobs.figures", "the paper's figures, simulated over all workers"),
-    "compare": ("spark_jobs.compare", "every scheme of the papers, and ours, on the same events"),
+    "clocks": ("spark_jobs.clocks", "measure the epsilon and the delta that a deployment really kept"),
+    "watch": ("spark_jobs.watch", "follow a growing folder of logs and keep its link health up to date"),
+    "continuum": ("spark_jobs.continuum", "measure each stamp, policy and phi on a trace"),
+    "recommend": (
+        "spark_jobs.recommend",
+        "choose the smallest stamp and the shortest wait within a tolerance",
+    ),
+    "figures": ("spark_jobs.figures", "simulate the paper's figures on all workers"),
+    "compare": ("spark_jobs.compare", "compare our schemes with those of other papers, on the same events"),
 }
 
 
@@ -72,7 +75,7 @@ def main(arguments: Sequence[str], program: str = "run.py") -> int:
     parser = argparse.ArgumentParser(
         prog=program,
         description="Analyse logs and traces, with Spark where there is much to do.",
-        epilog=f"jobs:\n{lines}\n\n{program} JOB --help tells a job's options.",
+        epilog=f"jobs:\n{lines}\n\n{program} JOB --help shows a job's options.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("job", choices=JOBS, metavar="JOB")

@@ -187,9 +187,8 @@ class Sends:
 class SegmentTruth:
     """The findings of a survey on happened-before in a segment's own rows, with one number for each mote."""
 
-    known: (
-        Ints  # (thresholds + 1, motes): the most sends counted by arrivals before each threshold, and by all
-    )
+    # (thresholds + 1, motes): the most sends counted by arrivals before each threshold, and by all.
+    known: Ints
     earliest: Ints  # of the mote's own sends that arrived here
     fewest: Ints  # sends counted by any arrival here
     most: Ints

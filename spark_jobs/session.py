@@ -66,28 +66,26 @@ def note(text: str) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the Spark options of a job that is not started by `spark-submit`."""
     group = parser.add_argument_group("Spark")
-    group.add_argument("--master", help="local[*] unless told; spark-submit's own --master comes first")
+    group.add_argument("--master", help="Spark master (local[*]); spark-submit's own --master comes first")
     group.add_argument(
         "--conf",
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="a setting of Spark's, may be repeated",
+        help="a Spark setting; may be repeated",
     )
 
 
 def add_choice(parser: argparse.ArgumentParser, otherwise: str) -> None:
     """Add the choice whether to use Spark, and its options. `otherwise` says how the job runs without it."""
     how = parser.add_mutually_exclusive_group()
-    how.add_argument(
-        "--spark", action="store_const", const=True, help="use Spark, however little there is to do"
-    )
+    how.add_argument("--spark", action="store_const", const=True, help="use Spark in any case")
     how.add_argument(
         "--no-spark",
         action="store_const",
         const=False,
         dest="spark",
-        help=f"{otherwise}; as it is by itself where there is little to do",
+        help=f"{otherwise}, without Spark; the default if there is little to do",
     )
     add_options(parser)
 

@@ -243,7 +243,9 @@ def _put(path: Path, table: pa.Table) -> None:
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("logs", type=Path, help="the folder of logs, a run in each of its folders")
     parser.add_argument("--out", "-o", type=Path, required=True, help="the folder of results")
-    parser.add_argument("--window", type=seconds, default=WINDOW_S, help=f"seconds of a window ({WINDOW_S})")
+    parser.add_argument(
+        "--window", type=seconds, default=WINDOW_S, help=f"length of a window in seconds ({WINDOW_S})"
+    )
     parser.add_argument(
         "--every", type=seconds, default=10.0, help="seconds between two looks at the folder (10)"
     )

@@ -13,9 +13,8 @@ from basestation.sources import SourceOptions, open_source
 from basestation.views.terminal import TerminalView
 from packet_formats.deployment import load
 
-FONTS = re.compile(
-    r"@font-face \{.*?\}\s*", re.DOTALL
-)  # fetched from elsewhere, which a page of docs should not do
+# Fetched from elsewhere, which a page of docs should not do.
+FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 SOURCE = "simulate@?motes=10&rate=0.02&loss=0.05&seed=2"
 
 

@@ -101,7 +101,7 @@ class PanelCommand(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         rows: dict[str, list[tuple[str, str]]] = {title: [] for title in self._titles}
         for param in self.get_params(ctx):
-            if (record := param.get_help_record(ctx)) is not None:
+            if isinstance(param, click.Option) and (record := param.get_help_record(ctx)) is not None:
                 rows[self._panel_of.get(param.name or "", "Options")].append(record)
         for title, found in rows.items():
             with formatter.section(title):

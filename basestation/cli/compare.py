@@ -14,7 +14,7 @@ from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison import ComparisonRow, measure_network
 from basestation.comparing.comparison_options import FIXED, SWEPT, default, give_up_ticks, networks
 from basestation.comparing.comparison_table import show
-from basestation.simulator.options import OptionError, WorldOptions
+from basestation.simulator.options import READINGS, OptionError, WorldOptions
 from basestation.traces.files import TraceError
 
 PICTURES = (".png", ".svg", ".pdf")
@@ -40,6 +40,8 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
 
 
 @click.command(
+    cls=common.PanelCommand,
+    panels={"Readings of the paper's model": READINGS},
     epilog=common.example(
         """
         basestation compare
@@ -48,7 +50,7 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
         basestation compare --trace runs/one --json
         basestation compare --rate 0.01 --rate 0.1 --rate 0.5 --plot rates.png
         """
-    )
+    ),
 )
 @click.option(
     "--scheme",

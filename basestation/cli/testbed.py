@@ -6,7 +6,7 @@ import gzip
 import math
 import os
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -150,13 +150,16 @@ RESULT_OPTIONS = [
 ]
 
 
-def _options(function: Callable[..., Any]) -> Callable[..., Any]:
-    for option in reversed([*NETWORK_OPTIONS, *RUN_OPTIONS, *RESULT_OPTIONS]):
-        function = option(function)
-    return function
+PANELS = {
+    "Topology and radio": ("topology", "spacing", "reach", "named", "noise", "ppm"),
+    "Ports": ("port", "ptys", "wait"),
+    "Files": ("log", "capture", "keep", "build"),
+}
 
 
 @click.command(
+    cls=common.PanelCommand,
+    panels=PANELS,
     epilog=common.example(
         """
         basestation testbed
@@ -164,10 +167,10 @@ def _options(function: Callable[..., Any]) -> Callable[..., Any]:
         basestation testbed my.toml --topology lits:mote_coordinates.dat --range 30 --faults storm.toml
         basestation testbed tinyos1.toml tinyos2.toml --motes 4 --seconds 60 --pcap ether.pcap
         """
-    )
+    ),
 )
 @click.argument("deployments", nargs=-1, type=FILE, metavar="[DEPLOYMENT]...")
-@_options
+@common.add_options([*NETWORK_OPTIONS, *RUN_OPTIONS, *RESULT_OPTIONS])
 @common.json_option
 def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     """Run the real firmware on emulated motes that share one radio channel, and report what really happened.

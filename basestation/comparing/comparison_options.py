@@ -5,22 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from basestation.simulator.options import MEANINGS, WorldOptions
+from basestation.simulator.options import MEANINGS, READINGS, WorldOptions
 
 from .catalogue import FOREVER
 from .comparison import sweep
 
 SWEPT = {
-    "motes": "Number of motes, n; may be repeated, as the next four.",
+    "motes": "Number of motes, n; may be repeated, like the next four.",
     **{name: MEANINGS[name] for name in ("loss", "rate", "epsilon", "delta")},
 }
 FIXED = {
-    "messages": "How many messages are sent in each network.",
-    "seed": "The first network's; the others have the next ones.",
-    **{
-        name: MEANINGS[name]
-        for name in ("delay_law", "recipients", "delay", "delay_clock", "reception", "g2")
-    },
+    "messages": "How many messages to send in each network.",
+    "seed": "Seed of the first network; the others have the numbers after it.",
+    **{name: MEANINGS[name] for name in ("delay_law", *READINGS)},
 }
 QUICK = {"messages": 2000}  # the objects are slow
 

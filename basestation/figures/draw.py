@@ -74,8 +74,8 @@ def _panel(
     axes.set_ylabel("violations (mean, %)")
     axes.set_xlim(min(PHIS) - 3, max(PHIS) + 3)
     top = axes.get_ylim()[1]
-    axes.set_ylim(-0.03 * top, top * (1.5 if len(labels) > 4 else 1))  # room for the legend above the lines
     many = len(labels) > 4
+    axes.set_ylim(-0.03 * top, top * (1.5 if many else 1))  # a long legend needs room above the lines
     axes.legend(fontsize="small", ncols=2 if many else 1, loc="upper right" if many else "best")
 
 

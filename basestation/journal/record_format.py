@@ -31,9 +31,8 @@ ODD = "backslashreplace"  # for names of files that are no text
 
 _FILE = struct.Struct("<8sHHII")
 _RECORD = struct.Struct("<4sIQHBBqq")
-_BODY = struct.Struct(
-    "<QHBBqq"
-)  # a record's head from its number on: what the check sum covers, with the payload
+# A record's head from its number on: what the check sum covers, with the payload.
+_BODY = struct.Struct("<QHBBqq")
 _CLOCK = struct.Struct("<Qqq")
 _COVERED_FROM = _RECORD.size - _BODY.size
 HEAD = np.dtype(

@@ -45,9 +45,8 @@ from .truth_log import (
 
 NS = 1e9
 SILENCE = 8  # a pause of so many usual ones is out of a mote's habit
-SOON_NS = (
-    2_000_000_000  # a message that its own sender drops is dropped within this, and its number not used again
-)
+# A message that its own sender drops is dropped within this, and its number not used again.
+SOON_NS = 2_000_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,7 +168,7 @@ def test_udev_rules(tmp_path, root):
     installed.write_bytes((root / "tools" / "udev" / check_machine.RULES).read_bytes())
     assert check_machine.udev_rules(folders).verdict == "good"
     installed.write_text("# older\n")
-    assert "not of this version" in check_machine.udev_rules(folders).text
+    assert "belongs to another version" in check_machine.udev_rules(folders).text
 
 
 @pytest.mark.parametrize(("free", "verdict"), [(1e8, "failure"), (1e9, "warning"), (1e10, "good")])
@@ -311,7 +311,7 @@ def test_a_gateway_that_has_a_motes_id_or_no_time():
 def test_the_delay_of_the_line_against_what_is_allowed_and_delta():
     found = examined(talk(line_ns=lambda number: (4 + number % 3 * 10) * MS))["line delay"]
     assert found.verdict == "good"
-    assert "up to 20 ms later" in found.text
+    assert "at most 20 ms later" in found.text
     assert "172 ms are allowed, delta is 47 ms" in found.text
     slow = examined(talk(line_ns=lambda number: (4 + 300 * (number == 7)) * MS))["line delay"]
     assert slow.verdict == "warning"

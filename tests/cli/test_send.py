@@ -60,7 +60,7 @@ def test_a_setting_goes_down_and_the_acknowledgement_is_told_for_what_it_is(line
     assert order == Downlink(BROADCAST, order.sequence, 2, Command.RATE, 65536)
     said = f"rate 0.5 to all motes: the gateway at {end.text} received it with the right check sum (1 try, "
     assert done.stdout.startswith(said)
-    assert "Whether motes have it, only their rates tell" in done.stderr
+    assert "Whether motes received it shows only in their rates" in done.stderr
 
 
 @pytest.mark.parametrize(

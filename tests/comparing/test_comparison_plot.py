@@ -17,9 +17,8 @@ def rows():
 
 def test_each_scheme_has_its_row_and_no_point_is_cut_off(rows):
     figure = comparison_plot.picture(rows)
-    assert len(figure.axes) == 2 * len(
-        comparison_plot.PANELS
-    )  # the motes are dots, each loss a row of panels
+    # The motes are dots, each loss a row of panels.
+    assert len(figure.axes) == 2 * len(comparison_plot.PANELS)
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == list(NAMES)
     for axes in figure.axes:
         low, high = axes.get_xlim()

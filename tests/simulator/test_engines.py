@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import asdict, fields
 from itertools import product
 
@@ -9,8 +11,9 @@ import numpy as np
 import pytest
 
 from basestation.causality.stream import Stream
-from basestation.simulator import engine_numba, engine_objects
+from basestation.simulator import engine_numba, engine_objects, simulation
 from basestation.simulator.corruption import corrupt_stream, draw_corruption
+from basestation.simulator.engine import IS_FAST
 from basestation.simulator.options import WorldOptions
 from tests.simulator.worlds import DELAY_CLOCKS, RECEPTIONS, dpc, every_option, hlc, kn, relayed_network
 
@@ -191,3 +194,20 @@ def test_a_package_that_nobody_may_write_to_still_compiles(monkeypatch):
 
     monkeypatch.setattr(numba, "njit", refuse_to_cache)
     assert compiled(lambda x: x + 1)(2) == 3
+
+
+def test_the_kernels_are_used_where_numba_is_installed():
+    assert simulation.engine is engine_numba
+    assert IS_FAST
+
+
+def test_the_objects_are_used_where_it_is_not(root):
+    program = (
+        "import sys; sys.modules['numba'] = None\n"
+        "from basestation.simulator.engine import IS_FAST, engine\n"
+        "print(engine.__name__, IS_FAST)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["basestation.simulator.engine_objects", "False"]

@@ -195,9 +195,8 @@ def test_a_serial_flood_that_nobody_takes_stays_in_the_kernel(tmp_path):
                 assert (await anext(lines)).packet == message(0)
                 count += 1
         await source.close()
-        assert (
-            put - len(frame) < source.counters.fed <= put
-        )  # the last frame may have been cut off, and not read yet
+        # The last frame may have been cut off, and not read yet.
+        assert put - len(frame) < source.counters.fed <= put
         assert accounted(source)
 
     run(scene())

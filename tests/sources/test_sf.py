@@ -138,7 +138,7 @@ def test_a_version_that_was_said_is_kept_to():
 def test_another_server_is_recognised(greeting):
     async def scene():
         async with Script(("sends", greeting), ("waits", "1")) as script:
-            with pytest.raises(SourceError, match="no serial forwarder that we understand: greeted with"):
+            with pytest.raises(SourceError, match="not a serial forwarder that we understand: greeted with"):
                 await open_source(f"sf@127.0.0.1:{script.port}", 0, QUICK).open()
 
     asyncio.run(scene())

@@ -172,7 +172,7 @@ def test_doubt_is_said_and_not_settled(monkeypatch):
     with pytest.raises(SourceError, match=r"there is only serial@/dev/ttyACM0 \(a modem\)"):
         chosen(monkeypatch, MODEM)
     with pytest.raises(
-        SourceError, match=r"there is only serial@/dev/ttyS0 \(a built-in port; a MIB510 may be on it"
+        SourceError, match=r"there is only serial@/dev/ttyS0 \(a built-in port; name it if a MIB510 is on it"
     ):
         chosen(monkeypatch, BUILT_IN)
     with pytest.raises(SourceError, match="nothing attached looks like a gateway: plug it in"):

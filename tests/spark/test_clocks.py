@@ -199,6 +199,5 @@ def test_the_testbeds_truth_bears_it_out(tmp_path, capsys, root, require_tool):
     assert len(compared) >= 2
     for mote in compared:
         found = max(mote["most"], -mote["least"])
-        assert (
-            abs(found - abs(worst[mote["mote"]])) <= 2
-        )  # the truth is read once a second, a beacon comes rarely
+        # The truth is read once a second, a beacon comes rarely.
+        assert abs(found - abs(worst[mote["mote"]])) <= 2

@@ -71,9 +71,8 @@ def test_a_journal_gives_what_its_base_station_decoded(tmp_path, logged):
     assert frames["payload"].to_pylist() == [record.payload for record in records]
     assert frames["number"].to_pylist() == list(range(len(records)))
     bad = table(tmp_path / "tables", "quarantine").to_pylist()
-    assert [row["reason"] for row in bad] == [
-        "no packet of this TinyOS version"
-    ]  # and not the acknowledgement
+    # The acknowledgement is not among them.
+    assert [row["reason"] for row in bad] == ["no packet of this TinyOS version"]
     assert bad[0]["bytes"] == b"\x99 no packet"
     place = next((tmp_path / "tables" / "messages").rglob("*.parquet")).parent
     assert [part.partition("=")[0] for part in place.parts[-3:]] == ["site", "date", "run"]

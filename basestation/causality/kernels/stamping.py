@@ -15,7 +15,7 @@ from .compiled import compiled
 
 Ints = NDArray[Any]  # of any width: numba compiles for what it is given
 
-SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3  # as in basestation.simulator.stream
+SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3  # as in basestation.causality.stream
 KN, DPC1, HLC, SHLC = 0, 1, 2, 3
 
 
