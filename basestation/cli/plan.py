@@ -14,7 +14,7 @@ from rich.text import Text
 
 from basestation import how_to_install
 from basestation.cli import common
-from basestation.planning.budget import RADIOS, Budget, BudgetError, PlannedNetwork, make_budget
+from basestation.planning.budget import Budget, BudgetError, PlannedNetwork, make_budget
 from basestation.planning.candidates import (
     FIGURES,
     PHIS,
@@ -30,6 +30,7 @@ from basestation.planning.candidates import (
 )
 from basestation.simulator.options import OptionError, WorldOptions
 from packet_formats import deployment as deployments
+from packet_formats.boards import BOARDS, DEFAULT_BOARD
 from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.phrases import many
 
@@ -69,10 +70,12 @@ NEAREST = 5
 )
 @click.option(
     "--board",
-    type=click.Choice(list(RADIOS)),
-    default="micaz",
+    type=click.Choice(list(BOARDS)),
+    default=DEFAULT_BOARD.name,
     show_default=True,
-    help="The kind of mote, and so its radio: MICAz has a CC2420, MICA2 a CC1000.",
+    help="The kind of mote, and so its radio: "
+    + ", ".join(f"{board.title} has a {board.radio.chip}" for board in BOARDS.values())
+    + ".",
 )
 @click.option(
     "--tinyos",
@@ -136,7 +139,9 @@ NEAREST = 5
     "--margin",
     type=common.FiniteFloat(0, 1000),
     metavar="PERCENT",
-    help="What to add to the delay budget for interference and other traffic.  [default: micaz 33, mica2 50]",
+    help="What to add to the delay budget for interference and other traffic.  [default: "
+    + ", ".join(f"{name} {100 * board.radio.delay_margin:.0f}" for name, board in BOARDS.items())
+    + "]",
 )
 @click.option(
     "--foreign-gateway",

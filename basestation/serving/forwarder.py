@@ -16,6 +16,7 @@ from basestation.live.happenings import Arrived, Happening, Strange
 from basestation.sources.base import SourceError
 from basestation.sources.tcp import keep_alive
 from packet_formats import sf_protocol
+from packet_formats.boards import DEFAULT_BOARD
 from packet_formats.tinyos import PacketError, decode_am, encode_packet
 
 LOOPBACK = "127.0.0.1"
@@ -68,7 +69,9 @@ class Forwarder:
     `send` takes what clients send down, a packet from its type byte on; it may raise `SourceError`.
     """
 
-    def __init__(self, send: Send, board: str = "micaz", say: Callable[[str], None] = _silent) -> None:
+    def __init__(
+        self, send: Send, board: str = DEFAULT_BOARD.name, say: Callable[[str], None] = _silent
+    ) -> None:
         self.counters = ServingCounters()
         self.ports: dict[int, int] = {}  # TinyOS version -> TCP port
         self._send = send

@@ -21,7 +21,7 @@ from .stream import Int32, Stream
 
 engine: Any
 try:
-    from . import fast as engine
+    from . import engine_numba as engine
 except ImportError:  # without the extra `analysis` the same answers take longer
     from . import engine_objects as engine
 

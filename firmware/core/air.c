@@ -2,7 +2,7 @@
 
 #include "bytes.h"
 
-#if CAUSEWAY_BOARD_MICAZ
+#if CAUSEWAY_AIR_IEEE802154
 
 /* The length byte counts what follows it, the CRC included. */
 #define OVERHEAD (CW_AIR_HEADER - 1 + CW_AIR_CRC)

@@ -18,7 +18,7 @@
 
 #define CW_AIR_CRC 2    /* bytes after the data */
 
-#if CAUSEWAY_BOARD_MICAZ
+#if CAUSEWAY_AIR_IEEE802154
 #if CAUSEWAY_TINYOS == 1
 #define CW_AIR_HEADER 10
 #else
@@ -48,7 +48,7 @@ bool cw_air_build(const cw_am_t *am, uint8_t number, uint8_t header[CW_AIR_HEADE
  *  CC2420: look at the first byte with cw_air_fits() before reading on; a shorter frame has no such header. */
 cw_air_t cw_air_parse(const uint8_t header[CW_AIR_HEADER], cw_am_t *am);
 
-#if CAUSEWAY_BOARD_MICAZ
+#if CAUSEWAY_AIR_IEEE802154
 /** Whether a CC2420 frame with this length byte can be one of ours. */
 static inline bool cw_air_fits(uint8_t length)
 {

@@ -25,11 +25,7 @@
 
 /** Cycles reserved for channel access at each hop still to go. */
 #ifndef MESSAGING_BACKOFF
-#if CAUSEWAY_BOARD_MICA2
-#define MESSAGING_BACKOFF 230    /* 7 ms */
-#else
-#define MESSAGING_BACKOFF 164    /* 5 ms */
-#endif
+#define MESSAGING_BACKOFF CAUSEWAY_HOP_BACKOFF
 #endif
 
 /** Counters since start; they wrap. Every frame heard and every message handed in ends in one of them. */

@@ -24,23 +24,15 @@
 
 /** Cycles between the root's beacons; the first few come at TIMESYNC_QUICK. */
 #ifndef TIMESYNC_PERIOD
-#if CAUSEWAY_BOARD_MICA2
-#define TIMESYNC_PERIOD (20 * UINT32_C(32768))
-#else
-#define TIMESYNC_PERIOD (10 * UINT32_C(32768))
-#endif
+#define TIMESYNC_PERIOD (CAUSEWAY_BEACON_SECONDS * UINT32_C(32768))
 #endif
 #ifndef TIMESYNC_QUICK
 #define TIMESYNC_QUICK (2 * UINT32_C(32768))
 #endif
 
-/** How far off a single pair may be, in cycles: what the radio cannot tell, and rounding. CC1000 tells byte boundaries. */
+/** How far off a single pair may be, in cycles: what the radio cannot tell, and rounding. */
 #ifndef TIMESYNC_NOISE
-#if CAUSEWAY_BOARD_MICA2
-#define TIMESYNC_NOISE 16
-#else
-#define TIMESYNC_NOISE 2
-#endif
+#define TIMESYNC_NOISE CAUSEWAY_TIMING_NOISE
 #endif
 
 /** Most hops from the root that time is followed over. */

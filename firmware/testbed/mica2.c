@@ -162,4 +162,6 @@ static bool unwire(void *radio, const char *pin)
     return false;
 }
 
-const board_t board_mica2 = {"mica2", make, power, unwire};
+/* What a CC1000 sends is all there. */
+extern const board_t board_mica2;
+const board_t board_mica2 = {"mica2", 0, 416667, make, power, unwire};

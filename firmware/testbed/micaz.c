@@ -120,4 +120,6 @@ static bool unwire(void *radio, const char *pin)
     return false;
 }
 
-const board_t board_micaz = {"micaz", make, power, unwire};
+/* Preamble and delimiter, 5 bytes, are not in the frame. */
+extern const board_t board_micaz;
+const board_t board_micaz = {"micaz", US(160), US(32), make, power, unwire};

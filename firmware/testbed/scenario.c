@@ -71,13 +71,9 @@ static uint32_t millivolts(void *param)
 static const char *take_node(testbed_t *bed, const word_t *words)
 {
     node_t *node = &bed->nodes[words[0].number];
-    const board_t *boards[] = {&board_micaz, &board_mica2};
-    const board_t *board = NULL;
-    for (int i = 0; i < 2; i++) {
-        board = strcmp(boards[i]->name, words[1].text) == 0 ? boards[i] : board;
-    }
+    const board_t *board = board_named(words[1].text);
     if (board == NULL) {
-        return "there are boards micaz and mica2";
+        return board_names;
     }
     if (node->board != NULL) {
         return "this node is there already";

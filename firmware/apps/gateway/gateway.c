@@ -55,7 +55,7 @@ static uint8_t build(uint8_t type, const uint8_t *data, uint8_t length, uint8_t 
 static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *packet)
 {
     uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) | (timesync_is_root() ? CW_HEARD_ROOT : 0) |
-                              (CAUSEWAY_BOARD_MICAZ ? CW_HEARD_LQI_KNOWN : 0));
+                              (CAUSEWAY_HAS_LQI ? CW_HEARD_LQI_KNOWN : 0));
     cw_heard_t record = {
         .gateway = identity_id(),
         .epoch = timesync_epoch(),

@@ -14,11 +14,7 @@
 
 /** Mean cycles between sends, until a command changes it; each pause is drawn from 3/4 to 5/4 of it. */
 #ifndef MOTE_PERIOD
-#if CAUSEWAY_BOARD_MICA2
-#define MOTE_PERIOD (10 * UINT32_C(32768))
-#else
-#define MOTE_PERIOD (2 * UINT32_C(32768))
-#endif
+#define MOTE_PERIOD (CAUSEWAY_SEND_SECONDS * UINT32_C(32768))
 #endif
 
 /** Cycles between health messages. */
