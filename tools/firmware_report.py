@@ -28,15 +28,15 @@ sys.path[:0] = [str(ROOT), str(ROOT / "firmware" / "scripts")]
 import stack  # noqa: E402
 
 from basestation.testbed import engine  # noqa: E402
-from basestation.testbed.air import fcs  # noqa: E402
 from basestation.testbed.faults import carrier_khz  # noqa: E402
 from basestation.testbed.images import environments  # noqa: E402
 from basestation.testbed.scenario import Node, Scenario  # noqa: E402
 from basestation.testbed.truth_log import ProgramUse  # noqa: E402
 from packet_formats import cheader  # noqa: E402
+from packet_formats.air import air_format  # noqa: E402
 from packet_formats.boards import BOARDS, CC2420, CRYSTAL_HZ, DEFAULT_BOARD  # noqa: E402
 from packet_formats.deployment import Deployment, from_dict, load  # noqa: E402
-from packet_formats.framing import crc16, encode_frame  # noqa: E402
+from packet_formats.framing import encode_frame  # noqa: E402
 from packet_formats.layout import PAYLOAD_LIMIT, layout_of  # noqa: E402
 from packet_formats.messages import Data, Message, encode_message  # noqa: E402
 from packet_formats.records import Beacon, Command, Downlink, Health, members  # noqa: E402
@@ -248,11 +248,8 @@ class Traffic:
     def frame(self, kind: str, cycles: int) -> bytes:
         """As the testbed has it on the air."""
         am = encode_message(self.message(kind, cycles), layout_of(self.deployment))
-        if self.deployment.network.board == "micaz":
-            body = bytes([1, 8, self.number & 255, 255, 255, 255, 255, am.type, am.group]) + am.data
-            return bytes([len(body) + 2]) + body + fcs(body).to_bytes(2, "little")
-        body = bytes([255, 255, am.type, am.group, len(am.data)]) + am.data
-        return b"\xaa" * 8 + b"\x33\xcc" + body + crc16(body).to_bytes(2, "little") + bytes(2)
+        air = air_format(BOARDS[self.deployment.network.board].radio)
+        return air.signal(air.frame(am, self.number & 255))
 
     def line_frame(self, kind: str) -> bytes:
         am = encode_message(self.message(kind, 0), layout_of(self.deployment))
