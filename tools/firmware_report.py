@@ -159,17 +159,12 @@ def build(deployment: Deployment, app: str, folder: Path) -> ImageSize:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "causeway_layout.h").write_text(cheader.render(deployment))
     firmware = ROOT / "firmware"
-    parts = (
-        "core",
-        "net",
-        "boards/mica",
-        f"boards/{board.name}",
-        f"chips/{board.radio.driver}",
-        f"apps/{app}",
-    )
-    sources = [path for part in parts for path in sorted((firmware / part).glob("*.c"))]
+    layers = ("core", "net", "apps", "boards/mica")
+    own = (f"boards/{board.name}", f"chips/{board.radio.driver}", f"apps/{app}")
+    sources = [path for part in (*layers, *own) for path in sorted((firmware / part).glob("*.c"))]
     elf = folder / f"{app}.elf"
-    run([*COMPILE, f"-I{firmware}", f"-I{folder}", *sources, "-o", elf])
+    identity = deployment.clock.root if app == "gateway" else 1
+    run([*COMPILE, f"-DCAUSEWAY_NODE_ID={identity}", f"-I{firmware}", f"-I{folder}", *sources, "-o", elf])
     return ImageSize(elf)
 
 

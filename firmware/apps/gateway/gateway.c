@@ -9,27 +9,17 @@
 #include "core/records.h"
 #include "hal/board.h"
 #include "hal/clock.h"
-#include "hal/events.h"
 #include "hal/radio.h"
 #include "hal/uart.h"
-#include "hal/power.h"
 #include "line.h"
 #include "net/identity.h"
+#include "net/node.h"
 #include "net/outbox.h"
-#include "net/random.h"
-#include "net/store.h"
 #include "net/timesync.h"
 
 #define SECOND UINT32_C(32768)
 #define DOWN_PATIENCE SECOND      /* a host's message waits this long for a clear channel */
 #define HEALTH_EVERY 6            /* status records */
-
-#ifndef CAUSEWAY_NODE_ID
-#define CAUSEWAY_NODE_ID CAUSEWAY_ROOT
-#endif
-
-/* In .data whatever its value, so that its initial value is in the image. */
-__attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = CAUSEWAY_NODE_ID;
 
 static uint8_t record_number;     /* of the next heard record */
 static uint16_t lost;             /* pairs dropped since the last one that went up */
@@ -234,81 +224,51 @@ static void read_line(uint32_t now)
 
 /* ---- The loop ---- */
 
-static void set_alarm(uint32_t now)
+/* A report that is due and finds no room waits for the line. */
+uint32_t app_next(uint32_t now)
 {
-    uint32_t next = outbox_next(now);
-    if (clock_before(now + SECOND, next)) {
-        next = now + SECOND;
-    }
-    if (clock_before(status_at, next) && clock_before(now, status_at)) {
-        next = status_at;
-    }
-    clock_alarm(next);
+    return clock_before(now, status_at) ? status_at : now + SECOND;
 }
 
-static bool reports_are_sound(uint32_t now)
+bool app_sound(uint32_t now)
 {
-    return !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) && until_health < HEALTH_EVERY &&
+    return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) && until_health < HEALTH_EVERY &&
            (!rebooting || !clock_before(now + SECOND, reboot_at));
 }
 
-/* If memory has not kept what the gateway rests on, a new start puts all of it right. */
-static __attribute__((noinline)) void check(uint32_t now)
+uint8_t app_leds(void)
 {
-    if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) || !line_sound() ||
-        !reports_are_sound(now)) {
-        board_reset();
-    }
+    return 0;
 }
 
-void gateway_start(void)
+bool app_accepts(uint16_t id)
 {
-    board_start();
-    clock_start();
-    uint16_t id = store_id(TOS_NODE_ID);
-    if (id < CAUSEWAY_MOTES || id == CW_TARGET_ALL) {
-        board_refuse();
-    }
-    uint16_t boots = store_count_boot();
-    identity_start(id, boots);
-    uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
-    random_start(seed);
-    uint32_t now = clock_now();
+    return id >= CAUSEWAY_MOTES && id != CW_TARGET_ALL;
+}
+
+void app_start(uint32_t now)
+{
     uart_start();
-    timesync_start(store_epoch(), now);
-    while (!radio_start(seed)) {
-        leds_toggle(LED_RED);    /* no gateway without a radio: somebody should see it */
-    }
     status_at = now + SECOND;
-    watchdog_start();
 }
 
-/* Whatever the events say: one that memory has not kept is missed for a second at most. */
-void gateway_step(void)
+void app_step(uint8_t events)
 {
-    events_take();
-    check(clock_now());
-    radio_service();
+    (void)events;
     uint32_t now = clock_now();
     read_line(now);
-    outbox_service(now);
     report(now);
     line_service();
     if (rebooting && !clock_before(now, reboot_at)) {
         board_reset();
     }
-    leds_set((uint8_t)((timesync_in_sync(now) ? 0 : LED_RED) | (timesync_two_roots() ? LED_YELLOW : 0)));
-    set_alarm(now);
-    watchdog_pat();
 }
 
 /* ---- What the layers below ask for ---- */
 
-void timesync_on_epoch(uint8_t epoch)
+void app_on_epoch(uint8_t epoch)
 {
-    if (timesync_is_root()) {
-        store_keep_epoch(epoch);
-    }
+    (void)epoch;
 }
 
 bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)

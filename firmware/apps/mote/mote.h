@@ -1,6 +1,7 @@
 /** The mote: samples a sensor, sends to its peers, merges what it receives, reports its health, obeys commands.
  *
- * A message's application data are the newest reading and those before it, 16 bits each, as many as fit. LEDs: red while out of sync.
+ * A message's application data are the newest reading and those before it, 16 bits each, as many as fit.
+ * It runs under the ids 0 .. CAUSEWAY_MOTES - 1 (net/node.h).
  *
  * Commands (docs/formats.md, downlink): rate sets the mean cycles between sends until the next start, 0 stops sending; report sends
  * a health message now; blink lights LEDs for two seconds; reboot resets two seconds later.
@@ -27,15 +28,5 @@
 #ifndef MOTE_SENSOR
 #define MOTE_SENSOR MOTE_NO_SENSOR
 #endif
-
-/** The id of this node, unless EEPROM holds one (net/store.h). Tools set it in the finished image through this symbol. */
-extern volatile uint16_t TOS_NODE_ID;
-
-/** Start everything. Interrupts are on. With an id that is not a mote's of the deployment (0 .. CAUSEWAY_MOTES - 1) nothing is
- *  started but board_refuse(). */
-void mote_start(void);
-
-/** Do all there is to do. Then events_wait(), and again. */
-void mote_step(void);
 
 #endif

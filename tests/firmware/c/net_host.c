@@ -11,24 +11,17 @@
 #include "hal/uart.h"
 #include "net/messaging.h"
 #include "net/netclock.h"
+#include "net/node.h"
 #include "net/recorder.h"
 #include "net/timesync.h"
 
 #if HOST_GATEWAY
-#include "apps/gateway/gateway.h"
-#define APP_START gateway_start
-#define APP_STEP gateway_step
-
 /* A gateway has no messaging, but the library has all of net/. */
 void messaging_on_command(uint8_t command, uint32_t argument)
 {
     (void)command;
     (void)argument;
 }
-#else
-#include "apps/mote/mote.h"
-#define APP_START mote_start
-#define APP_STEP mote_step
 #endif
 
 enum { HEARD_ROOM = 8, LINE_BYTES = 4096 };
@@ -262,13 +255,13 @@ int host_step(uint32_t time, int start)
         return end;
     }
     if (start) {
-        APP_START();
+        node_start();
     }
     if (!clock_before(now, host_alarm)) {
         events_post(EVENT_ALARM);
     }
     do {
-        APP_STEP();
+        node_step();
     } while (pending);
     look();
     return 0;
