@@ -50,8 +50,9 @@ firmware: $(PIO_READY) ## the four images, in .pio/build; CAUSEWAY_DEPLOYMENT=my
 firmware-test: $(PIO_READY) ## the firmware's unit tests on this machine and on an emulated ATmega128
 	$(PIO) test -e native -e micaz_sim
 
-firmware-check: debian ## cppcheck over the firmware
+firmware-check: debian ## cppcheck over the firmware, and the format of all C
 	PYTHON="$(PYTHON)" firmware/scripts/check.sh
+	firmware/scripts/format.sh
 
 firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/firmware.md
 	@$(BIN)/python -m tools.firmware_report --write
@@ -84,7 +85,7 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 bench: setup ## how fast each part is, as ratios measured side by side in one run
 	@$(BIN)/python -m tests.bench
 
-lint: setup firmware-check ## ruff, strict mypy, and cppcheck over the firmware
+lint: setup firmware-check ## ruff, strict mypy, and cppcheck and clang-format over the firmware
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
