@@ -35,7 +35,7 @@ void node_start(void)
     uint32_t now = clock_now();
     timesync_start(store_epoch(), now);
     while (!radio_start(seed)) {
-        leds_toggle(LED_RED);    /* no node without a radio: somebody should see it */
+        leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
     }
     app_start(now);
     watchdog_start();
@@ -43,7 +43,8 @@ void node_start(void)
 
 static __attribute__((noinline)) void check(uint32_t now)
 {
-    if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) || !app_sound(now)) {
+    if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) ||
+        !app_sound(now)) {
         board_reset();
     }
 }
@@ -61,7 +62,8 @@ static void set_alarm(uint32_t now)
 
 static void show(uint32_t now)
 {
-    leds_set((uint8_t)(app_leds() | (timesync_in_sync(now) ? 0 : LED_RED) | (timesync_two_roots() ? LED_YELLOW : 0)));
+    leds_set((uint8_t)(app_leds() | (timesync_in_sync(now) ? 0 : LED_RED) |
+                       (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 
 /* Whatever the events say: one that memory has not kept is missed for a second at most. */

@@ -71,7 +71,8 @@ static void do_heal(testbed_t *bed, const word_t *words)
 static void do_jam(testbed_t *bed, const word_t *words)
 {
     ns_t from = bed->now + ETHER_AHEAD;
-    ether_inject(bed->ether, from, from + words[2].time, (uint32_t)words[0].number, words[1].real, from, US(32), NULL, 0);
+    ether_inject(bed->ether, from, from + words[2].time, (uint32_t)words[0].number, words[1].real, from,
+                 US(32), NULL, 0);
 }
 
 static void do_inject(testbed_t *bed, const word_t *words)
@@ -81,7 +82,8 @@ static void do_inject(testbed_t *bed, const word_t *words)
     ns_t from = bed->now + ETHER_AHEAD;
     ns_t data = from + board->lead;
     ns_t to = data + board->byte * (ns_t)frame->count;
-    ether_inject(bed->ether, from, to, (uint32_t)words[0].number, words[1].real, data, board->byte, frame->bytes, frame->count);
+    ether_inject(bed->ether, from, to, (uint32_t)words[0].number, words[1].real, data, board->byte,
+                 frame->bytes, frame->count);
 }
 
 static void do_uart(testbed_t *bed, const word_t *words)
@@ -96,9 +98,12 @@ static const struct {
     const char *name, *letters;
     void (*act)(testbed_t *bed, const word_t *words);
 } commands[] = {
-    {"off", "n", do_off},       {"on", "n", do_on},         {"reset", "n", do_reset},       {"brownout", "nt", do_brown_out},
-    {"corrupt", "nu", do_corrupt}, {"poke", "nux", do_poke}, {"peek", "nuu", do_peek},       {"crystal", "nw", do_crystal},
-    {"cut", "nn", do_cut},      {"heal", "nn", do_heal},    {"jam", "uft", do_jam},         {"inject", "ufwx", do_inject},
+    {"off", "n", do_off},          {"on", "n", do_on},
+    {"reset", "n", do_reset},      {"brownout", "nt", do_brown_out},
+    {"corrupt", "nu", do_corrupt}, {"poke", "nux", do_poke},
+    {"peek", "nuu", do_peek},      {"crystal", "nw", do_crystal},
+    {"cut", "nn", do_cut},         {"heal", "nn", do_heal},
+    {"jam", "uft", do_jam},        {"inject", "ufwx", do_inject},
     {"uart", "nx", do_uart},
 };
 
@@ -121,7 +126,8 @@ static const char *check(const action_t *action)
     if (action->act == do_corrupt && words[1].number > ATMEGA_RAM_END) {
         return "more bytes than there are";
     }
-    if (action->act == do_crystal && strcmp(words[1].text, "run") != 0 && strcmp(words[1].text, "stop") != 0) {
+    if (action->act == do_crystal && strcmp(words[1].text, "run") != 0 &&
+        strcmp(words[1].text, "stop") != 0) {
         return "a crystal can run or stop";
     }
     if (action->act == do_inject && board_named(words[2].text) == NULL) {

@@ -18,18 +18,18 @@
 #include "net/timesync.h"
 
 #define SECOND UINT32_C(32768)
-#define DOWN_PATIENCE SECOND      /* a host's message waits this long for a clear channel */
-#define HEALTH_EVERY 6            /* status records */
+#define DOWN_PATIENCE SECOND /* a host's message waits this long for a clear channel */
+#define HEALTH_EVERY 6       /* status records */
 
-static uint8_t record_number;     /* of the next heard record */
-static uint16_t lost;             /* pairs dropped since the last one that went up */
+static uint8_t record_number; /* of the next heard record */
+static uint16_t lost;         /* pairs dropped since the last one that went up */
 static uint32_t status_at;
 static uint8_t until_health;
 static bool rebooting;
 static uint32_t reboot_at;
 static cw_deframer_t deframer;
 static uint16_t uart_lost_before;
-static uint16_t line_breaks;      /* times that the UART lost bytes */
+static uint16_t line_breaks; /* times that the UART lost bytes */
 
 /* What status reports, as far as no other module counts it. */
 static uint16_t forwarded, up_full, line_refused, down_sent, down_full;
@@ -44,7 +44,8 @@ static uint8_t build(uint8_t type, const uint8_t *data, uint8_t length, uint8_t 
 
 static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *packet)
 {
-    uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) | (timesync_is_root() ? CW_HEARD_ROOT : 0) |
+    uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) |
+                              (timesync_is_root() ? CW_HEARD_ROOT : 0) |
                               (CAUSEWAY_HAS_LQI ? CW_HEARD_LQI_KNOWN : 0));
     cw_heard_t record = {
         .gateway = identity_id(),
@@ -66,7 +67,8 @@ static void hand_up(const radio_heard_t *heard, uint32_t now)
 {
     uint8_t record[CW_PACKET_LIMIT], frame[CW_PACKET_LIMIT];
     const radio_message_t *message = &heard->message;
-    cw_am_t am = {message->dest, message->source, message->type, message->group, message->length, message->data};
+    cw_am_t am = {message->dest,  message->source, message->type,
+                  message->group, message->length, message->data};
     if (line_put_pair(record, build_heard(heard, now, record), frame, cw_am_build(&am, frame))) {
         record_number++;
         lost = 0;
@@ -82,7 +84,8 @@ void radio_on_heard(const radio_heard_t *heard)
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
     hand_up(heard, now);
-    if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP && message->length == CAUSEWAY_BEACON_BYTES) {
+    if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP &&
+        message->length == CAUSEWAY_BEACON_BYTES) {
         timesync_on_beacon(message->data, heard->time, heard->error, now);
     }
 }
@@ -118,7 +121,8 @@ static bool send_health(uint32_t now)
         .source = identity_id(),
         .time = timesync_network(now),
         .epoch = timesync_epoch(),
-        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) | (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0)),
+        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) |
+                           (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0)),
         .boots = identity_boots(),
         .layout = CAUSEWAY_LAYOUT_HASH,
         .hops = timesync_hops(),
@@ -194,7 +198,7 @@ static void take_packet(uint8_t length, uint32_t now)
     cw_packet_t packet;
     cw_packet_kind_t kind = cw_am_parse(deframer.packet, length, &packet);
     if (packet.wants_ack) {
-        line_put_ack(packet.token);    /* it is lost when several wait: the host then sends again */
+        line_put_ack(packet.token); /* it is lost when several wait: the host then sends again */
     }
     if (kind == CW_PACKET_IS_DATA || kind == CW_PACKET_IS_DATA_ACK) {
         if (!obey(&packet.am, now)) {
@@ -232,8 +236,8 @@ uint32_t app_next(uint32_t now)
 
 bool app_sound(uint32_t now)
 {
-    return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) && until_health < HEALTH_EVERY &&
-           (!rebooting || !clock_before(now + SECOND, reboot_at));
+    return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) &&
+           until_health < HEALTH_EVERY && (!rebooting || !clock_before(now + SECOND, reboot_at));
 }
 
 uint8_t app_leds(void)

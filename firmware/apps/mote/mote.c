@@ -18,14 +18,14 @@
 #define PERIOD_LEAST UINT32_C(256)
 #define PERIOD_MOST (UINT32_C(1) << 30)
 #define ADC_PATIENCE (SECOND / 16)
-#define STEPS_OF_1 62618U    /* 1252352 mV in steps of 20 mV: what a reading of 1 would mean */
+#define STEPS_OF_1 62618U /* 1252352 mV in steps of 20 mV: what a reading of 1 would mean */
 
 /* Timers: local times, looked at while their bit is set. */
 enum { SEND, SENSOR, HEALTH, SUPPLY, UNBLINK, REBOOT, TIMERS };
 static uint32_t timer_at[TIMERS];
 static uint8_t timers;
 
-static kept_t period_low, period_high;    /* between sends; 0: none */
+static kept_t period_low, period_high; /* between sends; 0: none */
 static uint16_t counter;
 static uint8_t application[CAUSEWAY_DATA_BYTES + 1];
 static uint8_t blinking;
@@ -149,7 +149,8 @@ void messaging_on_command(uint8_t command, uint32_t argument)
         timer_set(UNBLINK, now + 2 * SECOND);
         break;
     case CW_COMMAND_REBOOT:
-        timer_set(REBOOT, now + 2 * SECOND);    /* others must have heard it from us first, and its copies have died out */
+        /* others must have heard it from us first, and its copies have died out */
+        timer_set(REBOOT, now + 2 * SECOND);
         break;
     default:
         break;
@@ -207,7 +208,9 @@ uint8_t app_leds(void)
 /* The longest that each timer is ever set to. */
 static uint32_t timer_most(uint8_t timer)
 {
-    uint32_t mean = timer == SEND ? send_period() : timer == HEALTH ? MOTE_HEALTH_PERIOD + 8 * SECOND : 2 * SECOND;
+    uint32_t mean = timer == SEND     ? send_period()
+                    : timer == HEALTH ? MOTE_HEALTH_PERIOD + 8 * SECOND
+                                      : 2 * SECOND;
     return mean + mean / 4;
 }
 
@@ -218,7 +221,8 @@ bool app_sound(uint32_t now)
             return false;
         }
     }
-    return timer_runs(HEALTH) && timer_runs(SEND) == (send_period() != 0) && (blinking == 0 || timer_runs(UNBLINK));
+    return timer_runs(HEALTH) && timer_runs(SEND) == (send_period() != 0) &&
+           (blinking == 0 || timer_runs(UNBLINK));
 }
 
 bool app_accepts(uint16_t id)
