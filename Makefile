@@ -10,12 +10,16 @@ BIN := $(VENV)/bin
 LOCKED_EXTRAS := analysis firmware spark dev
 WORKERS ?= 2
 
-# PlatformIO, unless PIO=... names another one, comes with the environment.
+# PlatformIO, unless PIO=... names another one, comes with the environment. The firmware needs nothing else of it.
 ifeq ($(origin PIO),undefined)
 PIO := $(BIN)/pio
-PIO_READY := setup
+PIO_READY := debian $(VENV)/.firmware
 else
 PIO_READY := debian
+endif
+# Nor does it need all of the Debian packages.
+ifeq ($(filter-out firmware firmware-test flash,$(or $(MAKECMDGOALS),help)),)
+DEBIAN_FOR := firmware
 endif
 export PLATFORMIO_SETTING_ENABLE_TELEMETRY := no
 export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
@@ -46,8 +50,9 @@ firmware: $(PIO_READY) ## the four images, in .pio/build; CAUSEWAY_DEPLOYMENT=my
 firmware-test: $(PIO_READY) ## the firmware's unit tests on this machine and on an emulated ATmega128
 	$(PIO) test -e native -e micaz_sim
 
-firmware-check: debian ## cppcheck over the firmware
+firmware-check: debian ## cppcheck over the firmware, and the format of all C
 	PYTHON="$(PYTHON)" firmware/scripts/check.sh
+	firmware/scripts/format.sh
 
 firmware-report: setup firmware ## flash, RAM, stack, cycles, bytes, battery: printed, and written into docs/firmware.md
 	@$(BIN)/python -m tools.firmware_report --write
@@ -80,7 +85,7 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 bench: setup ## how fast each part is, as ratios measured side by side in one run
 	@$(BIN)/python -m tests.bench
 
-lint: setup firmware-check ## ruff, strict mypy, and cppcheck over the firmware
+lint: setup firmware-check ## ruff, strict mypy, and cppcheck and clang-format over the firmware
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -113,7 +118,7 @@ lock: debian ## resolve requirements.lock again from pyproject.toml
 	    $(addprefix --extra ,$(LOCKED_EXTRAS)) --output-file requirements.lock pyproject.toml
 
 debian:
-	@PYTHON="$(PYTHON)" tools/debian-packages.sh
+	@PYTHON="$(PYTHON)" tools/debian-packages.sh $(DEBIAN_FOR)
 
 # The stamp holds the folder: an environment that was moved, whose Python is gone, or that was interrupted while
 # it was made, is made anew.
@@ -126,8 +131,15 @@ $(VENV)/.made: | debian
 	"$(PYTHON)" -m venv --clear $(VENV)
 	@echo "$(CURDIR)" > $@
 
+# PlatformIO and what it needs: a third of the packages and little of their weight.
+$(VENV)/.firmware: requirements.lock pyproject.toml tools/locked_subset.py $(VENV)/.made
+	@$(BIN)/python tools/locked_subset.py firmware > $(VENV)/firmware.txt
+	@echo 'Installing PlatformIO by requirements.lock: the first time only.' >&2
+	$(BIN)/pip install -q --no-deps --require-hashes --only-binary :all: -r $(VENV)/firmware.txt
+	@touch $@
+
 # PySpark alone comes as source; setuptools, which builds it, is among the wheels.
-$(VENV)/.locked: requirements.lock $(VENV)/.made
+$(VENV)/.locked: requirements.lock $(VENV)/.made | $(VENV)/.firmware
 	@awk '/^[a-z]/ { spark = /^pyspark==/ } { print > ("$(VENV)/" (spark ? "spark" : "wheels") ".txt") }' requirements.lock
 	@echo 'Installing the Python packages of requirements.lock: some minutes, the first time only.' >&2
 	$(BIN)/pip install -q --no-deps --require-hashes --only-binary :all: -r $(VENV)/wheels.txt

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from packet_formats.framing import crc16
 from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, Field, StampLayout
 from packet_formats.records import Reason, Record, members, size
 from packet_formats.tinyos import PACKET_TYPES
@@ -98,6 +99,19 @@ def _header_columns(head: Bytes, tinyos: int) -> tuple[NDArray[np.bool_], Bytes,
     if tinyos == 1:
         return np.ones(len(head), np.bool_), head[:, 4], head[:, 3], head[:, 2]
     return head[:, 0] == 0, head[:, 5], head[:, 6], head[:, 7]
+
+
+_CRC16_OF_BYTE = np.array([crc16(bytes([byte])) for byte in range(256)], np.uint16)
+
+
+def payload_crc16(frames: Frames) -> NDArray[np.uint16]:
+    """`framing.crc16` of every payload."""
+    crc = np.zeros(len(frames), np.uint16)
+    for column in range(frames.payload.shape[1]):
+        high = (crc >> np.uint16(8)).astype(np.uint8)
+        stepped = crc << np.uint16(8) ^ _CRC16_OF_BYTE[high ^ frames.payload[:, column]]
+        crc = np.where(column < frames.length, stepped, crc)
+    return crc
 
 
 def data_dtype(layout: DataLayout) -> np.dtype[np.void]:

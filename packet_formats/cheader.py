@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from packet_formats.deployment import BOARDS, Deployment
+from packet_formats.boards import BOARDS, RADIOS
+from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, StampLayout, layout_of
 from packet_formats.records import RECORDS, Record, members, size
 from packet_formats.schemes import descriptor, names
@@ -25,6 +26,7 @@ def render(deployment: Deployment) -> str:
     layout = layout_of(deployment)
     sections = [
         ("The network", _network(deployment)),
+        ("The board and its radio: a cycle is one of the 32768 Hz crystal", _board(deployment)),
         ("The clock: a tick is 2^TICK_LOG2 cycles of the 32768 Hz crystal", _clock(deployment)),
         ("The stamp: most significant bit first from the stamp's first byte on", _stamp(layout.stamp)),
         ("The data payload, in bytes", _payload(layout)),
@@ -76,10 +78,8 @@ def _hex(value: int, digits: int = 2) -> str:
 
 def _network(deployment: Deployment) -> list[Define]:
     network = deployment.network
-    boards: list[Define] = [(f"BOARD_{board.upper()}", int(board == network.board), "") for board in BOARDS]
     return [
         ("NAME", f'"{network.name}"', ""),
-        *boards,
         ("TINYOS", network.tinyos, "serial and air format"),
         ("BIG_ENDIAN", int(network.tinyos == 2), "integers in payloads"),
         ("MOTES", network.motes, "ids 0..MOTES-1; gateways from MOTES up"),
@@ -87,6 +87,21 @@ def _network(deployment: Deployment) -> list[Define]:
         ("CHANNEL", network.channel, "0: the radio has one frequency"),
         ("HOPS", network.hops, "of the farthest mote from a gateway"),
         ("ROOT", deployment.clock.root, "id of the time root"),
+    ]
+
+
+def _board(deployment: Deployment) -> list[Define]:
+    board = BOARDS[deployment.network.board]
+    radio = board.radio
+    chips: list[Define] = [(f"RADIO_{chip}", int(chip == radio.chip), "") for chip in RADIOS]
+    return [
+        *chips,
+        ("AIR_IEEE802154", int(radio.framing == "ieee802154"), "0: the CC1000's own frames"),
+        ("HAS_LQI", int(radio.has_lqi), "the radio tells a link quality"),
+        ("HOP_BACKOFF", radio.hop_backoff_cycles, "cycles to reserve for channel access at each hop"),
+        ("TIMING_NOISE", radio.timing_noise_cycles, "cycles that the time of a delimiter may be off"),
+        ("BEACON_SECONDS", board.beacon_seconds, "between the root's beacons"),
+        ("SEND_SECONDS", board.send_seconds, "between a mote's messages"),
     ]
 
 

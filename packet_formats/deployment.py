@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from os import PathLike
 from typing import Any
 
+from packet_formats.boards import BOARDS, Board
+from packet_formats.boards import CRYSTAL_HZ as CRYSTAL_HZ
 from packet_formats.layout import OPTIONAL, PAYLOAD_LIMIT, layout_of, only_for, stamp_layout
 from packet_formats.phrases import did_you_mean
 from packet_formats.schemes import (
@@ -30,11 +32,8 @@ from packet_formats.schemes import (
 )
 
 TABLES = ("network", "clock", "stamp", "observer")
-BOARDS = ("micaz", "mica2")
-CRYSTAL_HZ = 32768
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
-DEFAULT_CHANNEL = {("micaz", 1): 11, ("micaz", 2): 26, ("mica2", 1): 0, ("mica2", 2): 0}
 
 
 class DeploymentError(ValueError):
@@ -222,13 +221,13 @@ class _Table:
 
 def _network(table: _Table) -> NetworkSettings:
     table.known("name", "board", "motes", "group", "channel", "tinyos", "hops", "data_bytes")
-    board = table.word("board", BOARDS)
+    board = BOARDS[table.word("board", tuple(BOARDS))]
     tinyos = table.whole("tinyos", 1, 2, 1)
     return NetworkSettings(
         name=table.text(
             "name", r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "must be one word of letters, digits and _ . -"
         ),
-        board=board,
+        board=board.name,
         motes=table.whole("motes", 1, MAX_MOTES),
         group=table.whole("group", 0, 255, DEFAULT_GROUP[tinyos]),
         channel=_channel(table, board, tinyos),
@@ -238,11 +237,11 @@ def _network(table: _Table) -> NetworkSettings:
     )
 
 
-def _channel(table: _Table, board: str, tinyos: int) -> int:
-    default = DEFAULT_CHANNEL[board, tinyos]
-    if board == "micaz":
-        return table.whole("channel", 11, 26, default, "the channels of the CC2420")
-    return table.whole("channel", 0, 0, default, "a MICA2 stays on its version's own frequency")
+def _channel(table: _Table, board: Board, tinyos: int) -> int:
+    channels = board.carrier_khz[tinyos]
+    only_one = f"a {board.title} stays on its version's own frequency"
+    why = only_one if len(channels) == 1 else f"the channels of the {board.radio.chip}"
+    return table.whole("channel", min(channels), max(channels), board.default_channel[tinyos], why)
 
 
 def _clock(table: _Table, network: NetworkSettings) -> ClockSettings:

@@ -10,12 +10,12 @@ The oldest form of 1.x, `54 20`, has no platform.
 
 from __future__ import annotations
 
+from packet_formats.boards import BOARDS
 from packet_formats.tinyos import TYPE_OF
 
 HELLO = {1: b"T!", 2: b"U "}
 PORT = {1: 9001, 2: 9002}
 PLATFORM_BYTES = 4
-PLATFORM = {"mica2": 1, "micaz": 3}
 OLDEST = 0x20
 HELLO_SECONDS = 5.0
 
@@ -40,7 +40,7 @@ def platform_follows(hello: bytes) -> bool:
 
 
 def platform_bytes(board: str) -> bytes:
-    return PLATFORM[board].to_bytes(PLATFORM_BYTES, "little")
+    return BOARDS[board].platform.to_bytes(PLATFORM_BYTES, "little")
 
 
 def to_packet(tinyos: int, message: bytes) -> bytes:

@@ -14,7 +14,7 @@ from typing import Any
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import TimedScheme
 from basestation.deployed import scheme_of_layout
-from basestation.planning.budget import RADIOS
+from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout, layout_of, stamp_layout
 from packet_formats.schemes import COUNTS, PACKINGS, LayoutError, descriptor, ordered
@@ -108,13 +108,13 @@ def _layout(deployment: Deployment, settings: dict[str, Any], choice: Choice) ->
 
 
 def _candidate(deployment: Deployment, layout: StampLayout) -> Candidate:
-    own, radio = layout_of(deployment), RADIOS[deployment.network.board]
+    own, radio = layout_of(deployment), BOARDS[deployment.network.board].radio
     payload = own.length - own.stamp.size + layout.size
     return Candidate(
         layout=layout,
         scheme=scheme_of_layout(layout, deployment.clock.epsilon, deployment.clock.delta),
         payload_bytes=payload,
-        air_bytes=radio.before_header + radio.header[own.tinyos] + payload + radio.after_data,
+        air_bytes=radio.air_bytes(payload, own.tinyos),
         fits=payload <= own.limit,
     )
 

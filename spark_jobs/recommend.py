@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from basestation.planning.budget import RADIOS
+from packet_formats.boards import BOARDS
 from packet_formats.phrases import many
 from spark_jobs import continuum, report
 from spark_jobs.continuum import ContinuumRow
@@ -21,7 +21,6 @@ from spark_jobs.segments_files import TraceFiles
 from spark_jobs.session import note
 
 FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
-SENDING_MA = {"micaz": 17.4, "mica2": 10.4}  # at 0 dBm: docs/firmware.md has the sources
 VOLTS = 3.0
 WORTH_IT = 0.95  # of the hold, for more bytes
 
@@ -131,8 +130,9 @@ def upper_bound(row: ContinuumRow, figure: str) -> float:
 
 
 def energy(air_bytes: int, board: str) -> float:
-    """The energy in microjoules that a radio needs to send so many bytes."""
-    return SENDING_MA[board] * VOLTS * air_bytes * RADIOS[board].byte_ms
+    """The energy in microjoules that a radio needs to send so many bytes: mA, volts and ms."""
+    radio = BOARDS[board].radio
+    return radio.sending_ma * VOLTS * air_bytes * radio.byte_ms
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -1,10 +1,12 @@
 #!/bin/sh
-# The Debian packages that the project uses. Looks for what each provides; as root, installs what is missing;
-# otherwise says what is left out and goes on. With CI=true, whatever is still missing then is a failure.
+# The Debian packages that the project uses; with the argument `firmware`, those that building it takes. Looks for what
+# each provides; as root, installs what is missing; otherwise says what is left out and goes on. With CI=true, whatever
+# is still missing then is a failure.
 #
 # To add a tool: one `need` line in look().
 set -u
 PYTHON=${PYTHON:-python3}
+for_what=${1:-all}
 
 # need PACKAGES LEFT_OUT PROBE...: PROBE succeeds when PACKAGES are there; LEFT_OUT is what goes without them.
 need() {
@@ -39,9 +41,11 @@ look() {
     need 'gcc-avr avr-libc binutils-avr' 'the firmware images' compiles_avr
     need 'avrdude' 'programming motes' command -v avrdude
     need 'simavr' 'the firmware tests on an emulated ATmega128' command -v simavr
+    [ "$for_what" = firmware ] && return
     need 'libsimavr-dev libelf-dev pkg-config' 'motes in the emulator' pkg-config --exists simavr libelf
     need 'tshark' 'reading the testbed'"'"'s captures' command -v tshark
     need 'cppcheck' 'make firmware-check' command -v cppcheck
+    need 'clang-format-14' 'the check of the C'"'"'s format' command -v clang-format-14
     need 'openjdk-17-jre-headless' 'the jobs on Spark' command -v java
     need 'clang libclang-rt-14-dev' 'fuzzing the parsers' fuzzes_c
 }

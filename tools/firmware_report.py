@@ -28,14 +28,16 @@ sys.path[:0] = [str(ROOT), str(ROOT / "firmware" / "scripts")]
 import stack  # noqa: E402
 
 from basestation.testbed import engine  # noqa: E402
-from basestation.testbed.air import fcs  # noqa: E402
 from basestation.testbed.faults import carrier_khz  # noqa: E402
+from basestation.testbed.images import environments  # noqa: E402
 from basestation.testbed.scenario import Node, Scenario  # noqa: E402
 from basestation.testbed.truth_log import ProgramUse  # noqa: E402
 from packet_formats import cheader  # noqa: E402
+from packet_formats.air import air_format  # noqa: E402
+from packet_formats.boards import BOARDS, CC2420, CRYSTAL_HZ, DEFAULT_BOARD  # noqa: E402
 from packet_formats.deployment import Deployment, from_dict, load  # noqa: E402
-from packet_formats.framing import crc16, encode_frame  # noqa: E402
-from packet_formats.layout import layout_of  # noqa: E402
+from packet_formats.framing import encode_frame  # noqa: E402
+from packet_formats.layout import PAYLOAD_LIMIT, layout_of  # noqa: E402
 from packet_formats.messages import Data, Message, encode_message  # noqa: E402
 from packet_formats.records import Beacon, Command, Downlink, Health, members  # noqa: E402
 from packet_formats.tinyos import encode_packet  # noqa: E402
@@ -47,10 +49,8 @@ PLACE = MarkedPlace(
     "<!-- end of the report -->",
 )
 
-IMAGES = ("micaz", "micaz_gateway", "mica2", "mica2_gateway")
-CHIP = {"micaz": "cc2420", "mica2": "cc1000"}
+IMAGES = tuple(name for board in BOARDS for name in environments(board))
 HZ = 7_372_800
-CRYSTAL_HZ = 32768
 
 # As firmware/platforms/mica/builder/main.py and platformio.ini have them.
 COMPILE = (
@@ -155,19 +155,21 @@ def built(name: str) -> ImageSize:
 
 def build(deployment: Deployment, app: str, folder: Path) -> ImageSize:
     """An image with the flags of PlatformIO's, for any deployment."""
-    board = deployment.network.board
+    board = BOARDS[deployment.network.board]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "causeway_layout.h").write_text(cheader.render(deployment))
     firmware = ROOT / "firmware"
-    parts = ("core", "net", "boards/mica", f"boards/{board}", f"chips/{CHIP[board]}", f"apps/{app}")
-    sources = [path for part in parts for path in sorted((firmware / part).glob("*.c"))]
+    layers = ("core", "net", "apps", "boards/mica")
+    own = (f"boards/{board.name}", f"chips/{board.radio.driver}", f"apps/{app}")
+    sources = [path for part in (*layers, *own) for path in sorted((firmware / part).glob("*.c"))]
     elf = folder / f"{app}.elf"
-    run([*COMPILE, f"-I{firmware}", f"-I{folder}", *sources, "-o", elf])
+    identity = deployment.clock.root if app == "gateway" else 1
+    run([*COMPILE, f"-DCAUSEWAY_NODE_ID={identity}", f"-I{firmware}", f"-I{folder}", *sources, "-o", elf])
     return ImageSize(elf)
 
 
 def examples() -> dict[str, Deployment]:
-    return {board: load(ROOT / "examples" / f"{board}.toml") for board in CHIP}
+    return {board: load(ROOT / "examples" / f"{board}.toml") for board in BOARDS}
 
 
 INTERRUPTS = {7: "FIFOP", 11: "SFD capture", 16: "timer 0 overflow", 17: "SPI byte"}
@@ -242,11 +244,8 @@ class Traffic:
     def frame(self, kind: str, cycles: int) -> bytes:
         """As the testbed has it on the air."""
         am = encode_message(self.message(kind, cycles), layout_of(self.deployment))
-        if self.deployment.network.board == "micaz":
-            body = bytes([1, 8, self.number & 255, 255, 255, 255, 255, am.type, am.group]) + am.data
-            return bytes([len(body) + 2]) + body + fcs(body).to_bytes(2, "little")
-        body = bytes([255, 255, am.type, am.group, len(am.data)]) + am.data
-        return b"\xaa" * 8 + b"\x33\xcc" + body + crc16(body).to_bytes(2, "little") + bytes(2)
+        air = air_format(BOARDS[self.deployment.network.board].radio)
+        return air.signal(air.frame(am, self.number & 255))
 
     def line_frame(self, kind: str) -> bytes:
         am = encode_message(self.message(kind, 0), layout_of(self.deployment))
@@ -261,7 +260,7 @@ BUSY_SECONDS = 9
 def busy_script(deployment: Deployment, app: str) -> Iterator[str]:
     """Frames one at a time and several in a row, the host's too if it is a gateway."""
     board, khz = deployment.network.board, carrier_khz(deployment)
-    gap = {"micaz": 0.003, "mica2": 0.030}[board]
+    gap = 1.5 * air_bytes(board, PAYLOAD_LIMIT[1]) * BOARDS[board].radio.byte_ms / 1000
     traffic, at = Traffic(deployment), 0.6
     for step in range(90):
         kind = "beacon" if step < 4 else KINDS[step % len(KINDS)]
@@ -278,7 +277,7 @@ def stacks_seen(images: dict[str, ImageSize]) -> dict[str, int]:
     """The most bytes on each image's stack."""
     found = {}
     for board, deployment in examples().items():
-        for app, name in (("mote", board), ("gateway", f"{board}_gateway")):
+        for app, name in zip(("mote", "gateway"), environments(board), strict=True):
             seconds = measured(images[name], board, BUSY_SECONDS, busy_script(deployment, app))
             found[name] = max(second.stack for second in seconds)
     return found
@@ -287,7 +286,7 @@ def stacks_seen(images: dict[str, ImageSize]) -> dict[str, int]:
 def awake_shares(images: dict[str, ImageSize]) -> dict[str, float]:
     """Of a mote in an empty network, its first second left out."""
     shares = {}
-    for board in CHIP:
+    for board in BOARDS:
         later = measured(images[board], board, 5)[1:]
         shares[board] = sum(one.awake for one in later) / sum(one.cycles for one in later)
     return shares
@@ -323,7 +322,7 @@ def schemes() -> dict[str, dict[str, Any]]:
     }
 
 
-def described(stamp: dict[str, Any], board: str = "micaz", motes: int = 10) -> Deployment:
+def described(stamp: dict[str, Any], board: str = DEFAULT_BOARD.name, motes: int = 10) -> Deployment:
     """The network that the aims are for: ten motes, epsilon = delta = 10 ticks of 3.9 ms."""
     return from_dict(
         {
@@ -336,12 +335,8 @@ def described(stamp: dict[str, Any], board: str = "micaz", motes: int = 10) -> D
 
 def air_bytes(board: str, payload: int) -> int:
     """All that the radio sends for a payload, in TinyOS 1's form."""
-    if board == "micaz":
-        return 4 + 1 + 1 + 9 + payload + 2  # preamble, delimiter, length, header, CRC
-    return 1 + 8 + 2 + 5 + payload + 2 + 2  # under way at power-on, preamble, sync, header, CRC, flush
-
-
-BYTE_SECONDS = {"micaz": 32e-6, "mica2": 8 / 19200}
+    radio = BOARDS[board].radio
+    return radio.firmware_before_header + radio.header[1] + payload + radio.after_data
 
 
 def stamp_cycles(stamp: dict[str, Any], motes: int = 10) -> dict[str, tuple[int, int, int]]:
@@ -363,15 +358,15 @@ def wire_section() -> str:
                 layout.stamp.bits,
                 layout.stamp.size,
                 layout.length,
-                air_bytes("micaz", layout.length),
-                air_bytes("mica2", layout.length),
+                *(air_bytes(board, layout.length) for board in BOARDS),
                 *(send[1], send[2], receive[1], receive[2]),
                 f"{RECEIVE_AIM[name]:,}" if name in RECEIVE_AIM else "",
             )
         )
     data = described({"scheme": "shlc"}).network.data_bytes
     head = (
-        *("scheme", "stamp bits", "bytes", "payload", "on air: MICAz", "MICA2"),
+        *("scheme", "stamp bits", "bytes", "payload"),
+        *(f"on air: {board.title}" for board in BOARDS.values()),
         *("send: mean", "most", "receive: mean", "most", "aim"),
     )
     text = f"""**Bytes and cycles by scheme**, at epsilon = delta = 10, ten motes, {data} bytes of application data,
@@ -386,7 +381,7 @@ def scheme_images(folder: Path) -> dict[str, ImageSize]:
         f"{name}, {board}": build(
             described(schemes()[name], board), "mote", folder / f"{board}-{name.replace(' ', '')}"
         )
-        for board in CHIP
+        for board in BOARDS
         for name in chosen
     }
 
@@ -407,14 +402,14 @@ def papers_section(folder: Path) -> str:
             found = stamp_cycles(stamp, motes)
             images = [
                 build(described(stamp, board, motes), "mote", folder / f"{board}-{name}-{motes}")
-                for board in CHIP
+                for board in BOARDS
             ]
             size = layout_of(described(stamp, motes=motes)).stamp.size
             counts = (*found["send"][1:], *found["receive"][1:])
             rows.append((name, motes, size, *counts, *(n for i in images for n in (i.flash, i.ram))))
     head = (
         *("scheme", "motes", "bytes", "send: mean", "most", "receive: mean", "most"),
-        *("micaz: flash", "RAM with stack", "mica2: flash", "RAM with stack"),
+        *(text for board in BOARDS for text in (f"{board}: flash", "RAM with stack")),
     )
     text = """**The papers' stamps by the size of the network** (docs/schemes.md), else as above. Without a clock in its
     stamp an image is smaller: it never reckons a message's age."""
@@ -425,35 +420,35 @@ def papers_section(folder: Path) -> str:
 
 CELLS_MAH = 2500  # of two AA cells in series, assumed
 CPU_ACTIVE_MA, CPU_IDLE_MA = 8.0, 3.2
-RADIO_MA = {"micaz": (19.7, 17.4), "mica2": (7.4, 10.4)}  # receiving, sending at 0 dBm
-BEACON_PERIOD = {"micaz": 10, "mica2": 20}
 MESSAGE_PERIOD = 10
 BEACON_BYTES = 14
 
 
-def mean_current(board: str, payload: int, awake: float) -> float:
+def mean_current(name: str, payload: int, awake: float) -> float:
     """In mA: the radio receives unless it sends, the processor idles unless it runs."""
-    receiving, sending = RADIO_MA[board]
-    share = BYTE_SECONDS[board] * (
-        air_bytes(board, payload) / MESSAGE_PERIOD + air_bytes(board, BEACON_BYTES) / BEACON_PERIOD[board]
+    board = BOARDS[name]
+    radio = board.radio
+    bytes_a_second = (
+        air_bytes(name, payload) / MESSAGE_PERIOD + air_bytes(name, BEACON_BYTES) / board.beacon_seconds
     )
+    share = radio.byte_ms / 1000 * bytes_a_second
     cpu = CPU_IDLE_MA + awake * (CPU_ACTIVE_MA - CPU_IDLE_MA)
-    return cpu + receiving + share * (sending - receiving)
+    return cpu + radio.receiving_ma + share * (radio.sending_ma - radio.receiving_ma)
 
 
 def battery_section(awake: dict[str, float]) -> str:
     least, most = (layout_of(described(schemes()[name])).length for name in ("dpc1", "kn, all 11, in bytes"))
     rows = []
-    for board in CHIP:
+    for board in BOARDS:
         current = mean_current(board, least, awake[board])
         hours = CELLS_MAH / current
         change = 60 * (CELLS_MAH / mean_current(board, most, awake[board]) - hours)
-        receiving, sending = RADIO_MA[board]
+        radio = BOARDS[board].radio
         rows.append(
             (
-                {"micaz": "MICAz", "mica2": "MICA2, 433 MHz"}[board],
-                receiving,
-                sending,
+                BOARDS[board].title,
+                radio.receiving_ma,
+                radio.sending_ma,
                 f"{100 * awake[board]:.1f} %",
                 f"{current:.1f}",
                 f"{hours:.0f}",
@@ -465,9 +460,9 @@ def battery_section(awake: dict[str, float]) -> str:
         *("mote", "receive mA", "send mA", "CPU awake", "mean mA", "hours", "days"),
         f"a stamp of {most - least + 1} bytes instead of 1",
     )
-    receive, send = RADIO_MA["micaz"]
     text = f"""**Life on two AA cells** of {CELLS_MAH:,} mAh (assumed), the receiver always on, one message in
     {MESSAGE_PERIOD} s and the beacons passed on: arithmetic, not a measurement."""
+    receive, send = CC2420.receiving_ma, CC2420.sending_ma
     sources = f"""Sources: CC2420 {receive} mA and {send} mA (Chipcon's data sheet and the MICAz's; TI's later edition,
     SWRS041, says 18.8 mA receiving); CC1000 at 433 MHz and 0 dBm (SWRS048); ATmega128L {CPU_ACTIVE_MA} mA active,
     {CPU_IDLE_MA} mA idle, as measured on a MICA2 at 7.37 MHz and 3 V (Shnayder et al., PowerTOSSIM, 2004; Atmel's sheet

@@ -29,6 +29,7 @@ from basestation.testbed.judge import judge
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in
 from basestation.testbed.testbed_report import NetworkReport
+from packet_formats.boards import BOARDS
 from packet_formats.deployment import load
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import DataLayout, layout_of
@@ -156,7 +157,7 @@ class Bench:
 
 def bench(setting: TrialSettings) -> Bench:
     deployment = load(images.PROJECT / "examples" / f"{setting.board}.toml")
-    margin = topologies.MARGIN_DB[setting.board]
+    margin = BOARDS[setting.board].radio.signal_margin_db
     topology = topologies.grid(setting.motes, 1, deployment.network.hops, margin=margin)
     (network,) = networks_in([deployment], topology)
     return Bench(setting, topology, network, images.programs_for(deployment, setting.rate))

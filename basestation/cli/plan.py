@@ -15,7 +15,7 @@ from rich.text import Text
 
 from basestation import how_to_install
 from basestation.cli import common
-from basestation.planning.budget import RADIOS, Budget, BudgetError, PlannedNetwork, make_budget
+from basestation.planning.budget import Budget, BudgetError, PlannedNetwork, make_budget
 from basestation.planning.candidates import (
     FIGURES,
     PHIS,
@@ -31,6 +31,7 @@ from basestation.planning.candidates import (
 )
 from basestation.simulator.options import OptionError, WorldOptions
 from packet_formats import deployment as deployments
+from packet_formats.boards import BOARDS, DEFAULT_BOARD
 from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.phrases import many
 
@@ -61,10 +62,12 @@ OPTIONS = [
     common.field_option(
         PlannedNetwork,
         "board",
-        "The kind of mote, and so its radio: MICAz has a CC2420, MICA2 a CC1000.",
-        click.Choice(list(RADIOS)),
+        "The kind of mote, and so its radio: "
+        + ", ".join(f"{board.title} has a {board.radio.chip}" for board in BOARDS.values())
+        + ".",
+        click.Choice(list(BOARDS)),
         required=False,
-        default="micaz",
+        default=DEFAULT_BOARD.name,
         show_default=True,
     ),
     click.option(
@@ -118,7 +121,9 @@ OPTIONS = [
         "--margin",
         type=common.FiniteFloat(0, 1000),
         metavar="PERCENT",
-        help="Add this to the delay budget, for interference and other traffic.  [default: micaz 33, mica2 50]",
+        help="Add this to the delay budget, for interference and other traffic.  [default: "
+        + ", ".join(f"{name} {100 * board.radio.delay_margin:.0f}" for name, board in BOARDS.items())
+        + "]",
     ),
     common.field_option(
         PlannedNetwork,

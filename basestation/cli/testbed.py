@@ -26,6 +26,7 @@ from basestation.testbed.scenario import PPM, Port, ScenarioError, ScenarioNetwo
 from basestation.testbed.setup import Wish, assemble, networks_in, refuse_too_many
 from basestation.testbed.testbed_report import TestbedReport, lines_of
 from basestation.testbed.topologies import RadioTopology, Wanted
+from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import many
 
@@ -245,7 +246,7 @@ def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> Radio
     described = [deployment.network for deployment in deployments]
     most, margin = (
         min(one.motes for one in described),
-        max(topologies.MARGIN_DB[one.board] for one in described),
+        max(BOARDS[one.board].radio.signal_margin_db for one in described),
     )
     if kind in SHAPES:
         lay_out = topologies.grid if kind == "grid" else topologies.line

@@ -6,18 +6,15 @@ from collections.abc import Iterator
 
 from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.planning.budget import BudgetError, PlannedNetwork, make_budget
+from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 from packet_formats.phrases import many
 
-# As the firmware has it unless it was built otherwise: messages a second of each mote, seconds between beacons.
-RATE = {"micaz": 0.5, "mica2": 0.1}
-BEACON_SECONDS = {"micaz": 10.0, "mica2": 20.0}
-
 
 def examine(deployment: Deployment, rate: float | None = None) -> Iterator[Finding]:
     yield layout(deployment)
-    yield from budget(deployment, RATE[deployment.network.board] if rate is None else rate)
+    yield from budget(deployment, 1 / BOARDS[deployment.network.board].send_seconds if rate is None else rate)
 
 
 def layout(deployment: Deployment) -> Finding:
@@ -43,7 +40,7 @@ def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
                 tinyos=network.tinyos,
                 data_bytes=network.data_bytes,
                 receipts=deployment.stamp.receipts,
-                beacon_seconds=BEACON_SECONDS[network.board],
+                beacon_seconds=BOARDS[network.board].beacon_seconds,
                 stamp_bytes=layout_of(deployment).stamp.size,
             ),
             clock.tick_log2,

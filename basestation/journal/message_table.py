@@ -235,7 +235,7 @@ def _pair(
     heard_rows, is_heard = np.zeros(count, HEARD), np.zeros(count, np.bool_)
     heard_rows[at], is_heard[at] = said, True
     left: dict[int, tuple[int, ...]] = dict(pending)
-    check = _crc16(frames)
+    check = bulk.payload_crc16(frames)
     for line in np.unique(arrived.head["gateway"]).tolist():
         mine = np.flatnonzero((arrived.head["gateway"] == line) & frames.packet)
         if not len(mine):
@@ -250,25 +250,6 @@ def _pair(
         if is_heard[mine[-1]]:
             left[line] = heard_rows[mine[-1]].tolist()
     return Heards(known, rows), left
-
-
-_CRC = np.zeros(256, np.uint16)
-for _byte in range(256):
-    _value = _byte << 8
-    for _ in range(8):
-        _value = (_value << 1 ^ (0x1021 if _value & 0x8000 else 0)) & 0xFFFF
-    _CRC[_byte] = _value
-
-
-def _crc16(frames: Frames) -> NDArray[np.uint16]:
-    """`framing.crc16` of every payload."""
-    crc = np.zeros(len(frames), np.uint16)
-    for column in range(frames.payload.shape[1]):
-        stepped = (
-            crc << np.uint16(8) ^ _CRC[(crc >> np.uint16(8)).astype(np.uint8) ^ frames.payload[:, column]]
-        )
-        crc = np.where(column < frames.length, stepped, crc)
-    return crc
 
 
 def _network_time(frames: Frames, layout: DataLayout, before: Carry) -> tuple[Ints, int]:

@@ -12,31 +12,26 @@ import struct
 from collections.abc import Iterator
 from typing import IO
 
+from packet_formats.air import air_format
+from packet_formats.boards import CC2420
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
+from packet_formats.pcap import write_packets
 from packet_formats.records import Heard, Status
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet
 
 from .message_table import LQI_KNOWN, RSSI_UNKNOWN, read_all
 from .reader import Journal, Report
 
-NANOSECONDS = 0xA1B23C4D
 LINK_TYPE = 283  # LINKTYPE_IEEE802_15_4_TAP
-LONGEST = 65535
+AIR = air_format(CC2420)
 FCS, STRENGTH, CHANNEL, START, QUALITY = 0, 1, 3, 5, 10  # tagged values
-I_FRAME = 0x3F  # 6LoWPAN's number for TinyOS 2
 
 
 def write_pcap(journal: Journal, deployment: Deployment, file: IO[bytes], report: Report) -> int:
     """How many frames were written."""
-    file.write(struct.pack("<IHHiIII", NANOSECONDS, 2, 4, 0, 0, LONGEST, LINK_TYPE))
-    count = 0
-    for wall_ns, frame in _frames(journal, deployment, report):
-        seconds, rest = divmod(wall_ns, 1_000_000_000)
-        file.write(struct.pack("<IIII", seconds & 0xFFFFFFFF, rest, len(frame), len(frame)) + frame)
-        count += 1
-    return count
+    return write_packets(file, LINK_TYPE, _frames(journal, deployment, report))
 
 
 def _frames(journal: Journal, deployment: Deployment, report: Report) -> Iterator[tuple[int, bytes]]:
@@ -48,7 +43,7 @@ def _frames(journal: Journal, deployment: Deployment, report: Report) -> Iterato
             packet = _on_air(record.payload)
             if packet is not None and not isinstance(decode_message(packet, layout), Heard | Status):
                 heard = Heard(*row) if known else None
-                yield record.wall_ns, tap_header(heard, channel) + radio_frame(packet)
+                yield record.wall_ns, tap_header(heard, channel) + AIR.frame(packet)
 
 
 def _on_air(raw: bytes) -> ActiveMessage | None:
@@ -57,27 +52,6 @@ def _on_air(raw: bytes) -> ActiveMessage | None:
     except PacketError:
         return None
     return None if isinstance(packet, Ack) else packet
-
-
-def radio_frame(packet: ActiveMessage) -> bytes:
-    """A message as the CC2420 of a MICAz sends it, from the frame control field to the check sum."""
-    if packet.tinyos == 1:
-        head = struct.pack("<HBHHBB", 0x0801, 0, 0xFFFF, packet.dest, packet.type, packet.group)
-    else:
-        addresses = (packet.group, packet.dest, packet.source or 0)
-        head = struct.pack("<HBHHHBB", 0x8841, 0, *addresses, I_FRAME, packet.type)
-    frame = head + packet.data
-    return frame + struct.pack("<H", frame_check(frame))
-
-
-def frame_check(frame: bytes) -> int:
-    """The check sum of 802.15.4: polynomial 0x1021, least significant bit first, from 0."""
-    crc = 0
-    for byte in frame:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x8408 if crc & 1 else 0)
-    return crc
 
 
 def tap_header(heard: Heard | None, channel: int) -> bytes:

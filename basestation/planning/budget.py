@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.boards import BOARDS, CRYSTAL_HZ, Radio
 from packet_formats.layout import HEADER_AFTER_SOURCE, PAYLOAD_LIMIT
 from packet_formats.phrases import many
 from packet_formats.records import Heard, size
@@ -20,7 +20,7 @@ RARE = 1 / 1000  # what is allowed for is exceeded at most this often
 QUEUE_SLOTS = 8  # a mote's queue is short; what does not get into it is lost and not late
 CRYSTAL_PPM = 50
 BEACONS_LOST = 1  # in a row, without epsilon being broken
-LINE_BYTES_PER_MS = 5.76  # 57600 baud, ten bits a byte
+BITS_PER_LINE_BYTE = 10
 LINE_FRAMING = 5  # two flags, the packet type, CRC
 LINE_HEADER = {1: 5, 2: 8}  # TinyOS version -> bytes
 LEAST_CLOCK_BITS = 5  # with three bits of a counter they make the one-byte stamp
@@ -36,51 +36,7 @@ class BudgetError(ValueError):
         self.setting = setting
 
 
-@dataclass(frozen=True, slots=True)
-class Radio:
-    """What a board's radio and its CSMA layer take. Backoff windows are the longest draw."""
-
-    chip: str
-    byte_ms: float
-    before_header: int
-    header: dict[int, int]
-    after_data: int
-    initial_backoff_ms: float
-    congestion_backoff_ms: float
-    processing_ms: float
-    sync_error_ms: float
-    margin: float
-
-
 JIFFY_MS = 1000 / CRYSTAL_HZ
-CC1000_BYTE_MS = 8 / 19.2
-
-RADIOS = {
-    "micaz": Radio(
-        chip="CC2420",
-        byte_ms=0.032,
-        before_header=6,  # preamble 4, delimiter, length
-        header={1: 9, 2: 11},
-        after_data=2,  # FCS
-        initial_backoff_ms=320 * JIFFY_MS,
-        congestion_backoff_ms=80 * JIFFY_MS,
-        processing_ms=2.0,
-        sync_error_ms=0.2,
-        margin=1 / 3,
-    ),
-    "mica2": Radio(
-        chip="CC1000",
-        byte_ms=CC1000_BYTE_MS,
-        before_header=20,  # preamble 18, sync 2
-        header={1: 5, 2: 7},
-        after_data=4,  # CRC 2, flush 2
-        initial_backoff_ms=32 * CC1000_BYTE_MS,
-        congestion_backoff_ms=16 * CC1000_BYTE_MS,
-        processing_ms=1.0,
-        sync_error_ms=0.4,
-        margin=1 / 2,
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +71,11 @@ class PlannedNetwork:
 
     @property
     def radio(self) -> Radio:
-        return RADIOS[self.board]
+        return BOARDS[self.board].radio
+
+    @property
+    def baud(self) -> int:
+        return BOARDS[self.board].baud
 
     @property
     def hops_of_motes(self) -> tuple[int, ...]:
@@ -134,8 +94,7 @@ class PlannedNetwork:
 
     @property
     def air_bytes(self) -> int:
-        radio = self.radio
-        return radio.before_header + radio.header[self.tinyos] + self.payload + radio.after_data
+        return self.radio.air_bytes(self.payload, self.tinyos)
 
     @property
     def airtime_ms(self) -> float:
@@ -146,6 +105,10 @@ class PlannedNetwork:
         """A message on the serial line; our gateway precedes it by a heard record, a foreign one does not."""
         framing = LINE_FRAMING + LINE_HEADER[self.tinyos]
         return framing + self.payload + (0 if self.foreign_gateway else framing + size(Heard))
+
+    @property
+    def line_ms(self) -> float:
+        return self.line_bytes / (self.baud / BITS_PER_LINE_BYTE / 1000)
 
     @property
     def usual_hop_ms(self) -> float:
@@ -165,7 +128,7 @@ class PlannedNetwork:
 
     @property
     def line_load(self) -> float:
-        return self.rate * self.motes * self.line_bytes / LINE_BYTES_PER_MS / 1000
+        return self.rate * self.motes * self.line_ms / 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +259,7 @@ def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
         ),
         _line_row(network),
     ]
-    share = radio.margin if network.margin is None else network.margin
+    share = radio.delay_margin if network.margin is None else network.margin
     return (
         *rows,
         BudgetRow("margin", share * _sum(tuple(rows)), f"{share:.0%} for interference and other traffic"),
@@ -305,12 +268,10 @@ def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
 
 def _line_row(network: PlannedNetwork) -> BudgetRow:
     if network.foreign_gateway:
-        why = f"{network.line_bytes} bytes at 57600 baud; a foreign gateway stamps no time of reception"
+        why = f"{network.line_bytes} bytes at {network.baud} baud; a foreign gateway stamps no time of reception"
     else:
-        why = f"{network.line_bytes} bytes at 57600 baud; not part of delta: the gateway stamps at reception"
-    return BudgetRow(
-        "serial line", network.line_bytes / LINE_BYTES_PER_MS, why, counts=network.foreign_gateway
-    )
+        why = f"{network.line_bytes} bytes at {network.baud} baud; not part of delta: the gateway stamps at reception"
+    return BudgetRow("serial line", network.line_ms, why, counts=network.foreign_gateway)
 
 
 def _allowed(load: float) -> int:

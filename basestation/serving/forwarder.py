@@ -16,6 +16,7 @@ from basestation.live.happenings import Arrived, Happening, Strange
 from basestation.sources.base import SourceError
 from basestation.sources.tcp import keep_alive
 from packet_formats import sf_protocol
+from packet_formats.boards import DEFAULT_BOARD
 from packet_formats.tinyos import PacketError, decode_am, encode_packet
 
 LOOPBACK = "127.0.0.1"
@@ -69,7 +70,9 @@ class Forwarder:
     `send` is called with each packet of a client, from its type byte on. It may raise `SourceError`.
     """
 
-    def __init__(self, send: Send, board: str = "micaz", say: Callable[[str], None] = _silent) -> None:
+    def __init__(
+        self, send: Send, board: str = DEFAULT_BOARD.name, say: Callable[[str], None] = _silent
+    ) -> None:
         self.counters = ServingCounters()
         self.ports: dict[int, int] = {}  # TinyOS version -> TCP port
         self._send = send

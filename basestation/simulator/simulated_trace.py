@@ -16,6 +16,7 @@ from basestation.traces.files import Trace, TraceError
 from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table, payload_column
 from basestation.traces.stamp_columns import stamp_columns
 from packet_formats import bulk
+from packet_formats.boards import DEFAULT_BOARD
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.schemes import descriptor
@@ -43,7 +44,7 @@ def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int)
     stamp |= {key: value for key, value in widths.items() if key in row.settings}
     network = {
         "name": "simulation",
-        "board": "micaz",
+        "board": DEFAULT_BOARD.name,
         "motes": options.motes,
         "hops": max(options.network.hops),
     }

@@ -14,14 +14,14 @@ from basestation.sources.base import Source, SourceError, SourceOptions, Spec
 from basestation.sources.framings import FrameWire
 from basestation.sources.inbox import Inbox, LineLost, Moment, TimedBytes, now, stamped
 from basestation.sources.line import Connection, LineSource
+from packet_formats.boards import BOARDS, DEFAULT_BOARD
 from packet_formats.framing import FrameCounters
 from packet_formats.phrases import did_you_mean
 
-BAUD = {
+# By platform: the boards that have our firmware, and others whose gateways can be listened to.
+BAUD = {name: board.baud for name, board in BOARDS.items()} | {
     "mica": 19200,
-    "mica2": 57600,
     "mica2dot": 19200,
-    "micaz": 57600,
     "iris": 57600,
     "telos": 115200,
     "telosb": 115200,
@@ -48,7 +48,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
 
 def _device_and_baud(spec: Spec, options: SourceOptions) -> tuple[str, int]:
     """Split PORT[:SPEED]. A port's name may hold colons: the last part is a speed only if it looks like one."""
-    default = BAUD[options.deployment.network.board if options.deployment else "micaz"]
+    default = BAUD[options.deployment.network.board if options.deployment else DEFAULT_BOARD.name]
     device, colon, speed = spec.where.rpartition(":")
     if not colon or not speed.isalnum() or os.path.exists(spec.where):
         device, speed = spec.where, str(default)

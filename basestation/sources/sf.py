@@ -12,6 +12,7 @@ from basestation.sources.base import Source, SourceError, SourceOptions, Spec
 from basestation.sources.inbox import LineLost
 from basestation.sources.line import Connection, LineSource
 from basestation.sources.tcp import TcpLink, dial
+from packet_formats.boards import DEFAULT_BOARD
 from packet_formats.framing import FrameCounters
 from packet_formats.sf_protocol import (
     HELLO,
@@ -73,7 +74,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
     network = options.deployment.network if options.deployment else None
     host, port = spec.host_and_port(PORT[2] if said is None else PORT[said])
     likely = said or (1 if port == PORT[1] else network.tinyos if network and port != PORT[2] else 2)
-    platform = platform_bytes(network.board if network else "micaz")
+    platform = platform_bytes(network.board if network else DEFAULT_BOARD.name)
 
     async def connect(counters: FrameCounters) -> Connection:
         for tinyos in (likely,) if said else (likely, 3 - likely):

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from packet_formats.boards import BOARDS, CHANNEL_KHZ
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import did_you_mean
 
 from .scenario import ScenarioNetwork
 
-CHANNEL_KHZ = {channel: 2_405_000 + 5000 * (channel - 11) for channel in range(11, 27)}
-MICA2_KHZ = {1: 433_002, 2: 434_845}  # by TinyOS version
 RESTART_SECONDS = 1.0
 FRAME_DBM = -60.0  # how strongly everybody hears an injected frame, unless it is said
 JAM_DBM = -50.0
@@ -34,7 +33,7 @@ class FaultError(ValueError):
 def carrier_khz(deployment: Deployment) -> int:
     """The frequency that the network's radios are set to."""
     network = deployment.network
-    return CHANNEL_KHZ[network.channel] if network.board == "micaz" else MICA2_KHZ[network.tinyos]
+    return BOARDS[network.board].carrier_khz[network.tinyos][network.channel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +126,7 @@ class _Fault:
         if self.has("khz"):
             return self.whole("khz", 300_000, 2_500_000)
         if self.has("channel"):
-            return CHANNEL_KHZ[self.whole("channel", 11, 26)]
+            return CHANNEL_KHZ[self.whole("channel", min(CHANNEL_KHZ), max(CHANNEL_KHZ))]
         return carrier_khz(self.network().deployment)
 
     @property

@@ -6,16 +6,14 @@ frames go out as the first of those kept for private use (147), from the TinyOS 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from packet_formats.boards import BOARDS
+from packet_formats.pcap import write_packets
+
 from .air import frame_of
 from .truth_log import Event, Signal
-
-NANOSECONDS = 0xA1B23C4D
-LINK_TYPE = {"micaz": 195, "mica2": 147}
-LONGEST = 65535
 
 
 class PcapError(ValueError):
@@ -35,11 +33,7 @@ def write(path: Path, events: Iterable[Event], boards: Mapping[int, str]) -> int
     board = check(boards.values())
     packets = [(signal.data, frame) for signal in _signals(events) if (frame := frame_of(signal, board))]
     with path.open("wb") as file:
-        file.write(struct.pack("<IHHiIII", NANOSECONDS, 2, 4, 0, 0, LONGEST, LINK_TYPE[board]))
-        for at, frame in sorted(packets):
-            seconds, rest = divmod(at, 1_000_000_000)
-            file.write(struct.pack("<IIII", seconds, rest, len(frame), len(frame)) + frame)
-    return len(packets)
+        return write_packets(file, BOARDS[board].radio.link_type, sorted(packets))
 
 
 def _signals(events: Iterable[Event]) -> Iterable[Signal]:

@@ -15,9 +15,10 @@ from pathlib import Path
 
 from basestation.simulator import topology as files
 from basestation.simulator.topology import TopologyError
+from packet_formats.boards import DEFAULT_BOARD
 
 NOISE_DBM = -98.0  # the engine's, where nothing else is said
-MARGIN_DB = {"micaz": 4.0, "mica2": 10.0}  # over noise, at 0 dBm: with less, a radio's frames begin to suffer
+MARGIN_DB = DEFAULT_BOARD.radio.signal_margin_db  # over noise
 FADING = 4.0  # received power falls with this power of the distance: near the ground, antennas a hand's breadth high
 SILENT_DB = -115.0  # a weaker link neither carries nor disturbs anything
 BESIDE_DB = -40.0  # two motes at one place
@@ -36,7 +37,7 @@ class RadioTopology:
     gains: Mapping[Link, float]
     deliveries: Mapping[Link, float] = field(default_factory=dict)
     noise: Mapping[int, float] = field(default_factory=dict)
-    margin: float = MARGIN_DB["micaz"]
+    margin: float = MARGIN_DB
 
     @property
     def places(self) -> int:
@@ -59,7 +60,7 @@ def grid(
     hops: int = 3,
     spacing: float = 10.0,
     reach: float | None = None,
-    margin: float = MARGIN_DB["micaz"],
+    margin: float = MARGIN_DB,
 ) -> RadioTopology:
     """Twice as long as wide, a gateway at the middle of a short side.
 
@@ -84,7 +85,7 @@ def line(
     hops: int = 3,
     spacing: float = 10.0,
     reach: float | None = None,
-    margin: float = MARGIN_DB["micaz"],
+    margin: float = MARGIN_DB,
 ) -> RadioTopology:
     """One after another, a gateway at an end or both; `reach` as in a grid."""
     ends = [(-spacing, 0.0), (spacing * motes, 0.0)]
@@ -116,7 +117,7 @@ def _laid_out(
 
 
 def from_places(
-    places: Sequence[Place], gateways: int, reach: float, margin: float = MARGIN_DB["micaz"]
+    places: Sequence[Place], gateways: int, reach: float, margin: float = MARGIN_DB
 ) -> RadioTopology:
     """Gains by distance, the gateways' places last."""
     gains = _fading(dict(enumerate(places)), reach, margin)
@@ -146,7 +147,7 @@ class Wanted:
     motes: int | None = None
     gateways: int = 1
     named: tuple[int, ...] = ()
-    margin: float = MARGIN_DB["micaz"]
+    margin: float = MARGIN_DB
 
 
 def from_coordinates(path: Path, reach: float, wanted: Wanted) -> RadioTopology:

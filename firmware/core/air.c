@@ -2,20 +2,21 @@
 
 #include "bytes.h"
 
-#if CAUSEWAY_BOARD_MICAZ
+#if CAUSEWAY_AIR_IEEE802154
 
 /* The length byte counts what follows it, the CRC included. */
 #define OVERHEAD (CW_AIR_HEADER - 1 + CW_AIR_CRC)
 
-/* IEEE 802.15.4 frame control, low byte first. Both: a data frame with short addresses. 1.x: no source address. 2.x: source
- * address in the same PAN as the destination. A sender may ask for an acknowledgement, which does not change the form. */
+/* IEEE 802.15.4 frame control, low byte first. Both: a data frame with short addresses. 1.x: no source
+ * address. 2.x: source address in the same PAN as the destination. A sender may ask for an acknowledgement,
+ * which does not change the form. */
 #if CAUSEWAY_TINYOS == 1
 #define CONTROL_LOW 0x01
 #define CONTROL_HIGH 0x08
 #else
 #define CONTROL_LOW 0x41
 #define CONTROL_HIGH 0x88
-#define NETWORK 0x3F    /* TinyOS's place among 6LoWPAN's dispatch bytes */
+#define NETWORK 0x3F /* TinyOS's place among 6LoWPAN's dispatch bytes */
 #endif
 #define ACK_REQUEST 0x20
 
@@ -79,7 +80,7 @@ cw_air_t cw_air_parse(const uint8_t header[CW_AIR_HEADER], cw_am_t *am)
 
 #else /* CC1000 */
 
-#define LENGTH_AT 4    /* in both versions */
+#define LENGTH_AT 4 /* in both versions */
 
 bool cw_air_build(const cw_am_t *am, uint8_t number, uint8_t header[CW_AIR_HEADER])
 {

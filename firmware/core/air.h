@@ -1,11 +1,12 @@
-/** Active messages on the air: the header of the deployment's chip and TinyOS version. Data follows it, then a CRC of two bytes.
+/** Active messages on the air: the header of the deployment's chip and TinyOS version. Data follows it, then
+ * a CRC of two bytes.
  *
  *     CC2420 1.x   length 01 08 dsn FF FF dest(LE) type group                  length = 9 + data + 2
- *     CC2420 2.x   length 41 88 dsn group 00 dest(LE) source(LE) 3F type       length = 11 + data + 2; the group is the PAN
- *     CC1000 1.x   dest(LE) type group length
- *     CC1000 2.x   dest(BE) source(BE) length group type
+ *     CC2420 2.x   length 41 88 dsn group 00 dest(LE) source(LE) 3F type       length = 11 + data + 2; the
+ * group is the PAN CC1000 1.x   dest(LE) type group length CC1000 2.x   dest(BE) source(BE) length group type
  *
- * All bytes are as in the chip's FIFO (CC2420: from the length byte on) or as they follow the sync word (CC1000).
+ * All bytes are as in the chip's FIFO (CC2420: from the length byte on) or as they follow the sync word
+ * (CC1000).
  */
 #ifndef CW_AIR_H
 #define CW_AIR_H
@@ -16,9 +17,9 @@
 #include "am.h"
 #include "causeway_layout.h"
 
-#define CW_AIR_CRC 2    /* bytes after the data */
+#define CW_AIR_CRC 2 /* bytes after the data */
 
-#if CAUSEWAY_BOARD_MICAZ
+#if CAUSEWAY_AIR_IEEE802154
 #if CAUSEWAY_TINYOS == 1
 #define CW_AIR_HEADER 10
 #else
@@ -35,24 +36,25 @@
 /** Why a frame is not read. */
 typedef enum {
     CW_AIR_OK,
-    CW_AIR_LENGTH,      /* a length that no frame of ours has */
-    CW_AIR_PROTOCOL,    /* CC2420: another TinyOS version, another protocol, an acknowledgement... */
+    CW_AIR_LENGTH,   /* a length that no frame of ours has */
+    CW_AIR_PROTOCOL, /* CC2420: another TinyOS version, another protocol, an acknowledgement... */
 } cw_air_t;
 
-/** Write the header of a message. `number` is the CC2420's data sequence number: one more for each frame; the CC1000 has none.
- *  False, and nothing is written, if its data is over the limit. */
+/** Write the header of a message. `number` is the CC2420's data sequence number: one more for each frame; the
+ * CC1000 has none. False, and nothing is written, if its data is over the limit. */
 bool cw_air_build(const cw_am_t *am, uint8_t number, uint8_t header[CW_AIR_HEADER]);
 
-/** Read a header; `am` is filled when it is good, `am->data` set to behind the header: am->length bytes must follow there, and
- *  then the CRC. Which group it is is not judged here.
- *  CC2420: look at the first byte with cw_air_fits() before reading on; a shorter frame has no such header. */
+/** Read a header; `am` is filled when it is good, `am->data` set to behind the header: am->length bytes must
+ * follow there, and then the CRC. Which group it is is not judged here. CC2420: look at the first byte with
+ * cw_air_fits() before reading on; a shorter frame has no such header. */
 cw_air_t cw_air_parse(const uint8_t header[CW_AIR_HEADER], cw_am_t *am);
 
-#if CAUSEWAY_BOARD_MICAZ
+#if CAUSEWAY_AIR_IEEE802154
 /** Whether a CC2420 frame with this length byte can be one of ours. */
 static inline bool cw_air_fits(uint8_t length)
 {
-    return length >= CW_AIR_HEADER - 1 + CW_AIR_CRC && length <= CW_AIR_HEADER - 1 + CW_AIR_CRC + CAUSEWAY_PAYLOAD_LIMIT;
+    return length >= CW_AIR_HEADER - 1 + CW_AIR_CRC &&
+           length <= CW_AIR_HEADER - 1 + CW_AIR_CRC + CAUSEWAY_PAYLOAD_LIMIT;
 }
 #endif
 

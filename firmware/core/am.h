@@ -1,7 +1,8 @@
 /** Active messages, and the packets that carry them on the serial line, of the deployment's TinyOS version.
  *
  *     1.x   40 token | 41 token message | 42 message    message: dest (LE), type, group, length, data
- *     2.x   43 token | 44 token message | 45 message    message: 00, dest (BE), source (BE), length, group, type, data
+ *     2.x   43 token | 44 token message | 45 message    message: 00, dest (BE), source (BE), length, group,
+ * type, data
  */
 #ifndef CW_AM_H
 #define CW_AM_H
@@ -12,7 +13,7 @@
 #include "causeway_layout.h"
 
 #define CW_AM_BROADCAST 0xFFFFU
-#define CW_AM_UART 0x007EU      /* TinyOS 1's address of the host */
+#define CW_AM_UART 0x007EU /* TinyOS 1's address of the host */
 
 #if CAUSEWAY_TINYOS == 1
 #define CW_PACKET_ACK 0x40
@@ -29,13 +30,14 @@
 /** The longest packet: type byte, token, header, data. */
 #define CW_PACKET_LIMIT (2 + CW_AM_HEADER + CAUSEWAY_PAYLOAD_LIMIT)
 
-/** A message; `data` lies elsewhere: in the packet or frame it was parsed from, or where its builder has it. */
+/** A message; `data` lies elsewhere: in the packet or frame it was parsed from, or where its builder has it.
+ */
 typedef struct {
     uint16_t dest;
-    uint16_t source;        /* 2.x only; parsed as 0 and not built on 1.x */
+    uint16_t source; /* 2.x only; parsed as 0 and not built on 1.x */
     uint8_t type;
     uint8_t group;
-    uint8_t length;         /* of data, at most CAUSEWAY_PAYLOAD_LIMIT */
+    uint8_t length; /* of data, at most CAUSEWAY_PAYLOAD_LIMIT */
     const uint8_t *data;
 } cw_am_t;
 
@@ -43,26 +45,27 @@ typedef struct {
 typedef struct {
     cw_am_t am;
     bool wants_ack;
-    uint8_t token;      /* of an acknowledgement, or to answer with where one is wanted */
+    uint8_t token; /* of an acknowledgement, or to answer with where one is wanted */
 } cw_packet_t;
 
 /** What a packet is, or why it is none. */
 typedef enum {
-    CW_PACKET_IS_DATA,          /* a message */
-    CW_PACKET_IS_DATA_ACK,      /* a message that wants an acknowledgement: answer it with cw_am_build_ack() */
-    CW_PACKET_IS_ACK,           /* an acknowledgement: token alone */
-    CW_PACKET_UNKNOWN,          /* another packet type, or another TinyOS version's */
-    CW_PACKET_LENGTH,           /* header and length at odds, or cut short */
-    CW_PACKET_OVERSIZE,         /* data over the payload limit: never to be put on the air */
+    CW_PACKET_IS_DATA,     /* a message */
+    CW_PACKET_IS_DATA_ACK, /* a message that wants an acknowledgement: answer it with cw_am_build_ack() */
+    CW_PACKET_IS_ACK,      /* an acknowledgement: token alone */
+    CW_PACKET_UNKNOWN,     /* another packet type, or another TinyOS version's */
+    CW_PACKET_LENGTH,      /* header and length at odds, or cut short */
+    CW_PACKET_OVERSIZE,    /* data over the payload limit: never to be put on the air */
 } cw_packet_kind_t;
 
-/** Read a packet of `length` bytes, from its type byte on. `am` is filled for the first two kinds, its data pointing into the packet.
- *  `wants_ack` and `token` are set whatever the rest is like, since TinyOS acknowledges all that had a good CRC.
- *  No more than CW_PACKET_LIMIT bytes are looked at, so it serves a deframer that has kept only so many. */
+/** Read a packet of `length` bytes, from its type byte on. `am` is filled for the first two kinds, its data
+ * pointing into the packet. `wants_ack` and `token` are set whatever the rest is like, since TinyOS
+ * acknowledges all that had a good CRC. No more than CW_PACKET_LIMIT bytes are looked at, so it serves a
+ * deframer that has kept only so many. */
 cw_packet_kind_t cw_am_parse(const uint8_t *packet, uint8_t length, cw_packet_t *read);
 
-/** Write a message as a packet that wants no acknowledgement, what motes send; its length. 0, and nothing is written, if its data is
- *  over the limit. */
+/** Write a message as a packet that wants no acknowledgement, what motes send; its length. 0, and nothing is
+ * written, if its data is over the limit. */
 uint8_t cw_am_build(const cw_am_t *am, uint8_t packet[CW_PACKET_LIMIT]);
 
 /** Write an acknowledgement; its length, 2. */

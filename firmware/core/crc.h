@@ -1,4 +1,5 @@
-/** CRC-16 of the serial line and of the CC1000's frames: polynomial 0x1021, initial value 0, most significant bit first.
+/** CRC-16 of the serial line and of the CC1000's frames: polynomial 0x1021, initial value 0, most significant
+ * bit first.
  *
  * It goes out low byte first, so a receiver compares; running on over the CRC itself does not give 0.
  */

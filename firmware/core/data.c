@@ -24,7 +24,8 @@ cw_data_reason_t cw_data_check(const uint8_t *payload, uint8_t length, cw_data_c
     return reason;
 }
 
-void cw_data_head(uint8_t *payload, uint16_t source, uint8_t sequence, uint8_t boot, uint8_t hops, bool in_sync)
+void cw_data_head(uint8_t *payload, uint16_t source, uint8_t sequence, uint8_t boot, uint8_t hops,
+                  bool in_sync)
 {
     uint8_t flags = (uint8_t)((boot & CW_DATA_BOOT_MASK) << CAUSEWAY_FLAG_BOOT);
 

@@ -1,6 +1,7 @@
 /** The payload of a data message: source, sequence, flags, stamp, receipts, application data.
  *
- * A payload stays in wire form; it is built in place and read in place. To build one, when it is handed to the radio:
+ * A payload stays in wire form; it is built in place and read in place. To build one, when it is handed to
+ * the radio:
  *
  *     cw_data_head(payload, own_id, sequence, boots, hops, in_sync);
  *     cw_data_put_stamp(payload, &stamp, tick);
@@ -21,14 +22,14 @@
 #include "stamp.h"
 
 #define CW_DATA_BOOT_MASK 7
-#define CW_DATA_HOPS_TOP 3      /* "3 or more": not counted down */
+#define CW_DATA_HOPS_TOP 3 /* "3 or more": not counted down */
 
 /** Why a payload is not read. */
 typedef enum {
     CW_DATA_OK,
-    CW_DATA_LENGTH,      /* not exactly CAUSEWAY_PAYLOAD_BYTES */
-    CW_DATA_SPARE,       /* padding bits after the stamp are set */
-    CW_DATA_VALUE,       /* a stamp value over its field's range (bytes packing) */
+    CW_DATA_LENGTH, /* not exactly CAUSEWAY_PAYLOAD_BYTES */
+    CW_DATA_SPARE,  /* padding bits after the stamp are set */
+    CW_DATA_VALUE,  /* a stamp value over its field's range (bytes packing) */
     CW_DATA_REASONS,
 } cw_data_reason_t;
 
@@ -40,8 +41,10 @@ typedef struct {
 /** Judge a received payload of our data type and count the outcome. Nothing beyond `length` is read. */
 cw_data_reason_t cw_data_check(const uint8_t *payload, uint8_t length, cw_data_counters_t *counters);
 
-/** Write source, sequence and flags. Of `boot` the last 3 bits count; `hops` over 3 becomes 3. Saturated and complete are clear. */
-void cw_data_head(uint8_t *payload, uint16_t source, uint8_t sequence, uint8_t boot, uint8_t hops, bool in_sync);
+/** Write source, sequence and flags. Of `boot` the last 3 bits count; `hops` over 3 becomes 3. Saturated and
+ * complete are clear. */
+void cw_data_head(uint8_t *payload, uint16_t source, uint8_t sequence, uint8_t boot, uint8_t hops,
+                  bool in_sync);
 
 /** Take a send event and write its stamp and the saturated flag. */
 void cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick);
@@ -49,8 +52,9 @@ void cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick);
 /** Fill the receipt slots and write the complete flag. */
 void cw_data_put_receipts(uint8_t *payload, cw_receipts_t *receipts);
 
-/** Make a received payload the one to pass on: count its hops down in place. False, and nothing changes, when it may go no further.
- *  "3 or more" stays as it is: such a message is ended by the duplicate filter and by delta. */
+/** Make a received payload the one to pass on: count its hops down in place. False, and nothing changes, when
+ * it may go no further. "3 or more" stays as it is: such a message is ended by the duplicate filter and by
+ * delta. */
 bool cw_data_relay(uint8_t *payload);
 
 static inline uint16_t cw_data_source(const uint8_t *payload)

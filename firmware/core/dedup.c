@@ -12,7 +12,7 @@ void cw_dedup_start(cw_dedup_t *filter)
 bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number)
 {
     if (filter->used > CW_DEDUP_ROOM || filter->next >= CW_DEDUP_ROOM)
-        cw_dedup_start(filter);    /* after a fault in memory */
+        cw_dedup_start(filter); /* after a fault in memory */
     for (uint8_t at = 0; at < filter->used; at++)
         if (filter->number[at] == number && filter->source[at] == source)
             return true;

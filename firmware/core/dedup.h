@@ -1,8 +1,9 @@
 /** Duplicate filter: remembers the newest CW_DEDUP_ROOM messages by source and number.
  *
- * For data the number is cw_data_number(): boot and sequence. Beacons and downlink commands have numbers of their own; give them a
- * filter each, or sources that no data message has. The oldest entry makes room for a new one; a message heard again is not
- * made newer, so a copy that goes round is still known as long as any of its time is left.
+ * For data the number is cw_data_number(): boot and sequence. Beacons and downlink commands have numbers of
+ * their own; give them a filter each, or sources that no data message has. The oldest entry makes room for a
+ * new one; a message heard again is not made newer, so a copy that goes round is still known as long as any
+ * of its time is left.
  */
 #ifndef CW_DEDUP_H
 #define CW_DEDUP_H
@@ -11,13 +12,13 @@
 #include <stdint.h>
 
 #ifndef CW_DEDUP_ROOM
-#define CW_DEDUP_ROOM 32    /* at most 255 */
+#define CW_DEDUP_ROOM 32 /* at most 255 */
 #endif
 
 typedef struct {
     uint16_t source[CW_DEDUP_ROOM];
     uint16_t number[CW_DEDUP_ROOM];
-    uint8_t next;    /* where the next one goes */
+    uint8_t next; /* where the next one goes */
     uint8_t used;
 } cw_dedup_t;
 

@@ -73,7 +73,8 @@ void cw_deframer_resync(cw_deframer_t *deframer)
     deframer->in_sync = false;
 }
 
-/* Add an unescaped byte. The last two wait: if a flag follows they are the CRC, and the CRC does not cover itself. */
+/* Add an unescaped byte. The last two wait: if a flag follows they are the CRC, and the CRC does not cover
+ * itself. */
 static void add(cw_deframer_t *deframer, uint8_t byte)
 {
     uint16_t count = deframer->count;

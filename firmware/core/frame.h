@@ -1,4 +1,5 @@
-/** Serial framing: 7E | packet, escaped | CRC-16 low byte first, escaped | 7E. Byte by byte in both directions.
+/** Serial framing: 7E | packet, escaped | CRC-16 low byte first, escaped | 7E. Byte by byte in both
+ * directions.
  *
  * To send, wherever there is room for a byte:
  *
@@ -23,7 +24,7 @@
 #define CW_FRAME_FLAG 0x7E
 #define CW_FRAME_ESCAPE 0x7D
 #define CW_FRAME_FLIP 0x20
-#define CW_FRAME_MIN 4      /* bytes between flags, unescaped, CRC included */
+#define CW_FRAME_MIN 4 /* bytes between flags, unescaped, CRC included */
 #define CW_FRAME_MAX 256
 
 /** A packet on its way out. */
@@ -33,49 +34,52 @@ typedef struct {
     uint8_t length;
     uint8_t at;
     uint8_t step;
-    uint8_t escaped;    /* the second byte of an escape, 0: none is due */
+    uint8_t escaped; /* the second byte of an escape, 0: none is due */
 } cw_framer_t;
 
-/** Start a packet of 2 to 254 bytes, from its type byte on. It must stay as it is until cw_framer_next() has given -1.
- *  A packet of another length gives no bytes. */
+/** Start a packet of 2 to 254 bytes, from its type byte on. It must stay as it is until cw_framer_next() has
+ * given -1. A packet of another length gives no bytes. */
 void cw_framer_start(cw_framer_t *framer, const uint8_t *packet, uint8_t length);
 
-/** The next byte for the line, or -1 when the frame is complete (and before any was started, in a static framer). */
+/** The next byte for the line, or -1 when the frame is complete (and before any was started, in a static
+ * framer). */
 int16_t cw_framer_next(cw_framer_t *framer);
 
-/** Packet bytes that the deframer keeps; a longer packet is judged as well, but only its beginning is kept. */
+/** Packet bytes that the deframer keeps; a longer packet is judged as well, but only its beginning is kept.
+ */
 #ifndef CW_DEFRAMER_ROOM
-#define CW_DEFRAMER_ROOM (2 + 8 + CAUSEWAY_PAYLOAD_LIMIT)    /* type byte, token, the longer header, data */
+#define CW_DEFRAMER_ROOM (2 + 8 + CAUSEWAY_PAYLOAD_LIMIT) /* type byte, token, the longer header, data */
 #endif
 
 /** What was dropped, and why; each wraps. */
 typedef struct {
-    uint16_t frames;    /* given out, not dropped */
-    uint16_t noise;     /* bytes before the first flag, or before the first one after cw_deframer_resync() */
-    uint16_t brief;     /* fewer than 4 bytes between flags: "short" elsewhere, but that is a word of C */
+    uint16_t frames; /* given out, not dropped */
+    uint16_t noise;  /* bytes before the first flag, or before the first one after cw_deframer_resync() */
+    uint16_t brief;  /* fewer than 4 bytes between flags: "short" elsewhere, but that is a word of C */
     uint16_t crc;
-    uint16_t escape;    /* an escape followed by a flag */
-    uint16_t overlong;  /* more than 256 bytes between flags */
+    uint16_t escape;   /* an escape followed by a flag */
+    uint16_t overlong; /* more than 256 bytes between flags */
 } cw_deframer_counters_t;
 
 typedef struct {
     uint8_t packet[CW_DEFRAMER_ROOM];
     cw_deframer_counters_t counters;
-    uint16_t crc;       /* of all but the last two bytes */
-    uint16_t count;     /* bytes since the flag, unescaped; stays at CW_FRAME_MAX + 1 */
-    uint8_t last[2];    /* the last two, older first: perhaps the CRC */
-    bool in_sync;       /* a flag was seen: until then bytes are noise */
+    uint16_t crc;    /* of all but the last two bytes */
+    uint16_t count;  /* bytes since the flag, unescaped; stays at CW_FRAME_MAX + 1 */
+    uint8_t last[2]; /* the last two, older first: perhaps the CRC */
+    bool in_sync;    /* a flag was seen: until then bytes are noise */
     bool escaping;
 } cw_deframer_t;
 
 /** Wait for a flag, counters at 0. A static deframer is ready without it. */
 void cw_deframer_start(cw_deframer_t *deframer);
 
-/** Bytes were lost (the UART said so): drop the frame at hand, wait for a flag. What lies before it counts as noise. */
+/** Bytes were lost (the UART said so): drop the frame at hand, wait for a flag. What lies before it counts as
+ * noise. */
 void cw_deframer_resync(cw_deframer_t *deframer);
 
-/** Take a byte from the line. When it completes a good packet: the packet's length from its type byte on, without CRC, 2 to 254;
- *  `packet` holds its first CW_DEFRAMER_ROOM bytes until the next call. Otherwise 0. */
+/** Take a byte from the line. When it completes a good packet: the packet's length from its type byte on,
+ * without CRC, 2 to 254; `packet` holds its first CW_DEFRAMER_ROOM bytes until the next call. Otherwise 0. */
 uint8_t cw_deframer_put(cw_deframer_t *deframer, uint8_t byte);
 
 #endif

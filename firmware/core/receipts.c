@@ -13,10 +13,11 @@ void cw_receipts_start(cw_receipts_t *receipts)
 
 /* A row's state: the boot count in the low three bits, and */
 #define BOOT_MASK 0x07U
-#define UNTOLD 0x08U    /* this receipt was in no message yet */
-#define FRESH 0x10U     /* received since the last send */
+#define UNTOLD 0x08U /* this receipt was in no message yet */
+#define FRESH 0x10U  /* received since the last send */
 
-/* A copy that took a longer way is at most delta late, and no mote sends so many within delta: a number further back is a new one. */
+/* A copy that took a longer way is at most delta late, and no mote sends so many within delta: a number
+ * further back is a new one. */
 #define OLD_SPAN 16
 
 _Static_assert(CW_RECEIPTS_ROOM >= 1 && CW_RECEIPTS_ROOM <= 255, "rows are counted in a byte");
@@ -29,7 +30,8 @@ static bool is_old(const cw_receipt_t *row, uint8_t boot, uint8_t sequence)
 static void remove_row(cw_receipts_t *receipts, uint8_t at)
 {
     receipts->used--;
-    memmove(receipts->rows + at, receipts->rows + at + 1, sizeof(cw_receipt_t) * (size_t)(receipts->used - at));
+    memmove(receipts->rows + at, receipts->rows + at + 1,
+            sizeof(cw_receipt_t) * (size_t)(receipts->used - at));
 }
 
 /* After a fault in memory. */

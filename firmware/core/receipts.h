@@ -1,11 +1,12 @@
 /** Receipts: which messages we received, told to the observer in the receipt slots of our own.
  *
- * Kept is the newest sequence number received of each source; earlier ones follow by program order. A message's slots take
- * receipts not yet told first, then old ones again (a message may get lost), each time those whose source was told least recently.
- * With CAUSEWAY_RECEIPTS 0 nothing is kept and the functions do nothing.
+ * Kept is the newest sequence number received of each source; earlier ones follow by program order. A
+ * message's slots take receipts not yet told first, then old ones again (a message may get lost), each time
+ * those whose source was told least recently. With CAUSEWAY_RECEIPTS 0 nothing is kept and the functions do
+ * nothing.
  *
- * A mote that hears more sources than there is room for forgets one that has been told; if there is none, the new receipt is
- * left out and the next message is not complete.
+ * A mote that hears more sources than there is room for forgets one that has been told; if there is none, the
+ * new receipt is left out and the next message is not complete.
  */
 #ifndef CW_RECEIPTS_H
 #define CW_RECEIPTS_H
@@ -16,7 +17,7 @@
 #include "causeway_layout.h"
 
 #ifndef CW_RECEIPTS_ROOM
-#define CW_RECEIPTS_ROOM (CAUSEWAY_MOTES < 32 ? CAUSEWAY_MOTES : 32)    /* sources; at most 255 */
+#define CW_RECEIPTS_ROOM (CAUSEWAY_MOTES < 32 ? CAUSEWAY_MOTES : 32) /* sources; at most 255 */
 #endif
 
 typedef struct {
@@ -26,14 +27,14 @@ typedef struct {
     uint16_t source;
 #endif
     uint8_t sequence;
-    uint8_t state;       /* boot count mod 8, and what was told: receipts.c */
+    uint8_t state; /* boot count mod 8, and what was told: receipts.c */
 } cw_receipt_t;
 
 typedef struct {
 #if CAUSEWAY_RECEIPTS
-    cw_receipt_t rows[CW_RECEIPTS_ROOM];    /* least recently told first */
+    cw_receipt_t rows[CW_RECEIPTS_ROOM]; /* least recently told first */
     uint8_t used;
-    bool overflow;                          /* one was left out since the last send */
+    bool overflow; /* one was left out since the last send */
 #else
     uint8_t nothing;
 #endif
@@ -42,14 +43,13 @@ typedef struct {
 /** Forget all. A static state is ready without it. */
 void cw_receipts_start(cw_receipts_t *receipts);
 
-/** A message was received (first copy, merged). `source` must not be our own id. An older message than the one known of that source
- *  and boot changes nothing. */
+/** A message was received (first copy, merged). `source` must not be our own id. An older message than the
+ * one known of that source and boot changes nothing. */
 void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uint8_t sequence);
 
 /** Fill the receipt slots of a message that `own` sends with `sequence`; slots not needed repeat these two.
- *  `slots` has CAUSEWAY_RECEIPTS * CAUSEWAY_RECEIPT_BYTES bytes. True when every message received since the last call is named, or a
- *  later one of its source: the message is complete.
- *  (Always false without slots.) */
+ *  `slots` has CAUSEWAY_RECEIPTS * CAUSEWAY_RECEIPT_BYTES bytes. True when every message received since the
+ * last call is named, or a later one of its source: the message is complete. (Always false without slots.) */
 bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence, uint8_t *slots);
 
 #endif

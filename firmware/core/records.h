@@ -1,12 +1,13 @@
-/** The messages of fixed form: beacon, heard, health, status, downlink (docs/formats.md says what each member means).
+/** The messages of fixed form: beacon, heard, health, status, downlink (docs/formats.md says what each member
+ * means).
  *
  * For each there is a struct with a member for each integer, and
  *
  *     void cw_beacon_put(uint8_t payload[CAUSEWAY_BEACON_BYTES], const cw_beacon_t *beacon);
  *     bool cw_beacon_get(const uint8_t *payload, uint8_t length, cw_beacon_t *beacon);
  *
- * `get` is false, and reads nothing, unless the length is exactly right. Places come from the generated header; the members
- * stand here once, and struct, put and get are made from them.
+ * `get` is false, and reads nothing, unless the length is exactly right. Places come from the generated
+ * header; the members stand here once, and struct, put and get are made from them.
  */
 #ifndef CW_RECORDS_H
 #define CW_RECORDS_H
@@ -17,19 +18,22 @@
 #include "bytes.h"
 #include "causeway_layout.h"
 
+/* clang-format off */
 #define CW_BEACON(U8, I8, U16, U32) \
     U16(sender, BEACON_SENDER) U16(root, BEACON_ROOT) U8(epoch, BEACON_EPOCH) U16(sequence, BEACON_SEQUENCE) \
     U8(hops, BEACON_HOPS) U8(flags, BEACON_FLAGS) U8(error, BEACON_ERROR) U32(time, BEACON_TIME)
 
 #define CW_HEARD(U8, I8, U16, U32) \
     U16(gateway, HEARD_GATEWAY) U8(epoch, HEARD_EPOCH) U8(sequence, HEARD_SEQUENCE) U16(lost, HEARD_LOST) \
-    U8(flags, HEARD_FLAGS) I8(rssi, HEARD_RSSI) U8(lqi, HEARD_LQI) U16(check, HEARD_CHECK) U32(time, HEARD_TIME)
+    U8(flags, HEARD_FLAGS) I8(rssi, HEARD_RSSI) U8(lqi, HEARD_LQI) U16(check, HEARD_CHECK) \
+    U32(time, HEARD_TIME)
 
 #define CW_HEALTH(U8, I8, U16, U32) \
     U16(source, HEALTH_SOURCE) U32(time, HEALTH_TIME) U8(epoch, HEALTH_EPOCH) U8(flags, HEALTH_FLAGS) \
-    U16(boots, HEALTH_BOOTS) U32(layout, HEALTH_LAYOUT) U16(sent, HEALTH_SENT) U16(received, HEALTH_RECEIVED) \
-    U16(late, HEALTH_LATE) U16(relayed, HEALTH_RELAYED) U16(duplicates, HEALTH_DUPLICATES) U16(bounds, HEALTH_BOUNDS) \
-    U8(battery, HEALTH_BATTERY) U8(hops, HEALTH_HOPS)
+    U16(boots, HEALTH_BOOTS) U32(layout, HEALTH_LAYOUT) U16(sent, HEALTH_SENT) \
+    U16(received, HEALTH_RECEIVED) U16(late, HEALTH_LATE) U16(relayed, HEALTH_RELAYED) \
+    U16(duplicates, HEALTH_DUPLICATES) U16(bounds, HEALTH_BOUNDS) U8(battery, HEALTH_BATTERY) \
+    U8(hops, HEALTH_HOPS)
 
 #define CW_STATUS(U8, I8, U16, U32) \
     U16(gateway, STATUS_GATEWAY) U32(time, STATUS_TIME) U8(epoch, STATUS_EPOCH) U8(boots, STATUS_BOOTS) \
@@ -41,6 +45,7 @@
 #define CW_DOWNLINK(U8, I8, U16, U32) \
     U16(target, DOWNLINK_TARGET) U16(sequence, DOWNLINK_SEQUENCE) U8(hops, DOWNLINK_HOPS) \
     U8(command, DOWNLINK_COMMAND) U32(argument, DOWNLINK_ARGUMENT)
+/* clang-format on */
 
 /* Flags and values of members. */
 enum { CW_BEACON_IN_SYNC = 1 };
@@ -63,20 +68,20 @@ enum { CW_COMMAND_RATE = 1, CW_COMMAND_REPORT = 2, CW_COMMAND_BLINK = 3, CW_COMM
 #define CW_GET_U16(name, place) record->name = cw_get16(payload + CAUSEWAY_##place##_AT);
 #define CW_GET_U32(name, place) record->name = cw_get32(payload + CAUSEWAY_##place##_AT);
 
-#define CW_RECORD(lower, UPPER) \
-    typedef struct { \
-        CW_##UPPER(CW_MEMBER_U8, CW_MEMBER_I8, CW_MEMBER_U16, CW_MEMBER_U32) \
-    } cw_##lower##_t; \
-    static inline void cw_##lower##_put(uint8_t payload[CAUSEWAY_##UPPER##_BYTES], const cw_##lower##_t *record) \
-    { \
-        CW_##UPPER(CW_PUT_8, CW_PUT_8, CW_PUT_U16, CW_PUT_U32) \
-    } \
+#define CW_RECORD(lower, UPPER)                                                                         \
+    typedef struct {                                                                                    \
+        CW_##UPPER(CW_MEMBER_U8, CW_MEMBER_I8, CW_MEMBER_U16, CW_MEMBER_U32)                            \
+    } cw_##lower##_t;                                                                                   \
+    static inline void cw_##lower##_put(uint8_t payload[CAUSEWAY_##UPPER##_BYTES],                      \
+                                        const cw_##lower##_t *record)                                   \
+    {                                                                                                   \
+        CW_##UPPER(CW_PUT_8, CW_PUT_8, CW_PUT_U16, CW_PUT_U32)                                          \
+    }                                                                                                   \
     static inline bool cw_##lower##_get(const uint8_t *payload, uint8_t length, cw_##lower##_t *record) \
-    { \
-        if (length != CAUSEWAY_##UPPER##_BYTES) \
-            return false; \
-        CW_##UPPER(CW_GET_U8, CW_GET_I8, CW_GET_U16, CW_GET_U32) \
-        return true; \
+    {                                                                                                   \
+        if (length != CAUSEWAY_##UPPER##_BYTES)                                                         \
+            return false;                                                                               \
+        CW_##UPPER(CW_GET_U8, CW_GET_I8, CW_GET_U16, CW_GET_U32) return true;                           \
     }
 
 CW_RECORD(beacon, BEACON)

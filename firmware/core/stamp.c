@@ -1,4 +1,5 @@
-/* What all schemes share: whether bytes are a stamp at all, and its clock. The schemes themselves are in stamp_*.c. */
+/* What all schemes share: whether bytes are a stamp at all, and its clock. The schemes themselves are in
+ * stamp_*.c. */
 #include "stamp.h"
 
 #include "stamp_fields.h"
@@ -9,9 +10,11 @@
 #elif CAUSEWAY_SCHEME_HISTORY
 #error "stamp.scheme = \"history\": the firmware has no such stamp; basestation compare plays it"
 #elif CAUSEWAY_SCHEME_MATRIX
-#error "stamp.scheme = \"matrix\": the firmware has no such stamp; under broadcast vector says the same in less"
+#error \
+    "stamp.scheme = \"matrix\": the firmware has no such stamp; under broadcast vector says the same in less"
 #elif CAUSEWAY_SCHEME_DELTA_CAUSAL
-#error "stamp.scheme = \"delta-causal\": the firmware has no such stamp; under broadcast delta-vector says the same in less"
+#error \
+    "stamp.scheme = \"delta-causal\": the firmware has no such stamp; under broadcast delta-vector says the same in less"
 #elif CAUSEWAY_SCHEME_TWO_HOP
 #error "stamp.scheme = \"two-hop\": the firmware has no such stamp; basestation compare plays it"
 #endif

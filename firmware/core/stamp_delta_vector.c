@@ -1,7 +1,8 @@
 /* delta-vector: the clock, and of each mote how long ago it last sent, as far as is known.
  *
- * An age is kept as it travels: plus EPSILON, so that a clock ahead of ours gives no negative one, and the top code for "so long
- * ago that nobody waits for it, or never". Ages grow with the clock, so a wrong one is soon of no account.
+ * An age is kept as it travels: plus EPSILON, so that a clock ahead of ours gives no negative one, and the
+ * top code for "so long ago that nobody waits for it, or never". Ages grow with the clock, so a wrong one is
+ * soon of no account.
  */
 #include "stamp_fields.h"
 #include "ticks.h"
@@ -14,12 +15,13 @@ typedef int16_t age_t;
 typedef int32_t age_t;
 #endif
 
-/* Whoever waits gives up DELTA + EPSILON after the sending; we and the receiver may both be EPSILON behind. */
+/* Whoever waits gives up DELTA + EPSILON after the sending; we and the receiver may both be EPSILON behind.
+ */
 #define AGE_MOST ((cw_entry_t)(CAUSEWAY_DELTA + 3U * CAUSEWAY_EPSILON))
 
 static void forget(cw_stamp_t *state)
 {
-    memset(state->ages, 0xFF, sizeof(state->ages));    /* over AGE_MOST, whatever the width */
+    memset(state->ages, 0xFF, sizeof(state->ages)); /* over AGE_MOST, whatever the width */
 }
 
 /* Go on to the clock of an event: everybody's last message is older by as much. */
@@ -68,7 +70,8 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
     return false;
 }
 
-/* They say that a mote last sent `told` ago, by their clock, which is `ahead` of ours. False: by ours that cannot be yet. */
+/* They say that a mote last sent `told` ago, by their clock, which is `ahead` of ours. False: by ours that
+ * cannot be yet. */
 static bool take_age(cw_entry_t *ours, cw_entry_t told, age_t ahead)
 {
     if (told > AGE_MOST)

@@ -1,8 +1,9 @@
-/** The fields of a stamp, as the families of schemes (stamp_*.c) read and write them. Nobody else includes this.
+/** The fields of a stamp, as the families of schemes (stamp_*.c) read and write them. Nobody else includes
+ * this.
  *
- * Fields lie most significant bit first. Clock, c and an HLC's counter lie where the compiler knows: take() and give() become a
- * few constant shifts. They span three bytes at most, since no field has more than 16 bits. Entries lie one after the other: a
- * cursor goes over them.
+ * Fields lie most significant bit first. Clock, c and an HLC's counter lie where the compiler knows: take()
+ * and give() become a few constant shifts. They span three bytes at most, since no field has more than 16
+ * bits. Entries lie one after the other: a cursor goes over them.
  */
 #ifndef CW_STAMP_FIELDS_H
 #define CW_STAMP_FIELDS_H
@@ -129,7 +130,8 @@ INLINE void put_entry(uint8_t **at, uint8_t *mask, cw_entry_t value)
 
 #endif
 
-/* A field can hold more than its range only where it is wider than its values: in bytes packing, where it is a byte. */
+/* A field can hold more than its range only where it is wider than its values: in bytes packing, where it is
+ * a byte. */
 #define IN_RANGE(width, top) ((1UL << (width)) - 1 <= (top))
 
 /* See cw_stamp_check(). */

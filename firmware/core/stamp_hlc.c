@@ -4,8 +4,8 @@
 
 #if CAUSEWAY_SCHEME_HLC || CAUSEWAY_SCHEME_SHLC
 
-/* A full counter carries into l while l is less than this ahead of our clock. The quarter of EPSILON left free is for receivers
- * that are behind us, who must not take l for an impossible value. */
+/* A full counter carries into l while l is less than this ahead of our clock. The quarter of EPSILON left
+ * free is for receivers that are behind us, who must not take l for an impossible value. */
 #define CARRY_ROOM (CAUSEWAY_EPSILON - CAUSEWAY_EPSILON / 4)
 
 /* How far l is ahead of the clock, after the bound. */
@@ -21,8 +21,8 @@ static int32_t bound(cw_stamp_t *state, uint32_t tick)
     return 0;
 }
 
-/* One event at `tick`, when kn[0] events are known at l, the largest clock value known, which is `ahead` of it.
- * How far l is ahead then. */
+/* One event at `tick`, when kn[0] events are known at l, the largest clock value known, which is `ahead` of
+ * it. How far l is ahead then. */
 static uint16_t step(cw_stamp_t *state, uint32_t tick, int32_t ahead)
 {
     uint16_t c = 0;

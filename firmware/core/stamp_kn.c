@@ -29,7 +29,7 @@ static bool give_entries(const cw_stamp_t *state, uint8_t *stamp)
     for (uint8_t i = 0; i < CAUSEWAY_ENTRIES; i++) {
         cw_entry_t value = state->kn[i];
         if (value >= CAUSEWAY_ENTRY_TOP) {
-            value = CAUSEWAY_ENTRY_TOP;    /* after a fault in memory it may be more, and that is no entry */
+            value = CAUSEWAY_ENTRY_TOP; /* after a fault in memory it may be more, and that is no entry */
             saturated = true;
         }
         put_entry(&at, &mask, value);
@@ -96,7 +96,8 @@ INLINE void count_event(cw_stamp_t *state, uint16_t c)
 
 #endif
 
-/* Move to the clock of an event: the bound, then top = max(top, tick). How far top is ahead of the clock then: c. */
+/* Move to the clock of an event: the bound, then top = max(top, tick). How far top is ahead of the clock
+ * then: c. */
 static uint16_t shift_to(cw_stamp_t *state, uint32_t tick)
 {
     int32_t ahead = cw_tick_diff(state->top, tick);

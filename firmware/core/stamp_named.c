@@ -56,7 +56,8 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
     if (state->known)
         give_name(payload + CAUSEWAY_STAMP_AT, state->source, state->sequence);
     else
-        give_name(payload + CAUSEWAY_STAMP_AT, cw_get_source(payload + CAUSEWAY_SOURCE_AT), payload[CAUSEWAY_SEQUENCE_AT]);
+        give_name(payload + CAUSEWAY_STAMP_AT, cw_get_source(payload + CAUSEWAY_SOURCE_AT),
+                  payload[CAUSEWAY_SEQUENCE_AT]);
     return false;
 }
 

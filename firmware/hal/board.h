@@ -16,15 +16,17 @@ void leds_set(uint8_t leds);
 /** Change these LEDs. */
 void leds_toggle(uint8_t leds);
 
-/** Start one conversion of `channel` (0..7); EVENT_ADC follows, then adc_value() holds 0..1023. False while one is running.
- *  On MICA2 the radio's RSSI conversions come first and may delay it. */
+/** Start one conversion of `channel` (0..7); EVENT_ADC follows, then adc_value() holds 0..1023. False while
+ * one is running. On MICA2 the radio's RSSI conversions come first and may delay it. */
 bool adc_start(uint8_t channel);
 uint16_t adc_value(void);
 
-/** The same, but for the supply: adc_value() is then what a reference of 1.223 V reads against it, so mV are 1252352 / adc_value(). */
+/** The same, but for the supply: adc_value() is then what a reference of 1.223 V reads against it, so mV are
+ * 1252352 / adc_value(). */
 bool adc_start_supply(void);
 
-/** Read or write EEPROM bytes; writing waits (3.4 ms to 8.5 ms a byte), interrupts stay on. Unchanged bytes are not written. */
+/** Read or write EEPROM bytes; writing waits (3.4 ms to 8.5 ms a byte), interrupts stay on. Unchanged bytes
+ * are not written. */
 uint8_t eeprom_get(uint16_t address);
 void eeprom_put(uint16_t address, uint8_t value);
 
@@ -35,7 +37,8 @@ void watchdog_pat(void);
 /** Reset now. */
 _Noreturn void board_reset(void);
 
-/** This node must not run: red and yellow in turn, half a second each, for ever. Before the radio is started. */
+/** This node must not run: red and yellow in turn, half a second each, for ever. Before the radio is started.
+ */
 _Noreturn void board_refuse(void);
 
 #endif

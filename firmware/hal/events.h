@@ -1,6 +1,7 @@
 /** Events: how interrupts tell the loop that there is something to do.
  *
- * An event is a bit. Posting one that is pending already changes nothing, so a handler drains whatever caused it.
+ * An event is a bit. Posting one that is pending already changes nothing, so a handler drains whatever caused
+ * it.
  */
 #ifndef HAL_EVENTS_H
 #define HAL_EVENTS_H
@@ -8,11 +9,11 @@
 #include <stdint.h>
 
 enum {
-    EVENT_ALARM = 1 << 0,      /* the clock's alarm time has come */
-    EVENT_RADIO = 1 << 1,      /* the radio driver wants radio_service() */
-    EVENT_UART_RX = 1 << 2,    /* bytes wait in the UART's receive buffer */
-    EVENT_UART_TX = 1 << 3,    /* the UART's transmit buffer has run empty */
-    EVENT_ADC = 1 << 4,        /* a conversion is finished */
+    EVENT_ALARM = 1 << 0,   /* the clock's alarm time has come */
+    EVENT_RADIO = 1 << 1,   /* the radio driver wants radio_service() */
+    EVENT_UART_RX = 1 << 2, /* bytes wait in the UART's receive buffer */
+    EVENT_UART_TX = 1 << 3, /* the UART's transmit buffer has run empty */
+    EVENT_ADC = 1 << 4,     /* a conversion is finished */
 };
 
 /** Post events; from anywhere, interrupts included. */

@@ -1,8 +1,9 @@
 /** How deep the loop may sleep.
  *
- * Power-save stops the I/O clock: UART, timer 1 capture, SPI slave and ADC are dead in it and only timer 0 on its crystal wakes. So
- * each user of the I/O clock says while it needs it; with no user left, events_wait() takes power-save, after the crystal
- * cycle that the data sheet asks for between a wake and the next sleep (a dummy write to OCR0, wait for OCR0UB).
+ * Power-save stops the I/O clock: UART, timer 1 capture, SPI slave and ADC are dead in it and only timer 0 on
+ * its crystal wakes. So each user of the I/O clock says while it needs it; with no user left, events_wait()
+ * takes power-save, after the crystal cycle that the data sheet asks for between a wake and the next sleep (a
+ * dummy write to OCR0, wait for OCR0UB).
  */
 #ifndef HAL_POWER_H
 #define HAL_POWER_H

@@ -1,8 +1,9 @@
 /** The radio: active messages on the air, in the air format of the deployment's TinyOS version.
  *
- * One driver is linked: chips/cc2420 or chips/cc1000. The driver does channel access (listen before talk with random backoff), checks
- * and drops frames with a bad CRC, and puts the time of the start-of-frame delimiter beside each frame. It hears everything
- * (no address recognition, no acknowledgements): who a frame is for is decided above.
+ * One driver is linked: chips/cc2420 or chips/cc1000. The driver does channel access (listen before talk with
+ * random backoff), checks and drops frames with a bad CRC, and puts the time of the start-of-frame delimiter
+ * beside each frame. It hears everything (no address recognition, no acknowledgements): who a frame is for is
+ * decided above.
  */
 #ifndef HAL_RADIO_H
 #define HAL_RADIO_H
@@ -13,67 +14,73 @@
 #include "causeway_layout.h"
 
 #define RADIO_RSSI_UNKNOWN INT8_MIN
-#define RADIO_UNTIMED 0xFF    /* an `error`: no telling how many; `time` is not before the delimiter's, and not after now */
+/* an `error`: no telling how many; `time` is not before the delimiter's, and not after now */
+#define RADIO_UNTIMED 0xFF
 
 /** An active message as it is on the air, whatever the chip. */
 typedef struct {
     uint16_t dest;
-    uint16_t source;     /* TinyOS 2 only; 0 on 1.x, where a frame does not say */
+    uint16_t source; /* TinyOS 2 only; 0 on 1.x, where a frame does not say */
     uint8_t type;
     uint8_t group;
-    uint8_t length;      /* of data, at most CAUSEWAY_PAYLOAD_LIMIT */
+    uint8_t length; /* of data, at most CAUSEWAY_PAYLOAD_LIMIT */
     uint8_t data[CAUSEWAY_PAYLOAD_LIMIT];
 } radio_message_t;
 
 /** A message received. */
 typedef struct {
     radio_message_t message;
-    uint32_t time;       /* local time of the start-of-frame delimiter */
-    uint8_t error;       /* cycles that `time` may be off because the delimiter was not seen; 0: it was */
-    int8_t rssi;         /* dBm, or RADIO_RSSI_UNKNOWN */
-    uint8_t lqi;         /* CC2420's link quality, 0 where there is none */
+    uint32_t time; /* local time of the start-of-frame delimiter */
+    uint8_t error; /* cycles that `time` may be off because the delimiter was not seen; 0: it was */
+    int8_t rssi;   /* dBm, or RADIO_RSSI_UNKNOWN */
+    uint8_t lqi;   /* CC2420's link quality, 0 where there is none */
 } radio_heard_t;
 
 /** How a send ended. */
 typedef enum {
-    RADIO_SENT,          /* it went out; `time` is its start-of-frame delimiter's */
-    RADIO_BUSY,          /* no clear channel before `deadline`: nothing was sent */
-    RADIO_FAILED,        /* the chip misbehaved and was started anew */
+    RADIO_SENT,   /* it went out; `time` is its start-of-frame delimiter's */
+    RADIO_BUSY,   /* no clear channel before `deadline`: nothing was sent */
+    RADIO_FAILED, /* the chip misbehaved and was started anew */
 } radio_result_t;
 
 /** Counters since start; each only grows, and wraps. */
 typedef struct {
-    uint16_t heard;      /* frames taken in with a good CRC */
-    uint16_t crc;        /* frames dropped: bad CRC */
-    uint16_t overrun;    /* frames dropped: chip's or driver's buffer full */
-    uint16_t garbage;    /* frames dropped: a length or header that cannot be */
-    uint16_t restarts;   /* chip started anew after misbehaviour */
-    uint16_t untimed;    /* of those heard, frames whose delimiter was not seen */
+    uint16_t heard;    /* frames taken in with a good CRC */
+    uint16_t crc;      /* frames dropped: bad CRC */
+    uint16_t overrun;  /* frames dropped: chip's or driver's buffer full */
+    uint16_t garbage;  /* frames dropped: a length or header that cannot be */
+    uint16_t restarts; /* chip started anew after misbehaviour */
+    uint16_t untimed;  /* of those heard, frames whose delimiter was not seen */
 } radio_counters_t;
 
-/** Start the chip on the deployment's channel and listen. False when the chip does not answer. `seed` feeds the backoff. */
+/** Start the chip on the deployment's channel and listen. False when the chip does not answer. `seed` feeds
+ * the backoff. */
 bool radio_start(uint16_t seed);
 
 /** Stop the chip; a send in progress ends as RADIO_FAILED. */
 void radio_stop(void);
 
-/** Send a message, of which the driver takes a copy, when the channel is clear, but start no later than the local time `deadline`.
- *  False when a send is in progress or the message is too long: then nothing happens. Otherwise radio_on_sent() follows.
+/** Send a message, of which the driver takes a copy, when the channel is clear, but start no later than the
+ * local time `deadline`. False when a send is in progress or the message is too long: then nothing happens.
+ * Otherwise radio_on_sent() follows.
  *
- *  With `stamp_at` not RADIO_NO_STAMP, the four data bytes at that place (the last four of the data) are filled with
- *  radio_stamp(time of the start-of-frame delimiter) while the frame goes out, in the deployment's byte order. */
+ *  With `stamp_at` not RADIO_NO_STAMP, the four data bytes at that place (the last four of the data) are
+ * filled with radio_stamp(time of the start-of-frame delimiter) while the frame goes out, in the deployment's
+ * byte order. */
 #define RADIO_NO_STAMP 0xFF
 bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at);
 
 /** Do what is to be done; call it on EVENT_RADIO, and whenever else. It calls the three functions below. */
 void radio_service(void);
 
-/** Cycles of local time that a message of `length` data bytes takes on the air, preamble and all, rounded up. */
+/** Cycles of local time that a message of `length` data bytes takes on the air, preamble and all, rounded up.
+ */
 uint16_t radio_airtime(uint8_t length);
 
 const radio_counters_t *radio_counters(void);
 
-/** The driver's state is one that it can be in while the radio is on, and from which it goes on by itself. From the loop. */
+/** The driver's state is one that it can be in while the radio is on, and from which it goes on by itself.
+ * From the loop. */
 bool radio_sound(void);
 
 /* What the user of the radio defines. */
@@ -81,7 +88,8 @@ bool radio_sound(void);
 /** A message came in; called from radio_service(), valid until it returns. */
 void radio_on_heard(const radio_heard_t *heard);
 
-/** A send ended; called from radio_service(). `time` is valid with RADIO_SENT. A new send may be started from here. */
+/** A send ended; called from radio_service(). `time` is valid with RADIO_SENT. A new send may be started from
+ * here. */
 void radio_on_sent(radio_result_t result, uint32_t time);
 
 /** Turn a local time into what a beacon carries. May be called from an interrupt: short, no side effects. */

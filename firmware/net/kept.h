@@ -1,4 +1,5 @@
-/** A value that nothing but its owner changes, and that nothing else would ever put right: it lies beside its complement.
+/** A value that nothing but its owner changes, and that nothing else would ever put right: it lies beside its
+ * complement.
  *
  * To read one that memory has not kept restarts the node, so a wrong one is never used. Not for interrupts.
  */

@@ -25,7 +25,7 @@
 #define ROOT_IS_GATEWAY (CAUSEWAY_ROOT >= CAUSEWAY_MOTES)
 
 static uint8_t sequence;
-static uint32_t last_tick;      /* of the last event: events must not run backwards */
+static uint32_t last_tick; /* of the last event: events must not run backwards */
 static cw_stamp_t stamp;
 static cw_receipts_t receipts;
 static cw_dedup_t seen;
@@ -61,8 +61,9 @@ void messaging_on_epoch(uint8_t epoch)
     recorder_note(RECORDER_EPOCH, epoch, 0, last_tick);
 }
 
-/* The tick of an event. A frame that came in before our last send was handed over, but is looked at only now, takes
- * that send's tick. No frame waits long, so a last event that seems far ahead is one of half the clock's range ago. */
+/* The tick of an event. A frame that came in before our last send was handed over, but is looked at only now,
+ * takes that send's tick. No frame waits long, so a last event that seems far ahead is one of half the
+ * clock's range ago. */
 static uint32_t event_tick(uint32_t local)
 {
     uint32_t tick = cw_tick(timesync_network(local));
@@ -119,17 +120,20 @@ static uint32_t latest_start(uint32_t tick, uint8_t hops_after)
 
 #else
 
-/* Nobody can tell how old a message without a clock is: each hop has its share of delta, from when it had the message. */
+/* Nobody can tell how old a message without a clock is: each hop has its share of delta, from when it had the
+ * message. */
 static uint32_t latest_start_from(uint32_t local)
 {
-    return local + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / CAUSEWAY_HOPS - radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
+    return local + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / CAUSEWAY_HOPS -
+           radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
 }
 
 #endif
 
 /* ---- Sending ---- */
 
-static outbox_frame_t *new_frame(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before, uint32_t deadline)
+static outbox_frame_t *new_frame(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before,
+                                 uint32_t deadline)
 {
     outbox_frame_t *frame = outbox_place();
     if (!frame) {
@@ -163,7 +167,8 @@ bool messaging_send(const uint8_t *application)
 bool messaging_send_health(uint8_t battery)
 {
     uint32_t now = clock_now();
-    outbox_frame_t *frame = new_frame(OUTBOX_PLAIN, CAUSEWAY_AM_HEALTH, CAUSEWAY_HEALTH_BYTES, now, now + PLAIN_PATIENCE);
+    outbox_frame_t *frame = new_frame(OUTBOX_PLAIN, CAUSEWAY_AM_HEALTH, CAUSEWAY_HEALTH_BYTES, now,
+                                      now + PLAIN_PATIENCE);
     if (!frame) {
         return false;
     }
@@ -171,8 +176,8 @@ bool messaging_send_health(uint8_t battery)
     cw_health_t health = {
         .source = identity_id(),
         .epoch = timesync_epoch(),
-        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) | (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0) |
-                           hops << CAUSEWAY_FLAG_HOPS),
+        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) |
+                           (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0) | hops << CAUSEWAY_FLAG_HOPS),
         .boots = identity_boots(),
         .layout = CAUSEWAY_LAYOUT_HASH,
         .sent = counters.sent,
@@ -218,7 +223,8 @@ bool messaging_on_ready(outbox_frame_t *frame, uint32_t now)
     if (frame->kind == OUTBOX_OWN) {
         return stamp_own(frame, now);
     }
-    if (frame->message.type == CAUSEWAY_AM_HEALTH && cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) == identity_id()) {
+    if (frame->message.type == CAUSEWAY_AM_HEALTH &&
+        cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) == identity_id()) {
         cw_put32(frame->message.data + CAUSEWAY_HEALTH_TIME_AT, timesync_network(now));
     }
     return true;
@@ -237,7 +243,8 @@ static void count_sent(const outbox_frame_t *frame)
     } else if (frame->kind == OUTBOX_RELAY) {
         counters.relayed++;
         note_data(RECORDER_RELAY, payload);
-    } else if (frame->message.type != CAUSEWAY_AM_HEALTH || cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) != identity_id()) {
+    } else if (frame->message.type != CAUSEWAY_AM_HEALTH ||
+               cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) != identity_id()) {
         counters.relayed++;
     }
 }
@@ -281,8 +288,8 @@ static void drop_late(const uint8_t *payload)
     note_data(RECORDER_LATE, payload);
 }
 
-/* The message's tick is known only if its sender was in sync, and only to one who is in sync; another one is given the time
- * of one hop. */
+/* The message's tick is known only if its sender was in sync, and only to one who is in sync; another one is
+ * given the time of one hop. */
 static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
     radio_message_t copy = heard->message;
@@ -330,7 +337,8 @@ static void merge(const uint8_t *payload, uint32_t heard_at)
 static void on_data(const radio_heard_t *heard, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
-    if (cw_data_check(payload, heard->message.length, &checks) != CW_DATA_OK || cw_data_source(payload) >= CAUSEWAY_MOTES) {
+    if (cw_data_check(payload, heard->message.length, &checks) != CW_DATA_OK ||
+        cw_data_source(payload) >= CAUSEWAY_MOTES) {
         counters.foreign++;
     } else if (cw_data_source(payload) == identity_id()) {
         counters.echoes++;
@@ -399,7 +407,8 @@ void messaging_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
-    if (message->group != CAUSEWAY_GROUP || (message->dest != CW_AM_BROADCAST && message->dest != identity_id())) {
+    if (message->group != CAUSEWAY_GROUP ||
+        (message->dest != CW_AM_BROADCAST && message->dest != identity_id())) {
         counters.foreign++;
     } else if (message->type == CAUSEWAY_AM_DATA) {
         on_data(heard, now);

@@ -5,20 +5,20 @@
 #include "hal/clock.h"
 
 typedef struct {
-    uint32_t local;        /* the line's start ... */
-    uint32_t network;      /* ... the estimate there ... */
-    uint16_t part;         /* ... and its fraction, in 2^-16 cycles */
+    uint32_t local;   /* the line's start ... */
+    uint32_t network; /* ... the estimate there ... */
+    uint16_t part;    /* ... and its fraction, in 2^-16 cycles */
     int16_t skew;
-    int32_t behind;        /* the estimate less the shown time at `since` */
+    int32_t behind; /* the estimate less the shown time at `since` */
     uint32_t since;
-    uint8_t slew_log2;     /* one cycle of correction in 2^this cycles */
+    uint8_t slew_log2; /* one cycle of correction in 2^this cycles */
 } line_t;
 
 enum { SLEW_GENTLE = 6, SLEW_HARD = 1 };
 
 /* An interrupt may read at any moment, so a change is written beside the line in use, which is then exchanged
- * with one store of a byte. After that both are the same: so a root, whose time nobody else tells it, knows if memory has not
- * kept it. */
+ * with one store of a byte. After that both are the same: so a root, whose time nobody else tells it, knows
+ * if memory has not kept it. */
 static line_t lines[2];
 static volatile uint8_t current;
 
@@ -34,7 +34,7 @@ static line_t *spare(void)
 
 static void exchange(void)
 {
-    __asm__ volatile("" ::: "memory");   /* all of the line is in memory before it is in use */
+    __asm__ volatile("" ::: "memory"); /* all of the line is in memory before it is in use */
     current = (uint8_t)(~current & 1);
     __asm__ volatile("" ::: "memory");
     memcpy(spare(), in_use(), sizeof(line_t));
@@ -52,8 +52,9 @@ static uint32_t estimate(const line_t *line, uint32_t local)
     return line->network + (local - line->local) + (uint32_t)(gained(line, local) >> 16);
 }
 
-/* Steps of the slew fall half-way between multiples of 2^slew_log2, so that none meets a step of the skew: two steps
- * back in one cycle would turn the clock back. `since` and `local` of a line are a multiple of 256 apart. */
+/* Steps of the slew fall half-way between multiples of 2^slew_log2, so that none meets a step of the skew:
+ * two steps back in one cycle would turn the clock back. `since` and `local` of a line are a multiple of 256
+ * apart. */
 static int32_t left(const line_t *line, uint32_t local)
 {
     int32_t elapsed = (int32_t)(local - line->since);
@@ -123,7 +124,8 @@ int32_t netclock_left(uint32_t local)
 uint32_t netclock_local(uint32_t network)
 {
     uint32_t local = in_use()->local + (network - in_use()->network);
-    for (uint8_t i = 0; i < 3; i++) {   /* each round leaves a 64th of the error, or half of it in a hard slew */
+    /* each round leaves a 64th of the error, or half of it in a hard slew */
+    for (uint8_t i = 0; i < 3; i++) {
         local += network - netclock_shown(local);
     }
     return local;
@@ -138,5 +140,6 @@ static bool is_recent(uint32_t time, uint32_t now)
 bool netclock_sound(uint32_t now)
 {
     const line_t *line = in_use();
-    return memcmp(&lines[0], &lines[1], sizeof(line_t)) == 0 && is_recent(line->local, now) && is_recent(line->since, now);
+    return memcmp(&lines[0], &lines[1], sizeof(line_t)) == 0 && is_recent(line->local, now) &&
+           is_recent(line->since, now);
 }

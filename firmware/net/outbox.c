@@ -5,15 +5,18 @@
 #include "hal/clock.h"
 #include "timesync.h"
 
-#define BEACON_PATIENCE UINT32_C(32768)      /* a beacon waits this long for a clear channel */
-#define RADIO_PATIENCE (4 * UINT32_C(32768)) /* a radio that says nothing this long after the deadline is taken for free */
-/* No frame waits longer, and none has a later deadline: delta, which a clock that is slowed down may stretch to twice as long. */
-#define FRAME_MOST (2 * UINT32_C(32768) + ((UINT32_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2)) << CAUSEWAY_TICK_LOG2))
+#define BEACON_PATIENCE UINT32_C(32768) /* a beacon waits this long for a clear channel */
+/* a radio that says nothing this long after the deadline is taken for free */
+#define RADIO_PATIENCE (4 * UINT32_C(32768))
+/* No frame waits longer, and none has a later deadline: delta, which a clock that is slowed down may stretch
+ * to twice as long. */
+#define FRAME_MOST \
+    (2 * UINT32_C(32768) + ((UINT32_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2)) << CAUSEWAY_TICK_LOG2))
 #define IDLE_PAUSE (30 * UINT32_C(32768))
 
 static outbox_frame_t frames[OUTBOX_ROOM];
-static outbox_frame_t going;        /* the frame at the radio; not `used`: a beacon */
-static bool busy;                   /* the radio has one */
+static outbox_frame_t going; /* the frame at the radio; not `used`: a beacon */
+static bool busy;            /* the radio has one */
 
 outbox_frame_t *outbox_place(void)
 {
@@ -142,12 +145,14 @@ void radio_on_sent(radio_result_t result, uint32_t time)
 {
     (void)time;
     if (!busy) {
-        return;    /* an answer after RADIO_PATIENCE: that frame's end has been reported */
+        return; /* an answer after RADIO_PATIENCE: that frame's end has been reported */
     }
     busy = false;
     if (going.used) {
         going.used = false;
-        outbox_on_done(&going, result == RADIO_SENT ? OUTBOX_SENT : result == RADIO_BUSY ? OUTBOX_LATE : OUTBOX_FAILED);
+        outbox_on_done(&going, result == RADIO_SENT   ? OUTBOX_SENT
+                               : result == RADIO_BUSY ? OUTBOX_LATE
+                                                      : OUTBOX_FAILED);
     }
 }
 

@@ -1,7 +1,8 @@
 /** The outbox: frames that wait for the radio, and the beacons of time sync. The one user of radio_send().
  *
- * A frame goes out no earlier than its `not_before` and starts no later than its `deadline` (local times); of those ready, the one
- * with the earliest deadline goes first, a due beacon before all. One that cannot go in time is dropped and reported.
+ * A frame goes out no earlier than its `not_before` and starts no later than its `deadline` (local times); of
+ * those ready, the one with the earliest deadline goes first, a due beacon before all. One that cannot go in
+ * time is dropped and reported.
  */
 #ifndef NET_OUTBOX_H
 #define NET_OUTBOX_H
@@ -16,15 +17,15 @@
 #endif
 
 typedef enum {
-    OUTBOX_OWN,       /* an own data message: stamped when it is handed to the radio */
-    OUTBOX_RELAY,     /* somebody else's data message */
-    OUTBOX_PLAIN,     /* anything else */
+    OUTBOX_OWN,   /* an own data message: stamped when it is handed to the radio */
+    OUTBOX_RELAY, /* somebody else's data message */
+    OUTBOX_PLAIN, /* anything else */
 } outbox_kind_t;
 
 typedef enum {
     OUTBOX_SENT,
-    OUTBOX_LATE,      /* its deadline came before a clear channel */
-    OUTBOX_FAILED,    /* the radio misbehaved */
+    OUTBOX_LATE,   /* its deadline came before a clear channel */
+    OUTBOX_FAILED, /* the radio misbehaved */
 } outbox_result_t;
 
 typedef struct {
@@ -35,14 +36,16 @@ typedef struct {
     bool used;
 } outbox_frame_t;
 
-/** A free place, or NULL when all are taken. Fill it in all but `used`, then outbox_put() it; until then it is not taken. */
+/** A free place, or NULL when all are taken. Fill it in all but `used`, then outbox_put() it; until then it
+ * is not taken. */
 outbox_frame_t *outbox_place(void);
 void outbox_put(outbox_frame_t *frame);
 
 /** Forget all frames of a kind. */
 void outbox_forget(outbox_kind_t kind);
 
-/** Hand the next frame over, if the radio is free and one is ready. Call it whenever something has happened. */
+/** Hand the next frame over, if the radio is free and one is ready. Call it whenever something has happened.
+ */
 void outbox_service(uint32_t now);
 
 /** The local time at which outbox_service() wants to be called again, unless something happens before. */
@@ -56,7 +59,8 @@ bool outbox_sound(uint32_t now);
 
 /* What the user of this module defines. */
 
-/** A frame is about to be handed to the radio: the last moment to change it and its deadline. False: drop it, without a report. */
+/** A frame is about to be handed to the radio: the last moment to change it and its deadline. False: drop it,
+ * without a report. */
 bool outbox_on_ready(outbox_frame_t *frame, uint32_t now);
 
 /** What became of a frame; `frame` is as it was handed over. */

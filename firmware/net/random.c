@@ -5,14 +5,14 @@ static uint16_t state = 1;
 void random_start(uint16_t seed)
 {
     state = seed != 0 ? seed : 1;
-    for (uint8_t i = 0; i < 8; i++) {   /* ids are small numbers: move their few bits about first */
+    for (uint8_t i = 0; i < 8; i++) { /* ids are small numbers: move their few bits about first */
         random_next();
     }
 }
 
 uint16_t random_next(void)
 {
-    if (state == 0) {                   /* the one state that the row would never leave */
+    if (state == 0) { /* the one state that the row would never leave */
         state = 1;
     }
     state = (uint16_t)(state ^ (state << 7));

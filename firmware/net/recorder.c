@@ -1,6 +1,7 @@
 #include "recorder.h"
 
-_Static_assert((RECORDER_ENTRIES & (RECORDER_ENTRIES - 1)) == 0 && RECORDER_ENTRIES <= 128, "a power of two, at most 128");
+_Static_assert((RECORDER_ENTRIES & (RECORDER_ENTRIES - 1)) == 0 && RECORDER_ENTRIES <= 128,
+               "a power of two, at most 128");
 _Static_assert(sizeof(recorder_entry_t) == 8 && sizeof(recorder_t) == 4 + 8 * RECORDER_ENTRIES, "no gaps");
 
 volatile recorder_t causeway_recorder;

@@ -10,73 +10,76 @@
 #include "random.h"
 
 enum {
-    WINDOW = 8,              /* pairs that the line is fitted to */
-    OUTLIERS = 3,            /* so many in a row, and the line is begun anew */
-    QUICK_BEACONS = 8,       /* of the root's, at its start */
-    SEQUENCE_LEAP = 16,      /* an adopting root goes on this far ahead of what it heard: others may have heard more */
-    DRIFT_UNKNOWN = 128,     /* growth of the error in 2^-20: 122 ppm while no skew is known ... */
-    DRIFT_LEAST = 8,         /* ... and 7.6 ppm at best: temperature, and the errors of the hops before */
-    OFFSET_MOST = 8191,      /* cycles that offsets in one window may differ by; with it the sums stay within 32 bits */
+    WINDOW = 8,        /* pairs that the line is fitted to */
+    OUTLIERS = 3,      /* so many in a row, and the line is begun anew */
+    QUICK_BEACONS = 8, /* of the root's, at its start */
+    /* an adopting root goes on this far ahead of what it heard: others may have heard more */
+    SEQUENCE_LEAP = 16,
+    DRIFT_UNKNOWN = 128, /* growth of the error in 2^-20: 122 ppm while no skew is known ... */
+    DRIFT_LEAST = 8,     /* ... and 7.6 ppm at best: temperature, and the errors of the hops before */
+    /* cycles that offsets in one window may differ by; with it the sums stay within 32 bits */
+    OFFSET_MOST = 8191,
 };
 
-#define MEMORY (UINT32_C(1) << 24)           /* pairs older than this (8.5 minutes) are not used */
-#define SPAN_LEAST (UINT32_C(1) << 15)       /* pairs closer together than a second say nothing about skew */
-#define AGE_MOST (UINT32_C(1) << 30)         /* a newest pair older than this (9 hours) is moved up before its age wraps */
-#define ASTRAY (UINT32_C(1) << 18)            /* off by more than this (8 s): not a clock gone wrong but another time */
-#define ASK_FIRST (UINT32_C(32768) / 4)      /* cycles from the start to the first question, and between a root's */
-#define ASK_MOST (60 * UINT32_C(32768))      /* cycles between questions, at last */
-#define ANSWER_PAUSE UINT32_C(32768)         /* a root answers questions with a new beacon, but no more often than this */
+#define MEMORY (UINT32_C(1) << 24)     /* pairs older than this (8.5 minutes) are not used */
+#define SPAN_LEAST (UINT32_C(1) << 15) /* pairs closer together than a second say nothing about skew */
+#define AGE_MOST (UINT32_C(1) << 30)   /* an older newest pair (9 hours) is moved up before its age wraps */
+#define ASTRAY (UINT32_C(1) << 18)     /* off by more (8 s): no clock gone wrong, but another time */
+/* cycles from the start to the first question, and between a root's */
+#define ASK_FIRST (UINT32_C(32768) / 4)
+#define ASK_MOST (60 * UINT32_C(32768)) /* cycles between questions, at last */
+#define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
-#define APART ((int32_t)2 * TIMESYNC_LIMIT)  /* cycles: two clocks in sync are not further apart */
-#define LISTEN_QUESTIONS 4           /* a starting root asks so often before it opens an epoch */
+#define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
+#define LISTEN_QUESTIONS 4                  /* a starting root asks so often before it opens an epoch */
 
 /* Time to pass a beacon on in, so that neighbours do not all send at once. */
 #define SPREAD ((uint16_t)(16 * radio_airtime(CAUSEWAY_BEACON_BYTES)))
 
 typedef struct {
     uint32_t local;
-    uint32_t offset;      /* network - local */
+    uint32_t offset; /* network - local */
     uint8_t hops;
 } pair_t;
 
 /* The fit, relative to the newest pair: x in 1024 cycles, y in cycles. */
 typedef struct {
     int32_t mean_x;
-    int32_t mean_y;       /* in 1/256 cycles */
-    uint16_t residual;    /* largest distance of a pair from the line */
+    int32_t mean_y;    /* in 1/256 cycles */
+    uint16_t residual; /* largest distance of a pair from the line */
 } fit_t;
 
 typedef enum {
-    LISTENING,            /* a starting root */
+    LISTENING, /* a starting root */
     ROOT,
-    LOST,                 /* no time known */
+    LOST, /* no time known */
     FOLLOWING,
 } state_t;
 
 static state_t state;
 static kept_t epoch;
-static kept_t sequence;         /* root: of the last beacon sent; else the last one taken */
-static kept_t two_roots;        /* root: whether it has heard of another */
-static uint8_t hops;            /* our own, by the last beacon taken */
+static kept_t sequence;  /* root: of the last beacon sent; else the last one taken */
+static kept_t two_roots; /* root: whether it has heard of another */
+static uint8_t hops;     /* our own, by the last beacon taken */
 
-static pair_t window[WINDOW];   /* newest first */
+static pair_t window[WINDOW]; /* newest first */
 static uint8_t pairs;
 static uint8_t outliers;
-static uint16_t base_error;     /* at the newest pair, in cycles */
-static uint16_t drift;          /* growth of the error since, in 2^-20 */
-static int16_t skew;            /* as last fitted; it serves until there are pairs enough again */
+static uint16_t base_error; /* at the newest pair, in cycles */
+static uint16_t drift;      /* growth of the error since, in 2^-20 */
+static int16_t skew;        /* as last fitted; it serves until there are pairs enough again */
 
 /* What the next beacon, at beacon_at, will be. An answer is not needed once somebody else has given it. */
 typedef enum { NOTHING, QUESTION, ANSWER, BEACON } intent_t;
 static intent_t intent;
 static uint32_t beacon_at;
 static uint32_t ask_pause;
-static uint8_t burst;           /* quick beacons left, or a listening root's questions */
-static uint32_t last_beacon;    /* root: when the last one went out */
+static uint8_t burst;        /* quick beacons left, or a listening root's questions */
+static uint32_t last_beacon; /* root: when the last one went out */
 static uint32_t tidy_at;
-static cw_beacon_t best;        /* a listening root's best answer, */
-static uint32_t best_heard;     /* when it was heard, */
-static bool answered;           /* and whether there is one */
+static cw_beacon_t best;    /* a listening root's best answer, */
+static uint32_t best_heard; /* when it was heard, */
+static bool answered;       /* and whether there is one */
 
 static timesync_counters_t counters;
 
@@ -317,7 +320,8 @@ static uint16_t drift_of(uint16_t residual)
     return unsure > DRIFT_UNKNOWN - DRIFT_LEAST ? DRIFT_UNKNOWN : (uint16_t)(unsure + DRIFT_LEAST);
 }
 
-/* Fit the line to the window and steer the clock to it. False when the clock is so far off that time must start afresh. */
+/* Fit the line to the window and steer the clock to it. False when the clock is so far off that time must
+ * start afresh. */
 static bool fit_line(uint8_t sender_error, uint32_t now)
 {
     fit_t fit;
@@ -505,8 +509,9 @@ static void open_epoch(uint32_t now)
     plan(BEACON, now + random_below(SPREAD));
 }
 
-/* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead wins: who is behind takes
- * it up; who is ahead by more than clocks in sync can be opens a new epoch, which all follow. */
+/* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
+ * wins: who is behind takes it up; who is ahead by more than clocks in sync can be opens a new epoch, which
+ * all follow. */
 static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, uint32_t now)
 {
     note_conflict();
@@ -522,8 +527,8 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
     }
 }
 
-/* A mote is further behind than it knows: it is wrong, or follows a root that we do not hear. Several newer beacons in a row
- * bring it to us; the other root, if there is one, will hear of that from it. */
+/* A mote is further behind than it knows: it is wrong, or follows a root that we do not hear. Several newer
+ * beacons in a row bring it to us; the other root, if there is one, will hear of that from it. */
 static void speak_up(uint32_t now)
 {
     kept_set(&sequence, (uint16_t)(kept_get(&sequence) + SEQUENCE_LEAP));
@@ -553,7 +558,7 @@ static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now
         note_conflict();
         adopt(beacon, heard);
     } else {
-        answer_as_root(now);    /* somebody has not heard of our epoch yet */
+        answer_as_root(now); /* somebody has not heard of our epoch yet */
     }
 }
 
@@ -570,7 +575,8 @@ static void answer(const cw_beacon_t *question, uint32_t now)
 }
 
 /* In its callers it would take a hundred bytes more. */
-__attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure, uint32_t now)
+__attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure,
+                                                  uint32_t now)
 {
     cw_beacon_t beacon;
     cw_beacon_get(payload, CAUSEWAY_BEACON_BYTES, &beacon);
@@ -590,7 +596,8 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
     }
 }
 
-/* Long without a beacon: the newest pair becomes one of now, as good as our clock still is. The others are too old to be used. */
+/* Long without a beacon: the newest pair becomes one of now, as good as our clock still is. The others are
+ * too old to be used. */
 static void move_up_newest(uint32_t now)
 {
     if (state == FOLLOWING && (int32_t)(now - window[0].local) > (int32_t)AGE_MOST) {
@@ -675,13 +682,15 @@ void timesync_fill(uint8_t *payload, uint32_t now)
 
 /* ---- Soundness ---- */
 
-/* A plan further ahead than any is made would never be carried out. A root has always one, or it would not be heard of again. */
+/* A plan further ahead than any is made would never be carried out. A root has always one, or it would not be
+ * heard of again. */
 static bool plan_is_sound(uint32_t now)
 {
     if (is_root() && intent != (state == ROOT ? BEACON : QUESTION)) {
         return false;
     }
-    return intent == NOTHING || !clock_before(now + (is_root() ? TIMESYNC_PERIOD + ANSWER_PAUSE : 3 * ASK_MOST), beacon_at);
+    return intent == NOTHING ||
+           !clock_before(now + (is_root() ? TIMESYNC_PERIOD + ANSWER_PAUSE : 3 * ASK_MOST), beacon_at);
 }
 
 static bool window_is_sound(uint32_t now)

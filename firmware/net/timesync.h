@@ -1,16 +1,19 @@
-/** Time sync: keeps the clocks of a network within epsilon ticks of one another (G1), on crystals up to 100 ppm off.
+/** Time sync: keeps the clocks of a network within epsilon ticks of one another (G1), on crystals up to 100
+ * ppm off.
  *
- * The root (CAUSEWAY_ROOT) sends beacons; the radio writes the network's time into each as its start-of-frame delimiter goes out, and the
- * receiver's radio notes its own local time at the same moment. Each mote passes each beacon number on once, with its own estimate.
- * From the last few pairs (local, network) a mote fits a line: offset and skew. A pair far off what the line and its error allow is
- * refused; several such in a row mean that the line is wrong, and it is begun anew.
+ * The root (CAUSEWAY_ROOT) sends beacons; the radio writes the network's time into each as its start-of-frame
+ * delimiter goes out, and the receiver's radio notes its own local time at the same moment. Each mote passes
+ * each beacon number on once, with its own estimate. From the last few pairs (local, network) a mote fits a
+ * line: offset and skew. A pair far off what the line and its error allow is refused; several such in a row
+ * mean that the line is wrong, and it is begun anew.
  *
- * Who knows no time asks for it: a beacon that says "not in sync, no hops known" is answered by those who know. So a mote is in sync
- * soon after its start, and a root that starts again learns the network's time and goes on with it; if nobody answers, it opens
- * a new epoch. Where the newer epoch is heard the older one ends: time jumps, and timesync_on_epoch() is called.
+ * Who knows no time asks for it: a beacon that says "not in sync, no hops known" is answered by those who
+ * know. So a mote is in sync soon after its start, and a root that starts again learns the network's time and
+ * goes on with it; if nobody answers, it opens a new epoch. Where the newer epoch is heard the older one
+ * ends: time jumps, and timesync_on_epoch() is called.
  *
- * While no beacon comes, the clock goes on with the skew it knows, and its error is taken to grow; beyond half of epsilon the mote
- * is out of sync, and says so in all it sends.
+ * While no beacon comes, the clock goes on with the skew it knows, and its error is taken to grow; beyond
+ * half of epsilon the mote is out of sync, and says so in all it sends.
  *
  * No function but timesync_network(), timesync_stamp() and timesync_local() may be called from an interrupt.
  */
@@ -24,23 +27,15 @@
 
 /** Cycles between the root's beacons; the first few come at TIMESYNC_QUICK. */
 #ifndef TIMESYNC_PERIOD
-#if CAUSEWAY_BOARD_MICA2
-#define TIMESYNC_PERIOD (20 * UINT32_C(32768))
-#else
-#define TIMESYNC_PERIOD (10 * UINT32_C(32768))
-#endif
+#define TIMESYNC_PERIOD (CAUSEWAY_BEACON_SECONDS * UINT32_C(32768))
 #endif
 #ifndef TIMESYNC_QUICK
 #define TIMESYNC_QUICK (2 * UINT32_C(32768))
 #endif
 
-/** How far off a single pair may be, in cycles: what the radio cannot tell, and rounding. CC1000 tells byte boundaries. */
+/** How far off a single pair may be, in cycles: what the radio cannot tell, and rounding. */
 #ifndef TIMESYNC_NOISE
-#if CAUSEWAY_BOARD_MICA2
-#define TIMESYNC_NOISE 16
-#else
-#define TIMESYNC_NOISE 2
-#endif
+#define TIMESYNC_NOISE CAUSEWAY_TIMING_NOISE
 #endif
 
 /** Most hops from the root that time is followed over. */
@@ -50,32 +45,36 @@
 #if (CAUSEWAY_EPSILON << CAUSEWAY_TICK_LOG2) / 2 < 30000
 #define TIMESYNC_LIMIT ((CAUSEWAY_EPSILON << CAUSEWAY_TICK_LOG2) / 2)
 #else
-#define TIMESYNC_LIMIT 30000    /* nearly a second: no deployment needs worse */
+#define TIMESYNC_LIMIT 30000 /* nearly a second: no deployment needs worse */
 #endif
 
 #define TIMESYNC_NO_HOPS 0xFF
 
 /** Counters since start; they wrap. */
 typedef struct {
-    uint16_t accepted;     /* beacons that the line was fitted to */
-    uint16_t repeated;     /* beacons of a number already taken */
-    uint16_t outliers;     /* beacons refused: too far off the line */
-    uint16_t restarts;     /* lines begun anew after outliers */
-    uint16_t foreign;      /* beacons refused: another root, too many hops, a sender not in sync, or no time of its own */
-    uint16_t old;          /* beacons refused: of an older epoch */
-    uint16_t conflicts;    /* root only: signs of another root with our id; 65535: or more */
+    uint16_t accepted; /* beacons that the line was fitted to */
+    uint16_t repeated; /* beacons of a number already taken */
+    uint16_t outliers; /* beacons refused: too far off the line */
+    uint16_t restarts; /* lines begun anew after outliers */
+    /* beacons refused: another root, too many hops, a sender not in sync, or no time of its own */
+    uint16_t foreign;
+    uint16_t old;       /* beacons refused: of an older epoch */
+    uint16_t conflicts; /* root only: signs of another root with our id; 65535: or more */
 } timesync_counters_t;
 
-/** Start; the node's identity is known. A root goes on from `epoch`, the last one it knows of, if it has to open a new one. */
+/** Start; the node's identity is known. A root goes on from `epoch`, the last one it knows of, if it has to
+ * open a new one. */
 void timesync_start(uint8_t epoch, uint32_t now);
 
-/** The network's time at a local time not more than a few minutes from now; it never runs backwards within an epoch. */
+/** The network's time at a local time not more than a few minutes from now; it never runs backwards within an
+ * epoch. */
 uint32_t timesync_network(uint32_t local);
 
 /** The local time at which the network's clock reads `network`, to a cycle; for times near now. */
 uint32_t timesync_local(uint32_t network);
 
-/** The best estimate of the network's time at a local time: what beacons carry. Unlike the clock it may be corrected backwards. */
+/** The best estimate of the network's time at a local time: what beacons carry. Unlike the clock it may be
+ * corrected backwards. */
 uint32_t timesync_stamp(uint32_t local);
 
 /** The clock is good enough to stamp with. */
@@ -84,7 +83,8 @@ bool timesync_in_sync(uint32_t now);
 /** Estimate of the clock's error in cycles, 65535: that or more. */
 uint16_t timesync_error(uint32_t now);
 
-/** The least and the most hops from the root in the last few beacons; 0 at the root, TIMESYNC_NO_HOPS when none is known. */
+/** The least and the most hops from the root in the last few beacons; 0 at the root, TIMESYNC_NO_HOPS when
+ * none is known. */
 uint8_t timesync_hops(void);
 uint8_t timesync_hops_most(void);
 
@@ -100,8 +100,9 @@ bool timesync_is_root(void);
 /** This node is the root, and has heard of another one since it started. */
 bool timesync_two_roots(void);
 
-/** A beacon came in (its CAUSEWAY_BEACON_BYTES payload), its start-of-frame delimiter at local time `heard`, which may be off by
- *  `unsure` cycles (radio_heard_t's error): they count as the sender's; RADIO_UNTIMED makes it no reference. */
+/** A beacon came in (its CAUSEWAY_BEACON_BYTES payload), its start-of-frame delimiter at local time `heard`,
+ * which may be off by `unsure` cycles (radio_heard_t's error): they count as the sender's; RADIO_UNTIMED
+ * makes it no reference. */
 void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure, uint32_t now);
 
 /** To be called when timesync_next() has come. True: a beacon is due; the caller sends it soon. */
@@ -110,13 +111,14 @@ bool timesync_due(uint32_t now);
 /** The local time at which timesync_due() wants to be called. */
 uint32_t timesync_next(void);
 
-/** Write the due beacon just before it is handed to the radio, which fills in the time; it is then no longer due. */
+/** Write the due beacon just before it is handed to the radio, which fills in the time; it is then no longer
+ * due. */
 void timesync_fill(uint8_t *payload, uint32_t now);
 
 const timesync_counters_t *timesync_counters(void);
 
-/** The state is one that can be: of this node's role, its plans not further ahead than plans are made, its line's pairs in the past.
- *  What it cannot tell, beacons put right. */
+/** The state is one that can be: of this node's role, its plans not further ahead than plans are made, its
+ * line's pairs in the past. What it cannot tell, beacons put right. */
 bool timesync_sound(uint32_t now);
 
 /* What the user of this module defines. */

@@ -41,6 +41,9 @@ check_testbed() {
     echo 'cppcheck: the testbed is clean'
 }
 
-check micaz cc2420
-check mica2 cc1000
+boards=$("$PYTHON" -c 'from packet_formats.boards import BOARDS
+for board in BOARDS.values(): print(board.name, board.radio.driver)')
+echo "$boards" | while read -r board chip; do
+    check "$board" "$chip"
+done
 check_testbed

@@ -14,8 +14,9 @@
  *         return check_end();
  *     }
  *
- * One program per folder firmware/test/test_NAME. A deployment.toml in that folder is what it is built for; else
- * platformio.ini says. A failed check is reported and its test goes on; firmware/test/test_custom_runner.py reads the report.
+ * One program per folder firmware/test/test_NAME. A deployment.toml in that folder is what it is built for;
+ * else platformio.ini says. A failed check is reported and its test goes on;
+ * firmware/test/test_custom_runner.py reads the report.
  */
 #ifndef CHECK_H
 #define CHECK_H
@@ -29,7 +30,7 @@
 #include <avr/io.h>
 #include <avr/pgmspace.h>
 #include <avr/sleep.h>
-#define CHECK_TEXT(text) PSTR(text)        /* texts stay in flash: 4 KB of RAM are the tested code's */
+#define CHECK_TEXT(text) PSTR(text) /* texts stay in flash: 4 KB of RAM are the tested code's */
 #define CHECK_SAY(...) printf_P(__VA_ARGS__)
 #define CHECK_STRING "%S"
 #else
@@ -44,7 +45,8 @@
 #define CHECK(condition) check_that((condition), CHECK_TEXT(#condition), __LINE__)
 #define CHECK_EQUAL(expected, actual) \
     check_equal((unsigned long)(expected), (unsigned long)(actual), CHECK_TEXT(#actual), __LINE__)
-#define CHECK_BYTES(expected, actual, size) check_bytes((expected), (actual), (size), CHECK_TEXT(#actual), __LINE__)
+#define CHECK_BYTES(expected, actual, size) \
+    check_bytes((expected), (actual), (size), CHECK_TEXT(#actual), __LINE__)
 
 static unsigned check_tests, check_bad_tests, check_bad;
 
@@ -113,21 +115,22 @@ static inline bool check_equal(unsigned long expected, unsigned long actual, con
 {
     if (expected != actual) {
         check_bad++;
-        CHECK_SAY(CHECK_TEXT("line %d: " CHECK_STRING " is %ld (0x%lx), expected %ld (0x%lx)\n"), line, text, (long)actual,
-                  actual, (long)expected, expected);
+        CHECK_SAY(CHECK_TEXT("line %d: " CHECK_STRING " is %ld (0x%lx), expected %ld (0x%lx)\n"), line, text,
+                  (long)actual, actual, (long)expected, expected);
     }
     return expected == actual;
 }
 
-static inline bool check_bytes(const void *expected, const void *actual, size_t size, const char *text, int line)
+static inline bool check_bytes(const void *expected, const void *actual, size_t size, const char *text,
+                               int line)
 {
     const uint8_t *e = expected, *a = actual;
 
     for (size_t i = 0; i < size; i++) {
         if (e[i] != a[i]) {
             check_bad++;
-            CHECK_SAY(CHECK_TEXT("line %d: " CHECK_STRING "[%u] is %02x, expected %02x\n"), line, text, (unsigned)i, a[i],
-                      e[i]);
+            CHECK_SAY(CHECK_TEXT("line %d: " CHECK_STRING "[%u] is %02x, expected %02x\n"), line, text,
+                      (unsigned)i, a[i], e[i]);
             return false;
         }
     }

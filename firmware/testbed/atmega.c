@@ -21,7 +21,8 @@ enum { MCUCSR_PORF = 1, MCUCSR_EXTRF = 2, MCUCSR_BORF = 4, MCUCSR_WDRF = 8, MCUC
 
 static const char ports[] = "ABCDEFG";
 static const uint8_t pin_registers[] = {REG_PINA, REG_PINB, REG_PINC, REG_PIND, REG_PINE, REG_PINF, REG_PING};
-static const uint8_t direction_registers[] = {REG_DDRA, REG_DDRB, REG_DDRC, REG_DDRD, REG_DDRE, REG_DDRF, REG_DDRG};
+static const uint8_t direction_registers[] = {REG_DDRA, REG_DDRB, REG_DDRC, REG_DDRD,
+                                              REG_DDRE, REG_DDRF, REG_DDRG};
 
 void atmega_fault(atmega_t *mcu, const char *format, ...)
 {
@@ -64,8 +65,8 @@ ns_t atmega_now(const atmega_t *mcu)
     return mcu->on ? atmega_time_of(mcu, mcu->avr->cycle) : mcu->off_time;
 }
 
-/* Crystal and main clock are compared without a detour over nanoseconds, so that edges do not jitter. Where rates are multiplied they are
- * in 10^-9 Hz. */
+/* Crystal and main clock are compared without a detour over nanoseconds, so that edges do not jitter. Where
+ * rates are multiplied they are in 10^-9 Hz. */
 uint64_t atmega_crystal_cycles(const atmega_t *mcu)
 {
     const crystal_t *crystal = &mcu->crystal;
@@ -170,7 +171,8 @@ avr_irq_t *atmega_pin(atmega_t *mcu, char port, int bit)
 
 static void show_leds(atmega_t *mcu)
 {
-    static const uint8_t colours[LED_PINS] = {4, 2, 1};   /* PA0 yellow, PA1 green, PA2 red: lit when driven low */
+    /* PA0 yellow, PA1 green, PA2 red: lit when driven low */
+    static const uint8_t colours[LED_PINS] = {4, 2, 1};
     uint8_t lit = 0;
     for (int i = 0; i < LED_PINS; i++) {
         if ((mcu->led_direction & ~mcu->led_port) >> i & 1) {
@@ -235,7 +237,8 @@ static void ignore_write(avr_t *avr, avr_io_addr_t address, uint8_t value, void 
 static void wire_pins(atmega_t *mcu)
 {
     for (size_t i = 0; i < sizeof pin_registers; i++) {
-        mcu->avr->io[AVR_DATA_TO_IO(pin_registers[i])].w.c = ignore_write;   /* the library would toggle, as later chips do */
+        /* the library would toggle, as later chips do */
+        mcu->avr->io[AVR_DATA_TO_IO(pin_registers[i])].w.c = ignore_write;
     }
     avr_irq_register_notify(atmega_pin(mcu, 'A', IOPORT_IRQ_REG_PORT), on_led_port, mcu);
     avr_irq_register_notify(atmega_pin(mcu, 'A', IOPORT_IRQ_DIRECTION_ALL), on_led_direction, mcu);
@@ -266,10 +269,10 @@ static void reset_library(atmega_t *mcu)
 {
     avr_t *avr = mcu->avr;
     avr_reset(avr);
-    avr->run_cycle_limit = 1000000;          /* or instructions are run one at a time */
-    avr->data[REG_UCSR1B] = 0;               /* the library has the transmitter on, for printing */
+    avr->run_cycle_limit = 1000000; /* or instructions are run one at a time */
+    avr->data[REG_UCSR1B] = 0;      /* the library has the transmitter on, for printing */
     for (uint8_t i = 0; i < 8; i++) {
-        avr_extint_set_strict_lvl_trig(avr, i, 0);   /* or low pins are polled each cycle */
+        avr_extint_set_strict_lvl_trig(avr, i, 0); /* or low pins are polled each cycle */
     }
 }
 
@@ -346,7 +349,7 @@ void atmega_off(atmega_t *mcu)
     drop_pins(mcu);
     release_pins(mcu);
     atmega_uart_off(mcu);
-    mcu->eeprom.ready = 0;                   /* what was being written stays erased */
+    mcu->eeprom.ready = 0; /* what was being written stays erased */
 }
 
 bool atmega_is_on(const atmega_t *mcu)

@@ -1,9 +1,10 @@
 /** An ATmega128 of a mote on libsimavr, put right where the library differs from the chip.
  *
- * Its main clock (7.3728 MHz) and its 32768 Hz crystal each have an error of their own against true time. Instructions, ports and timers 1 to
- * 3 are the library's. Interrupts and the time they take, sleep, reset, timer 0 on the crystal, UART 0, SPI, ADC, EEPROM and watchdog are
- * ours. Not emulated: timer 0 on the main clock or in a PWM mode, differential channels of the ADC, the time that the oscillator takes
- * to start after a reset, what happens to pins between a reset and their being driven again.
+ * Its main clock (7.3728 MHz) and its 32768 Hz crystal each have an error of their own against true time.
+ * Instructions, ports and timers 1 to 3 are the library's. Interrupts and the time they take, sleep, reset,
+ * timer 0 on the crystal, UART 0, SPI, ADC, EEPROM and watchdog are ours. Not emulated: timer 0 on the main
+ * clock or in a PWM mode, differential channels of the ADC, the time that the oscillator takes to start after
+ * a reset, what happens to pins between a reset and their being driven again.
  */
 #ifndef TESTBED_ATMEGA_H
 #define TESTBED_ATMEGA_H
@@ -20,26 +21,31 @@ typedef struct atmega atmega_t;
 
 /** What its surroundings want to know; any may be NULL. */
 typedef struct {
-    void (*on_fault)(void *owner, const char *what);          /* the program did what a real chip would not forgive; each kind once a run */
-    void (*on_uart)(void *owner, uint8_t byte);               /* a byte has left UART 0 */
-    void (*on_leds)(void *owner, uint8_t lit);                /* 1 red, 2 green, 4 yellow */
+    /* the program did what a real chip would not forgive; each kind once a run */
+    void (*on_fault)(void *owner, const char *what);
+    void (*on_uart)(void *owner, uint8_t byte); /* a byte has left UART 0 */
+    void (*on_leds)(void *owner, uint8_t lit);  /* 1 red, 2 green, 4 yellow */
     void (*on_reset)(void *owner, reset_cause_t cause);
     void *owner;
 } atmega_watch_t;
 
-/** A processor with the program of an ELF file in its flash, off. NULL when the file is none; why is on standard error. */
+/** A processor with the program of an ELF file in its flash, off. NULL when the file is none; why is on
+ * standard error. */
 atmega_t *atmega_make(const char *image, double main_ppm, double crystal_ppm, atmega_watch_t watch);
 
-/** Power on at a moment not before the present one; RAM holds what `random` says; with NULL it is the end of a brown-out: RAM holds what it held
- *  when power went off, and that is the cause of the reset. Or power off at once. */
+/** Power on at a moment not before the present one; RAM holds what `random` says; with NULL it is the end of
+ * a brown-out: RAM holds what it held when power went off, and that is the cause of the reset. Or power off
+ * at once. */
 void atmega_on(atmega_t *mcu, ns_t at, random_t *random);
 void atmega_off(atmega_t *mcu);
 bool atmega_is_on(const atmega_t *mcu);
 
-/** Reset at once; when called from within atmega_run(), before the next instruction. The watchdog does that by itself. RAM stays. */
+/** Reset at once; when called from within atmega_run(), before the next instruction. The watchdog does that
+ * by itself. RAM stays. */
 void atmega_reset(atmega_t *mcu, reset_cause_t cause);
 
-/** Run until true time `until`, and to the end of the instruction then. A processor that is off just lets time pass. */
+/** Run until true time `until`, and to the end of the instruction then. A processor that is off just lets
+ * time pass. */
 void atmega_run(atmega_t *mcu, ns_t until);
 
 /** Until when it has nothing to do, if nobody disturbs it: atmega_run() up to then changes nothing. */
@@ -48,15 +54,17 @@ ns_t atmega_idle_until(const atmega_t *mcu);
 /** The true time of its present cycle. */
 ns_t atmega_now(const atmega_t *mcu);
 
-/** Call `due` at true time `when` (at once, that is in the next cycle, if it has passed), between two instructions. One call for each pair of
- *  `due` and `param`; NEVER takes it back. It outlives resets of the processor; nothing is called while power is off, what was due then follows when it is back. */
+/** Call `due` at true time `when` (at once, that is in the next cycle, if it has passed), between two
+ * instructions. One call for each pair of `due` and `param`; NEVER takes it back. It outlives resets of the
+ * processor; nothing is called while power is off, what was due then follows when it is back. */
 typedef void atmega_due_t(void *param, ns_t now);
 void atmega_at(atmega_t *mcu, ns_t when, atmega_due_t *due, void *param);
 
 /** The library's object of a pin: for avr_raise_irq() and avr_irq_register_notify(). */
 avr_irq_t *atmega_pin(atmega_t *mcu, char port, int bit);
 
-/** Call `look` whenever the program is about to read the pins of a port, once for each port: for a level that would cost too much to keep. */
+/** Call `look` whenever the program is about to read the pins of a port, once for each port: for a level that
+ * would cost too much to keep. */
 typedef void atmega_look_t(void *param);
 void atmega_before_read(atmega_t *mcu, char port, atmega_look_t *look, void *param);
 
@@ -64,9 +72,10 @@ void atmega_before_read(atmega_t *mcu, char port, atmega_look_t *look, void *par
 typedef uint8_t atmega_exchange_t(void *param, uint8_t out);
 void atmega_spi_master(atmega_t *mcu, atmega_exchange_t *exchange, void *param);
 
-/** SPI as slave: a byte's time has ended, `in` was shifted in. Gives false when the SPI is off or not a slave. The byte to go out next is taken
- *  half a bit later: atmega_spi_taken(), for which the caller sets a time, gives what SPDR then holds: `in` itself, if the program
- *  was too slow. Writing to SPDR after that is a write collision. */
+/** SPI as slave: a byte's time has ended, `in` was shifted in. Gives false when the SPI is off or not a
+ * slave. The byte to go out next is taken half a bit later: atmega_spi_taken(), for which the caller sets a
+ * time, gives what SPDR then holds: `in` itself, if the program was too slow. Writing to SPDR after that is a
+ * write collision. */
 bool atmega_spi_shifted(atmega_t *mcu, uint8_t in);
 uint8_t atmega_spi_taken(atmega_t *mcu);
 
@@ -95,12 +104,12 @@ uint8_t *atmega_data(atmega_t *mcu);
 
 /** What a program has taken since it was last asked; times are in cycles of the main clock. */
 typedef struct {
-    uint16_t stack;                            /* the most bytes on it */
-    uint64_t cycles, awake;                    /* all, and those not asleep */
-    uint32_t masked;                           /* the longest time with interrupts off, awake */
-    uint32_t spi;                              /* the longest from a byte's end to the writing of the next, as a slave that drives MISO */
-    uint32_t handlers[ATMEGA_VECTORS];         /* by vector: the longest from its first instruction to its return; those apart that
-                                                  were interrupted themselves */
+    uint16_t stack;         /* the most bytes on it */
+    uint64_t cycles, awake; /* all, and those not asleep */
+    uint32_t masked;        /* the longest time with interrupts off, awake */
+    uint32_t spi; /* the longest from a byte's end to the writing of the next, as a slave that drives MISO */
+    uint32_t handlers[ATMEGA_VECTORS]; /* by vector: the longest from its first instruction to its return;
+                                          those apart that were interrupted themselves */
 } atmega_use_t;
 
 /** Measure from now on, at the cost of half the speed; what has been measured since the last call. */

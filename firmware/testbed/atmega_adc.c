@@ -1,10 +1,19 @@
 /* The ADC, single-ended channels (data sheet: analog to digital converter). */
 #include "atmega_private.h"
 
-enum { ADPS = 7, REFS = 0xC0, REFS_INTERNAL = 0xC0, ADLAR = 0x20, MUX = 0x1F, MUX_BANDGAP = 30, MUX_GROUND = 31 };
+enum {
+    ADPS = 7,
+    REFS = 0xC0,
+    REFS_INTERNAL = 0xC0,
+    ADLAR = 0x20,
+    MUX = 0x1F,
+    MUX_BANDGAP = 30,
+    MUX_GROUND = 31
+};
 enum { BANDGAP_MV = 1230, INTERNAL_MV = 2560, STEPS = 1024 };
 
-/* Half cycles of the ADC's clock from the beginning to the sampling, and to the result; the first after switching on takes longer. */
+/* Half cycles of the ADC's clock from the beginning to the sampling, and to the result; the first after
+ * switching on takes longer. */
 enum { SAMPLE = 3, RESULT = 26, FIRST_SAMPLE = 27, FIRST_RESULT = 50 };
 
 static avr_cycle_count_t sample(avr_t *avr, avr_cycle_count_t when, void *param);

@@ -33,7 +33,8 @@ static void halt(avr_t *avr, avr_cycle_count_t cycles)
 
 static bool is_open(const atmega_t *mcu)
 {
-    return (mcu->avr->data[REG_EECR] & EECR_EEMWE) != 0 && mcu->avr->cycle - mcu->eeprom.opened <= OPEN_CYCLES;
+    return (mcu->avr->data[REG_EECR] & EECR_EEMWE) != 0 &&
+           mcu->avr->cycle - mcu->eeprom.opened <= OPEN_CYCLES;
 }
 
 static void write_byte(atmega_t *mcu)

@@ -51,7 +51,7 @@ avr_flashaddr_t atmega_measure_instruction(atmega_t *mcu)
 {
     avr_t *avr = mcu->avr;
     int written = out_to(avr);
-    avr->run_cycle_count = 0;                /* one instruction, not as many as there is time for */
+    avr->run_cycle_count = 0; /* one instruction, not as many as there is time for */
     avr_flashaddr_t next = avr_run_one(avr);
     look_at_stack(mcu, written);
     look_at_mask(mcu);

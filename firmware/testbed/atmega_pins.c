@@ -20,7 +20,8 @@ static uint8_t on_read(avr_t *avr, avr_io_addr_t address, void *param)
 
 void atmega_before_read(atmega_t *mcu, char port, atmega_look_t *look, void *param)
 {
-    static const avr_io_addr_t registers[] = {REG_PINA, REG_PINB, REG_PINC, REG_PIND, REG_PINE, REG_PINF, REG_PING};
+    static const avr_io_addr_t registers[] = {REG_PINA, REG_PINB, REG_PINC, REG_PIND,
+                                              REG_PINE, REG_PINF, REG_PING};
     looked_at_t *looked_at = malloc(sizeof *looked_at);
     if (looked_at == NULL) {
         abort();

@@ -1,7 +1,8 @@
 /* Instructions and interrupts.
  *
- * The library's own loop queues interrupts when they are raised, which loses those that are masked then, takes no time for them, and
- * waits an instruction too long after SEI. Here an interrupt is due whenever its flag and its mask are set, as on the chip.
+ * The library's own loop queues interrupts when they are raised, which loses those that are masked then,
+ * takes no time for them, and waits an instruction too long after SEI. Here an interrupt is due whenever its
+ * flag and its mask are set, as on the chip.
  */
 #include "atmega_private.h"
 
@@ -43,8 +44,8 @@ bool atmega_interrupt_raised(const atmega_t *mcu, const avr_int_vector_t *vector
 
 static bool is_due(const atmega_t *mcu, const avr_int_vector_t *vector)
 {
-    return vector != NULL && avr_regbit_get(mcu->avr, vector->enable) && atmega_interrupt_raised(mcu, vector) &&
-           atmega_sleep_ends_by(mcu, vector->vector);
+    return vector != NULL && avr_regbit_get(mcu->avr, vector->enable) &&
+           atmega_interrupt_raised(mcu, vector) && atmega_sleep_ends_by(mcu, vector->vector);
 }
 
 /* Of those that are due the one with the lowest number. */
@@ -184,7 +185,7 @@ static void run_instructions(atmega_t *mcu)
     } else if (avr->state != cpu_Running) {
         atmega_fault(mcu, "runs wild: no such memory");
     }
-    avr->state = cpu_Running;                /* it is we who know whether it sleeps */
+    avr->state = cpu_Running; /* it is we who know whether it sleeps */
 }
 
 static void step(atmega_t *mcu)
@@ -218,7 +219,7 @@ void atmega_run(atmega_t *mcu, ns_t until)
     mcu->running = true;
     atmega_run_again(mcu);
     if (mcu->nap.state == ASLEEP) {
-        attend(mcu);                         /* a pin may have been moved since the last run */
+        attend(mcu); /* a pin may have been moved since the last run */
     }
     while (mcu->on && mcu->avr->cycle < mcu->end) {
         step(mcu);

@@ -1,5 +1,5 @@
-/* Sleep: what stands still in which mode, what ends it, and what a program must not expect of it (data sheet: power management and
- * sleep modes; asynchronous operation of timer 0).
+/* Sleep: what stands still in which mode, what ends it, and what a program must not expect of it (data sheet:
+ * power management and sleep modes; asynchronous operation of timer 0).
  */
 #include <string.h>
 
@@ -21,7 +21,8 @@ static const uint8_t flag_registers[] = {REG_EIFR, REG_TIFR, REG_ETIFR};
 static const char *mode_name(uint8_t mode)
 {
     static const char *const names[] = {
-        "idle", "ADC noise reduction", "power-down", "power-save", "a reserved mode", "a reserved mode", "standby", "extended standby",
+        "idle",    "ADC noise reduction", "power-down", "power-save", "a reserved mode", "a reserved mode",
+        "standby", "extended standby",
     };
     return names[mode];
 }
@@ -35,13 +36,15 @@ static bool crystal_runs_in(uint8_t mode)
 
 static bool is_live(const atmega_t *mcu, uint8_t mode, int vector)
 {
-    if (mode == IDLE || vector <= VECTOR_INT3 || vector == VECTOR_TWI || atmega_interrupt_is_level(mcu, vector)) {
+    if (mode == IDLE || vector <= VECTOR_INT3 || vector == VECTOR_TWI ||
+        atmega_interrupt_is_level(mcu, vector)) {
         return true;
     }
     if (vector == VECTOR_TIMER0_COMP || vector == VECTOR_TIMER0_OVF) {
         return crystal_runs_in(mode) && (mcu->avr->data[REG_ASSR] & ASSR_AS0) != 0;
     }
-    return mode == NOISE_REDUCTION && (vector == VECTOR_ADC || vector == VECTOR_EEPROM || vector == VECTOR_SPM);
+    return mode == NOISE_REDUCTION &&
+           (vector == VECTOR_ADC || vector == VECTOR_EEPROM || vector == VECTOR_SPM);
 }
 
 static bool timer_runs(const atmega_t *mcu, int vector)
@@ -90,12 +93,41 @@ static bool is_waited_for(const atmega_t *mcu, int number)
 static const char *vector_name(int vector)
 {
     static const char *const names[ATMEGA_VECTORS] = {
-        "", "INT0", "INT1", "INT2", "INT3", "INT4", "INT5", "INT6", "INT7", "timer 2's compare", "timer 2's overflow",
-        "timer 1's capture", "timer 1's compare A", "timer 1's compare B", "timer 1's overflow", "timer 0's compare",
-        "timer 0's overflow", "the SPI", "a byte from UART 0", "UART 0's sending", "UART 0's sending", "the ADC", "the EEPROM",
-        "the analog comparator", "timer 1's compare C", "timer 3's capture", "timer 3's compare A", "timer 3's compare B",
-        "timer 3's compare C", "timer 3's overflow", "a byte from UART 1", "UART 1's sending", "UART 1's sending",
-        "the two-wire interface", "the flash",
+        "",
+        "INT0",
+        "INT1",
+        "INT2",
+        "INT3",
+        "INT4",
+        "INT5",
+        "INT6",
+        "INT7",
+        "timer 2's compare",
+        "timer 2's overflow",
+        "timer 1's capture",
+        "timer 1's compare A",
+        "timer 1's compare B",
+        "timer 1's overflow",
+        "timer 0's compare",
+        "timer 0's overflow",
+        "the SPI",
+        "a byte from UART 0",
+        "UART 0's sending",
+        "UART 0's sending",
+        "the ADC",
+        "the EEPROM",
+        "the analog comparator",
+        "timer 1's compare C",
+        "timer 3's capture",
+        "timer 3's compare A",
+        "timer 3's compare B",
+        "timer 3's compare C",
+        "timer 3's overflow",
+        "a byte from UART 1",
+        "UART 1's sending",
+        "UART 1's sending",
+        "the two-wire interface",
+        "the flash",
     };
     return names[vector];
 }

@@ -1,10 +1,11 @@
 /* Timer 0 on the 32768 Hz crystal (data sheet: 8-bit timer/counter 0; asynchronous operation).
  *
- * Nothing happens at an edge of the crystal. When somebody looks, the edges since the last look are made up for; cycle timers are set only
- * for the next flag and for the edge at which a register takes over.
+ * Nothing happens at an edge of the crystal. When somebody looks, the edges since the last look are made up
+ * for; cycle timers are set only for the next flag and for the edge at which a register takes over.
  *
- * An edge at which the prescaler lets the timer count is a tick. A match is seen, and OCF0 due, at the tick after the one that made the
- * counts equal; TOV0 is due a tick after the one that made the count 0. Both show three processor cycles later.
+ * An edge at which the prescaler lets the timer count is a tick. A match is seen, and OCF0 due, at the tick
+ * after the one that made the counts equal; TOV0 is due a tick after the one that made the count 0. Both show
+ * three processor cycles later.
  */
 #include "atmega_private.h"
 
@@ -211,7 +212,8 @@ static uint8_t status_read(avr_t *avr, avr_io_addr_t address, void *param)
     atmega_t *mcu = param;
     timer0_t *timer = &mcu->timer0;
     atmega_timer0_catch_up(mcu);
-    return (uint8_t)((avr->data[address] & ASSR_AS0) | timer->to_count.busy | timer->to_compare.busy | timer->to_control.busy);
+    return (uint8_t)((avr->data[address] & ASSR_AS0) | timer->to_count.busy | timer->to_compare.busy |
+                     timer->to_control.busy);
 }
 
 static void check_control(atmega_t *mcu)

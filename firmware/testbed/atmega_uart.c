@@ -14,7 +14,8 @@ static avr_cycle_count_t character(const atmega_t *mcu)
     unsigned divider = (data[REG_UBRR0L] | (data[REG_UBRR0H] & 0x0Fu) << 8) + 1;
     unsigned bit = divider * (data[REG_UCSR0A] & UCSRA_U2X ? 8 : 16);
     unsigned format = data[REG_UCSR0C];
-    unsigned bits = 1 + 5 + (format & UCSRC_UCSZ) / 2 + (format & UCSRC_UPM1 ? 1 : 0) + (format & UCSRC_USBS ? 2 : 1);
+    unsigned bits = 1 + 5 + (format & UCSRC_UCSZ) / 2 + (format & UCSRC_UPM1 ? 1 : 0) +
+                    (format & UCSRC_USBS ? 2 : 1);
     return bit * bits;
 }
 
@@ -89,7 +90,7 @@ static void begin_character(atmega_t *mcu, avr_cycle_count_t begin)
     }
     uart->hearing = (mcu->avr->data[REG_UCSR0B] & UCSRB_RXEN) != 0 && !mcu->nap.io_stopped;
     if (uart->hearing && uart->received_count == SHIFT_FRAME) {
-        uart->received_count = FIFO_FRAMES;  /* it makes room for this one */
+        uart->received_count = FIFO_FRAMES; /* it makes room for this one */
         uart->lost = true;
     }
     atmega_timer(mcu, begin + character(mcu), arrived, mcu);
@@ -101,7 +102,7 @@ static avr_cycle_count_t arrived(avr_t *avr, avr_cycle_count_t when, void *param
     atmega_t *mcu = param;
     uart_t *uart = &mcu->uart;
     if (uart->line_count == 0) {
-        return 0;                            /* power has just gone */
+        return 0; /* power has just gone */
     }
     uint8_t byte = uart->line[uart->line_first];
     uart->line_first = (uart->line_first + 1) % LINE_BYTES;
@@ -196,7 +197,7 @@ void atmega_uart_reset(atmega_t *mcu)
     mcu->avr->data[REG_UCSR0B] = 0;
     mcu->avr->data[REG_UCSR0C] = UCSRC_UCSZ;
     show_status(mcu);
-    begin_character(mcu, mcu->avr->cycle);   /* the line goes on */
+    begin_character(mcu, mcu->avr->cycle); /* the line goes on */
 }
 
 void atmega_uart_off(atmega_t *mcu)

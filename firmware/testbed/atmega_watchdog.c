@@ -1,11 +1,12 @@
-/* The watchdog, on an oscillator of its own. After a reset it is off, whatever the cause; later chips, and the library, have it on. */
+/* The watchdog, on an oscillator of its own. After a reset it is off, whatever the cause; later chips, and
+ * the library, have it on. */
 #include <string.h>
 
 #include <simavr/avr_watchdog.h>
 
 #include "atmega_private.h"
 
-#define SHORTEST US(17100)                   /* at 3 V */
+#define SHORTEST US(17100) /* at 3 V */
 
 enum { OPEN_CYCLES = 4 };
 
@@ -29,7 +30,8 @@ static void plan(atmega_t *mcu)
 
 static bool is_open(const atmega_t *mcu)
 {
-    return (mcu->avr->data[REG_WDTCR] & WDTCR_WDCE) != 0 && mcu->avr->cycle - mcu->watchdog.opened <= OPEN_CYCLES;
+    return (mcu->avr->data[REG_WDTCR] & WDTCR_WDCE) != 0 &&
+           mcu->avr->cycle - mcu->watchdog.opened <= OPEN_CYCLES;
 }
 
 static uint8_t control_read(avr_t *avr, avr_io_addr_t address, void *param)

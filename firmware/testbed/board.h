@@ -1,4 +1,5 @@
-/** A radio board on a processor and the ether: what the testbed knows of it. micaz.c has a CC2420, mica2.c a CC1000. */
+/** A radio board on a processor and the ether: what the testbed knows of it. micaz.c has a CC2420, mica2.c a
+ * CC1000. */
 #ifndef TESTBED_BOARD_H
 #define TESTBED_BOARD_H
 
@@ -11,15 +12,22 @@ typedef void board_fault_t(void *owner, const char *what);
 typedef struct board board_t;
 struct board {
     const char *name;
-    /** The chip, wired to the processor's pins and joined to the ether as `node`, without power. `radio_ppm` is its own crystal's error. */
-    void *(*make)(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault, void *owner);
-    /** Supply on or off, with the processor's. Off: a signal under way breaks off, everything in the chip is forgotten. */
+    ns_t lead; /* of an injected signal: from its start to its first byte */
+    ns_t byte; /* how long a byte is on the air */
+    /** The chip, wired to the processor's pins and joined to the ether as `node`, without power. `radio_ppm`
+     * is its own crystal's error. */
+    void *(*make)(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault,
+                  void *owner);
+    /** Supply on or off, with the processor's. Off: a signal under way breaks off, everything in the chip is
+     * forgotten. */
     void (*power)(void *radio, bool on);
-    /** This wire from the chip to the processor, named as the chip's pin, is missing. False: there is no such wire. */
+    /** This wire from the chip to the processor, named as the chip's pin, is missing. False: there is no such
+     * wire. */
     bool (*unwire)(void *radio, const char *pin);
 };
 
-extern const board_t board_micaz;
-extern const board_t board_mica2;
+/** The board of this name, or NULL; `board_names` says which there are. */
+const board_t *board_named(const char *name);
+extern const char *const board_names;
 
 #endif

@@ -16,18 +16,39 @@
 #define CALIBRATION_NS 34e6 /* with a reference of 1 MHz */
 
 enum {
-    MAIN = 0x00, FREQ_2A = 0x01, FREQ_2B = 0x04, FSEP1 = 0x07, FSEP0 = 0x08, CURRENT = 0x09, FRONT_END = 0x0A, PA_POW = 0x0B, PLL = 0x0C,
-    LOCK = 0x0D, CAL = 0x0E, MODEM0 = 0x11, REGISTERS = 0x80,
+    MAIN = 0x00,
+    FREQ_2A = 0x01,
+    FREQ_2B = 0x04,
+    FSEP1 = 0x07,
+    FSEP0 = 0x08,
+    CURRENT = 0x09,
+    FRONT_END = 0x0A,
+    PA_POW = 0x0B,
+    PLL = 0x0C,
+    LOCK = 0x0D,
+    CAL = 0x0E,
+    MODEM0 = 0x11,
+    REGISTERS = 0x80,
 };
 
 enum {
-    MAIN_TX = 0x80, MAIN_FREQ_B = 0x40, MAIN_RX_PD = 0x20, MAIN_TX_PD = 0x10, MAIN_FS_PD = 0x08, MAIN_CORE_PD = 0x04, MAIN_BIAS_PD = 0x02,
+    MAIN_TX = 0x80,
+    MAIN_FREQ_B = 0x40,
+    MAIN_RX_PD = 0x20,
+    MAIN_TX_PD = 0x10,
+    MAIN_FS_PD = 0x08,
+    MAIN_CORE_PD = 0x04,
+    MAIN_BIAS_PD = 0x02,
     MAIN_RESET_N = 0x01,
     MAIN_AT_FIRST = 0x3F, /* the data sheet does not say; all off is what the other registers call for */
-    CAL_START = 0x80, CAL_DUAL = 0x40, CAL_COMPLETE = 0x08,
+    CAL_START = 0x80,
+    CAL_DUAL = 0x40,
+    CAL_COMPLETE = 0x08,
     LOCK_BITS = 0x03,
-    RSSI_MASK = 0x06, RSSI_ON = 0x02,
-    FORMAT_NRZ = 0, FORMAT_MANCHESTER = 1,
+    RSSI_MASK = 0x06,
+    RSSI_ON = 0x02,
+    FORMAT_NRZ = 0,
+    FORMAT_MANCHESTER = 1,
 };
 
 /* What LOCK puts out at CHP_OUT. */
@@ -36,8 +57,22 @@ enum { SHOW_LOCK_CONTINUOUS = 1, SHOW_LOCK_INSTANT = 2, SHOW_CAL_COMPLETE = 5, S
 typedef enum { MODE_OFF, MODE_RECEIVE, MODE_TRANSMIT } activity_t;
 
 typedef enum {
-    FAULT_RESET, FAULT_PARTS, FAULT_CRYSTAL, FAULT_BIAS, FAULT_BOTH, FAULT_RECEIVE_POWER, FAULT_EARLY_POWER, FAULT_UNCALIBRATED_SEND,
-    FAULT_UNCALIBRATED_RECEIVE, FAULT_CAL_OFF, FAULT_CAL_POWER, FAULT_CAL_ENDED, FAULT_CAL_DISTURBED, FAULT_UART, FAULT_FULL, FAULT_LONG,
+    FAULT_RESET,
+    FAULT_PARTS,
+    FAULT_CRYSTAL,
+    FAULT_BIAS,
+    FAULT_BOTH,
+    FAULT_RECEIVE_POWER,
+    FAULT_EARLY_POWER,
+    FAULT_UNCALIBRATED_SEND,
+    FAULT_UNCALIBRATED_RECEIVE,
+    FAULT_CAL_OFF,
+    FAULT_CAL_POWER,
+    FAULT_CAL_ENDED,
+    FAULT_CAL_DISTURBED,
+    FAULT_UART,
+    FAULT_FULL,
+    FAULT_LONG,
 } cc1000_fault_t;
 
 static const char *const faults[] = {
@@ -69,23 +104,23 @@ struct cc1000 {
     bool powered;
 
     bool pale, pclk, pdata, chp_out;
-    int bits;                /* of the register access under way */
+    int bits; /* of the register access under way */
     uint16_t shift;
     uint8_t registers[REGISTERS];
 
-    ns_t crystal_at;         /* from then on: the oscillator runs, ... */
+    ns_t crystal_at; /* from then on: the oscillator runs, ... */
     ns_t bias_at;
-    ns_t settled_at;         /* ... the PLL has settled */
-    ns_t lock_at;            /* that is still to come; else NEVER */
-    ns_t calibrated_at;      /* likewise the end of a calibration */
+    ns_t settled_at;    /* ... the PLL has settled */
+    ns_t lock_at;       /* that is still to come; else NEVER */
+    ns_t calibrated_at; /* likewise the end of a calibration */
     bool complete, calibrated[2];
 
     activity_t mode;
     ns_t byte_ns;
-    ns_t byte_at, byte_end;  /* the byte that is going in or out */
-    ns_t take_at;            /* when the processor must have given it; NEVER: it has */
+    ns_t byte_at, byte_end; /* the byte that is going in or out */
+    ns_t take_at;           /* when the processor must have given it; NEVER: it has */
     uint8_t out;
-    signal_t *signal;        /* what it has on the air */
+    signal_t *signal; /* what it has on the air */
 };
 
 static void report(cc1000_t *chip, cc1000_fault_t fault)
@@ -127,7 +162,8 @@ static double reference_hz(const cc1000_t *chip)
     return CRYSTAL_HZ / (divider != 0 ? divider : 1);
 }
 
-/* The oscillator's frequency with half of FSEP and without: the middle of what is sent, and what a receiver mixes with. */
+/* The oscillator's frequency with half of FSEP and without: the middle of what is sent, and what a receiver
+ * mixes with. */
 static uint32_t synthesizer_khz(const cc1000_t *chip, bool sending)
 {
     const uint8_t *word = &chip->registers[has(chip, MAIN_FREQ_B) ? FREQ_2B : FREQ_2A];
@@ -180,7 +216,8 @@ static double power_dbm(uint8_t pa_pow)
 static void reset_registers(cc1000_t *chip)
 {
     static const uint8_t values[] = {
-        0x75, 0xA0, 0xCB, 0x75, 0xA5, 0x4E, 0x00, 0x59, 0xCA, 0x08, 0x0F, 0x10, 0x00, 0x05, 0x96, 0x67, 0x24, 0x00, 0x01,
+        0x75, 0xA0, 0xCB, 0x75, 0xA5, 0x4E, 0x00, 0x59, 0xCA, 0x08,
+        0x0F, 0x10, 0x00, 0x05, 0x96, 0x67, 0x24, 0x00, 0x01,
     };
     memset(chip->registers + 1, 0, REGISTERS - 1);
     memcpy(chip->registers + 1, values, sizeof values);
@@ -247,7 +284,8 @@ static void begin_signal(cc1000_t *chip, ns_t now)
     }
     ns_t from = (now < chip->settled_at ? chip->settled_at : now) + ETHER_AHEAD;
     ns_t data = chip->byte_end - chip->byte_ns + chip->byte_ns / 8;
-    chip->signal = ether_begin(chip->ether, chip->node, from, synthesizer_khz(chip, true), power_dbm(chip->registers[PA_POW]), data, chip->byte_ns);
+    chip->signal = ether_begin(chip->ether, chip->node, from, synthesizer_khz(chip, true),
+                               power_dbm(chip->registers[PA_POW]), data, chip->byte_ns);
     if (chip->signal == NULL) {
         report(chip, FAULT_FULL);
     } else if (chip->take_at == NEVER) {
@@ -303,7 +341,8 @@ static uint8_t received_byte(cc1000_t *chip)
         ns_t from = chip->byte_end - (9 - i) * chip->byte_ns / 8;
         ns_t to = chip->byte_end - (8 - i) * chip->byte_ns / 8;
         bool hears = locked(chip, from);
-        bool bit = hears ? hearing_bit(chip->hearing, tuning, from, to) : random_bits(ether_chance(chip->ether, chip->node)) & 1;
+        bool bit = hears ? hearing_bit(chip->hearing, tuning, from, to)
+                         : random_bits(ether_chance(chip->ether, chip->node)) & 1;
         byte = (uint8_t)(byte << 1 | bit);
     }
     return byte;
@@ -313,7 +352,9 @@ static uint8_t received_byte(cc1000_t *chip)
 static int64_t pull(const cc1000_t *chip)
 {
     ns_t on_air = chip->byte_at - chip->byte_ns / 8;
-    return hearing_is_idle(chip->hearing) || !locked(chip, on_air) ? 0 : hearing_phase(chip->hearing, tuning_of(chip), on_air);
+    return hearing_is_idle(chip->hearing) || !locked(chip, on_air)
+               ? 0
+               : hearing_phase(chip->hearing, tuning_of(chip), on_air);
 }
 
 static void end_byte(cc1000_t *chip)
@@ -327,7 +368,8 @@ static void end_byte(cc1000_t *chip)
     chip->byte_at = chip->byte_end;
     chip->byte_end = chip->byte_at + chip->byte_ns - (receives ? (ns_t)pull(chip) : 0);
     chip->take_at = receives ? NEVER : chip->byte_at + chip->byte_ns / 16;
-    if (chip->wires.byte_in(chip->wires.board, byte, receives) && receives && !chip->calibrated[has(chip, MAIN_FREQ_B)]) {
+    if (chip->wires.byte_in(chip->wires.board, byte, receives) && receives &&
+        !chip->calibrated[has(chip, MAIN_FREQ_B)]) {
         report(chip, FAULT_UNCALIBRATED_RECEIVE);
     }
 }
@@ -602,7 +644,8 @@ static void on_heard(void *radio, const signal_t *signal)
     cc1000_t *chip = radio;
     tuning_t tuning = tuning_of(chip);
     bool sends = chip->mode == MODE_TRANSMIT && ether_near(signal->khz, synthesizer_khz(chip, true));
-    bool receives = chip->mode == MODE_RECEIVE && (ether_near(signal->khz, tuning.below_khz) || ether_near(signal->khz, tuning.above_khz));
+    bool receives = chip->mode == MODE_RECEIVE &&
+                    (ether_near(signal->khz, tuning.below_khz) || ether_near(signal->khz, tuning.above_khz));
     if (sends || receives) {
         hearing_add(chip->hearing, signal);
     } else if (signal->data != NEVER) {

@@ -1,14 +1,17 @@
 /** A CC1000 with a 14.7456 MHz crystal, from its data sheet (SWRS048), in true time.
  *
- * Registers over three wires, oscillator, bias and PLL with their times, calibration, synchronous Manchester or NRZ data, RSSI. The bit
- * clock runs while the chip receives or sends, eight bits a byte for the processor's SPI. While a signal is received it
- * follows the sender's bits: half a bit at most in a byte's time, so the first byte of preamble may be spoilt.
+ * Registers over three wires, oscillator, bias and PLL with their times, calibration, synchronous Manchester
+ * or NRZ data, RSSI. The bit clock runs while the chip receives or sends, eight bits a byte for the
+ * processor's SPI. While a signal is received it follows the sender's bits: half a bit at most in a byte's
+ * time, so the first byte of preamble may be spoilt.
  *
- * Between a sender's byte and a receiver's lie two bits: one in each modem, 104 us (real chips: 110 us). A carrier is on the air ETHER_AHEAD after
- * power is on the antenna, for the ether wants to know of it so early; the bits that this takes are preamble.
+ * Between a sender's byte and a receiver's lie two bits: one in each modem, 104 us (real chips: 110 us). A
+ * carrier is on the air ETHER_AHEAD after power is on the antenna, for the ether wants to know of it so
+ * early; the bits that this takes are preamble.
  *
- * Left out: UART data, Manchester violations, the averaging filter's settling, what an error of the crystal does to the carrier (its error
- * counts for the bit clock alone), and the loss of sensitivity that goes with it.
+ * Left out: UART data, Manchester violations, the averaging filter's settling, what an error of the crystal
+ * does to the carrier (its error counts for the bit clock alone), and the loss of sensitivity that goes with
+ * it.
  */
 #ifndef TESTBED_CC1000_H
 #define TESTBED_CC1000_H
@@ -20,13 +23,15 @@ typedef struct cc1000 cc1000_t;
 /** What the chip does to the board. */
 typedef struct {
     void *board;
-    void (*wake)(void *board, ns_t when);                      /* call cc1000_due() then; takes the place of an earlier wish; NEVER: no more */
-    bool (*byte_in)(void *board, uint8_t byte, bool driven);   /* a byte's time has ended; driven: the chip has put it on its data pin.
-                                                                  False: nobody takes bytes */
-    uint8_t (*byte_out)(void *board);                          /* half a bit has passed since, and the chip sends: the byte to come */
-    void (*pdata)(void *board, bool high);                     /* the chip drives PDATA: a register is read */
+    /* call cc1000_due() then; takes the place of an earlier wish; NEVER: no more */
+    void (*wake)(void *board, ns_t when);
+    bool (*byte_in)(void *board, uint8_t byte,
+                    bool driven);     /* a byte's time has ended; driven: the chip has put it on its data pin.
+                                         False: nobody takes bytes */
+    uint8_t (*byte_out)(void *board); /* half a bit has passed since, and the chip sends: the byte to come */
+    void (*pdata)(void *board, bool high); /* the chip drives PDATA: a register is read */
     void (*chp_out)(void *board, bool high);
-    void (*fault)(void *board, const char *what);              /* wrong use; each kind once */
+    void (*fault)(void *board, const char *what); /* wrong use; each kind once */
 } cc1000_wires_t;
 
 /** A chip without power, joined to the ether. */

@@ -6,7 +6,14 @@
 
 #include "ieee802154.h"
 
-enum { FIFO_SIZE = 128, RAM_SIZE = 0x170, RAM_RXFIFO = 0x80, RAM_IEEE = 0x160, RAM_PAN = 0x168, RAM_SHORT = 0x16A };
+enum {
+    FIFO_SIZE = 128,
+    RAM_SIZE = 0x170,
+    RAM_RXFIFO = 0x80,
+    RAM_IEEE = 0x160,
+    RAM_PAN = 0x168,
+    RAM_SHORT = 0x16A
+};
 enum { HEARD = 32, RSSI_OFFSET = 45, ACK_BYTES = 4, ACK_LENGTH = 5 };
 
 #define SYMBOL US(16)
@@ -14,30 +21,55 @@ enum { HEARD = 32, RSSI_OFFSET = 45, ACK_BYTES = 4, ACK_LENGTH = 5 };
 #define OSCILLATOR US(860)
 #define TURNAROUND (12 * SYMBOL)
 #define RSSI_WINDOW (8 * SYMBOL)
-#define SYNC_NEEDED (4 * SYMBOL) /* two zeros of the preamble and the delimiter: SYNCWORD's F is not required, a zero before it is */
-#define LOSS_DB 3.0              /* of the demodulator against the ideal one: puts sensitivity at -95 dBm, co-channel rejection at 3 dB */
-enum { SYNC_SYMBOLS = 10 };      /* that must correlate for a frame to be found: preamble and delimiter */
+/* two zeros of the preamble and the delimiter: SYNCWORD's F is not required, a zero before it is */
+#define SYNC_NEEDED (4 * SYMBOL)
+/* of the demodulator against the ideal one: puts sensitivity at -95 dBm, co-channel rejection at 3 dB */
+#define LOSS_DB 3.0
+enum { SYNC_SYMBOLS = 10 }; /* that must correlate for a frame to be found: preamble and delimiter */
 
 enum {
-    SNOP, SXOSCON, STXCAL, SRXON, STXON, STXONCCA, SRFOFF, SXOSCOFF, SFLUSHRX, SFLUSHTX, SACK, SACKPEND, STROBES,
-    MAIN = 0x10, MDMCTRL0, MDMCTRL1, RSSI, SYNCWORD, TXCTRL, RXCTRL0, RXCTRL1, FSCTRL, SECCTRL0, SECCTRL1, BATTMON, IOCFG0, IOCFG1,
-    MANFIDL, MANFIDH, FSMTC, MANAND, MANOR, AGCCTRL, FSMSTATE = 0x2C, LAST_REGISTER = 0x30, TXFIFO = 0x3E, RXFIFO = 0x3F,
+    /* clang-format off */
+    SNOP, SXOSCON, STXCAL, SRXON, STXON, STXONCCA, SRFOFF, SXOSCOFF, SFLUSHRX, SFLUSHTX, SACK, SACKPEND,
+    STROBES,
+    MAIN = 0x10, MDMCTRL0, MDMCTRL1, RSSI, SYNCWORD, TXCTRL, RXCTRL0, RXCTRL1, FSCTRL, SECCTRL0, SECCTRL1,
+    BATTMON, IOCFG0, IOCFG1, MANFIDL, MANFIDH, FSMTC, MANAND, MANOR, AGCCTRL, FSMSTATE = 0x2C,
+    LAST_REGISTER = 0x30, TXFIFO = 0x3E, RXFIFO = 0x3F,
+    /* clang-format on */
 };
 
-enum { MAIN_RESETN = 0x8000, TXCTRL_TURNAROUND = 0x2000, FSCTRL_FREQ = 0x03FF, IOCFG0_BCN_ACCEPT = 0x0800, IOCFG0_THRESHOLD = 0x7F };
-enum { RESERVED_FRAMES = 0x2000, PAN_COORDINATOR = 0x1000, ADR_DECODE = 0x0800, AUTOCRC = 0x0020, AUTOACK = 0x0010 }; /* MDMCTRL0 */
+enum {
+    MAIN_RESETN = 0x8000,
+    TXCTRL_TURNAROUND = 0x2000,
+    FSCTRL_FREQ = 0x03FF,
+    IOCFG0_BCN_ACCEPT = 0x0800,
+    IOCFG0_THRESHOLD = 0x7F
+};
+/* MDMCTRL0 */
+enum {
+    RESERVED_FRAMES = 0x2000,
+    PAN_COORDINATOR = 0x1000,
+    ADR_DECODE = 0x0800,
+    AUTOCRC = 0x0020,
+    AUTOACK = 0x0010
+};
 enum { MUX_MASK = 0x03FF, CCAMUX_XOSC = 24, STANDARD_SYNCWORD = 0xA70F, TEST_MODES = 0x000F };
 enum { COMMAND_RAM = 0x80, COMMAND_READ = 0x40, RAM_READ_ONLY = 0x20 };
-enum { STATUS_XOSC = 0x40, STATUS_UNDERFLOW = 0x20, STATUS_TX_ACTIVE = 0x08, STATUS_LOCK = 0x04, STATUS_RSSI = 0x02 };
+enum {
+    STATUS_XOSC = 0x40,
+    STATUS_UNDERFLOW = 0x20,
+    STATUS_TX_ACTIVE = 0x08,
+    STATUS_LOCK = 0x04,
+    STATUS_RSSI = 0x02
+};
 
 typedef enum {
-    STATE_DOWN,         /* the oscillator does not run */
+    STATE_DOWN, /* the oscillator does not run */
     STATE_IDLE,
-    STATE_TUNED,        /* the synthesizer alone */
+    STATE_TUNED, /* the synthesizer alone */
     STATE_RX_CALIBRATE,
     STATE_RX_SEARCH,
     STATE_RX_FRAME,
-    STATE_RX_REFUSED,   /* until the end of a frame for somebody else */
+    STATE_RX_REFUSED, /* until the end of a frame for somebody else */
     STATE_RX_OVERFLOW,
     STATE_TX_CALIBRATE,
     STATE_TX_PREAMBLE,
@@ -46,9 +78,29 @@ typedef enum {
 } state_t;
 
 typedef enum {
-    FAULT_SUPPLY, FAULT_REGULATOR, FAULT_HELD, FAULT_NO_RESET, FAULT_DESELECTED, FAULT_OSCILLATOR, FAULT_MEMORY, FAULT_RESERVED,
-    FAULT_READ_ONLY, FAULT_BROKEN_WRITE, FAULT_MODEL, FAULT_SENDING, FAULT_DEAF, FAULT_EMPTY_TX, FAULT_UNDERFLOW, FAULT_UNFLUSHED,
-    FAULT_FULL_TX, FAULT_LENGTH, FAULT_RAM_FIFO, FAULT_EMPTY_RX, FAULT_FLUSH, FAULT_SIGNALS, FAULTS,
+    FAULT_SUPPLY,
+    FAULT_REGULATOR,
+    FAULT_HELD,
+    FAULT_NO_RESET,
+    FAULT_DESELECTED,
+    FAULT_OSCILLATOR,
+    FAULT_MEMORY,
+    FAULT_RESERVED,
+    FAULT_READ_ONLY,
+    FAULT_BROKEN_WRITE,
+    FAULT_MODEL,
+    FAULT_SENDING,
+    FAULT_DEAF,
+    FAULT_EMPTY_TX,
+    FAULT_UNDERFLOW,
+    FAULT_UNFLUSHED,
+    FAULT_FULL_TX,
+    FAULT_LENGTH,
+    FAULT_RAM_FIFO,
+    FAULT_EMPTY_RX,
+    FAULT_FLUSH,
+    FAULT_SIGNALS,
+    FAULTS,
 } fault_t;
 
 static const char *const fault_words[FAULTS] = {
@@ -79,7 +131,7 @@ static const char *const fault_words[FAULTS] = {
 struct cc2420 {
     ether_t *ether;
     int node;
-    double stretch;             /* true time in its own */
+    double stretch; /* true time in its own */
     ns_t byte_ns;
     cc2420_host_t host;
     ns_t now, asked;
@@ -88,35 +140,36 @@ struct cc2420 {
     bool supply, vreg, held, was_reset, stable, level[CC2420_PINS];
     ns_t steady_at, oscillator_at;
     uint16_t registers[64];
-    uint8_t ram[RAM_SIZE];      /* the FIFOs are its first 256 bytes */
+    uint8_t ram[RAM_SIZE]; /* the FIFOs are its first 256 bytes */
     state_t state;
-    ns_t state_at;              /* when something happens in it by itself */
-    ns_t listening;             /* searching since then */
-    uint32_t khz;               /* as of the last calibration */
+    ns_t state_at;  /* when something happens in it by itself */
+    ns_t listening; /* searching since then */
+    uint32_t khz;   /* as of the last calibration */
 
     bool selected;
-    int position;               /* in an access: 0 before its first byte */
+    int position; /* in an access: 0 before its first byte */
     uint8_t command, second, high;
 
     int tx_count, tx_at, tx_length;
     bool tx_sent, underflow;
     uint16_t tx_fcs;
     ns_t tx_data;
-    signal_t *signal;           /* that it sends, or NULL */
-    bool acking;                /* an acknowledgement, not what is in the FIFO */
+    signal_t *signal; /* that it sends, or NULL */
+    bool acking;      /* an acknowledgement, not what is in the FIFO */
     uint8_t ack[ACK_BYTES];
 
     int rx_first, rx_count;
-    bool overflown;             /* until SFLUSHRX */
-    bool frame_latch;           /* FIFOP since the end of a frame */
+    bool overflown;   /* until SFLUSHRX */
+    bool frame_latch; /* FIFOP since the end of a frame */
     bool hold_fifop;
-    int whole_frames, unread;   /* for hold_fifop: frames in the FIFO; bytes left of the one that is being read */
-    int hungry;                 /* bytes that were read from an empty FIFO in this access, or the one before */
+    /* for hold_fifop: frames in the FIFO; bytes left of the one that is being read */
+    int whole_frames, unread;
+    int hungry; /* bytes that were read from an empty FIFO in this access, or the one before */
     bool read_since_flush;
     const signal_t *incoming;
-    uint8_t frame[FIFO_SIZE];   /* as received */
+    uint8_t frame[FIFO_SIZE]; /* as received */
     int rx_at, rx_length;
-    int rx_mine;                /* of its bytes, in the FIFO */
+    int rx_mine; /* of its bytes, in the FIFO */
     bool accepted, ack_wanted, ack_pending, crc_good;
 
     const signal_t *heard[HEARD]; /* announced, by the time of their delimiters */
@@ -156,7 +209,8 @@ static bool is_receiving(const cc2420_t *chip)
 static bool fifop_active(const cc2420_t *chip)
 {
     int undecided = chip->state == STATE_RX_FRAME && !chip->accepted ? chip->rx_mine : 0;
-    bool holds = chip->hold_fifop && (chip->whole_frames > 1 || (chip->whole_frames == 1 && chip->unread == 0));
+    bool holds = chip->hold_fifop &&
+                 (chip->whole_frames > 1 || (chip->whole_frames == 1 && chip->unread == 0));
     return chip->overflown || chip->frame_latch || holds ||
            chip->rx_count - undecided > (chip->registers[IOCFG0] & IOCFG0_THRESHOLD);
 }
@@ -168,7 +222,8 @@ static bool sfd_active(const cc2420_t *chip)
 
 static void show(cc2420_t *chip, cc2420_pin_t pin, bool active)
 {
-    static const uint16_t polarity[CC2420_PINS] = {[CC2420_FIFO] = 0x0400, [CC2420_FIFOP] = 0x0200, [CC2420_SFD] = 0x0100};
+    static const uint16_t polarity[CC2420_PINS] = {
+        [CC2420_FIFO] = 0x0400, [CC2420_FIFOP] = 0x0200, [CC2420_SFD] = 0x0100};
     bool level = chip->vreg && chip->supply && active != ((chip->registers[IOCFG0] & polarity[pin]) != 0);
     if (level != chip->level[pin]) {
         chip->level[pin] = level;
@@ -187,7 +242,8 @@ static void show_pins(cc2420_t *chip)
 
 static bool rssi_valid(const cc2420_t *chip)
 {
-    return is_receiving(chip) && chip->state != STATE_RX_CALIBRATE && chip->now >= chip->listening + lasts(chip, RSSI_WINDOW);
+    return is_receiving(chip) && chip->state != STATE_RX_CALIBRATE &&
+           chip->now >= chip->listening + lasts(chip, RSSI_WINDOW);
 }
 
 static int8_t rssi_of(double dbm)
@@ -206,8 +262,9 @@ static ns_t change_before(const cc2420_t *chip, ns_t at)
     return ether_last_change(chip->ether, chip->node, chip->khz, at);
 }
 
-/* Power below the threshold, with its hysteresis: between the two levels what counts is the side from which it came. The mean is linear
- * between moments at which something enters or leaves its window, so only those need to be looked at. */
+/* Power below the threshold, with its hysteresis: between the two levels what counts is the side from which
+ * it came. The mean is linear between moments at which something enters or leaves its window, so only those
+ * need to be looked at. */
 static bool is_quiet(const cc2420_t *chip)
 {
     double busy = (int8_t)(chip->registers[RSSI] >> 8) - RSSI_OFFSET;
@@ -287,7 +344,8 @@ static void start_receiving(cc2420_t *chip)
 /* The data sheet gives every fourth level. */
 static double power_dbm(const cc2420_t *chip)
 {
-    static const double dbm[] = {-32.5, -25, -15, -10, -7, -5, -3, -1, 0}; /* for -1, 3, 7 .. 31; the first by drawing the curve on */
+    /* for -1, 3, 7 .. 31; the first by drawing the curve on */
+    static const double dbm[] = {-32.5, -25, -15, -10, -7, -5, -3, -1, 0};
     int level = (chip->registers[TXCTRL] & 31) + 1;
     int below = level / 4;
     return below == 8 ? 0 : dbm[below] + (dbm[below + 1] - dbm[below]) * (level % 4) / 4;
@@ -300,9 +358,11 @@ static void start_sending(cc2420_t *chip, bool ack)
     chip->tx_at = 0;
     bool slow = ack || (chip->registers[TXCTRL] & TXCTRL_TURNAROUND);
     calibrate(chip, STATE_TX_CALIBRATE, slow ? TURNAROUND : 8 * SYMBOL);
-    ns_t sync = ((chip->registers[MDMCTRL0] & 15U) + 3) * chip->byte_ns; /* preamble, and the two bytes of SYNCWORD */
+    /* preamble, and the two bytes of SYNCWORD */
+    ns_t sync = ((chip->registers[MDMCTRL0] & 15U) + 3) * chip->byte_ns;
     chip->tx_data = chip->state_at + sync;
-    chip->signal = ether_begin(chip->ether, chip->node, chip->state_at, chip->khz, power_dbm(chip), chip->tx_data, chip->byte_ns);
+    chip->signal = ether_begin(chip->ether, chip->node, chip->state_at, chip->khz, power_dbm(chip),
+                               chip->tx_data, chip->byte_ns);
     if (chip->signal == NULL) {
         fault(chip, FAULT_SIGNALS);
     } else {
@@ -397,7 +457,8 @@ static uint8_t demodulate(const cc2420_t *chip, int at)
     if (at >= signal->count || signal->to < end) {
         return (uint8_t)random_below(chance, 256);
     }
-    return ieee_damage(chance, signal->bytes[at], ieee_symbol_error(-LOSS_DB + sinr(chip, signal, begin, end)));
+    return ieee_damage(chance, signal->bytes[at],
+                       ieee_symbol_error(-LOSS_DB + sinr(chip, signal, begin, end)));
 }
 
 /* What the first eight symbols after the delimiter were like. */
@@ -475,7 +536,8 @@ static void end_frame(cc2420_t *chip)
     chip->incoming = NULL;
     chip->frame_latch = true;
     chip->whole_frames++;
-    bool automatic = is_set(chip, AUTOACK) && is_set(chip, ADR_DECODE) && is_set(chip, AUTOCRC) && (chip->frame[1] & 0x20);
+    bool automatic = is_set(chip, AUTOACK) && is_set(chip, ADR_DECODE) && is_set(chip, AUTOCRC) &&
+                     (chip->frame[1] & 0x20);
     if (chip->crc_good && chip->rx_length >= ACK_LENGTH && (automatic || chip->ack_wanted)) {
         start_ack(chip);
     } else {
@@ -696,9 +758,10 @@ static void flush_rx(cc2420_t *chip)
 static void set_defaults(cc2420_t *chip)
 {
     static const uint16_t defaults[64] = {
-        [MAIN] = 0xF800, [MDMCTRL0] = 0x0AE2, [RSSI] = 0xE080, [SYNCWORD] = STANDARD_SYNCWORD, [TXCTRL] = 0xA0FF, [RXCTRL0] = 0x12E5,
-        [RXCTRL1] = 0x0A56, [FSCTRL] = 0x4165, [SECCTRL0] = 0x03C4, [IOCFG0] = 0x0040, [MANFIDL] = 0x233D, [MANFIDH] = 0x3000,
-        [FSMTC] = 0x7A94, [MANAND] = 0xFFFF, [AGCCTRL] = 0x07F0,
+        [MAIN] = 0xF800,     [MDMCTRL0] = 0x0AE2, [RSSI] = 0xE080,    [SYNCWORD] = STANDARD_SYNCWORD,
+        [TXCTRL] = 0xA0FF,   [RXCTRL0] = 0x12E5,  [RXCTRL1] = 0x0A56, [FSCTRL] = 0x4165,
+        [SECCTRL0] = 0x03C4, [IOCFG0] = 0x0040,   [MANFIDL] = 0x233D, [MANFIDH] = 0x3000,
+        [FSMTC] = 0x7A94,    [MANAND] = 0xFFFF,   [AGCCTRL] = 0x07F0,
     };
     memcpy(chip->registers, defaults, sizeof defaults);
 }
@@ -907,8 +970,8 @@ static void obey(cc2420_t *chip, int strobe)
 static bool is_locked(const cc2420_t *chip)
 {
     bool tuned = chip->state == STATE_TUNED && chip->state_at == NEVER;
-    return tuned || (is_receiving(chip) && chip->state != STATE_RX_CALIBRATE) || chip->state == STATE_TX_PREAMBLE ||
-           chip->state == STATE_TX_FRAME;
+    return tuned || (is_receiving(chip) && chip->state != STATE_RX_CALIBRATE) ||
+           chip->state == STATE_TX_PREAMBLE || chip->state == STATE_TX_FRAME;
 }
 
 static uint8_t status(const cc2420_t *chip)
@@ -921,11 +984,13 @@ static uint8_t status(const cc2420_t *chip)
 static uint16_t fsm_state(const cc2420_t *chip)
 {
     static const uint8_t numbers[] = {
-        [STATE_DOWN] = 0, [STATE_IDLE] = 1, [STATE_TUNED] = 1, [STATE_RX_CALIBRATE] = 2, [STATE_RX_SEARCH] = 3, [STATE_RX_FRAME] = 16,
-        [STATE_RX_REFUSED] = 16, [STATE_RX_OVERFLOW] = 17, [STATE_TX_CALIBRATE] = 32, [STATE_TX_PREAMBLE] = 34, [STATE_TX_FRAME] = 37,
-        [STATE_TX_UNDERFLOW] = 56,
+        [STATE_DOWN] = 0,         [STATE_IDLE] = 1,         [STATE_TUNED] = 1,
+        [STATE_RX_CALIBRATE] = 2, [STATE_RX_SEARCH] = 3,    [STATE_RX_FRAME] = 16,
+        [STATE_RX_REFUSED] = 16,  [STATE_RX_OVERFLOW] = 17, [STATE_TX_CALIBRATE] = 32,
+        [STATE_TX_PREAMBLE] = 34, [STATE_TX_FRAME] = 37,    [STATE_TX_UNDERFLOW] = 56,
     };
-    static const uint8_t acking[] = {[STATE_TX_CALIBRATE] = 48, [STATE_TX_PREAMBLE] = 49, [STATE_TX_FRAME] = 52};
+    static const uint8_t acking[] = {
+        [STATE_TX_CALIBRATE] = 48, [STATE_TX_PREAMBLE] = 49, [STATE_TX_FRAME] = 52};
     return chip->acking ? acking[chip->state] : numbers[chip->state];
 }
 
@@ -1075,7 +1140,8 @@ static uint8_t exchange_data(cc2420_t *chip, uint8_t byte)
     return write_tx(chip, byte);
 }
 
-/* A byte read from an empty FIFO is right before SFLUSHRX, where the data sheet asks for it, and wrong elsewhere. */
+/* A byte read from an empty FIFO is right before SFLUSHRX, where the data sheet asks for it, and wrong
+ * elsewhere. */
 static void judge_hunger(cc2420_t *chip, uint8_t command)
 {
     if (chip->hungry > 0 && command != SFLUSHRX) {

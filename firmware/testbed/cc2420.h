@@ -1,9 +1,11 @@
 /** A CC2420 as its data sheet (SWRS041) describes it, seen from its pins and its SPI, in true time.
  *
- * It does not know what drives it: a processor on libsimavr (micaz.c) or a test on the host. Every call says what time it is, never less than
- * the last one did. What happens by itself happens in cc2420_due(), for which the host is asked to call at a time.
+ * It does not know what drives it: a processor on libsimavr (micaz.c) or a test on the host. Every call says
+ * what time it is, never less than the last one did. What happens by itself happens in cc2420_due(), for
+ * which the host is asked to call at a time.
  *
- * Left out: encryption, the serial test modes, test outputs other than XOSC16M_STABLE on the CCA pin, the battery monitor.
+ * Left out: encryption, the serial test modes, test outputs other than XOSC16M_STABLE on the CCA pin, the
+ * battery monitor.
  */
 #ifndef TESTBED_CC2420_H
 #define TESTBED_CC2420_H
@@ -13,9 +15,11 @@
 typedef enum { CC2420_FIFO, CC2420_FIFOP, CC2420_SFD, CC2420_PINS } cc2420_pin_t;
 
 typedef struct {
-    void (*at)(void *owner, ns_t when);                        /* call cc2420_due() then, not at an earlier wish; NEVER: not at all */
-    void (*on_pin)(void *owner, cc2420_pin_t pin, bool level); /* a pin has changed; all are low at the start */
-    void (*on_fault)(void *owner, const char *what);           /* it was used wrongly; each kind once */
+    /* call cc2420_due() then, not at an earlier wish; NEVER: not at all */
+    void (*at)(void *owner, ns_t when);
+    /* a pin has changed; all are low at the start */
+    void (*on_pin)(void *owner, cc2420_pin_t pin, bool level);
+    void (*on_fault)(void *owner, const char *what); /* it was used wrongly; each kind once */
     void *owner;
 } cc2420_host_t;
 
@@ -35,7 +39,8 @@ void cc2420_csn(cc2420_t *chip, bool level, ns_t now);
 /** A byte over the SPI, at its end: what came back. */
 uint8_t cc2420_exchange(cc2420_t *chip, uint8_t out, ns_t now);
 
-/** The level of the CCA pin. It may change at any moment with what others send, and is therefore worked out only when somebody looks. */
+/** The level of the CCA pin. It may change at any moment with what others send, and is therefore worked out
+ * only when somebody looks. */
 bool cc2420_cca(cc2420_t *chip, ns_t now);
 
 /** Some describe chips whose FIFOP stays high until no whole frame is left; this one does from now on. */

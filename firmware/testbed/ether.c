@@ -14,16 +14,16 @@ enum { SIGNALS = 512, STREAM_CHANCE = 0x65740000, STREAM_LINK = 0x65750000 };
 typedef struct {
     signal_t signal; /* first: a pointer to it is one to this */
     bool logged;
-    double *dbm;     /* at each node ... */
-    double *mw;      /* ... and the same in mW, for sums */
-    bool *settled;   /* its outcome at a node has been said, or it has none there */
+    double *dbm;   /* at each node ... */
+    double *mw;    /* ... and the same in mW, for sums */
+    bool *settled; /* its outcome at a node has been said, or it has none there */
 } air_t;
 
 typedef struct {
     double noise_mw;
     const float *readings; /* or NULL */
     int reading_count, reading_start;
-    ether_heard_t *heard;  /* NULL: no radio here */
+    ether_heard_t *heard; /* NULL: no radio here */
     void *radio;
     random_t chance, link;
 } site_t;
@@ -36,8 +36,8 @@ typedef struct {
 struct ether {
     int nodes;
     site_t *sites;
-    link_t *links;         /* [from * nodes + to] */
-    air_t *live[SIGNALS];  /* by number */
+    link_t *links;        /* [from * nodes + to] */
+    air_t *live[SIGNALS]; /* by number */
     int live_count;
     air_t *spare[SIGNALS];
     int spare_count;
@@ -193,9 +193,16 @@ static air_t *begin(ether_t *ether, const signal_t *signal)
     return air;
 }
 
-signal_t *ether_begin(ether_t *ether, int sender, ns_t from, uint32_t khz, double dbm, ns_t data, ns_t byte_ns)
+signal_t *ether_begin(ether_t *ether, int sender, ns_t from, uint32_t khz, double dbm, ns_t data,
+                      ns_t byte_ns)
 {
-    signal_t signal = {.sender = sender, .khz = khz, .dbm = dbm, .from = from, .to = NEVER, .data = data, .byte_ns = byte_ns};
+    signal_t signal = {.sender = sender,
+                       .khz = khz,
+                       .dbm = dbm,
+                       .from = from,
+                       .to = NEVER,
+                       .data = data,
+                       .byte_ns = byte_ns};
     air_t *air = begin(ether, &signal);
     return air != NULL ? &air->signal : NULL;
 }
@@ -222,9 +229,16 @@ void ether_end(ether_t *ether, signal_t *signal, ns_t to, bool broken)
     log_end(ether, (air_t *)signal);
 }
 
-bool ether_inject(ether_t *ether, ns_t from, ns_t to, uint32_t khz, double dbm, ns_t data, ns_t byte_ns, const uint8_t *bytes, int count)
+bool ether_inject(ether_t *ether, ns_t from, ns_t to, uint32_t khz, double dbm, ns_t data, ns_t byte_ns,
+                  const uint8_t *bytes, int count)
 {
-    signal_t signal = {.sender = ETHER_OUTSIDE, .khz = khz, .dbm = dbm, .from = from, .to = to, .data = NEVER, .byte_ns = byte_ns};
+    signal_t signal = {.sender = ETHER_OUTSIDE,
+                       .khz = khz,
+                       .dbm = dbm,
+                       .from = from,
+                       .to = to,
+                       .data = NEVER,
+                       .byte_ns = byte_ns};
     if (count > 0) {
         signal.data = data;
         signal.count = (uint16_t)(count < SIGNAL_BYTES ? count : SIGNAL_BYTES);

@@ -6,10 +6,16 @@
 
 enum {
     HEARD = 32,
-    PREAMBLE = 0xAA, SYNC_FIRST = 0x33, SYNC_SECOND = 0xCC,
-    RUN = 23,            /* right bits of preamble that hold two bytes of it, wherever bytes begin */
-    BEGINNING = 5,       /* bytes: three of preamble and the sync word */
-    LENGTH_AT = 4, HEADER_1 = 5, HEADER_2 = 7, CRC = 2, MOST = HEADER_2 + 29 + CRC,
+    PREAMBLE = 0xAA,
+    SYNC_FIRST = 0x33,
+    SYNC_SECOND = 0xCC,
+    RUN = 23,      /* right bits of preamble that hold two bytes of it, wherever bytes begin */
+    BEGINNING = 5, /* bytes: three of preamble and the sync word */
+    LENGTH_AT = 4,
+    HEADER_1 = 5,
+    HEADER_2 = 7,
+    CRC = 2,
+    MOST = HEADER_2 + 29 + CRC,
 };
 
 #define OWN_NOISE_DBM (-110.9)
@@ -19,15 +25,15 @@ typedef enum { BIT_MISSED, BIT_RIGHT, BIT_WRONG, BIT_OTHER, BIT_SENDING, BIT_FAT
 
 typedef struct {
     const signal_t *signal;
-    bool found;          /* a program could have found its frame's beginning */
-    bool busy;           /* that passed while the program was in another frame */
+    bool found; /* a program could have found its frame's beginning */
+    bool busy;  /* that passed while the program was in another frame */
     uint8_t fates[SIGNAL_BYTES * 8];
 } heard_t;
 
 struct hearing {
     ether_t *ether;
     int node;
-    ns_t frame_until;    /* a program is in a frame until then */
+    ns_t frame_until; /* a program is in a frame until then */
     int count;
     heard_t *heard[HEARD];
     double own_mw;
@@ -64,7 +70,7 @@ void hearing_add(hearing_t *hearing, const signal_t *signal)
     }
     (*place)->signal = signal;
     (*place)->found = (*place)->busy = false;
-    memset((*place)->fates, BIT_MISSED, sizeof (*place)->fates);
+    memset((*place)->fates, BIT_MISSED, sizeof(*place)->fates);
 }
 
 bool hearing_is_idle(const hearing_t *hearing)
@@ -91,7 +97,8 @@ static heard_t *strongest(const hearing_t *hearing, tuning_t tuning, ns_t at)
     double best_dbm = -INFINITY;
     for (int i = 0; i < hearing->count; i++) {
         const signal_t *signal = hearing->heard[i]->signal;
-        if (!is_on(signal, at) || !(ether_near(signal->khz, tuning.below_khz) || ether_near(signal->khz, tuning.above_khz))) {
+        if (!is_on(signal, at) ||
+            !(ether_near(signal->khz, tuning.below_khz) || ether_near(signal->khz, tuning.above_khz))) {
             continue;
         }
         double dbm = ether_dbm(hearing->ether, signal, hearing->node);
@@ -117,12 +124,13 @@ static void mark(hearing_t *hearing, ns_t at, fate_t fate)
 static double error_rate(const hearing_t *hearing, const signal_t *signal, ns_t from, ns_t to)
 {
     double dbm = ether_dbm(hearing->ether, signal, hearing->node);
-    double noise = pow(10, -ether_sinr(hearing->ether, signal, hearing->node, from, to) / 10) + hearing->own_mw * pow(10, -dbm / 10);
+    double noise = pow(10, -ether_sinr(hearing->ether, signal, hearing->node, from, to) / 10) +
+                   hearing->own_mw * pow(10, -dbm / 10);
     return 0.5 * exp(-1 / noise);
 }
 
-/* A bit is two halves, the second the complement of the first: taken from where one ends and the next begins they say nothing. Nor do they
- * when the sender's bits are of another length. */
+/* A bit is two halves, the second the complement of the first: taken from where one ends and the next begins
+ * they say nothing. Nor do they when the sender's bits are of another length. */
 static bool is_blurred(const signal_t *signal, ns_t from, ns_t to)
 {
     ns_t bit_ns = signal->byte_ns / 8;
@@ -161,7 +169,8 @@ static bool preamble_found(const heard_t *heard, int before)
 static bool is_sync_end(const signal_t *signal, int last)
 {
     /* cppcheck-suppress arrayIndexOutOfBoundsCond ; `last` is a byte that the signal has */
-    return last >= 2 && signal->bytes[last] == SYNC_SECOND && signal->bytes[last - 1] == SYNC_FIRST && signal->bytes[last - 2] == PREAMBLE;
+    return last >= 2 && signal->bytes[last] == SYNC_SECOND && signal->bytes[last - 1] == SYNC_FIRST &&
+           signal->bytes[last - 2] == PREAMBLE;
 }
 
 /* A program that is given these bits: does it find the frame that begins after byte `last`? */
@@ -257,9 +266,10 @@ static int frame_start(const signal_t *signal)
 static int frame_end(const signal_t *signal, int start)
 {
     for (int header = HEADER_1; header <= HEADER_2; header += HEADER_2 - HEADER_1) {
-        int crc_at = start + LENGTH_AT < signal->count ? start + header + signal->bytes[start + LENGTH_AT] : SIGNAL_BYTES;
-        if (crc_at + CRC <= signal->count &&
-            crc16(signal->bytes + start, crc_at - start) == (signal->bytes[crc_at] | signal->bytes[crc_at + 1] << 8)) {
+        int crc_at = start + LENGTH_AT < signal->count ? start + header + signal->bytes[start + LENGTH_AT]
+                                                       : SIGNAL_BYTES;
+        if (crc_at + CRC <= signal->count && crc16(signal->bytes + start, crc_at - start) ==
+                                                 (signal->bytes[crc_at] | signal->bytes[crc_at + 1] << 8)) {
             return crc_at + CRC;
         }
     }
@@ -282,7 +292,8 @@ static tally_t count_fates(const heard_t *heard, int from, int to)
 /* Why the beginning was not found: what befell most of its bits. */
 static outcome_t missed_outcome(const heard_t *heard, int from, int to)
 {
-    static const outcome_t outcomes[BIT_FATES] = {OUTCOME_DEAF, OUTCOME_WEAK, OUTCOME_WEAK, OUTCOME_BUSY, OUTCOME_SENDING};
+    static const outcome_t outcomes[BIT_FATES] = {OUTCOME_DEAF, OUTCOME_WEAK, OUTCOME_WEAK, OUTCOME_BUSY,
+                                                  OUTCOME_SENDING};
     tally_t tally = count_fates(heard, from, to);
     fate_t most = BIT_WRONG;
     for (fate_t fate = 0; fate < BIT_FATES; fate++) {
@@ -297,7 +308,9 @@ static outcome_t missed_outcome(const heard_t *heard, int from, int to)
 static int bits_sent(const signal_t *signal)
 {
     uint64_t appended = (uint64_t)signal->count * 8;
-    uint64_t passed = signal->to == NEVER ? appended : signal->to > signal->data ? bit_at(signal, signal->to) : 0;
+    uint64_t passed = signal->to == NEVER         ? appended
+                      : signal->to > signal->data ? bit_at(signal, signal->to)
+                                                  : 0;
     return (int)(passed < appended ? passed : appended);
 }
 

@@ -12,10 +12,13 @@ uint16_t ieee_fcs_add(uint16_t fcs, uint8_t byte)
     return fcs;
 }
 
-/* The chance that a symbol is taken for another one: 16-ary orthogonal modulation, found without its phase (IEEE 802.15.4, annex E). */
+/* The chance that a symbol is taken for another one: 16-ary orthogonal modulation, found without its phase
+ * (IEEE 802.15.4, annex E). */
 double ieee_symbol_error(double sinr_db)
 {
-    static const double choose[] = {120, 560, 1820, 4368, 8008, 11440, 12870, 11440, 8008, 4368, 1820, 560, 120, 16, 1}; /* 16 over 2..16 */
+    /* 16 over 2..16 */
+    static const double choose[] = {120,  560,  1820, 4368, 8008, 11440, 12870, 11440,
+                                    8008, 4368, 1820, 560,  120,  16,    1};
     double ratio = pow(10, sinr_db / 10);
     if (ratio > 3.5) {
         return 0;

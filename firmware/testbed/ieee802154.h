@@ -17,8 +17,8 @@ uint8_t ieee_damage(random_t *chance, uint8_t byte, double error);
 typedef struct {
     const uint8_t *pan, *short_address, *long_address;
     bool is_coordinator;
-    bool takes_reserved;    /* frames of reserved types */
-    bool takes_beacons;     /* of any network */
+    bool takes_reserved; /* frames of reserved types */
+    bool takes_beacons;  /* of any network */
 } ieee_identity_t;
 
 typedef enum { ADDRESS_UNKNOWN, ADDRESS_GOOD, ADDRESS_BAD } address_t;

@@ -1,4 +1,5 @@
-/* testbed SCENARIO [TRUTH]: runs a scenario (`-`: from standard input) and writes the truth (standard output unless told). docs/testbed.md. */
+/* testbed SCENARIO [TRUTH]: runs a scenario (`-`: from standard input) and writes the truth (standard output
+ * unless told). docs/testbed.md. */
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
@@ -10,8 +11,8 @@
 
 enum { VERSION = 1 };
 
-#define PORTS_EVERY MS(5)    /* between looks at who is at the other end of the UARTs */
-#define SLIP MS(100)         /* so far behind its pace a run may fall and still make up for it */
+#define PORTS_EVERY MS(5) /* between looks at who is at the other end of the UARTs */
+#define SLIP MS(100)      /* so far behind its pace a run may fall and still make up for it */
 
 static volatile sig_atomic_t interrupted;
 
@@ -31,11 +32,12 @@ static ns_t real_now(void)
 }
 
 typedef struct {
-    ns_t began;              /* real time */
-    ns_t zero;               /* real time at which true time would have been 0 at this pace */
+    ns_t began; /* real time */
+    ns_t zero;  /* real time at which true time would have been 0 at this pace */
 } watch_t;
 
-/* Milliseconds for which the motes must wait for real time. A run that cannot keep its pace lets time slip. */
+/* Milliseconds for which the motes must wait for real time. A run that cannot keep its pace lets time slip.
+ */
 static int ahead_ms(const testbed_t *bed, watch_t *watch)
 {
     if (bed->pace <= 0 || interrupted) {

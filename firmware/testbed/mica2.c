@@ -1,4 +1,5 @@
-/* MICA2's wires between the processor and its CC1000, and its battery monitor. The chip's one data pin is on MOSI and, while the program drives it, on MISO. */
+/* MICA2's wires between the processor and its CC1000, and its battery monitor. The chip's one data pin is on
+ * MOSI and, while the program drives it, on MISO. */
 #include <simavr/avr_ioport.h>
 #include <simavr/sim_irq.h>
 #include <stdlib.h>
@@ -6,8 +7,25 @@
 #include "board.h"
 #include "cc1000.h"
 
-enum { PALE = 4, PCLK = 6, PDATA = 7, CHP_OUT = 6, BAT_MON = 5, RSSI_CHANNEL = 0, BATTERY_CHANNEL = 7, REFERENCE_MV = 1223 };
-enum { DATA_DDRA = 0x3A, DATA_PORTA = 0x3B, DATA_DDRD = 0x31, DATA_DDRB = 0x37, DATA_SPCR = 0x2D, MISO = 1 << 3, SPE = 1 << 6 };
+enum {
+    PALE = 4,
+    PCLK = 6,
+    PDATA = 7,
+    CHP_OUT = 6,
+    BAT_MON = 5,
+    RSSI_CHANNEL = 0,
+    BATTERY_CHANNEL = 7,
+    REFERENCE_MV = 1223
+};
+enum {
+    DATA_DDRA = 0x3A,
+    DATA_PORTA = 0x3B,
+    DATA_DDRD = 0x31,
+    DATA_DDRB = 0x37,
+    DATA_SPCR = 0x2D,
+    MISO = 1 << 3,
+    SPE = 1 << 6
+};
 
 typedef struct {
     cc1000_t *chip;
@@ -15,7 +33,7 @@ typedef struct {
     avr_irq_t *pdata, *chp_out;
     board_fault_t *fault;
     void *owner;
-    bool floats;             /* nobody drove the data pin when the last byte was to be sent */
+    bool floats; /* nobody drove the data pin when the last byte was to be sent */
     bool fought, floated, clashed;
 } mica2_t;
 
@@ -59,7 +77,8 @@ static bool byte_in(void *param, uint8_t byte, bool driven)
     return atmega_spi_shifted(board->mcu, byte);
 }
 
-/* With the SPI off, as after a reset, nobody meant to send; nor does a program that lets go of the pin just before it ends a signal. */
+/* With the SPI off, as after a reset, nobody meant to send; nor does a program that lets go of the pin just
+ * before it ends a signal. */
 static uint8_t byte_out(void *param)
 {
     mica2_t *board = param;
@@ -129,7 +148,8 @@ static uint32_t battery_reference(void *param)
 
 /* --- the whole --- */
 
-static void *make(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault, void *owner)
+static void *make(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault,
+                  void *owner)
 {
     mica2_t *board = calloc(1, sizeof *board);
     if (board == NULL) {
@@ -162,4 +182,6 @@ static bool unwire(void *radio, const char *pin)
     return false;
 }
 
-const board_t board_mica2 = {"mica2", make, power, unwire};
+/* What a CC1000 sends is all there. */
+extern const board_t board_mica2;
+const board_t board_mica2 = {"mica2", 0, 416667, make, power, unwire};

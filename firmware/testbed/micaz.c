@@ -1,4 +1,5 @@
-/* MICAz's wires between the processor and its CC2420: CSn PB0, VREG_EN PA5, RESETn PA6, FIFO PB7, FIFOP PE6, CCA PD6, SFD PD4, and the SPI. */
+/* MICAz's wires between the processor and its CC2420: CSn PB0, VREG_EN PA5, RESETn PA6, FIFO PB7, FIFOP PE6,
+ * CCA PD6, SFD PD4, and the SPI. */
 #include <simavr/avr_ioport.h>
 #include <simavr/sim_irq.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 typedef struct {
     cc2420_t *chip;
     atmega_t *mcu;
-    avr_irq_t *pins[CC2420_PINS], *cca;     /* of the former NULL: not wired */
+    avr_irq_t *pins[CC2420_PINS], *cca; /* of the former NULL: not wired */
     board_fault_t *fault;
     void *owner;
 } micaz_t;
@@ -79,7 +80,8 @@ static void on_resetn(avr_irq_t *irq, uint32_t high, void *param)
 
 /* --- the whole --- */
 
-static void *make(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault, void *owner)
+static void *make(atmega_t *mcu, ether_t *ether, int node, double radio_ppm, board_fault_t *fault,
+                  void *owner)
 {
     micaz_t *board = calloc(1, sizeof *board);
     if (board == NULL) {
@@ -110,7 +112,8 @@ static void power(void *radio, bool on)
 
 static bool unwire(void *radio, const char *pin)
 {
-    static const char *const names[CC2420_PINS] = {[CC2420_FIFO] = "fifo", [CC2420_FIFOP] = "fifop", [CC2420_SFD] = "sfd"};
+    static const char *const names[CC2420_PINS] = {
+        [CC2420_FIFO] = "fifo", [CC2420_FIFOP] = "fifop", [CC2420_SFD] = "sfd"};
     for (int i = 0; i < CC2420_PINS; i++) {
         if (strcmp(names[i], pin) == 0) {
             ((micaz_t *)radio)->pins[i] = NULL;
@@ -120,4 +123,6 @@ static bool unwire(void *radio, const char *pin)
     return false;
 }
 
-const board_t board_micaz = {"micaz", make, power, unwire};
+/* Preamble and delimiter, 5 bytes, are not in the frame. */
+extern const board_t board_micaz;
+const board_t board_micaz = {"micaz", US(160), US(32), make, power, unwire};

@@ -39,7 +39,8 @@ static void show_reset(node_t *node, const char *cause)
     truth_end(node->truth);
 }
 
-/* The counter's two bytes are written one after the other: between them it is neither the old one nor the new. */
+/* The counter's two bytes are written one after the other: between them it is neither the old one nor the
+ * new. */
 static bool is_whole(const uint8_t *recorder, uint16_t next)
 {
     uint16_t last = (uint16_t)(next - 1);
@@ -58,7 +59,7 @@ static void read_recorder(node_t *node)
     if (fresh == 0 || !is_whole(recorder, next)) {
         return;
     }
-    if (fresh > INT16_MAX) {         /* it counts from 0 again: a program run wild has come to its own beginning */
+    if (fresh > INT16_MAX) { /* it counts from 0 again: a program run wild has come to its own beginning */
         show_reset(node, "jump");
         node->recorder_next = 0;
         fresh = next;
@@ -136,7 +137,8 @@ static void on_reset(void *owner, reset_cause_t cause)
 
 /* ---- The mote ---- */
 
-bool node_make(node_t *node, const board_t *board, const char *image, double main_ppm, double crystal_ppm, double radio_ppm, ether_t *ether)
+bool node_make(node_t *node, const board_t *board, const char *image, double main_ppm, double crystal_ppm,
+               double radio_ppm, ether_t *ether)
 {
     atmega_watch_t watch = {on_fault, on_uart, on_leds, on_reset, node};
     node->board = board;
@@ -181,7 +183,8 @@ void node_reset(node_t *node)
     }
 }
 
-/* The detector holds the processor in reset until the supply is back; RAM keeps its contents at any voltage worth the name. */
+/* The detector holds the processor in reset until the supply is back; RAM keeps its contents at any voltage
+ * worth the name. */
 void node_brown_out(node_t *node, ns_t until)
 {
     if (atmega_is_on(node->mcu)) {
@@ -209,7 +212,8 @@ static bool is_spared(const node_t *node, uint16_t address)
     const uint8_t *data = atmega_data(node->mcu);
     uint16_t stack = word_at(data + 0x5D);
     uint16_t recorder_size = (uint16_t)(RECORDER_HEAD + RECORDER_ENTRY * data[node->recorder + 1]);
-    if (address > stack || (node->recorder != 0 && is_within(&(stretch_t){"", node->recorder, recorder_size}, address))) {
+    if (address > stack ||
+        (node->recorder != 0 && is_within(&(stretch_t){"", node->recorder, recorder_size}, address))) {
         return true;
     }
     for (int i = 0; i < node->spare_count; i++) {

@@ -9,30 +9,31 @@
 enum { NODE_WATCHES = 8, NODE_SPARES = 8, NODE_ADC_CHANNELS = 8, NODE_LINE = 600 };
 
 typedef struct {
-    char name[32];                   /* empty where a name is not needed */
+    char name[32]; /* empty where a name is not needed */
     uint16_t address, count;
 } stretch_t;
 
 typedef struct {
     int number;
     truth_t *truth;
-    const board_t *board;            /* NULL: the scenario has not said anything of this node */
+    const board_t *board; /* NULL: the scenario has not said anything of this node */
     atmega_t *mcu;
     void *radio;
-    random_t random;                 /* what is in its RAM at power on, and what corrupts it */
+    random_t random; /* what is in its RAM at power on, and what corrupts it */
     ns_t start;
-    uint16_t recorder;               /* where it is; 0: not known */
-    uint16_t recorder_next;          /* the event to be read next */
+    uint16_t recorder;      /* where it is; 0: not known */
+    uint16_t recorder_next; /* the event to be read next */
     stretch_t watches[NODE_WATCHES], spares[NODE_SPARES];
     int watch_count, spare_count;
     uint32_t adc[NODE_ADC_CHANNELS]; /* millivolts */
     uint8_t line[NODE_LINE];         /* what left the UART, up to the end of a serial frame */
     int line_count;
-    port_t *port;                    /* or NULL */
+    port_t *port; /* or NULL */
 } node_t;
 
 /** A mote that is off. False when the image is none. */
-bool node_make(node_t *node, const board_t *board, const char *image, double main_ppm, double crystal_ppm, double radio_ppm, ether_t *ether);
+bool node_make(node_t *node, const board_t *board, const char *image, double main_ppm, double crystal_ppm,
+               double radio_ppm, ether_t *ether);
 
 void node_on(node_t *node, ns_t at);
 void node_off(node_t *node);
@@ -44,7 +45,8 @@ void node_brown_out(node_t *node, ns_t until);
 /** Run, then write down what the flight recorder has to tell. */
 void node_run(node_t *node, ns_t until);
 
-/** `count` bytes of RAM become random, the recorder, the stack and what is spared apart; a fault if nothing is left. */
+/** `count` bytes of RAM become random, the recorder, the stack and what is spared apart; a fault if nothing
+ * is left. */
 void node_corrupt(node_t *node, int count);
 
 /** A fault line: not the program's, but of a run that is not what its script says. */

@@ -17,8 +17,8 @@ enum { CLIENTS = 16, PENDING = 1 << 20, INPUT = 4096, FDS = 2 + CLIENTS, PORTS_M
 
 /* Somebody at the other end: a TCP client or the pty. */
 typedef struct {
-    int fd;                          /* -1: none */
-    uint8_t *pending;                /* bytes not yet taken by it */
+    int fd;           /* -1: none */
+    uint8_t *pending; /* bytes not yet taken by it */
     int count;
 } peer_t;
 
@@ -26,7 +26,7 @@ struct port {
     int listener, tcp;
     peer_t pty;
     char *link;
-    int pty_other_end;               /* held open, or the pty hangs up whenever its user closes it */
+    int pty_other_end; /* held open, or the pty hangs up whenever its user closes it */
     peer_t clients[CLIENTS];
     bool had_client;
     uint8_t input[INPUT];
@@ -53,7 +53,8 @@ static void peer_close(peer_t *peer)
 
 static int listen_on(int tcp)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons((uint16_t)tcp), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)tcp), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     int yes = 1;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);

@@ -1,7 +1,9 @@
-/** A mote's UART offered to other programs: as a TCP port of 127.0.0.1 and as a pty. The bytes are the line's, nothing around them.
+/** A mote's UART offered to other programs: as a TCP port of 127.0.0.1 and as a pty. The bytes are the
+ * line's, nothing around them.
  *
- * Several TCP clients may be there at once: each gets every byte, and what any of them sends goes to the mote. A client that does not read is
- * let go when a megabyte waits for it; a pty that nobody reads loses what does not fit. Neither ever stops the motes.
+ * Several TCP clients may be there at once: each gets every byte, and what any of them sends goes to the
+ * mote. A client that does not read is let go when a megabyte waits for it; a pty that nobody reads loses
+ * what does not fit. Neither ever stops the motes.
  */
 #ifndef TESTBED_PORTS_H
 #define TESTBED_PORTS_H
@@ -10,14 +12,14 @@
 
 typedef struct port port_t;
 
-/** Open them. `tcp`: a port number, 0 for any, -1 for none. `link`: a path that will lead to the pty, or NULL. NULL, and why on standard error,
- *  when it can't be done. */
+/** Open them. `tcp`: a port number, 0 for any, -1 for none. `link`: a path that will lead to the pty, or
+ * NULL. NULL, and why on standard error, when it can't be done. */
 port_t *port_open(int tcp, const char *link);
 void port_close(port_t *port);
 
-int port_tcp(const port_t *port);              /* its number, or -1 */
-const char *port_pty(const port_t *port);      /* the path of the link, or NULL */
-bool port_had_client(const port_t *port);      /* since it was opened, on TCP */
+int port_tcp(const port_t *port);         /* its number, or -1 */
+const char *port_pty(const port_t *port); /* the path of the link, or NULL */
+bool port_had_client(const port_t *port); /* since it was opened, on TCP */
 
 /** A byte for whoever listens: it goes out with the next ports_poll(). */
 void port_put(port_t *port, uint8_t byte);

@@ -38,7 +38,8 @@ static void on_end(void *log, const signal_t *signal)
 
 static void on_outcome(void *log, const signal_t *signal, int node, outcome_t outcome, double dbm)
 {
-    static const char *const outcomes[] = {"received", "damaged", "lost", "weak", "busy", "sending", "deaf", "overflow", "refused"};
+    static const char *const outcomes[] = {"received", "damaged", "lost",     "weak",   "busy",
+                                           "sending",  "deaf",    "overflow", "refused"};
     testbed_t *bed = log;
     truth_t *truth = &bed->truth;
     truth_begin(truth, bed->now, "outcome", node);
@@ -57,7 +58,8 @@ static const char *take_nodes(testbed_t *bed, const word_t *words)
     bed->nodes = calloc((size_t)bed->node_count, sizeof *bed->nodes);
     bed->ports = calloc((size_t)bed->node_count, sizeof(port_t *));
     for (int i = 0; i < bed->node_count; i++) {
-        bed->nodes[i] = (node_t){.number = i, .truth = &bed->truth, .random = random_stream(bed->seed, (uint64_t)i)};
+        bed->nodes[i] = (node_t){
+            .number = i, .truth = &bed->truth, .random = random_stream(bed->seed, (uint64_t)i)};
     }
     bed->ether = ether_make(bed->node_count, bed->seed, (ether_log_t){on_end, on_outcome, bed});
     return NULL;
@@ -71,13 +73,9 @@ static uint32_t millivolts(void *param)
 static const char *take_node(testbed_t *bed, const word_t *words)
 {
     node_t *node = &bed->nodes[words[0].number];
-    const board_t *boards[] = {&board_micaz, &board_mica2};
-    const board_t *board = NULL;
-    for (int i = 0; i < 2; i++) {
-        board = strcmp(boards[i]->name, words[1].text) == 0 ? boards[i] : board;
-    }
+    const board_t *board = board_named(words[1].text);
     if (board == NULL) {
-        return "there are boards micaz and mica2";
+        return board_names;
     }
     if (node->board != NULL) {
         return "this node is there already";
@@ -134,7 +132,9 @@ static const char *take_unwired(testbed_t *bed, const word_t *words)
     if (node == NULL) {
         return unmade;
     }
-    return node->board->unwire(node->radio, words[1].text) ? NULL : "a MICAz has wires fifo, fifop and sfd, a MICA2 none of them";
+    return node->board->unwire(node->radio, words[1].text)
+               ? NULL
+               : "a MICAz has wires fifo, fifop and sfd, a MICA2 none of them";
 }
 
 static const char *take_eeprom(testbed_t *bed, const word_t *words)
@@ -153,7 +153,9 @@ static const char *take_eeprom(testbed_t *bed, const word_t *words)
 static const char *take_recorder(testbed_t *bed, const word_t *words)
 {
     node_t *node = made(bed, words);
-    node_t *there = node != NULL && words[1].number >= ATMEGA_RAM && words[1].number < ATMEGA_RAM_END - 4 ? node : NULL;
+    node_t *there = node != NULL && words[1].number >= ATMEGA_RAM && words[1].number < ATMEGA_RAM_END - 4
+                        ? node
+                        : NULL;
     if (there == NULL) {
         return node == NULL ? unmade : "not in RAM";
     }
@@ -270,7 +272,8 @@ static const char *take_readings(testbed_t *bed, const word_t *words)
         readings->others = all;
         all = readings;
     }
-    ether_set_noise_readings(bed->ether, (int)words[0].number, readings->dbm, readings->count, (int)(words[1].number % (uint64_t)readings->count));
+    ether_set_noise_readings(bed->ether, (int)words[0].number, readings->dbm, readings->count,
+                             (int)(words[1].number % (uint64_t)readings->count));
     return NULL;
 }
 
@@ -320,15 +323,29 @@ static const char *take_at(testbed_t *bed, const word_t *words)
 static const struct {
     const char *name, *letters;
     const char *(*take)(testbed_t *bed, const word_t *words);
-    bool early;                      /* may come before the nodes have been counted */
+    bool early; /* may come before the nodes have been counted */
 } lines[] = {
-    {"seed", "u", take_seed, true},        {"nodes", "u", take_nodes, true},       {"node", "nwtfffr", take_node, false},
-    {"supply", "nu", take_supply, false},  {"adc", "nuu", take_adc, false},        {"eeprom", "nux", take_eeprom, false},
-    {"recorder", "nu", take_recorder, false}, {"watch", "nwuu", take_watch, false}, {"spare", "nuu", take_spare, false},
-    {"unwired", "nw", take_unwired, false}, {"clocks", "t", take_clocks, true},    {"measure", "t", take_measure, true},
-    {"gain", "nnf", take_gain, false},     {"deliver", "nnf", take_deliver, false}, {"noise", "nf", take_noise, false},
-    {"readings", "nur", take_readings, false}, {"port", "nwr", take_port, false},  {"pace", "f", take_pace, true},
-    {"wait", "", take_wait, true},         {"end", "t", take_end, true},           {"at", "tr", take_at, false},
+    {"seed", "u", take_seed, true},
+    {"nodes", "u", take_nodes, true},
+    {"node", "nwtfffr", take_node, false},
+    {"supply", "nu", take_supply, false},
+    {"adc", "nuu", take_adc, false},
+    {"eeprom", "nux", take_eeprom, false},
+    {"recorder", "nu", take_recorder, false},
+    {"watch", "nwuu", take_watch, false},
+    {"spare", "nuu", take_spare, false},
+    {"unwired", "nw", take_unwired, false},
+    {"clocks", "t", take_clocks, true},
+    {"measure", "t", take_measure, true},
+    {"gain", "nnf", take_gain, false},
+    {"deliver", "nnf", take_deliver, false},
+    {"noise", "nf", take_noise, false},
+    {"readings", "nur", take_readings, false},
+    {"port", "nwr", take_port, false},
+    {"pace", "f", take_pace, true},
+    {"wait", "", take_wait, true},
+    {"end", "t", take_end, true},
+    {"at", "tr", take_at, false},
 };
 
 static const char *take_line(testbed_t *bed, char *line)

@@ -71,19 +71,19 @@ static void do_heal(testbed_t *bed, const word_t *words)
 static void do_jam(testbed_t *bed, const word_t *words)
 {
     ns_t from = bed->now + ETHER_AHEAD;
-    ether_inject(bed->ether, from, from + words[2].time, (uint32_t)words[0].number, words[1].real, from, US(32), NULL, 0);
+    ether_inject(bed->ether, from, from + words[2].time, (uint32_t)words[0].number, words[1].real, from,
+                 US(32), NULL, 0);
 }
 
-/* A CC2420 begins with 5 bytes that are not in the frame; what a CC1000 sends is all there. */
 static void do_inject(testbed_t *bed, const word_t *words)
 {
-    bool micaz = strcmp(words[2].text, "micaz") == 0;
-    ns_t byte = micaz ? US(32) : 416667;
-    ns_t from = bed->now + ETHER_AHEAD;
-    ns_t data = from + (micaz ? US(160) : 0);
+    const board_t *board = board_named(words[2].text);
     const word_t *frame = &words[3];
-    ether_inject(bed->ether, from, data + byte * (ns_t)frame->count, (uint32_t)words[0].number, words[1].real, data, byte, frame->bytes,
-                 frame->count);
+    ns_t from = bed->now + ETHER_AHEAD;
+    ns_t data = from + board->lead;
+    ns_t to = data + board->byte * (ns_t)frame->count;
+    ether_inject(bed->ether, from, to, (uint32_t)words[0].number, words[1].real, data, board->byte,
+                 frame->bytes, frame->count);
 }
 
 static void do_uart(testbed_t *bed, const word_t *words)
@@ -98,9 +98,12 @@ static const struct {
     const char *name, *letters;
     void (*act)(testbed_t *bed, const word_t *words);
 } commands[] = {
-    {"off", "n", do_off},       {"on", "n", do_on},         {"reset", "n", do_reset},       {"brownout", "nt", do_brown_out},
-    {"corrupt", "nu", do_corrupt}, {"poke", "nux", do_poke}, {"peek", "nuu", do_peek},       {"crystal", "nw", do_crystal},
-    {"cut", "nn", do_cut},      {"heal", "nn", do_heal},    {"jam", "uft", do_jam},         {"inject", "ufwx", do_inject},
+    {"off", "n", do_off},          {"on", "n", do_on},
+    {"reset", "n", do_reset},      {"brownout", "nt", do_brown_out},
+    {"corrupt", "nu", do_corrupt}, {"poke", "nux", do_poke},
+    {"peek", "nuu", do_peek},      {"crystal", "nw", do_crystal},
+    {"cut", "nn", do_cut},         {"heal", "nn", do_heal},
+    {"jam", "uft", do_jam},        {"inject", "ufwx", do_inject},
     {"uart", "nx", do_uart},
 };
 
@@ -123,11 +126,12 @@ static const char *check(const action_t *action)
     if (action->act == do_corrupt && words[1].number > ATMEGA_RAM_END) {
         return "more bytes than there are";
     }
-    if (action->act == do_crystal && strcmp(words[1].text, "run") != 0 && strcmp(words[1].text, "stop") != 0) {
+    if (action->act == do_crystal && strcmp(words[1].text, "run") != 0 &&
+        strcmp(words[1].text, "stop") != 0) {
         return "a crystal can run or stop";
     }
-    if (action->act == do_inject && strcmp(words[2].text, "micaz") != 0 && strcmp(words[2].text, "mica2") != 0) {
-        return "there are boards micaz and mica2";
+    if (action->act == do_inject && board_named(words[2].text) == NULL) {
+        return board_names;
     }
     if (action->act == do_inject && words[3].count > SIGNAL_BYTES) {
         return "too long a frame";

@@ -11,17 +11,17 @@ typedef struct testbed testbed_t;
 
 /** Something that is done now and then. */
 typedef struct {
-    ns_t every;                      /* 0: never */
+    ns_t every; /* 0: never */
     ns_t next;
 } rhythm_t;
 
 /** A command of the script, read and waiting for its time. */
 typedef struct {
     ns_t at;
-    int order;                       /* among those of the same time: as in the scenario */
+    int order; /* among those of the same time: as in the scenario */
     void (*act)(testbed_t *bed, const word_t *words);
     word_t words[WORDS_MOST];
-    const char *line;                /* for the log */
+    const char *line; /* for the log */
 } action_t;
 
 struct testbed {
@@ -30,12 +30,12 @@ struct testbed {
     ether_t *ether;
     node_t *nodes;
     int node_count;
-    ns_t now;                        /* nobody has run beyond this */
-    ns_t end;                        /* NEVER: until interrupted */
-    rhythm_t clocks, measures;       /* of clock lines and of measured lines */
-    double pace;                     /* true seconds in a real one; 0: as fast as it goes */
-    bool wait;                       /* for a client at each TCP port */
-    action_t *script;                /* by time, once the scenario has been read */
+    ns_t now;                  /* nobody has run beyond this */
+    ns_t end;                  /* NEVER: until interrupted */
+    rhythm_t clocks, measures; /* of clock lines and of measured lines */
+    double pace;               /* true seconds in a real one; 0: as fast as it goes */
+    bool wait;                 /* for a client at each TCP port */
+    action_t *script;          /* by time, once the scenario has been read */
     int script_count, script_next;
     port_t **ports;
     int port_count;

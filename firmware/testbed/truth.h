@@ -8,7 +8,7 @@
 
 typedef struct {
     FILE *file;
-    bool first;                      /* member of its object */
+    bool first; /* member of its object */
 } truth_t;
 
 enum { TRUTH_NOBODY = -1 };
@@ -21,8 +21,8 @@ void truth_bool(truth_t *truth, const char *name, bool value);
 void truth_null(truth_t *truth, const char *name);
 void truth_text(truth_t *truth, const char *name, const char *text);
 void truth_hex(truth_t *truth, const char *name, const uint8_t *bytes, int count);
-void truth_object(truth_t *truth, const char *name);    /* what follows are its members ... */
-void truth_object_end(truth_t *truth);                  /* ... up to here */
+void truth_object(truth_t *truth, const char *name); /* what follows are its members ... */
+void truth_object_end(truth_t *truth);               /* ... up to here */
 void truth_end(truth_t *truth);
 
 /** What was written so far can be read by others. */

@@ -49,7 +49,9 @@ static const char *read_word(char *text, char letter, int nodes, word_t *word)
 {
     switch (letter) {
     case 'n':
-        return read_whole(text, &word->number) && word->number < (uint64_t)nodes ? NULL : complain("there is no such node", text);
+        return read_whole(text, &word->number) && word->number < (uint64_t)nodes
+                   ? NULL
+                   : complain("there is no such node", text);
     case 'u':
         return read_whole(text, &word->number) ? NULL : complain("not a whole number", text);
     case 't':

@@ -24,7 +24,8 @@ typedef struct {
     int count;
 } word_t;
 
-/** Read the words of `line` as `letters` say. Gives NULL, or what is wrong, in words. `nodes` is how many there are. */
+/** Read the words of `line` as `letters` say. Gives NULL, or what is wrong, in words. `nodes` is how many
+ * there are. */
 const char *words_read(char *line, const char *letters, int nodes, word_t *words);
 
 #endif

@@ -1,6 +1,7 @@
 /** What all parts of the testbed share: true time and chance.
  *
- * Time is true time since the start of the run, in nanoseconds. Each mote's processor and crystal run faster or slower than it.
+ * Time is true time since the start of the run, in nanoseconds. Each mote's processor and crystal run faster
+ * or slower than it.
  */
 #ifndef TESTBED_WORLD_H
 #define TESTBED_WORLD_H
@@ -11,12 +12,12 @@
 typedef uint64_t ns_t;
 
 #define NEVER UINT64_MAX
-#define US(x) ((ns_t)(x) * 1000)
-#define MS(x) ((ns_t)(x) * 1000000)
+#define US(x) ((ns_t)(x)*1000)
+#define MS(x) ((ns_t)(x)*1000000)
 #define SECOND ((ns_t)1000000000)
 
-/** Chance: the same seed and stream give the same numbers on every machine. Each part that draws has a stream of its own, so that one
- *  draw more in one place changes nothing elsewhere. (splitmix64) */
+/** Chance: the same seed and stream give the same numbers on every machine. Each part that draws has a stream
+ * of its own, so that one draw more in one place changes nothing elsewhere. (splitmix64) */
 typedef struct {
     uint64_t state;
 } random_t;

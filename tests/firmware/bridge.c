@@ -1,4 +1,5 @@
-/* What the tests of the core need beyond its public functions: sizes, inline functions, structs as flat arrays. */
+/* What the tests of the core need beyond its public functions: sizes, inline functions, structs as flat
+ * arrays. */
 #include <stddef.h>
 #include <string.h>
 
@@ -15,8 +16,10 @@
 #include "ticks.h"
 
 const uint32_t bridge_sizes[] = {
-    sizeof(cw_stamp_t), sizeof(cw_receipts_t), sizeof(cw_dedup_t), sizeof(cw_framer_t), sizeof(cw_deframer_t),
-    sizeof(cw_data_counters_t), CW_RECEIPTS_ROOM, CW_DEDUP_ROOM, CW_DEFRAMER_ROOM, CW_PACKET_LIMIT, CW_AIR_HEADER,
+    sizeof(cw_stamp_t),  sizeof(cw_receipts_t), sizeof(cw_dedup_t),
+    sizeof(cw_framer_t), sizeof(cw_deframer_t), sizeof(cw_data_counters_t),
+    CW_RECEIPTS_ROOM,    CW_DEDUP_ROOM,         CW_DEFRAMER_ROOM,
+    CW_PACKET_LIMIT,     CW_AIR_HEADER,
 };
 
 int32_t bridge_tick_diff(uint32_t a, uint32_t b)
@@ -82,7 +85,8 @@ void bridge_deframer_counters(const cw_deframer_t *deframer, uint16_t *values)
 }
 
 /* All of a chunk at once; packets end to end in `out`, their lengths in `lengths`; how many there were. */
-int bridge_deframe(cw_deframer_t *deframer, const uint8_t *bytes, uint32_t count, uint8_t *out, uint8_t *lengths)
+int bridge_deframe(cw_deframer_t *deframer, const uint8_t *bytes, uint32_t count, uint8_t *out,
+                   uint8_t *lengths)
 {
     int found = 0;
 
@@ -158,22 +162,20 @@ bool bridge_air_build(const uint16_t *fields, const uint8_t *data, uint8_t numbe
 
 #define FILL(name, place) record.name = (__typeof__(record.name))values[i++];
 #define SHOW(name, place) values[i++] = record.name;
-#define RECORD(lower, UPPER) \
-    void bridge_##lower##_put(uint8_t *payload, const int64_t *values) \
-    { \
-        cw_##lower##_t record; \
-        int i = 0; \
-        CW_##UPPER(FILL, FILL, FILL, FILL) \
-        cw_##lower##_put(payload, &record); \
-    } \
+#define RECORD(lower, UPPER)                                                           \
+    void bridge_##lower##_put(uint8_t *payload, const int64_t *values)                 \
+    {                                                                                  \
+        cw_##lower##_t record;                                                         \
+        int i = 0;                                                                     \
+        CW_##UPPER(FILL, FILL, FILL, FILL) cw_##lower##_put(payload, &record);         \
+    }                                                                                  \
     bool bridge_##lower##_get(const uint8_t *payload, uint8_t length, int64_t *values) \
-    { \
-        cw_##lower##_t record; \
-        int i = 0; \
-        if (!cw_##lower##_get(payload, length, &record)) \
-            return false; \
-        CW_##UPPER(SHOW, SHOW, SHOW, SHOW) \
-        return true; \
+    {                                                                                  \
+        cw_##lower##_t record;                                                         \
+        int i = 0;                                                                     \
+        if (!cw_##lower##_get(payload, length, &record))                               \
+            return false;                                                              \
+        CW_##UPPER(SHOW, SHOW, SHOW, SHOW) return true;                                \
     }
 
 RECORD(beacon, BEACON)

@@ -6,6 +6,7 @@ python -m tests.firmware.core_vectors          writes firmware/test/test_core/co
 from __future__ import annotations
 
 import random
+import textwrap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -41,12 +42,16 @@ def render(deployment: Deployment) -> str:
     body = "\n".join(
         f"static const {name}[] PROGMEM = {{\n{_rows(rows)}}};\n" for name, rows in tables.items()
     )
-    head = f"/* Golden vectors of\n * {layout.canonical}\n * Made by tests/firmware/core_vectors.py: do not edit. */\n"
-    return f"{head}#define BOUNDED {bounded}\n\n{body}"
+    head = f"/* Golden vectors of\n{_wrapped(layout.canonical, ' * ')}"
+    return f"{head} * Made by tests/firmware/core_vectors.py: do not edit. */\n#define BOUNDED {bounded}\n\n{body}"
 
 
 def _rows(rows: Iterable[str]) -> str:
-    return "".join(f"    {{{row}}},\n" for row in rows)
+    return "".join(_wrapped(f"{{{row}}},", "    ") for row in rows)
+
+
+def _wrapped(text: str, indent: str) -> str:
+    return textwrap.fill(text, 110, initial_indent=indent, subsequent_indent=indent) + "\n"
 
 
 def _bytes(raw: bytes) -> str:

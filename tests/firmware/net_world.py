@@ -72,7 +72,7 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
     sources = [
         *sorted(firmware.glob("core/*.c")),
         *sorted(firmware.glob("net/*.c")),
-        *(path for path in sorted(firmware.glob(f"apps/{app}/*.c")) if path.name != "main.c"),
+        *sorted(firmware.glob(f"apps/{app}/*.c")),
         ROOT / "tests/firmware/c/net_host.c",
     ]
     digest = hashlib.sha256("\n".join([header, app, *FLAGS, *CHECKS, *options]).encode())

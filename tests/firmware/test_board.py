@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pytest
 
 from basestation.testbed import engine
-from basestation.testbed.air import fcs
-from basestation.testbed.faults import CHANNEL_KHZ
 from basestation.testbed.truth_log import DriverFault, Event, Peek, ProgramUse, Reset, Signal, Uart
 from packet_formats import cheader
+from packet_formats.air import fcs
+from packet_formats.boards import CHANNEL_KHZ
 from packet_formats.deployment import CRYSTAL_HZ, load
 
 CYCLE_NS = 1e9 / CRYSTAL_HZ

@@ -10,8 +10,8 @@ import pytest
 
 from basestation.testbed import engine
 from basestation.testbed.air import delimiter_ns
-from basestation.testbed.faults import MICA2_KHZ
 from basestation.testbed.truth_log import DriverFault, Event, Peek, ProgramUse, Signal
+from packet_formats.boards import MICA2
 from packet_formats.deployment import CRYSTAL_HZ
 from tests.firmware.test_cc1000 import CORE, DRIVER, FLAGS, PREAMBLE, SYNC, crc16, deployment
 
@@ -90,7 +90,7 @@ def run(testbed: Path, require_tool: Callable[[str], str], image: Path, version:
     lines = ["nodes 1", f"node 0 mica2 0 0 0 0 {image}", f"measure {WINDOW}", f"end {0.3 + 0.1 * FRAMES}"]
     for number in range(FRAMES):
         at = 0.3 + 0.1 * number + number * BIT_NS / 1e9
-        lines.append(f"at {at:.9f} inject {MICA2_KHZ[version]} {DBM} mica2 {air.hex()}")
+        lines.append(f"at {at:.9f} inject {MICA2.carrier_khz[version][0]} {DBM} mica2 {air.hex()}")
         lines.append(f"at {at + 0.09:.9f} peek 0 {rx + LAG} 1")
     return Run(engine.events_of("\n".join(lines), testbed))
 
@@ -102,7 +102,7 @@ def test_each_frame_is_heard_and_answered(run: Run, version: int) -> None:
     assert {event.bytes[0] for event in run.events if isinstance(event, Peek)} == set(range(8))
     assert not [event for event in run.events if isinstance(event, DriverFault)]
     for one, answer in zip(heard, sent, strict=True):
-        assert answer.khz == MICA2_KHZ[version]
+        assert answer.khz == MICA2.carrier_khz[version][0]
         lead, _, rest = answer.bytes.partition(SYNC)
         size = len(frame(version, DATA + bytes(9), 0))
         data = rest[size - 2 - 19 : size - 2]

@@ -191,7 +191,7 @@ def test_all_images_build_without_registry_and_packages(project):
         assert (about["environment"], about["board"], about["app"]) == (environment, board, app)
         assert about["elf_sha256"] == layout.sha256_of(folder / "firmware.elf")
     assert (
-        f"#define CAUSEWAY_BOARD_MICA2{'':<16}1"
+        f"#define CAUSEWAY_RADIO_CC1000{'':<15}1"
         in (project.build("mica2") / "include/causeway_layout.h").read_text()
     )
 

@@ -172,7 +172,7 @@ def test_images_are_within_the_aims(images: dict[str, report.ImageSize]) -> None
 
 def test_largest_mote_image_is_within_the_aims(require_tool: Require, tmp_path: Path) -> None:
     require_tool("avr-gcc")
-    for board in report.CHIP:
+    for board in report.BOARDS:
         deployment = report.described({"scheme": "kn"}, board)
         image = report.build(deployment, "mote", tmp_path / board)
         assert image.flash <= report.FLASH_AIM
@@ -218,11 +218,11 @@ def test_the_page_has_the_whole_report(page: str) -> None:
         == [row[0].strip("`") for row in seen[2:]]
     )
     assert [row[0] for row in wire[2:]] == list(report.schemes())
-    assert {row[0].rpartition(", ")[2] for row in by_scheme[2:]} == set(report.CHIP)
+    assert {row[0].rpartition(", ")[2] for row in by_scheme[2:]} == set(report.BOARDS)
     assert [(row[0], int(row[1])) for row in papers[2:]] == [
         (name, motes) for name in report.PAPERS for motes in report.SIZES
     ]
-    assert len(battery) == 2 + len(report.CHIP)
+    assert len(battery) == 2 + len(report.BOARDS)
     assert re.match(r"Compiler: avr-gcc \d", block)
 
 
@@ -257,7 +257,7 @@ def test_the_wire_s_bytes_on_the_page(page: str) -> None:
     for row in tables(block_in(page))[3][2:]:
         layout = layout_of(report.described(report.schemes()[row[0]]))
         said = [int(cell) for cell in row[1:6]]
-        air = [report.air_bytes(board, layout.length) for board in report.CHIP]
+        air = [report.air_bytes(board, layout.length) for board in report.BOARDS]
         assert said == [layout.stamp.bits, layout.stamp.size, layout.length, *air]
 
 

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from basestation.testbed import pcap
-from basestation.testbed.air import delimiter_ns, fcs, frame_of, message_of
+from basestation.testbed.air import delimiter_ns, frame_of, message_of
 from basestation.testbed.truth_log import Signal
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
@@ -18,10 +18,6 @@ BEACON = Beacon(3, 3, 1, 7, 0, 1, 0, 0x01020304)
 
 def signal(raw, broken=False, data=160_000):
     return Signal(2_000_000, 0, 0, 2_480_000, 0.0, 0, data, 2_000_000, broken, raw)
-
-
-def test_the_check_sum_is_that_of_a_recorded_frame():
-    assert fcs(bytes.fromhex("4188002200ffff01003f060001")).to_bytes(2, "little").hex() == "d777"
 
 
 @pytest.mark.parametrize("board", ["micaz", "mica2"])

@@ -53,7 +53,7 @@ def test_a_line_by_its_range():
 
 
 def test_links_fade_at_the_range():
-    edge = NOISE_DBM + MARGIN_DB["micaz"]
+    edge = NOISE_DBM + MARGIN_DB
     places = from_places([(0.0, 0.0), (10.0, 0.0), (20.0, 0.0), (100.0, 0.0), (0.0, 0.0)], 1, reach=10.0)
     assert places.gains[0, 1] == pytest.approx(edge)
     assert places.gains[0, 2] == pytest.approx(edge - 40 * math.log10(2), abs=0.01)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import struct
 
-from basestation.testbed.air import fcs
 from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.truth_log import parse
+from packet_formats.air import fcs
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.framing import crc16, encode_frame
 from packet_formats.layout import layout_of

@@ -9,37 +9,27 @@
 #include "core/records.h"
 #include "hal/board.h"
 #include "hal/clock.h"
-#include "hal/events.h"
 #include "hal/radio.h"
 #include "hal/uart.h"
-#include "hal/power.h"
 #include "line.h"
 #include "net/identity.h"
+#include "net/node.h"
 #include "net/outbox.h"
-#include "net/random.h"
-#include "net/store.h"
 #include "net/timesync.h"
 
 #define SECOND UINT32_C(32768)
-#define DOWN_PATIENCE SECOND      /* a host's message waits this long for a clear channel */
-#define HEALTH_EVERY 6            /* status records */
+#define DOWN_PATIENCE SECOND /* a host's message waits this long for a clear channel */
+#define HEALTH_EVERY 6       /* status records */
 
-#ifndef CAUSEWAY_NODE_ID
-#define CAUSEWAY_NODE_ID CAUSEWAY_ROOT
-#endif
-
-/* In .data whatever its value, so that its initial value is in the image. */
-__attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = CAUSEWAY_NODE_ID;
-
-static uint8_t record_number;     /* of the next heard record */
-static uint16_t lost;             /* pairs dropped since the last one that went up */
+static uint8_t record_number; /* of the next heard record */
+static uint16_t lost;         /* pairs dropped since the last one that went up */
 static uint32_t status_at;
 static uint8_t until_health;
 static bool rebooting;
 static uint32_t reboot_at;
 static cw_deframer_t deframer;
 static uint16_t uart_lost_before;
-static uint16_t line_breaks;      /* times that the UART lost bytes */
+static uint16_t line_breaks; /* times that the UART lost bytes */
 
 /* What status reports, as far as no other module counts it. */
 static uint16_t forwarded, up_full, line_refused, down_sent, down_full;
@@ -54,8 +44,9 @@ static uint8_t build(uint8_t type, const uint8_t *data, uint8_t length, uint8_t 
 
 static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *packet)
 {
-    uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) | (timesync_is_root() ? CW_HEARD_ROOT : 0) |
-                              (CAUSEWAY_BOARD_MICAZ ? CW_HEARD_LQI_KNOWN : 0));
+    uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) |
+                              (timesync_is_root() ? CW_HEARD_ROOT : 0) |
+                              (CAUSEWAY_HAS_LQI ? CW_HEARD_LQI_KNOWN : 0));
     cw_heard_t record = {
         .gateway = identity_id(),
         .epoch = timesync_epoch(),
@@ -76,7 +67,8 @@ static void hand_up(const radio_heard_t *heard, uint32_t now)
 {
     uint8_t record[CW_PACKET_LIMIT], frame[CW_PACKET_LIMIT];
     const radio_message_t *message = &heard->message;
-    cw_am_t am = {message->dest, message->source, message->type, message->group, message->length, message->data};
+    cw_am_t am = {message->dest,  message->source, message->type,
+                  message->group, message->length, message->data};
     if (line_put_pair(record, build_heard(heard, now, record), frame, cw_am_build(&am, frame))) {
         record_number++;
         lost = 0;
@@ -92,7 +84,8 @@ void radio_on_heard(const radio_heard_t *heard)
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
     hand_up(heard, now);
-    if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP && message->length == CAUSEWAY_BEACON_BYTES) {
+    if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP &&
+        message->length == CAUSEWAY_BEACON_BYTES) {
         timesync_on_beacon(message->data, heard->time, heard->error, now);
     }
 }
@@ -128,7 +121,8 @@ static bool send_health(uint32_t now)
         .source = identity_id(),
         .time = timesync_network(now),
         .epoch = timesync_epoch(),
-        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) | (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0)),
+        .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) |
+                           (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0)),
         .boots = identity_boots(),
         .layout = CAUSEWAY_LAYOUT_HASH,
         .hops = timesync_hops(),
@@ -204,7 +198,7 @@ static void take_packet(uint8_t length, uint32_t now)
     cw_packet_t packet;
     cw_packet_kind_t kind = cw_am_parse(deframer.packet, length, &packet);
     if (packet.wants_ack) {
-        line_put_ack(packet.token);    /* it is lost when several wait: the host then sends again */
+        line_put_ack(packet.token); /* it is lost when several wait: the host then sends again */
     }
     if (kind == CW_PACKET_IS_DATA || kind == CW_PACKET_IS_DATA_ACK) {
         if (!obey(&packet.am, now)) {
@@ -234,81 +228,51 @@ static void read_line(uint32_t now)
 
 /* ---- The loop ---- */
 
-static void set_alarm(uint32_t now)
+/* A report that is due and finds no room waits for the line. */
+uint32_t app_next(uint32_t now)
 {
-    uint32_t next = outbox_next(now);
-    if (clock_before(now + SECOND, next)) {
-        next = now + SECOND;
-    }
-    if (clock_before(status_at, next) && clock_before(now, status_at)) {
-        next = status_at;
-    }
-    clock_alarm(next);
+    return clock_before(now, status_at) ? status_at : now + SECOND;
 }
 
-static bool reports_are_sound(uint32_t now)
+bool app_sound(uint32_t now)
 {
-    return !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) && until_health < HEALTH_EVERY &&
-           (!rebooting || !clock_before(now + SECOND, reboot_at));
+    return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) &&
+           until_health < HEALTH_EVERY && (!rebooting || !clock_before(now + SECOND, reboot_at));
 }
 
-/* If memory has not kept what the gateway rests on, a new start puts all of it right. */
-static __attribute__((noinline)) void check(uint32_t now)
+uint8_t app_leds(void)
 {
-    if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) || !line_sound() ||
-        !reports_are_sound(now)) {
-        board_reset();
-    }
+    return 0;
 }
 
-void gateway_start(void)
+bool app_accepts(uint16_t id)
 {
-    board_start();
-    clock_start();
-    uint16_t id = store_id(TOS_NODE_ID);
-    if (id < CAUSEWAY_MOTES || id == CW_TARGET_ALL) {
-        board_refuse();
-    }
-    uint16_t boots = store_count_boot();
-    identity_start(id, boots);
-    uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
-    random_start(seed);
-    uint32_t now = clock_now();
+    return id >= CAUSEWAY_MOTES && id != CW_TARGET_ALL;
+}
+
+void app_start(uint32_t now)
+{
     uart_start();
-    timesync_start(store_epoch(), now);
-    while (!radio_start(seed)) {
-        leds_toggle(LED_RED);    /* no gateway without a radio: somebody should see it */
-    }
     status_at = now + SECOND;
-    watchdog_start();
 }
 
-/* Whatever the events say: one that memory has not kept is missed for a second at most. */
-void gateway_step(void)
+void app_step(uint8_t events)
 {
-    events_take();
-    check(clock_now());
-    radio_service();
+    (void)events;
     uint32_t now = clock_now();
     read_line(now);
-    outbox_service(now);
     report(now);
     line_service();
     if (rebooting && !clock_before(now, reboot_at)) {
         board_reset();
     }
-    leds_set((uint8_t)((timesync_in_sync(now) ? 0 : LED_RED) | (timesync_two_roots() ? LED_YELLOW : 0)));
-    set_alarm(now);
-    watchdog_pat();
 }
 
 /* ---- What the layers below ask for ---- */
 
-void timesync_on_epoch(uint8_t epoch)
+void app_on_epoch(uint8_t epoch)
 {
-    if (timesync_is_root()) {
-        store_keep_epoch(epoch);
-    }
+    (void)epoch;
 }
 
 bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)

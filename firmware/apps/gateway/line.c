@@ -7,12 +7,12 @@
 enum { ACKS = 4 };
 
 static uint8_t ring[LINE_ROOM];
-static uint16_t head, used;          /* where the oldest byte is, how many there are */
+static uint16_t head, used; /* where the oldest byte is, how many there are */
 static uint8_t acks[ACKS];
 static uint8_t acks_waiting;
 static uint8_t packet[CW_PACKET_LIMIT];
 static cw_framer_t framer;
-static int16_t held = -1;            /* a byte that the UART had no room for */
+static int16_t held = -1; /* a byte that the UART had no room for */
 
 static void ring_put(uint8_t byte)
 {
@@ -75,7 +75,8 @@ static uint8_t take_ack(void)
     return length;
 }
 
-/* A length that cannot be: what is in the ring is not what was put there, and nobody knows where a packet begins. */
+/* A length that cannot be: what is in the ring is not what was put there, and nobody knows where a packet
+ * begins. */
 static uint8_t take_packet(void)
 {
     uint8_t length = ring_get();
@@ -103,8 +104,10 @@ static int16_t next_byte(void)
 
 bool line_sound(void)
 {
-    bool framer_is_sound = framer.packet == packet && framer.length <= CW_PACKET_LIMIT && framer.at <= framer.length;
-    return head < LINE_ROOM && used <= LINE_ROOM && acks_waiting <= ACKS && (framer.packet == 0 || framer_is_sound);
+    bool framer_is_sound = framer.packet == packet && framer.length <= CW_PACKET_LIMIT &&
+                           framer.at <= framer.length;
+    return head < LINE_ROOM && used <= LINE_ROOM && acks_waiting <= ACKS &&
+           (framer.packet == 0 || framer_is_sound);
 }
 
 void line_service(void)

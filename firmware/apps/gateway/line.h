@@ -1,4 +1,5 @@
-/** The serial line up to the host: a queue of packets, framed into the UART as it has room. Nothing here waits. */
+/** The serial line up to the host: a queue of packets, framed into the UART as it has room. Nothing here
+ * waits. */
 #ifndef APPS_LINE_H
 #define APPS_LINE_H
 

@@ -7,35 +7,25 @@
 #include "hal/board.h"
 #include "hal/clock.h"
 #include "hal/events.h"
-#include "hal/power.h"
 #include "hal/radio.h"
-#include "net/identity.h"
 #include "net/kept.h"
 #include "net/messaging.h"
+#include "net/node.h"
 #include "net/outbox.h"
 #include "net/random.h"
-#include "net/store.h"
-#include "net/timesync.h"
 
 #define SECOND UINT32_C(32768)
 #define PERIOD_LEAST UINT32_C(256)
 #define PERIOD_MOST (UINT32_C(1) << 30)
 #define ADC_PATIENCE (SECOND / 16)
-#define STEPS_OF_1 62618U    /* 1252352 mV in steps of 20 mV: what a reading of 1 would mean */
-
-#ifndef CAUSEWAY_NODE_ID
-#define CAUSEWAY_NODE_ID 1
-#endif
-
-/* In .data whatever its value, so that its initial value is in the image. */
-__attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = CAUSEWAY_NODE_ID;
+#define STEPS_OF_1 62618U /* 1252352 mV in steps of 20 mV: what a reading of 1 would mean */
 
 /* Timers: local times, looked at while their bit is set. */
 enum { SEND, SENSOR, HEALTH, SUPPLY, UNBLINK, REBOOT, TIMERS };
 static uint32_t timer_at[TIMERS];
 static uint8_t timers;
 
-static kept_t period_low, period_high;    /* between sends; 0: none */
+static kept_t period_low, period_high; /* between sends; 0: none */
 static uint16_t counter;
 static uint8_t application[CAUSEWAY_DATA_BYTES + 1];
 static uint8_t blinking;
@@ -159,7 +149,8 @@ void messaging_on_command(uint8_t command, uint32_t argument)
         timer_set(UNBLINK, now + 2 * SECOND);
         break;
     case CW_COMMAND_REBOOT:
-        timer_set(REBOOT, now + 2 * SECOND);    /* others must have heard it from us first, and its copies have died out */
+        /* others must have heard it from us first, and its copies have died out */
+        timer_set(REBOOT, now + 2 * SECOND);
         break;
     default:
         break;
@@ -198,89 +189,60 @@ static void run_timers(uint32_t now)
     }
 }
 
-static void show(uint32_t now)
+uint32_t app_next(uint32_t now)
 {
-    leds_set((uint8_t)(blinking | (timesync_in_sync(now) ? 0 : LED_RED) | (timesync_two_roots() ? LED_YELLOW : 0)));
-}
-
-/* At least every second, for the watchdog. */
-static void set_alarm(uint32_t now)
-{
-    uint32_t next = outbox_next(now);
-    if (clock_before(now + SECOND, next)) {
-        next = now + SECOND;
-    }
+    uint32_t next = now + SECOND;
     for (uint8_t i = 0; i < TIMERS; i++) {
         if (timer_runs(i) && clock_before(timer_at[i], next)) {
             next = timer_at[i];
         }
     }
-    clock_alarm(next);
+    return next;
+}
+
+uint8_t app_leds(void)
+{
+    return blinking;
 }
 
 /* The longest that each timer is ever set to. */
 static uint32_t timer_most(uint8_t timer)
 {
-    uint32_t mean = timer == SEND ? send_period() : timer == HEALTH ? MOTE_HEALTH_PERIOD + 8 * SECOND : 2 * SECOND;
+    uint32_t mean = timer == SEND     ? send_period()
+                    : timer == HEALTH ? MOTE_HEALTH_PERIOD + 8 * SECOND
+                                      : 2 * SECOND;
     return mean + mean / 4;
 }
 
-static bool timers_are_sound(uint32_t now)
+bool app_sound(uint32_t now)
 {
     for (uint8_t i = 0; i < TIMERS; i++) {
         if (timer_runs(i) && clock_before(now + timer_most(i), timer_at[i])) {
             return false;
         }
     }
-    return timer_runs(HEALTH) && timer_runs(SEND) == (send_period() != 0) && (blinking == 0 || timer_runs(UNBLINK));
+    return timer_runs(HEALTH) && timer_runs(SEND) == (send_period() != 0) &&
+           (blinking == 0 || timer_runs(UNBLINK));
 }
 
-/* If memory has not kept what the mote rests on, a new start puts all of it right. */
-static __attribute__((noinline)) void check(uint32_t now)
+bool app_accepts(uint16_t id)
 {
-    if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) || !timers_are_sound(now)) {
-        board_reset();
-    }
+    return id < CAUSEWAY_MOTES;
 }
 
-void mote_start(void)
+void app_start(uint32_t now)
 {
-    board_start();
-    clock_start();
-    uint16_t id = store_id(TOS_NODE_ID);
-    if (id >= CAUSEWAY_MOTES) {
-        board_refuse();
-    }
-    uint16_t boots = store_count_boot();
-    identity_start(id, boots);
-    uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
-    random_start(seed);
-    uint32_t now = clock_now();
-    timesync_start(store_epoch(), now);
     messaging_start();
-    while (!radio_start(seed)) {
-        leds_toggle(LED_RED);    /* no mote without a radio: somebody should see it */
-    }
     set_period(MOTE_PERIOD);
     timer_set(HEALTH, now + 4 * SECOND + vary(4 * SECOND));
-    watchdog_start();
 }
 
-/* The radio's turn comes whatever the events say: one that memory has not kept is missed for a second at most. */
-void mote_step(void)
+void app_step(uint8_t events)
 {
-    uint8_t events = events_take();
-    check(clock_now());
-    radio_service();
     if (events & EVENT_ADC) {
         on_adc();
     }
-    uint32_t now = clock_now();
-    run_timers(now);
-    outbox_service(now);
-    show(now);
-    set_alarm(now);
-    watchdog_pat();
+    run_timers(clock_now());
 }
 
 /* ---- What the layers below ask for ---- */
@@ -290,11 +252,8 @@ void radio_on_heard(const radio_heard_t *heard)
     messaging_on_heard(heard);
 }
 
-void timesync_on_epoch(uint8_t epoch)
+void app_on_epoch(uint8_t epoch)
 {
-    if (timesync_is_root()) {
-        store_keep_epoch(epoch);
-    }
     messaging_on_epoch(epoch);
 }
 

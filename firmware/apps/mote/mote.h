@@ -1,9 +1,12 @@
-/** The mote: samples a sensor, sends to its peers, merges what it receives, reports its health, obeys commands.
+/** The mote: samples a sensor, sends to its peers, merges what it receives, reports its health, obeys
+ * commands.
  *
- * A message's application data are the newest reading and those before it, 16 bits each, as many as fit. LEDs: red while out of sync.
+ * A message's application data are the newest reading and those before it, 16 bits each, as many as fit.
+ * It runs under the ids 0 .. CAUSEWAY_MOTES - 1 (net/node.h).
  *
- * Commands (docs/formats.md, downlink): rate sets the mean cycles between sends until the next start, 0 stops sending; report sends
- * a health message now; blink lights LEDs for two seconds; reboot resets two seconds later.
+ * Commands (docs/formats.md, downlink): rate sets the mean cycles between sends until the next start, 0 stops
+ * sending; report sends a health message now; blink lights LEDs for two seconds; reboot resets two seconds
+ * later.
  */
 #ifndef APPS_MOTE_H
 #define APPS_MOTE_H
@@ -14,11 +17,7 @@
 
 /** Mean cycles between sends, until a command changes it; each pause is drawn from 3/4 to 5/4 of it. */
 #ifndef MOTE_PERIOD
-#if CAUSEWAY_BOARD_MICA2
-#define MOTE_PERIOD (10 * UINT32_C(32768))
-#else
-#define MOTE_PERIOD (2 * UINT32_C(32768))
-#endif
+#define MOTE_PERIOD (CAUSEWAY_SEND_SECONDS * UINT32_C(32768))
 #endif
 
 /** Cycles between health messages. */
@@ -26,20 +25,11 @@
 #define MOTE_HEALTH_PERIOD (60 * UINT32_C(32768))
 #endif
 
-/** ADC channel of the sensor; without one a counter takes its place. MTS300, MTS310 and MDA100 have light on channel 1. */
+/** ADC channel of the sensor; without one a counter takes its place. MTS300, MTS310 and MDA100 have light on
+ * channel 1. */
 #define MOTE_NO_SENSOR 0xFF
 #ifndef MOTE_SENSOR
 #define MOTE_SENSOR MOTE_NO_SENSOR
 #endif
-
-/** The id of this node, unless EEPROM holds one (net/store.h). Tools set it in the finished image through this symbol. */
-extern volatile uint16_t TOS_NODE_ID;
-
-/** Start everything. Interrupts are on. With an id that is not a mote's of the deployment (0 .. CAUSEWAY_MOTES - 1) nothing is
- *  started but board_refuse(). */
-void mote_start(void);
-
-/** Do all there is to do. Then events_wait(), and again. */
-void mote_step(void);
 
 #endif

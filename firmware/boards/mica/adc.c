@@ -1,6 +1,7 @@
 /* The ADC: single conversions for the loop, and before them for a radio that asks (adc_share.h).
  *
- * 115 kHz, so a conversion takes 217 us with the switching on, which each begins with: the converter draws nothing in between.
+ * 115 kHz, so a conversion takes 217 us with the switching on, which each begins with: the converter draws
+ * nothing in between.
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -15,17 +16,18 @@
 
 enum {
     CHANNELS = 0x1F,
-    GO = _BV(ADEN) | _BV(ADSC) | _BV(ADIF) | _BV(ADIE) | _BV(ADPS2) | _BV(ADPS1), /* main clock / 64; ADIF: forget the last one */
+    /* main clock / 64; ADIF: forget the last one */
+    GO = _BV(ADEN) | _BV(ADSC) | _BV(ADIF) | _BV(ADIE) | _BV(ADPS2) | _BV(ADPS1),
 };
 
 /* Who waits for a conversion, and whose is running. */
 enum { NOBODY, LOOP, RADIO, CANCELLED };
 
-static volatile uint8_t running;   /* NOBODY, LOOP, RADIO or CANCELLED */
-static volatile bool loop_waits;   /* from adc_start() until its value is there */
+static volatile uint8_t running; /* NOBODY, LOOP, RADIO or CANCELLED */
+static volatile bool loop_waits; /* from adc_start() until its value is there */
 static uint8_t loop_channel;
-static bool loop_supply;           /* it is the supply's, */
-static bool settling;              /* and its first conversion: a reference just switched on is not steady yet */
+static bool loop_supply; /* it is the supply's, */
+static bool settling;    /* and its first conversion: a reference just switched on is not steady yet */
 static volatile uint16_t loop_value;
 static uint8_t radio_channel;
 static volatile bool radio_waits;
@@ -44,7 +46,7 @@ static bool is_on(void)
 static void convert(uint8_t channel, uint8_t who)
 {
     running = who;
-    ADMUX = channel & CHANNELS;    /* the reference is AREF, which these boards tie to AVCC */
+    ADMUX = channel & CHANNELS; /* the reference is AREF, which these boards tie to AVCC */
     ADCSRA = GO;
 }
 
@@ -110,7 +112,7 @@ void adc_share_request(uint8_t channel)
     if (!is_on()) {
         start_next();
     } else if (running == RADIO) {
-        running = CANCELLED;       /* the value under way is for the request that this one replaces */
+        running = CANCELLED; /* the value under way is for the request that this one replaces */
     }
 }
 
@@ -136,8 +138,8 @@ ISR(ADC_vect)
 {
     uint16_t value = ADC;
     if (running == RADIO) {
-        radio_waits = false;       /* before the call, which may ask again */
-        running = CANCELLED;       /* and must not start anything itself */
+        radio_waits = false; /* before the call, which may ask again */
+        running = CANCELLED; /* and must not start anything itself */
         adc_share_done(value);
     } else if (running == LOOP && settling) {
         settling = false;

@@ -8,8 +8,8 @@
 
 #include "boards/mica/board_pins.h"
 
-/* Port A: LEDs and the flash chip's select are low when active; PA4 is the serial id's wire, PA5 and PA6 are the radio's (and on
- * MICA2 the battery monitor's), PA7 powers the thermistor. */
+/* Port A: LEDs and the flash chip's select are low when active; PA4 is the serial id's wire, PA5 and PA6 are
+ * the radio's (and on MICA2 the battery monitor's), PA7 powers the thermistor. */
 enum {
     PIN_YELLOW = _BV(PA0),
     PIN_GREEN = _BV(PA1),
@@ -17,15 +17,13 @@ enum {
     PIN_LEDS = PIN_YELLOW | PIN_GREEN | PIN_RED,
     PIN_FLASH_SELECT = _BV(PA3),
     PIN_THERMISTOR = _BV(PA7),
-    PIN_FLASH_IN = _BV(PD2),       /* port D */
+    PIN_FLASH_IN = _BV(PD2), /* port D */
     PIN_FLASH_CLOCK = _BV(PD5),
 };
 
 enum { BANDGAP_CHANNEL = 30 };
 
-__attribute__((weak)) void board_radio_pins(void)
-{
-}
+__attribute__((weak)) void board_radio_pins(void) {}
 
 __attribute__((weak)) uint8_t board_supply(bool on)
 {
@@ -39,11 +37,11 @@ void board_start(void)
     PORTA |= PIN_LEDS | PIN_FLASH_SELECT;
     PORTA &= (uint8_t)~PIN_THERMISTOR;
     DDRA |= PIN_LEDS | PIN_FLASH_SELECT | PIN_THERMISTOR;
-    PORTD &= (uint8_t)~(PIN_FLASH_IN | PIN_FLASH_CLOCK);
+    PORTD &= (uint8_t) ~(PIN_FLASH_IN | PIN_FLASH_CLOCK);
     DDRD |= PIN_FLASH_IN | PIN_FLASH_CLOCK;
-    PORTC = 0;                     /* the sensor board's power switches: off */
+    PORTC = 0; /* the sensor board's power switches: off */
     DDRC = 0xFF;
-    ACSR = _BV(ACD);               /* the comparator only draws current */
+    ACSR = _BV(ACD); /* the comparator only draws current */
     board_radio_pins();
 }
 
@@ -101,7 +99,7 @@ _Noreturn void board_refuse(void)
     for (;;) {
         for (uint8_t i = 0; i < 50; i++) {
             _delay_ms(10);
-            wdt_reset();           /* it is on for good where a fuse says so */
+            wdt_reset(); /* it is on for good where a fuse says so */
         }
         leds_toggle(LED_RED | LED_YELLOW);
     }

@@ -1,16 +1,18 @@
 /* Local time: timer 0 counts the 32768 Hz crystal asynchronously, its overflows are counted here.
  *
  * Three things the data sheet says of asynchronous operation decide how TCNT0 is read:
- *  - TOV0 and OCF0 come one crystal cycle and three processor cycles after the count that causes them. So for a whole
- *    crystal cycle TCNT0 has wrapped to 0 and nothing tells, except that the count is less than it was. (There is always one to
- *    compare with: the overflow's interrupt reads the count itself, when it is 1 or more.)
- *  - After power-save TCNT0 shows its old value until the next crystal edge. Waiting for a write to TCCR0 to go through
- *    waits for that edge, and for the one that the wake-up logic needs before the next sleep. (OCR0 would do as well, but
- *    while it is being written no compare happens, and an alarm could be missed.)
+ *  - TOV0 and OCF0 come one crystal cycle and three processor cycles after the count that causes them. So for
+ * a whole crystal cycle TCNT0 has wrapped to 0 and nothing tells, except that the count is less than it was.
+ * (There is always one to compare with: the overflow's interrupt reads the count itself, when it is 1 or
+ * more.)
+ *  - After power-save TCNT0 shows its old value until the next crystal edge. Waiting for a write to TCCR0 to
+ * go through waits for that edge, and for the one that the wake-up logic needs before the next sleep. (OCR0
+ * would do as well, but while it is being written no compare happens, and an alarm could be missed.)
  *  - A register may be written again only when its last write has gone through.
  *
- * MICA2's radio wants its handler to have written the next byte within 192 processor cycles, of which that takes 20 itself. So what
- * runs with interrupts off is kept short: the handlers here call nothing, which spares them saving most registers.
+ * MICA2's radio wants its handler to have written the next byte within 192 processor cycles, of which that
+ * takes 20 itself. So what runs with interrupts off is kept short: the handlers here call nothing, which
+ * spares them saving most registers.
  */
 #include "hal/clock.h"
 
@@ -23,30 +25,30 @@
 #include "hal/events.h"
 
 enum {
-    RUN = _BV(CS00),               /* TCCR0: the crystal undivided */
-    COMPARE_LEAD = 3,              /* cycles: a value written to OCR0 is in place after two crystal edges */
-    STEADY_CYCLES = 32,            /* of the crystal: one look at whether it runs at its rate ... */
-    STEADY_COUNTS = 900,           /* ... in counts of timer 1 ... */
-    STEADY_SLACK = 9,              /* ... give or take a per cent */
-    STEADY_LOOKS = 3,              /* so many good looks in a row */
+    RUN = _BV(CS00),     /* TCCR0: the crystal undivided */
+    COMPARE_LEAD = 3,    /* cycles: a value written to OCR0 is in place after two crystal edges */
+    STEADY_CYCLES = 32,  /* of the crystal: one look at whether it runs at its rate ... */
+    STEADY_COUNTS = 900, /* ... in counts of timer 1 ... */
+    STEADY_SLACK = 9,    /* ... give or take a per cent */
+    STEADY_LOOKS = 3,    /* so many good looks in a row */
 };
 
 #define INLINE static inline __attribute__((always_inline))
-#define START_LIMIT (F_CPU / 8)    /* counts of timer 1 that clock_start() waits: a second */
+#define START_LIMIT (F_CPU / 8) /* counts of timer 1 that clock_start() waits: a second */
 
-static uint32_t periods;           /* overflows served: local time >> 8 */
-static uint32_t not_periods;       /* its complement, counted by itself: a wrong count does not wash itself clean */
-static uint8_t seen;               /* the last count read in this period */
+static uint32_t periods;     /* overflows served: local time >> 8 */
+static uint32_t not_periods; /* its complement, counted by itself: a wrong count does not wash itself clean */
+static uint8_t seen;         /* the last count read in this period */
 static uint32_t alarm_time;
 static bool alarm_set;
-static bool asleep;                /* power-save since TCNT0 was last in step */
+static bool asleep; /* power-save since TCNT0 was last in step */
 
 static uint16_t timer1_now(void)
 {
     uint16_t counts;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
-        counts = TCNT1;            /* the high byte goes through a register that all of timer 1 shares */
+        counts = TCNT1; /* the high byte goes through a register that all of timer 1 shares */
     }
     return counts;
 }
@@ -112,12 +114,14 @@ uint32_t clock_of_capture(uint16_t capture)
         now = read_time();
         age = (uint16_t)(TCNT1 - capture);
     }
-    /* A count is 8 / 225 crystal cycles. The clock shows whole cycles, half a cycle behind on average: so round to the nearest. */
+    /* A count is 8 / 225 crystal cycles. The clock shows whole cycles, half a cycle behind on average: so
+     * round to the nearest. */
     return now - (uint32_t)((age * 2330UL + 0x8000UL) >> 16);
 }
 
-/* Fire the alarm if it is due, or set the compare if it is due before the count comes round. Interrupts are off.
- * A compare that is set stays: a match left over from an earlier alarm finds this one not due, and changes nothing. */
+/* Fire the alarm if it is due, or set the compare if it is due before the count comes round. Interrupts are
+ * off. A compare that is set stays: a match left over from an earlier alarm finds this one not due, and
+ * changes nothing. */
 INLINE void arm(uint32_t now)
 {
     if (!alarm_set) {
@@ -131,9 +135,9 @@ INLINE void arm(uint32_t now)
         return;
     }
     if (left >= 256 || (TIMSK & _BV(OCIE0))) {
-        return;                    /* the next overflow looks again */
+        return; /* the next overflow looks again */
     }
-    while (ASSR & _BV(OCR0UB)) {   /* only if two alarms were set within two crystal cycles */
+    while (ASSR & _BV(OCR0UB)) { /* only if two alarms were set within two crystal cycles */
     }
     uint8_t soon = (uint8_t)left;
     OCR0 = (uint8_t)((uint8_t)now + (soon < COMPARE_LEAD ? (uint8_t)COMPARE_LEAD : soon));
@@ -144,9 +148,9 @@ INLINE void arm(uint32_t now)
 void clock_alarm(uint32_t when)
 {
     clock_alarm_off();
-    while (ASSR & _BV(OCR0UB)) {   /* here, since interrupts are on */
+    while (ASSR & _BV(OCR0UB)) { /* here, since interrupts are on */
     }
-    alarm_time = when;             /* nobody looks at it before alarm_set */
+    alarm_time = when; /* nobody looks at it before alarm_set */
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         alarm_set = true;
@@ -196,7 +200,7 @@ static bool looks_steady(void)
 {
     uint8_t count = TCNT0;
     uint16_t begin = timer1_now();
-    while (TCNT0 == count) {       /* from edge to edge */
+    while (TCNT0 == count) { /* from edge to edge */
         if ((uint16_t)(timer1_now() - begin) > STEADY_COUNTS) {
             return false;
         }
@@ -229,11 +233,11 @@ void clock_start(void)
 {
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
-        TIMSK &= (uint8_t)~(_BV(TOIE0) | _BV(OCIE0));
+        TIMSK &= (uint8_t) ~(_BV(TOIE0) | _BV(OCIE0));
         TCCR1A = 0;
-        TCCR1B = _BV(CS11);        /* main clock / 8, for captures */
+        TCCR1B = _BV(CS11); /* main clock / 8, for captures */
         ASSR = _BV(AS0);
-        TCNT0 = 0;                 /* changing AS0 may have spoilt all three */
+        TCNT0 = 0; /* changing AS0 may have spoilt all three */
         OCR0 = 0;
         TCCR0 = RUN;
     }

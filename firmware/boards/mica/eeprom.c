@@ -11,5 +11,5 @@ uint8_t eeprom_get(uint16_t address)
 void eeprom_put(uint16_t address, uint8_t value)
 {
     eeprom_update_byte((uint8_t *)address, value);
-    eeprom_busy_wait();            /* so that no reset and no sleep comes in between */
+    eeprom_busy_wait(); /* so that no reset and no sleep comes in between */
 }

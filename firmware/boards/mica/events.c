@@ -11,7 +11,7 @@
 #include "hal/power.h"
 
 volatile uint8_t events_pending;
-static volatile uint8_t users;     /* of the I/O clock */
+static volatile uint8_t users;              /* of the I/O clock */
 static volatile uint8_t others = UINT8_MAX; /* its complement, kept by itself */
 
 void events_post(uint8_t events)
@@ -61,7 +61,8 @@ bool power_sound(void)
     return sound;
 }
 
-/* Sleep once. Interrupts are off, and on for the sleep alone: the instruction after sei is done before any interrupt. */
+/* Sleep once. Interrupts are off, and on for the sleep alone: the instruction after sei is done before any
+ * interrupt. */
 static void sleep_once(void)
 {
     uint8_t mode = SLEEP_MODE_IDLE;
@@ -73,7 +74,8 @@ static void sleep_once(void)
     MCUCR = (uint8_t)((MCUCR & ~(_BV(SM0) | _BV(SM1) | _BV(SM2))) | mode | _BV(SE));
     sei();
     sleep_cpu();
-    __asm__ volatile("nop"); /* an emulator may need one more instruction before it takes what was pending at sei */
+    /* an emulator may need one more instruction before it takes what was pending at sei */
+    __asm__ volatile("nop");
     cli();
     MCUCR &= (uint8_t)~_BV(SE);
 }

@@ -1,4 +1,5 @@
-/** Events for interrupt handlers that must be short: a call makes a handler save every register that the callee might use. */
+/** Events for interrupt handlers that must be short: a call makes a handler save every register that the
+ * callee might use. */
 #ifndef MICA_EVENTS_PENDING_H
 #define MICA_EVENTS_PENDING_H
 

@@ -8,7 +8,8 @@
 #include "hal/events.h"
 #include "hal/power.h"
 
-/* Ring sizes are powers of two, 128 at most; a ring holds one byte less. At 57600 baud 64 bytes last 11 ms. */
+/* Ring sizes are powers of two, 128 at most; a ring holds one byte less. At 57600 baud 64 bytes last 11 ms.
+ */
 #ifndef UART_RX_SIZE
 #define UART_RX_SIZE 64
 #endif
@@ -20,7 +21,8 @@ _Static_assert((UART_TX_SIZE & (UART_TX_SIZE - 1)) == 0 && UART_TX_SIZE <= 128, 
 
 enum { RX_MASK = UART_RX_SIZE - 1, TX_MASK = UART_TX_SIZE - 1 };
 
-/* Each index has one writer: the interrupt or the loop. None is used as memory holds it: a mask keeps it in its ring. */
+/* Each index has one writer: the interrupt or the loop. None is used as memory holds it: a mask keeps it in
+ * its ring. */
 static uint8_t rx_ring[UART_RX_SIZE];
 static volatile uint8_t rx_in;
 static volatile uint8_t rx_out;
@@ -33,13 +35,13 @@ void uart_start(void)
 {
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
-        UCSR0A = _BV(U2X0);        /* before the divider: emulators work out the rate when that is written */
+        UCSR0A = _BV(U2X0); /* before the divider: emulators work out the rate when that is written */
         UCSR0C = _BV(UCSZ01) | _BV(UCSZ00);
         UBRR0H = 0;
         UBRR0L = 15;
         UCSR0B = _BV(RXCIE0) | _BV(RXEN0) | _BV(TXEN0);
     }
-    power_need(POWER_UART);        /* a byte may come at any time */
+    power_need(POWER_UART); /* a byte may come at any time */
 }
 
 uint8_t uart_room(void)
@@ -90,10 +92,10 @@ uint16_t uart_lost(void)
 
 ISR(USART0_RX_vect)
 {
-    uint8_t status = UCSR0A;       /* goes with the byte: before it is read */
+    uint8_t status = UCSR0A; /* goes with the byte: before it is read */
     uint8_t byte = UDR0;
     if (status & _BV(DOR0)) {
-        lost++;                    /* one before this */
+        lost++; /* one before this */
     }
     uint8_t in = rx_in & RX_MASK;
     uint8_t next = (in + 1) & RX_MASK;

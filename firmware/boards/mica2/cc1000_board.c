@@ -1,7 +1,7 @@
 /* MICA2's side of the CC1000 driver.
  *
- * The radio is the SPI's master: it clocks SCK whenever it receives or sends. Its one data line is on MOSI and, through our driver
- * while we send, on MISO. Timer 3, which nobody else uses, is the watch.
+ * The radio is the SPI's master: it clocks SCK whenever it receives or sends. Its one data line is on MOSI
+ * and, through our driver while we send, on MISO. Timer 3, which nobody else uses, is the watch.
  */
 #include "chips/cc1000/cc1000_board.h"
 
@@ -13,9 +13,10 @@
 
 enum { RSSI_CHANNEL = 0, SUPPLY_CHANNEL = 7 };
 
-#define SPI_SLAVE (1 << SPIE | 1 << SPE)    /* mode 0, most significant bit first */
+#define SPI_SLAVE (1 << SPIE | 1 << SPE) /* mode 0, most significant bit first */
 
-/** Timer 1 counts (8 CPU cycles) from the end of a byte to where the handler reads the timer, when nothing holds it up. */
+/** Timer 1 counts (8 CPU cycles) from the end of a byte to where the handler reads the timer, when nothing
+ * holds it up. */
 #define SPI_LATENCY 2
 
 /** 7372800 / 1024 / 10: 100 ms. */
@@ -26,8 +27,8 @@ void cc1000_board_start(void)
     uint8_t was = cc1000_lock();
 
     SPCR = 0;
-    DDRB &= (uint8_t)~(MICA2_SS | MICA2_SCK | MICA2_MOSI | MICA2_MISO | MICA2_OC1C);
-    PORTB &= (uint8_t)~(MICA2_SS | MICA2_SCK | MICA2_MOSI | MICA2_MISO | MICA2_OC1C);
+    DDRB &= (uint8_t) ~(MICA2_SS | MICA2_SCK | MICA2_MOSI | MICA2_MISO | MICA2_OC1C);
+    PORTB &= (uint8_t) ~(MICA2_SS | MICA2_SCK | MICA2_MOSI | MICA2_MISO | MICA2_OC1C);
     DDRA &= (uint8_t)~MICA2_CHP_OUT;
     PORTD |= MICA2_PALE | MICA2_PCLK | MICA2_PDATA;
     DDRD |= MICA2_PALE | MICA2_PCLK | MICA2_PDATA;
@@ -39,7 +40,7 @@ void board_radio_pins(void)
     board_supply(false);
     DDRA |= MICA2_BAT_MON;
     cc1000_board_start();
-    cc1000_control_stop();      /* a reset of ours is none of the radio's: it may be sending */
+    cc1000_control_stop(); /* a reset of ours is none of the radio's: it may be sending */
 }
 
 uint8_t board_supply(bool on)
@@ -102,7 +103,7 @@ void cc1000_board_watch(bool on)
         ETIFR = 1 << OCF3A;
         ETIMSK |= 1 << OCIE3A;
     } else {
-        ETIMSK &= (uint8_t)~(1 << OCIE3A);
+        ETIMSK &= (uint8_t) ~(1 << OCIE3A);
         TCCR3B = 0;
     }
     cc1000_unlock(was);
@@ -114,27 +115,27 @@ static volatile uint16_t spi_count;
 /* The rest of the handler. The compiler takes a name that begins like this for an interrupt handler's. */
 __attribute__((signal, used)) void __vector_spi_rest(void);
 
-/* The next byte must be in the SPI soon after the last, whoever kept this handler waiting: so that comes first, before the compiler
- * saves some twenty registers. No instruction here changes a flag. */
+/* The next byte must be in the SPI soon after the last, whoever kept this handler waiting: so that comes
+ * first, before the compiler saves some twenty registers. No instruction here changes a flag. */
 ISR(SPI_STC_vect, ISR_NAKED)
 {
-    __asm__ volatile(
-        "push r24\n\t"
-        "push r25\n\t"
-        "in r24, %[spdr]\n\t"
-        "lds r25, %[outgoing]\n\t"
-        "out %[spdr], r25\n\t"
-        "sts %[byte], r24\n\t"
-        "in r24, %[low]\n\t"          /* of timer 1: low first, which holds high */
-        "in r25, %[high]\n\t"
-        "sts %[count], r24\n\t"
-        "sts %[count]+1, r25\n\t"
-        "pop r25\n\t"
-        "pop r24\n\t"
-        "jmp %x[rest]\n\t"
-        :
-        : [spdr] "I"(_SFR_IO_ADDR(SPDR)), [low] "I"(_SFR_IO_ADDR(TCNT1L)), [high] "I"(_SFR_IO_ADDR(TCNT1H)),
-          [outgoing] "i"(&cc1000_outgoing), [byte] "i"(&spi_byte), [count] "i"(&spi_count), [rest] "i"(__vector_spi_rest));
+    __asm__ volatile("push r24\n\t"
+                     "push r25\n\t"
+                     "in r24, %[spdr]\n\t"
+                     "lds r25, %[outgoing]\n\t"
+                     "out %[spdr], r25\n\t"
+                     "sts %[byte], r24\n\t"
+                     "in r24, %[low]\n\t" /* of timer 1: low first, which holds high */
+                     "in r25, %[high]\n\t"
+                     "sts %[count], r24\n\t"
+                     "sts %[count]+1, r25\n\t"
+                     "pop r25\n\t"
+                     "pop r24\n\t"
+                     "jmp %x[rest]\n\t"
+                     :
+                     : [spdr] "I"(_SFR_IO_ADDR(SPDR)), [low] "I"(_SFR_IO_ADDR(TCNT1L)),
+                       [high] "I"(_SFR_IO_ADDR(TCNT1H)), [outgoing] "i"(&cc1000_outgoing),
+                       [byte] "i"(&spi_byte), [count] "i"(&spi_count), [rest] "i"(__vector_spi_rest));
 }
 
 void __vector_spi_rest(void)

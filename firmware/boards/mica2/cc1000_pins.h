@@ -10,12 +10,12 @@
 #define CC1000_ROM __flash
 
 enum {
-    MICA2_PALE = 1 << 4,    /* port D */
+    MICA2_PALE = 1 << 4, /* port D */
     MICA2_PCLK = 1 << 6,
     MICA2_PDATA = 1 << 7,
     MICA2_BAT_MON = 1 << 5, /* port A */
     MICA2_CHP_OUT = 1 << 6,
-    MICA2_SS = 1 << 0,      /* port B */
+    MICA2_SS = 1 << 0, /* port B */
     MICA2_SCK = 1 << 1,
     MICA2_MOSI = 1 << 2,
     MICA2_MISO = 1 << 3,
@@ -62,7 +62,8 @@ static inline void cc1000_pdata_input(bool input)
 
 static inline bool cc1000_pdata_read(void)
 {
-    __builtin_avr_delay_cycles(2);      /* PIND shows the pin as it was up to one and a half cycles ago: before PCLK fell */
+    /* PIND shows the pin as it was up to one and a half cycles ago: before PCLK fell */
+    __builtin_avr_delay_cycles(2);
     return (PIND & MICA2_PDATA) != 0;
 }
 

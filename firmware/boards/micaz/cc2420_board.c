@@ -1,5 +1,5 @@
-/* The CC2420 on a MICAz: SPI as master, CSn PB0, VREG_EN PA5, RESETn PA6, FIFO PB7, FIFOP PE6 = INT6, CCA PD6, SFD PD4 = ICP1.
- * Timer 1 runs from clock_start() on; its compare A is the driver's timer. */
+/* The CC2420 on a MICAz: SPI as master, CSn PB0, VREG_EN PA5, RESETn PA6, FIFO PB7, FIFOP PE6 = INT6, CCA
+ * PD6, SFD PD4 = ICP1. Timer 1 runs from clock_start() on; its compare A is the driver's timer. */
 #include "chips/cc2420/cc2420_board.h"
 
 #include <avr/interrupt.h>
@@ -9,16 +9,23 @@
 
 #include "boards/mica/board_pins.h"
 
-enum { PIN_CSN = _BV(PB0), PIN_SCK = _BV(PB1), PIN_MOSI = _BV(PB2), PIN_MISO = _BV(PB3), PIN_FIFO = _BV(PB7) };
+enum {
+    PIN_CSN = _BV(PB0),
+    PIN_SCK = _BV(PB1),
+    PIN_MOSI = _BV(PB2),
+    PIN_MISO = _BV(PB3),
+    PIN_FIFO = _BV(PB7)
+};
 enum { PIN_POWER = _BV(PA5), PIN_RESETN = _BV(PA6) };
 enum { PIN_FIFOP = _BV(PE6), PIN_CCA = _BV(PD6), PIN_SFD = _BV(PD4) };
 
 void board_radio_pins(void)
 {
-    PORTA &= (uint8_t)~(PIN_POWER | PIN_RESETN);
+    PORTA &= (uint8_t) ~(PIN_POWER | PIN_RESETN);
     DDRA |= PIN_POWER | PIN_RESETN;
     PORTB = (uint8_t)((PORTB & ~(PIN_SCK | PIN_MOSI)) | PIN_CSN);
-    DDRB |= PIN_CSN | PIN_SCK | PIN_MOSI; /* CSn is also SS: an output before the SPI is a master, or it may stop being one */
+    /* CSn is also SS: an output before the SPI is a master, or it may stop being one */
+    DDRB |= PIN_CSN | PIN_SCK | PIN_MOSI;
 }
 
 void cc2420_board_start(void)
@@ -26,11 +33,11 @@ void cc2420_board_start(void)
     cc2420_board_listen(false);
     cc2420_board_timer_off();
     board_radio_pins();
-    DDRB &= (uint8_t)~(PIN_MISO | PIN_FIFO);
-    DDRD &= (uint8_t)~(PIN_CCA | PIN_SFD);
+    DDRB &= (uint8_t) ~(PIN_MISO | PIN_FIFO);
+    DDRD &= (uint8_t) ~(PIN_CCA | PIN_SFD);
     DDRE &= (uint8_t)~PIN_FIFOP;
     SPCR = _BV(SPE) | _BV(MSTR);
-    SPSR = _BV(SPI2X);             /* main clock / 2; the chip takes 10 MHz */
+    SPSR = _BV(SPI2X); /* main clock / 2; the chip takes 10 MHz */
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         EICRB |= _BV(ISC61) | _BV(ISC60); /* INT6 at rising edges */
@@ -124,7 +131,7 @@ void cc2420_board_capture_rising(bool rising)
     } else {
         TCCR1B &= (uint8_t)~_BV(ICES1);
     }
-    TIFR = _BV(ICF1);              /* changing the edge may have looked like one */
+    TIFR = _BV(ICF1); /* changing the edge may have looked like one */
 }
 
 uint16_t cc2420_board_counter(void)

@@ -1,21 +1,26 @@
 /* The CC1000 as radio.h wants it.
  *
- * The chip gives and takes a bit stream: it clocks the SPI slave for ever, a byte each 416 us, and knows nothing of frames. On the air:
+ * The chip gives and takes a bit stream: it clocks the SPI slave for ever, a byte each 416 us, and knows
+ * nothing of frames. On the air:
  *
- *     preamble AA..., sync 33 CC, header, data, CRC-16 low byte first, two bytes to push the last out of the modulator
+ *     preamble AA..., sync 33 CC, header, data, CRC-16 low byte first, two bytes to push the last out of the
+ * modulator
  *
- * Sharing. cc1000_on_byte(), cc1000_on_rssi() and cc1000_on_watch() run in interrupts, which do not interrupt one another. All else runs
- * in the loop and locks interrupts out for the few lines in which it touches what they change.
+ * Sharing. cc1000_on_byte(), cc1000_on_rssi() and cc1000_on_watch() run in interrupts, which do not interrupt
+ * one another. All else runs in the loop and locks interrupts out for the few lines in which it touches what
+ * they change.
  *
- * Time. The start of a frame is the end of its sync word. Both sides take timer 1 at the SPI interrupt after that word, less the
- * interrupt's latency; a receiver also subtracts the bits by which its bytes lag behind the sender's, 48 counts each. What is
- * left is the time for which another interrupt holds that one up (20 us at most: less than a cycle of the crystal), rounding
- * (half a cycle), and the delay of the two modems: some 110 us between real chips, nothing in an emulator that does not model
- * it. CC1000_CONF_DELAY is subtracted for that when receiving.
+ * Time. The start of a frame is the end of its sync word. Both sides take timer 1 at the SPI interrupt after
+ * that word, less the interrupt's latency; a receiver also subtracts the bits by which its bytes lag behind
+ * the sender's, 48 counts each. What is left is the time for which another interrupt holds that one up (20 us
+ * at most: less than a cycle of the crystal), rounding (half a cycle), and the delay of the two modems: some
+ * 110 us between real chips, nothing in an emulator that does not model it. CC1000_CONF_DELAY is subtracted
+ * for that when receiving.
  *
- * Cost. The SPI interrupt takes at most 740 CPU cycles while receiving (the byte that ends the sync word), 540 while sending plus
- * radio_stamp(), and once, at the end of a send, 1210 (164 us, three register writes), of a byte's 3072. Its first act is done after
- * 15 cycles. tests/firmware/test_cc1000_sim.py measures this; how long others keep it waiting, test_images_talk.py.
+ * Cost. The SPI interrupt takes at most 740 CPU cycles while receiving (the byte that ends the sync word),
+ * 540 while sending plus radio_stamp(), and once, at the end of a send, 1210 (164 us, three register writes),
+ * of a byte's 3072. Its first act is done after 15 cycles. tests/firmware/test_cc1000_sim.py measures this;
+ * how long others keep it waiting, test_images_talk.py.
  */
 #include <string.h>
 
@@ -30,7 +35,8 @@
 #include "hal/power.h"
 #include "hal/radio.h"
 
-/** Bytes of preamble. TinyOS 1.1 sends 8, TinyOS 2 sends 6 and one that is under way; both want three to receive. */
+/** Bytes of preamble. TinyOS 1.1 sends 8, TinyOS 2 sends 6 and one that is under way; both want three to
+ * receive. */
 #ifndef CC1000_CONF_PREAMBLE
 #define CC1000_CONF_PREAMBLE 8
 #endif
@@ -40,7 +46,8 @@
 #define CC1000_CONF_DELAY 0
 #endif
 
-/** The supply, which is the ADC's reference: two fresh cells. It scales the dBm that are reported, not the channel access. */
+/** The supply, which is the ADC's reference: two fresh cells. It scales the dBm that are reported, not the
+ * channel access. */
 #ifndef CC1000_CONF_SUPPLY_MV
 #define CC1000_CONF_SUPPLY_MV 3000UL
 #endif
@@ -51,49 +58,51 @@ enum {
     SYNC_SECOND = 0xCC,
     SYNC_WORD = SYNC_FIRST << 8 | SYNC_SECOND,
     FLUSH_BYTE = 0x00,
-    FLUSH = 2,                  /* bytes after the CRC */
-    LEAD = 1,                   /* byte that is under way when the antenna gets power: it is on the air in part */
-    POWER_CYCLES = 4,           /* of local time: power is on before the first byte counts and while the last registers are written */
-    BIT_COUNTS = 48,            /* timer 1 counts of a bit: 921600 / 19200 */
+    FLUSH = 2, /* bytes after the CRC */
+    LEAD = 1,  /* byte that is under way when the antenna gets power: it is on the air in part */
+    /* of local time: power is on before the first byte counts and while the last registers are written */
+    POWER_CYCLES = 4,
+    BIT_COUNTS = 48, /* timer 1 counts of a bit: 921600 / 19200 */
 
-    PREAMBLE_SEEN = 2,          /* bytes of preamble that open the search for the sync word */
-    SEARCH_BYTES = 4,           /* bytes other than preamble until the search is given up; the sync word ends in the third */
-    SETTLE_BYTES = 2,           /* not looked at after a change to receiving: 416 us at least, the PLL needs 250 */
+    PREAMBLE_SEEN = 2, /* bytes of preamble that open the search for the sync word */
+    /* bytes other than preamble until the search is given up; the sync word ends in the third */
+    SEARCH_BYTES = 4,
+    SETTLE_BYTES = 2, /* not looked at after a change to receiving: 416 us at least, the PLL needs 250 */
 
-    BACKOFF_FIRST = 32,         /* bytes' time, a power of two: before the first look at the channel */
-    BACKOFF_BUSY = 16,          /* before each further look */
-    LOOKS = 5,                  /* RSSI samples of one look: noise shows a quiet one among them, a signal does not */
-    TURN_CYCLES = 16,           /* of local time: from the last look to power on the antenna, 0.45 ms */
-    QUIET_MARGIN = 40,          /* 6 dB: a sample less than this below the floor is quiet */
-    FLOOR_FIRST = 8,            /* samples of the noise floor before anything is sent */
-    FLOOR_BYTES = 64,           /* bytes' time between further samples of it: 27 ms */
+    BACKOFF_FIRST = 32, /* bytes' time, a power of two: before the first look at the channel */
+    BACKOFF_BUSY = 16,  /* before each further look */
+    LOOKS = 5,          /* RSSI samples of one look: noise shows a quiet one among them, a signal does not */
+    TURN_CYCLES = 16,   /* of local time: from the last look to power on the antenna, 0.45 ms */
+    QUIET_MARGIN = 40,  /* 6 dB: a sample less than this below the floor is quiet */
+    FLOOR_FIRST = 8,    /* samples of the noise floor before anything is sent */
+    FLOOR_BYTES = 64,   /* bytes' time between further samples of it: 27 ms */
 
-    WATCH_QUIET = 2,            /* 100 ms periods without a byte: the radio is stuck */
-    WATCH_QUIET_MAX = 64,       /* doubled up to this while restarts do not help */
+    WATCH_QUIET = 2,      /* 100 ms periods without a byte: the radio is stuck */
+    WATCH_QUIET_MAX = 64, /* doubled up to this while restarts do not help */
 
-    SLOTS = 2,                  /* received frames, a power of two: one being handled, one coming in */
+    SLOTS = 2, /* received frames, a power of two: one being handled, one coming in */
 };
 
 typedef enum {
-    OFF,                        /* interrupts change nothing */
-    SETTLING,                   /* receiving, but not yet true */
-    LISTENING,                  /* no preamble yet */
-    SEARCHING,                  /* in the preamble: looking for the sync word */
+    OFF,       /* interrupts change nothing */
+    SETTLING,  /* receiving, but not yet true */
+    LISTENING, /* no preamble yet */
+    SEARCHING, /* in the preamble: looking for the sync word */
     HEADER,
     DATA,
     CRC_LOW,
     CRC_HIGH,
-    TURNING,                    /* the loop is changing to sending */
+    TURNING, /* the loop is changing to sending */
     SENDING,
 } cc1000_mode_t;
 
 typedef enum {
     IDLE,
-    BACKOFF,                    /* waiting `backoff` bytes' time */
-    LOOKING,                    /* sampling the channel */
-    CLEAR,                      /* the loop may send; sampling goes on until it does */
-    GOING,                      /* on its way out */
-    DONE,                       /* `result` waits for radio_service() */
+    BACKOFF, /* waiting `backoff` bytes' time */
+    LOOKING, /* sampling the channel */
+    CLEAR,   /* the loop may send; sampling goes on until it does */
+    GOING,   /* on its way out */
+    DONE,    /* `result` waits for radio_service() */
 } cc1000_send_t;
 
 typedef enum { SAMPLE_NONE, SAMPLE_FLOOR, SAMPLE_CHANNEL, SAMPLE_FRAME } cc1000_sample_t;
@@ -108,15 +117,17 @@ static uint16_t random_state = 1;
 static struct {
     uint32_t recent;
     uint8_t lag;
-    uint8_t invert;             /* 0xFF: what comes is the complement of what was sent, as it is with the oscillator above */
-    uint8_t count;              /* preamble bytes seen; search bytes left; bytes of header or data there; bytes to settle */
+    /* 0xFF: what comes is the complement of what was sent, as it is with the oscillator above */
+    uint8_t invert;
+    /* preamble bytes seen; search bytes left; bytes of header or data there; bytes to settle */
+    uint8_t count;
     uint16_t crc;
     uint8_t crc_low;
     uint8_t header[CW_AIR_HEADER];
     radio_heard_t slots[SLOTS];
-    uint16_t strengths[SLOTS];  /* RSSI samples of the slots' frames */
-    uint8_t filling;            /* slot of the frame that comes in */
-    volatile uint8_t full;      /* slots that wait for radio_service(), the oldest first: those before `filling` */
+    uint16_t strengths[SLOTS]; /* RSSI samples of the slots' frames */
+    uint8_t filling;           /* slot of the frame that comes in */
+    volatile uint8_t full; /* slots that wait for radio_service(), the oldest first: those before `filling` */
 } rx;
 
 #define STRENGTH_UNKNOWN 0xFFFF
@@ -126,9 +137,9 @@ static struct {
     volatile cc1000_send_t state;
     uint8_t backoff;
     uint8_t looks;
-    uint8_t step;               /* number of the byte that is going into the SPI, from the preamble's first on */
-    uint8_t stamp_at;           /* place in `frame`, or RADIO_NO_STAMP */
-    uint8_t length;             /* of `frame` */
+    uint8_t step;     /* number of the byte that is going into the SPI, from the preamble's first on */
+    uint8_t stamp_at; /* place in `frame`, or RADIO_NO_STAMP */
+    uint8_t length;   /* of `frame` */
     uint16_t crc;
     uint32_t deadline;
     uint32_t time;
@@ -139,22 +150,22 @@ static struct {
 /* The noise floor, in sixteenths of an ADC count; the more the quieter. */
 static struct {
     uint16_t floor;
-    uint8_t samples;            /* up to FLOOR_FIRST */
-    uint8_t wait;               /* bytes' time to the next sample */
-    cc1000_sample_t wanted;     /* what the conversion under way is for */
+    uint8_t samples;        /* up to FLOOR_FIRST */
+    uint8_t wait;           /* bytes' time to the next sample */
+    cc1000_sample_t wanted; /* what the conversion under way is for */
 } noise;
 
 static struct {
-    bool alive;                 /* a byte came since the last look */
+    bool alive; /* a byte came since the last look */
     bool stuck;
-    uint8_t quiet;              /* looks without one */
+    uint8_t quiet; /* looks without one */
     uint8_t limit;
 } watch;
 
 /** 0..range-1, range a power of two up to 256. A 16-bit xorshift. */
 static uint8_t random_below(uint16_t range)
 {
-    if (random_state == 0) {    /* the one state that it would never leave */
+    if (random_state == 0) { /* the one state that it would never leave */
         random_state = 1;
     }
     random_state ^= (uint16_t)(random_state << 7);
@@ -213,8 +224,8 @@ static void byte_of_silence(void)
     }
 }
 
-/** Follow the noise: quickly to where it is quieter, slowly to where it is louder, for that may be a signal. Slowly, not never: a
- *  strength that stays is noise. */
+/** Follow the noise: quickly to where it is quieter, slowly to where it is louder, for that may be a signal.
+ * Slowly, not never: a strength that stays is noise. */
 static void follow_floor(uint16_t value)
 {
     int16_t level = (int16_t)noise.floor;
@@ -225,7 +236,8 @@ static void follow_floor(uint16_t value)
     } else if (off > 0 || noise.samples < FLOOR_FIRST) {
         noise.floor = (uint16_t)(level + off / 8);
     } else {
-        noise.floor = (uint16_t)(level - (int16_t)((uint16_t)-off / 64)); /* unsigned: libsimavr cannot skip `adiw r24, 63` */
+        /* unsigned: libsimavr cannot skip `adiw r24, 63` */
+        noise.floor = (uint16_t)(level - (int16_t)((uint16_t)-off / 64));
     }
     if (noise.samples < FLOOR_FIRST) {
         noise.samples++;
@@ -309,8 +321,8 @@ static void frame_begins(uint8_t lag, uint16_t count)
     sample(SAMPLE_FRAME);
 }
 
-/** Look for the sync word, or its complement, at each of the eight places where it can have ended in this byte. The earliest first:
- *  before the right one, preamble bits keep either word from matching. */
+/** Look for the sync word, or its complement, at each of the eight places where it can have ended in this
+ * byte. The earliest first: before the right one, preamble bits keep either word from matching. */
 static void look_for_sync(uint8_t byte, uint16_t count)
 {
     uint32_t bits = rx.recent;
@@ -437,7 +449,8 @@ static void sync_is_out(uint16_t count)
     }
 }
 
-/** Receive from now on. What would go out is preamble all the time, so that it already does when the radio turns to sending. */
+/** Receive from now on. What would go out is preamble all the time, so that it already does when the radio
+ * turns to sending. */
 static void settle(void)
 {
     cc1000_outgoing = PREAMBLE_BYTE;
@@ -651,7 +664,7 @@ static int8_t dbm(uint16_t value)
 {
     uint16_t below = (uint16_t)(49 + ((uint32_t)value * (513 * CC1000_CONF_SUPPLY_MV / 10000) >> 10));
 
-    return below < 127 ? (int8_t)-(int16_t)below : -127;
+    return below < 127 ? (int8_t) - (int16_t)below : -127;
 }
 
 static void hand_over_frames(void)
@@ -665,7 +678,8 @@ static void hand_over_frames(void)
         if (heard->message.length > CAUSEWAY_PAYLOAD_LIMIT) {
             heard->message.length = 0;
         }
-        heard->rssi = rx.strengths[oldest] == STRENGTH_UNKNOWN ? RADIO_RSSI_UNKNOWN : dbm(rx.strengths[oldest]);
+        heard->rssi = rx.strengths[oldest] == STRENGTH_UNKNOWN ? RADIO_RSSI_UNKNOWN
+                                                               : dbm(rx.strengths[oldest]);
         heard->lqi = 0;
         heard->error = 0;
         radio_on_heard(heard);
@@ -714,8 +728,9 @@ bool radio_sound(void)
 {
     uint8_t was = cc1000_lock();
     bool going = mode == SENDING;
-    bool sound = mode != OFF && mode != TURNING && mode <= SENDING && tx.state <= DONE && going == (tx.state == GOING) &&
-                 going == cc1000_board_drives() && rx.full <= SLOTS && rx.filling < SLOTS;
+    bool sound = mode != OFF && mode != TURNING && mode <= SENDING && tx.state <= DONE &&
+                 going == (tx.state == GOING) && going == cc1000_board_drives() && rx.full <= SLOTS &&
+                 rx.filling < SLOTS;
 
     cc1000_unlock(was);
     return sound;

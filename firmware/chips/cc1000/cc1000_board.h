@@ -1,15 +1,13 @@
 /** What the CC1000 driver needs of a board: pins, the SPI slave, conversions of the RSSI pin, a watch.
  *
- * The board supplies a header (CC1000_CONF_PINS) with these as static inline functions, since registers are written in an interrupt:
+ * The board supplies a header (CC1000_CONF_PINS) with these as static inline functions, since registers are
+ * written in an interrupt:
  *
- *     void cc1000_pale(bool high);          the three wires of the register interface; all are outputs and rest high
- *     void cc1000_pclk(bool high);
- *     void cc1000_pdata(bool high);
- *     void cc1000_pdata_input(bool input);  PDATA is ours to read, or an output again
- *     bool cc1000_pdata_read(void);
- *     uint8_t cc1000_lock(void);            interrupts off; the value is for cc1000_unlock()
- *     void cc1000_unlock(uint8_t was);
- *     CC1000_ROM                            qualifies a table that may lie in program memory; else empty
+ *     void cc1000_pale(bool high);          the three wires of the register interface; all are outputs and
+ * rest high void cc1000_pclk(bool high); void cc1000_pdata(bool high); void cc1000_pdata_input(bool input);
+ * PDATA is ours to read, or an output again bool cc1000_pdata_read(void); uint8_t cc1000_lock(void);
+ * interrupts off; the value is for cc1000_unlock() void cc1000_unlock(uint8_t was); CC1000_ROM qualifies a
+ * table that may lie in program memory; else empty
  */
 #ifndef CC1000_BOARD_H
 #define CC1000_BOARD_H
@@ -37,8 +35,8 @@ void cc1000_board_drive(bool on);
 /** It is ours. */
 bool cc1000_board_drives(void);
 
-/** Convert the RSSI pin's voltage; cc1000_on_rssi() follows. A new request replaces one that has not been answered.
- *  From an interrupt, or with interrupts off. */
+/** Convert the RSSI pin's voltage; cc1000_on_rssi() follows. A new request replaces one that has not been
+ * answered. From an interrupt, or with interrupts off. */
 void cc1000_board_rssi(void);
 
 /** Call cc1000_on_watch() every 100 ms from an interrupt, or no longer. */
@@ -46,13 +44,13 @@ void cc1000_board_watch(bool on);
 
 /* What the board calls. */
 
-/** The byte that goes out next. The board's SPI handler puts it into the SPI's data register before anything else: the radio wants
- *  its first bit half a bit's time (26 us, 192 CPU cycles) after the byte before it ended, so nothing may keep the handler
- *  waiting longer than that. */
+/** The byte that goes out next. The board's SPI handler puts it into the SPI's data register before anything
+ * else: the radio wants its first bit half a bit's time (26 us, 192 CPU cycles) after the byte before it
+ * ended, so nothing may keep the handler waiting longer than that. */
 extern volatile uint8_t cc1000_outgoing;
 
-/** A byte has been shifted in and one out. `count` is timer 1 (main clock / 8) as it was when the byte ended: the board takes
- *  the handler's own latency off. From the SPI interrupt. */
+/** A byte has been shifted in and one out. `count` is timer 1 (main clock / 8) as it was when the byte ended:
+ * the board takes the handler's own latency off. From the SPI interrupt. */
 void cc1000_on_byte(uint8_t byte, uint16_t count);
 
 /** The answer to cc1000_board_rssi(): 0..1023, the less the stronger. From an interrupt. */

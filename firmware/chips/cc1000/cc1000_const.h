@@ -31,18 +31,18 @@ enum {
 
 /* MAIN: which parts are on. A PD bit powers its part down. */
 enum {
-    CC1000_MAIN_TX = 1 << 7,        /* RXTX */
-    CC1000_MAIN_FREQ_B = 1 << 6,    /* F_REG: frequency word B, else A */
+    CC1000_MAIN_TX = 1 << 7,     /* RXTX */
+    CC1000_MAIN_FREQ_B = 1 << 6, /* F_REG: frequency word B, else A */
     CC1000_MAIN_RX_PD = 1 << 5,
     CC1000_MAIN_TX_PD = 1 << 4,
-    CC1000_MAIN_FS_PD = 1 << 3,     /* frequency synthesizer */
-    CC1000_MAIN_CORE_PD = 1 << 2,   /* crystal oscillator */
+    CC1000_MAIN_FS_PD = 1 << 3,   /* frequency synthesizer */
+    CC1000_MAIN_CORE_PD = 1 << 2, /* crystal oscillator */
     CC1000_MAIN_BIAS_PD = 1 << 1,
     CC1000_MAIN_RESET_N = 1 << 0,
 };
 
-#define CC1000_MAIN_OFF                                                                                          \
-    (CC1000_MAIN_RX_PD | CC1000_MAIN_TX_PD | CC1000_MAIN_FS_PD | CC1000_MAIN_CORE_PD | CC1000_MAIN_BIAS_PD |    \
+#define CC1000_MAIN_OFF                                                                                      \
+    (CC1000_MAIN_RX_PD | CC1000_MAIN_TX_PD | CC1000_MAIN_FS_PD | CC1000_MAIN_CORE_PD | CC1000_MAIN_BIAS_PD | \
      CC1000_MAIN_RESET_N)
 #define CC1000_MAIN_CORE_ON (CC1000_MAIN_OFF & ~CC1000_MAIN_CORE_PD)
 #define CC1000_MAIN_RESET (CC1000_MAIN_CORE_ON & ~CC1000_MAIN_RESET_N)
@@ -50,7 +50,8 @@ enum {
 #define CC1000_MAIN_RECEIVE (CC1000_MAIN_TX_PD | CC1000_MAIN_RESET_N)
 #define CC1000_MAIN_TRANSMIT (CC1000_MAIN_TX | CC1000_MAIN_FREQ_B | CC1000_MAIN_RX_PD | CC1000_MAIN_RESET_N)
 
-/* LOCK: its lower bits tell of the PLL, its upper ones what the pin CHP_OUT shows (9: Manchester violations). */
+/* LOCK: its lower bits tell of the PLL, its upper ones what the pin CHP_OUT shows (9: Manchester violations).
+ */
 enum { CC1000_LOCK_CONTINUOUS = 1 << 0, CC1000_LOCK_VIOLATION = 9 << 4 };
 
 /* CAL: a calibration. The data sheet wants ITERATE = 6 and WAIT = 1. */
@@ -64,53 +65,57 @@ enum {
 
 /* The frequency. With f_ref = crystal / REFDIV, a frequency word stands for f_ref * (word + 8192) / 16384.
  *
- * Receiving (word A) the local oscillator is one IF, 150 kHz, above the channel, so what is received comes out inverted. Word A is
- * given by its f_ref multiple of HALVES / 2, the choice that leaves no fraction. Sending (word B), a 0 is the word's own
- * frequency and a 1 is FSEP above it, so word B is half the separation of 64 kHz below the channel: 150 + 32 kHz below word A.
- * Each kHz is 16384 * REFDIV / 14745.6 = REFDIV * 10 / 9 words. */
+ * Receiving (word A) the local oscillator is one IF, 150 kHz, above the channel, so what is received comes
+ * out inverted. Word A is given by its f_ref multiple of HALVES / 2, the choice that leaves no fraction.
+ * Sending (word B), a 0 is the word's own frequency and a 1 is FSEP above it, so word B is half the
+ * separation of 64 kHz below the channel: 150 + 32 kHz below word A. Each kHz is 16384 * REFDIV / 14745.6 =
+ * REFDIV * 10 / 9 words. */
 #define CC1000_CRYSTAL_HZ 14745600UL
 #define CC1000_IF_KHZ 150UL
 #define CC1000_SEPARATION_KHZ 64UL
 
 #if CAUSEWAY_TINYOS == 1
-#define CC1000_CHANNEL_HZ 433002000UL   /* (14.7456 MHz / 12) * 352.5 = 433.152 MHz, less 150 kHz */
+#define CC1000_CHANNEL_HZ 433002000UL /* (14.7456 MHz / 12) * 352.5 = 433.152 MHz, less 150 kHz */
 #define CC1000_REFDIV 12UL
 #define CC1000_HALVES 705UL
 #else
-#define CC1000_CHANNEL_HZ 434845200UL   /* (14.7456 MHz / 11) * 324.5 = 434.9952 MHz, less 150 kHz */
+#define CC1000_CHANNEL_HZ 434845200UL /* (14.7456 MHz / 11) * 324.5 = 434.9952 MHz, less 150 kHz */
 #define CC1000_REFDIV 11UL
 #define CC1000_HALVES 649UL
 #endif
 
 #define CC1000_FREQ_A (CC1000_HALVES * 8192UL - 8192UL)
-#define CC1000_FREQ_B (CC1000_FREQ_A - ((CC1000_IF_KHZ + CC1000_SEPARATION_KHZ / 2) * CC1000_REFDIV * 10 + 8) / 9)
+#define CC1000_FREQ_B \
+    (CC1000_FREQ_A - ((CC1000_IF_KHZ + CC1000_SEPARATION_KHZ / 2) * CC1000_REFDIV * 10 + 8) / 9)
 #define CC1000_FSEP (CC1000_SEPARATION_KHZ * CC1000_REFDIV * 10 / 9)
 
-_Static_assert(CC1000_CRYSTAL_HZ / CC1000_REFDIV * CC1000_HALVES / 2 - CC1000_IF_KHZ * 1000 - CC1000_CHANNEL_HZ + 200 < 400,
+_Static_assert(CC1000_CRYSTAL_HZ / CC1000_REFDIV * CC1000_HALVES / 2 - CC1000_IF_KHZ * 1000 -
+                       CC1000_CHANNEL_HZ + 200 <
+                   400,
                "frequency word A is within 200 Hz of the channel");
 
 /* The rest. */
-#define CC1000_CURRENT_RECEIVE 0x44     /* VCO 4, LO drive 1: 400 MHz to 500 MHz */
-#define CC1000_CURRENT_TRANSMIT 0x81    /* VCO 8, PA drive 1 */
-#define CC1000_FRONT_END_RSSI 0x02      /* the RSSI pin shows the signal's strength */
+#define CC1000_CURRENT_RECEIVE 0x44  /* VCO 4, LO drive 1: 400 MHz to 500 MHz */
+#define CC1000_CURRENT_TRANSMIT 0x81 /* VCO 8, PA drive 1 */
+#define CC1000_FRONT_END_RSSI 0x02   /* the RSSI pin shows the signal's strength */
 #define CC1000_PA_POW_OFF 0x00
 #ifndef CC1000_CONF_PA_POW
-#define CC1000_CONF_PA_POW 0x0F         /* 0 dBm at 433 MHz; 0x01 is the least, 0xFF the most (10 dBm) */
+#define CC1000_CONF_PA_POW 0x0F /* 0 dBm at 433 MHz; 0x01 is the least, 0xFF the most (10 dBm) */
 #endif
 #define CC1000_PLL_VALUE (CC1000_REFDIV << 3)
-#define CC1000_MODEM2_VALUE 0x00        /* no peak detector */
-#define CC1000_MODEM1_VALUE 0x6F        /* averaging filter free running, the longest settling (86 bauds) */
-#define CC1000_MODEM0_VALUE 0x55        /* 38400 baud from a 14.7456 MHz crystal, synchronous Manchester */
-#define CC1000_MATCH_VALUE 0x70         /* receiver's matching capacitors */
-#define CC1000_FSCTRL_VALUE 0x01        /* synthesizer's shaping off */
-#define CC1000_TEST4_VALUE 0x3F         /* the PLL's loop for 38400 baud and more */
+#define CC1000_MODEM2_VALUE 0x00 /* no peak detector */
+#define CC1000_MODEM1_VALUE 0x6F /* averaging filter free running, the longest settling (86 bauds) */
+#define CC1000_MODEM0_VALUE 0x55 /* 38400 baud from a 14.7456 MHz crystal, synchronous Manchester */
+#define CC1000_MATCH_VALUE 0x70  /* receiver's matching capacitors */
+#define CC1000_FSCTRL_VALUE 0x01 /* synthesizer's shaping off */
+#define CC1000_TEST4_VALUE 0x3F  /* the PLL's loop for 38400 baud and more */
 
 /* Times that the data sheet asks for, us. */
-#define CC1000_CRYSTAL_US 2000          /* the crystal starts */
+#define CC1000_CRYSTAL_US 2000 /* the crystal starts */
 #define CC1000_BIAS_US 200
-#define CC1000_PLL_US 250               /* the PLL locks after a change between receiving and sending */
-#define CC1000_PA_US 20                 /* the amplifier settles */
+#define CC1000_PLL_US 250 /* the PLL locks after a change between receiving and sending */
+#define CC1000_PA_US 20   /* the amplifier settles */
 #define CC1000_CAL_POLL_US 200
-#define CC1000_CAL_POLLS 340            /* 68 ms: twice the 34 ms that it may take */
+#define CC1000_CAL_POLLS 340 /* 68 ms: twice the 34 ms that it may take */
 
 #endif

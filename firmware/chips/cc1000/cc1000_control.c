@@ -73,7 +73,8 @@ static void configure(void)
     }
 }
 
-/** Calibrate the PLL for the frequency and current that are set. False when the chip does not say that it is done. */
+/** Calibrate the PLL for the frequency and current that are set. False when the chip does not say that it is
+ * done. */
 static bool calibrate(void)
 {
     bool done = false;
@@ -84,7 +85,7 @@ static bool calibrate(void)
 
         cc1000_board_wait(CC1000_CAL_POLL_US);
         cal = cc1000_read(CC1000_CAL);
-        done = (cal & CC1000_CAL_COMPLETE) != 0 && cal != 0xFF;   /* all ones: no chip pulls PDATA down */
+        done = (cal & CC1000_CAL_COMPLETE) != 0 && cal != 0xFF; /* all ones: no chip pulls PDATA down */
     }
     cc1000_write(CC1000_CAL, CC1000_CAL_IDLE);
     return done;
@@ -123,8 +124,8 @@ bool cc1000_control_start(void)
     cc1000_write(CC1000_MAIN, CC1000_MAIN_BIAS_ON);
     cc1000_board_wait(CC1000_BIAS_US);
     done = calibrate_both();
-    /* A calibration may miss: once more then. If that does not help either, listen all the same: a chip that is really out of
-     * lock gives no good frames, while one whose lock bit is wrong does. */
+    /* A calibration may miss: once more then. If that does not help either, listen all the same: a chip that
+     * is really out of lock gives no good frames, while one whose lock bit is wrong does. */
     if (done && !locked()) {
         done = calibrate_both();
     }

@@ -5,21 +5,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Write a register. PALE is low for seven address bits, most significant first, and a 1; then eight bits of data. The chip
- *  takes PDATA at each falling edge of PCLK. */
+/** Write a register. PALE is low for seven address bits, most significant first, and a 1; then eight bits of
+ * data. The chip takes PDATA at each falling edge of PCLK. */
 void cc1000_write(uint8_t address, uint8_t value);
 
 /** Read a register: as above with a 0; then the chip puts out a bit after each falling edge. */
 uint8_t cc1000_read(uint8_t address);
 
-/** Reset the chip, set its registers, calibrate the PLL for both frequencies, and receive. 55 ms to 60 ms, 150 ms with a
- *  chip that does not answer: then false, and the chip is off. */
+/** Reset the chip, set its registers, calibrate the PLL for both frequencies, and receive. 55 ms to 60 ms,
+ * 150 ms with a chip that does not answer: then false, and the chip is off. */
 bool cc1000_control_start(void);
 
 /** All off but the registers' memory. */
 void cc1000_control_stop(void);
 
-/** Receive. Good data come 250 us later; this function does not wait for them and may be called from an interrupt. */
+/** Receive. Good data come 250 us later; this function does not wait for them and may be called from an
+ * interrupt. */
 void cc1000_control_receive(void);
 
 /** Make ready to send: PLL on the sending frequency, locked after 250 us, no power yet. */

@@ -13,20 +13,20 @@
 #include "hal/radio.h"
 
 enum {
-    REGULATOR_US = 600,            /* from VREG_EN to a steady supply */
-    OSCILLATOR_STEP_US = 100,      /* how often the oscillator is looked at ... */
-    OSCILLATOR_STEPS = 100,        /* ... and how many times: it takes 1 ms, is given 10 */
-    SYNC_BYTES = 5,                /* preamble and start-of-frame delimiter */
-    SHORTEST = 5,                  /* frame of any kind: an acknowledgement */
-    WAIT_LEAST = 2,                /* cycles: the timer takes no less than 32 counts */
-    STARTING = 7,                  /* cycles from the strobe to the first preamble bit: 192 us */
-    DELIMITER_CYCLES = 12,         /* from the strobe to SFD: 352 us */
-    DELIMITER_DUE = 325,           /* the same in counts of the counter, */
-    DELIMITER_COUNTS = 400,        /* and with time for the interrupt */
-    FIFOP_ERROR = 16,              /* cycles that a frame's end, as FIFOP tells it, may be off: 0.5 ms */
-    COUNTS_PER_BYTE = 29,          /* on the air, rounded down */
-    CHECK_LAPS = 16,               /* the chip is looked at once a second */
-    FRAMES_AT_ONCE = 8,            /* then others have their turn */
+    REGULATOR_US = 600,       /* from VREG_EN to a steady supply */
+    OSCILLATOR_STEP_US = 100, /* how often the oscillator is looked at ... */
+    OSCILLATOR_STEPS = 100,   /* ... and how many times: it takes 1 ms, is given 10 */
+    SYNC_BYTES = 5,           /* preamble and start-of-frame delimiter */
+    SHORTEST = 5,             /* frame of any kind: an acknowledgement */
+    WAIT_LEAST = 2,           /* cycles: the timer takes no less than 32 counts */
+    STARTING = 7,             /* cycles from the strobe to the first preamble bit: 192 us */
+    DELIMITER_CYCLES = 12,    /* from the strobe to SFD: 352 us */
+    DELIMITER_DUE = 325,      /* the same in counts of the counter, */
+    DELIMITER_COUNTS = 400,   /* and with time for the interrupt */
+    FIFOP_ERROR = 16,         /* cycles that a frame's end, as FIFOP tells it, may be off: 0.5 ms */
+    COUNTS_PER_BYTE = 29,     /* on the air, rounded down */
+    CHECK_LAPS = 16,          /* the chip is looked at once a second */
+    FRAMES_AT_ONCE = 8,       /* then others have their turn */
     FRAME_BYTES = CW_AIR_HEADER + CAUSEWAY_PAYLOAD_LIMIT,
 };
 
@@ -49,12 +49,13 @@ static volatile uint32_t sent_time; /* steady from EDGE_BEGIN on; before that, a
 static radio_result_t sent_result;
 static uint32_t send_deadline;
 static uint8_t send_stamp_at;
-static uint8_t send_length;        /* of the frame, as its length byte says */
+static uint8_t send_length; /* of the frame, as its length byte says */
 
-/* When FIFOP rose last, for frames whose delimiter is not seen: the end of the frame that was alone in the chip then. */
+/* When FIFOP rose last, for frames whose delimiter is not seen: the end of the frame that was alone in the
+ * chip then. */
 static volatile uint32_t fifop_time;
-static volatile bool fifop_rose;   /* since a frame was read */
-static bool frame_behind;          /* there were bytes of the next one by then: FIFOP does not tell its end */
+static volatile bool fifop_rose; /* since a frame was read */
+static bool frame_behind;        /* there were bytes of the next one by then: FIFOP does not tell its end */
 
 /* The timer. */
 static volatile uint8_t timer_laps;
@@ -64,11 +65,11 @@ static volatile bool timer_up;
 static volatile uint32_t times[CC2420_TIMES];
 static volatile uint8_t times_first;
 static volatile uint8_t times_count;
-static volatile bool times_lost;   /* there was no room: no telling which time is whose */
+static volatile bool times_lost; /* there was no room: no telling which time is whose */
 
 static uint16_t random_next(void)
 {
-    if (random_state == 0) {       /* the one state that it would never leave */
+    if (random_state == 0) { /* the one state that it would never leave */
         random_state = 1;
     }
     random_state ^= (uint16_t)(random_state << 7);
@@ -181,7 +182,8 @@ static bool wait_for_oscillator(void)
 
 static bool is_sane(void)
 {
-    return (strobe(CC2420_SNOP) & CC2420_STATUS_XOSC) && read_register(CC2420_MDMCTRL0) == CC2420_MDMCTRL0_VALUE;
+    return (strobe(CC2420_SNOP) & CC2420_STATUS_XOSC) &&
+           read_register(CC2420_MDMCTRL0) == CC2420_MDMCTRL0_VALUE;
 }
 
 /* From no supply to listening. */
@@ -206,7 +208,7 @@ static bool start_chip(void)
     write_register(CC2420_FSCTRL, CC2420_FSCTRL_VALUE + 5 * (CAUSEWAY_CHANNEL - 11));
     write_register(CC2420_TXCTRL, CC2420_TXCTRL_VALUE | CC2420_POWER);
     if (!is_sane()) {
-        return false;              /* with no chip at all, too: whatever the bus reads then */
+        return false; /* with no chip at all, too: whatever the bus reads then */
     }
     flush_receiver();
     cc2420_board_listen(true);
@@ -233,7 +235,7 @@ static void restart(void)
 bool radio_start(uint16_t seed)
 {
     random_state = seed != 0 ? seed : 1;
-    power_need(POWER_RADIO);       /* captures and the timer need the I/O clock */
+    power_need(POWER_RADIO); /* captures and the timer need the I/O clock */
     if (!start_chip()) {
         radio_stop();
         return false;
@@ -245,7 +247,7 @@ bool radio_start(uint16_t seed)
 
 void radio_stop(void)
 {
-    cc2420_board_start();          /* takes the supply away */
+    cc2420_board_start(); /* takes the supply away */
     chip = CHIP_OFF;
     timer_up = false;
     if (sending != SEND_NONE) {
@@ -273,7 +275,7 @@ static void on_sent_edge(uint16_t capture)
         cc2420_board_capture_rising(false);
         if (cc2420_board_sfd()) {
             return;
-        }                          /* else this came so late that the frame is over */
+        } /* else this came so late that the frame is over */
     }
     sent_edge = EDGE_END;
     cc2420_board_capture_rising(true);
@@ -283,7 +285,7 @@ static void on_sent_edge(uint16_t capture)
 static void on_received_edge(uint16_t capture)
 {
     if (!cc2420_board_fifo() && !cc2420_board_fifop()) {
-        times_count = 0;           /* nothing is waiting to be read: what came before this was no frame */
+        times_count = 0; /* nothing is waiting to be read: what came before this was no frame */
     }
     if (times_count >= CC2420_TIMES) {
         times_lost = true;
@@ -309,7 +311,8 @@ static bool frame_waits(void)
     if (cc2420_board_fifop()) {
         return true;
     }
-    /* FIFOP falls with the first byte that is read, even if a second whole frame lies behind: then there are bytes, and none is coming in. */
+    /* FIFOP falls with the first byte that is read, even if a second whole frame lies behind: then there are
+     * bytes, and none is coming in. */
     return cc2420_board_fifo() && !cc2420_board_sfd();
 }
 
@@ -326,8 +329,9 @@ static uint32_t pop_time(void)
     return time;
 }
 
-/* The time of the frame whose length byte has just been read: the oldest that is left, unless the next one came before this frame
- * can have ended: then that was not a frame's. Called while the rest of the frame is in the chip, so no interrupt clears the queue. */
+/* The time of the frame whose length byte has just been read: the oldest that is left, unless the next one
+ * came before this frame can have ended: then that was not a frame's. Called while the rest of the frame is
+ * in the chip, so no interrupt clears the queue. */
 static bool take_time(uint8_t length, uint32_t *time)
 {
     uint16_t lasts = (uint16_t)(air_cycles((uint8_t)(length + 1)) - 2);
@@ -362,8 +366,8 @@ typedef enum {
     FRAME_HEARD,
     FRAME_CRC,
     FRAME_GARBAGE,
-    FRAME_MISTIMED,                /* there is no time for the one behind it: the times are off by one */
-    FRAME_LOST_STEP,               /* what is in the chip does not begin where a frame does */
+    FRAME_MISTIMED,  /* there is no time for the one behind it: the times are off by one */
+    FRAME_LOST_STEP, /* what is in the chip does not begin where a frame does */
 } frame_t;
 
 static frame_t fill_heard(const uint8_t *frame, radio_heard_t *heard)
@@ -381,8 +385,8 @@ static frame_t fill_heard(const uint8_t *frame, radio_heard_t *heard)
     return FRAME_HEARD;
 }
 
-/* Whether bytes of a next frame are there and no time for it. A delimiter is captured before its frame's first byte is there, so FIFO
- * is looked at first. */
+/* Whether bytes of a next frame are there and no time for it. A delimiter is captured before its frame's
+ * first byte is there, so FIFO is looked at first. */
 static bool next_is_untimed(void)
 {
     return cc2420_board_fifo() && times_count == 0;
@@ -412,7 +416,9 @@ static frame_t read_rest(uint8_t *frame, radio_heard_t *heard)
     if (!cw_air_fits(length)) {
         return FRAME_GARBAGE;
     }
-    heard->rssi = (int8_t)((int8_t)rssi < INT8_MIN + 1 - CC2420_RSSI_OFFSET ? INT8_MIN + 1 : (int8_t)rssi + CC2420_RSSI_OFFSET);
+    heard->rssi = (int8_t)((int8_t)rssi < INT8_MIN + 1 - CC2420_RSSI_OFFSET
+                               ? INT8_MIN + 1
+                               : (int8_t)rssi + CC2420_RSSI_OFFSET);
     heard->lqi = (uint8_t)(last & ~CC2420_CRC_OK);
     return heard->error == 0 && next_is_untimed() ? FRAME_MISTIMED : fill_heard(frame, heard);
 }
@@ -485,7 +491,8 @@ static void back_off(uint16_t least, uint16_t most)
     uint32_t now = clock_now();
     if (clock_before(latest, now + cycles)) {
         uint32_t left = clock_before(now, latest) ? latest - now : 0;
-        cycles = (uint16_t)(left > WAIT_LEAST + 3 ? left - 3 : WAIT_LEAST); /* if that is too late, try_sending() will see it */
+        /* if that is too late, try_sending() will see it */
+        cycles = (uint16_t)(left > WAIT_LEAST + 3 ? left - 3 : WAIT_LEAST);
     }
     set_timer((uint16_t)(cycles * 28U + (cycles >> 3)), 0);
 }
@@ -506,7 +513,7 @@ static bool load(const radio_message_t *message)
         return false;
     }
     send_length = header[0];
-    strobe(CC2420_SFLUSHTX);       /* one that never had a clear channel may be in there */
+    strobe(CC2420_SFLUSHTX); /* one that never had a clear channel may be in there */
     cc2420_board_select(true);
     uint8_t status = cc2420_board_exchange(CC2420_TXFIFO);
     for (uint8_t i = 0; i < CW_AIR_HEADER; i++) {
@@ -542,7 +549,8 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
     return true;
 }
 
-/* Send if the chip, too, finds the channel clear. In one go, so that the next capture is surely this frame's. */
+/* Send if the chip, too, finds the channel clear. In one go, so that the next capture is surely this frame's.
+ */
 static bool start_sending(void)
 {
     uint8_t was = cc2420_board_lock();
@@ -571,7 +579,8 @@ static void abort_sending(void)
     strobe(CC2420_SRXON);
 }
 
-/* Write the frame's time into it, in time: the chip reads one byte every 32 us and makes the CRC as it goes. */
+/* Write the frame's time into it, in time: the chip reads one byte every 32 us and makes the CRC as it goes.
+ */
 static void write_stamp(void)
 {
     uint16_t begin = cc2420_board_counter();
@@ -583,7 +592,8 @@ static void write_stamp(void)
     uint8_t stamp[4];
     cw_put32(stamp, radio_stamp(time));
     uint8_t at = (uint8_t)(CW_AIR_HEADER + send_stamp_at);
-    uint16_t budget = (uint16_t)((at - 3) * COUNTS_PER_BYTE); /* one byte for writing, one read ahead, one to spare */
+    /* one byte for writing, one read ahead, one to spare */
+    uint16_t budget = (uint16_t)((at - 3) * COUNTS_PER_BYTE);
     was = cc2420_board_lock();
     bool late = (uint16_t)(cc2420_board_counter() - sent_capture) > budget;
     if (!late) {
@@ -612,7 +622,8 @@ static void try_sending(void)
         return;
     }
     /* By then it is over: strobe to delimiter, the frame at 29.5 counts a byte, a millisecond to spare. */
-    set_timer((uint16_t)(DELIMITER_COUNTS + (send_length + 1) * (COUNTS_PER_BYTE + 1) + CC2420_COUNTS_PER_MS), 0);
+    set_timer((uint16_t)(DELIMITER_COUNTS + (send_length + 1) * (COUNTS_PER_BYTE + 1) + CC2420_COUNTS_PER_MS),
+              0);
     if (send_stamp_at != RADIO_NO_STAMP) {
         write_stamp();
     }
@@ -663,7 +674,7 @@ void radio_service(void)
 {
     receive();
     bool up = timer_up;
-    if (up) {                      /* else the interrupt may come right now, and must not be overwritten */
+    if (up) { /* else the interrupt may come right now, and must not be overwritten */
         timer_up = false;
     }
     if (chip == CHIP_ON && sending != SEND_NONE) {

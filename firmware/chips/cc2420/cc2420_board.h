@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CC2420_COUNTS_PER_MS 922       /* of the counter, rounded up: main clock / 8 is 921.6 kHz */
+#define CC2420_COUNTS_PER_MS 922 /* of the counter, rounded up: main clock / 8 is 921.6 kHz */
 
 /** Pins and bus ready, the chip unpowered and in reset, interrupts off. */
 void cc2420_board_start(void);
@@ -31,18 +31,19 @@ bool cc2420_board_sfd(void);
 /** Wait at least this long, interrupts as they are. */
 void cc2420_board_wait(uint16_t us);
 
-/** cc2420_on_fifop() at each rising edge of FIFOP and cc2420_on_capture() at each edge of SFD, from now on; or no longer.
- *  Starts with rising edges of SFD; edges of before are forgotten. */
+/** cc2420_on_fifop() at each rising edge of FIFOP and cc2420_on_capture() at each edge of SFD, from now on;
+ * or no longer. Starts with rising edges of SFD; edges of before are forgotten. */
 void cc2420_board_listen(bool on);
 
-/** Which edge of SFD is captured: the rising one, or the falling one. From an interrupt, or with interrupts off. */
+/** Which edge of SFD is captured: the rising one, or the falling one. From an interrupt, or with interrupts
+ * off. */
 void cc2420_board_capture_rising(bool rising);
 
 /** The counter that captures are taken from. From anywhere. */
 uint16_t cc2420_board_counter(void);
 
-/** Call cc2420_on_timer() once after `counts` of the counter (at least 32), in place of an earlier wish; or not at all.
- *  From anywhere. */
+/** Call cc2420_on_timer() once after `counts` of the counter (at least 32), in place of an earlier wish; or
+ * not at all. From anywhere. */
 void cc2420_board_timer(uint16_t counts);
 void cc2420_board_timer_off(void);
 

@@ -2,11 +2,13 @@
 #ifndef CC2420_CONST_H
 #define CC2420_CONST_H
 
-/* The first byte of an access: an address, alone for a write or a strobe. The chip answers with its status byte. */
+/* The first byte of an access: an address, alone for a write or a strobe. The chip answers with its status
+ * byte. */
 enum {
     CC2420_READ = 0x40,
-    CC2420_RAM = 0x80,           /* | address bits 6..0; the second byte has the bank in bits 7 and 6 and, in bit 5, read only */
-    CC2420_BANK_TXFIFO = 0x00,   /* second byte of a RAM access: the transmit FIFO, written */
+    /* | address bits 6..0; the second byte has the bank in bits 7 and 6 and, in bit 5, read only */
+    CC2420_RAM = 0x80,
+    CC2420_BANK_TXFIFO = 0x00, /* second byte of a RAM access: the transmit FIFO, written */
 };
 
 /* Strobes: the address alone. */
@@ -37,27 +39,29 @@ enum {
 
 /* What is written into them. */
 enum {
-    CC2420_MDMCTRL0_VALUE = 0x02E2,    /* no address recognition, no acknowledgements; CCA mode 3 (quiet and no frame), CRC by the
-                                          chip, three bytes of preamble beyond the first */
-    CC2420_MDMCTRL1_VALUE = 0x0500,    /* correlation threshold 20 */
-    CC2420_RXCTRL1_VALUE = 0x2A56,     /* the reset value with the filter's bias current as the data sheet recommends */
-    CC2420_SECCTRL0_VALUE = 0x01C4,    /* the reset value with the receive FIFO unprotected: there is no security here */
-    CC2420_IOCFG0_VALUE = 0x007F,      /* pins active high; FIFOP for whole frames only */
-    CC2420_TXCTRL_VALUE = 0xA0E0,      /* | power, 0..31 */
+    CC2420_MDMCTRL0_VALUE = 0x02E2, /* no address recognition, no acknowledgements; CCA mode 3 (quiet and no
+                                       frame), CRC by the chip, three bytes of preamble beyond the first */
+    CC2420_MDMCTRL1_VALUE = 0x0500, /* correlation threshold 20 */
+    /* the reset value with the filter's bias current as the data sheet recommends */
+    CC2420_RXCTRL1_VALUE = 0x2A56,
+    /* the reset value with the receive FIFO unprotected: there is no security here */
+    CC2420_SECCTRL0_VALUE = 0x01C4,
+    CC2420_IOCFG0_VALUE = 0x007F,       /* pins active high; FIFOP for whole frames only */
+    CC2420_TXCTRL_VALUE = 0xA0E0,       /* | power, 0..31 */
     CC2420_FSCTRL_VALUE = 0x4000 | 357, /* channel 11; five more for each further one */
 };
 
 /* The status byte. */
 enum {
-    CC2420_STATUS_XOSC = 1 << 6,       /* the crystal oscillator is stable */
-    CC2420_STATUS_UNDERFLOW = 1 << 5,  /* the transmit FIFO ran empty in a frame */
-    CC2420_STATUS_TX_ACTIVE = 1 << 3,  /* sending, or about to */
+    CC2420_STATUS_XOSC = 1 << 6,      /* the crystal oscillator is stable */
+    CC2420_STATUS_UNDERFLOW = 1 << 5, /* the transmit FIFO ran empty in a frame */
+    CC2420_STATUS_TX_ACTIVE = 1 << 3, /* sending, or about to */
 };
 
 enum {
-    CC2420_LENGTH_LIMIT = 127,         /* of a frame: bit 7 of a length byte is never set */
-    CC2420_CRC_OK = 0x80,              /* in a received frame's last byte; the rest is the correlation, our link quality */
-    CC2420_RSSI_OFFSET = -45,          /* from the byte before it to dBm */
+    CC2420_LENGTH_LIMIT = 127, /* of a frame: bit 7 of a length byte is never set */
+    CC2420_CRC_OK = 0x80, /* in a received frame's last byte; the rest is the correlation, our link quality */
+    CC2420_RSSI_OFFSET = -45, /* from the byte before it to dBm */
 };
 
 #endif

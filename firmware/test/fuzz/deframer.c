@@ -1,7 +1,8 @@
-/* Coverage-guided fuzzing of all that reads bytes from outside: deframer, packets, data payloads, fixed messages, air headers.
+/* Coverage-guided fuzzing of all that reads bytes from outside: deframer, packets, data payloads, fixed
+ * messages, air headers.
  *
- * tests/firmware/test_core_fuzz.py builds it and searches for some seconds; for longer, with clang and -fsanitize=fuzzer,address,undefined
- * from the core's sources and this one:
+ * tests/firmware/test_core_fuzz.py builds it and searches for some seconds; for longer, with clang and
+ * -fsanitize=fuzzer,address,undefined from the core's sources and this one:
  *
  *     ./deframer -max_len=600 -max_total_time=600 firmware/test/fuzz/corpus
  *
@@ -58,14 +59,14 @@ static void read_data(const uint8_t *payload, uint8_t length)
 }
 
 /* What can be read must come out the same when written again. */
-#define ROUND(lower, UPPER) \
-    if (am->type == CAUSEWAY_AM_##UPPER) { \
-        cw_##lower##_t record; \
-        uint8_t again[CAUSEWAY_##UPPER##_BYTES]; \
+#define ROUND(lower, UPPER)                                    \
+    if (am->type == CAUSEWAY_AM_##UPPER) {                     \
+        cw_##lower##_t record;                                 \
+        uint8_t again[CAUSEWAY_##UPPER##_BYTES];               \
         if (cw_##lower##_get(am->data, am->length, &record)) { \
-            cw_##lower##_put(again, &record); \
+            cw_##lower##_put(again, &record);                  \
             must(memcmp(again, am->data, sizeof(again)) == 0); \
-        } \
+        }                                                      \
     }
 
 static void read_message(const cw_am_t *am)

@@ -1,4 +1,5 @@
-/* The core against the golden vectors of one layout (core_vectors.h, made by tests/firmware/core_vectors.py). */
+/* The core against the golden vectors of one layout (core_vectors.h, made by tests/firmware/core_vectors.py).
+ */
 #include <string.h>
 
 #include "core/air.h"
@@ -30,8 +31,8 @@ typedef struct {
     uint8_t frame[FRAME_LIMIT];
 } message_t;
 
-/* An event of one mote, and how it must come out: of a send the stamp and whether it is saturated, of a receive the result.
- * `head` is the message's source, sequence and flags. */
+/* An event of one mote, and how it must come out: of a send the stamp and whether it is saturated, of a
+ * receive the result. `head` is the message's source, sequence and flags. */
 enum { START, SEND, RECEIVE };
 typedef struct {
     uint8_t kind;
@@ -127,7 +128,8 @@ static void heads_are_written(void)
         memcpy_P(&message, &MESSAGES[i], sizeof(message));
         cw_data_head(payload, message.source, message.sequence, cw_data_boot(message.payload),
                      cw_data_hops(message.payload), cw_data_in_sync(message.payload));
-        uint8_t written = (uint8_t)(message.flags & ~(1U << CAUSEWAY_FLAG_SATURATED | 1U << CAUSEWAY_FLAG_COMPLETE));
+        uint8_t written = (uint8_t)(message.flags &
+                                    ~(1U << CAUSEWAY_FLAG_SATURATED | 1U << CAUSEWAY_FLAG_COMPLETE));
         CHECK_EQUAL(written, payload[CAUSEWAY_FLAGS_AT]);
         CHECK_BYTES(message.payload, payload, CAUSEWAY_FLAGS_AT);
     }
@@ -156,12 +158,12 @@ static void stamps_are_the_base_stations(void)
 }
 
 /* Reading it and writing it again gives the same bytes. */
-#define ROUND(lower, UPPER) \
-    if (record.type == CAUSEWAY_AM_##UPPER) { \
-        cw_##lower##_t found; \
+#define ROUND(lower, UPPER)                                                             \
+    if (record.type == CAUSEWAY_AM_##UPPER) {                                           \
+        cw_##lower##_t found;                                                           \
         CHECK(!cw_##lower##_get(record.payload, (uint8_t)(record.length - 1), &found)); \
-        if (CHECK(cw_##lower##_get(record.payload, record.length, &found))) \
-            cw_##lower##_put(again, &found); \
+        if (CHECK(cw_##lower##_get(record.payload, record.length, &found)))             \
+            cw_##lower##_put(again, &found);                                            \
     }
 
 static void records_are_read_and_written(void)
@@ -183,7 +185,8 @@ static void records_are_read_and_written(void)
 static void headers_go_over_the_air(void)
 {
     static uint8_t header[CW_AIR_HEADER];
-    cw_am_t am = {.dest = 0x1234, .source = 0x5678, .type = 0x9A, .group = CAUSEWAY_GROUP, .length = 3, .data = header};
+    cw_am_t am = {
+        .dest = 0x1234, .source = 0x5678, .type = 0x9A, .group = CAUSEWAY_GROUP, .length = 3, .data = header};
     cw_am_t back;
 
     CHECK(cw_air_build(&am, 7, header));
@@ -210,7 +213,8 @@ static void ticks_wrap(void)
     CHECK(cw_tick_diff(CW_TICK_MASK, 3) == -4);
     CHECK(cw_tick_diff(CW_TICK_SIGN - 1, 0) == (int32_t)(CW_TICK_SIGN - 1));
     CHECK(cw_clock_ahead((uint16_t)(5 + CAUSEWAY_EPSILON), 5) == CAUSEWAY_EPSILON);
-    CHECK(cw_clock_ahead((uint16_t)(6 + CAUSEWAY_EPSILON), 5) == (int32_t)CAUSEWAY_EPSILON + 1 - (int32_t)CAUSEWAY_MODULUS);
+    CHECK(cw_clock_ahead((uint16_t)(6 + CAUSEWAY_EPSILON), 5) ==
+          (int32_t)CAUSEWAY_EPSILON + 1 - (int32_t)CAUSEWAY_MODULUS);
 }
 
 static void messages_are_known_again(void)

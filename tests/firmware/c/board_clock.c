@@ -1,13 +1,15 @@
-/* The clock of boards/mica on timer 0 as the data sheet describes its asynchronous operation, which emulators do not:
+/* The clock of boards/mica on timer 0 as the data sheet describes its asynchronous operation, which emulators
+ * do not:
  *
  *  - flags come one crystal cycle and three CPU cycles after the count that raises them;
- *  - a register write goes through at the second crystal edge; a second write before that is an error; while OCR0 is being written
- *    nothing is compared;
- *  - after power-save the count reads as before it until the next crystal edge; sleeping again within a crystal cycle of the
- *    wake, or with a write under way, is an error.
+ *  - a register write goes through at the second crystal edge; a second write before that is an error; while
+ * OCR0 is being written nothing is compared;
+ *  - after power-save the count reads as before it until the next crystal edge; sleeping again within a
+ * crystal cycle of the wake, or with a write under way, is an error.
  *
  * With `early` the flags come at once and writes go through at once, as in an emulator.
- * Reads the clock, sets alarms and sleeps at random; each reading must be the crystal's true count. Prints what it found.
+ * Reads the clock, sets alarms and sleeps at random; each reading must be the crystal's true count. Prints
+ * what it found.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,21 +26,21 @@
 
 enum { CYCLE = 225, NEVER = -1 };
 
-static int64_t cpu;                 /* time in CPU cycles */
-static int64_t edges;               /* of the crystal since it began: the true count */
+static int64_t cpu;   /* time in CPU cycles */
+static int64_t edges; /* of the crystal since it began: the true count */
 static bool early;
-static uint8_t count;               /* TCNT0 as the crystal has it */
-static uint8_t shown;               /* and as the CPU reads it */
+static uint8_t count; /* TCNT0 as the crystal has it */
+static uint8_t shown; /* and as the CPU reads it */
 static bool stale;
 static uint8_t flags, mask, compare;
 static int64_t flag_at[2] = {NEVER, NEVER};
 static struct {
-    int edges;                      /* until it goes through; 0: no write under way */
+    int edges; /* until it goes through; 0: no write under way */
     uint8_t value;
-} writes[3];                        /* TCNT0, OCR0, TCCR0 */
+} writes[3]; /* TCNT0, OCR0, TCCR0 */
 static bool running, locked, handling;
 static int64_t woken_edge = -10;
-volatile uint8_t events_pending;     /* boards/mica/events.c has it otherwise */
+volatile uint8_t events_pending; /* boards/mica/events.c has it otherwise */
 static int faults;
 
 static volatile uint8_t lent[REGS];
@@ -177,14 +179,16 @@ volatile uint8_t *fake_register(int which)
         value = writes[REG_OCR0].edges != 0 ? writes[REG_OCR0].value : compare;
         break;
     case REG_TCCR0:
-        value = 0x80;               /* nobody reads it: so that writing the same again is seen */
+        value = 0x80; /* nobody reads it: so that writing the same again is seen */
         break;
     case REG_ASSR:
-        value = (uint8_t)(_BV(AS0) | (early ? 0 : (writes[REG_TCNT0].edges != 0) << TCN0UB | (writes[REG_OCR0].edges != 0) << OCR0UB |
-                                                      (writes[REG_TCCR0].edges != 0) << TCR0UB));
+        value = (uint8_t)(_BV(AS0) | (early ? 0
+                                            : (writes[REG_TCNT0].edges != 0) << TCN0UB |
+                                                  (writes[REG_OCR0].edges != 0) << OCR0UB |
+                                                  (writes[REG_TCCR0].edges != 0) << TCR0UB));
         break;
     case REG_TIFR:
-        value = flags | 0x80;       /* as above */
+        value = flags | 0x80; /* as above */
         break;
     case REG_TIMSK:
         value = mask;
@@ -223,7 +227,7 @@ void fake_unlock(const uint8_t *was)
 
 /* --- the test --- */
 
-static uint32_t offset;             /* local time - edges */
+static uint32_t offset; /* local time - edges */
 
 static uint32_t truth(void)
 {
@@ -238,7 +242,8 @@ static void read_clock(void)
     uint32_t after = truth();
     if (clock_before(now, before) || clock_before(after, now)) {
         if (faults < 10) {
-            printf("read %lu, true %lu..%lu\n", (unsigned long)now, (unsigned long)before, (unsigned long)after);
+            printf("read %lu, true %lu..%lu\n", (unsigned long)now, (unsigned long)before,
+                   (unsigned long)after);
         }
         fault("a reading that is not the true count");
     }
@@ -273,9 +278,9 @@ static void power_save(void)
     while (!(flags & mask & 3)) {
         pass(1);
     }
-    pass((unsigned)rand() % 400);   /* the main oscillator starts */
+    pass((unsigned)rand() % 400); /* the main oscillator starts */
     if (!early && cpu % CYCLE != 0) {
-        shown = before;             /* until the next edge */
+        shown = before; /* until the next edge */
         stale = true;
     }
     woken_edge = edges;

@@ -1,22 +1,15 @@
-/* Firmware that tries what a board offers, told by bytes on UART0; answers are text, each up to the byte that ends a serial frame, 7E.
+/* Firmware that tries what a board offers, told by bytes on UART0; answers are text, each up to the byte that
+ * ends a serial frame, 7E.
  *
  *     n            the local time
- *     c            clock_now() read as fast as it goes for 2048 cycles: readings, readings before the one before, longest step
- *     a HH HH      an alarm so many cycles from now: when it was set for, when its event was there
- *     k            an alarm every 5 cycles, 200 times, each waited for asleep: how late the latest was
- *     g HH HH      EEPROM at this address
- *     p HH HH VV   EEPROM written
- *     l VV         leds_set()
- *     t VV         leds_toggle()
- *     d VV         a conversion of this channel
- *     e N bytes    these N bytes back
- *     f            with the UART off, sleep for 300 cycles in power-save; the time before and after
- *     r            radio_start()
- *     b            a beacon with its time
- *     s N bytes    these N bytes as a message
- *     i            cycles of the CPU / 8 that clock_now() takes
- *     w            start the watchdog and hang
- *     z            board_reset()
+ *     c            clock_now() read as fast as it goes for 2048 cycles: readings, readings before the one
+ * before, longest step a HH HH      an alarm so many cycles from now: when it was set for, when its event was
+ * there k            an alarm every 5 cycles, 200 times, each waited for asleep: how late the latest was g HH
+ * HH      EEPROM at this address p HH HH VV   EEPROM written l VV         leds_set() t VV leds_toggle() d VV
+ * a conversion of this channel e N bytes    these N bytes back f            with the UART off, sleep for 300
+ * cycles in power-save; the time before and after r            radio_start() b            a beacon with its
+ * time s N bytes    these N bytes as a message i            cycles of the CPU / 8 that clock_now() takes w
+ * start the watchdog and hang z            board_reset()
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -30,7 +23,7 @@
 #include "hal/radio.h"
 #include "hal/uart.h"
 
-static uint8_t taken;   /* events that nobody has asked for yet */
+static uint8_t taken; /* events that nobody has asked for yet */
 
 static void wait_for(uint8_t event)
 {
@@ -151,7 +144,8 @@ static void try_cost(void)
 
 static void send(uint8_t length, uint8_t stamp_at)
 {
-    radio_message_t message = {.dest = 0xFFFF, .source = 3, .type = 0x70, .group = CAUSEWAY_GROUP, .length = length};
+    radio_message_t message = {
+        .dest = 0xFFFF, .source = 3, .type = 0x70, .group = CAUSEWAY_GROUP, .length = length};
     for (uint8_t i = 0; i < length; i++) {
         message.data[i] = stamp_at == RADIO_NO_STAMP ? next_byte() : i;
     }

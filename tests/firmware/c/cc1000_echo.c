@@ -1,4 +1,5 @@
-/* A MICA2 that answers what it hears: the data, the time and strength at which it came, and the time at which the answer went. */
+/* A MICA2 that answers what it hears: the data, the time and strength at which it came, and the time at which
+ * the answer went. */
 #include <avr/interrupt.h>
 #include <string.h>
 

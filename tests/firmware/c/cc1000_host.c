@@ -1,5 +1,6 @@
-/* An imagined MICA2 around the CC1000 driver: the chip's register interface as its data sheet has it, an SPI slave, a clock that goes on
- * with each pin change, wait and byte, and what the user of radio.h defines. test_cc1000.py calls the functions named host_. */
+/* An imagined MICA2 around the CC1000 driver: the chip's register interface as its data sheet has it, an SPI
+ * slave, a clock that goes on with each pin change, wait and byte, and what the user of radio.h defines.
+ * test_cc1000.py calls the functions named host_. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +121,10 @@ static void chip_clock(void)
 
 void mock_edge(char wire, bool high)
 {
-    bool *level = wire == 'L' ? &chip.pale : wire == 'C' ? &chip.pclk : wire == 'D' ? &chip.pdata : &chip.input;
+    bool *level = wire == 'L'   ? &chip.pale
+                  : wire == 'C' ? &chip.pclk
+                  : wire == 'D' ? &chip.pdata
+                                : &chip.input;
 
     host_ns += PIN_NS;
     if (*level == high) {
@@ -245,7 +249,8 @@ void radio_on_sent(radio_result_t result, uint32_t time)
     }
 }
 
-/* A byte's time passes: `in` comes; what went out meanwhile is the value. The ADC answers in the middle of a byte. */
+/* A byte's time passes: `in` comes; what went out meanwhile is the value. The ADC answers in the middle of a
+ * byte. */
 int host_byte(uint8_t in)
 {
     int out = spdr;
@@ -260,7 +265,7 @@ int host_byte(uint8_t in)
         uint16_t count = counts();
 
         spdr = cc1000_outgoing;
-        host_ns += 5000;      /* of the handler, until the driver asks for the time */
+        host_ns += 5000; /* of the handler, until the driver asks for the time */
         cc1000_on_byte(in, count);
         host_ns -= 5000;
     }
@@ -284,10 +289,11 @@ void host_watch(void)
     }
 }
 
-int host_send(uint16_t dest, uint16_t source, uint8_t type, uint8_t group, const uint8_t *data, uint8_t length,
-              uint32_t deadline, uint8_t stamp_at)
+int host_send(uint16_t dest, uint16_t source, uint8_t type, uint8_t group, const uint8_t *data,
+              uint8_t length, uint32_t deadline, uint8_t stamp_at)
 {
-    radio_message_t message = {.dest = dest, .source = source, .type = type, .group = group, .length = length};
+    radio_message_t message = {
+        .dest = dest, .source = source, .type = type, .group = group, .length = length};
 
     memcpy(message.data, data, length <= sizeof message.data ? length : sizeof message.data);
     return radio_send(&message, deadline, stamp_at);

@@ -1,5 +1,5 @@
-/* The CC2420 driver on a host, against the testbed's chip on an ether. Commands come on standard input, one a line; what happened goes to standard
- * output, each line with its time in microseconds:
+/* The CC2420 driver on a host, against the testbed's chip on an ether. Commands come on standard input, one a
+ * line; what happened goes to standard output, each line with its time in microseconds:
  *
  *     pin NAME LEVEL        VREG_EN and RESETn
  *     spi OUT:IN ...        one access, from CSn low to CSn high
@@ -9,7 +9,8 @@
  *     sent RESULT TIME      radio_on_sent()
  *     fault WORDS           the chip was used in a way that its data sheet forbids
  *
- * Every call of a board's function takes a little time, so that interrupts come in between as they do in a mote.
+ * Every call of a board's function takes a little time, so that interrupts come in between as they do in a
+ * mote.
  */
 #include <assert.h>
 #include <stdio.h>
@@ -31,8 +32,8 @@ static uint64_t now;
 static uint64_t chip_at = NEVER;
 static bool level[CC2420_PINS];
 static bool selected;
-static bool dumb;                  /* the chip does not answer */
-static bool no_sfd;                /* it says that it sends and never comes to an end */
+static bool dumb;                                /* the chip does not answer */
+static bool no_sfd;                              /* it says that it sends and never comes to an end */
 static int forced_rssi = RSSI_UNSET, forced_lqi; /* what it says of a frame, in place of what it found */
 static uint8_t pending;
 static bool locked, in_interrupt;
@@ -42,9 +43,9 @@ static uint64_t timer_at = NEVER;
 static bool timer_due;
 static bool quiet;
 static uint8_t power_users;
-static uint64_t stamp_takes;       /* microseconds spent in radio_stamp() */
-static uint64_t heard_takes;       /* and in radio_on_heard() */
-static bool blind;                 /* the board does not see SFD */
+static uint64_t stamp_takes; /* microseconds spent in radio_stamp() */
+static uint64_t heard_takes; /* and in radio_on_heard() */
+static bool blind;           /* the board does not see SFD */
 
 static void note(const char *what)
 {
@@ -241,7 +242,8 @@ uint8_t cc2420_board_exchange(uint8_t byte)
     assert(selected);
     pass(4000);
     uint8_t answer = dumb ? 0 : force(byte, cc2420_exchange(chip, byte, now));
-    int wrote = snprintf(access_text + access_size, sizeof access_text - access_size, " %02x:%02x", byte, answer);
+    int wrote = snprintf(access_text + access_size, sizeof access_text - access_size, " %02x:%02x", byte,
+                         answer);
     access_size += (size_t)wrote;
     return answer;
 }
@@ -340,8 +342,8 @@ void radio_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
     note("heard");
-    printf(" %lu %d %u %04x %04x %02x %02x ", (unsigned long)heard->time, heard->rssi, heard->lqi, message->dest, message->source,
-           message->type, message->group);
+    printf(" %lu %d %u %04x %04x %02x %02x ", (unsigned long)heard->time, heard->rssi, heard->lqi,
+           message->dest, message->source, message->type, message->group);
     print_bytes(message->data, message->length);
     if (heard->error > 0) {
         note("unsure");
@@ -408,7 +410,8 @@ static void command_frame(const char *line)
         exit(2);
     }
     int count = unhex(hex, bytes, sizeof bytes);
-    ether_inject(ether, US(at) - US(160), US(at) + US(32) * (ns_t)count, KHZ, -40, US(at), US(32), bytes, count);
+    ether_inject(ether, US(at) - US(160), US(at) + US(32) * (ns_t)count, KHZ, -40, US(at), US(32), bytes,
+                 count);
 }
 
 static void command_send(const char *line)
@@ -416,7 +419,8 @@ static void command_send(const char *line)
     unsigned dest, source, type, group, stamp_at;
     long deadline;
     char hex[300] = "";
-    if (sscanf(line, "%x %x %x %x %ld %u %299s", &dest, &source, &type, &group, &deadline, &stamp_at, hex) < 6) {
+    if (sscanf(line, "%x %x %x %x %ld %u %299s", &dest, &source, &type, &group, &deadline, &stamp_at, hex) <
+        6) {
         exit(2);
     }
     uint8_t data[140];
@@ -434,7 +438,8 @@ static void command_counters(void)
 {
     const radio_counters_t *counters = radio_counters();
     note("counters");
-    printf(" %u %u %u %u %u\n", counters->heard, counters->crc, counters->overrun, counters->garbage, counters->restarts);
+    printf(" %u %u %u %u %u\n", counters->heard, counters->crc, counters->overrun, counters->garbage,
+           counters->restarts);
     note("untimed");
     printf(" %u\n", counters->untimed);
 }
@@ -493,7 +498,7 @@ int main(void)
         } else if (strcmp(word, "run") == 0) {
             run((uint64_t)atoll(arguments));
         } else if (strcmp(word, "pass") == 0) {
-            pass(US(atoll(arguments)));  /* the loop is busy elsewhere: interrupts alone */
+            pass(US(atoll(arguments))); /* the loop is busy elsewhere: interrupts alone */
         } else if (strcmp(word, "frame") == 0) {
             command_frame(arguments);
         } else if (strcmp(word, "busy") == 0) {

@@ -1,7 +1,9 @@
-/* Cycles of stamping on the ATmega128: the least, the mean and the most over many events, on timer 1 at the CPU's own clock.
+/* Cycles of stamping on the ATmega128: the least, the mean and the most over many events, on timer 1 at the
+ * CPU's own clock.
  *
- * Three motes talk to each other in the pattern of a small network: clocks within EPSILON, messages that arrive up to DELTA later,
- * so that windows slide and stamps merge in every way. Now and then a fault, so that the bound is measured too.
+ * Three motes talk to each other in the pattern of a small network: clocks within EPSILON, messages that
+ * arrive up to DELTA later, so that windows slide and stamps merge in every way. Now and then a fault, so
+ * that the bound is measured too.
  */
 #include "check.h"
 #include "core/data.h"
@@ -41,20 +43,21 @@ static void add(span_t *span, uint16_t cycles)
 }
 
 /* Around a call, `before` as late and `after` as early as the compiler can be made to read them. */
-#define TIMED(cycles, call) \
-    do { \
-        __asm__ volatile("" ::: "memory"); \
-        uint16_t before = TCNT1; \
-        __asm__ volatile("" ::: "memory"); \
-        call; \
-        __asm__ volatile("" ::: "memory"); \
+#define TIMED(cycles, call)                  \
+    do {                                     \
+        __asm__ volatile("" ::: "memory");   \
+        uint16_t before = TCNT1;             \
+        __asm__ volatile("" ::: "memory");   \
+        call;                                \
+        __asm__ volatile("" ::: "memory");   \
         cycles = (uint16_t)(TCNT1 - before); \
     } while (0)
 
 /* A function that does nothing and takes as much to call: what measuring costs. */
-static __attribute__((noinline)) cw_stamp_result_t nothing(cw_stamp_t *state, uint32_t tick, const uint8_t *payload)
+static __attribute__((noinline)) cw_stamp_result_t nothing(cw_stamp_t *state, uint32_t tick,
+                                                           const uint8_t *payload)
 {
-    __asm__ volatile("" :: "r"(state), "r"(tick), "r"(payload));
+    __asm__ volatile("" ::"r"(state), "r"(tick), "r"(payload));
     return CW_STAMP_OK;
 }
 
@@ -72,7 +75,8 @@ static void damage(cw_stamp_t *state)
 
 static void say(const char *name, const span_t *span)
 {
-    CHECK_SAY(CHECK_TEXT("cycles: " CHECK_STRING " %u %lu %u\n"), name, span->least, span->sum / span->count, span->most);
+    CHECK_SAY(CHECK_TEXT("cycles: " CHECK_STRING " %u %lu %u\n"), name, span->least, span->sum / span->count,
+              span->most);
 }
 
 int main(void)
@@ -85,7 +89,7 @@ int main(void)
     check_start();
     TCCR1B = 1 << CS10;
     TIMED(cost, result = nothing(&motes[0], now, flying[0]));
-    cost = (uint16_t)(cost - 4 - 4);    /* but call and return are part of a call's price */
+    cost = (uint16_t)(cost - 4 - 4); /* but call and return are part of a call's price */
     for (uint8_t i = 0; i < MOTES; i++)
         cw_stamp_start(&motes[i], clocks[i] = now);
     for (uint16_t event = 0; event < EVENTS; event++) {

@@ -1,4 +1,5 @@
-/* A board for the host: one node as a shared library. Time, the air, the line and EEPROM are driven from outside (net_world.py). */
+/* A board for the host: one node as a shared library. Time, the air, the line and EEPROM are driven from
+ * outside (net_world.py). */
 #include <setjmp.h>
 #include <string.h>
 
@@ -11,24 +12,17 @@
 #include "hal/uart.h"
 #include "net/messaging.h"
 #include "net/netclock.h"
+#include "net/node.h"
 #include "net/recorder.h"
 #include "net/timesync.h"
 
 #if HOST_GATEWAY
-#include "apps/gateway/gateway.h"
-#define APP_START gateway_start
-#define APP_STEP gateway_step
-
 /* A gateway has no messaging, but the library has all of net/. */
 void messaging_on_command(uint8_t command, uint32_t argument)
 {
     (void)command;
     (void)argument;
 }
-#else
-#include "apps/mote/mote.h"
-#define APP_START mote_start
-#define APP_STEP mote_step
 #endif
 
 enum { HEARD_ROOM = 8, LINE_BYTES = 4096 };
@@ -42,18 +36,33 @@ uint8_t host_leds;
 uint32_t host_alarm;
 uint32_t host_pats;
 uint16_t host_adc;
-uint16_t host_supply = 417;     /* 3.0 V */
+uint16_t host_supply = 417; /* 3.0 V */
 static uint16_t converted;
 static bool converting;
 
 /* ---- Clock and events ---- */
 
 void clock_start(void) {}
-uint32_t clock_now(void) { return now; }
-bool clock_sound(void) { return true; }
-bool power_sound(void) { return true; }
-void clock_alarm(uint32_t when) { host_alarm = when; }
-void events_post(uint8_t events) { pending |= events; }
+uint32_t clock_now(void)
+{
+    return now;
+}
+bool clock_sound(void)
+{
+    return true;
+}
+bool power_sound(void)
+{
+    return true;
+}
+void clock_alarm(uint32_t when)
+{
+    host_alarm = when;
+}
+void events_post(uint8_t events)
+{
+    pending |= events;
+}
 
 uint8_t events_take(void)
 {
@@ -66,15 +75,39 @@ uint8_t events_take(void)
 /* ---- Board ---- */
 
 void board_start(void) {}
-void leds_set(uint8_t leds) { host_leds = leds; }
-void leds_toggle(uint8_t leds) { host_leds ^= leds; }
-uint8_t eeprom_get(uint16_t address) { return host_eeprom[address]; }
-void eeprom_put(uint16_t address, uint8_t value) { host_eeprom[address] = value; }
+void leds_set(uint8_t leds)
+{
+    host_leds = leds;
+}
+void leds_toggle(uint8_t leds)
+{
+    host_leds ^= leds;
+}
+uint8_t eeprom_get(uint16_t address)
+{
+    return host_eeprom[address];
+}
+void eeprom_put(uint16_t address, uint8_t value)
+{
+    host_eeprom[address] = value;
+}
 void watchdog_start(void) {}
-void watchdog_pat(void) { host_pats++; }
-uint16_t adc_value(void) { return converted; }
-void board_reset(void) { longjmp(reset, 1); }
-void board_refuse(void) { longjmp(reset, 2); }
+void watchdog_pat(void)
+{
+    host_pats++;
+}
+uint16_t adc_value(void)
+{
+    return converted;
+}
+void board_reset(void)
+{
+    longjmp(reset, 1);
+}
+void board_refuse(void)
+{
+    longjmp(reset, 2);
+}
 
 static bool convert(uint16_t value)
 {
@@ -87,7 +120,10 @@ static bool convert(uint16_t value)
     return true;
 }
 
-bool adc_start_supply(void) { return convert(host_supply); }
+bool adc_start_supply(void)
+{
+    return convert(host_supply);
+}
 
 bool adc_start(uint8_t channel)
 {
@@ -100,10 +136,10 @@ bool adc_start(uint8_t channel)
 radio_message_t host_sending;
 uint32_t host_deadline;
 uint8_t host_stamp_at;
-uint8_t host_wants;         /* 1: a message is to be sent */
-uint32_t host_refused;      /* sends while one was in progress */
+uint8_t host_wants;    /* 1: a message is to be sent */
+uint32_t host_refused; /* sends while one was in progress */
 radio_counters_t host_radio;
-uint8_t host_unsure;        /* of all that is heard: radio_heard_t's error */
+uint8_t host_unsure; /* of all that is heard: radio_heard_t's error */
 
 static radio_heard_t inbox[HEARD_ROOM];
 static uint8_t inbox_used;
@@ -137,15 +173,21 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
 
 uint16_t radio_airtime(uint8_t length)
 {
-#if CAUSEWAY_BOARD_MICA2
-    return (uint16_t)(((uint32_t)(32 + length) * 14) + 1);    /* 0.417 ms a byte: 13.65 cycles */
+#if CAUSEWAY_RADIO_CC1000
+    return (uint16_t)(((uint32_t)(32 + length) * 14) + 1); /* 0.417 ms a byte: 13.65 cycles */
 #else
-    return (uint16_t)(length + 18);                           /* 32 us a byte: 1.05 cycles */
+    return (uint16_t)(length + 18); /* 32 us a byte: 1.05 cycles */
 #endif
 }
 
-const radio_counters_t *radio_counters(void) { return &host_radio; }
-bool radio_sound(void) { return true; }
+const radio_counters_t *radio_counters(void)
+{
+    return &host_radio;
+}
+bool radio_sound(void)
+{
+    return true;
+}
 
 void radio_service(void)
 {
@@ -191,14 +233,20 @@ void host_hear(const radio_message_t *message, uint32_t time, int rssi)
 
 uint8_t host_up[LINE_BYTES];
 uint32_t host_up_used;
-uint32_t host_up_room = LINE_BYTES;      /* what the UART takes until the other side empties it */
+uint32_t host_up_room = LINE_BYTES; /* what the UART takes until the other side empties it */
 static uint8_t down[LINE_BYTES];
 static uint32_t down_at, down_used;
 uint16_t host_uart_lost;
 
 void uart_start(void) {}
-uint16_t uart_lost(void) { return host_uart_lost; }
-int16_t uart_read(void) { return down_at < down_used ? down[down_at++] : -1; }
+uint16_t uart_lost(void)
+{
+    return host_uart_lost;
+}
+int16_t uart_read(void)
+{
+    return down_at < down_used ? down[down_at++] : -1;
+}
 
 bool uart_write(uint8_t byte)
 {
@@ -219,9 +267,9 @@ void host_line(const uint8_t *bytes, uint32_t length)
 
 /* ---- Running, and looking on ---- */
 
-uint32_t host_jumps;        /* times that the network's clock was set */
-uint32_t host_backwards;    /* times that it was seen to run backwards between two settings */
-uint32_t host_stride;       /* cycles between two looks, 0: do not look */
+uint32_t host_jumps;     /* times that the network's clock was set */
+uint32_t host_backwards; /* times that it was seen to run backwards between two settings */
+uint32_t host_stride;    /* cycles between two looks, 0: do not look */
 static uint32_t looked, shown;
 static bool looking;
 
@@ -252,7 +300,8 @@ static void look(void)
     }
 }
 
-/** Let the node run at local time `time`; 1 when it was reset, 2 when it refused to start. `start` for its first time. */
+/** Let the node run at local time `time`; 1 when it was reset, 2 when it refused to start. `start` for its
+ * first time. */
 int host_step(uint32_t time, int start)
 {
     now = time;
@@ -262,17 +311,23 @@ int host_step(uint32_t time, int start)
         return end;
     }
     if (start) {
-        APP_START();
+        node_start();
     }
     if (!clock_before(now, host_alarm)) {
         events_post(EVENT_ALARM);
     }
     do {
-        APP_STEP();
+        node_step();
     } while (pending);
     look();
     return 0;
 }
 
-const messaging_counters_t *host_messages(void) { return messaging_counters(); }
-const timesync_counters_t *host_sync(void) { return timesync_counters(); }
+const messaging_counters_t *host_messages(void)
+{
+    return messaging_counters();
+}
+const timesync_counters_t *host_sync(void)
+{
+    return timesync_counters();
+}

@@ -7,10 +7,8 @@
  *     off
  *     reset CAUSE         0 power-on, 1 button, 2 brown-out, 3 watchdog
  *     run T               until then
- *     jump T              the same as the testbed does it: nothing is run while the processor says it has nothing to do
- *     slices T STEP       the same in steps
- *     uart HEX            bytes to UART 0
- *     at T                a call then
+ *     jump T              the same as the testbed does it: nothing is run while the processor says it has
+ * nothing to do slices T STEP       the same in steps uart HEX            bytes to UART 0 at T a call then
  *     supply MV
  *     adc CHANNEL MV
  *     crystal 0 or 1      stops, runs
@@ -23,9 +21,8 @@
  *     cycles              cycles since power on and crystal cycles * 65536
  *     idle                until when it has nothing to do
  *     measure             from now on
- *     use                 stack, cycles, cycles awake, longest time with interrupts off, longest handler of timer 1,
- *                         longest wait of the SPI
- *     speed               processor cycles and real seconds of all runs so far
+ *     use                 stack, cycles, cycles awake, longest time with interrupts off, longest handler of
+ * timer 1, longest wait of the SPI speed               processor cycles and real seconds of all runs so far
  *
  * What happens goes to standard output, each line with its cycle since power on and its true time.
  * Links libsimavr (GPLv3), so this program is under the GPL, too; it is a test tool.
@@ -51,7 +48,8 @@ static avr_cycle_count_t cycles;
 
 static void say(const char *what)
 {
-    printf("%llu %llu %s", (unsigned long long)(mcu->avr->cycle - mcu->base_cycle), (unsigned long long)atmega_now(mcu), what);
+    printf("%llu %llu %s", (unsigned long long)(mcu->avr->cycle - mcu->base_cycle),
+           (unsigned long long)atmega_now(mcu), what);
 }
 
 /* --- what it does --- */
@@ -187,8 +185,8 @@ static void show_use(void)
 {
     atmega_use_t use = atmega_use(mcu);
     say("use ");
-    printf("%u %llu %llu %u %u %u\n", use.stack, (unsigned long long)use.cycles, (unsigned long long)use.awake, use.masked,
-           use.handlers[VECTOR_TIMER1_COMPA], use.spi);
+    printf("%u %llu %llu %u %u %u\n", use.stack, (unsigned long long)use.cycles,
+           (unsigned long long)use.awake, use.masked, use.handlers[VECTOR_TIMER1_COMPA], use.spi);
 }
 
 static bool obey_world(const char *line)

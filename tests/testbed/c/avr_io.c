@@ -4,8 +4,19 @@
 #include "avr_probe.h"
 
 enum {
-    UART_ECHO = 1, UART_SEND, UART_LEVEL, UART_SLOW, SPI_MASTER, SPI_COLLISION, SPI_SLAVE, SPI_INTERRUPT, ADC_ONE, ADC_FREE, EEPROM,
-    EEPROM_WRONG, EEPROM_READY,
+    UART_ECHO = 1,
+    UART_SEND,
+    UART_LEVEL,
+    UART_SLOW,
+    SPI_MASTER,
+    SPI_COLLISION,
+    SPI_SLAVE,
+    SPI_INTERRUPT,
+    ADC_ONE,
+    ADC_FREE,
+    EEPROM,
+    EEPROM_WRONG,
+    EEPROM_READY,
 };
 
 static volatile uint8_t count;
@@ -28,12 +39,12 @@ ISR(USART0_UDRE_vect)
 ISR(SPI_STC_vect)
 {
     if (CASE == SPI_INTERRUPT) {
-        mark(SPSR + 1);                      /* SPIF has been cleared by coming here */
+        mark(SPSR + 1); /* SPIF has been cleared by coming here */
         mark(77);
     } else {
         uint8_t byte = SPDR;
         if (byte == 3) {
-            _delay_loop_1(100);              /* too late for this one */
+            _delay_loop_1(100); /* too late for this one */
         }
         SPDR = byte + 0x40;
         mark(SPSR & _BV(WCOL));
@@ -55,7 +66,7 @@ ISR(EE_READY_vect)
 static void uart_on(uint8_t interrupts)
 {
     UCSR0A = _BV(U2X0);
-    UBRR0L = 15;                             /* 57600 baud: 128 cycles a bit */
+    UBRR0L = 15; /* 57600 baud: 128 cycles a bit */
     UCSR0B = _BV(RXEN0) | _BV(TXEN0) | interrupts;
 }
 
@@ -77,7 +88,7 @@ static void uart_send(void)
     mark(UCSR0A);
     UDR0 = 0x33;
     UDR0 = 0x44;
-    UDR0 = 0x55;                             /* no room */
+    UDR0 = 0x55; /* no room */
 }
 
 /* Bytes are read 5 ms late: two are in the buffer, the last in the shift register, those between are lost. */
@@ -102,7 +113,7 @@ static void spi_master(void)
     while (!(SPSR & _BV(SPIF))) {
     }
     mark(SPDR);
-    mark(SPSR & _BV(SPIF));                  /* cleared by reading both */
+    mark(SPSR & _BV(SPIF)); /* cleared by reading both */
     SPSR = _BV(SPI2X);
     SPDR = 0x0F;
     mark(3);
@@ -136,7 +147,7 @@ static void adc_one(void)
     mark(2);
     mark(ADCL);
     mark(ADCH);
-    ADMUX = 30;                              /* the bandgap against the supply */
+    ADMUX = 30; /* the bandgap against the supply */
     ADCSRA |= _BV(ADSC);
     mark(3);
     while (ADCSRA & _BV(ADSC)) {

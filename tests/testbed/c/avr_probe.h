@@ -1,4 +1,5 @@
-/* What the small programs share that try the emulated ATmega128. What they have to say they write to port C, which the bench prints. */
+/* What the small programs share that try the emulated ATmega128. What they have to say they write to port C,
+ * which the bench prints. */
 #ifndef AVR_PROBE_H
 #define AVR_PROBE_H
 

@@ -23,14 +23,14 @@ int main(void)
         MCUCSR = 0;
         wdt_enable(WDTO_30MS);
         break;
-    case WATCHDOG_LATER:                     /* a shorter time counts from the last wdr */
+    case WATCHDOG_LATER: /* a shorter time counts from the last wdr */
         wdt_enable(WDTO_2S);
         _delay_ms(10);
         wdt_enable(WDTO_15MS);
         break;
     case WATCHDOG_OFF:
         wdt_enable(WDTO_15MS);
-        WDTCR = 0;                           /* does nothing without WDCE */
+        WDTCR = 0; /* does nothing without WDCE */
         mark(WDTCR);
         wdt_disable();
         mark(WDTCR);
@@ -39,7 +39,7 @@ int main(void)
         PORTA = 7;
         DDRA = 7;
         PORTA = 7 & ~_BV(2);
-        PINA = 7;                            /* does nothing */
+        PINA = 7; /* does nothing */
         break;
     case WILD:
         *(volatile uint8_t *)0x8000 = 1;

@@ -13,7 +13,7 @@ ISR(TIMER0_OVF_vect)
     } else if (CASE == MASKED || CASE == AFTER_SEI) {
         mark(PORTC + 1);
     } else if (CASE == POWER_SAVE) {
-        mark(50 + TCNT0);                    /* what it was before the sleep, until the next edge */
+        mark(50 + TCNT0); /* what it was before the sleep, until the next edge */
     }
 }
 
@@ -63,14 +63,14 @@ static void flags(void)
     }
     mark(10);
     TIFR = _BV(TOV0);
-    mark(TIFR & (_BV(TOV0) | _BV(OCF0)));   /* OCF0 alone is left */
+    mark(TIFR & (_BV(TOV0) | _BV(OCF0))); /* OCF0 alone is left */
 }
 
 static void ctc(void)
 {
     ASSR = _BV(AS0);
     OCR0 = 9;
-    TCCR0 = _BV(WGM01) | _BV(CS01);          /* crystal / 8 */
+    TCCR0 = _BV(WGM01) | _BV(CS01); /* crystal / 8 */
     while (ASSR & BUSY) {
     }
     TIFR = _BV(OCF0);
@@ -80,7 +80,8 @@ static void ctc(void)
     }
 }
 
-/* An interrupt whose flag was set while it was masked comes when it is unmasked; one whose flag was cleared does not. */
+/* An interrupt whose flag was set while it was masked comes when it is unmasked; one whose flag was cleared
+ * does not. */
 static void masked(void)
 {
     timer0_start(_BV(CS00));
@@ -88,7 +89,7 @@ static void masked(void)
     while (!(TIFR & _BV(TOV0))) {
     }
     mark(10);
-    TIMSK = _BV(TOIE0);                      /* 11 */
+    TIMSK = _BV(TOIE0); /* 11 */
     TIMSK = 0;
     while (!(TIFR & _BV(TOV0))) {
     }
@@ -131,7 +132,7 @@ static void no_compare_while_written(void)
     TIFR = _BV(OCF0);
     while (TCNT0 != 99) {
     }
-    OCR0 = 100;                              /* the same again, under way while the count is 100 */
+    OCR0 = 100; /* the same again, under way while the count is 100 */
     while (TCNT0 != 105) {
     }
     mark(1 + (TIFR & _BV(OCF0)));
@@ -155,7 +156,8 @@ static void after_sei(void)
         while (!(TIFR & _BV(TOV0))) {
         }
         uint8_t first = 10, second = 20;
-        __asm__ volatile("sei\n out %0, %1\n out %0, %2\n cli" ::"I"(_SFR_IO_ADDR(PORTC)), "r"(first), "r"(second));
+        __asm__ volatile("sei\n out %0, %1\n out %0, %2\n cli" ::"I"(_SFR_IO_ADDR(PORTC)), "r"(first),
+                         "r"(second));
     }
 }
 

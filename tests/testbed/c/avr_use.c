@@ -1,11 +1,12 @@
-/* Takes known amounts of stack and time: a frame of 300 bytes, 5000 cycles with interrupts off, a handler of 1000 loops, and sleep. */
+/* Takes known amounts of stack and time: a frame of 300 bytes, 5000 cycles with interrupts off, a handler of
+ * 1000 loops, and sleep. */
 #include "avr_probe.h"
 
 #include <util/delay_basic.h>
 
 ISR(TIMER1_COMPA_vect)
 {
-    _delay_loop_2(1000);    /* four cycles each */
+    _delay_loop_2(1000); /* four cycles each */
 }
 
 static __attribute__((noinline)) void fill(void)

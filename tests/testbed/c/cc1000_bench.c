@@ -14,8 +14,8 @@
  *     rssi I
  *     run NS                   to this moment
  *
- * Printed: `read I VALUE`, `in I T BYTE DRIVEN`, `rssi I MV`, `chp I T LEVEL`, `fault I T WHAT`, `signal NUMBER NODE KHZ DBM FROM TO DATA
- * BYTE_NS BROKEN HEX`, `outcome NUMBER NODE OUTCOME DBM T`.
+ * Printed: `read I VALUE`, `in I T BYTE DRIVEN`, `rssi I MV`, `chp I T LEVEL`, `fault I T WHAT`, `signal
+ * NUMBER NODE KHZ DBM FROM TO DATA BYTE_NS BROKEN HEX`, `outcome NUMBER NODE OUTCOME DBM T`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ typedef struct {
     ns_t now, wake;
     bool spi, pdata;
     enum { IDLE, WAITING, TURNING, SENDING } sends;
-    ns_t next;               /* step of a send */
+    ns_t next; /* step of a send */
     uint8_t queue[QUEUE];
     int count, at;
 } node_t;
@@ -121,9 +121,9 @@ static void on_fault(void *board, const char *what)
 static void on_end(void *log, const signal_t *signal)
 {
     (void)log;
-    printf("signal %u %d %u %.1f %llu %llu %llu %llu %d ", signal->number, signal->sender, signal->khz, signal->dbm,
-           (unsigned long long)signal->from, (unsigned long long)signal->to, (unsigned long long)signal->data,
-           (unsigned long long)signal->byte_ns, signal->broken);
+    printf("signal %u %d %u %.1f %llu %llu %llu %llu %d ", signal->number, signal->sender, signal->khz,
+           signal->dbm, (unsigned long long)signal->from, (unsigned long long)signal->to,
+           (unsigned long long)signal->data, (unsigned long long)signal->byte_ns, signal->broken);
     for (int i = 0; i < signal->count; i++) {
         printf("%02x", signal->bytes[i]);
     }
@@ -132,9 +132,11 @@ static void on_end(void *log, const signal_t *signal)
 
 static void on_outcome(void *log, const signal_t *signal, int node, outcome_t outcome, double dbm)
 {
-    static const char *const names[] = {"received", "damaged", "lost", "weak", "busy", "sending", "deaf", "overflow", "refused"};
+    static const char *const names[] = {"received", "damaged", "lost",     "weak",   "busy",
+                                        "sending",  "deaf",    "overflow", "refused"};
     (void)log;
-    printf("outcome %u %d %s %.1f %llu\n", signal->number, node, names[outcome], dbm, (unsigned long long)nodes[node].now);
+    printf("outcome %u %d %s %.1f %llu\n", signal->number, node, names[outcome], dbm,
+           (unsigned long long)nodes[node].now);
 }
 
 /* --- time --- */

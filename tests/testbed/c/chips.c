@@ -9,7 +9,7 @@ enum { KIND_PIN, KIND_FAULT, KIND_END, KIND_OUTCOME };
 typedef struct {
     ns_t time;
     int kind, node;
-    int what;            /* a pin, an outcome, or whether a signal was broken off */
+    int what; /* a pin, an outcome, or whether a signal was broken off */
     int level;
     uint32_t signal;
     uint32_t khz;

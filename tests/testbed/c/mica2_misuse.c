@@ -14,7 +14,8 @@ void cc1000_board_wait(uint16_t us)
     }
 }
 
-/* An access in which PDATA stays as it is: high, the first bit of a write to a register that is not there; low, of a read. */
+/* An access in which PDATA stays as it is: high, the first bit of a write to a register that is not there;
+ * low, of a read. */
 static void access(bool pdata)
 {
     cc1000_pdata(pdata);

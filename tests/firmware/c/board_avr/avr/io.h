@@ -1,4 +1,5 @@
-/* Timer 0 and timer 1 of an ATmega128 for a host: each access to a register takes time and goes through board_clock.c. */
+/* Timer 0 and timer 1 of an ATmega128 for a host: each access to a register takes time and goes through
+ * board_clock.c. */
 #ifndef BOARD_AVR_IO_H
 #define BOARD_AVR_IO_H
 
@@ -6,7 +7,18 @@
 
 #define _BV(bit) (1 << (bit))
 
-enum { CS00 = 0, CS11 = 1, AS0 = 3, TCN0UB = 2, OCR0UB = 1, TCR0UB = 0, TOV0 = 0, OCF0 = 1, TOIE0 = 0, OCIE0 = 1 };
+enum {
+    CS00 = 0,
+    CS11 = 1,
+    AS0 = 3,
+    TCN0UB = 2,
+    OCR0UB = 1,
+    TCR0UB = 0,
+    TOV0 = 0,
+    OCF0 = 1,
+    TOIE0 = 0,
+    OCIE0 = 1
+};
 
 enum { REG_TCNT0, REG_OCR0, REG_TCCR0, REG_ASSR, REG_TIFR, REG_TIMSK, REG_TCCR1A, REG_TCCR1B, REGS };
 

@@ -1,14 +1,14 @@
 #include <avr/interrupt.h>
 
 #include "hal/events.h"
-#include "mote.h"
+#include "net/node.h"
 
 int main(void)
 {
     sei();
-    mote_start();
+    node_start();
     for (;;) {
-        mote_step();
+        node_step();
         events_wait();
     }
 }

@@ -1,0 +1,89 @@
+#include "node.h"
+
+#include "hal/board.h"
+#include "hal/clock.h"
+#include "hal/events.h"
+#include "hal/power.h"
+#include "hal/radio.h"
+#include "identity.h"
+#include "outbox.h"
+#include "random.h"
+#include "store.h"
+#include "timesync.h"
+
+#define SECOND UINT32_C(32768)
+
+#ifndef CAUSEWAY_NODE_ID
+#define CAUSEWAY_NODE_ID 1
+#endif
+
+/* In .data whatever its value, so that its initial value is in the image. */
+__attribute__((section(".data"))) volatile uint16_t TOS_NODE_ID = CAUSEWAY_NODE_ID;
+
+void node_start(void)
+{
+    board_start();
+    clock_start();
+    uint16_t id = store_id(TOS_NODE_ID);
+    if (!app_accepts(id)) {
+        board_refuse();
+    }
+    uint16_t boots = store_count_boot();
+    identity_start(id, boots);
+    uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
+    random_start(seed);
+    uint32_t now = clock_now();
+    timesync_start(store_epoch(), now);
+    while (!radio_start(seed)) {
+        leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
+    }
+    app_start(now);
+    watchdog_start();
+}
+
+static __attribute__((noinline)) void check(uint32_t now)
+{
+    if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) ||
+        !app_sound(now)) {
+        board_reset();
+    }
+}
+
+static uint32_t earlier(uint32_t a, uint32_t b)
+{
+    return clock_before(a, b) ? a : b;
+}
+
+/* At least every second, for the watchdog. */
+static void set_alarm(uint32_t now)
+{
+    clock_alarm(earlier(now + SECOND, earlier(outbox_next(now), app_next(now))));
+}
+
+static void show(uint32_t now)
+{
+    leds_set((uint8_t)(app_leds() | (timesync_in_sync(now) ? 0 : LED_RED) |
+                       (timesync_two_roots() ? LED_YELLOW : 0)));
+}
+
+/* Whatever the events say: one that memory has not kept is missed for a second at most. */
+void node_step(void)
+{
+    uint8_t events = events_take();
+    check(clock_now());
+    radio_service();
+    app_step(events);
+    uint32_t now = clock_now();
+    outbox_service(now);
+    show(now);
+    set_alarm(now);
+    watchdog_pat();
+}
+
+void timesync_on_epoch(uint8_t epoch)
+{
+    if (timesync_is_root()) {
+        store_keep_epoch(epoch);
+    }
+    app_on_epoch(epoch);
+}

@@ -1,0 +1,139 @@
+"""The boards that motes are made of, and their radios: every such fact once. Standard library only.
+
+A new board is a row here. docs/planning.md and docs/firmware.md give the source of every number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+CRYSTAL_HZ = 32768  # of the clock crystal; local time counts its cycles
+CHANNEL_KHZ = {channel: 2_405_000 + 5000 * (channel - 11) for channel in range(11, 27)}  # IEEE 802.15.4
+
+_CYCLE_MS = 1000 / CRYSTAL_HZ
+_CC1000_BYTE_MS = 8 / 19.2
+
+
+@dataclass(frozen=True, slots=True)
+class Radio:
+    """A radio chip under TinyOS's CSMA layer. Bytes are those of a frame on the air, in the order of the fields."""
+
+    chip: str
+    framing: Literal["ieee802154", "cc1000"]  # packet_formats/air.py, firmware/core/air.c
+    link_type: int  # of a capture file
+    has_lqi: bool  # it tells a link quality
+    byte_ms: float
+    before_header: int  # with TinyOS's preamble
+    firmware_before_header: int  # with our driver's
+    header: Mapping[int, int]  # by TinyOS version
+    after_data: int
+    initial_backoff_ms: float  # the longest draw
+    congestion_backoff_ms: float  # the longest draw
+    processing_ms: float  # from the radio to the queue and back
+    hop_backoff_cycles: int  # that a relay reserves for channel access at each hop still to go
+    timing_noise_cycles: int  # how far off the time of a frame's delimiter may be
+    sync_error_ms: float  # what a hop adds to a clock's error
+    delay_margin: float  # share that is added to a delay budget for interference
+    signal_margin_db: float  # over noise, at 0 dBm: with less, frames begin to suffer
+    receiving_ma: float
+    sending_ma: float  # at 0 dBm
+
+    @property
+    def driver(self) -> str:
+        """Its folder in firmware/chips."""
+        return self.chip.lower()
+
+    def air_bytes(self, payload: int, tinyos: int) -> int:
+        """All that is on the air for a payload."""
+        return self.before_header + self.header[tinyos] + payload + self.after_data
+
+
+CC2420 = Radio(
+    chip="CC2420",
+    framing="ieee802154",
+    link_type=195,  # IEEE 802.15.4 with its check sum
+    has_lqi=True,
+    byte_ms=0.032,
+    before_header=6,  # preamble 4, delimiter, length
+    firmware_before_header=6,
+    header={1: 9, 2: 11},
+    after_data=2,  # check sum
+    initial_backoff_ms=320 * _CYCLE_MS,
+    congestion_backoff_ms=80 * _CYCLE_MS,
+    processing_ms=2.0,
+    hop_backoff_cycles=164,  # 5 ms
+    timing_noise_cycles=2,
+    sync_error_ms=0.2,
+    delay_margin=1 / 3,
+    signal_margin_db=4.0,
+    receiving_ma=19.7,
+    sending_ma=17.4,
+)
+
+CC1000 = Radio(
+    chip="CC1000",
+    framing="cc1000",
+    link_type=147,  # none is registered: the first of those for private use
+    has_lqi=False,
+    byte_ms=_CC1000_BYTE_MS,
+    before_header=20,  # preamble 18, sync 2
+    firmware_before_header=11,  # under way at power-on 1, preamble 8, sync 2
+    header={1: 5, 2: 7},
+    after_data=4,  # check sum 2, flush 2
+    initial_backoff_ms=32 * _CC1000_BYTE_MS,
+    congestion_backoff_ms=16 * _CC1000_BYTE_MS,
+    processing_ms=1.0,
+    hop_backoff_cycles=230,  # 7 ms
+    timing_noise_cycles=16,  # it tells byte boundaries alone
+    sync_error_ms=0.4,
+    delay_margin=1 / 2,
+    signal_margin_db=10.0,
+    receiving_ma=7.4,
+    sending_ma=10.4,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Board:
+    """A kind of mote. The two periods are the firmware's, unless it is built or told otherwise."""
+
+    name: str  # in a deployment, and of firmware/boards/NAME
+    title: str  # in prose
+    radio: Radio
+    baud: int  # of its UART
+    platform: int  # its number in the serial forwarder protocol
+    send_seconds: int  # between two messages of a mote
+    beacon_seconds: int  # between two beacons of the time root
+    default_channel: Mapping[int, int]  # by TinyOS version
+    carrier_khz: Mapping[int, Mapping[int, int]]  # by TinyOS version and channel
+
+
+MICAZ = Board(
+    name="micaz",
+    title="MICAz",
+    radio=CC2420,
+    baud=57600,
+    platform=3,
+    send_seconds=2,
+    beacon_seconds=10,
+    default_channel={1: 11, 2: 26},
+    carrier_khz={1: CHANNEL_KHZ, 2: CHANNEL_KHZ},
+)
+
+MICA2 = Board(
+    name="mica2",
+    title="MICA2",
+    radio=CC1000,
+    baud=57600,
+    platform=1,
+    send_seconds=10,
+    beacon_seconds=20,
+    default_channel={1: 0, 2: 0},
+    carrier_khz={1: {0: 433_002}, 2: {0: 434_845}},  # the 433 MHz model
+)
+
+BOARDS = {board.name: board for board in (MICAZ, MICA2)}
+RADIOS = {board.radio.chip: board.radio for board in BOARDS.values()}
+DEFAULT_BOARD = MICAZ  # where nobody says which
