@@ -89,7 +89,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The largest values in a stamp's fields, over the messages that arrived."""
+    """The use of a stamp's fields by the messages that arrived: saturated stamps, and the largest values."""
 
     saturated: int
     max_c: int

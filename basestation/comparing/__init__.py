@@ -1,1 +1,1 @@
-"""Every scheme, the papers' and ours, on the same stream of events: what each costs and what it is worth."""
+"""Compares our schemes with those of other papers on the same stream of events."""

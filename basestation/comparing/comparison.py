@@ -1,4 +1,4 @@
-"""What each scheme did on each network, in figures that can be put side by side."""
+"""Measures each scheme on each network, in figures that can be compared."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_MOTES = 239  # with a one-byte source id
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """A point of a sweep: what is varied of a network."""
+    """A point of a sweep: the settings of a network that vary."""
 
     motes: int
     epsilon: int
@@ -37,9 +37,10 @@ class SweepPoint:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One scheme on one network, summed over seeds. Hold is from arrival to delivery, in ticks.
+    """The result of one scheme on one network, summed over seeds. The hold is from arrival to delivery, in ticks.
 
-    `gave_up`: messages that left without a cause that they named. `stuck`: held for ever. Times are of our Python.
+    `gave_up` counts messages that left without a cause that they named, `stuck` those held for ever. Times are those of
+    our Python code.
     """
 
     place: SweepPoint
@@ -62,7 +63,7 @@ class ComparisonRow:
 
     @property
     def size(self) -> int:
-        """Whole bytes of the largest stamp."""
+        """The size of the largest stamp in whole bytes."""
         return -(-self.bits_max // 8)
 
     @property
@@ -70,7 +71,7 @@ class ComparisonRow:
         return self.size + HEADER_BYTES <= PAYLOAD_BYTES
 
     def to_dict(self) -> dict[str, Any]:
-        """As `basestation compare --json` prints it."""
+        """The object that `basestation compare --json` prints."""
         place = self.place
         return {
             "scheme": self.scheme,
@@ -99,7 +100,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownStream:
-    """A stream with its truth, and the network that it is of."""
+    """A stream with its truth and its network."""
 
     stream: Stream
     vectors: Int32
@@ -112,7 +113,7 @@ def sweep(base: WorldOptions, axes: dict[str, Sequence[Any]]) -> list[WorldOptio
 
 
 def seeded(options: WorldOptions, seeds: int) -> list[WorldOptions]:
-    """The same network so many times, each with its own luck."""
+    """The same network once for each seed."""
     return [replace(options, seed=options.seed + i) for i in range(seeds)]
 
 
@@ -128,7 +129,7 @@ def place_of(options: WorldOptions) -> SweepPoint:
 def measure_network(
     options: WorldOptions, names: Sequence[str], terms: Terms, seeds: int
 ) -> Iterator[ComparisonRow]:
-    """Every scheme on the same streams, one stream a seed."""
+    """Measure every scheme on the same streams, one stream for each seed."""
     recorded = [simulated(one) for one in seeded(options, seeds)]
     for name in names:
         yield measure(place_of(options), recorded, name, terms)
@@ -156,7 +157,7 @@ def attempt(recorded: KnownStream, name: str, terms: Terms) -> Trial:
 
 
 def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonRow:
-    """The trials of one scheme at one place, as one."""
+    """Sum up the trials of one scheme at one point."""
     played = [trial.played for trial in trials]
     sent = sum(trial.messages for trial in trials)
     hold = np.concatenate([result.hold for result in played])
@@ -188,7 +189,7 @@ def _sum(found: Sequence[Violations]) -> Violations:
 
 
 def most_motes(name: str, options: WorldOptions, terms: Terms, data_bytes: int) -> int:
-    """The largest network whose stamp still fits beside the header and so much data; 0: none does for long."""
+    """The largest network whose stamp fits beside the header and this much data; 0 if none does, or if the stamp only grows."""
     if build(name, options, terms).grows:
         return 0
     room = 8 * (PAYLOAD_BYTES - HEADER_BYTES - data_bytes)

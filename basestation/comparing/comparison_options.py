@@ -1,4 +1,4 @@
-"""What may be asked of a comparison, on whatever command line."""
+"""The options of a comparison, for both command lines."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def default(name: str) -> Any:
 
 
 def networks(given: Mapping[str, Any]) -> list[WorldOptions]:
-    """All combinations of what is swept, which is given as sequences, with what is fixed."""
+    """The networks for all combinations of the swept options, which are sequences, with the fixed ones."""
     base = WorldOptions(**{name: given[name] for name in FIXED})
     axes: dict[str, Sequence[Any]] = {name: list(dict.fromkeys(given[name])) for name in SWEPT}
     return sweep(base, axes)
 
 
 def give_up_ticks(text: str) -> int:
-    """`ValueError` unless it is a number of ticks, or never."""
+    """Read a number of ticks, or never; `ValueError` for anything else."""
     if text == "never":
         return FOREVER
     ticks = int(text) if text.isdecimal() else -1

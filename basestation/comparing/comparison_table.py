@@ -1,4 +1,4 @@
-"""A comparison for people at a terminal."""
+"""Prints a comparison as a table."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show_places(console: Console, rows: Sequence[ComparisonRow]) -> None:
 
 
 def about(row: ComparisonRow) -> str:
-    """The place that a row is of, and what happened there to all schemes alike."""
+    """Which network a row is about, and what is the same for all schemes there."""
     place = row.place
     text = f"{place.motes} motes, epsilon {place.epsilon}, delta {place.delta}"
     text += "" if place.rate is None else f", rate {place.rate:g}, loss {place.loss:.0%}"
@@ -70,5 +70,5 @@ def cells(row: ComparisonRow) -> list[str]:
 
 
 def shown_percent(value: float) -> str:
-    """Never round a violation down to nothing."""
+    """A share in per cent, never rounded down to nothing."""
     return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"

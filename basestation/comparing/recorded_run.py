@@ -1,4 +1,4 @@
-"""A recorded run as something to compare on."""
+"""Compares schemes on a recorded run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,12 @@ from packet_formats.deployment import Deployment
 from .catalogue import Terms
 from .comparison import ComparisonRow, KnownStream, SweepPoint, measure
 
-COLUMNS = (
-    "source",
-    "sequence",
-    "heard",
-    "clock",
-    "batch",
-    "fresh",
-    "vector",
-)  # what is looked at of a message
+# The columns of a message that are read.
+COLUMNS = ("source", "sequence", "heard", "clock", "batch", "fresh", "vector")
 
 
 def measure_trace(folder: Path, names: Sequence[str], terms: Terms) -> Iterator[ComparisonRow]:
-    """Every scheme on the events of a trace, which must hold those of the motes, too."""
+    """Measure every scheme on the events of a trace, which must include those of the motes."""
     trace = read_trace(folder)
     recorded = [recorded_in(trace)]
     for name in names:
@@ -43,7 +36,7 @@ def place_in(deployment: Deployment) -> SweepPoint:
 
 
 def options_in(deployment: Deployment, messages: int) -> WorldOptions:
-    """The widths that a network like this needs."""
+    """The options that give the widths for a network like this."""
     try:
         return WorldOptions(
             motes=deployment.network.motes,
@@ -57,7 +50,7 @@ def options_in(deployment: Deployment, messages: int) -> WorldOptions:
 
 
 def recorded_in(trace: Trace) -> KnownStream:
-    """`TraceError` where the events are not what happened: nothing could be concluded from them."""
+    """The stream of a trace; `TraceError` if its events contradict its messages."""
     stream, vectors = stream_of(trace)
     stream = replace(stream, arrival_clock=_clock(trace.messages))
     _check_arrivals(stream)
@@ -66,7 +59,7 @@ def recorded_in(trace: Trace) -> KnownStream:
 
 
 def _clock(messages: pa.Table) -> Int64:
-    """The observer's, in which it delivers; where none is noted, when the message was heard."""
+    """The observer's clock at each delivery; if none was noted, the time at which the message was heard."""
     noted, heard = messages["clock"], messages["heard"].to_numpy()
     clock: Int64 = np.where(noted.is_null().to_numpy(), heard, noted.fill_null(0).to_numpy())
     return clock
@@ -83,7 +76,7 @@ def _check_arrivals(stream: Stream) -> None:
 
 
 def _check_truth(trace: Trace, made: Int32) -> None:
-    """What is known to have happened before each message must come out of the events again."""
+    """Check that the events give the recorded causes of each message."""
     column = trace.messages["vector"]
     told = np.flatnonzero(column.is_valid().to_numpy())
     if not len(told):

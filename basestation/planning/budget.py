@@ -41,7 +41,7 @@ JIFFY_MS = 1000 / CRYSTAL_HZ
 
 @dataclass(frozen=True, slots=True)
 class PlannedNetwork:
-    """What one knows of a network before it is built. `rate` is in messages per second and mote."""
+    """The known facts of a network before it is built. `rate` is in messages per second and mote."""
 
     motes: int
     board: str
@@ -89,7 +89,7 @@ class PlannedNetwork:
 
     @property
     def payload(self) -> int:
-        """Bytes of payload that the budget is made for."""
+        """The bytes of payload that the budget assumes."""
         return min(self.payload_without_stamp + self.stamp_bytes, PAYLOAD_LIMIT[self.tinyos])
 
     @property
@@ -102,7 +102,8 @@ class PlannedNetwork:
 
     @property
     def line_bytes(self) -> int:
-        """A message on the serial line; our gateway precedes it by a heard record, a foreign one does not."""
+        """The bytes of a message on the serial line. Our gateway sends a heard record before it, a foreign one does
+        not."""
         framing = LINE_FRAMING + LINE_HEADER[self.tinyos]
         return framing + self.payload + (0 if self.foreign_gateway else framing + size(Heard))
 
@@ -117,12 +118,12 @@ class PlannedNetwork:
 
     @property
     def channel_load(self) -> float:
-        """The share of time that the channel is busy, if all motes shared one. Each hop is one transmission."""
+        """The share of time that the channel is busy, if all motes share it. Each hop is one transmission."""
         return self.airtime_ms * self.rate * sum(self.hops_of_motes) / 1000
 
     @property
     def relay_load(self) -> float:
-        """The share of time that a relay is at work through which all messages from beyond it pass."""
+        """The share of time that the busiest relay works: all messages from beyond it pass through it."""
         passing = sum(hops > 1 for hops in self.hops_of_motes)
         return self.rate * (passing + 1) * self.usual_hop_ms / 1000 if passing else 0.0
 
@@ -133,7 +134,7 @@ class PlannedNetwork:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRow:
-    """A named share of the budget; one that does not count is shown for the reader."""
+    """A named share of the budget. One that does not count is shown for information."""
 
     name: str
     ms: float
@@ -154,7 +155,7 @@ class ClockPlan:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """`delay` adds up to what delta must cover, `sync` to what epsilon must cover."""
+    """The budget of a network: `delay` adds up to what delta must cover, `sync` to what epsilon must cover."""
 
     network: PlannedNetwork
     delay: tuple[BudgetRow, ...]
@@ -171,7 +172,7 @@ class Budget:
 
     @property
     def refusals(self) -> list[str]:
-        """Why this network cannot be: nothing carries more than all of the time."""
+        """The reasons why this network is impossible: a load above 100%."""
         network, found = self.network, []
         if network.channel_load > 1:
             found.append(
@@ -275,7 +276,7 @@ def _line_row(network: PlannedNetwork) -> BudgetRow:
 
 
 def _allowed(load: float) -> int:
-    """How many in a row to allow for, if each happens with chance `load`: one more is rarer than RARE."""
+    """The number of events in a row to allow for, if each has the chance `load`: one more is rarer than RARE."""
     if load >= 1:
         return QUEUE_SLOTS
     return min(QUEUE_SLOTS, max(0, math.ceil(math.log(RARE) / math.log(load)) - 1)) if load > 0 else 0
@@ -302,7 +303,7 @@ def _sync_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
 def _clock(
     delay_ms: float, sync_ms: float, tick_log2: int | None, epsilon: int | None, delta: int | None
 ) -> ClockPlan:
-    """The shortest tick for which the clock's field stays small: shorter ticks only widen it."""
+    """Choose the shortest tick for which the clock field stays small: a shorter one only widens it."""
     bits = max(LEAST_CLOCK_BITS, (3 * epsilon).bit_length() if epsilon else 0)
     for log2 in range(MOST_TICK_LOG2 + 1) if tick_log2 is None else (tick_log2,):
         tick_ms = 2.0**log2 * JIFFY_MS

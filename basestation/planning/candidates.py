@@ -1,4 +1,4 @@
-"""Which stamp: every candidate measured on the same simulated network, and the smallest that is good enough."""
+"""Measures every candidate stamp on the same simulated network, and chooses the smallest that is good enough."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LEAST_RATE_FAST, LEAST_RATE_PLAIN = 3e-4, 3e-3  # a tick and mote: at less, hard
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How much to simulate: `messages` of each seed, or as many as a few seconds allow."""
+    """The amount to simulate: `messages` for each seed, or as many as a few seconds allow."""
 
     messages: int | None = None
     seed: int = 1
@@ -42,7 +42,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class StampCandidate:
-    """A stamp that could be chosen; `left` is what it leaves of the payload, negative when it does not fit."""
+    """A stamp that could be chosen. `left` is the payload that it leaves, negative if it does not fit."""
 
     layout: StampLayout
     scheme: TimedScheme
@@ -59,18 +59,18 @@ class StampCandidate:
 
     @property
     def proven(self) -> bool:
-        """kn with all entries: at phi = 100 exact by proof, as long as no entry is full."""
+        """Whether it is kn with all entries, which is exact by proof at phi = 100 while no entry is full."""
         return self.exact and "entries" in descriptor(self.layout.scheme).settings
 
     @property
     def exact(self) -> bool:
-        """At phi = 100 in causal order, unless a counter is full: an hlc's then runs ahead of all clocks."""
+        """Whether it is in causal order at phi = 100 while no counter is full."""
         return descriptor(self.layout.scheme).exact(self.layout, self.scheme.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """A candidate under one policy and phi, over all seeds. Violations in per cent, hold in ticks."""
+    """A candidate under one policy and phi, over all seeds. Violations are in per cent, the hold is in ticks."""
 
     candidate: StampCandidate
     policy: str
@@ -86,14 +86,14 @@ class CandidateRow:
 
     @property
     def guaranteed(self) -> bool:
-        """Exact as long as G1 and G2 hold and no stamp is full, cut or misread; and none was in these runs."""
+        """Whether it is exact while G1 and G2 hold and no stamp is full, cut or misread; none was in these runs."""
         strained = self.saturated or self.bounded or self.wrong_unwraps
         return self.candidate.exact and self.phi == 100 and not strained
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Everything measured, and arrival order as the base line."""
+    """All measurements, with arrival order as the baseline."""
 
     measured: tuple[CandidateRow, ...]
     arrival: CandidateRow
@@ -103,7 +103,7 @@ class Comparison:
 
     @property
     def rows(self) -> list[CandidateRow]:
-        """What is worth a look: of each stamp the phis that no other phi beats; causal is dapw at phi = 100."""
+        """The rows worth showing: for each stamp the phis that no other phi beats. causal is dapw at phi = 100."""
         groups = groupby(self.measured, lambda row: (row.candidate, row.policy == "cbd"))
         return [row for _, same in groups for row in worth_it(list(same), self.figure)]
 
@@ -114,13 +114,13 @@ class Comparison:
 
     @property
     def guaranteed_choice(self) -> CandidateRow | None:
-        """The same among those that are exact and did not come to their limits in these runs."""
+        """The same among exact stamps that did not reach their limits in these runs."""
         sure = (row for row in self.measured if row.guaranteed and self._good(row))
         return min(sure, key=_cost, default=None)
 
     @property
     def nearest(self) -> list[CandidateRow]:
-        """When nothing is good enough: each stamp's fewest violations, those that fit and the fewest first."""
+        """The rows to show if nothing is good enough: each stamp's fewest violations, those that fit first."""
         ranked = sorted(self.rows, key=lambda row: (row.candidate.left < 0, self.of(row), _cost(row)))
         first: dict[StampCandidate, CandidateRow] = {}
         for row in ranked:
@@ -128,14 +128,14 @@ class Comparison:
         return list(first.values())
 
     def narrower(self, choice: CandidateRow) -> list[StampCandidate]:
-        """Stamps with fewer bits that do as well as the choice in the same bytes."""
+        """The stamps with fewer bits that are as good as the choice in the same bytes."""
         same = (
             row.candidate for row in self.measured if self._good(row) and _cost(row)[:3] == _cost(choice)[:3]
         )
         return list(dict.fromkeys(one for one in same if one.layout.bits < choice.candidate.layout.bits))
 
     def of(self, row: CandidateRow) -> float:
-        """The figure by which rows are judged, in per cent."""
+        """The violations of a row by the chosen figure, in per cent."""
         return row.violations[self.figure]
 
     def _good(self, row: CandidateRow) -> bool:
@@ -143,7 +143,7 @@ class Comparison:
 
 
 def _cost(row: CandidateRow) -> tuple[int, float, bool, int, int]:
-    """The smallest stamp first, then the shortest hold; of equals one that is exact, and of these the widest.
+    """The key for sorting: the smallest stamp, then the shortest hold, then an exact one, then the widest.
 
     Bits that fill up the last byte cost nothing, and a wider counter is full later.
     """
@@ -153,12 +153,12 @@ def _cost(row: CandidateRow) -> tuple[int, float, bool, int, int]:
 
 
 def upper_bound_percent(row: CandidateRow) -> float:
-    """With no violation seen in N messages, at 95% confidence fewer than 3/N have one (the rule of three)."""
+    """The upper bound, at 95% confidence, if no violation was seen in N messages: 3/N (the rule of three)."""
     return 300 / row.delivered if row.delivered else 100.0
 
 
 def candidates(budget: Budget) -> list[StampCandidate]:
-    """Every stamp to compare, in the widths that this network's deployment would give it."""
+    """All stamps to compare, in the widths that a deployment of this network would give them."""
     heard = 1 + int(budget.clock.tick_ms / budget.network.airtime_ms)  # the channel brings no more in a tick
     sent = _turns(budget)
     wanted = [(scheme, trial) for scheme in reversed(ordered()) for trial in descriptor(scheme).trials()]
@@ -171,7 +171,7 @@ def candidates(budget: Budget) -> list[StampCandidate]:
 
 
 def _is_all(trial: Mapping[str, int | str], epsilon: int) -> bool:
-    """Whether a number of entries is as many as there are, or more: "all" stands for it."""
+    """Whether this number of entries means all of them."""
     entries = trial.get("entries")
     return isinstance(entries, int) and entries > epsilon
 
@@ -179,7 +179,7 @@ def _is_all(trial: Mapping[str, int | str], epsilon: int) -> bool:
 def _candidate(
     budget: Budget, scheme: str, events: int, settings: Mapping[str, int | str]
 ) -> StampCandidate | None:
-    """None when its fields could not hold what they must."""
+    """The candidate for a layout; None if its fields are too narrow."""
     clock, network = budget.clock, budget.network
     try:
         layout = stamp_layout(
@@ -197,14 +197,15 @@ def _candidate(
 
 
 def topology_of(network: PlannedNetwork) -> HopTopology | None:
-    """Groups on a line, a hop apart: a mote hears its own group and those next to it, the gateway the first."""
+    """The topology: groups in a line, a hop apart. A mote hears its own group and those beside it, the gateway the
+    first."""
     return in_groups(network.motes, network.hops) if network.hops > 1 else None
 
 
 def world_of(budget: Budget, effort: Effort) -> WorldOptions:
-    """The simulation of this network: a broadcast is heard by all peers at once, and relayed to the observer.
+    """The simulation of this network: all peers hear a broadcast at once, and relays carry it to the observer.
 
-    Unless told how many messages to simulate, a very low rate is raised: that errs on the side of more violations.
+    Unless the number of messages is given, a very low rate is raised, which errs on the side of more violations.
     """
     network, clock, turns = budget.network, budget.clock, _turns(budget)
     rate = network.rate * clock.tick_ms / 1000 / turns
@@ -225,7 +226,7 @@ def world_of(budget: Budget, effort: Effort) -> WorldOptions:
 
 
 def _turns(budget: Budget) -> int:
-    """Sends that a mote may have in a tick: more than one only at rates above one a tick."""
+    """The sends that a mote may have in a tick: more than one only at rates above one a tick."""
     return max(1, math.ceil(budget.network.rate * budget.clock.tick_ms / 1000))
 
 
@@ -268,7 +269,7 @@ def steps_of(budget: Budget, effort: Effort) -> int:
 
 
 def _deliveries(policies: Sequence[str]) -> list[PolicyChoice]:
-    """Causal delivery is dapw at 100, so that is measured once, under the name asked for."""
+    """The policies to measure. Causal delivery is dapw at 100, so it is measured once, under the name asked for."""
     phis = {"cbd": PHIS, "dapw": PHIS[:-1] if "causal" in policies else PHIS, "causal": (100,)}
     asked = [policy for policy in POLICIES if policy in policies]
     return [
@@ -301,7 +302,7 @@ def _rows(candidate: StampCandidate, runs: Sequence[Sequence[Measurement]]) -> I
 
 
 def worth_it(rows: Sequence[CandidateRow], figure: str) -> list[CandidateRow]:
-    """Without those that another row equals or beats in both violations and hold; of equals the first stays."""
+    """The rows that no other row equals or beats in both violations and hold; of equals the first stays."""
 
     def beats(other: CandidateRow, row: CandidateRow) -> bool:
         violations, hold = other.violations[figure], other.hold_mean
@@ -335,7 +336,7 @@ def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> st
 
 
 def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
-    """The deployment with this stamp; `DeploymentError` if it cannot be."""
+    """The deployment with this stamp; `DeploymentError` if it is impossible."""
     network, clock, layout = budget.network, budget.clock, row.candidate.layout
     stamp: dict[str, object] = {
         "scheme": layout.scheme,

@@ -1,4 +1,4 @@
-"""The comparison as a picture. Needs the extra `analysis`."""
+"""Draws the comparison. It needs the extra `analysis`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPREAD = 0.11  # bytes that schemes of the same size stand apart
 
 
 def draw(comparison: Comparison, choice: CandidateRow | None, budget: Budget, path: Path) -> None:
-    """Violations against bytes, and hold against violations, of every row worth a look under one policy."""
+    """Draw violations against bytes, and hold against violations, for every row worth showing under one policy."""
     policy = choice.policy if choice else comparison.measured[0].policy
     drawn = ("dapw", "causal") if policy in ("dapw", "causal") else (policy,)
     rows = [row for row in comparison.rows if row.policy in drawn and row is not choice]
@@ -81,7 +81,7 @@ def _bytes_place(row: CandidateRow) -> float:
 def _violation_axis(
     set_scale: Any, set_label: Any, set_limits: Any, comparison: Comparison, rows: list[CandidateRow]
 ) -> None:
-    """Logarithmic, but for 0, which is what matters most and has a place of its own."""
+    """Make the axis logarithmic, with a place for 0, which matters most."""
     shown = [value for row in rows if (value := comparison.of(row)) > 0]
     if shown:
         set_scale("symlog", linthresh=min(shown))

@@ -1,4 +1,4 @@
-"""One at a time: two commands, or two tests, that want the same thing built wait for one another."""
+"""A lock for builds: two commands or tests that build the same thing wait for each other."""
 
 from __future__ import annotations
 

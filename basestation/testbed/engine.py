@@ -1,4 +1,4 @@
-"""The engine: the C program of firmware/testbed, built when it must be and run on a scenario."""
+"""The engine: the C program of firmware/testbed, built if needed and run on a scenario."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 class EngineError(Exception):
-    """The engine could not be built, or refused its scenario."""
+    """An engine that could not be built, or that refused its scenario."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPort:
-    """Where a node's UART can be reached."""
+    """The address of a node's UART."""
 
     node: int
     tcp: int | None
@@ -40,7 +40,7 @@ class OpenPort:
 
 
 def build(folder: Path | None = None) -> Path:
-    """The program, up to date; `folder` instead of firmware/testbed/build."""
+    """Build the program if needed, and return its path. `folder` replaces firmware/testbed/build."""
     for tool in ("make", "gcc"):
         if shutil.which(tool) is None:
             raise EngineError(
@@ -59,7 +59,7 @@ def build(folder: Path | None = None) -> Path:
 
 
 class TestbedRun:
-    """An engine at work, which writes the truth into a file that can be looked at meanwhile."""
+    """A running engine. It writes the truth to a file that can be read meanwhile."""
 
     def __init__(self, process: subprocess.Popen[bytes], truth: Path, complaints: IO[bytes]) -> None:
         self._process, self._truth, self._complaints = process, truth, complaints
@@ -69,7 +69,7 @@ class TestbedRun:
         return self._process.poll() is None
 
     def ports(self, count: int) -> list[OpenPort]:
-        """The open ports, as soon as all `count` of them are known."""
+        """Wait for all `count` open ports."""
         while True:
             ended = not self.running
             ports = self._ports()
@@ -91,7 +91,7 @@ class TestbedRun:
         return found
 
     def seconds(self) -> float:
-        """True time so far: that of the last whole line."""
+        """The true time so far: that of the last complete line."""
         with suppress(FileNotFoundError), self._truth.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL))
             lines = log.read().split(b"\n")[1:-1]
@@ -104,7 +104,7 @@ class TestbedRun:
             self._process.wait(seconds)
 
     def finish(self) -> bool:
-        """Wait for the end; True when it came by itself, False after an interruption. Else `EngineError`."""
+        """Wait for the end: True if the run ended by itself, False after an interruption, else `EngineError`."""
         code = self._process.wait()
         if code in (0, INTERRUPTED):
             return code == 0
@@ -117,7 +117,7 @@ class TestbedRun:
             self._process.send_signal(signal.SIGINT)
 
     def _end(self) -> None:
-        """Leave nobody behind."""
+        """End the process if it still runs."""
         self.interrupt()
         try:
             self._process.wait(PATIENCE)
@@ -127,7 +127,7 @@ class TestbedRun:
 
 
 def events_of(scenario: str, program: Path | None = None) -> list[Event]:
-    """Run a scenario to its end: all that happened. The program is built unless it is given."""
+    """Run a scenario to its end, and return all events. The program is built unless it is given."""
     with TemporaryDirectory() as folder, start(program or build(), scenario, Path(folder) / "truth") as run:
         run.finish()
         return list(read(Path(folder) / "truth"))
@@ -135,7 +135,7 @@ def events_of(scenario: str, program: Path | None = None) -> list[Event]:
 
 @contextmanager
 def start(program: Path, scenario: str, truth: Path) -> Iterator[TestbedRun]:
-    """An engine on a scenario. Left early, it is interrupted and writes its last lines."""
+    """Start an engine on a scenario. If the context is left early, it is interrupted and writes its last lines."""
     with TemporaryFile() as given, TemporaryFile() as complaints:
         given.write(scenario.encode())
         given.seek(0)

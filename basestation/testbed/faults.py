@@ -1,4 +1,4 @@
-"""What shall go wrong, and when: a TOML timeline, turned into the engine's `at` lines.
+"""Faults of a run: a TOML timeline, turned into the engine's `at` lines.
 
 [[fault]]
 at = 12.5
@@ -27,7 +27,7 @@ JAM_DBM = -50.0
 
 
 class FaultError(ValueError):
-    """A timeline that cannot be: which fault, and why."""
+    """A timeline that is invalid. The message names the fault and the reason."""
 
 
 def carrier_khz(deployment: Deployment) -> int:
@@ -38,7 +38,7 @@ def carrier_khz(deployment: Deployment) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _FaultKind:
-    """What a kind of fault needs, what it may have, and its lines."""
+    """A kind of fault: the keys it needs, those it may have, and its lines."""
 
     needs: tuple[str, ...]
     may: tuple[str, ...]
@@ -46,7 +46,7 @@ class _FaultKind:
 
 
 class _Fault:
-    """One entry of the timeline; each reader refuses what it cannot take, naming the place."""
+    """One entry of the timeline. Each method that reads a key refuses a wrong value and names the place."""
 
     def __init__(self, place: str, entry: Mapping[str, Any], networks: Sequence[ScenarioNetwork]) -> None:
         self._place, self._entry, self._networks = place, entry, networks
@@ -102,7 +102,7 @@ class _Fault:
         return a, b
 
     def _node(self, value: object) -> int:
-        """A mote by its id, or "root", "gateway", "gateway 1"."""
+        """The node named by a mote's id, or by "root", "gateway" or "gateway 1"."""
         network = self.network()
         node: int | None = None
         if isinstance(value, int) and not isinstance(value, bool):
@@ -120,7 +120,7 @@ class _Fault:
         return node
 
     def khz(self) -> int:
-        """Of `khz`, or of `channel`, or the network's own."""
+        """The frequency from `khz` or `channel`, or the network's own."""
         if self.has("khz") and self.has("channel"):
             raise self.wrong("khz and channel: give one")
         if self.has("khz"):

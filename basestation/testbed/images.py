@@ -1,4 +1,4 @@
-"""The firmware for a deployment: found where it was built, or built; and copies of it, each with an id of its own."""
+"""Finds or builds the firmware for a deployment, and makes copies of it, each with its own id."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "script
 
 
 class FirmwareImageError(Exception):
-    """No image, and why."""
+    """An image that could not be found or built, with the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirmwareProgram:
-    """An image, and where a debugger finds in RAM what it wants to know."""
+    """An image, and the addresses of its variables in RAM."""
 
     path: Path
     recorder: int | None
@@ -48,7 +48,7 @@ class FirmwareProgram:
         return target
 
     def variables(self) -> dict[str, tuple[int, int]]:
-        """Where the program's variables are in RAM: address and size, by the name in its symbol table."""
+        """The address and size of the program's variables in RAM, by name."""
         found: dict[str, tuple[int, int]] = _tool().load(self.path).variables()
         return found
 
@@ -60,9 +60,9 @@ class Programs:
 
 
 def programs_for(deployment: Deployment, rate: float | None = None, build: Path | None = None) -> Programs:
-    """The mote's and the gateway's image: out of the folder `build` if one is given, else built unless they are there.
+    """The mote's and the gateway's image: from the folder `build` if given, else built unless they exist.
 
-    `rate` is messages a second of each mote, where it is not to be the firmware's own.
+    `rate` is messages per second from each mote; None is the firmware's own.
     """
     board, scheme = deployment.network.board, deployment.stamp.scheme
     if not deployment.scheme.in_firmware:
@@ -112,7 +112,7 @@ def _check_built_for(folder: Path, deployment: Deployment) -> None:
 
 
 def _built(deployment: Deployment, rate: float | None) -> Path:
-    """A build folder named by all that decides what is in it, so that it is never stale."""
+    """Build in a folder whose name depends on all inputs, so that it is never stale."""
     sources = PROJECT / "firmware"
     if not sources.is_dir():
         raise FirmwareImageError(
@@ -174,7 +174,7 @@ def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flag
 
 @cache
 def _tool() -> Any:
-    """firmware/scripts/image.py, which flashing uses too; it is a script's module and in no package."""
+    """Import firmware/scripts/image.py, which flashing uses too; it is in no package."""
     path = PROJECT / "firmware" / "scripts" / "image.py"
     spec = importlib.util.spec_from_file_location("causeway_image", path)
     if spec is None or spec.loader is None or not path.exists():

@@ -1,4 +1,4 @@
-"""What time each mote showed, read from its memory, against what the others showed at the same true moment (G1).
+"""Compares the time that each mote showed, read from its memory, with the others' at the same true moment (G1).
 
 The arithmetic is that of firmware/net/netclock.c: a clock is a line over local time, less what is left of a correction.
 """
@@ -24,7 +24,7 @@ WORD = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class NodeTime:
-    """The network's time at a node in cycles, taken at true time `t`."""
+    """The network's time at a node, in cycles, at true time `t`."""
 
     t: int
     node: int
@@ -34,7 +34,7 @@ class NodeTime:
 
 @dataclass(frozen=True, slots=True)
 class MoteSkew:
-    """How far a node's clock was from the root's at worst, in cycles; ahead is positive."""
+    """The largest difference of a node's clock from the root's, in cycles; ahead is positive."""
 
     id: int
     readings: int
@@ -43,7 +43,7 @@ class MoteSkew:
 
 @dataclass(frozen=True, slots=True)
 class Skew:
-    """Of the clocks of one network while in sync. `ticks` is the largest difference of any two at one moment."""
+    """The skew of one network's clocks while in sync. `ticks` is the largest difference of any two at one moment."""
 
     readings: int
     root_cycles: float  # the largest distance from the root's clock
@@ -74,7 +74,7 @@ def _signed(word: int) -> int:
 
 
 def readings(events: Iterable[Event]) -> Iterator[NodeTime]:
-    """Of all nodes that say they are in sync, which is when their red LED is off again after it was on."""
+    """The times of all nodes in sync: their red LED is off again after it was on."""
     in_sync: dict[int, bool | None] = {}
     for event in events:
         match event:
@@ -129,7 +129,7 @@ def skew_of(all_readings: Sequence[NodeTime], network: ScenarioNetwork) -> Skew:
 
 
 def _offsets(together: Sequence[NodeTime]) -> dict[int, float]:
-    """Each node's clock less the first one's, at one moment: what passed between two readings is taken off."""
+    """Each node's clock minus the first one's at one moment; the time between two readings is subtracted."""
     first = together[0]
     return {
         reading.node: _signed(reading.time - first.time) - (reading.t - first.t) * CRYSTAL_HZ / 1e9

@@ -1,6 +1,6 @@
-"""A whole run as plain values, and as the text that the engine reads (docs/testbed.md).
+"""A scenario: a whole run as plain values, and as the text that the engine reads (docs/testbed.md).
 
-Whatever is left to chance is drawn here from the seed, for each node by itself: one node more changes no other.
+All random values are drawn here from the seed, separately for each node, so that one node more changes no other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLOCKS = 1.0  # seconds between two readings of all clocks
 
 
 class ScenarioError(ValueError):
-    """A run that cannot be: what is at fault, and why."""
+    """A scenario that is impossible. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A UART to the outside: a TCP port (0: any free one), a pty to be linked to by a path, or both."""
+    """A UART that is open to other programs: a TCP port (0: any free one), a pty linked from a path, or both."""
 
     tcp: int | None = 0
     pty: Path | None = None
@@ -55,7 +55,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioNetwork:
-    """Which nodes of the run are a deployment's: those of motes 0, 1, ... and of its gateways."""
+    """The nodes of one deployment in the run: its motes 0, 1, ... and its gateways."""
 
     deployment: Deployment
     motes: tuple[int, ...]
@@ -148,7 +148,7 @@ class Scenario:
 
 
 def drawn(seed: int, number: int, board: str, image: Path, ppm: float = PPM) -> Node:
-    """A node with its crystals' errors and the moment it is switched on."""
+    """Draw a node's crystal errors and the moment it is switched on."""
     chance = random.Random(f"{seed} node {number}")
     main, crystal = (round(chance.uniform(-ppm, ppm), 3) for _ in range(2))
     radio = round(chance.uniform(-RADIO_PPM, RADIO_PPM), 3)
@@ -156,12 +156,12 @@ def drawn(seed: int, number: int, board: str, image: Path, ppm: float = PPM) -> 
 
 
 def _number(value: float) -> str:
-    """Without an exponent and without zeros that say nothing."""
+    """A number as text without an exponent and without trailing zeros."""
     return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
 def _path(path: Path) -> str:
-    """Paths are the rest of their line, in which # begins a comment."""
+    """Check a path: it is the rest of its line, in which # begins a comment."""
     text = str(path.absolute())
     if any(character in text for character in "#\n\r") or text != text.strip():
         raise ScenarioError(

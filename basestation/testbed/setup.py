@@ -1,4 +1,4 @@
-"""From deployments and a topology to a scenario: which node is whom, and what each runs."""
+"""Makes a scenario from deployments and a topology: the role of each node, and its image."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .topologies import RadioTopology, shared
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What the person at the keyboard may choose beside the network itself."""
+    """The user's choices beside the network itself."""
 
     seed: int = 1
     ppm: float = PPM
@@ -28,7 +28,7 @@ class Wish:
 
 
 def networks_in(deployments: Sequence[Deployment], topology: RadioTopology) -> tuple[ScenarioNetwork, ...]:
-    """Each deployment's nodes: its motes, then its gateways, then the next one's."""
+    """The nodes of each deployment: its motes, then its gateways, then the next one's."""
     networks: list[ScenarioNetwork] = []
     refuse_too_many(deployments, topology.motes)
     for number, deployment in enumerate(deployments):
@@ -45,7 +45,7 @@ def networks_in(deployments: Sequence[Deployment], topology: RadioTopology) -> t
 
 
 def refuse_too_many(deployments: Sequence[Deployment], motes: int) -> None:
-    """Before a topology is laid out, which takes long where there are many."""
+    """Refuse too many nodes before their topology is computed, which takes long."""
     for network in (deployment.network for deployment in deployments):
         if motes > network.motes:
             raise ScenarioError(
@@ -60,7 +60,7 @@ def assemble(
     folder: Path,
     wish: Wish,
 ) -> Scenario:
-    """The scenario; the images of all nodes are written into `folder`. `programs` are by the networks' names."""
+    """Make the scenario, and write the images of all nodes into `folder`. `programs` are by the networks' names."""
     nodes: list[Node] = []
     for network in networks:
         place = folder / network.name

@@ -1,4 +1,4 @@
-"""What is said of a run: plain values for scripts, and a table for people."""
+"""The report of a run: plain values for scripts, and a table for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .node_times import Skew
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What became of the messages that motes stamped; the last four add up to `stamped`."""
+    """The fates of the messages that motes stamped; the last four add up to `stamped`."""
 
     stamped: int
     out_of_sync: int  # of these, by a sender that said so
@@ -28,7 +28,7 @@ class Fates:
 
 @dataclass(frozen=True, slots=True)
 class StampOrder:
-    """Does happened-before imply `less`? Of all pairs of messages in sync, one epoch each."""
+    """The check that happened-before implies `less`, over all pairs of messages in sync, within each epoch."""
 
     messages: int
     pairs: int
@@ -44,7 +44,7 @@ class StampOrder:
 
 @dataclass(frozen=True, slots=True)
 class ObservedOrder:
-    """Order at the gateways (first copies), or of what an observer delivered."""
+    """The order of first copies at the gateways, or of an observer's deliveries."""
 
     messages: int
     related: int  # pairs of which one happened before the other
@@ -59,7 +59,7 @@ class ObservedOrder:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """From the stamp to the end of the first copy at a gateway; `ticks` as the root's clock tells them."""
+    """The delay from the stamp to the end of the first copy at a gateway; `ticks` are by the root's clock."""
 
     messages: int
     median_ms: float
@@ -72,7 +72,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What the gateways said to the host, read with the base station's own decoder."""
+    """The counts of what the gateways sent to the host, read by the base station's own decoder."""
 
     frames: int
     data: int
@@ -122,7 +122,7 @@ class TestbedReport:
 
     @property
     def troubles(self) -> list[str]:
-        """What should not be, in words."""
+        """The faults of the run, in words."""
         found = []
         if self.missed or self.gaps:
             found.append(
@@ -151,7 +151,7 @@ def _troubles(network: NetworkReport) -> list[str]:
 
 
 def lines_of(report: TestbedReport) -> list[tuple[str, str]]:
-    """The report for people: what, and how it was."""
+    """The report for people, as rows of name and value."""
     rows = [("run", f"{report.seconds:.1f} s, ended: {report.ended}; {report.signals} transmissions")]
     rows.append(
         ("at receivers", ", ".join(f"{count} {name}" for name, count in report.outcomes.items()) or "-")

@@ -1,4 +1,4 @@
-"""Who hears whom, and how well: from a grid, a line, coordinates, TOSSIM gains or measured links to gains in dB.
+"""Makes radio topologies, as gains in dB, from a grid, a line, coordinates, TOSSIM gains or measured links.
 
 Motes are places 0 to n - 1, gateways the places after them. Several networks in one field stand at the same places.
 """
@@ -30,7 +30,7 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class RadioTopology:
-    """Links are (from, to). `noise` holds the places that differ from the engine's default."""
+    """The gains of all links (from, to). `noise` holds the places that differ from the engine's default."""
 
     motes: int
     gateways: int
@@ -44,12 +44,12 @@ class RadioTopology:
         return self.motes + self.gateways
 
     def carries(self, link: Link) -> bool:
-        """More than now and then."""
+        """Whether a link works most of the time."""
         needed = self.noise.get(link[1], NOISE_DBM) + self.margin
         return self.gains.get(link, SILENT_DB) >= needed and self.deliveries.get(link, 1.0) >= 0.5
 
     def hops(self) -> list[int | None]:
-        """Each mote's hops to the nearest gateway over links that carry; None where there is no way."""
+        """Each mote's hops to the nearest gateway over links that carry; None if there is no path."""
         found = _ways(range(self.motes, self.places), range(self.places), self.carries)
         return [found.get(mote) for mote in range(self.motes)]
 
@@ -62,9 +62,9 @@ def grid(
     reach: float | None = None,
     margin: float = MARGIN_DB,
 ) -> RadioTopology:
-    """Twice as long as wide, a gateway at the middle of a short side.
+    """A grid twice as long as wide, with a gateway at the middle of a short side.
 
-    Unless told how far a mote is heard, just so far that none is more than `hops` away. With three of them the gateway
+    Unless the range is given, it is just enough that no mote is more than `hops` away. With three hops the gateway
     hears about a third of the motes; the others are relayed, which puts arrivals out of order.
     """
     columns = max(1, round(math.sqrt(motes / 2)))
@@ -87,7 +87,7 @@ def line(
     reach: float | None = None,
     margin: float = MARGIN_DB,
 ) -> RadioTopology:
-    """One after another, a gateway at an end or both; `reach` as in a grid."""
+    """A line of motes with a gateway at one end or both; `reach` is as in a grid."""
     ends = [(-spacing, 0.0), (spacing * motes, 0.0)]
     places = [(spacing * i, 0.0) for i in range(motes)]
     return _laid_out(places, _first(ends, gateways, "a line has two ends"), hops, reach, margin)
@@ -119,13 +119,13 @@ def _laid_out(
 def from_places(
     places: Sequence[Place], gateways: int, reach: float, margin: float = MARGIN_DB
 ) -> RadioTopology:
-    """Gains by distance, the gateways' places last."""
+    """A topology with gains by distance; the gateways' places are last."""
     gains = _fading(dict(enumerate(places)), reach, margin)
     return RadioTopology(len(places) - gateways, gateways, gains, margin=margin)
 
 
 def _fading(places: Mapping[int, Place], reach: float, margin: float) -> dict[Link, float]:
-    """A link of the length of the range has just the margin that it needs."""
+    """The gain by distance: a link as long as the range has just the margin that it needs."""
 
     def gain(distance: float) -> float:
         if distance <= 0:
@@ -142,7 +142,7 @@ def _fading(places: Mapping[int, Place], reach: float, margin: float) -> dict[Li
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to take from a file: how many motes (None: all), how many gateways or which."""
+    """The choice from a file: how many motes (None: all), how many gateways or which."""
 
     motes: int | None = None
     gateways: int = 1
@@ -151,7 +151,7 @@ class Wanted:
 
 
 def from_coordinates(path: Path, reach: float, wanted: Wanted) -> RadioTopology:
-    """Rows of id, x, y such as the Line-in-the-Sand coordinates. A row that repeats an id is one more mote."""
+    """Read rows of id, x, y, such as the Line-in-the-Sand coordinates. A row that repeats an id is one more mote."""
     rows = files.read_positions(path)
     fresh = count(1 + max(name for name, _, _ in rows))
     places: dict[int, Place] = {}
@@ -161,7 +161,7 @@ def from_coordinates(path: Path, reach: float, wanted: Wanted) -> RadioTopology:
 
 
 def from_gains(path: Path, wanted: Wanted) -> RadioTopology:
-    """TOSSIM's files: `gain FROM TO DB` and `noise NODE DBM DEVIATION`."""
+    """Read a TOSSIM file: `gain FROM TO DB` and `noise NODE DBM DEVIATION`."""
     gains: dict[Link, float] = {}
     noise: dict[int, float] = {}
     for number, text in enumerate(files.read_lines(path), start=1):
@@ -189,7 +189,7 @@ def from_gains(path: Path, wanted: Wanted) -> RadioTopology:
 
 
 def from_links(path: Path, wanted: Wanted) -> RadioTopology:
-    """`sender receiver p` such as the Intel lab's: a signal gets through with probability p or not at all."""
+    """Read rows of `sender receiver p`, such as the Intel lab's: a signal gets through with probability p."""
     chances = {link: p for link, p in files.read_links(path).items() if p > 0 and link[0] != link[1]}
     names = sorted({a for a, _ in chances} & {b for _, b in chances})
     known = set(names)
@@ -206,7 +206,7 @@ def _finite(word: str) -> float:
 
 
 def _chosen(path: Path, whole: RadioTopology, names: list[int], wanted: Wanted) -> RadioTopology:
-    """Of a file's places the gateways, named or else the first ones, and the motes fewest hops away from them."""
+    """Choose a file's gateways, named or else the first ones, and the motes that are the fewest hops away."""
     if not names:
         raise TopologyError(f"{path}: no link in it carries anything")
     for name in wanted.named:
@@ -237,7 +237,7 @@ def _renumbered(links: Mapping[Link, float], number: Mapping[int, int]) -> dict[
 
 
 def _ways(start: Iterable[int], places: Sequence[int], carries: Callable[[Link], bool]) -> dict[int, int]:
-    """Hops from the nearest of `start`, along links that carry towards it."""
+    """The hops to the nearest of `start`, along links that carry."""
     found = dict.fromkeys(start, 0)
     waiting = deque(found)
     while waiting:
@@ -250,7 +250,7 @@ def _ways(start: Iterable[int], places: Sequence[int], carries: Callable[[Link],
 
 
 def shared(topology: RadioTopology, networks: int) -> RadioTopology:
-    """One ether for several networks whose nodes stand side by side: network k's are numbered from k * places on."""
+    """One radio channel for several networks at the same places: network k's nodes are numbered from k * places on."""
     step = topology.places
     everyone = range(networks)
 

@@ -1,4 +1,4 @@
-"""The truth log, read into typed events. docs/testbed.md says what each line means."""
+"""Reads the truth log into typed events. docs/testbed.md says what each line means."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class TruthError(ValueError):
-    """A log that cannot be read: which line, and why."""
+    """A log that cannot be read. The message names the line and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """An event of a flight recorder. `kind`: boot, send, receive, unmerged, relay, late, epoch."""
+    """An event of a flight recorder. `kind` is boot, send, receive, unmerged, relay, late or epoch."""
 
     t: int
     node: int
@@ -104,7 +104,8 @@ class Leds:
 
 @dataclass(frozen=True, slots=True)
 class ClockSample:
-    """`crystal` is cycles since power on in 1/65536; `watch` the watched memory by its name."""
+    """A sample of a node's clock. `crystal` is cycles since power on in 1/65536; `watch` is the watched memory by
+    name."""
 
     t: int
     node: int
@@ -115,7 +116,7 @@ class ClockSample:
 
 @dataclass(frozen=True, slots=True)
 class ProgramUse:
-    """What a program has taken: bytes of stack, else CPU cycles; `handlers` by the number of the interrupt's vector."""
+    """The resources that a program used: bytes of stack, else CPU cycles; `handlers` are by interrupt vector."""
 
     t: int
     node: int
@@ -203,7 +204,7 @@ def _object(found: Any) -> dict[str, Any]:
 
 
 def event_of(members: dict[str, Any]) -> Event:
-    """`members` is used up."""
+    """Make the event of a line. It consumes `members`."""
     kind = EVENTS[members.pop("is")]
     if "bytes" in members:
         members["bytes"] = bytes.fromhex(members["bytes"])
