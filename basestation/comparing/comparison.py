@@ -189,7 +189,8 @@ def _sum(found: Sequence[Violations]) -> Violations:
 
 
 def most_motes(name: str, options: WorldOptions, terms: Terms, data_bytes: int) -> int:
-    """The largest network whose stamp fits beside the header and this much data; 0 if none does, or if the stamp only grows."""
+    """The largest network whose stamp fits beside the header and this much data; 0 if none does, or if the stamp only
+    grows."""
     if build(name, options, terms).grows:
         return 0
     room = 8 * (PAYLOAD_BYTES - HEADER_BYTES - data_bytes)
