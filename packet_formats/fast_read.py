@@ -50,9 +50,9 @@ class MessageReader:
         spare = stamp.size * 8 - stamp.bits
         self._spare = (1 << spare) - 1
         width = stamp.size * 8
-        self._fields = [
-            (width - field.offset - field.bits, (1 << field.bits) - 1, field.top) for field in stamp.fields
-        ]
+        self._fields = [(width - field.offset - field.bits, (1 << field.bits) - 1) for field in stamp.fields]
+        # Fields that have room for more than may be in them.
+        self._tops = [(i, f.top) for i, f in enumerate(stamp.fields) if f.top < (1 << f.bits) - 1]
 
     def read(self, message: ActiveMessage) -> Message | Unknown:
         """As `decode_message`."""
@@ -78,10 +78,8 @@ class MessageReader:
             return None
         source, sequence, flags = self._head.unpack_from(raw)
         word = int.from_bytes(raw[self._head.size : self._stamp_end], "big")
-        stamp = tuple([word >> shift & mask for shift, mask, _ in self._fields])
-        if word & self._spare or any(
-            value > top for value, (_, _, top) in zip(stamp, self._fields, strict=True)
-        ):
+        stamp = tuple([word >> shift & mask for shift, mask in self._fields])
+        if word & self._spare or (self._tops and any(stamp[i] > top for i, top in self._tops)):
             return None
         own = (source, sequence)
         slots = self._receipt.iter_unpack(raw[self._stamp_end : self._data_at])

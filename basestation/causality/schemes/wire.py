@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from basestation.causality.modular import nearest
 from basestation.causality.order import Stamp, unwrap
 from basestation.causality.stamps import Scheme
 
@@ -21,11 +22,6 @@ from .history import names_in
 ROUND = 1 << COUNTER_BITS
 
 Fields = tuple[int, ...]
-
-
-def nearest(field: int, known: int) -> int:
-    """The number congruent to `field` modulo 256 that is nearest to `known`: 128 before it to 127 after."""
-    return known + (field - known + ROUND // 2) % ROUND - ROUND // 2
 
 
 class StampReader(Protocol):
@@ -73,7 +69,7 @@ class NewestKnown:
 
     def _number(self, source: int, field: int) -> int:
         known = self._newest.get(source)
-        return 0 if known is None else max(nearest(field, known), 0)
+        return 0 if known is None else max(nearest(field, known, ROUND), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +143,7 @@ class NumberReader(NewestKnown):
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
         (field,) = fields
-        told = field if self._largest is None else nearest(field, self._largest)
+        told = field if self._largest is None else nearest(field, self._largest, ROUND)
         self._largest = told if self._largest is None else max(told, self._largest)
         return Stamp(0, 0, (told,))
 

@@ -8,13 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 from basestation.causality.schemes import METHODS, Method, Setting
 from basestation.causality.schemes.base import Program
 from basestation.causality.schemes.deadline import LONG_AGO
 from basestation.causality.schemes.history import RecentHistory
-from basestation.causality.schemes.wire import StampCodec, make_wire, nearest
+from basestation.causality.schemes.wire import StampCodec, make_wire
 from basestation.comparing.scheme_run import play as play_stream
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulation import generate
@@ -174,7 +175,7 @@ def test_both_sides_agree_on_the_width_of_an_age(epsilon: int, delta: int) -> No
 def test_a_counter_is_read_as_a_mote_reads_it(field: int, known: int) -> None:
     """In C: known + (int8_t)(field - known)."""
     ahead = (field - known) % 256
-    assert nearest(field, known) == known + (ahead if ahead < 128 else ahead - 256)
+    assert nearest(field, known, 256) == known + (ahead if ahead < 128 else ahead - 256)
 
 
 def test_what_is_told_of_a_mote_never_heard_of_reads_as_nothing() -> None:
