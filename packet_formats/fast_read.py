@@ -38,7 +38,7 @@ class MessageReader:
     def __init__(self, layout: DataLayout) -> None:
         order, stamp = "<" if layout.byteorder == "little" else ">", layout.stamp
         source = "B" if layout.source_bytes == 1 else "H"
-        self._layout = layout
+        self._layout, self._length = layout, layout.length
         self._records: dict[int, tuple[type[Record], Struct]] = {
             record.AM_TYPE: (record, Struct(order + "".join(_CODES[m.type] for m in members(record))))
             for record in RECORDS
@@ -74,7 +74,7 @@ class MessageReader:
         return record(*form.unpack(message.data))
 
     def _read_data(self, raw: bytes) -> Data | None:
-        if len(raw) != self._layout.length:
+        if len(raw) != self._length:
             return None
         source, sequence, flags = self._head.unpack_from(raw)
         word = int.from_bytes(raw[self._head.size : self._stamp_end], "big")

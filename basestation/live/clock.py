@@ -165,7 +165,10 @@ class ObserverClock:
 
     def when(self, cycles: int) -> int | None:
         """The earliest host time at which `at` reaches so many cycles if no record comes."""
-        return max([line.when(cycles) for line in self._awaited], default=None)
+        awaited = self._awaited
+        if len(awaited) == 1:
+            return awaited[0].when(cycles)
+        return max([line.when(cycles) for line in awaited], default=None)
 
     def _choose(self) -> None:
         """Which lines count: those that are there and not too far behind; if none is left, the last ones."""

@@ -306,7 +306,8 @@ class Station:
         timed = self.observer.timed
         late = delivery.late and not timed  # a timed rule knew it when the message came
         counts.late += late
-        self.noticed["concurrent"] += delivery.concurrent
+        if delivery.concurrent:
+            self.noticed["concurrent"] += 1
         mono_ns, wall_ns = self.timeline.now
         held_ms = max(0, mono_ns - held.mono_ns) / MS
         due_ns = self.timeline.when(delivery.left + 1 if timed else delivery.left)

@@ -24,12 +24,8 @@ FOREIGN_AFTER = 3  # radio frames of a gateway that has never sent a heard recor
 OLD_EPOCH_NS = 10_000_000_000  # so long after the last record of the present epoch, an older one is believed
 
 
-class Packet(NamedTuple):
-    """What a packet is: an acknowledgement, a frame with its message, or (`error`) nothing that can be read."""
-
-    frame: ActiveMessage | Ack | None
-    message: Message | Unknown | None = None
-    error: str = ""
+# What a packet is: an acknowledgement, a frame with its message, or nothing that can be read, and why.
+Packet = tuple[ActiveMessage | Ack | None, Message | Unknown | None, str]
 
 
 class PacketReader:
@@ -42,8 +38,8 @@ class PacketReader:
         try:
             frame = read_packet(packet)
         except PacketError as error:
-            return Packet(None, error=str(error))
-        return Packet(frame) if isinstance(frame, Ack) else Packet(frame, self._reader.read(frame))
+            return None, None, str(error)
+        return frame, None if isinstance(frame, Ack) else self._reader.read(frame), ""
 
 
 class TimedFrame(NamedTuple):

@@ -18,7 +18,7 @@ SEGMENT = 20_000  # so that some are killed while they roll
 WRITER = f"""
 import os, random, sys
 from pathlib import Path
-from basestation.journal.journal import JournalWriter
+from basestation.journal.writer import JournalWriter
 from basestation.live.arrivals import Arrival
 
 folder, sync, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])

@@ -114,7 +114,7 @@ def test_a_record_that_does_not_fit_the_disk_is_taken_back(tmp_path, monkeypatch
     def write_some(file, raw):
         return real(file, raw[:20]) if full[0] else real(file, raw)
 
-    monkeypatch.setattr("basestation.journal.journal.os.write", write_some)
+    monkeypatch.setattr("basestation.journal.writer.os.write", write_some)
     with JournalWriter(tmp_path, None, "run-1", "never") as journal:
         journal.append(Arrival(0, 1, 1, b"first"))
         full[0] = True
@@ -132,7 +132,7 @@ def test_what_the_disk_refused_later_is_said_at_the_next_append(tmp_path, monkey
         failed.set()
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("basestation.journal.journal._to_disk", refuse_sync)
+    monkeypatch.setattr("basestation.journal.writer._to_disk", refuse_sync)
     journal = JournalWriter(tmp_path, None, "run-1", "interval", interval_s=0.001)
     journal.append(Arrival(0, 1, 1, b"first"))
     assert failed.wait(10)
@@ -175,7 +175,7 @@ def test_a_disk_that_fails_is_told_of_and_stops_nobody(tmp_path, monkeypatch):
         if sick[0]:
             raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr("basestation.journal.journal._to_disk", fail_now)
+    monkeypatch.setattr("basestation.journal.writer._to_disk", fail_now)
     with JournalWriter(tmp_path / "one", None, "run-1", "always") as journal:
         with pytest.raises(JournalError, match="Input/output error"):
             journal.append(Arrival(0, 1, 1, b"first"))
@@ -185,7 +185,7 @@ def test_a_disk_that_fails_is_told_of_and_stops_nobody(tmp_path, monkeypatch):
     sick[0] = True
     journal = JournalWriter(tmp_path / "two", None, "run-2", "never")
     journal.append(Arrival(0, 1, 1, b"first"))
-    monkeypatch.setattr("basestation.journal.journal.os.fsync", fail_now)
+    monkeypatch.setattr("basestation.journal.writer.os.fsync", fail_now)
     with pytest.raises(JournalError, match="Input/output error"):
         journal.close()
     assert [record.payload for record in records(tmp_path / "two")] == [b"first"]
@@ -200,7 +200,7 @@ def test_without_a_new_segment_the_old_one_goes_on(tmp_path, monkeypatch):
 
     with JournalWriter(tmp_path, None, "run-1", "never", segment_bytes=300) as journal:
         with monkeypatch.context() as ill:
-            ill.setattr("basestation.journal.journal.write_whole", refuse_new)
+            ill.setattr("basestation.journal.writer.write_whole", refuse_new)
             for number in range(20):
                 journal.append(Arrival(0, number, number, b"x"))
         for number in range(20, 40):
@@ -239,7 +239,7 @@ def test_how_often_the_disk_is_asked(tmp_path, monkeypatch, sync, least, most):
         asked.append(file)
         both.set()
 
-    monkeypatch.setattr("basestation.journal.journal._to_disk", count)
+    monkeypatch.setattr("basestation.journal.writer._to_disk", count)
     with JournalWriter(tmp_path, None, "run-1", sync, interval_s=0.05) as journal:
         for i in range(20):
             arrival = Arrival(0, i, i, b"x")
