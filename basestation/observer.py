@@ -42,7 +42,6 @@ class Observer:
         self._reader = scheme_of(deployment).codec().reader()
         clock = deployment.clock
         self._numbers = Numbers(PATIENCE * (clock.delta + 2 * clock.epsilon))
-        self._newest: dict[int, int] = {}
         self._rule = self._make(policy, phi)
         self.received = 0
         self.duplicates = 0
@@ -82,7 +81,6 @@ class Observer:
         bounded = self._reader.bounded
         stamp = self._reader.read(data.stamp, source, number, heard)
         message = Message(source, sequence, stamp, data.in_sync, data.data, number - sequence, token)
-        self._newest[source] = max(number, self._newest.get(source, number))
         rule = self._rule
         # A rule that need not wait for a tick has let go all that was due in it before this message came.
         before = [] if rule.timed else rule.due(now)
@@ -117,7 +115,7 @@ class Observer:
         """Go on under another policy, which is given what the old one held, in order of arrival."""
         late, waiting = self.late, list(held)
         self._rule = self._make(policy, phi)
-        first = {source: newest + 1 for source, newest in self._newest.items()}
+        first = {source: newest + 1 for source, newest in self._numbers.newest.items()}
         for message in waiting:
             first[message.source] = min(message.number, first[message.source])
         for source, number in first.items():

@@ -95,7 +95,7 @@ class Numbers:
         self._patience = patience
         self._motes: dict[int, MoteBoots] = {}
         self._bases: dict[int, dict[int, int]] = {}  # by source and boot
-        self._newest: dict[int, int] = {}
+        self.newest: dict[int, int] = {}  # the largest number of each mote
 
     def accept(
         self, source: int, boot: int, field: int, now: int, known: int | None = None
@@ -108,7 +108,7 @@ class Numbers:
         _, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience)
         if copy:
             return None
-        newest = self._newest.get(source)
+        newest = self.newest.get(source)
         bases = self._bases.setdefault(source, {})
         if fresh:
             bases[boot] = 0 if newest is None else (newest // ROUND + 2) * ROUND
@@ -119,7 +119,7 @@ class Numbers:
             bases[boot] += rounds
             number += rounds
         if newest is None or number > newest:
-            self._newest[source] = number
+            self.newest[source] = number
         return Numbered(sequence, number, fresh, before if rebooted else None)
 
     def named(self, source: int, number: int) -> tuple[int, int]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from . import modular
+
 Ties = Literal["sequence", "arrival"]
 
 
@@ -66,8 +68,7 @@ def least_modulus(epsilon: int, delta: int) -> int:
 
 def unwrap(field: int, now: int, epsilon: int, modulus: int) -> int:
     """The value congruent to `field` modulo B in [now + epsilon - B + 1, now + epsilon]."""
-    latest = now + epsilon
-    return latest - (latest - field) % modulus
+    return modular.unwrap(field, now + epsilon, modulus)
 
 
 def deadline(stamp: Stamp, phi: int, epsilon: int, delta: int) -> int:
