@@ -1,4 +1,4 @@
-"""One at a time: two commands, or two tests, that want the same thing built wait for one another."""
+"""A lock on a build folder: two commands, or two tests, that build the same thing wait for one another."""
 
 from __future__ import annotations
 

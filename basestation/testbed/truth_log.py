@@ -1,4 +1,4 @@
-"""The truth log, read into typed events. docs/testbed.md says what each line means."""
+"""Reads the truth log into typed events. docs/testbed.md says what each line means."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 
 class TruthError(ValueError):
-    """A log that cannot be read: which line, and why."""
+    """A log cannot be read: which line, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A carrier from `begin` to `to`, its bytes from `data` on; `node` is None for one from outside."""
+    """A carrier from `begin` to `to`, with its bytes from `data` on; `node` is None for an injected one."""
 
     t: int
     number: int
@@ -104,7 +104,7 @@ class Leds:
 
 @dataclass(frozen=True, slots=True)
 class ClockSample:
-    """`crystal` is cycles since power on in 1/65536; `watch` the watched memory by its name."""
+    """A node's clocks. `crystal` is cycles since power-on in 1/65536; `watch` is the watched memory by name."""
 
     t: int
     node: int
@@ -115,7 +115,7 @@ class ClockSample:
 
 @dataclass(frozen=True, slots=True)
 class ProgramUse:
-    """What a program has taken: bytes of stack, else CPU cycles; `handlers` by the number of the interrupt's vector."""
+    """What a program has used: stack in bytes, the rest in CPU cycles; `handlers` are by interrupt vector."""
 
     t: int
     node: int
@@ -203,7 +203,7 @@ def _object(found: Any) -> dict[str, Any]:
 
 
 def event_of(members: dict[str, Any]) -> Event:
-    """`members` is used up."""
+    """Make an event of `members`, which is emptied."""
     kind = EVENTS[members.pop("is")]
     if "bytes" in members:
         members["bytes"] = bytes.fromhex(members["bytes"])
