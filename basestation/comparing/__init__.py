@@ -1,1 +1,1 @@
-"""Every scheme, the papers' and ours, on the same stream of events: what each costs and what it is worth."""
+"""Compares all schemes, the papers' and ours, on the same stream of events: their cost and their order."""

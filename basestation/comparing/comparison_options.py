@@ -1,4 +1,4 @@
-"""What may be asked of a comparison, on whatever command line."""
+"""The options of a comparison, for all command lines that have them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def default(name: str) -> Any:
 
 
 def networks(given: Mapping[str, Any]) -> list[WorldOptions]:
-    """All combinations of what is swept, which is given as sequences, with what is fixed."""
+    """The networks for all combinations of the options given as sequences; other options are fixed."""
     base = WorldOptions(**{name: given[name] for name in FIXED})
     axes: dict[str, Sequence[Any]] = {name: list(dict.fromkeys(given[name])) for name in SWEPT}
     return sweep(base, axes)
 
 
 def give_up_ticks(text: str) -> int:
-    """`ValueError` unless it is a number of ticks, or never."""
+    """The ticks that a text gives, which is a number or `never`; else `ValueError`."""
     if text == "never":
         return FOREVER
     ticks = int(text) if text.isdecimal() else -1
     if ticks < 0:
-        raise ValueError(f"{text!r} is neither a number of ticks nor never")
+        raise ValueError(f"{text!r} must be a number of ticks, or never")
     return ticks

@@ -1,4 +1,4 @@
-"""A comparison as pictures. Needs the extra `analysis`."""
+"""Draws a comparison. Needs the extra `analysis`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def picture(rows: Sequence[ComparisonRow]) -> Figure:
-    """What is varied first is the dots of a line; each combination of the rest has a row of panels."""
+    """The picture of a sweep: the first varied setting makes the dots of a line, the others the rows of panels."""
     varied = [axis for axis in AXES if len({getattr(row.place, axis) for row in rows}) > 1] or ["motes"]
     along, *others = varied
     values = sorted({_place(row, along) for row in rows})
@@ -99,7 +99,7 @@ def _panel(
 
 
 def _axis(axes: Any, least: float, most: float) -> None:
-    """Logarithmic from `least` on, with room for zero."""
+    """Make an axis logarithmic from `least` on, with room for zero."""
     axes.set_xscale("symlog", linthresh=least)
     axes.set_xlim(-0.2 * least, 2 * max(most, least))
     axes.set_xticks([0, *(least * 10**power for power in range(9) if least * 10**power <= 2 * most)])
@@ -110,7 +110,7 @@ def _axis(axes: Any, least: float, most: float) -> None:
 
 
 def bytes_picture(rows: Sequence[ComparisonRow]) -> Figure:
-    """One dot for each scheme; labels of exact schemes go below the zero line. A stamp that only grows is left out."""
+    """A dot for each scheme; labels of exact schemes go below the zero line. A stamp that only grows is left out."""
     shown = [row for row in rows if row.scheme != "history"]
     widest = 1.8 * max(row.size for row in shown)
     top = max(*(row.violations.percent()["mean"] for row in shown), 1.0)

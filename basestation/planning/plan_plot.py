@@ -1,4 +1,4 @@
-"""The comparison as a picture. Needs the extra `analysis`."""
+"""Draws the comparison of a plan. Needs the extra `analysis`."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from .budget import Budget
 from .candidates import PHIS, CandidateRow, Comparison
 
 MARKERS = dict(zip(ordered(), ("x", "+", "^", "s", "o", "D", "v", "*"), strict=False))
-SPREAD = 0.11  # bytes that schemes of the same size stand apart
+SPREAD = 0.11  # bytes between schemes of the same size
 
 
 def draw(comparison: Comparison, choice: CandidateRow | None, budget: Budget, path: Path) -> None:
-    """Violations against bytes, and hold against violations, of every row worth a look under one policy."""
+    """Draw violations against bytes, and hold against violations, for every row worth showing under one policy."""
     policy = choice.policy if choice else comparison.measured[0].policy
     drawn = ("dapw", "causal") if policy in ("dapw", "causal") else (policy,)
     rows = [row for row in comparison.rows if row.policy in drawn and row is not choice]
@@ -54,7 +54,7 @@ def _violations_by_bytes(
         axes.axvline(edge + 0.5, color="lightgrey", linewidth=0.8)
     axes.set_xlim(sizes[0] - 0.5, sizes[-1] + 0.5)
     axes.set_xticks(range(sizes[0], sizes[-1] + 1))
-    axes.set_xlabel("bytes of the stamp (between two lines all are of the same size)")
+    axes.set_xlabel("bytes of the stamp (all between two lines have the same size)")
     _violation_axis(axes.set_yscale, axes.set_ylabel, axes.set_ylim, comparison, rows)
     _legend_below(axes)
 
@@ -81,7 +81,7 @@ def _bytes_place(row: CandidateRow) -> float:
 def _violation_axis(
     set_scale: Any, set_label: Any, set_limits: Any, comparison: Comparison, rows: list[CandidateRow]
 ) -> None:
-    """Logarithmic, but for 0, which is what matters most and has a place of its own."""
+    """Make an axis logarithmic, with a place of its own for 0, which matters most."""
     shown = [value for row in rows if (value := comparison.of(row)) > 0]
     if shown:
         set_scale("symlog", linthresh=min(shown))
