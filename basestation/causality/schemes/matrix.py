@@ -20,13 +20,13 @@ class Matrix(Scheme):
     name = "matrix"
 
     def start(self, mote: int) -> Program:
-        return SentCounts(self.setting.motes, mote)
+        return MatrixProgram(self.setting.motes, mote)
 
     def codec(self) -> StampCodec:
-        return SquareCodec(self.setting.motes)
+        return MatrixCodec(self.setting.motes)
 
     def rule(self) -> Rule:
-        return AfterAllSentHere(self.setting)
+        return MatrixRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.motes**2 * COUNTER_BITS
@@ -59,7 +59,7 @@ class SentMatrix:
             self._sent[row] = [value] * self._columns
 
 
-class SentCounts(SentMatrix):
+class MatrixProgram(SentMatrix):
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=0)
 
@@ -74,7 +74,7 @@ class SentCounts(SentMatrix):
             self._record(message.source, message.sequence)
 
 
-class AfterAllSentHere(WaitingByName):
+class MatrixRule(WaitingByName):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._motes = setting.motes
@@ -113,7 +113,7 @@ class Square:
                     yield row * (self.motes + 1) + column
 
 
-class SquareCodec(StampCodec):
+class MatrixCodec(StampCodec):
     """Counters, sender by receiver."""
 
     def __init__(self, motes: int) -> None:
@@ -123,10 +123,10 @@ class SquareCodec(StampCodec):
         return tuple(value % ROUND for value in Square(self._motes).pack(stamp.kn))
 
     def reader(self) -> StampReader:
-        return SquareReader(self._motes)
+        return MatrixReader(self._motes)
 
 
-class SquareReader(StampReader):
+class MatrixReader(StampReader):
     def __init__(self, motes: int) -> None:
         super().__init__()
         self._square = Square(motes)

@@ -32,19 +32,19 @@ class Scalar(Scheme):
     name = "scalar"
 
     def start(self, mote: int) -> Program:
-        return LogicalClock()
+        return ScalarProgram()
 
     def codec(self) -> StampCodec:
-        return NumberCodec()
+        return ScalarCodec()
 
     def rule(self) -> Rule:
-        return Successor(self.setting)
+        return ScalarRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return COUNTER_BITS
 
 
-class LogicalClock:
+class ScalarProgram:
     def __init__(self) -> None:
         self._number = 0
 
@@ -56,7 +56,7 @@ class LogicalClock:
         self._number = max(self._number, *(message.stamp.kn[0] for message in messages))
 
 
-class Successor(Holding):
+class ScalarRule(Holding):
     """The next number leaves. A number that has been is concurrent, and leaves at once."""
 
     def __init__(self, setting: Setting) -> None:
@@ -99,17 +99,17 @@ class Successor(Holding):
         return False
 
 
-class NumberCodec(StampCodec):
+class ScalarCodec(StampCodec):
     """One number for all, modulo 256."""
 
     def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
         return (stamp.kn[0] % ROUND,)
 
     def reader(self) -> StampReader:
-        return NumberReader()
+        return ScalarReader()
 
 
-class NumberReader(StampReader):
+class ScalarReader(StampReader):
     def __init__(self) -> None:
         super().__init__()
         self._largest: int | None = None

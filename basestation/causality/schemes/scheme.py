@@ -171,23 +171,23 @@ class Scheme(ABC):
         return False
 
 
-class NoStamp(StampCodec):
+class NoStampCodec(StampCodec):
     """An empty stamp: the header says it all."""
 
     def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
         return ()
 
     def reader(self) -> StampReader:
-        return HeaderReader()
+        return NoStampReader()
 
 
-class HeaderReader(StampReader):
+class NoStampReader(StampReader):
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
         return Stamp(0, 0, ())
 
 
-class Silent:
+class NoStampProgram:
     """A stamp program that knows nothing and says nothing."""
 
     def on_send(self, rt: int, number: int) -> Stamp:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Name, Rule
 
-from .scheme import NoStamp, Program, Scheme, Silent, StampCodec
+from .scheme import NoStampCodec, NoStampProgram, Program, Scheme, StampCodec
 from .waiting import WaitingByName
 
 
@@ -18,19 +18,19 @@ class SenderOrder(Scheme):
     name = "sequence"
 
     def start(self, mote: int) -> Program:
-        return Silent()
+        return NoStampProgram()
 
     def codec(self) -> StampCodec:
-        return NoStamp()
+        return NoStampCodec()
 
     def rule(self) -> Rule:
-        return Fifo(self.setting)
+        return SequenceRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return 0
 
 
-class Fifo(WaitingByName):
+class SequenceRule(WaitingByName):
     """After the one before it of the same sender."""
 
     def _causes(self, message: Message) -> Iterator[Name]:

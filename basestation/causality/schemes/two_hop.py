@@ -41,19 +41,19 @@ class TwoHop(Scheme):
         return self.setting.lifetime // 3 + 1 if min_wait is None else min_wait
 
     def start(self, mote: int) -> Program:
-        return Dependencies(self.setting.motes, mote)
+        return TwoHopProgram(self.setting.motes, mote)
 
     def codec(self) -> StampCodec:
-        return TwoVectorsOfAges(self.setting)
+        return TwoHopCodec(self.setting)
 
     def rule(self) -> Rule:
-        return TriangleOrder(self.setting, self.hold)
+        return TwoHopRule(self.setting, self.hold)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + 2 * self.setting.motes * self.setting.age_bits
 
 
-class Dependencies(SentMatrix):
+class TwoHopProgram(SentMatrix):
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=LONG_AGO)
 
@@ -72,7 +72,7 @@ class Dependencies(SentMatrix):
                 self._sent[row] = map(max, self._sent[row], vect1)
 
 
-class TriangleOrder(WithinLifetime):
+class TwoHopRule(WithinLifetime):
     def __init__(self, setting: Setting, min_wait: int) -> None:
         super().__init__(setting)
         self._min_wait = min_wait
@@ -88,7 +88,7 @@ class TriangleOrder(WithinLifetime):
         return (message.stamp.r, message.source, message.sequence)
 
 
-class TwoVectorsOfAges(AgesCodec):
+class TwoHopCodec(AgesCodec):
     """The sender's own row but for itself, then the observer's column."""
 
     def pack(self, kn: Sequence[int], source: int) -> Sequence[int]:
