@@ -1,7 +1,7 @@
 """Delta-causal order (BMR figure 4): an n x n matrix of the times of sending, and a lifetime Delta.
 
-What arrives within Delta is delivered within Delta and in causal order, given one clock and no two causally related
-events in one of its ticks. Elsewhere nothing is promised.
+A message that arrives within Delta is delivered within Delta and in causal order, if there is one clock and no two
+causally related events share a tick. Otherwise nothing is promised.
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ class DeltaCausalProgram(SentMatrix):
 
 
 class DeltaCausalRule(WithinLifetime):
-    """BMR's DC(m). Of those that become free together, none leaves before one that its sender knew of.
+    """BMR's DC(m). Of messages that become free together, none leaves before one that its sender knew of.
 
-    BMR compare whole matrices. Only what they say of each other matters, and that is in a stamp even where older
-    entries were left out: whoever is too old to be named was sent so much earlier that the clocks tell.
+    BMR compare whole matrices. Only what two messages say about each other matters. A stamp holds that even if older
+    entries are left out: a message too old to be named was sent so much earlier that the clocks show it.
     """
 
     def __init__(self, setting: Setting) -> None:

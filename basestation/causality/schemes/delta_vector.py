@@ -1,7 +1,7 @@
-"""Delta-causal order in one vector: of BMR's matrix the one column that broadcast needs.
+"""Delta-causal order in one vector: the one column of BMR's matrix that broadcast needs.
 
-A broadcast counts for every receiver at once, so all columns of the matrix are the same. The rule is BMR's, and so are
-its deliveries, in an n-th of the bytes.
+A broadcast goes to every receiver at once, so all columns of the matrix are the same. The rule and its deliveries are
+BMR's, in an n-th of the bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class DeltaVector(Scheme):
 
 
 class DeltaVectorProgram:
-    """When each mote last sent something, as far as is known here."""
+    """Keeps when each mote last sent, as far as this mote knows."""
 
     def __init__(self, motes: int, me: int) -> None:
         self._me = me

@@ -1,8 +1,8 @@
 """The ids of all past messages (DEW's message history): exact, and larger with every message.
 
-`kn` holds a set of numbers for each mote, as bits. On the wire it is a list of (mote, number), which is what DEW
-draws; 8-bit numbers would name the wrong messages, since nothing ever leaves the list. A message of some bytes can
-hold the newest few: then `kn` is that list, the newest last.
+`kn` holds a set of numbers for each mote, as bits. On the wire it is a list of (mote, number), as DEW draws it; 8-bit
+numbers would name the wrong messages, since nothing ever leaves the list. A real message has room for the newest few:
+then `kn` is that list, the newest last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LENGTH_BITS = 16
 
 
 class History(Scheme):
-    """The newest `setting.entries` messages known of; all of them where the setting names no number."""
+    """Names the newest `setting.entries` messages known; all of them if the setting gives no number."""
 
     name = "history"
 
@@ -72,7 +72,7 @@ class WholeHistoryProgram:
 
 
 class RecentHistoryProgram:
-    """Names in the order in which they were learnt: a message brings those of its sender, then its own."""
+    """Keeps names in the order in which they were learnt: a message brings its sender's names, then its own."""
 
     def __init__(self, names: int, me: int) -> None:
         self._names, self._me = names, me

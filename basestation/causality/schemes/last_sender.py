@@ -1,6 +1,6 @@
-"""The last message received, by sender and number (DEW's last-sender stamp): wait for that one.
+"""The name of the last message received (DEW's last-sender stamp): the rule waits for that message.
 
-Of several causes it names only the latest, and of one mote's own earlier messages none.
+It names only the latest of several causes, and none of the sender's own earlier messages.
 """
 
 from __future__ import annotations

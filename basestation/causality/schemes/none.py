@@ -1,4 +1,4 @@
-"""No stamp, arrival order: the measure of what anything else gains (DEW "unfiltered")."""
+"""No stamp and arrival order: the baseline for all other schemes (DEW "unfiltered")."""
 
 from __future__ import annotations
 

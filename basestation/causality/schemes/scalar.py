@@ -1,7 +1,7 @@
-"""One number for all: a logical clock that every message moves on (DEW's global scalar id).
+"""One number for all motes: a logical clock that every message advances (DEW's global scalar id).
 
-It can only say that two messages have the same number, not how many have it. So where messages are concurrent, the
-next number may leave before the second of two that share the last one. Those are seen, and reported.
+Two messages may have the same number, and the scheme cannot tell how many have it. So where messages are concurrent,
+the next number may leave before the second message with the last one. Such messages are reported as concurrent.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ScalarProgram:
 
 
 class ScalarRule(Holding):
-    """The next number leaves. A number that has been is concurrent, and leaves at once."""
+    """Delivers the next number. A message with a number already delivered is concurrent and leaves at once."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class ScalarRule(Holding):
 
 
 class ScalarCodec(StampCodec):
-    """One number for all, modulo 256."""
+    """Writes the one number, modulo 256."""
 
     def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
         return (stamp.kn[0] % ROUND,)

@@ -1,6 +1,6 @@
-"""One number a sender: FIFO, and nothing between senders (DEW's unicast numbers).
+"""FIFO by the sequence of each sender, with no order between senders (DEW's unicast numbers).
 
-The number is in every message's header already, so the stamp itself is empty.
+The sequence is in every message's header, so the stamp is empty.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SenderOrder(Scheme):
 
 
 class SequenceRule(WaitingByName):
-    """After the one before it of the same sender."""
+    """Delivers a message after the sender's one before it."""
 
     def _causes(self, message: Message) -> Iterator[Name]:
         return self._gone.up_to(message.source, message.number - 1)

@@ -46,7 +46,7 @@ class VectorProgram:
 
 
 class VectorRule(WaitingByName):
-    """After everything that its sender knew of. Where something else has been delivered too, it is concurrent."""
+    """Delivers a message after everything its sender knew. If anything else was delivered too, it is concurrent."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -66,7 +66,7 @@ class VectorRule(WaitingByName):
 
 
 class VectorCodec(StampCodec):
-    """A counter for each mote but the sender, whose own is in the header."""
+    """Writes a counter for each mote but the sender, whose own is in the header."""
 
     def __init__(self, motes: int) -> None:
         self._motes = motes
