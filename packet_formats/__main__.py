@@ -1,6 +1,6 @@
-"""`python -m packet_formats header deployment.toml -o layout.h`, and `... vectors -o vectors.json`.
+"""The command line: `python -m packet_formats header deployment.toml -o layout.h`, or `... vectors -o vectors.json`.
 
-The firmware build runs the first in a Python that has the standard library alone.
+The firmware build runs `header` in a Python that has the standard library alone.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _vectors() -> str:
 
 
 def _write(path: Path | None, text: str) -> None:
-    """Leave the file alone when it would not change, so that a build does not start anew."""
+    """Write the file only when its content changes, so that a build does not start again."""
     if path is None:
         sys.stdout.write(text)
     elif not path.exists() or path.read_text(encoding="utf-8") != text:

@@ -1,11 +1,11 @@
-"""Frames on the air, both ways, as firmware/core/air.c has them.
+"""The frames on the air, written and read as firmware/core/air.c does.
 
     IEEE 802.15.4, TinyOS 1   01 08 number FF FF dest(LE) type group, data, check sum
     IEEE 802.15.4, TinyOS 2   41 88 number group 00 dest(LE) source(LE) 3F type, data, check sum
     CC1000                    the message as on the serial line (2.x: without its dispatch byte), CRC-16
 
-A *frame* goes from its header to its check sum, low byte first. A *signal* has what the chip puts around it as well:
-the length byte of a CC2420; preamble, sync word and flush bytes of a CC1000.
+A *frame* is everything from the header to the check sum, low byte first. A *signal* is a frame and what the radio puts
+around it: the length byte of a CC2420; preamble, sync word and flush bytes of a CC1000.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from packet_formats.tinyos import BROADCAST, ActiveMessage, PacketError, decode_
 
 CHECK_BYTES = 2
 
-# IEEE 802.15.4: frame control, the acknowledgement that it may ask for, TinyOS 2 among 6LoWPAN's dispatch bytes.
+# IEEE 802.15.4: frame control, its bit that asks for an acknowledgement, the 6LoWPAN dispatch byte of TinyOS 2.
 CONTROL = {1: 0x0801, 2: 0x8841}
 ACK_REQUEST = 0x20
 NETWORK = 0x3F
 HEADER = {1: struct.Struct("<HBHHBB"), 2: struct.Struct("<HBHHHBB")}
 
-# CC1000: what our driver sends around a frame; what only the serial line has before it; where its length stands.
+# CC1000: what our driver sends around a frame; the byte that only the serial line has before it; the length's place.
 PREAMBLE, SYNC, FLUSH = b"\xaa" * 8, b"\x33\xcc", bytes(2)
 DISPATCH = {1: b"", 2: b"\x00"}
 LENGTH_AT = 4
@@ -35,7 +35,7 @@ class AirFormat(Protocol):
     """One way to put messages on the air."""
 
     def frame(self, message: ActiveMessage, number: int = 0) -> bytes:
-        """The frame of a message. `number` is the radio's own, where it has one."""
+        """The frame of a message. `number` is the radio's own frame number, if its frames have one."""
 
     def read(self, frame: bytes, tinyos: int) -> ActiveMessage | None:
         """The message in a frame of this TinyOS version; None for anything else."""
@@ -47,7 +47,7 @@ class AirFormat(Protocol):
         """The frame in a signal; None when it is not whole."""
 
     def delimiter_end(self, signal: bytes) -> int:
-        """How many bytes of a signal there are up to the end of the start-of-frame delimiter."""
+        """The number of bytes of a signal up to the end of its start-of-frame delimiter."""
 
 
 def air_format(radio: Radio) -> AirFormat:
@@ -65,7 +65,7 @@ def fcs(data: bytes) -> int:
 
 
 class Ieee802154:
-    """Data frames with short addresses; on 2.x the sender's too. The PAN is everybody's on 1.x and the group on 2.x."""
+    """Data frames with short addresses. On 1.x the PAN is broadcast; on 2.x it is the group, and a sender is given."""
 
     def frame(self, message: ActiveMessage, number: int = 0) -> bytes:
         control = (CONTROL[message.tinyos], number)
@@ -105,7 +105,7 @@ class Ieee802154:
 
 
 class Cc1000:
-    """The chip sends bytes and nothing else: preamble and sync word are the driver's."""
+    """Frames of a radio that sends plain bytes: the driver adds preamble and sync word."""
 
     def frame(self, message: ActiveMessage, number: int = 0) -> bytes:
         body = encode_am(message)[len(DISPATCH[message.tinyos]) :]
@@ -121,7 +121,7 @@ class Cc1000:
         return PREAMBLE + SYNC + frame + FLUSH
 
     def find(self, signal: bytes) -> bytes | None:
-        """Its length tells where it ends; which version it is of, its CRC tells."""
+        """The frame in a signal: its length tells where it ends, its CRC which TinyOS version sent it."""
         frame = signal[self.delimiter_end(signal) :]
         if len(frame) <= LENGTH_AT:
             return None

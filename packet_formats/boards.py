@@ -1,4 +1,4 @@
-"""The boards that motes are made of, and their radios: every such fact once. Standard library only.
+"""The boards and their radios: the one place for facts about them. Standard library only.
 
 A new board is a row here. docs/planning.md and docs/firmware.md give the source of every number.
 """
@@ -18,12 +18,12 @@ _CC1000_BYTE_MS = 8 / 19.2
 
 @dataclass(frozen=True, slots=True)
 class Radio:
-    """A radio chip under TinyOS's CSMA layer. Bytes are those of a frame on the air, in the order of the fields."""
+    """A radio chip under TinyOS's CSMA layer. The byte counts are those of a frame on the air, in its order."""
 
     chip: str
     framing: Literal["ieee802154", "cc1000"]  # packet_formats/air.py, firmware/core/air.c
     link_type: int  # of a capture file
-    has_lqi: bool  # it tells a link quality
+    has_lqi: bool  # it measures a link quality
     byte_ms: float
     before_header: int  # with TinyOS's preamble
     firmware_before_header: int  # with our driver's
@@ -32,21 +32,21 @@ class Radio:
     initial_backoff_ms: float  # the longest draw
     congestion_backoff_ms: float  # the longest draw
     processing_ms: float  # from the radio to the queue and back
-    hop_backoff_cycles: int  # that a relay reserves for channel access at each hop still to go
+    hop_backoff_cycles: int  # what a relay reserves for channel access at each hop still to go
     timing_noise_cycles: int  # how far off the time of a frame's delimiter may be
     sync_error_ms: float  # what a hop adds to a clock's error
-    delay_margin: float  # share that is added to a delay budget for interference
-    signal_margin_db: float  # over noise, at 0 dBm: with less, frames begin to suffer
+    delay_margin: float  # share added to a delay budget for interference
+    signal_margin_db: float  # over noise, at 0 dBm: below it, frames begin to be lost
     receiving_ma: float
     sending_ma: float  # at 0 dBm
 
     @property
     def driver(self) -> str:
-        """Its folder in firmware/chips."""
+        """The driver's folder in firmware/chips."""
         return self.chip.lower()
 
     def air_bytes(self, payload: int, tinyos: int) -> int:
-        """All that is on the air for a payload."""
+        """All bytes on the air for one payload."""
         return self.before_header + self.header[tinyos] + payload + self.after_data
 
 
@@ -86,7 +86,7 @@ CC1000 = Radio(
     congestion_backoff_ms=16 * _CC1000_BYTE_MS,
     processing_ms=1.0,
     hop_backoff_cycles=230,  # 7 ms
-    timing_noise_cycles=16,  # it tells byte boundaries alone
+    timing_noise_cycles=16,  # it signals byte boundaries only
     sync_error_ms=0.4,
     delay_margin=1 / 2,
     signal_margin_db=10.0,
@@ -97,7 +97,7 @@ CC1000 = Radio(
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A kind of mote. The two periods are the firmware's, unless it is built or told otherwise."""
+    """A kind of mote. The two periods are the firmware's defaults."""
 
     name: str  # in a deployment, and of firmware/boards/NAME
     title: str  # in prose
@@ -136,4 +136,4 @@ MICA2 = Board(
 
 BOARDS = {board.name: board for board in (MICAZ, MICA2)}
 RADIOS = {board.radio.chip: board.radio for board in BOARDS.values()}
-DEFAULT_BOARD = MICAZ  # where nobody says which
+DEFAULT_BOARD = MICAZ  # where none is named

@@ -1,4 +1,4 @@
-"""Whole arrays of frames at once, in numpy: what construct does one by one, some thousand times faster.
+"""Decoding and encoding of whole arrays of frames in numpy, some thousand times faster than construct.
 
 `Frames` holds many messages side by side. `decode_data` and `decode_records` read them into structured arrays
 with a reason code for each row, 0 where it was read; `encode_data` goes the other way. Tests hold all of it
@@ -43,7 +43,7 @@ class Frames:
 
     @classmethod
     def of_payloads(cls, payload: Bytes, layout: DataLayout, type_: int | None = None) -> Frames:
-        """Equally long payloads, one a row, known to be this layout's data (or of the given type)."""
+        """Frames of payloads of one length, one a row, that are this layout's data (or of the given type)."""
         rows, length = payload.shape
         return cls(
             tinyos=layout.tinyos,
@@ -56,13 +56,13 @@ class Frames:
 
     @classmethod
     def of_packets(cls, packets: Sequence[bytes], tinyos: int) -> Frames:
-        """Packets as `FrameDecoder` gives them, from the type byte on, of any lengths."""
+        """Frames of packets of any length, each from its type byte on, as `FrameDecoder` gives them."""
         lengths = np.fromiter((len(packet) for packet in packets), np.int64, len(packets))
         return cls.of_buffer(np.frombuffer(b"".join(packets), np.uint8), lengths, tinyos)
 
     @classmethod
     def of_buffer(cls, buffer: Bytes, lengths: NDArray[np.int64], tinyos: int) -> Frames:
-        """Packets laid end to end in one buffer."""
+        """Frames of packets that lie end to end in one buffer."""
         header, limit = (5, PAYLOAD_LIMIT[1]) if tinyos == 1 else (8, PAYLOAD_LIMIT[2])
         starts = np.cumsum(lengths) - lengths
         kind = _at(buffer, starts, lengths, np.zeros_like(lengths))
@@ -159,7 +159,7 @@ def decode_data(frames: Frames, layout: DataLayout) -> tuple[NDArray[np.void], B
 
 
 def _decode_form(rows: NDArray[np.void], payload: Bytes, reason: Bytes, layout: DataLayout) -> None:
-    """Payloads whose stamps have one number of items; what is wrong with one goes into `reason`."""
+    """Decode payloads whose stamps all have as many items; `reason` gets what is wrong with a row."""
     stamp, flags = payload[:, layout.stamp_at : layout.receipts_at], payload[:, layout.flags_at]
     padding = (1 << layout.stamp.size * 8 - layout.stamp.bits) - 1
     if padding:  # an empty stamp has no last byte
@@ -207,7 +207,7 @@ def _mismatch(frames: Frames, layout: DataLayout, type_: int, lengths: tuple[int
 
 
 def _payload(frames: Frames, length: int) -> Bytes:
-    """Rows of exactly this length; what is missing is zero and belongs to rows already refused."""
+    """Payload rows of exactly this length, filled up with zeros; only rows already refused are shorter."""
     short = length - frames.payload.shape[1]
     if short > 0:
         return np.pad(frames.payload, ((0, 0), (0, short)))
@@ -288,7 +288,7 @@ def _encode_form(rows: NDArray[np.void], layout: DataLayout) -> Bytes:
 
 
 def put_stamp(row: Any, values: Sequence[int], stamp: StampLayout) -> None:
-    """A stamp's wire values into the columns of one row of `data_dtype`."""
+    """Put a stamp's wire values into the columns of one row of `data_dtype`."""
     for (name, _), value in zip(stamp.head, values, strict=False):
         row[name] = value
     entries = values[len(stamp.head) :]
@@ -319,7 +319,7 @@ def _put_source(target: Bytes, source: NDArray[Any], layout: DataLayout) -> None
 
 
 def record_dtype(record: type[Record], byteorder: str) -> np.dtype[np.void]:
-    """A fixed message as it lies on the wire."""
+    """The dtype of a fixed message on the wire."""
     order = "<" if byteorder == "little" else ">"
     return np.dtype([(m.name, f"{order}{m.type[0]}{m.size}") for m in members(record)])
 

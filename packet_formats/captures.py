@@ -2,8 +2,8 @@
 
 `Listen` prints each TinyOS message as one line of hex, without framing and often with the whole message
 buffer: header, 29 bytes of data whatever the length, and two bytes that say whether the radio's CRC was good.
-Old captures hold lines that were cut off, or that ran together. What is damaged is reported and passed over;
-a packet is recovered from a damaged line only if its whole header was seen on a clean line of the capture.
+Old captures hold lines that were cut off, or that ran together. Damage is reported and skipped; a packet is
+recovered from a damaged line only if its whole header was seen on a clean line of the capture.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class CapturedPacket:
 
 @dataclass(frozen=True, slots=True)
 class CaptureFault:
-    """Something that was passed over, or recovered, and why; faults of one `kind` differ in details alone.
+    """Something that was skipped, or recovered, and why. Faults of one `kind` differ only in details.
 
     `alien` says that nothing on the line looked like this format.
     """
@@ -55,19 +55,19 @@ class CaptureFault:
 
 
 def unzipped(raw: bytes) -> tuple[bytes, CaptureFault | None]:
-    """The content of a gzip file, or the bytes themselves; of a damaged one what comes before the damage.
+    """The content of a gzip file up to its first damage; other bytes come back as they are.
 
-    A few kilobytes may unpack to more than any memory holds: no more than `MOST` is taken.
+    A few kilobytes may unpack to more than any memory holds, so at most `MOST` bytes are read.
     """
     content = bytearray()
     while raw.startswith(b"\x1f\x8b"):
         member = zlib.decompressobj(wbits=31)
         try:
-            for at in range(0, len(raw), PIECE):  # in pieces, so that damage costs no more than one
+            for at in range(0, len(raw), PIECE):  # in pieces, so that damage costs at most one
                 content += member.decompress(raw[at : at + PIECE])  # at most a thousand times as long
                 if len(content) > MOST:
                     return bytes(content[:MOST]), CaptureFault(
-                        f"unpacks to more than {MOST >> 20} MB: cut off there"
+                        f"unpacks to more than {MOST >> 20} MB: the rest is not read"
                     )
         except zlib.error as error:
             return bytes(content), CaptureFault(f"damaged gzip file: {error}")
@@ -78,7 +78,7 @@ def unzipped(raw: bytes) -> tuple[bytes, CaptureFault | None]:
 
 
 def detect(raw: bytes) -> str:
-    """Which of `FORMATS` this is: binary, or the text that more of it can be read as."""
+    """The one of `FORMATS` that this is: binary, or the text format in which more of it can be read."""
     lines = [line for _, line in _hex_lines(raw) if isinstance(line, bytes)] if _is_text(raw) else []
     if not lines:
         return "serial"
@@ -100,7 +100,7 @@ def _is_framed(line: bytes) -> bool:
 
 
 def _is_text(raw: bytes) -> bool:
-    """UTF-8 without control characters; a serial stream nearly always holds a zero byte."""
+    """Whether this is UTF-8 without control characters; a serial stream nearly always holds a zero byte."""
     sample = raw[:65536]
     try:
         codecs.getincrementaldecoder("utf-8")().decode(sample)
@@ -120,7 +120,7 @@ def read(raw: bytes, form: str) -> Iterator[CapturedPacket | CaptureFault]:
 
 
 def lines_read(items: Iterable[CapturedPacket | CaptureFault]) -> tuple[int, int]:
-    """How many lines of text gave a packet, and how many were alien to the format."""
+    """How many lines of text gave a packet, and how many were not in this format at all."""
     items = list(items)
     good = {item.line for item in items if isinstance(item, CapturedPacket)}
     return len(good), len(
@@ -129,7 +129,7 @@ def lines_read(items: Iterable[CapturedPacket | CaptureFault]) -> tuple[int, int
 
 
 def _hex_lines(raw: bytes) -> list[tuple[int, bytes | CaptureFault]]:
-    """Numbered lines as bytes, or as the fault by which a line is not hex; blank lines are left out."""
+    """Each line's number, and its bytes or why it is not hex; blank lines are left out."""
     lines: list[tuple[int, bytes | CaptureFault]] = []
     for number, line in enumerate(raw.splitlines(), 1):
         text = line.decode("ascii", "replace").strip()
@@ -140,7 +140,7 @@ def _hex_lines(raw: bytes) -> list[tuple[int, bytes | CaptureFault]]:
         except ValueError:
             what = "truncated within a byte" if set(text) <= _HEX else "not hex"
             shown = text if len(text) <= 40 else text[:37] + "..."
-            lines.append((number, CaptureFault(f"{what}, passed over: {shown!r}", number, what, alien=True)))
+            lines.append((number, CaptureFault(f"{what}, skipped: {shown!r}", number, what, alien=True)))
     return lines
 
 
@@ -170,7 +170,7 @@ def _drops(counters: FrameCounters, told: Counter[str], line: int) -> Iterator[C
         what = _DROPPED[name]
         if count:
             often = "" if line and count == 1 else f"{many(count, 'time')}, "
-            yield CaptureFault(f"{what}: {often}{many(size, 'byte')} passed over", line, what)
+            yield CaptureFault(f"{what}: {often}{many(size, 'byte')} skipped", line, what)
 
 
 _DROPPED = {
@@ -197,14 +197,14 @@ def _listen(raw: bytes) -> Iterator[CapturedPacket | CaptureFault]:
             yield from _damaged(line, number, shape, headers)
 
 
-# What one line of a capture can be: a 1.x message buffer, whole, without its CRC bytes, or cut to the
-# message's own length; or a 2.x message. One tool printed the whole capture, so only the shape that most
-# lines have is taken: otherwise a cut-off line could pass for a shorter message.
+# One line of a capture is a 1.x message buffer (whole, without its CRC bytes, or cut to the message's own
+# length) or a 2.x message. One tool printed the whole capture, so only the shape that most lines have counts:
+# otherwise a cut-off line could pass for a shorter message.
 SHAPES = ("buffer", "buffer, CRC not good", "1.x", "buffer without CRC", "2.x")
 
 
 def _shapes(line: bytes) -> set[str]:
-    """Every shape that this line could be of."""
+    """Every shape that this line could have."""
     shapes = set()
     if len(line) >= HEADER and line[4] <= PAYLOAD_LIMIT[1]:
         if len(line) == BUFFER + 2:
@@ -236,21 +236,21 @@ def _damaged(
     for packet in packets:
         yield CapturedPacket(packet, number)
     if packets:
-        left = f", {many(rest, 'byte')} between or after them passed over" if rest else ""
+        left = f", {many(rest, 'byte')} between or after them skipped" if rest else ""
         whole = many(len(packets), "whole packet")
         yield CaptureFault(f"{len(line)} bytes run together: {whole} recovered{left}", number, "run together")
         return
     wanted, size = _wanted(line, shape), many(len(line), "byte")
     if len(line) < wanted:
-        reason, kind = f"truncated, passed over: {size} where {wanted} are due", "truncated"
+        reason, kind = f"truncated, skipped: {size} instead of {wanted}", "truncated"
     else:
-        kind = "no message of this capture's shape"
-        reason = f"passed over: {size}, {kind}"
+        kind = "not a message like the capture's others"
+        reason = f"skipped: {size}, {kind}"
     yield CaptureFault(reason, number, kind, alien=True)
 
 
 def _wanted(line: bytes, shape: str) -> int:
-    """How many bytes the line ought to have."""
+    """How many bytes the line should have."""
     if shape.startswith("buffer"):
         return BUFFER if shape == "buffer without CRC" else BUFFER + 2
     header, length_at = (HEADER, 4) if shape == "1.x" else (HEADER_2X, 5)
@@ -258,11 +258,11 @@ def _wanted(line: bytes, shape: str) -> int:
 
 
 def _run_together(line: bytes, shape: str, headers: set[bytes]) -> tuple[list[ActiveMessage], int]:
-    """Whole packets in a damaged line, as far as that is safe, and how many of its bytes belong to none.
+    """The whole packets in a damaged line, where that is safe, and how many of its bytes belong to none.
 
-    A whole buffer is known, wherever it starts, by a header seen before, by the good-CRC bytes at its end,
-    and by what follows: the line's end or another such header. Packets without such an end mark count only if
-    they fill the line from its first byte to its last.
+    A whole buffer, wherever it starts, has a header seen before, the good-CRC bytes at its end, and then the
+    line's end or another such header. Packets without such an end mark count only if they fill the line from
+    its first byte to its last.
     """
     if shape == "1.x":
         return _tiled(line, headers), 0
@@ -296,7 +296,7 @@ def _tiled(line: bytes, headers: set[bytes]) -> list[ActiveMessage]:
 
 
 class Unwrapper:
-    """A 32-bit clock made continuous: each reading is taken as the value nearest to the one before."""
+    """Makes a 32-bit clock continuous: each reading is the value nearest to the one before."""
 
     def __init__(self) -> None:
         self.wraps = 0

@@ -15,7 +15,7 @@ from packet_formats.records import RECORDS, Record, members, size
 from packet_formats.schemes import descriptor, names
 
 PREFIX = "CAUSEWAY_"
-# Bit of each flag in a data message's flags byte; boot takes three bits from its own on, hops two.
+# The bit of each flag in a data message's flags byte; boot has three bits from there on, hops two.
 FLAG_BITS = {"IN_SYNC": 0, "SATURATED": 1, "COMPLETE": 2, "BOOT": 3, "HOPS": 6}
 
 Define = tuple[str, object, str]
@@ -97,7 +97,7 @@ def _board(deployment: Deployment) -> list[Define]:
     return [
         *chips,
         ("AIR_IEEE802154", int(radio.framing == "ieee802154"), "0: the CC1000's own frames"),
-        ("HAS_LQI", int(radio.has_lqi), "the radio tells a link quality"),
+        ("HAS_LQI", int(radio.has_lqi), "the radio measures a link quality"),
         ("HOP_BACKOFF", radio.hop_backoff_cycles, "cycles to reserve for channel access at each hop"),
         ("TIMING_NOISE", radio.timing_noise_cycles, "cycles that the time of a delimiter may be off"),
         ("BEACON_SECONDS", board.beacon_seconds, "between the root's beacons"),

@@ -1,6 +1,6 @@
-"""`deployment.toml`: what a deployment is, read into one immutable object. Standard library only.
+"""Reads `deployment.toml` into one immutable `Deployment`. Standard library only.
 
-Every wrong value is refused with its key, the value and the reason; so is every name that is not known.
+Every wrong value is refused with its key, the value and the reason; so is every unknown name.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
 
 
 class DeploymentError(ValueError):
-    """A deployment that cannot be: the key at fault (`clock.delta`, or none), its value, and why."""
+    """A deployment is impossible: the key at fault (`clock.delta`, or none), its value, and why."""
 
     def __init__(self, key: str, value: object, reason: str) -> None:
         place = key if value is None else f"{key} = {_shown(value)}"
@@ -72,7 +72,7 @@ class ClockSettings:
 
 @dataclass(frozen=True, slots=True)
 class StampSettings:
-    """As given, or as computed; a key that the scheme does not have holds 0 or its only meaning."""
+    """The settings of [stamp], given or computed. A key that the scheme does not take holds 0 or its only value."""
 
     scheme: str
     entries: int
@@ -88,8 +88,8 @@ class StampSettings:
 class ObserverSettings:
     policy: str
     phi: int
-    give_up: int  # ticks that a message may be missing which a waiting policy waits for
-    source: tuple[str, ...] = ()  # where the base station listens, unless it is told otherwise
+    give_up: int  # ticks for which a waiting policy waits for a missing message
+    source: tuple[str, ...] = ()  # where the base station listens by default
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +101,11 @@ class Deployment:
 
     @property
     def scheme(self) -> SchemeDescriptor:
-        """What there is to know about its stamp scheme."""
+        """The descriptor of its stamp scheme."""
         return descriptor(self.stamp.scheme)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Every setting, defaults filled in, such that `from_dict` gives this deployment again."""
+        """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""
         tables: dict[str, dict[str, Any]] = asdict(self)
         for key in OPTIONAL:
             if key not in self.scheme.settings and key != "packing":
@@ -132,7 +132,7 @@ class Deployment:
 
 
 def load(path: str | PathLike[str]) -> Deployment:
-    """The deployment in a file; `OSError` if it cannot be read, `DeploymentError` if it cannot be."""
+    """The deployment in a file; `OSError` if it cannot be read, `DeploymentError` if it is impossible."""
     with open(path, "rb") as file:
         raw = file.read()
     try:
@@ -146,10 +146,7 @@ def parse(text: str) -> Deployment:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise DeploymentError("", None, f"not TOML: {error}") from error
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # a number of thousands of digits, or brackets nested as deep
+    except (ValueError, RecursionError) as error:  # thousands of digits in a number, or of nested brackets
         raise DeploymentError("", None, f"not a deployment: {error}") from error
     return from_dict(tables)
 
@@ -299,7 +296,7 @@ def _stamp(table: _Table, network: NetworkSettings, clock: ClockSettings) -> Sta
 
 
 def _entries(table: _Table, epsilon: int) -> int | str:
-    """How many entries are asked for; the scheme's row says which numbers it takes."""
+    """How many entries are asked for; the scheme's descriptor says which numbers it takes."""
     if not table.has("entries") or table.settings["entries"] == "all":
         return "all"
     if isinstance(table.settings["entries"], str):
@@ -326,7 +323,7 @@ def _observer(table: _Table, clock: ClockSettings, scheme: str) -> ObserverSetti
 
 
 def _sources(table: _Table) -> tuple[str, ...]:
-    """One source or a list of them. What each kind of source takes is known only to the base station."""
+    """The sources: one or a list. Only the base station knows what each kind of source takes."""
     if not table.has("source"):
         return ()
     value = table.settings["source"]

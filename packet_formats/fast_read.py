@@ -1,7 +1,7 @@
-"""The same reading as `decode_packet` and `decode_message`, some times as fast, for the live path.
+"""Reads packets and messages as `decode_packet` and `decode_message` do, several times faster, for the live path.
 
-Frames as they should be are read by `struct` and shifts. Whatever is odd goes to the construct definitions, which say
-what is wrong with it. Both give the same answers (tests/packet_formats/test_fast_read.py).
+Good frames are read by `struct` and shifts. Anything else goes to the construct definitions, which say what is wrong
+with it. Both give the same answers (tests/packet_formats/test_fast_read.py).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DATA = {TYPE_OF[tinyos, "data"]: tinyos for tinyos in (1, 2)}
 
 
 def read_packet(packet: bytes) -> ActiveMessage | Ack:
-    """As `decode_packet`."""
+    """Do what `decode_packet` does."""
     tinyos = _DATA.get(packet[0]) if packet else None
     if tinyos == 1 and len(packet) > _ONE.size:
         dest, kind, group, length = _ONE.unpack_from(packet, 1)
@@ -33,8 +33,8 @@ def read_packet(packet: bytes) -> ActiveMessage | Ack:
     return decode_packet(packet)
 
 
-class _StampForm:
-    """Where the fields of a stamp with so many items are, in the number that its bytes make."""
+class _StampShifts:
+    """The places of a stamp's fields, for one number of items, in the integer that its bytes make."""
 
     def __init__(self, stamp: StampLayout, items: int) -> None:
         self.size = stamp.size_of(items)
@@ -46,7 +46,7 @@ class _StampForm:
         self._is_full = all(f.top == (1 << f.bits) - 1 for f in fields)  # no value is over its top
 
     def read(self, word: int) -> tuple[int, ...] | None:
-        """The fields; None where something is wrong with them."""
+        """The values of the fields; None if something is wrong with them."""
         stamp = tuple([word >> shift & mask for shift, mask in self._fields])
         if word & self._spare or not (self._is_full or all(map(le, stamp, self._tops))):
             return None
@@ -67,7 +67,7 @@ class MessageReader:
         }
         self._head = Struct(f"{order}{source}BB")
         self._receipt = Struct(f"{order}{source}B")
-        self._forms = {length: _StampForm(stamp, items) for length, items in layout.items_in.items()}
+        self._forms = {length: _StampShifts(stamp, items) for length, items in layout.items_in.items()}
         self._receipts = layout.receipts * self._receipt.size
 
     def read(self, message: ActiveMessage) -> Message | Unknown:

@@ -2,8 +2,8 @@
 
     7E | packet, with 7E and 7D escaped | CRC-16, low byte first, escaped likewise | 7E
 
-A flag byte can stand nowhere else, so whatever lies between two flags is judged as a whole. That is why the
-decoder gives the same frames and the same counters however the byte stream was cut into chunks.
+A flag byte stands nowhere else, so the decoder judges what lies between two flags as a whole. That is why it
+gives the same frames and the same counters however the byte stream was cut into chunks.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def crc16(data: bytes) -> int:
 
 
 def encode_frame(packet: bytes) -> bytes:
-    """A packet, from its type byte on, as it goes on the line."""
+    """The bytes on the line for a packet, given from its type byte on."""
     if not MIN_BYTES - 2 <= len(packet) <= MAX_BYTES - 2:
         raise ValueError(f"a packet has {MIN_BYTES - 2}..{MAX_BYTES - 2} bytes, not {len(packet)}")
     body = packet + crc16(packet).to_bytes(2, "little")
@@ -38,7 +38,7 @@ def encode_frame(packet: bytes) -> bytes:
 
 @dataclass(slots=True)
 class Drop:
-    """How often something was dropped for one reason, and how many raw bytes of the line that cost."""
+    """How often something was dropped for one reason, and how many raw bytes of the line were lost."""
 
     count: int = 0
     bytes: int = 0
@@ -50,7 +50,7 @@ class Drop:
 
 @dataclass(slots=True)
 class FrameCounters:
-    """Where every byte went: `fed` equals flags + good + all drops + what the decoder still holds."""
+    """Counts where every byte went: `fed` equals flags + good + all drops + what the decoder still holds."""
 
     fed: int = 0
     flags: int = 0
@@ -73,7 +73,7 @@ class FrameCounters:
 
 
 class FrameDecoder:
-    """Bytes in, packets out. `feed` any chunks; `close` once, to account for what was left half-way."""
+    """Takes bytes and gives packets. `feed` takes chunks of any size; `close`, once, counts an unfinished frame."""
 
     def __init__(self) -> None:
         self.counters = FrameCounters()
@@ -103,7 +103,7 @@ class FrameDecoder:
         return packets
 
     def close(self) -> None:
-        """The stream is over: count what no flag ended."""
+        """End the stream: count the bytes that no flag ended."""
         if self.pending:
             drop = self.counters.partial if self._in_sync else self.counters.noise
             drop.add(self.pending)
@@ -141,9 +141,8 @@ class FrameDecoder:
         return outcome
 
     def _judge(self, raw: bytes) -> bytes | Drop:
-        """The packet in the bytes between two flags, or the counter that their loss belongs to."""
-        escaped = ESCAPE in raw
-        body = _ESCAPED.sub(lambda match: bytes([match[1][0] ^ FLIP]), raw) if escaped else raw
+        """The packet in the bytes between two flags, or the counter of the reason why it is lost."""
+        body = _ESCAPED.sub(lambda match: bytes([match[1][0] ^ FLIP]), raw)
         if len(body) > MAX_BYTES:
             return self.counters.long
         if escaped and _ends_in_escape(raw):
@@ -160,5 +159,5 @@ class FrameDecoder:
 
 
 def _ends_in_escape(raw: bytes) -> bool:
-    """Whether the last byte is an escape itself, not one that an escape before it has used up."""
+    """Whether the last byte is an escape, and not itself escaped by the one before."""
     return (len(raw) - len(raw.rstrip(b"\x7d"))) % 2 == 1

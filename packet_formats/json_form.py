@@ -12,7 +12,7 @@ from packet_formats.phrases import did_you_mean
 from packet_formats.records import RECORDS, members
 from packet_formats.tinyos import BROADCAST, TYPE_OF, Ack, ActiveMessage
 
-# All that `decode` prints of a packet: `encode` takes these keys and no others.
+# All keys that `decode` prints for a packet: `encode` takes these and no others.
 KEYS = (
     *("tinyos", "kind", "dest", "source", "type", "group", "length", "payload", "token"),
     *("message", "unknown", "fault", "line", "clock"),
@@ -23,9 +23,9 @@ RECORD_NAMED = {record.__name__.lower(): record for record in RECORDS}
 def packet_to_plain(
     packet: ActiveMessage | Ack, layout: DataLayout | None = None, motes: int | None = None
 ) -> dict[str, Any]:
-    """One object a packet; a layout adds what it says as `message`, or why it was not read as `unknown`.
+    """A packet as one object. A layout adds its content as `message`, or as `unknown` why it was not read.
 
-    The number of motes adds a `fault` to a data message that none of them can have sent.
+    The number of motes adds a `fault` to a data message from no mote of the network.
     """
     if isinstance(packet, Ack):
         plain: dict[str, Any] = {"tinyos": packet.tinyos, "kind": "ack", "token": packet.token}
@@ -49,9 +49,9 @@ def packet_to_plain(
 def packet_from_plain(
     plain: Mapping[str, Any], layout: DataLayout | None = None, motes: int | None = None
 ) -> ActiveMessage | Ack:
-    """The inverse. If payload and message are given they must agree; a message alone needs a layout.
+    """The inverse of `packet_to_plain`. Payload and message, if both are given, must agree.
 
-    With the number of motes, a data message that none of them can have sent is refused.
+    A message alone needs a layout. With the number of motes, a data message from no mote of the network is refused.
     """
     for key in plain:
         if key not in KEYS:
@@ -73,9 +73,9 @@ def packet_from_plain(
 
 
 def _as_given(plain: Mapping[str, Any], tinyos: int) -> ActiveMessage:
-    """From header fields and payload."""
+    """The message made from header fields and payload."""
     if "message" in plain and "payload" not in plain:
-        raise FormatError("a message without its payload needs the deployment")
+        raise FormatError("a message without a payload needs the deployment")
     payload = _hex(plain, "payload")
     if _whole(plain, "length", len(payload)) != len(payload):
         raise FormatError(f"length = {plain['length']}, but the payload has {len(payload)} bytes")
@@ -84,7 +84,7 @@ def _as_given(plain: Mapping[str, Any], tinyos: int) -> ActiveMessage:
 
 
 def _as_said(plain: Mapping[str, Any], tinyos: int, layout: DataLayout) -> ActiveMessage:
-    """From the message's own fields."""
+    """The message made from its own fields."""
     if tinyos != layout.tinyos:
         raise FormatError(f"tinyos = {tinyos}, the deployment's is {layout.tinyos}")
     message = message_from_plain(plain["message"], layout)
@@ -92,7 +92,7 @@ def _as_said(plain: Mapping[str, Any], tinyos: int, layout: DataLayout) -> Activ
         return encode_message(message, layout, _whole(plain, "dest", BROADCAST), _optional(plain, "source"))
     packet = _as_given(plain, tinyos)
     if decode_message(packet, layout) != message:
-        raise FormatError("payload and message do not say the same; remove the one that is not meant")
+        raise FormatError("payload and message differ; remove one of them")
     return packet
 
 
@@ -122,7 +122,7 @@ def message_from_plain(plain: Any, layout: DataLayout) -> Message:
         return _data_from_plain(values, layout)
     record = RECORD_NAMED.get(str(name))
     if record is None:
-        raise FormatError(f"message name {name!r} is none of data, {', '.join(RECORD_NAMED)}")
+        raise FormatError(f"message name {name!r} must be one of data, {', '.join(RECORD_NAMED)}")
     _refuse_unknown(values, record)
     return record(**{member.name: _whole(values, member.name) for member in members(record)})
 
@@ -155,7 +155,7 @@ def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
 
 
 def _stamp_names(stamp: Any, layout: StampLayout) -> list[str]:
-    """The fields that a stamp gives: all of them, or those of fewer items where its length is variable."""
+    """The names of a stamp's fields: all, or those of fewer items where its length is variable."""
     counts = [[field.name for field in layout.fields_of(n)] for n in range(layout.least, layout.most + 1)]
     for names in counts:
         if isinstance(stamp, Mapping) and set(stamp) == set(names):

@@ -1,7 +1,7 @@
-"""Which bits of a payload mean what. Standard library only.
+"""Computes which bits of a payload mean what. Standard library only.
 
-A layout is computed, never written down: the fields of a stamp follow from the scheme's row in `schemes` and the
-network. `StampLayout.pack` and `unpack` are the reference that every faster reader is tested against.
+The fields of a stamp follow from the scheme's descriptor and the network. `StampLayout.pack` and `unpack` are the
+reference that every faster reader is tested against.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StampLayout:
 
     @property
     def clock_bits(self) -> int:
-        """The width of the clock; 0 where none is carried."""
+        """The width of the clock; 0 if the stamp has none."""
         return dict(self.head).get("clock", 0)
 
     @property
@@ -75,7 +75,7 @@ class StampLayout:
 
     @property
     def entries(self) -> int:
-        """The most fields that items have, counted over all items."""
+        """The number of fields in all items of the longest stamp."""
         return self.most * len(self.item)
 
     @property
@@ -89,7 +89,7 @@ class StampLayout:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The optional keys of [stamp] that give this layout again."""
+        """The optional keys of [stamp] that lead to this layout."""
         values = {"entries": self.most, "packing": self.packing, "count": self.count}
         values |= {"counter_bits": self.entry_bits, "carry": self.carry}
         return {key: values[key] for key in descriptor(self.scheme).settings}
@@ -100,7 +100,7 @@ class StampLayout:
 
     @cached_property
     def fields(self) -> tuple[Field, ...]:
-        """All fields, of the longest stamp where its length is variable; a shorter one has the first of them."""
+        """The fields of the longest stamp; a shorter one has the first of them."""
         return tuple(self._fields())
 
     def _fields(self) -> Iterator[Field]:
@@ -111,11 +111,11 @@ class StampLayout:
             offset += wire_width
 
     def fields_of(self, items: int) -> tuple[Field, ...]:
-        """The fields of a stamp with so many items."""
+        """The fields of a stamp with this many items."""
         return self.fields[: len(self.head) + items * len(self.item)]
 
     def items_of(self, fields: int) -> int | None:
-        """How many items a stamp with so many fields has; None where no stamp has so many."""
+        """How many items a stamp with this many fields has; None if no stamp has that many fields."""
         counts = range(self.least, self.most + 1)
         return next((items for items in counts if len(self.fields_of(items)) == fields), None)
 
@@ -123,12 +123,12 @@ class StampLayout:
         return sum(field.bits for field in self.fields_of(items))
 
     def size_of(self, items: int) -> int:
-        """Whole bytes of a stamp with so many items."""
+        """Whole bytes of a stamp with this many items."""
         return (self.bits_of(items) + 7) // 8
 
     @cached_property
     def items_in(self) -> dict[int, int]:
-        """How many items a stamp of so many bytes has: as many as fit. A length that is not here is refused."""
+        """The number of items by the stamp's length in bytes: as many as fit. Any other length is refused."""
         return {self.size_of(items): items for items in range(self.least, self.most + 1)}
 
     @property
@@ -137,7 +137,7 @@ class StampLayout:
 
     @property
     def size(self) -> int:
-        """Whole bytes that the stamp takes at the most."""
+        """Whole bytes of the longest stamp."""
         return self.size_of(self.most)
 
     @property
@@ -145,7 +145,7 @@ class StampLayout:
         return self.size_of(self.least)
 
     def pack(self, values: Sequence[int]) -> bytes:
-        """Field values to bytes, most significant bit first, zero bits at the end."""
+        """Pack field values into bytes, most significant bit first, zero bits at the end."""
         items = self.items_of(len(values))
         if items is None:
             raise ValueError(f"a {self.scheme} stamp has {self.count_text}, not {len(values)}")
@@ -158,7 +158,7 @@ class StampLayout:
         return (word << size * 8 - self.bits_of(items)).to_bytes(size, "big")
 
     def unpack(self, raw: bytes) -> tuple[int, ...]:
-        """Bytes to field values; refuses set padding bits and values too large for their field."""
+        """Unpack bytes into field values; refuse set padding bits and values too large for their field."""
         items = self.items_in.get(len(raw))
         if items is None:
             sizes = " or ".join(map(str, self.items_in))
@@ -191,17 +191,17 @@ def _item_fields(item: Fields, items: int) -> Iterator[tuple[str, int]]:
 
 
 def stamp_layout(scheme: str, **settings: Any) -> StampLayout:
-    """The stamp that settings of `StampChoice` imply; `LayoutError` says which of them cannot be, and why."""
+    """The stamp that settings of `StampChoice` lead to; `LayoutError` says which of them is impossible, and why."""
     row, choice = descriptor(scheme), StampChoice(**settings)
     _check_choice(row, choice)
-    clock_bits(choice)  # the ticks must be sound even where no clock is carried
+    clock_bits(choice)  # the ticks must be sound even if the stamp has no clock
     form = row.form(choice)
-    # Known before any field is made: a matrix of all the motes there may be has thousands of millions.
+    # Checked before any field is made: a matrix for the most motes would have thousands of millions.
     bits = sum(width for _, width in form.head) + form.most * sum(width for _, width in form.item)
     size, limit = (bits + 7) // 8, PAYLOAD_LIMIT[1]
     if size > limit and "entries" not in row.settings:
         reason = f"this stamp takes {size} bytes in a network of {choice.motes}, a payload has {limit}"
-        raise LayoutError("scheme", scheme, f"{reason}; shlc takes one or two, whatever the network")
+        raise LayoutError("scheme", scheme, f"{reason}; shlc takes one or two in any network")
     return StampLayout(
         scheme, choice.packing, form.carry, form.count, form.head, form.item, form.least, form.most
     )
@@ -210,7 +210,7 @@ def stamp_layout(scheme: str, **settings: Any) -> StampLayout:
 def _check_choice(row: SchemeDescriptor, choice: StampChoice) -> None:
     for key, least, why in (
         ("epsilon", 1, "with 0 no clock could ever tick"),
-        ("delta", 1, "a message takes at least a tick's allowance"),
+        ("delta", 1, "a message needs a tick to arrive"),
         ("motes", 1, "a network has a mote"),
         ("events_per_tick", 1, "a mote must be able to have an event"),
     ):
@@ -227,24 +227,19 @@ def _check_choice(row: SchemeDescriptor, choice: StampChoice) -> None:
             raise LayoutError(key, value, only_for(key, row.name))
 
 
-OPTIONAL = (
-    "entries",
-    "packing",
-    "count",
-    "counter_bits",
-    "carry",
-)  # keys of [stamp] that not all schemes take
+# Keys of [stamp] that only some schemes take.
+OPTIONAL = ("entries", "packing", "count", "counter_bits", "carry")
 _DEFAULTS = asdict(StampChoice(1, 1, 1))
 
 
 def only_for(key: str, scheme: str) -> str:
-    """What to say to a scheme that does not take a key of [stamp]."""
+    """The error text for a scheme that does not take a key of [stamp]."""
     return f"is for {', '.join(takers(key))} only, not {scheme}"
 
 
 @dataclass(frozen=True)
 class DataLayout:
-    """The whole data payload of one deployment, and all that decides whether a frame may be read as one."""
+    """The whole data payload of one deployment, and everything that decides whether a frame is read as one."""
 
     tinyos: int
     group: int
@@ -258,7 +253,7 @@ class DataLayout:
 
     @property
     def byteorder(self) -> str:
-        """Of every multi-byte integer in a payload: 1.x little-endian, 2.x big-endian."""
+        """The byte order of integers in a payload: little-endian on 1.x, big-endian on 2.x."""
         return "little" if self.tinyos == 1 else "big"
 
     @property
@@ -283,7 +278,7 @@ class DataLayout:
 
     @property
     def receipt_bytes(self) -> int:
-        """One slot: a source and a sequence."""
+        """Bytes of one slot: a source and a sequence."""
         return self.source_bytes + 1
 
     @property
@@ -292,17 +287,17 @@ class DataLayout:
 
     @property
     def length(self) -> int:
-        """Bytes of the payload, of the longest where the stamp's length is variable."""
+        """Bytes of the longest payload."""
         return self.data_at + self.data_bytes
 
     @cached_property
     def items_in(self) -> dict[int, int]:
-        """How many items the stamp of a payload of so many bytes has; a payload of any other length is not ours."""
+        """The number of the stamp's items by the payload's length; a payload of any other length is not ours."""
         rest = self.length - self.stamp.size
         return {rest + size: items for size, items in self.stamp.items_in.items()}
 
     def with_items(self, items: int) -> DataLayout:
-        """Where everything is in a payload whose stamp has so many items."""
+        """The layout of a payload whose stamp has this many items."""
         return replace(self, stamp=replace(self.stamp, least=items, most=items))
 
     @property
@@ -312,7 +307,7 @@ class DataLayout:
 
     @property
     def canonical(self) -> str:
-        """Everything that decides the reading of a data frame, in one line: what `hash` is taken of."""
+        """Everything that decides how a data frame is read, in one line, from which `hash` is computed."""
         stamp = self.stamp
         parts: dict[str, Any] = {
             "tinyos": self.tinyos,
@@ -397,5 +392,5 @@ def _too_long(layout: DataLayout) -> str:
     return (
         f"the payload would be {layout.length} bytes, {over} over the {limit} of TinyOS {layout.tinyos} "
         f"(header {layout.stamp_at}, stamp {stamp.size}, receipts {receipts}, data {layout.data_bytes}); "
-        f"what could be cut: {', or '.join(cuts)}"
+        f"to make it fit, set {', or '.join(cuts)}"
     )

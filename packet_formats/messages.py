@@ -88,7 +88,7 @@ RECORD_STRUCT: dict[tuple[type[Record], str], Any] = {
 
 @cache
 def data_struct(layout: DataLayout, items: int) -> Any:
-    """The construct definition of a deployment's data message whose stamp has so many items."""
+    """The construct definition of a deployment's data message whose stamp has this many items."""
     source = _INTEGERS["u8" if layout.source_bytes == 1 else "u16", layout.byteorder]
     flags = BitStruct(
         "hops" / BitsInteger(2),
@@ -113,7 +113,7 @@ def data_struct(layout: DataLayout, items: int) -> Any:
 
 
 def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unknown:
-    """What a message says under this layout."""
+    """The content of a message under this layout."""
     if message.tinyos != layout.tinyos:
         return Unknown(Reason.PACKET, f"TinyOS {message.tinyos}, ours is {layout.tinyos}")
     if message.group != layout.group:
@@ -234,7 +234,7 @@ def _check(name: str, value: int, allowed: range) -> None:
 
 
 def _origin(message: Message) -> int:
-    """The id that a message gives as its sender's; the host itself has none and takes 0."""
+    """The id of a message's sender; the host has none and takes 0."""
     for name in ("source", "sender", "gateway"):
         if hasattr(message, name):
             return int(getattr(message, name))

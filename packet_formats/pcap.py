@@ -12,7 +12,7 @@ LONGEST = 65535
 
 
 def write_packets(file: IO[bytes], link_type: int, packets: Iterable[tuple[int, bytes]]) -> int:
-    """Write a whole file: each packet with its time in nanoseconds. Gives the number of packets."""
+    """Write a whole file of packets with their times in nanoseconds; return how many there were."""
     file.write(struct.pack("<IHHiIII", NANOSECONDS, *VERSION, 0, 0, LONGEST, link_type))
     count = 0
     for at_ns, packet in packets:

@@ -12,6 +12,6 @@ def many(number: int, one: str, more: str = "") -> str:
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """`; did you mean ...?` if one of the known names is near, else nothing."""
+    """The hint `; did you mean ...?` if one of the known names is similar, else an empty text."""
     close = difflib.get_close_matches(str(name), list(known), 1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -17,10 +17,12 @@ from typing import Any, ClassVar
 
 
 class Reason(IntEnum):
-    """Why a frame was not read. All but the first mean: another layout or another application."""
+    """Why a frame was not read. Every reason but OK means: another layout or another application."""
 
     OK = 0
-    PACKET = 1  # no message at all: unknown packet type, another TinyOS version, header and length at odds
+    PACKET = (
+        1  # no message at all: unknown packet type, another TinyOS version, or a wrong length in the header
+    )
     GROUP = 2
     TYPE = 3
     LENGTH = 4
@@ -57,7 +59,7 @@ def _integer(type_: str, doc: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Beacon:
-    """Time sync: the network's time at `sender` as this frame left it. `time` is last, so that a radio driver
+    """Time sync: the network time at `sender` when this frame left it. `time` is last, so that a radio driver
     can fill it in while the frame's first bytes are already on the air."""
 
     AM_TYPE: ClassVar[int] = 0x70
@@ -98,7 +100,7 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """Every so often from each mote and gateway: who it is, what it was built for, how it fares."""
+    """A regular report of each mote and gateway: who it is, what it was built for, how it is doing."""
 
     AM_TYPE: ClassVar[int] = 0x72
     source: int = _integer("u16", "whose health this is")

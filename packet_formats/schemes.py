@@ -1,8 +1,8 @@
-"""Every stamp scheme: one row that says what its stamp holds and what it can do. Standard library only.
+"""The descriptor of every stamp scheme: what its stamp holds and what it can do. Standard library only.
 
-Layouts, deployments, the C header, `describe`, planning, the testbed, the live station and the analysis all ask these
-rows. What a scheme does is in `basestation/causality/schemes/NAME.py`. A package of one's own adds a scheme by an entry
-point in the group `causeway.schemes`; its value is an object whose `descriptor` is a row like these.
+Layouts, deployments, the C header, `describe`, planning, the testbed, the live station and the analysis all ask the
+descriptors. What a scheme does is in `basestation/causality/schemes/NAME.py`. Another package adds a scheme by an entry
+point in the group `causeway.schemes`; its value is an object with a `descriptor` like these.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ COUNTS = ("events", "sends")
 CARRIES = ("pair", "sum")
 TIMED_POLICIES = ("causal", "dapw", "cbd")  # they compare stamps, and wait for the clock
 
-COUNTER_BITS = 8  # of a numbered or named message, as the sequence in each header
+COUNTER_BITS = 8  # of a message's number or name: as wide as the sequence in each header
 MAX_FIELD_BITS = 16  # a field spans at most three bytes, and fits an AVR register pair
 WIDE_SOURCE_FROM = 240  # motes; below that, one byte leaves 16 ids for gateways
-NAMES = 4  # that a history carries, unless told otherwise
+NAMES = 4  # how many names a history carries by default
 ENTRY_POINTS = "causeway.schemes"
 
 Fields = tuple[tuple[str, int], ...]  # names and bits
 
 
 class LayoutError(ValueError):
-    """A layout that cannot be: the setting at fault, its value, and why."""
+    """A layout is impossible: the setting at fault, its value, and why."""
 
     def __init__(self, key: str, value: object, reason: str) -> None:
         super().__init__(f"{key} = {value!r}: {reason}")
@@ -44,7 +44,7 @@ class LayoutError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StampChoice:
-    """What a stamp's widths follow from: the network, and the keys of [stamp] as they were given."""
+    """What decides a stamp's widths: the network, and the keys of [stamp] as they were given."""
 
     epsilon: int
     delta: int
@@ -80,7 +80,7 @@ class StampForm:
 
 @dataclass(frozen=True, slots=True)
 class SchemeDescriptor:
-    """What everybody may ask about a scheme.
+    """The facts about a scheme that the other packages ask for.
 
     `form` computes the fields for a choice of settings. `meaning` explains a field of an item: it is given the field's
     name, the item's index and the layout. `settings` are the optional keys of [stamp] that the scheme takes.
@@ -97,7 +97,7 @@ class SchemeDescriptor:
     """Whether its rule delivers in causal order while G1 and G2 hold, for a layout and an epsilon."""
     in_firmware: bool = False  # firmware/core/stamp_*.c has it
     worth_trying: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
-    """The values of its settings that planning and the analysis compare; a setting that is not here has one."""
+    """The values of its settings that planning and the analysis compare; other settings keep their default."""
 
     def trials(self) -> Iterator[dict[str, int | str]]:
         """All combinations of settings worth trying."""
@@ -106,12 +106,12 @@ class SchemeDescriptor:
 
     @property
     def waits_by_name(self) -> bool:
-        """Whether its own rule waits for particular messages, which may be missing for ever."""
+        """Whether its own rule waits for particular messages, which may never come."""
         return not self.is_ordered and not self.has_clock
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """The policies that can read its stamp; `none` and `sequence` look at the header alone."""
+        """The policies that can read its stamp; `none` and `sequence` read only the header."""
         own = TIMED_POLICIES if self.is_ordered else (self.name,)
         return tuple(dict.fromkeys(("none", *own, "sequence")))
 
@@ -178,7 +178,7 @@ def _clock_and_c(choice: StampChoice) -> Fields:
 
 
 def _counter_bits(choice: StampChoice) -> int:
-    """The width of a counter: its top code must stay free of legal values, so that it can flag."""
+    """The width of a counter: no legal value may reach its top code, which flags a saturated stamp."""
     most, asked = choice.most_bits, choice.counter_bits
     if asked is not None:
         if not 2 <= asked <= most:
@@ -250,12 +250,12 @@ def _last_sender(choice: StampChoice) -> StampForm:
 def _history(choice: StampChoice) -> StampForm:
     names = NAMES if isinstance(choice.entries, str) else choice.entries
     if names < 1:
-        raise LayoutError("entries", names, "must be at least 1: a history of nothing says nothing")
+        raise LayoutError("entries", names, "must be at least 1: a history without names says nothing")
     return StampForm((), named_messages(choice), names, names)
 
 
 def _counters(name: str, how_many: Callable[[int], int]) -> Callable[[StampChoice], StampForm]:
-    """So many 8-bit counters in a network of so many motes."""
+    """A form of 8-bit counters; `how_many` gives their number from the number of motes."""
 
     def form(choice: StampChoice) -> StampForm:
         many = how_many(choice.motes)
@@ -265,7 +265,7 @@ def _counters(name: str, how_many: Callable[[int], int]) -> Callable[[StampChoic
 
 
 def _ages(how_many: Callable[[int], int]) -> Callable[[StampChoice], StampForm]:
-    """The sender's clock, and the ages of so many other messages."""
+    """A form of the sender's clock and the ages of other messages, as many as `how_many` says."""
 
     def form(choice: StampChoice) -> StampForm:
         many = how_many(choice.motes)
@@ -294,12 +294,12 @@ def _no_meaning(name: str, index: int, layout: StampLayout) -> str:
 
 
 def _after(index: int) -> str:
-    """A sender leaves itself out: from its own id on, each place is the next mote's."""
+    """The other mote that entry `index` may mean: a sender leaves itself out, so higher ids move down by one."""
     return f"{index + 1} if the sender is one of 0..{index}"
 
 
 def _square(index: int, layout: StampLayout) -> tuple[int, str]:
-    """The sender, and the receiver in words, of an entry of a square stamp."""
+    """The sender of an entry of a square stamp, and its receiver in words."""
     motes = isqrt(layout.entries)
     source, place = divmod(index, motes)
     return source, "the observer" if place == motes - 1 else f"mote {place + (place >= source)}"
@@ -470,15 +470,15 @@ OWN = {row.name: row for row in _ROWS}
 
 @cache
 def _plugins() -> dict[str, SchemeDescriptor | str]:
-    """The rows of installed packages; a text instead of a row says why it cannot be used."""
+    """The descriptors of installed packages; a text in place of one says why it cannot be used."""
     found: dict[str, SchemeDescriptor | str] = {}
     for point in entry_points(group=ENTRY_POINTS):
         if point.name in OWN or point.name in found:
-            found[point.name] = f"{point.value} adds a scheme {point.name}, but there is one of that name"
+            found[point.name] = f"{point.value} adds a scheme {point.name}, but that name is taken"
             continue
         try:
             found[point.name] = _checked(point.name, point.load().descriptor)
-        except Exception as error:  # a package that is broken breaks only its own scheme
+        except Exception as error:  # a broken package breaks only its own scheme
             found[point.name] = f"{point.value} cannot be loaded: {type(error).__name__}: {error}"
     return found
 
@@ -501,7 +501,7 @@ def unusable() -> tuple[str, ...]:
 
 
 def descriptor(name: str) -> SchemeDescriptor:
-    """The row of a scheme; `LayoutError` where there is none, or its package cannot be used."""
+    """The descriptor of a scheme; `LayoutError` if there is none, or if its package cannot be used."""
     row = OWN.get(name) or _plugins().get(name)
     if isinstance(row, str):
         raise LayoutError("scheme", name, row)
@@ -512,7 +512,7 @@ def descriptor(name: str) -> SchemeDescriptor:
 
 
 def ordered() -> tuple[str, ...]:
-    """The schemes whose stamps compare, any two of them."""
+    """The schemes of which any two stamps compare."""
     return tuple(name for name in names() if descriptor(name).is_ordered)
 
 
@@ -533,4 +533,4 @@ def refusal(policy: str, scheme: str) -> str | None:
     if policy in allowed:
         return None
     needs = ", ".join(ordered()) if policy in TIMED_POLICIES else policy
-    return f"reads stamps of {needs}, the stamp here is {scheme}, which allows {', '.join(allowed)}"
+    return f"needs stamps of {needs}; the stamp here is {scheme}, which allows {', '.join(allowed)}"

@@ -1,11 +1,11 @@
-"""The serial forwarder protocol, as both of its ends see it.
+"""The serial forwarder protocol, for both ends.
 
     2.x   each side sends `55 20`
     1.x   each side sends `54 21`, then its platform, 4 bytes, low byte first
 
 and then packets: a length byte from 1 to 255, and that many bytes of message, on 2.x from the dispatch byte on. The
-second byte of a greeting is the newest form of the protocol that its sender speaks; the older of the two is spoken.
-The oldest form of 1.x, `54 20`, has no platform.
+second byte of a greeting is the newest version of the protocol that its sender knows; both sides then use the older of
+the two. The oldest version of 1.x, `54 20`, has no platform.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def version_of(hello: bytes) -> int:
     for tinyos, ours in HELLO.items():
         if hello[:1] == ours[:1] and hello[1] >= OLDEST:
             return tinyos
-    raise ProtocolError(f"greeted with {hello.hex(' ')}, which is no serial forwarder's")
+    raise ProtocolError(f"greeted with {hello.hex(' ')}: this is no serial forwarder")
 
 
 def platform_follows(hello: bytes) -> bool:
@@ -44,12 +44,12 @@ def platform_bytes(board: str) -> bytes:
 
 
 def to_packet(tinyos: int, message: bytes) -> bytes:
-    """A message, as the protocol carries it, as a packet from its type byte on."""
+    """The packet, from its type byte on, of a message that the protocol carried."""
     return bytes([_DATA[tinyos]]) + message
 
 
 def to_message(tinyos: int, packet: bytes) -> bytes | None:
-    """The message in a packet, without the token of one that wants an acknowledgement; None if it has none.
+    """The message in a packet, without its token; None if it has none.
 
     A packet of the other TinyOS version has none: their messages differ.
     """

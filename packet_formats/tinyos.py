@@ -51,7 +51,7 @@ MESSAGE: dict[int, Any] = {
 
 
 class PacketError(ValueError):
-    """Bytes that are no packet, or a packet that must not be sent."""
+    """Some bytes are not a packet, or a packet must not be sent."""
 
 
 # Not frozen, though nobody changes one: each frame makes some, and frozen ones take seven times as long.
@@ -71,14 +71,14 @@ class ActiveMessage:
 
 @dataclass(frozen=True, slots=True)
 class Ack:
-    """An acknowledgement: the packet with this token had a good CRC. It says nothing of delivery."""
+    """An acknowledgement: the packet with this token had a good CRC. It does not mean that it was delivered."""
 
     tinyos: int
     token: int
 
 
 def decode_packet(packet: bytes) -> ActiveMessage | Ack:
-    """A packet from its type byte on, as `FrameDecoder` gives it."""
+    """Decode a packet, given from its type byte on as `FrameDecoder` gives it."""
     if not packet or packet[0] not in PACKET_TYPES:
         raise PacketError(f"unknown packet type {packet[:1].hex() or '(empty packet)'}")
     tinyos, kind = PACKET_TYPES[packet[0]]
@@ -105,11 +105,11 @@ def encode_packet(packet: ActiveMessage | Ack) -> bytes:
 
 
 def decode_am(tinyos: int, raw: bytes, kind: str = "data", token: int | None = None) -> ActiveMessage:
-    """A message from its header on (2.x: from the dispatch byte on), as a serial forwarder hands it over."""
+    """Decode a message, given from its header on (2.x: dispatch byte) as a serial forwarder hands it over."""
     try:
         parsed = MESSAGE[tinyos].parse(raw)
     except ConstructError as error:
-        raise PacketError(f"no TinyOS {tinyos} message: {_why(tinyos, raw)}") from error
+        raise PacketError(f"not a TinyOS {tinyos} message: {_why(tinyos, raw)}") from error
     if parsed.length > PAYLOAD_LIMIT[tinyos]:
         raise PacketError(f"{parsed.length} data bytes, over the {PAYLOAD_LIMIT[tinyos]} of TinyOS {tinyos}")
     source = parsed.source if tinyos == 2 else None
@@ -117,7 +117,7 @@ def decode_am(tinyos: int, raw: bytes, kind: str = "data", token: int | None = N
 
 
 def encode_am(message: ActiveMessage) -> bytes:
-    """The inverse of `decode_am`. An oversize message is refused: gateways radiate it corrupt."""
+    """The inverse of `decode_am`. It refuses an oversize message, which gateways would send out corrupt."""
     limit = PAYLOAD_LIMIT[message.tinyos]
     if len(message.data) > limit:
         raise PacketError(f"{len(message.data)} data bytes, over the {limit} of TinyOS {message.tinyos}")

@@ -1,7 +1,6 @@
 """Golden vectors: for many layouts, field values, payload bytes and whole serial frames, as one JSON file.
 
-The firmware's tests read it, and so do ours. It comes out the same every time: a change in it is a
-change of the wire.
+The firmware's tests read it, and so do ours. It is the same every time: if it changes, the wire format changed.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ CASES: tuple[tuple[int, int, int, dict[str, Any]], ...] = (
 
 
 class Draw:
-    """Numbers that look random and are the same in every Python."""
+    """Draws numbers that look random and are the same in every Python."""
 
     def __init__(self, seed: str) -> None:
         self._seed, self._count = seed, 0
@@ -123,7 +122,7 @@ def _vector(message: Message, layout: DataLayout) -> dict[str, Any]:
 
 
 def _data_messages(layout: DataLayout) -> Iterator[Data]:
-    """All zeros, all ones, and some in between; bytes that the line must escape are among the latter."""
+    """Messages of all zeros, of all ones, and some in between with bytes that the line must escape."""
     tops = [field.top for field in layout.stamp.fields]
     least = len(layout.stamp.fields_of(layout.stamp.least))
     most = (1 << 8 * layout.source_bytes) - 1
@@ -163,7 +162,7 @@ def _records(record: type[Record], draw: Draw) -> Iterator[Record]:
 
 
 def _compact(value: dict[str, Any]) -> str:
-    """JSON with one line a vector: small, and a change in one shows as a change of one line."""
+    """JSON with one line a vector: a changed vector shows as one changed line."""
     lines = []
     for name, items in value.items():
         if not isinstance(items, list):

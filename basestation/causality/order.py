@@ -1,7 +1,7 @@
-"""Stamps as the observer reads them, the clock modulo B, and the total order `less`.
+"""Stamps, messages, the clock modulo B, and the total order `less`.
 
 Every scheme's stamp is one plain value (r, c, kn). kn holds the entries that travel, from the top down: kn[c], kn[c-1],
-... in the paper's indices. The hybrid clocks are the case of a single entry, their counter; DPC has none.
+... in the paper's indices. The hybrid clocks have a single entry, their counter; DPC has none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Ties = Literal["sequence", "arrival"]
 
 
 class Stamp(NamedTuple):
-    """Clock of the sender, how far the largest clock it knew of was ahead, and event counts from that clock down."""
+    """The sender's clock, how far ahead the largest clock it knew was, and event counts from that clock down."""
 
     r: int
     c: int
@@ -27,10 +27,10 @@ class Stamp(NamedTuple):
 
 
 class Message(NamedTuple):
-    """What a rule orders: who sent it, its sequence number unwrapped in its boot, its stamp unwrapped at receipt.
+    """A message as a rule orders it, with its sequence (in its boot) and its stamp unwrapped at receipt.
 
-    Rules name messages by their `number`, which goes on over all boots of a mote and is `above` its sequence number.
-    `token` is whatever the caller wants to find again when the message leaves.
+    Rules name messages by their `number`, which runs over all boots of a mote and is `above` its sequence.
+    `token` is whatever the caller wants back when the message leaves.
     """
 
     source: int
@@ -47,21 +47,21 @@ class Message(NamedTuple):
 
 
 def key(message: Message, ties: Ties = "sequence") -> tuple[int, ...]:
-    """The lexicographic key of `less`; without the sequence ("arrival") the paper's, which is no total order."""
+    """The lexicographic key of `less`. With "arrival" it has no sequence: the paper's order, which is not total."""
     stamp = message.stamp
     tail = (message.source, message.sequence) if ties == "sequence" else (message.source,)
     return (stamp.top, *stamp.kn, *tail)
 
 
 def less(a: Message, b: Message) -> bool:
-    """True when `a` is to be delivered before `b`; send(a) -> send(b) implies less(a, b) for full stamps."""
+    """Whether `a` is delivered before `b`; send(a) -> send(b) implies less(a, b) for full stamps."""
     return key(a) < key(b)
 
 
 def least_modulus(epsilon: int, delta: int) -> int:
     """The least B that unwraps exactly: at receipt the field lies in [now - delta - epsilon, now + epsilon].
 
-    The paper's epsilon + delta + 1 is too small: it leaves out that the receiver's clock may also be ahead.
+    The paper's epsilon + delta + 1 is too small: the receiver's clock may be ahead too.
     """
     return delta + 2 * epsilon + 1
 
@@ -72,5 +72,5 @@ def unwrap(field: int, now: int, epsilon: int, modulus: int) -> int:
 
 
 def deadline(stamp: Stamp, phi: int, epsilon: int, delta: int) -> int:
-    """D = r + ceil(phi * (c + delta + epsilon) / 100), phi a whole percentage: the tick that must be over."""
+    """The tick that must be over before the message leaves: r + ceil(phi * (c + delta + epsilon) / 100)."""
     return stamp.r - (-phi * (stamp.c + delta + epsilon) // 100)

@@ -1,4 +1,4 @@
-"""A delivery policy with its setting, as planning, figures, comparisons and the analysis ask for it."""
+"""A policy with its phi, as planning, figures, comparisons and the analysis ask for it."""
 
 from __future__ import annotations
 

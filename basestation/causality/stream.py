@@ -19,7 +19,7 @@ SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3
 class Stream:
     """The events of a run, without stamps: every scheme stamps this same stream.
 
-    Messages are numbered in the true order of their sends. A `batch` is what the observer takes in at one time. A batch
+    Messages are numbered in the true order of their sends. A `batch` is what the observer receives at one time. A batch
     is `fresh` if it comes with the observer's tick, before that tick's deliveries.
     """
 

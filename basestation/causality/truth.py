@@ -1,6 +1,6 @@
 """The true happened-before relation between sends, by vector clocks.
 
-Kept beside the stamps to judge them, never used for delivery.
+It serves to judge the stamps and is never used for delivery.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """A send event: its mote, which send of that mote it is (from 1), and how many sends of each mote led to it."""
+    """A send event: its mote, its index among that mote's sends (from 1), and how many sends of each mote led to it."""
 
     source: int
     index: int
@@ -19,12 +19,12 @@ class Send:
 
 
 def happened_before(a: Send, b: Send) -> bool:
-    """send(a) -> send(b). The vector counts the send itself, so b knows a exactly when it counts that far."""
+    """Whether send(a) -> send(b): the vector of b counts a. (A vector counts its own send too.)"""
     return a is not b and (a.source, a.index) != (b.source, b.index) and b.vector[a.source] >= a.index
 
 
 class VectorTruth:
-    """One vector clock a mote. Only sends are counted: receives carry knowledge but need no number of their own."""
+    """A vector clock for each mote. It counts only sends: receives carry knowledge but need no number."""
 
     def __init__(self, motes: int) -> None:
         self._known = [[0] * motes for _ in range(motes)]
@@ -40,5 +40,5 @@ class VectorTruth:
 
 
 def sends_per_mote(sends: Sequence[Send], motes: int) -> list[int]:
-    """How far each mote's numbering goes, over these sends and all that they know of."""
+    """The number of sends of each mote, among these sends and all that they count."""
     return [max((send.vector[mote] for send in sends), default=0) for mote in range(motes)]

@@ -1,9 +1,9 @@
-"""Causality violations in an order of delivery, counted exactly.
+"""Counts causality violations in an order of delivery, exactly.
 
-A violated pair: send(a) -> send(b), both delivered, b first. The causes of b from one mote are that mote's sends up
-to a number that b's vector clock gives. So with, for each mote, the latest delivery among its first i sends, one look
-says whether any cause from that mote came after b, and a walk backwards finds each. No window is assumed: it is as
-exact for a trace that breaks G1 and G2 as for one that keeps them.
+A pair is violated if send(a) -> send(b), both are delivered, and b comes first. The causes of b from one mote are that
+mote's sends up to a number in b's vector clock. So a table of the latest delivery among each mote's first i sends shows
+at once whether any cause from that mote came after b; a walk backwards then finds each. No window is assumed: the count
+is exact even for a trace that breaks G1 and G2.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NEVER = -1
 
 @dataclass(frozen=True, slots=True)
 class Violations:
-    """Counts over the delivered messages; `percent` gives the figures, each by its name."""
+    """The counts over the delivered messages; `percent` gives the figures by name."""
 
     delivered: int
     pairs: int
@@ -29,7 +29,7 @@ class Violations:
     related_pairs: int
 
     def percent(self) -> dict[str, float]:
-        """`mean` is the paper's wording and the default figure; `related` is of the causally related pairs."""
+        """The figures in per cent. `mean` is the paper's and the default; `related` is of causally related pairs."""
         of = _percent_of(self.delivered)
         return {
             "pairs": of(self.pairs),
@@ -42,12 +42,12 @@ class Violations:
 
 
 def count_violations(order: Sequence[Send]) -> Violations:
-    """Count over messages given in their order of delivery, each delivered once."""
+    """Count the violations among messages in their order of delivery, each delivered once."""
     return find_violations(order)[0]
 
 
 def find_violations(order: Sequence[Send]) -> tuple[Violations, set[tuple[int, int]]]:
-    """The counts, and the messages in a violation, as (source, index)."""
+    """The counts, and the messages in a violation as (source, index)."""
     motes = len(order[0].vector) if order else 0
     position = _positions(order, motes)
     latest = [list(accumulate(row, max)) for row in position]
@@ -70,7 +70,7 @@ def find_violations(order: Sequence[Send]) -> tuple[Violations, set[tuple[int, i
 
 
 def _positions(order: Sequence[Send], motes: int) -> list[list[int]]:
-    """Per mote, the place in the delivery of its i-th send; entry 0 stands for "no send"."""
+    """For each mote, the place of its i-th send in the order of delivery; entry 0 means "no send"."""
     position = [[NEVER] * (count + 1) for count in sends_per_mote(order, motes)]
     for place, send in enumerate(order):
         position[send.source][send.index] = place

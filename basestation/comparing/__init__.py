@@ -1,1 +1,1 @@
-"""Compares our schemes with those of other papers on the same stream of events."""
+"""Compares all schemes, the papers' and ours, on the same stream of events: their cost and their order."""

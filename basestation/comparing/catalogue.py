@@ -1,4 +1,4 @@
-"""All schemes by name for one network."""
+"""Makes schemes by name for one network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOREVER = NEVER
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """The settings of a comparison: the policy and phi of the timed schemes, and how long the others wait."""
+    """What is the same for all schemes: the policy and phi of the timed ones, and how long the others wait."""
 
     policy: str = "cbd"
     phi: int = 100

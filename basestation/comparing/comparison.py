@@ -26,7 +26,7 @@ MOST_MOTES = 239  # with a one-byte source id
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """A point of a sweep: the settings of a network that vary."""
+    """A point of a sweep: the network's settings that are varied."""
 
     motes: int
     epsilon: int
@@ -39,8 +39,7 @@ class SweepPoint:
 class ComparisonRow:
     """The result of one scheme on one network, summed over seeds. The hold is from arrival to delivery, in ticks.
 
-    `gave_up` counts messages that left without a cause that they named, `stuck` those held for ever. Times are those of
-    our Python code.
+    `gave_up`: messages delivered without a cause that they named. `stuck`: held for ever. Times are of our Python.
     """
 
     place: SweepPoint
@@ -71,7 +70,7 @@ class ComparisonRow:
         return self.size + HEADER_BYTES <= PAYLOAD_BYTES
 
     def to_dict(self) -> dict[str, Any]:
-        """The object that `basestation compare --json` prints."""
+        """The row as `basestation compare --json` prints it."""
         place = self.place
         return {
             "scheme": self.scheme,
@@ -100,7 +99,7 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownStream:
-    """A stream with its truth and its network."""
+    """A stream with its true causes, and its network."""
 
     stream: Stream
     vectors: Int32
@@ -108,12 +107,12 @@ class KnownStream:
 
 
 def sweep(base: WorldOptions, axes: dict[str, Sequence[Any]]) -> list[WorldOptions]:
-    """Every combination of the values of each axis."""
+    """The networks with every combination of the values of all axes."""
     return [replace(base, **dict(zip(axes, values, strict=True))) for values in product(*axes.values())]
 
 
 def seeded(options: WorldOptions, seeds: int) -> list[WorldOptions]:
-    """The same network once for each seed."""
+    """The same network with this many different seeds."""
     return [replace(options, seed=options.seed + i) for i in range(seeds)]
 
 
@@ -129,7 +128,7 @@ def place_of(options: WorldOptions) -> SweepPoint:
 def measure_network(
     options: WorldOptions, names: Sequence[str], terms: Terms, seeds: int
 ) -> Iterator[ComparisonRow]:
-    """Measure every scheme on the same streams, one stream for each seed."""
+    """Measure every scheme on the same streams, one stream a seed."""
     recorded = [simulated(one) for one in seeded(options, seeds)]
     for name in names:
         yield measure(place_of(options), recorded, name, terms)
@@ -157,7 +156,7 @@ def attempt(recorded: KnownStream, name: str, terms: Terms) -> Trial:
 
 
 def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonRow:
-    """Sum up the trials of one scheme at one point."""
+    """The sum of the trials of one scheme at one point of a sweep."""
     played = [trial.played for trial in trials]
     sent = sum(trial.messages for trial in trials)
     hold = np.concatenate([result.hold for result in played])
@@ -189,8 +188,7 @@ def _sum(found: Sequence[Violations]) -> Violations:
 
 
 def most_motes(name: str, options: WorldOptions, terms: Terms, data_bytes: int) -> int:
-    """The largest network whose stamp fits beside the header and this much data; 0 if none does, or if the stamp only
-    grows."""
+    """The largest network whose stamp fits beside the header and this much data; 0 if none does, or not for long."""
     if build(name, options, terms).grows:
         return 0
     room = 8 * (PAYLOAD_BYTES - HEADER_BYTES - data_bytes)

@@ -1,4 +1,4 @@
-"""The options of a comparison, for both command lines."""
+"""The options of a comparison, for all command lines that have them."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def default(name: str) -> Any:
 
 
 def networks(given: Mapping[str, Any]) -> list[WorldOptions]:
-    """The networks for all combinations of the swept options, which are sequences, with the fixed ones."""
+    """The networks for all combinations of the options given as sequences; other options are fixed."""
     base = WorldOptions(**{name: given[name] for name in FIXED})
     axes: dict[str, Sequence[Any]] = {name: list(dict.fromkeys(given[name])) for name in SWEPT}
     return sweep(base, axes)
 
 
 def give_up_ticks(text: str) -> int:
-    """Read a number of ticks, or never; `ValueError` for anything else."""
+    """The ticks that a text gives, which is a number or `never`; else `ValueError`."""
     if text == "never":
         return FOREVER
     ticks = int(text) if text.isdecimal() else -1
     if ticks < 0:
-        raise ValueError(f"{text!r} is neither a number of ticks nor never")
+        raise ValueError(f"{text!r} must be a number of ticks, or never")
     return ticks

@@ -1,4 +1,4 @@
-"""Draws a comparison. It needs the extra `analysis`."""
+"""Draws a comparison. Needs the extra `analysis`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _save(figure: Figure, path: Path) -> None:
 
 
 def picture(rows: Sequence[ComparisonRow]) -> Figure:
-    """The picture of a sweep: the first varied option gives the dots of a line, the others give rows of panels."""
+    """The picture of a sweep: the first varied setting makes the dots of a line, the others the rows of panels."""
     varied = [axis for axis in AXES if len({getattr(row.place, axis) for row in rows}) > 1] or ["motes"]
     along, *others = varied
     values = sorted({_place(row, along) for row in rows})
@@ -110,8 +110,7 @@ def _axis(axes: Any, least: float, most: float) -> None:
 
 
 def bytes_picture(rows: Sequence[ComparisonRow]) -> Figure:
-    """The picture with one dot for each scheme. Labels of exact schemes are below the zero line. Stamps that only grow
-    are left out."""
+    """A dot for each scheme; labels of exact schemes go below the zero line. A stamp that only grows is left out."""
     shown = [row for row in rows if row.scheme != "history"]
     widest = 1.8 * max(row.size for row in shown)
     top = max(*(row.violations.percent()["mean"] for row in shown), 1.0)

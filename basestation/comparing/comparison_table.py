@@ -1,4 +1,4 @@
-"""Prints a comparison as a table."""
+"""Prints a comparison as tables at a terminal."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ COLUMNS = (
     *("concurrent", "us"),
 )
 LEGEND = (
-    "bytes: of the largest stamp beside source and sequence; ! leaves a 29-byte payload.",
+    "bytes: the largest stamp beside source and sequence; ! does not fit a 29-byte payload.",
     "Violations in % of messages delivered: mean (ACO's), any (messages in one), pairs. hold: ticks.",
-    "gave up: messages that left without a cause that they named. lost: discarded, or held for ever.",
+    "gave up: messages delivered without a cause that they named. lost: discarded, or held for ever.",
     "concurrent: messages flagged so. us: microseconds of our Python per message, all motes together / the observer.",
 )
 
@@ -35,7 +35,7 @@ def show_places(console: Console, rows: Sequence[ComparisonRow]) -> None:
 
 
 def about(row: ComparisonRow) -> str:
-    """Which network a row is about, and what is the same for all schemes there."""
+    """The network of a row, and how many messages it had, which is the same for all schemes."""
     place = row.place
     text = f"{place.motes} motes, epsilon {place.epsilon}, delta {place.delta}"
     text += "" if place.rate is None else f", rate {place.rate:g}, loss {place.loss:.0%}"
@@ -70,5 +70,5 @@ def cells(row: ComparisonRow) -> list[str]:
 
 
 def shown_percent(value: float) -> str:
-    """A share in per cent, never rounded down to nothing."""
+    """The percentage as text; a violation is never rounded down to nothing."""
     return "0" if value == 0 else f"{value:.2f}" if value >= 0.01 else "<0.01"

@@ -18,12 +18,12 @@ from packet_formats.deployment import Deployment
 from .catalogue import Terms
 from .comparison import ComparisonRow, KnownStream, SweepPoint, measure
 
-# The columns of a message that are read.
+# The columns of a message that a comparison reads.
 COLUMNS = ("source", "sequence", "heard", "clock", "batch", "fresh", "vector")
 
 
 def measure_trace(folder: Path, names: Sequence[str], terms: Terms) -> Iterator[ComparisonRow]:
-    """Measure every scheme on the events of a trace, which must include those of the motes."""
+    """Measure every scheme on the events of a trace, which must hold those of the motes too."""
     trace = read_trace(folder)
     recorded = [recorded_in(trace)]
     for name in names:
@@ -36,7 +36,7 @@ def place_in(deployment: Deployment) -> SweepPoint:
 
 
 def options_in(deployment: Deployment, messages: int) -> WorldOptions:
-    """The options that give the widths for a network like this."""
+    """The options of a network like this one, from which the widths of stamps follow."""
     try:
         return WorldOptions(
             motes=deployment.network.motes,
@@ -46,11 +46,11 @@ def options_in(deployment: Deployment, messages: int) -> WorldOptions:
             messages=max(messages, 1),
         )
     except OptionError as error:
-        raise TraceError(f"its deployment is of no network to compare on: {error}") from None
+        raise TraceError(f"schemes cannot be compared on its network: {error}") from None
 
 
 def recorded_in(trace: Trace) -> KnownStream:
-    """The stream of a trace; `TraceError` if its events contradict its messages."""
+    """The stream of a trace; `TraceError` if its events are incomplete: then they would prove nothing."""
     stream, vectors = stream_of(trace)
     stream = replace(stream, arrival_clock=_clock(trace.messages))
     _check_arrivals(stream)
@@ -59,7 +59,7 @@ def recorded_in(trace: Trace) -> KnownStream:
 
 
 def _clock(messages: pa.Table) -> Int64:
-    """The observer's clock at each delivery; if none was noted, the time at which the message was heard."""
+    """The observer's clock at each arrival; where it was not recorded, the tick when the message was heard."""
     noted, heard = messages["clock"], messages["heard"].to_numpy()
     clock: Int64 = np.where(noted.is_null().to_numpy(), heard, noted.fill_null(0).to_numpy())
     return clock
@@ -68,7 +68,7 @@ def _clock(messages: pa.Table) -> Int64:
 def _check_arrivals(stream: Stream) -> None:
     clock, batch = stream.arrival_clock, stream.arrival_batch
     if len(np.unique(stream.arrival_message)) < stream.arrivals:
-        raise TraceError("some messages are there twice")
+        raise TraceError("some messages appear twice")
     if (np.diff(clock) < 0).any():
         raise TraceError("the observer's clock runs backwards")
     if ((np.diff(batch) < 0) | (np.diff(batch) == 0) & (np.diff(clock) != 0)).any():
@@ -76,7 +76,7 @@ def _check_arrivals(stream: Stream) -> None:
 
 
 def _check_truth(trace: Trace, made: Int32) -> None:
-    """Check that the events give the recorded causes of each message."""
+    """Check that the events give each message the same causes as its recorded vector clock."""
     column = trace.messages["vector"]
     told = np.flatnonzero(column.is_valid().to_numpy())
     if not len(told):
@@ -85,5 +85,5 @@ def _check_truth(trace: Trace, made: Int32) -> None:
     wrong = int((known != made[told]).any(axis=1).sum())
     if wrong:
         raise TraceError(
-            f"what happened before {wrong} of {len(made)} messages does not come out of the events, which can't be all"
+            f"the events do not explain the vector clocks of {wrong} of {len(made)} messages: some events are missing"
         )

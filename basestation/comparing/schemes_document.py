@@ -1,6 +1,6 @@
-"""Makes the tables and pictures of docs/schemes.md from new measurements.
+"""Measures and writes the tables and pictures of docs/schemes.md.
 
-Counts are the same on every machine. Times are not, so they have a table of their own.
+All counts are the same on every machine. Times are not, so they have their own table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Advance = Callable[..., None]
 
 
 def write(out: Path, messages: int, seeds: int, advance: Advance) -> Iterator[Path]:
-    """Measure and write everything, and give each path when it is written."""
+    """Measure and write everything; yield each path when it is written."""
     out.mkdir(parents=True, exist_ok=True)
     base = WorldOptions(messages=messages)
     rows = _measure(sweep(base, {"loss": LOSSES, "motes": MOTES}), Terms(), seeds, advance)
@@ -120,12 +120,12 @@ FIGURES: tuple[tuple[str, Callable[[ComparisonRow], str]], ...] = (
     ("Violations (mean, % of messages delivered)", _mean),
     ("Messages in a violation (any, %)", _any),
     ("Mean hold, ticks", _hold),
-    ("Messages that gave up on a cause, % of those that arrived", _skipped),
+    ("Messages delivered without a cause that they named, % of arrivals", _skipped),
 )
 
 
 def _figure_sheet(rows: Sequence[ComparisonRow], title: str, cell: Callable[[ComparisonRow], str]) -> Sheet:
-    """A table with a line for each scheme and a column for each n and loss."""
+    """A table with a row for each scheme and a column for each n and loss."""
     columns = [(motes, loss) for motes in MOTES for loss in LOSSES]
     found = {(row.scheme, row.place.motes, row.place.loss): cell(row) for row in rows}
     return Sheet(

@@ -1,1 +1,1 @@
-"""The paper's figures 2 to 7 from our own runs, and its claims beside our numbers."""
+"""Makes the paper's figures 2 to 7 from our own runs, and checks its claims against our numbers."""

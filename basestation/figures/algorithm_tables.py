@@ -61,7 +61,7 @@ def modulus_sheet(messages: int) -> Sheet:
         (21, "ε + δ + 1, the paper's"),
         (30, "one less than δ + 2ε + 1"),
         (31, "δ + 2ε + 1"),
-        (32, "the power of two that the wire uses"),
+        (32, "the power of two that stamps use"),
     ):
         found = [_causal(run, name, modulus=modulus) for name in ("kn", "shlc")]
         cells = [f"{m.wrong_unwraps}, {m.violations.percent()['any']:.1f}%" for m in found]
@@ -88,7 +88,7 @@ def fault_sheet() -> Sheet:
             rows.append((which, name, f"{hit} of {len(found)}", str(longest), str(fewest)))
     columns = ("state overwritten in", "scheme", "runs with a violation", "ticks to the last one, at most")
     return Sheet(
-        "Faults in memory, φ = 100%", (*columns, "messages after it, at least, none in one"), tuple(rows)
+        "Faults in memory, φ = 100%", (*columns, "messages after it without one, at least"), tuple(rows)
     )
 
 
@@ -112,7 +112,7 @@ def width_sheet(messages: int) -> Sheet:
 
 
 def sheets(messages: int) -> Iterator[Sheet]:
-    """All tables; `messages` is for the larger runs."""
+    """All tables; `messages` is the length of the larger runs."""
     makers: tuple[Callable[[], Sheet], ...] = (
         lambda: loss_sheet(5 * messages),
         lambda: modulus_sheet(messages),

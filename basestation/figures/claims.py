@@ -1,6 +1,6 @@
 """The paper's claims about its figures, each checked against our points.
 
-The paper's text gives ranges and orderings, not the curves themselves. Every verdict is computed.
+The paper's text gives ranges and orders, not the curves themselves. Every verdict is computed.
 """
 
 from __future__ import annotations

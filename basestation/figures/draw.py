@@ -17,12 +17,12 @@ from basestation.simulator.options import DelayLaw
 from .grid import CURVES, LAWS, PHIS, TITLES, CurvePoint, Policy, policies_of
 
 LAW_NAMES = {"half": "N(δ/2, δ/4)", "quarter": "N(δ/4, δ/8)"}
-# What the paper's text says of a panel, drawn in: (figure, policy, law) -> (low, high, words).
+# What the paper's text says about a panel, drawn into it: (figure, policy, law) -> (low, high, words).
 STATED: dict[tuple[int, Policy, DelayLaw | None], tuple[float, float, str]] = {
     (4, "cbd", "quarter"): (0, 2, "paper: 0–2%"),
     (5, "cbd", "quarter"): (0, 3, "paper: 0–3%"),
 }
-# Our line lies on another one at zero: it is dashed, so that both are seen.
+# Our line lies on another one at zero: it is dashed so that both are visible.
 OURS = {"marker": "*", "markersize": 9, "color": "black", "linestyle": "--", "zorder": 4}
 STATED_AT_100 = {"DPC1": (30, 50), "2 kn entries": (10, 15)}
 

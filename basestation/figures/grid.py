@@ -83,7 +83,7 @@ def policies_of(figure: int) -> tuple[Policy, ...]:
 
 @dataclass(frozen=True, slots=True)
 class FigureNetwork:
-    """One simulation, which serves every curve with the same changes."""
+    """One simulation, used by every curve with the same changes."""
 
     changes: tuple[tuple[str, Any], ...]
     law: DelayLaw

@@ -1,4 +1,4 @@
-"""The delay budget of a network: from airtime, backoff, relays and crystals to a tick, epsilon and delta.
+"""Computes the delay budget of a network: a tick, epsilon and delta from airtime, backoff, relays and crystals.
 
 `docs/planning.md` gives the source of every number here.
 """
@@ -14,22 +14,22 @@ from packet_formats.phrases import many
 from packet_formats.records import Heard, size
 from packet_formats.schemes import MAX_FIELD_BITS, source_bytes
 
-# Bytes of the largest stamp: the budget is made before the stamp is chosen, and must hold for all of them.
+# Bytes of the largest stamp: the budget is made before the stamp is chosen, and must hold for all stamps.
 STAMP_ALLOWANCE = 8
-RARE = 1 / 1000  # what is allowed for is exceeded at most this often
-QUEUE_SLOTS = 8  # a mote's queue is short; what does not get into it is lost and not late
+RARE = 1 / 1000  # the budget is exceeded at most this often
+QUEUE_SLOTS = 8  # a mote's queue is short; a message that does not fit is lost, not late
 CRYSTAL_PPM = 50
 BEACONS_LOST = 1  # in a row, without epsilon being broken
 BITS_PER_LINE_BYTE = 10
 LINE_FRAMING = 5  # two flags, the packet type, CRC
 LINE_HEADER = {1: 5, 2: 8}  # TinyOS version -> bytes
-LEAST_CLOCK_BITS = 5  # with three bits of a counter they make the one-byte stamp
+LEAST_CLOCK_BITS = 5  # with a counter of three bits they make the one-byte stamp
 MOST_TICK_LOG2 = 16
-CROWDED = 0.3  # load above which CSMA loses and delays more than the budget allows for
+CROWDED = 0.3  # at a higher load, CSMA loses and delays more than the budget allows
 
 
 class BudgetError(ValueError):
-    """A setting from which no budget can be made; `setting` is its name."""
+    """No budget can be made with a setting; `setting` is its name."""
 
     def __init__(self, setting: str, reason: str) -> None:
         super().__init__(reason)
@@ -41,7 +41,7 @@ JIFFY_MS = 1000 / CRYSTAL_HZ
 
 @dataclass(frozen=True, slots=True)
 class PlannedNetwork:
-    """The known facts of a network before it is built. `rate` is in messages per second and mote."""
+    """What is known about a network before it is built. `rate` is in messages per second and mote."""
 
     motes: int
     board: str
@@ -63,7 +63,7 @@ class PlannedNetwork:
         if not 0 < self.rate < math.inf:
             raise BudgetError("rate", "must be above 0: a mote that never sends needs no plan")
         if not 0 < self.beacon_seconds < math.inf:
-            raise BudgetError("beacon", "beacons are some time apart")
+            raise BudgetError("beacon", "the time between beacons must be above 0")
         taken, limit = self.payload_without_stamp, PAYLOAD_LIMIT[self.tinyos]
         if taken >= limit:
             reason = f"header, receipts and data take {taken} of {limit} bytes, which leaves none for a stamp"
@@ -102,8 +102,7 @@ class PlannedNetwork:
 
     @property
     def line_bytes(self) -> int:
-        """The bytes of a message on the serial line. Our gateway sends a heard record before it, a foreign one does
-        not."""
+        """Bytes of a message on the serial line; our gateway sends a heard record before it, others do not."""
         framing = LINE_FRAMING + LINE_HEADER[self.tinyos]
         return framing + self.payload + (0 if self.foreign_gateway else framing + size(Heard))
 
@@ -113,17 +112,17 @@ class PlannedNetwork:
 
     @property
     def usual_hop_ms(self) -> float:
-        """The mean time of a hop through a quiet channel."""
+        """The mean time of a hop on a quiet channel."""
         return self.airtime_ms + self.radio.initial_backoff_ms / 2 + self.radio.processing_ms
 
     @property
     def channel_load(self) -> float:
-        """The share of time that the channel is busy, if all motes share it. Each hop is one transmission."""
+        """The share of time that the channel is busy if all motes share it. Each hop is one transmission."""
         return self.airtime_ms * self.rate * sum(self.hops_of_motes) / 1000
 
     @property
     def relay_load(self) -> float:
-        """The share of time that the busiest relay works: all messages from beyond it pass through it."""
+        """The share of time that a relay is busy if all messages from beyond it pass through it."""
         passing = sum(hops > 1 for hops in self.hops_of_motes)
         return self.rate * (passing + 1) * self.usual_hop_ms / 1000 if passing else 0.0
 
@@ -134,7 +133,7 @@ class PlannedNetwork:
 
 @dataclass(frozen=True, slots=True)
 class BudgetRow:
-    """A named share of the budget. One that does not count is shown for information."""
+    """A named part of the budget; one that does not count is only shown."""
 
     name: str
     ms: float
@@ -155,7 +154,7 @@ class ClockPlan:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """The budget of a network: `delay` adds up to what delta must cover, `sync` to what epsilon must cover."""
+    """A delay budget: `delay` adds up to what delta must cover, `sync` to what epsilon must cover."""
 
     network: PlannedNetwork
     delay: tuple[BudgetRow, ...]
@@ -172,16 +171,16 @@ class Budget:
 
     @property
     def refusals(self) -> list[str]:
-        """The reasons why this network is impossible: a load above 100%."""
+        """Why this network is impossible: a channel or line would be busy more than all the time."""
         network, found = self.network, []
         if network.channel_load > 1:
             found.append(
-                f"the channel would be busy {network.channel_load:.0%} of the time: fewer motes, a lower rate, "
+                f"the channel would be busy {network.channel_load:.0%} of the time: plan fewer motes, a lower rate, "
                 "fewer hops or several channels"
             )
         if network.line_load > 1:
             found.append(
-                f"the gateway's serial line would be busy {network.line_load:.0%} of the time: a lower rate "
+                f"the gateway's serial line would be busy {network.line_load:.0%} of the time: plan a lower rate "
                 "or several gateways"
             )
         return found
@@ -196,13 +195,13 @@ class Budget:
             )
         if network.relay_load > 0.5:
             found.append(
-                f"a relay that passes on everything from beyond it is at work {network.relay_load:.0%} of the "
+                f"a relay that passes on everything from beyond it is busy {network.relay_load:.0%} of the "
                 f"time; its queue of {QUEUE_SLOTS} will overflow unless several share the work"
             )
         if clock.delta * clock.tick_ms < self.delay_ms:
             found.append(
                 f"delta = {many(clock.delta, 'tick')} is {clock.delta * clock.tick_ms:.4g} ms, less than the budget's "
-                f"{self.delay_ms:.4g} ms: what comes later is dropped"
+                f"{self.delay_ms:.4g} ms: later messages are dropped"
             )
         if clock.epsilon * clock.tick_ms < self.sync_ms + clock.tick_ms:
             found.append(
@@ -218,7 +217,7 @@ def make_budget(
     epsilon: int | None = None,
     delta: int | None = None,
 ) -> Budget:
-    """The budget of a network; a tick, epsilon or delta that is given is kept."""
+    """The budget of a network; a given tick, epsilon or delta is kept."""
     delay, sync = _delay_rows(network), _sync_rows(network)
     clock = _clock(_sum(delay), _sum(sync), tick_log2, epsilon, delta)
     return Budget(network, delay, sync, clock)
@@ -256,7 +255,7 @@ def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
             ahead * hop_ms,
             f"{many(ahead, 'frame')} ahead at the busiest relay, {hop_ms:.3g} ms each"
             if hops > 1
-            else "no relay on the way",
+            else "no relay on the path",
         ),
         _line_row(network),
     ]
@@ -276,7 +275,7 @@ def _line_row(network: PlannedNetwork) -> BudgetRow:
 
 
 def _allowed(load: float) -> int:
-    """The number of events in a row to allow for, if each has the chance `load`: one more is rarer than RARE."""
+    """How many in a row to allow for, if each happens with probability `load`: one more is rarer than RARE."""
     if load >= 1:
         return QUEUE_SLOTS
     return min(QUEUE_SLOTS, max(0, math.ceil(math.log(RARE) / math.log(load)) - 1)) if load > 0 else 0
@@ -303,7 +302,7 @@ def _sync_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
 def _clock(
     delay_ms: float, sync_ms: float, tick_log2: int | None, epsilon: int | None, delta: int | None
 ) -> ClockPlan:
-    """Choose the shortest tick for which the clock field stays small: a shorter one only widens it."""
+    """The clock with the shortest tick whose field stays small: shorter ticks only widen it."""
     bits = max(LEAST_CLOCK_BITS, (3 * epsilon).bit_length() if epsilon else 0)
     for log2 in range(MOST_TICK_LOG2 + 1) if tick_log2 is None else (tick_log2,):
         tick_ms = 2.0**log2 * JIFFY_MS
@@ -319,4 +318,4 @@ def _clock(
             )
         if small or tick_log2 is not None:
             return plan
-    raise BudgetError("delta", f"no tick makes {delay_ms:.4g} ms of delay fit")
+    raise BudgetError("delta", f"no tick is long enough for {delay_ms:.4g} ms of delay")

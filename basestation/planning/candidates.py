@@ -1,4 +1,4 @@
-"""Measures every candidate stamp on the same simulated network, and chooses the smallest that is good enough."""
+"""Measures every candidate stamp on the same simulated network and chooses the smallest that is good enough."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ PHIS = (0, 10, 20, 40, 60, 80, 100)
 MOST_MESSAGES = 20_000  # of one seed
 LEAST_MESSAGES = 500
 STEPS_FAST, STEPS_PLAIN = 20_000_000, 150_000  # of all seeds: about five seconds with numba, and without
-LEAST_RATE_FAST, LEAST_RATE_PLAIN = 3e-4, 3e-3  # a tick and mote: at less, hardly two messages would meet
+LEAST_RATE_FAST, LEAST_RATE_PLAIN = (
+    3e-4,
+    3e-3,
+)  # a tick and mote: below it, hardly two messages are near in time
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """The amount to simulate: `messages` for each seed, or as many as a few seconds allow."""
+    """How much to simulate: `messages` for each seed, or as many as a few seconds allow."""
 
     messages: int | None = None
     seed: int = 1
@@ -42,7 +45,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class StampCandidate:
-    """A stamp that could be chosen. `left` is the payload that it leaves, negative if it does not fit."""
+    """A stamp that could be chosen; `left` is the free part of the payload, negative when it does not fit."""
 
     layout: StampLayout
     scheme: TimedScheme
@@ -59,18 +62,18 @@ class StampCandidate:
 
     @property
     def proven(self) -> bool:
-        """Whether it is kn with all entries, which is exact by proof at phi = 100 while no entry is full."""
+        """Whether it is kn with all entries: at phi = 100 exact by proof, as long as no entry is full."""
         return self.exact and "entries" in descriptor(self.layout.scheme).settings
 
     @property
     def exact(self) -> bool:
-        """Whether it is in causal order at phi = 100 while no counter is full."""
+        """Whether phi = 100 gives causal order, unless a counter is full: an hlc then runs ahead of all clocks."""
         return descriptor(self.layout.scheme).exact(self.layout, self.scheme.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """A candidate under one policy and phi, over all seeds. Violations are in per cent, the hold is in ticks."""
+    """A candidate under one policy and phi, over all seeds. Violations are in per cent, hold in ticks."""
 
     candidate: StampCandidate
     policy: str
@@ -86,14 +89,14 @@ class CandidateRow:
 
     @property
     def guaranteed(self) -> bool:
-        """Whether it is exact while G1 and G2 hold and no stamp is full, cut or misread; none was in these runs."""
+        """Whether it is exact as long as G1 and G2 hold: no stamp was full, cut or misread in these runs."""
         strained = self.saturated or self.bounded or self.wrong_unwraps
         return self.candidate.exact and self.phi == 100 and not strained
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """All measurements, with arrival order as the baseline."""
+    """Everything that was measured, with arrival order as the baseline."""
 
     measured: tuple[CandidateRow, ...]
     arrival: CandidateRow
@@ -114,13 +117,13 @@ class Comparison:
 
     @property
     def guaranteed_choice(self) -> CandidateRow | None:
-        """The same among exact stamps that did not reach their limits in these runs."""
+        """The same among the rows that are exact and did not reach their limits in these runs."""
         sure = (row for row in self.measured if row.guaranteed and self._good(row))
         return min(sure, key=_cost, default=None)
 
     @property
     def nearest(self) -> list[CandidateRow]:
-        """The rows to show if nothing is good enough: each stamp's fewest violations, those that fit first."""
+        """For when nothing is good enough: each stamp's best row, those that fit and the fewest violations first."""
         ranked = sorted(self.rows, key=lambda row: (row.candidate.left < 0, self.of(row), _cost(row)))
         first: dict[StampCandidate, CandidateRow] = {}
         for row in ranked:
@@ -143,7 +146,7 @@ class Comparison:
 
 
 def _cost(row: CandidateRow) -> tuple[int, float, bool, int, int]:
-    """The key for sorting: the smallest stamp, then the shortest hold, then an exact one, then the widest.
+    """The sort key: the smallest stamp, then the shortest hold, then exact stamps, then the widest.
 
     Bits that fill up the last byte cost nothing, and a wider counter is full later.
     """
@@ -153,12 +156,12 @@ def _cost(row: CandidateRow) -> tuple[int, float, bool, int, int]:
 
 
 def upper_bound_percent(row: CandidateRow) -> float:
-    """The upper bound, at 95% confidence, if no violation was seen in N messages: 3/N (the rule of three)."""
+    """The upper bound at 95% confidence when N messages had no violation: 3/N (the rule of three)."""
     return 300 / row.delivered if row.delivered else 100.0
 
 
 def candidates(budget: Budget) -> list[StampCandidate]:
-    """All stamps to compare, in the widths that a deployment of this network would give them."""
+    """All stamps to compare, with the widths that they would have in this network."""
     heard = 1 + int(budget.clock.tick_ms / budget.network.airtime_ms)  # the channel brings no more in a tick
     sent = _turns(budget)
     wanted = [(scheme, trial) for scheme in reversed(ordered()) for trial in descriptor(scheme).trials()]
@@ -171,7 +174,7 @@ def candidates(budget: Budget) -> list[StampCandidate]:
 
 
 def _is_all(trial: Mapping[str, int | str], epsilon: int) -> bool:
-    """Whether this number of entries means all of them."""
+    """Whether a trial's number of entries is all of them or more; "all" already stands for it."""
     entries = trial.get("entries")
     return isinstance(entries, int) and entries > epsilon
 
@@ -179,7 +182,7 @@ def _is_all(trial: Mapping[str, int | str], epsilon: int) -> bool:
 def _candidate(
     budget: Budget, scheme: str, events: int, settings: Mapping[str, int | str]
 ) -> StampCandidate | None:
-    """The candidate for a layout; None if its fields are too narrow."""
+    """The candidate of one trial; None when its fields are too narrow."""
     clock, network = budget.clock, budget.network
     try:
         layout = stamp_layout(
@@ -197,15 +200,14 @@ def _candidate(
 
 
 def topology_of(network: PlannedNetwork) -> HopTopology | None:
-    """The topology: groups in a line, a hop apart. A mote hears its own group and those beside it, the gateway the
-    first."""
+    """Groups on a line, a hop apart: a mote hears its own group and the ones beside it, the gateway the first."""
     return in_groups(network.motes, network.hops) if network.hops > 1 else None
 
 
 def world_of(budget: Budget, effort: Effort) -> WorldOptions:
-    """The simulation of this network: all peers hear a broadcast at once, and relays carry it to the observer.
+    """The simulation of this network: all peers hear a broadcast at once, and it is relayed to the observer.
 
-    Unless the number of messages is given, a very low rate is raised, which errs on the side of more violations.
+    If `effort` gives no number of messages, a very low rate is raised: that errs towards more violations.
     """
     network, clock, turns = budget.network, budget.clock, _turns(budget)
     rate = network.rate * clock.tick_ms / 1000 / turns
@@ -226,7 +228,7 @@ def world_of(budget: Budget, effort: Effort) -> WorldOptions:
 
 
 def _turns(budget: Budget) -> int:
-    """The sends that a mote may have in a tick: more than one only at rates above one a tick."""
+    """How many sends a mote may have in a tick: more than one only at rates above one a tick."""
     return max(1, math.ceil(budget.network.rate * budget.clock.tick_ms / 1000))
 
 
@@ -244,7 +246,7 @@ def compare(
     effort: Effort | None = None,
     advance: Callable[[], object] = lambda: None,
 ) -> Comparison:
-    """Measure every candidate on the same streams; `advance` is called after each of `steps_of`."""
+    """Measure every candidate on the same streams; call `advance` after each of `steps_of` steps."""
     effort = effort or Effort()
     options = world_of(budget, effort)
     stamps = candidates(budget)
@@ -302,7 +304,7 @@ def _rows(candidate: StampCandidate, runs: Sequence[Sequence[Measurement]]) -> I
 
 
 def worth_it(rows: Sequence[CandidateRow], figure: str) -> list[CandidateRow]:
-    """The rows that no other row equals or beats in both violations and hold; of equals the first stays."""
+    """The rows that no other row equals or beats in both violations and hold; the first of equal rows stays."""
 
     def beats(other: CandidateRow, row: CandidateRow) -> bool:
         violations, hold = other.violations[figure], other.hold_mean
@@ -314,7 +316,7 @@ def worth_it(rows: Sequence[CandidateRow], figure: str) -> list[CandidateRow]:
 
 
 def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> str:
-    """The `basestation simulate` that runs the first of these networks again with this row's stamp and policy."""
+    """The `basestation simulate` command that runs the first of these networks with this row's stamp and policy."""
     options, layout, usual = comparison.options, row.candidate.layout, WorldOptions()
     always = ("motes", "epsilon", "delta", "rate", "messages", "seed")
     given: dict[str, object] = {

@@ -1,4 +1,4 @@
-"""Draws the comparison. It needs the extra `analysis`."""
+"""Draws the comparison of a plan. Needs the extra `analysis`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .budget import Budget
 from .candidates import PHIS, CandidateRow, Comparison
 
 MARKERS = dict(zip(ordered(), ("x", "+", "^", "s", "o", "D", "v", "*"), strict=False))
-SPREAD = 0.11  # bytes that schemes of the same size stand apart
+SPREAD = 0.11  # bytes between schemes of the same size
 
 
 def draw(comparison: Comparison, choice: CandidateRow | None, budget: Budget, path: Path) -> None:
@@ -54,7 +54,7 @@ def _violations_by_bytes(
         axes.axvline(edge + 0.5, color="lightgrey", linewidth=0.8)
     axes.set_xlim(sizes[0] - 0.5, sizes[-1] + 0.5)
     axes.set_xticks(range(sizes[0], sizes[-1] + 1))
-    axes.set_xlabel("bytes of the stamp (between two lines all are of the same size)")
+    axes.set_xlabel("bytes of the stamp (all between two lines have the same size)")
     _violation_axis(axes.set_yscale, axes.set_ylabel, axes.set_ylim, comparison, rows)
     _legend_below(axes)
 
@@ -81,7 +81,7 @@ def _bytes_place(row: CandidateRow) -> float:
 def _violation_axis(
     set_scale: Any, set_label: Any, set_limits: Any, comparison: Comparison, rows: list[CandidateRow]
 ) -> None:
-    """Make the axis logarithmic, with a place for 0, which matters most."""
+    """Make an axis logarithmic, with a place of its own for 0, which matters most."""
     shown = [value for row in rows if (value := comparison.of(row)) > 0]
     if shown:
         set_scale("symlog", linthresh=min(shown))

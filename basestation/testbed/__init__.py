@@ -1,8 +1,8 @@
-"""The testbed's Python side: what to run, and what the truth says afterwards. firmware/testbed emulates the motes.
+"""The testbed's Python side: it sets up runs and judges them. firmware/testbed emulates the motes.
 
-From a command to an engine: `topologies` says who hears whom, `faults` turns a timeline into a script, `images` finds
-or builds the firmware, `scenario` puts it all into the text that `engine` gives to the C program.
+Before a run: `topologies` says who hears whom, `faults` turns a timeline into a script, `images` finds or builds the
+firmware, and `scenario` puts it all into the text that `engine` gives to the C program.
 
-From its log to a `report`: `truth` reads it, `air` decodes what was sent, `clocks` what motes took for the time, `host`
-what gateways said; `judge` puts that together, and `pcap` shows the ether to Wireshark.
+After a run: `truth_log` reads its log, `air` decodes what was sent, `node_times` what time each mote showed, `host`
+what the gateways said; `judge` makes a `testbed_report` of it, and `pcap` writes the frames for Wireshark.
 """

@@ -1,4 +1,4 @@
-"""From the bytes of a signal to the frame and the message that they carry."""
+"""Finds the frame and the message in the bytes of a signal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .truth_log import Signal
 
 
 def frame_of(signal: Signal, board: str) -> bytes | None:
-    """The frame with its check sum, without what the chip puts around it; None when it is not whole."""
+    """The frame with its check sum, without what the radio puts around it; None when it is not whole."""
     return None if signal.broken else air_format(BOARDS[board].radio).find(signal.bytes)
 
 
@@ -21,6 +21,6 @@ def message_of(signal: Signal, board: str, tinyos: int) -> ActiveMessage | None:
 
 
 def delimiter_ns(signal: Signal, board: str) -> int:
-    """When the start-of-frame delimiter was over: the moment that time sync speaks of."""
+    """When the start-of-frame delimiter ended: the moment that time sync uses."""
     radio = BOARDS[board].radio
     return signal.data + round(air_format(radio).delimiter_end(signal.bytes) * radio.byte_ms * 1e6)

@@ -1,4 +1,4 @@
-"""A lock for builds: two commands or tests that build the same thing wait for each other."""
+"""A lock on a build folder: two commands, or two tests, that build the same thing wait for one another."""
 
 from __future__ import annotations
 

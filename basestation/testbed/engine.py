@@ -1,4 +1,4 @@
-"""The engine: the C program of firmware/testbed, built if needed and run on a scenario."""
+"""The engine: builds the C program of firmware/testbed if needed and runs it on a scenario."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .truth_log import Event, read
 
 SOURCES = PROJECT / "firmware" / "testbed"
 DEBIAN = "gcc make pkg-config libsimavr-dev libelf-dev"
-PATIENCE = 20.0  # seconds that an interrupted engine has for its last lines
+PATIENCE = 20.0  # seconds that an interrupted engine gets to write its last lines
 TAIL = 1 << 14  # bytes; no line is longer
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -32,7 +32,7 @@ class EngineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class OpenPort:
-    """The address of a node's UART."""
+    """The place where a node's UART can be reached."""
 
     node: int
     tcp: int | None
@@ -40,14 +40,14 @@ class OpenPort:
 
 
 def build(folder: Path | None = None) -> Path:
-    """Build the program if needed, and return its path. `folder` replaces firmware/testbed/build."""
+    """Build the program if it is not up to date; `folder` replaces firmware/testbed/build."""
     for tool in ("make", "gcc"):
         if shutil.which(tool) is None:
             raise EngineError(
-                f"{tool} is missing, and the testbed is compiled where it runs (Debian: {DEBIAN})"
+                f"{tool} is missing: the testbed is compiled before it runs (on Debian, install {DEBIAN})"
             )
     if not SOURCES.is_dir():
-        raise EngineError(f"no {SOURCES}: the testbed runs in a checkout of the repository")
+        raise EngineError(f"no {SOURCES}: the testbed only runs in a checkout of the repository")
     place = (folder or SOURCES / "build").absolute()
     command = ["make", "-s", "-C", str(SOURCES), f"BUILD={place}"]
     with locked(place):
@@ -59,7 +59,7 @@ def build(folder: Path | None = None) -> Path:
 
 
 class TestbedRun:
-    """A running engine. It writes the truth to a file that can be read meanwhile."""
+    """A running engine. It writes the truth into a file that can be read meanwhile."""
 
     def __init__(self, process: subprocess.Popen[bytes], truth: Path, complaints: IO[bytes]) -> None:
         self._process, self._truth, self._complaints = process, truth, complaints
@@ -69,7 +69,7 @@ class TestbedRun:
         return self._process.poll() is None
 
     def ports(self, count: int) -> list[OpenPort]:
-        """Wait for all `count` open ports."""
+        """Wait until all `count` ports are known, and return them."""
         while True:
             ended = not self.running
             ports = self._ports()
@@ -91,7 +91,7 @@ class TestbedRun:
         return found
 
     def seconds(self) -> float:
-        """The true time so far: that of the last complete line."""
+        """The true time so far, from the last whole line."""
         with suppress(FileNotFoundError), self._truth.open("rb") as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL))
             lines = log.read().split(b"\n")[1:-1]
@@ -104,20 +104,20 @@ class TestbedRun:
             self._process.wait(seconds)
 
     def finish(self) -> bool:
-        """Wait for the end: True if the run ended by itself, False after an interruption, else `EngineError`."""
+        """Wait for the end: True if the run was complete, False if interrupted; `EngineError` if it failed."""
         code = self._process.wait()
         if code in (0, INTERRUPTED):
             return code == 0
         self._complaints.seek(0)
         why = self._complaints.read().decode(errors="replace").strip()
-        raise EngineError(f"the testbed ended with status {code}: {why or 'it did not say why'}")
+        raise EngineError(f"the testbed ended with status {code}: {why or 'it gave no reason'}")
 
     def interrupt(self) -> None:
         if self.running:
             self._process.send_signal(signal.SIGINT)
 
     def _end(self) -> None:
-        """End the process if it still runs."""
+        """Leave no process behind."""
         self.interrupt()
         try:
             self._process.wait(PATIENCE)
@@ -127,7 +127,7 @@ class TestbedRun:
 
 
 def events_of(scenario: str, program: Path | None = None) -> list[Event]:
-    """Run a scenario to its end, and return all events. The program is built unless it is given."""
+    """Run a scenario to its end and return all events. The program is built unless it is given."""
     with TemporaryDirectory() as folder, start(program or build(), scenario, Path(folder) / "truth") as run:
         run.finish()
         return list(read(Path(folder) / "truth"))
@@ -135,13 +135,13 @@ def events_of(scenario: str, program: Path | None = None) -> list[Event]:
 
 @contextmanager
 def start(program: Path, scenario: str, truth: Path) -> Iterator[TestbedRun]:
-    """Start an engine on a scenario. If the context is left early, it is interrupted and writes its last lines."""
+    """Run an engine on a scenario. When the block is left early, it is interrupted and writes its last lines."""
     with TemporaryFile() as given, TemporaryFile() as complaints:
         given.write(scenario.encode())
         given.seek(0)
         if truth.exists() and not truth.is_file():
-            raise EngineError(f"{truth} is no file: the truth could not be read from it again")
-        truth.unlink(missing_ok=True)  # nobody shall take an older run's for this one's
+            raise EngineError(f"{truth} is no file: the testbed could not read its truth log back from it")
+        truth.unlink(missing_ok=True)  # an older run's log must not be taken for this one's
         process = subprocess.Popen(
             [program, "-", truth], stdin=given, stdout=subprocess.DEVNULL, stderr=complaints
         )

@@ -1,4 +1,4 @@
-"""Faults of a run: a TOML timeline, turned into the engine's `at` lines.
+"""Turns a TOML timeline of faults into the engine's `at` lines.
 
 [[fault]]
 at = 12.5
@@ -22,23 +22,23 @@ from packet_formats.phrases import did_you_mean
 from .scenario import ScenarioNetwork
 
 RESTART_SECONDS = 1.0
-FRAME_DBM = -60.0  # how strongly everybody hears an injected frame, unless it is said
+FRAME_DBM = -60.0  # how strongly every node hears an injected frame by default
 JAM_DBM = -50.0
 
 
 class FaultError(ValueError):
-    """A timeline that is invalid. The message names the fault and the reason."""
+    """A timeline is impossible: which fault, and why."""
 
 
 def carrier_khz(deployment: Deployment) -> int:
-    """The frequency that the network's radios are set to."""
+    """The frequency of the network's radios."""
     network = deployment.network
     return BOARDS[network.board].carrier_khz[network.tinyos][network.channel]
 
 
 @dataclass(frozen=True, slots=True)
 class _FaultKind:
-    """A kind of fault: the keys it needs, those it may have, and its lines."""
+    """A kind of fault: the keys it needs, the keys it may have, and what makes its lines."""
 
     needs: tuple[str, ...]
     may: tuple[str, ...]
@@ -46,7 +46,7 @@ class _FaultKind:
 
 
 class _Fault:
-    """One entry of the timeline. Each method that reads a key refuses a wrong value and names the place."""
+    """One entry of the timeline. Each reader refuses a wrong value and names the place."""
 
     def __init__(self, place: str, entry: Mapping[str, Any], networks: Sequence[ScenarioNetwork]) -> None:
         self._place, self._entry, self._networks = place, entry, networks
@@ -60,13 +60,13 @@ class _Fault:
     def number(self, key: str, least: float, most: float, default: float | None = None) -> float:
         value = self._entry.get(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-            raise self.wrong(f"{key} = {value!r} is no number from {least:g} to {most:g}")
+            raise self.wrong(f"{key} = {value!r} must be a number from {least:g} to {most:g}")
         return float(value)
 
     def whole(self, key: str, least: int, most: int) -> int:
         value = self.number(key, least, most)
         if value != int(value):
-            raise self.wrong(f"{key} = {value!r} is not whole")
+            raise self.wrong(f"{key} = {value!r} must be a whole number")
         return int(value)
 
     def bytes(self, key: str) -> str:
@@ -74,7 +74,7 @@ class _Fault:
         try:
             raw = bytes.fromhex(value)
         except (TypeError, ValueError):
-            raise self.wrong(f"{key} = {value!r} is not hex") from None
+            raise self.wrong(f"{key} = {value!r} must be hex digits, two to a byte") from None
         if not raw:
             raise self.wrong(f"{key} is empty")
         return raw.hex()
@@ -87,7 +87,7 @@ class _Fault:
             if network.name == name:
                 return network
         names = [network.name for network in self._networks]
-        raise self.wrong(f"no network {name!r}, there is {', '.join(names)}{did_you_mean(name, names)}")
+        raise self.wrong(f"no network {name!r}; known: {', '.join(names)}{did_you_mean(name, names)}")
 
     def mote(self) -> int:
         return self._node(self._entry["mote"])
@@ -102,7 +102,7 @@ class _Fault:
         return a, b
 
     def _node(self, value: object) -> int:
-        """The node named by a mote's id, or by "root", "gateway" or "gateway 1"."""
+        """The node of a mote's id, or of "root", "gateway", "gateway 1"."""
         network = self.network()
         node: int | None = None
         if isinstance(value, int) and not isinstance(value, bool):
@@ -120,9 +120,9 @@ class _Fault:
         return node
 
     def khz(self) -> int:
-        """The frequency from `khz` or `channel`, or the network's own."""
+        """The frequency given as `khz` or by `channel`, else the network's own."""
         if self.has("khz") and self.has("channel"):
-            raise self.wrong("khz and channel: give one")
+            raise self.wrong("give khz or channel, not both")
         if self.has("khz"):
             return self.whole("khz", 300_000, 2_500_000)
         if self.has("channel"):
@@ -213,7 +213,7 @@ def parse(text: str, networks: Sequence[ScenarioNetwork], origin: str = "faults"
     entries = timeline.pop("fault", [])
     if timeline or not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         odd = ", ".join(timeline) or "fault"
-        raise FaultError(f"{origin}: {odd}: a timeline is made of [[fault]] tables alone")
+        raise FaultError(f"{origin}: {odd}: a timeline holds only [[fault]] tables")
     lines = []
     for number, entry in enumerate(entries, start=1):
         lines += _lines(f"{origin}, fault {number}", entry, networks)
@@ -242,5 +242,5 @@ def _lines(place: str, entry: dict[str, Any], networks: Sequence[ScenarioNetwork
 
 def _seconds(value: float) -> str:
     if not math.isfinite(value):
-        raise FaultError(f"{value} is no time")
+        raise FaultError(f"{value} is not a time in seconds")
     return f"{value:.9f}".rstrip("0").rstrip(".")

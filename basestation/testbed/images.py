@@ -1,4 +1,4 @@
-"""Finds or builds the firmware for a deployment, and makes copies of it, each with its own id."""
+"""Finds or builds the firmware for a deployment, and makes copies of it with the ids of the nodes."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "script
 
 
 class FirmwareImageError(Exception):
-    """An image that could not be found or built, with the reason."""
+    """There is no image to run, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class FirmwareProgram:
-    """An image, and the addresses of its variables in RAM."""
+    """An image, and where in RAM its watched variables are."""
 
     path: Path
     recorder: int | None
     watches: tuple[Watch, ...]
 
     def copy(self, identity: int, folder: Path) -> Path:
-        """The same program for a node with this id."""
+        """Write the same program for a node with this id; return its path."""
         target = folder / f"{self.path.parent.name}-{identity}.elf"
         try:
             target.write_bytes(_tool().load(self.path).with_id(identity).elf)
@@ -60,9 +60,9 @@ class Programs:
 
 
 def programs_for(deployment: Deployment, rate: float | None = None, build: Path | None = None) -> Programs:
-    """The mote's and the gateway's image: from the folder `build` if given, else built unless they exist.
+    """The mote's and the gateway's image, from the folder `build` if given, else built if they are not there yet.
 
-    `rate` is messages per second from each mote; None is the firmware's own.
+    `rate` is each mote's messages a second; None leaves the firmware's own.
     """
     board, scheme = deployment.network.board, deployment.stamp.scheme
     if not deployment.scheme.in_firmware:
@@ -70,9 +70,7 @@ def programs_for(deployment: Deployment, rate: float | None = None, build: Path 
         raise FirmwareImageError(f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {has}')
     if build is not None:
         if rate is not None:
-            raise FirmwareImageError(
-                "images that are there already have their rate: leave out either --rate or --images"
-            )
+            raise FirmwareImageError("built images have a fixed rate: leave out either --rate or --images")
         for name in environments(board):
             _check_built_for(build / name, deployment)
     else:
@@ -104,7 +102,7 @@ def _check_built_for(folder: Path, deployment: Deployment) -> None:
         about = json.loads((folder / "firmware.json").read_text())
         built_for = about["layout_sha256"]
     except (OSError, ValueError, KeyError):
-        raise FirmwareImageError(f"{folder}: no image that `pio run` made") from None
+        raise FirmwareImageError(f"{folder} holds no image made by `pio run`") from None
     if built_for != hashlib.sha256(cheader.render(deployment).encode()).hexdigest():
         raise FirmwareImageError(
             f"{folder}: built for another deployment, {about.get('deployment', 'unnamed')}"
@@ -112,11 +110,11 @@ def _check_built_for(folder: Path, deployment: Deployment) -> None:
 
 
 def _built(deployment: Deployment, rate: float | None) -> Path:
-    """Build in a folder whose name depends on all inputs, so that it is never stale."""
+    """The build folder, named by everything that decides its content, so that it is never stale."""
     sources = PROJECT / "firmware"
     if not sources.is_dir():
         raise FirmwareImageError(
-            f"no firmware in {PROJECT}: the testbed runs in a checkout of the repository"
+            f"no firmware in {PROJECT}: the testbed only runs in a checkout of the repository"
         )
     flags = "" if rate is None else f"-D MOTE_PERIOD={max(1, round(CRYSTAL_HZ / rate))}"
     digest = hashlib.sha256(f"{flags}\n{cheader.render(deployment)}".encode())
@@ -125,7 +123,7 @@ def _built(deployment: Deployment, rate: float | None) -> Path:
     builds = PROJECT / ".pio" / "testbed"
     folder = builds / digest.hexdigest()[:16]
     wanted = environments(deployment.network.board)
-    build = folder / "build"  # PlatformIO empties it as it likes
+    build = folder / "build"  # PlatformIO may empty it at any time
     with locked(builds):
         if not all((build / name / "firmware.json").exists() for name in wanted):
             folder.mkdir(exist_ok=True)
@@ -174,11 +172,11 @@ def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flag
 
 @cache
 def _tool() -> Any:
-    """Import firmware/scripts/image.py, which flashing uses too; it is in no package."""
+    """The module firmware/scripts/image.py, which flashing uses too; it is in no package."""
     path = PROJECT / "firmware" / "scripts" / "image.py"
     spec = importlib.util.spec_from_file_location("causeway_image", path)
     if spec is None or spec.loader is None or not path.exists():
-        raise FirmwareImageError(f"no {path}: the testbed runs in a checkout of the repository")
+        raise FirmwareImageError(f"no {path}: the testbed only runs in a checkout of the repository")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)

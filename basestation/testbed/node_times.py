@@ -1,4 +1,4 @@
-"""Compares the time that each mote showed, read from its memory, with the others' at the same true moment (G1).
+"""Reads the network time of each mote from its memory and compares them at the same true moment (G1).
 
 The arithmetic is that of firmware/net/netclock.c: a clock is a line over local time, less what is left of a correction.
 """
@@ -17,7 +17,7 @@ from .truth_log import ClockSample, Event, Leds, Power, Reset
 
 LINE = struct.Struct("<IIHhiIB")  # line_t of netclock.c
 RED = 1
-SETTLED = 4  # counts of timer 0 after its overflow until the overflow has surely been served
+SETTLED = 4  # counts of timer 0 after which its overflow has surely been served
 INSTANT_NS = 10_000_000  # readings closer together belong together
 WORD = 1 << 32
 
@@ -56,7 +56,7 @@ class Skew:
 
 
 def shown(lines: bytes, current: int, local: int) -> int:
-    """netclock_shown(): the network's time at local time `local`."""
+    """The network time at local time `local`, computed as netclock_shown() does."""
     start, network, part, skew, behind, since, slew = LINE.unpack_from(lines, LINE.size * (current & 1))
     gained = ((_signed(local - start) >> 8) * skew + part) >> 16
     return int(network + local - start + gained - _left(behind, _signed(local - since), slew)) % WORD
@@ -74,7 +74,7 @@ def _signed(word: int) -> int:
 
 
 def readings(events: Iterable[Event]) -> Iterator[NodeTime]:
-    """The times of all nodes in sync: their red LED is off again after it was on."""
+    """The readings of nodes that say they are in sync: their red LED went on and then off."""
     in_sync: dict[int, bool | None] = {}
     for event in events:
         match event:
@@ -129,7 +129,7 @@ def skew_of(all_readings: Sequence[NodeTime], network: ScenarioNetwork) -> Skew:
 
 
 def _offsets(together: Sequence[NodeTime]) -> dict[int, float]:
-    """Each node's clock minus the first one's at one moment; the time between two readings is subtracted."""
+    """Each node's clock less the first one's at one moment, corrected for the time between the two readings."""
     first = together[0]
     return {
         reading.node: _signed(reading.time - first.time) - (reading.t - first.t) * CRYSTAL_HZ / 1e9

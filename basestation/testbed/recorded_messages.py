@@ -1,4 +1,4 @@
-"""The messages of a run, each once: as its mote recorded it, and what was seen of it afterwards."""
+"""The messages of a run: how each mote recorded them, and what happened to them afterwards."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from packet_formats.messages import Data
 
 @dataclass(slots=True)
 class Sent:
-    """A message: as its mote recorded it, and what was seen of it."""
+    """A message as its mote recorded it, and what happened to it afterwards."""
 
     send: Send
     t: int
@@ -25,7 +25,7 @@ class Sent:
 
 
 class MessageBook:
-    """Messages by source and number. Numbers come again after 256: the last one before a moment is meant."""
+    """The messages by source and sequence. A sequence repeats after 256: `find` gives the last one before a moment."""
 
     def __init__(self) -> None:
         self.all: list[Sent] = []

@@ -1,6 +1,6 @@
 """A scenario: a whole run as plain values, and as the text that the engine reads (docs/testbed.md).
 
-All random values are drawn here from the seed, separately for each node, so that one node more changes no other.
+All random values are drawn here from the seed, for each node separately: one more node changes no other.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ CLOCKS = 1.0  # seconds between two readings of all clocks
 
 
 class ScenarioError(ValueError):
-    """A scenario that is impossible. The message says why."""
+    """A run is impossible: what is at fault, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Watch:
 
 @dataclass(frozen=True, slots=True)
 class Port:
-    """A UART that is open to other programs: a TCP port (0: any free one), a pty linked from a path, or both."""
+    """A UART open to other programs: on a TCP port (0: any free one), on a pty linked from a path, or both."""
 
     tcp: int | None = 0
     pty: Path | None = None
@@ -55,7 +55,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ScenarioNetwork:
-    """The nodes of one deployment in the run: its motes 0, 1, ... and its gateways."""
+    """The nodes of a run that belong to one deployment: those of motes 0, 1, ... and of its gateways."""
 
     deployment: Deployment
     motes: tuple[int, ...]
@@ -93,7 +93,7 @@ class Scenario:
     gains: Mapping[tuple[int, int], float]
     deliveries: Mapping[tuple[int, int], float] = field(default_factory=dict)
     noise: Mapping[int, float] = field(default_factory=dict)
-    readings: Path | None = None  # noise of every node from a file, each from a place of its own
+    readings: Path | None = None  # a file of noise readings for all nodes, each from its own place on
     clocks: float = CLOCKS
     measure: float = 0.0
     pace: float = 0.0
@@ -156,15 +156,13 @@ def drawn(seed: int, number: int, board: str, image: Path, ppm: float = PPM) -> 
 
 
 def _number(value: float) -> str:
-    """A number as text without an exponent and without trailing zeros."""
+    """The number as text, without an exponent and without trailing zeros."""
     return f"{value:.9f}".rstrip("0").rstrip(".")
 
 
 def _path(path: Path) -> str:
-    """Check a path: it is the rest of its line, in which # begins a comment."""
+    """The path as text; it is the rest of its line, where # begins a comment."""
     text = str(path.absolute())
     if any(character in text for character in "#\n\r") or text != text.strip():
-        raise ScenarioError(
-            f"{text!r}: a path with # or a line's end in it, or a space at its end, cannot be named here"
-        )
+        raise ScenarioError(f"{text!r}: a path here must not hold # or a line's end, or end with a space")
     return text

@@ -1,4 +1,4 @@
-"""Makes a scenario from deployments and a topology: the role of each node, and its image."""
+"""Makes a scenario from deployments and a topology: which node is which mote, and what each runs."""
 
 from __future__ import annotations
 
@@ -15,28 +15,26 @@ from .topologies import RadioTopology, shared
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The user's choices beside the network itself."""
+    """What the user may choose beside the network itself."""
 
     seed: int = 1
     ppm: float = PPM
     pace: float = 0.0
     seconds: float | None = None
-    ports: tuple[Port, ...] = ()  # of the gateways, in their order; those without one have none
+    ports: tuple[Port, ...] = ()  # of the first gateways, in their order
     wait: bool = False
     readings: Path | None = None
     script: tuple[str, ...] = ()
 
 
 def networks_in(deployments: Sequence[Deployment], topology: RadioTopology) -> tuple[ScenarioNetwork, ...]:
-    """The nodes of each deployment: its motes, then its gateways, then the next one's."""
+    """The nodes of each deployment: its motes, then its gateways, then the next deployment's."""
     networks: list[ScenarioNetwork] = []
     refuse_too_many(deployments, topology.motes)
     for number, deployment in enumerate(deployments):
         network = deployment.network
         if network.name in [other.name for other in networks]:
-            raise ScenarioError(
-                f"two deployments are named {network.name}: their reports could not be told apart"
-            )
+            raise ScenarioError(f"two deployments are named {network.name}: give them different names")
         first = number * topology.places
         motes = range(first, first + topology.motes)
         gateways = range(first + topology.motes, first + topology.places)
@@ -45,11 +43,11 @@ def networks_in(deployments: Sequence[Deployment], topology: RadioTopology) -> t
 
 
 def refuse_too_many(deployments: Sequence[Deployment], motes: int) -> None:
-    """Refuse too many nodes before their topology is computed, which takes long."""
+    """Refuse more motes than a deployment has, before a large topology takes long to lay out."""
     for network in (deployment.network for deployment in deployments):
         if motes > network.motes:
             raise ScenarioError(
-                f"{network.name} is a deployment of {network.motes} motes, and {motes} are wanted"
+                f"{network.name} is a deployment of {network.motes} motes, but {motes} are asked for"
             )
 
 
@@ -60,7 +58,7 @@ def assemble(
     folder: Path,
     wish: Wish,
 ) -> Scenario:
-    """Make the scenario, and write the images of all nodes into `folder`. `programs` are by the networks' names."""
+    """Make the scenario and write the images of all nodes into `folder`. `programs` are by network name."""
     nodes: list[Node] = []
     for network in networks:
         place = folder / network.name

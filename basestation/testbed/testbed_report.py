@@ -1,4 +1,4 @@
-"""The report of a run: plain values for scripts, and a table for people."""
+"""The report on a run: plain values for scripts, and a table for people."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from .node_times import Skew
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """The fates of the messages that motes stamped; the last four add up to `stamped`."""
+    """What happened to the messages that motes stamped; the last four counts add up to `stamped`."""
 
     stamped: int
-    out_of_sync: int  # of these, by a sender that said so
-    relayed: int  # of those that arrived, first by way of a relay
+    out_of_sync: int  # of these, from a sender that said it was out of sync
+    relayed: int  # of those that arrived, first through a relay
     arrived: int  # at a gateway
-    late: int  # dropped since they could not make delta, by their sender or by a relay, and no other copy arrived
+    late: int  # dropped by their sender or a relay because they could not make delta; no other copy arrived
     unsent: int  # never on the air, for another reason
-    lost: int  # on the air, but not to a gateway
+    lost: int  # on the air, but not received by a gateway
 
     @property
     def arrived_percent(self) -> float:
@@ -28,7 +28,7 @@ class Fates:
 
 @dataclass(frozen=True, slots=True)
 class StampOrder:
-    """The check that happened-before implies `less`, over all pairs of messages in sync, within each epoch."""
+    """Whether happened-before implies `less`, over all pairs of in-sync messages of one epoch."""
 
     messages: int
     pairs: int
@@ -36,15 +36,15 @@ class StampOrder:
     saturated: int  # messages whose stamp says "or more", which may hide an order
     last_broken: float | None  # seconds: when the later message of a broken pair was sent
     since: int  # of `messages`, those sent after that
-    unreadable: int  # messages in sync for which no beacon tells the time
+    unreadable: int  # in-sync messages whose time no beacon gives
     altered: int  # copies whose stamp is not the one that was sent
-    unmatched: int  # receptions of a message that nobody sent
+    unmatched: int  # receptions of a message that no mote sent
     total: bool = True  # whether any two stamps compare; if not, only deliveries can be judged
 
 
 @dataclass(frozen=True, slots=True)
 class ObservedOrder:
-    """The order of first copies at the gateways, or of an observer's deliveries."""
+    """How well an order keeps causality: that of arrival at the gateways (first copies), or of delivery."""
 
     messages: int
     related: int  # pairs of which one happened before the other
@@ -59,7 +59,7 @@ class ObservedOrder:
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """The delay from the stamp to the end of the first copy at a gateway; `ticks` are by the root's clock."""
+    """The time from the stamp to the end of the first copy at a gateway; `ticks` are those of the root's clock."""
 
     messages: int
     median_ms: float
@@ -72,13 +72,13 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """The counts of what the gateways sent to the host, read by the base station's own decoder."""
+    """What the gateways sent to the host, read with the base station's own decoder."""
 
     frames: int
     data: int
     unknown: dict[str, int]  # by reason
     dropped_bytes: int
-    unpaired: int  # heard records that their frame did not follow
+    unpaired: int  # heard records not followed by their frame
     lost: int  # frames that a gateway had no room for
 
 
@@ -88,7 +88,7 @@ class MoteReport:
     stamped: int
     arrived: int
     last: float | None  # seconds: when it stamped its last message
-    silent: bool  # it has power, and by its own habit should have sent again long ago
+    silent: bool  # it has power, but by its usual pauses it should have sent again long ago
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class TestbedReport:
     networks: tuple[NetworkReport, ...]
     signals: int
     outcomes: dict[str, int]
-    missed: int  # recorder events that nobody saw: the rest is worth nothing then
+    missed: int  # recorder events that were lost: then the rest is worth nothing
     gaps: int  # in the recorders' numbers
     resets: dict[str, int]  # by cause
     script: int
@@ -122,11 +122,11 @@ class TestbedReport:
 
     @property
     def troubles(self) -> list[str]:
-        """The faults of the run, in words."""
+        """What went wrong, in words."""
         found = []
         if self.missed or self.gaps:
             found.append(
-                f"{self.missed} recorder events were missed, {self.gaps} gaps: the truth is not whole"
+                f"{self.missed} recorder events were missed, {self.gaps} gaps: the truth log is incomplete"
             )
         found += [f"driver fault: {what}" for what in self.driver_faults]
         for network in self.networks:
@@ -137,13 +137,13 @@ class TestbedReport:
 def _troubles(network: NetworkReport) -> list[str]:
     order, skew, delay, line = network.order, network.skew, network.delay, network.line
     checks = [
-        (order.broken, "pairs of messages whose stamps belie what happened before"),
-        (order.altered, "copies with another stamp than was sent"),
-        (order.unmatched, "receptions of messages that nobody sent"),
+        (order.broken, "pairs of messages whose stamps contradict what happened before"),
+        (order.altered, "copies with another stamp than the one sent"),
+        (order.unmatched, "receptions of messages that no mote sent"),
         (skew.beyond, "moments with clocks further apart than epsilon"),
-        (delay.beyond, "messages that came later than delta"),
+        (delay.beyond, "messages that took longer than delta"),
         (network.promised and network.delivered.inverted, "pairs delivered in the wrong order"),
-        (line.dropped_bytes, "bytes from gateways that are no frame"),
+        (line.dropped_bytes, "bytes from gateways that belong to no frame"),
         (line.unpaired, "heard records without their frame"),
     ]
     silent = [f"mote {mote.id} fell silent at {mote.last:.1f} s" for mote in network.motes if mote.silent]
@@ -151,7 +151,7 @@ def _troubles(network: NetworkReport) -> list[str]:
 
 
 def lines_of(report: TestbedReport) -> list[tuple[str, str]]:
-    """The report for people, as rows of name and value."""
+    """The report for people, as rows of a name and a text."""
     rows = [("run", f"{report.seconds:.1f} s, ended: {report.ended}; {report.signals} transmissions")]
     rows.append(
         ("at receivers", ", ".join(f"{count} {name}" for name, count in report.outcomes.items()) or "-")
@@ -168,9 +168,9 @@ def lines_of(report: TestbedReport) -> list[tuple[str, str]]:
 
 def _stamps(order: StampOrder, fates: Fates) -> str:
     if not order.total:
-        return f"order no two messages by themselves: what is delivered counts; {order.saturated} saturated"
+        return f"do not order every two messages, so only deliveries are judged; {order.saturated} saturated"
     return (
-        f"{order.broken} of {order.pairs} pairs belie happened-before{_last_at(order.last_broken)}; "
+        f"{order.broken} of {order.pairs} pairs contradict happened-before{_last_at(order.last_broken)}; "
         f"{order.messages} messages in sync, {fates.out_of_sync} not, {order.saturated} saturated"
     )
 
@@ -214,10 +214,10 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
         ),
         (
             "line",
-            f"{line.frames} frames, {line.data} data, {unknown} of another layout, {line.lost} without room",
+            f"{line.frames} frames, {line.data} data, {unknown} of another layout, {line.lost} dropped: queue full",
         ),
     ]
 
 
 def _last_at(seconds: float | None) -> str:
-    return "" if seconds is None else f" (broken last at {seconds:.1f} s)"
+    return "" if seconds is None else f" (last at {seconds:.1f} s)"

@@ -1,7 +1,7 @@
-"""A run of the testbed as a trace: what a base station at its gateways would have logged, beside what really happened.
+"""Makes a trace of a testbed run: what a base station at its gateways would have logged, and what really happened.
 
-The gateways' lines go through the same transform as a journal. The truth is the flight recorders': which sends led to
-each message, and every send and merged reception in its true order.
+The gateways' lines are read as a journal is. The truth comes from the flight recorders: which sends led to each
+message, and every send and merged reception in its true order.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ TICKS = 1 << 16  # a recorder keeps 16 bits of a tick
 
 
 def network_of(start: Event | None, deployment: Deployment, gateways: int = 1) -> ScenarioNetwork:
-    """The network of a log that holds one alone: its motes, then its gateways."""
+    """The network of a log that holds only one: its motes, then its gateways."""
     if not isinstance(start, Start):
-        raise TruthError("no log of the testbed: its first line is not its start")
+        raise TruthError("not a log of the testbed: its first line is not a start event")
     motes = start.nodes - gateways
     if not 0 < motes <= deployment.network.motes:
         raise TruthError(
-            f"{start.nodes} nodes, {gateways} of them gateways, are no run of {deployment.network.name}, "
+            f"{start.nodes} nodes, {gateways} of them gateways, do not fit {deployment.network.name}, "
             f"which has {deployment.network.motes} motes"
         )
     return ScenarioNetwork(deployment, tuple(range(motes)), tuple(range(motes, start.nodes)))
 
 
 def records_of(events: Iterable[Event], network: ScenarioNetwork) -> Records:
-    """What the gateways said, as the records of a journal; both of the host's clocks are the true time."""
+    """What the gateways sent, as the records of a journal; both of the host's clocks are the true time."""
     decoders = {node: FrameDecoder() for node in network.gateways}
     raw: list[bytes] = []
     starts, size = [], 0
@@ -76,10 +76,10 @@ def trace_of(events: Sequence[Event], network: ScenarioNetwork, origin: str = "t
 
 
 def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple[MessageBook, pa.Table]:
-    """The messages with what led to them, and the table of events. Numbers count from 0 in each boot, unwrapped.
+    """The messages with their causes, and the table of events. Sequences count from 0 in each boot, unwrapped.
 
-    A mote that has not found the network's time has one of its own, which is nobody's business: its sends get the
-    network's. Its stamps start afresh with the first epoch that it enters.
+    A mote that has not found the network's time yet shows its own, which means nothing: its sends get the network's.
+    Its stamps start from nothing in the first epoch that it enters.
     """
     id_of = {node: mote for mote, node in enumerate(network.motes)}
     truth, book = VectorTruth(len(network.motes)), MessageBook()

@@ -1,6 +1,6 @@
-"""Makes radio topologies, as gains in dB, from a grid, a line, coordinates, TOSSIM gains or measured links.
+"""Computes who hears whom, in dB, from a grid, a line, coordinates, TOSSIM gains or measured links.
 
-Motes are places 0 to n - 1, gateways the places after them. Several networks in one field stand at the same places.
+Motes are places 0 to n - 1, gateways the places after them. Several networks in one run stand at the same places.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from basestation.simulator import topology as files
 from basestation.simulator.topology import TopologyError
 from packet_formats.boards import DEFAULT_BOARD
 
-NOISE_DBM = -98.0  # the engine's, where nothing else is said
+NOISE_DBM = -98.0  # the engine's default
 MARGIN_DB = DEFAULT_BOARD.radio.signal_margin_db  # over noise
 FADING = 4.0  # received power falls with this power of the distance: near the ground, antennas a hand's breadth high
 SILENT_DB = -115.0  # a weaker link neither carries nor disturbs anything
@@ -30,7 +30,7 @@ Place = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class RadioTopology:
-    """The gains of all links (from, to). `noise` holds the places that differ from the engine's default."""
+    """The gains of all links, each (from, to). `noise` holds the places that differ from the engine's default."""
 
     motes: int
     gateways: int
@@ -44,13 +44,13 @@ class RadioTopology:
         return self.motes + self.gateways
 
     def carries(self, link: Link) -> bool:
-        """Whether a link works most of the time."""
+        """Whether the link carries more than a frame now and then."""
         needed = self.noise.get(link[1], NOISE_DBM) + self.margin
         return self.gains.get(link, SILENT_DB) >= needed and self.deliveries.get(link, 1.0) >= 0.5
 
     def hops(self) -> list[int | None]:
-        """Each mote's hops to the nearest gateway over links that carry; None if there is no path."""
-        found = _ways(range(self.motes, self.places), range(self.places), self.carries)
+        """Each mote's hops to the nearest gateway over links that carry; None where there is no path."""
+        found = _hops_to(range(self.motes, self.places), range(self.places), self.carries)
         return [found.get(mote) for mote in range(self.motes)]
 
 
@@ -64,7 +64,7 @@ def grid(
 ) -> RadioTopology:
     """A grid twice as long as wide, with a gateway at the middle of a short side.
 
-    Unless the range is given, it is just enough that no mote is more than `hops` away. With three hops the gateway
+    Without a `reach`, a mote is heard just far enough that none is more than `hops` away. At three hops the gateway
     hears about a third of the motes; the others are relayed, which puts arrivals out of order.
     """
     columns = max(1, round(math.sqrt(motes / 2)))
@@ -87,7 +87,7 @@ def line(
     reach: float | None = None,
     margin: float = MARGIN_DB,
 ) -> RadioTopology:
-    """A line of motes with a gateway at one end or both; `reach` is as in a grid."""
+    """Motes in a line, with a gateway at one end or both; `reach` as in a grid."""
     ends = [(-spacing, 0.0), (spacing * motes, 0.0)]
     places = [(spacing * i, 0.0) for i in range(motes)]
     return _laid_out(places, _first(ends, gateways, "a line has two ends"), hops, reach, margin)
@@ -119,13 +119,13 @@ def _laid_out(
 def from_places(
     places: Sequence[Place], gateways: int, reach: float, margin: float = MARGIN_DB
 ) -> RadioTopology:
-    """A topology with gains by distance; the gateways' places are last."""
+    """A topology with gains by distance; the gateways' places come last."""
     gains = _fading(dict(enumerate(places)), reach, margin)
     return RadioTopology(len(places) - gateways, gateways, gains, margin=margin)
 
 
 def _fading(places: Mapping[int, Place], reach: float, margin: float) -> dict[Link, float]:
-    """The gain by distance: a link as long as the range has just the margin that it needs."""
+    """The gains by distance: a link as long as `reach` has just the margin that it needs."""
 
     def gain(distance: float) -> float:
         if distance <= 0:
@@ -151,7 +151,7 @@ class Wanted:
 
 
 def from_coordinates(path: Path, reach: float, wanted: Wanted) -> RadioTopology:
-    """Read rows of id, x, y, such as the Line-in-the-Sand coordinates. A row that repeats an id is one more mote."""
+    """Read rows of id, x, y such as the Line-in-the-Sand coordinates. A row that repeats an id is one more mote."""
     rows = files.read_positions(path)
     fresh = count(1 + max(name for name, _, _ in rows))
     places: dict[int, Place] = {}
@@ -182,14 +182,14 @@ def from_gains(path: Path, wanted: Wanted) -> RadioTopology:
                 f"{path}, line {number}: expected {expected}, found {text.strip()!r}"
             ) from None
     if not gains:
-        raise TopologyError(f"{path}: no gains in it")
+        raise TopologyError(f"{path} holds no gains")
     gains = {link: db for link, db in gains.items() if db > SILENT_DB and link[0] != link[1]}
     names = sorted({name for link in gains for name in link})
     return _chosen(path, RadioTopology(0, 0, gains, noise=noise), names, wanted)
 
 
 def from_links(path: Path, wanted: Wanted) -> RadioTopology:
-    """Read rows of `sender receiver p`, such as the Intel lab's: a signal gets through with probability p."""
+    """Read rows of `sender receiver p` such as the Intel lab's: a signal gets through with probability p."""
     chances = {link: p for link, p in files.read_links(path).items() if p > 0 and link[0] != link[1]}
     names = sorted({a for a, _ in chances} & {b for _, b in chances})
     known = set(names)
@@ -206,20 +206,20 @@ def _finite(word: str) -> float:
 
 
 def _chosen(path: Path, whole: RadioTopology, names: list[int], wanted: Wanted) -> RadioTopology:
-    """Choose a file's gateways, named or else the first ones, and the motes that are the fewest hops away."""
+    """The gateways among a file's places (those named, else the first) and the motes fewest hops away from them."""
     if not names:
-        raise TopologyError(f"{path}: no link in it carries anything")
+        raise TopologyError(f"{path}: none of its links is good enough to carry frames")
     for name in wanted.named:
         if name not in names:
-            raise TopologyError(f"{path}: no place {name} for a gateway")
+            raise TopologyError(f"{path} has no place {name} for a gateway")
     whole = replace(whole, margin=wanted.margin)
     gateways = list(dict.fromkeys(wanted.named)) or names[: wanted.gateways]
-    ways = _ways(gateways, names, whole.carries)
-    others = sorted((ways[name], name) for name in names if name in ways and name not in gateways)
+    hops = _hops_to(gateways, names, whole.carries)
+    others = sorted((hops[name], name) for name in names if name in hops and name not in gateways)
     motes = len(others) if wanted.motes is None else wanted.motes
     if len(others) < max(motes, 1):
-        found = f"{len(others)} of its {len(names)} places have a way to a gateway"
-        raise TopologyError(f"{path}: {motes} motes are wanted, and {found}")
+        found = f"{len(others)} of its {len(names)} places have a path to a gateway"
+        raise TopologyError(f"{path}: {motes} motes are asked for, but {found}")
     members = [*sorted(name for _, name in others[:motes]), *gateways]
     number = {name: i for i, name in enumerate(members)}
     return RadioTopology(
@@ -236,8 +236,8 @@ def _renumbered(links: Mapping[Link, float], number: Mapping[int, int]) -> dict[
     return {(number[a], number[b]): value for (a, b), value in links.items() if a in number and b in number}
 
 
-def _ways(start: Iterable[int], places: Sequence[int], carries: Callable[[Link], bool]) -> dict[int, int]:
-    """The hops to the nearest of `start`, along links that carry."""
+def _hops_to(start: Iterable[int], places: Sequence[int], carries: Callable[[Link], bool]) -> dict[int, int]:
+    """The hops of each place to the nearest of `start`, along links that carry towards it."""
     found = dict.fromkeys(start, 0)
     waiting = deque(found)
     while waiting:
@@ -250,7 +250,7 @@ def _ways(start: Iterable[int], places: Sequence[int], carries: Callable[[Link],
 
 
 def shared(topology: RadioTopology, networks: int) -> RadioTopology:
-    """One radio channel for several networks at the same places: network k's nodes are numbered from k * places on."""
+    """One topology for several networks whose nodes stand side by side: network k's begin at k * places."""
     step = topology.places
     everyone = range(networks)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 
 class TruthError(ValueError):
-    """A log that cannot be read. The message names the line and the reason."""
+    """A log cannot be read: which line, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Missed:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A carrier from `begin` to `to`, its bytes from `data` on; `node` is None for one from outside."""
+    """A carrier from `begin` to `to`, with its bytes from `data` on; `node` is None for an injected one."""
 
     t: int
     number: int
@@ -104,8 +104,7 @@ class Leds:
 
 @dataclass(frozen=True, slots=True)
 class ClockSample:
-    """A sample of a node's clock. `crystal` is cycles since power on in 1/65536; `watch` is the watched memory by
-    name."""
+    """A node's clocks. `crystal` is cycles since power-on in 1/65536; `watch` is the watched memory by name."""
 
     t: int
     node: int
@@ -116,7 +115,7 @@ class ClockSample:
 
 @dataclass(frozen=True, slots=True)
 class ProgramUse:
-    """The resources that a program used: bytes of stack, else CPU cycles; `handlers` are by interrupt vector."""
+    """What a program has used: stack in bytes, the rest in CPU cycles; `handlers` are by interrupt vector."""
 
     t: int
     node: int
@@ -204,7 +203,7 @@ def _object(found: Any) -> dict[str, Any]:
 
 
 def event_of(members: dict[str, Any]) -> Event:
-    """Make the event of a line. It consumes `members`."""
+    """Make an event of `members`, which is emptied."""
     kind = EVENTS[members.pop("is")]
     if "bytes" in members:
         members["bytes"] = bytes.fromhex(members["bytes"])

@@ -16,21 +16,12 @@ from packet_formats.deployment import Deployment
 from . import schema
 
 ROW_GROUP = 1 << 17  # so that a segment's halo is a row group or two
-COUNTED = (
-    "sequence",
-    "heard_time",
-    "heard",
-    "batch",
-    "r",
-    "sent",
-    "clock",
-    "mono_ns",
-    "wall_ns",
-)  # small steps
+# Columns whose values rise in small steps.
+COUNTED = ("sequence", "heard_time", "heard", "batch", "r", "sent", "clock", "mono_ns", "wall_ns")
 
 
 class TraceError(ValueError):
-    """A trace that can't be read, or that is no trace."""
+    """A trace cannot be read, or something is not a trace."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +62,7 @@ def check_new(folder: Path) -> None:
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table in the format of all trace files, and wait until it is on the disk."""
     counted = [name for name in table.column_names if name in COUNTED]
-    with path.open("wb") as file:  # Arrow opens no path that is not UTF-8
+    with path.open("wb") as file:  # Arrow itself opens only UTF-8 paths
         pq.write_table(
             table,
             file,
@@ -79,7 +70,7 @@ def write_table(table: pa.Table, path: Path) -> None:
             row_group_size=ROW_GROUP,
             use_dictionary=[name for name in table.column_names if name == "kind"],
             column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
-            write_page_checksum=True,  # so that a byte which changed later is found, and not counted
+            write_page_checksum=True,  # so that a byte changed later is found and not counted
         )
         file.flush()
         os.fsync(file.fileno())
@@ -92,7 +83,7 @@ def read_trace(folder: Path) -> Trace:
     path = folder / "events.parquet"
     events = _read(path) if path.exists() else None
     if events is not None and _run_of(events, path) != run:
-        raise TraceError(f"{folder}: its tables belong to two runs, {run} and {_run_of(events, path)}")
+        raise TraceError(f"{folder}: its tables are of two runs, {run} and {_run_of(events, path)}")
     metadata = messages.schema.metadata
     return Trace(
         run=run,

@@ -80,7 +80,7 @@ def messages_table(columns: Mapping[str, Any], layout: DataLayout, motes: int, c
 
 
 def binary_column(rows: NDArray[np.uint8]) -> pa.Array:
-    """A column of equally long byte strings."""
+    """A column of byte strings of one length."""
     count, width = rows.shape
     return pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(width), count, [None, pa.py_buffer(np.ascontiguousarray(rows))]
@@ -88,7 +88,7 @@ def binary_column(rows: NDArray[np.uint8]) -> pa.Array:
 
 
 def payload_column(rows: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
-    """A column of payloads, each as long as it says."""
+    """A column of payloads, each with its own length."""
     if (lengths == rows.shape[1]).all():
         return binary_column(rows)
     inside = np.arange(rows.shape[1]) < lengths[:, None]

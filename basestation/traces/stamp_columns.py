@@ -1,4 +1,4 @@
-"""The columns of a trace that hold stamps."""
+"""Computes the columns of a trace that hold stamps."""
 
 from __future__ import annotations
 

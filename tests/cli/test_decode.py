@@ -75,7 +75,7 @@ def test_a_cut_off_line_does_not_pass_for_a_shorter_message() -> None:
     """The 15 bytes that are left hold the whole message; but so might 15 bytes of two of them."""
     result = run("--json", stdin=f"{LISTEN}\n{LISTEN}\n{LISTEN[: 15 * 3]}\n")
     assert len(objects(result)) == 2
-    assert "line 3: truncated, passed over: 15 bytes where 36 are due" in result.stderr
+    assert "line 3: truncated, skipped: 15 bytes instead of 36" in result.stderr
 
 
 def test_bare_lines_may_differ_in_length() -> None:
@@ -105,10 +105,10 @@ def test_truncated_lines_are_reported_and_passed_over() -> None:
     damaged = f"{LISTEN}\n{LISTEN[:30]}\n7E 00 1\n00 00\n{LISTEN}\nsf@localhost:9001\n"
     result = run("--json", stdin=damaged + f"{LISTEN}\n" * 3)
     assert (result.exit_code, [plain["line"] for plain in objects(result)]) == (0, [1, 5, 7, 8, 9])
-    assert "line 2: truncated, passed over: 10 bytes where 36 are due" in result.stderr
+    assert "line 2: truncated, skipped: 10 bytes instead of 36" in result.stderr
     assert "line 3: truncated within a byte" in result.stderr
-    assert "line 4: truncated, passed over: 2 bytes where 36 are due" in result.stderr
-    assert "line 6: not hex, passed over: 'sf@localhost:9001'" in result.stderr
+    assert "line 4: truncated, skipped: 2 bytes instead of 36" in result.stderr
+    assert "line 6: not hex, skipped: 'sf@localhost:9001'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_packets_are_recovered_from_lines_that_ran_together(line: str, whole: in
         f"line 2: {len(bytes.fromhex(line))} bytes run together: {many(whole, 'whole packet')} recovered"
         in result.stderr
     )
-    assert (rest in result.stderr) if rest else ("passed over" not in result.stderr)
+    assert (rest in result.stderr) if rest else ("skipped" not in result.stderr)
 
 
 def buffer(payload: bytes) -> bytes:
@@ -175,7 +175,7 @@ def test_bare_packets_that_ran_together_must_fill_the_line() -> None:
     assert len(decoded(f"{bare}\n{bare}{bare}{bare}\n")) == 4
     result = run("--json", stdin=f"{bare}\n{bare}{bare}FF\n")
     assert len(objects(result)) == 1
-    assert "line 2: passed over: 15 bytes, no message of this capture's shape" in result.stderr
+    assert "line 2: skipped: 15 bytes, not a message like the capture's others" in result.stderr
 
 
 def test_nothing_is_recovered_without_a_clean_line_to_know_it_by() -> None:
@@ -190,7 +190,7 @@ def test_a_hex_frame_with_a_bad_crc_is_called_that(type_: int) -> None:
     bad = good[:-2] + bytes([good[-2] ^ 1]) + good[-1:]
     result = run("--json", stdin=bad.hex() + "\n")
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "line 1: bad CRC: 13 bytes passed over" in result.stderr
+    assert "line 1: bad CRC: 13 bytes skipped" in result.stderr
     result = run("--json", stdin=f"{good.hex()}\n\n{bad.hex()}\n{good.hex()}\n{bad.hex()}\n{bad.hex()}\n")
     assert (result.exit_code, [plain["line"] for plain in objects(result)]) == (0, [1, 4])
     assert "line 3: bad CRC" in result.stderr
@@ -215,7 +215,7 @@ def test_a_file_of_other_digits_is_no_capture() -> None:
 
 def test_many_faults_of_a_kind_are_summed_up() -> None:
     result = run("--json", stdin=f"{LISTEN}\n" * 12 + f"{LISTEN[:30]}\n" * 9 + "boot\n")
-    assert result.stderr.count("truncated, passed over") == 3
+    assert result.stderr.count("truncated, skipped") == 3
     assert "6 more faults: truncated\n" in result.stderr
     assert "12 packets (listen), 10 faults reported" in result.stderr
 
@@ -346,7 +346,7 @@ def test_time_sync_recording_ends_in_a_truncated_line(recordings: Path) -> None:
     theirs = [int(line) for line in gzip.decompress((recordings / "sp_tsync1.int.gz").read_bytes()).split()]
     assert (result.exit_code, len(clocks)) == (0, 279)
     assert is_in_order_part(theirs, [clock % 2**32 for clock in clocks])
-    assert "line 280: truncated, passed over: 4 bytes" in result.stderr
+    assert "line 280: truncated, skipped: 4 bytes" in result.stderr
 
 
 def test_their_decodings_are_no_captures(recordings: Path) -> None:
@@ -361,4 +361,4 @@ def test_nestfe_recording(recordings: Path) -> None:
     found = objects(result)
     assert (result.exit_code, len(found)) == (0, 236)
     assert {(plain["type"], plain["group"], plain["length"]) for plain in found} == {(10, 0x7D, 28)}
-    assert "line 1: not hex, passed over: 'sf@localhost:9001'" in result.stderr
+    assert "line 1: not hex, skipped: 'sf@localhost:9001'" in result.stderr

@@ -64,7 +64,7 @@ def test_every_golden_message_is_encoded_from_its_fields_alone(tmp_path: Path) -
         ('{"type": 4, "colour": 1}', "line 2: a packet has no key 'colour'; known: tinyos, "),
         ('{"type": 300, "group": 1, "payload": ""}', "line 2: type = 300"),
         (json.dumps({"type": 4, "group": 1, "payload": "00" * 30}), "line 2: 30 data bytes, over the 29"),
-        ('{"message": {"name": "beacon"}}', "line 2: a message without its payload needs the deployment"),
+        ('{"message": {"name": "beacon"}}', "line 2: a message without a payload needs the deployment"),
         ("[" * 100000, "line 2: "),
     ],
 )

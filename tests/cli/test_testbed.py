@@ -73,7 +73,7 @@ def test_a_run_from_end_to_end(stand_in, meadow):
 def test_the_table_and_the_check(stand_in, meadow):
     result = run(meadow, "--seconds", 2)
     assert result.exit_code == 0
-    assert "1 of 1 pairs belie happened-before" in " ".join(result.stdout.split())
+    assert "1 of 1 pairs contradict happened-before" in " ".join(result.stdout.split())
     result = run(meadow, "--seconds", 2, "--check")
     assert result.exit_code == 1
     assert "meadow: 1 pairs of messages" in result.stderr
@@ -171,7 +171,7 @@ def test_wrong_usage(stand_in, meadow, args, words):
 @pytest.mark.parametrize(
     ("args", "words"),
     [
-        (["--motes", "4"], "deployment of 3 motes, and 4 are wanted"),
+        (["--motes", "4"], "deployment of 3 motes, but 4 are asked for"),
         (["--gateways", "5"], "four sides"),
         (["--topology", "gains:/none"], "/none: No such file"),
         (["--faults", "/none"], "/none: No such file"),
@@ -187,7 +187,7 @@ def test_too_many_motes_are_refused_before_they_are_laid_out(stand_in, meadow, m
     monkeypatch.setattr(topologies, "grid", lambda *_: pytest.fail("that takes long"))
     result = run(meadow, "--motes", 1000)
     assert result.exit_code == 1
-    assert "deployment of 3 motes, and 1000 are wanted" in result.stderr
+    assert "deployment of 3 motes, but 1000 are asked for" in result.stderr
 
 
 def test_mixed_radios_have_no_common_capture(stand_in, meadow, tmp_path):

@@ -306,7 +306,7 @@ SENSELESS = {
     b"{}": "names no policy",
     b'{"policy": [], "phi": 100, "clock": 1}': "names no policy",
     b'{"policy": "wild", "phi": 100, "clock": 1}': "names no policy",
-    b'{"policy": "vector", "phi": 100, "clock": 1}': "reads stamps of vector",
+    b'{"policy": "vector", "phi": 100, "clock": 1}': "needs stamps of vector",
     b'{"policy": "cbd", "phi": "many", "clock": 1}': "no per cent",
     b'{"policy": "cbd", "phi": 1e999, "clock": 1}': "no per cent",
     b'{"policy": "cbd", "phi": 101, "clock": 1}': "no per cent",

@@ -139,7 +139,7 @@ def test_a_rule_that_cannot_read_the_stamp_is_refused_in_a_sentence(tmp_path, mo
     assert "the stamp here is vector, which allows none, vector, sequence" in " ".join(done.stderr.split())
     with pytest.raises(ValueError, match="the stamp here is vector"):
         Station(deployment("vector")).set_policy("cbd", 100)
-    with pytest.raises(DeploymentError, match="reads stamps of vector"):
+    with pytest.raises(DeploymentError, match="needs stamps of vector"):
         deployment("shlc", observer={"policy": "vector"})
 
 

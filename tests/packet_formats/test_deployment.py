@@ -213,7 +213,7 @@ def test_what_the_error_says_could_be_cut_helps(stamp: dict[str, Any]) -> None:
     wanted["network"]["data_bytes"] = 22 if stamp == {"scheme": "kn"} else 4
     with pytest.raises(DeploymentError) as caught:
         from_dict(wanted)
-    cuts = re.findall(r"(data_bytes|receipts|entries) = (\d+)", caught.value.reason.split("cut:")[1])
+    cuts = re.findall(r"(data_bytes|receipts|entries) = (\d+)", caught.value.reason.split("make it fit")[1])
     assert cuts
     for key, value in cuts:
         cut = tables(**stamp)

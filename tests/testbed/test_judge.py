@@ -47,13 +47,13 @@ def test_what_happened_before_is_less(world):
     assert (found.order.unreadable, found.order.altered, found.order.unmatched) == (0, 0, 0)
 
 
-def test_a_stamp_that_belies_it_is_found(world):
+def test_a_stamp_that_contradicts_it_is_found(world):
     chain(world, lower=6)
     found = judged(world)
     assert (found.order.pairs, found.order.broken) == (1, 1)
     assert found.order.last_broken == pytest.approx(1.010)
     assert found.order.since == 0
-    assert any("belie" in trouble for trouble in report_of(world).troubles)
+    assert any("contradict" in trouble for trouble in report_of(world).troubles)
 
 
 def test_messages_after_the_last_broken_pair_are_counted(world):
@@ -171,7 +171,7 @@ def test_recorders_must_be_whole(world):
     world.add(SECOND, "missed", node=0, count=3)
     report = report_of(world)
     assert (report.gaps, report.missed) == (1, 3)
-    assert "not whole" in report.troubles[0]
+    assert "incomplete" in report.troubles[0]
 
 
 def test_a_reboot_begins_the_numbers_anew(world):

@@ -127,7 +127,7 @@ def test_two_networks_share_an_ether(programs, tmp_path):
 
 
 def test_what_cannot_be_is_refused(programs, tmp_path):
-    with pytest.raises(ScenarioError, match="deployment of 3 motes, and 4 are wanted"):
+    with pytest.raises(ScenarioError, match="deployment of 3 motes, but 4 are asked for"):
         networks_in([deployment()], grid(4))
     with pytest.raises(ScenarioError, match="two deployments are named meadow"):
         networks_in([deployment(), deployment()], grid(2))

@@ -62,8 +62,8 @@ def test_the_same_log_is_the_same_run():
 
 
 def test_a_log_that_does_not_fit_is_refused():
-    with pytest.raises(TruthError, match="not its start"):
+    with pytest.raises(TruthError, match="not a start event"):
         network_of(None, deployment())
-    with pytest.raises(TruthError, match="9 nodes, 1 of them gateways, are no run of meadow, which has 3"):
+    with pytest.raises(TruthError, match="9 nodes, 1 of them gateways, do not fit meadow, which has 3"):
         network_of(Start(0, 1, 9, 1), deployment())
     assert network_of(Start(0, 1, 3, 1), deployment()).motes == (0, 1)

@@ -70,7 +70,7 @@ def test_coordinates(tmp_path):
     assert found.hops() == [1, 2, 3]
     assert from_coordinates(path, 12, Wanted(2)).hops() == [1, 2]
     assert from_coordinates(path, 12, Wanted(2, named=(8,))).hops() == [1, 1]
-    with pytest.raises(TopologyError, match="4 motes are wanted, and 3 of its 5 places"):
+    with pytest.raises(TopologyError, match="4 motes are asked for, but 3 of its 5 places"):
         from_coordinates(path, 12, Wanted(4))
     with pytest.raises(TopologyError, match="no place 77"):
         from_coordinates(path, 12, Wanted(2, named=(77,)))
@@ -105,7 +105,7 @@ def test_links_with_a_probability(tmp_path):
         (from_gains, "gain 0 1 nan\n", "line 1"),
         (from_gains, "loss 0 1 -60\n", "found 'loss 0 1 -60'"),
         (from_gains, "noise 0 -100\n", "no gains"),
-        (from_gains, "gain 0 1 -60\n", "0 of its 2 places have a way"),
+        (from_gains, "gain 0 1 -60\n", "0 of its 2 places have a path"),
         (from_links, "1 2 0.5\n1 2 x\n", "line 2"),
         (from_links, "1 2 1.5\n", "line 1"),
     ],

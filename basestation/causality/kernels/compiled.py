@@ -1,4 +1,4 @@
-"""How kernels are compiled: cached on disk where that is possible, and without holding Python's lock."""
+"""Compiles the kernels: cached on disk where possible, and without holding Python's lock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 def compiled(function: F) -> F:
-    """Compile a function at its first call. A package that nobody may write to, without a home, has no cache."""
+    """Compile a function at its first call, without a cache if neither the package nor the home can be written to."""
     try:
         return cast(F, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:

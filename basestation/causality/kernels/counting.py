@@ -1,4 +1,4 @@
-"""Violated pairs counted exactly: `basestation.causality.violations` over arrays."""
+"""Counts violated pairs exactly: `basestation.causality.violations` over arrays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Flags = NDArray[np.bool_]
 
 
 class Counts(NamedTuple):
-    """As in `Violations`; `overtaken` and `hasty` flag the messages, for who wants to know when it was."""
+    """The counts of `Violations`. `overtaken` flags the causes in a violated pair, `hasty` the effects."""
 
     pairs: int
     backward: int
@@ -67,7 +67,7 @@ def _count(
 
 
 def count_pairs(order: Ints, sent_by: Ints, sent_index: Ints, vectors: Ints, row_of: Ints) -> Counts:
-    """Count over message numbers in order of delivery; `row_of` from `first_sends`."""
+    """Count violations; `order` holds message numbers in order of delivery, `row_of` is from `first_sends`."""
     pairs, related, overtaken, hasty = _count(order, sent_by, sent_index, vectors, row_of)
     return Counts(
         pairs,

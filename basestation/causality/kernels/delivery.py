@@ -1,4 +1,4 @@
-"""The total order as one rank per arrival, and DAPW and CBD over ranks."""
+"""Computes the total order as one rank per arrival, and DAPW and CBD over ranks."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import numpy as np
 from .compiled import compiled
 from .stamping import Ints
 
-MOST_TICKS_A_MESSAGE = 16  # a table of more would take more memory than what it sorts
+MOST_TICKS_A_MESSAGE = 16  # a larger table would take more memory than what it sorts
 
 
 @compiled
 def _before(i: int, j: int, top: Ints, kn: Ints, source: Ints, last: Ints) -> bool:
-    """less(i, j). `last` is the sequence number, or the arrival number where ties are left to arrival."""
+    """Whether less(i, j). `last` is the sequence number, or the arrival number if arrival breaks ties."""
     if top[i] != top[j]:
         return top[i] < top[j]
     for k in range(kn.shape[1]):
@@ -45,7 +45,7 @@ def _merge_runs(
 
 @compiled
 def _sort_runs(items: Ints, top: Ints, kn: Ints, source: Ints, last: Ints) -> None:
-    """Merge sort of arrival numbers by `less`. Arrivals come nearly in order, so sorted neighbours are left alone."""
+    """Merge sort arrival numbers by `less`. Arrivals are nearly in order, so sorted neighbours are left alone."""
     count, run = len(items), 16
     for low in range(0, count, run):
         for i in range(low + 1, min(low + run, count)):
@@ -101,7 +101,7 @@ def dapw_order(rank: Ints, due_at: Ints, arrived: Ints) -> tuple[Ints, Ints]:
 
 
 def _by_tick(ticks: Ints, rank: Ints) -> Ints:
-    """Argsort by (tick, rank). Ticks hardly ever lie far apart, so they are counted instead of compared."""
+    """Argsort by (tick, rank). Ticks are hardly ever far apart, so they are counted instead of compared."""
     if not len(ticks):
         return np.empty(0, np.int64)
     first, last = int(ticks.min()), int(ticks.max())
@@ -160,7 +160,7 @@ def _pop(heap: Ints, size: int) -> None:
 
 @compiled
 def cbd_order(rank: Ints, due_at: Ints, arrived: Ints) -> tuple[Ints, Ints]:
-    """CBD: one heap of ranks whose top leaves when the tick in which it is due is over. Returns as `dapw_order`."""
+    """The same for CBD: one heap of ranks, whose top leaves when the tick in which it is due is over."""
     count = len(rank)
     of_rank = np.empty(count, np.int64)
     for i in range(count):

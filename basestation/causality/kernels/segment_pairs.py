@@ -1,9 +1,9 @@
-"""Violated pairs within a part of a trace, for many orders of delivery over the same arrivals.
+"""Counts violated pairs in a part of a trace, for many orders of delivery over the same arrivals.
 
-No message is held longer than some number of ticks, the horizon. So a pair is either *near*, its two arrivals at most a
-horizon apart, and then it is judged by the order of delivery; or *far*: then its cause comes after its effect has left,
-whatever the policy, and one look at the arrivals is enough. A cause with a far effect is a *straggler*
-(docs/algorithms.md, "A trace in segments").
+No message is held longer than a number of ticks, the horizon. A pair is *near* if its two arrivals are at most a
+horizon apart; then the order of delivery decides. Otherwise it is *far*: its cause arrives after its effect has left,
+under any policy, and the arrivals alone decide. A cause with a far effect is a *straggler* (docs/algorithms.md,
+"A trace in segments").
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_MORE = np.iinfo(np.int32).max
 
 
 class Arrivals(NamedTuple):
-    """A part of a trace in order of arrival, and for each mote its regular sends in their own order.
+    """A part of a trace in order of arrival, and each mote's sends, without stragglers, in order.
 
     `vectors` counts the sends of each mote that led to a message, itself included; `number` is its own entry there.
     """
@@ -51,9 +51,9 @@ def arrivals(source: Ints, vectors: Ints, clock: Ints, is_straggler: Ints) -> Ar
 def find_stragglers(
     source: Ints, index: Ints, vectors: Ints, clock: Ints, first: int, last: int, horizon: int, known: Ints
 ) -> Ints:
-    """Which of the arrivals `first` to `last` come more than a horizon after one that they led to.
+    """Find the arrivals from `first` to `last` that come more than a horizon after one of their effects.
 
-    `known` holds, for each mote, the most sends that any arrival before these counted.
+    `known` holds, for each mote, the most of its sends that any earlier arrival counted.
     """
     motes = vectors.shape[1]
     most = known.copy()
@@ -86,10 +86,10 @@ def count_near(
     overtaken: Ints,
     hasty: Ints,
 ) -> int:
-    """Near pairs whose effect is one of the arrivals `first` to `last`; flags those of them that are in a near pair.
+    """Count near pairs whose effect is one of the arrivals `first` to `last`; flag every message in a near pair.
 
-    `order` and `left` as the delivery kernels give them. While deliveries are played through, `waited_for` holds for
-    each mote its first send that is still to come: a message that counts further than that is ahead of a cause.
+    `order` and `left` come from the delivery kernels. The loop follows the deliveries; `waited_for` holds each mote's
+    first send that is not delivered yet: a message that counts further than that is ahead of a cause.
     """
     motes = vectors.shape[1]
     gone = np.zeros(len(at_slot), np.bool_)
@@ -145,7 +145,7 @@ def count_near(
 def count_far(
     vectors: Ints, clock: Ints, horizon: int, row_of: Ints, index: Ints, late: Ints, hasty: Ints
 ) -> int:
-    """Far pairs of these effects; flags the effects. Stragglers come by mote and index, with their clocks `late`."""
+    """Count far pairs of these effects and flag the effects. Stragglers are by mote and index, with clocks `late`."""
     latest = late.copy()
     for mote in range(vectors.shape[1]):
         for i in range(row_of[mote] + 1, row_of[mote + 1]):

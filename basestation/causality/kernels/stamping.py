@@ -1,7 +1,7 @@
-"""Stamp programs and vector clocks run over a whole stream of events.
+"""Runs stamp programs and vector clocks over a whole stream of events.
 
-A mote's state is a row of arrays: `top` = r + c and the window `kn` counted down from it. An HLC is the window of one
-entry; DPC2 the empty one.
+A mote's state is a row of arrays: `top` = r + c and the window `kn` counted down from it. The window of an HLC has one
+entry, that of DPC2 none.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _raise_top(top: Ints, kn: Ints, mote: int, new_top: int) -> None:
 
 @compiled
 def _bound(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int) -> int:
-    """What is known of the future can't be beyond rt + epsilon; if it is, the state is at fault and forgotten."""
+    """Forget a top beyond rt + epsilon: no clock can be that far ahead, so the state is faulty."""
     if top[mote] <= rt + epsilon:
         return 0
     top[mote] = rt
@@ -86,7 +86,7 @@ def _hlc_take(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int, read_top: i
 
 @compiled
 def _hlc_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int, epsilon: int) -> None:
-    """A full counter carries into l while there is room below the bound; then it saturates."""
+    """Count an event. A full counter carries into l while there is room below the bound; then it saturates."""
     if rt > top[mote]:
         top[mote] = rt
         kn[mote, 0] = 0
@@ -169,7 +169,7 @@ def stamp_events(
 def observe_stamps(
     arrival_message: Ints, arrival_clock: Ints, r: Ints, c: Ints, kn: Ints, epsilon: int, modulus: int
 ) -> tuple[Ints, Ints, Ints, int, int]:
-    """Stamps as the observer reads them at each arrival, bounded. Returns (r, c, kn, bounded, wrong)."""
+    """Read stamps as the observer does at each arrival, and bound them. Returns (r, c, kn, bounded, wrong)."""
     arrivals = len(arrival_message)
     out_r = np.empty(arrivals, np.int64)
     out_c = np.empty(arrivals, np.int64)
@@ -193,7 +193,7 @@ def observe_stamps(
 def vector_clocks(
     kind: Ints, mote_of: Ints, message_of: Ints, motes: int, messages: int
 ) -> NDArray[np.int32]:
-    """How many sends of each mote led to each message, itself counted."""
+    """How many sends of each mote led to each message, the message itself included."""
     out = np.zeros((messages, motes), np.int32)
     known = np.zeros((motes, motes), np.int32)
     for row in range(len(kind)):

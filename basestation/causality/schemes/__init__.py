@@ -1,6 +1,6 @@
-"""Every scheme, one module each: programs, codec and rule behind one interface, looked up by name.
+"""Every scheme in a module of its own: its program, codec and rule behind one interface, looked up by name.
 
-`packet_formats.schemes` says what each one's stamp holds; docs/schemes.md says what each costs and what it is worth.
+`packet_formats.schemes` says what each stamp holds; docs/schemes.md says what each costs and how well it orders.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ENTRY_POINTS = "causeway.schemes"
 
 @cache
 def scheme_named(name: str) -> type[Scheme]:
-    """A scheme's class: ours in the module of its name, or one of an installed package."""
+    """The class of a scheme: ours in the module of its name, or one of an installed package."""
     place = f"{__name__}.{name.replace('-', '_')}"
     try:
         found = getattr(import_module(place), "SCHEME", None)
@@ -34,7 +34,7 @@ def scheme_named(name: str) -> type[Scheme]:
 
 
 def make_scheme(name: str, setting: Setting) -> Scheme:
-    """A scheme by its name, for one setting."""
+    """Make a scheme by its name, for one setting."""
     return scheme_named(name)(setting)
 
 

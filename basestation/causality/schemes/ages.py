@@ -1,4 +1,4 @@
-"""Times of sending told as ages: how delta-causal, delta-vector and two-hop stamps travel."""
+"""The codec of delta-causal, delta-vector and two-hop stamps, which carry times of sending as ages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .scheme import LONG_AGO, Fields, Setting, StampCodec, StampReader
 
 
 class AgesCodec(StampCodec):
-    """The sender's clock, then others' times of sending as ages before it.
+    """Writes the sender's clock, then other messages' times of sending as ages before it.
 
     `pack` chooses which of a stamp's entries travel, and `unpack` restores all of them.
     """
@@ -19,7 +19,7 @@ class AgesCodec(StampCodec):
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._modulus = setting.modulus or 1 << setting.clock_bits
-        self._top = (1 << setting.age_bits) - 1  # all that is too old to matter, and what never was
+        self._top = (1 << setting.age_bits) - 1  # too old to matter, or never sent
 
     @abstractmethod
     def pack(self, kn: Sequence[int], source: int) -> Sequence[int]:
@@ -27,7 +27,7 @@ class AgesCodec(StampCodec):
 
     @abstractmethod
     def unpack(self, sent: Sequence[int], source: int, r: int) -> Sequence[int]:
-        """All entries, from those that travelled, the sender and its time of sending."""
+        """All entries, restored from those that travelled, the sender and its time of sending."""
 
     def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
         ages = (self._age(stamp.r, sent) for sent in self.pack(stamp.kn, source))
@@ -43,7 +43,7 @@ class AgesCodec(StampCodec):
         return Stamp(r, 0, tuple(self.unpack(sent, source, r)))
 
     def _age(self, r: int, sent: int) -> int:
-        """The age on the wire. A clock may be epsilon behind the other's, so that much is added."""
+        """The age on the wire, plus epsilon: the sender's clock may be that far behind the other's."""
         age = r - sent + self._setting.epsilon
         return max(age, 0) if age <= self._setting.lifetime + 2 * self._setting.epsilon else self._top
 

@@ -1,7 +1,7 @@
 """Delta-causal order (BMR figure 4): an n x n matrix of the times of sending, and a lifetime Delta.
 
-What arrives within Delta is delivered within Delta and in causal order, given one clock and no two causally related
-events in one of its ticks. Elsewhere nothing is promised.
+A message that arrives within Delta is delivered within Delta and in causal order, if there is one clock and no two
+causally related events share a tick. Otherwise nothing is promised.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ class DeltaCausal(Scheme):
     name = "delta-causal"
 
     def start(self, mote: int) -> Program:
-        return SentTimes(self.setting.motes, mote)
+        return DeltaCausalProgram(self.setting.motes, mote)
 
     def codec(self) -> StampCodec:
-        return SquareOfAges(self.setting)
+        return DeltaCausalCodec(self.setting)
 
     def rule(self) -> Rule:
-        return DeliveryCondition(self.setting)
+        return DeltaCausalRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes**2 * self.setting.age_bits
 
 
-class SentTimes(SentMatrix):
+class DeltaCausalProgram(SentMatrix):
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=LONG_AGO)
 
@@ -50,11 +50,11 @@ class SentTimes(SentMatrix):
                 self._record(message.source, message.stamp.r)
 
 
-class DeliveryCondition(WithinLifetime):
-    """BMR's DC(m). Of those that become free together, none leaves before one that its sender knew of.
+class DeltaCausalRule(WithinLifetime):
+    """BMR's DC(m). Of messages that become free together, none leaves before one that its sender knew of.
 
-    BMR compare whole matrices. Only what they say of each other matters, and that is in a stamp even where older
-    entries were left out: whoever is too old to be named was sent so much earlier that the clocks tell.
+    BMR compare whole matrices. Only what two messages say about each other matters. A stamp holds that even if older
+    entries are left out: a message too old to be named was sent so much earlier that the clocks show it.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -79,7 +79,7 @@ class DeliveryCondition(WithinLifetime):
         )
 
 
-class SquareOfAges(AgesCodec):
+class DeltaCausalCodec(AgesCodec):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._square = Square(setting.motes)

@@ -1,7 +1,7 @@
-"""Delta-causal order in one vector: of BMR's matrix the one column that broadcast needs.
+"""Delta-causal order in one vector: the one column of BMR's matrix that broadcast needs.
 
-A broadcast counts for every receiver at once, so all columns of the matrix are the same. The rule is BMR's, and so are
-its deliveries, in an n-th of the bytes.
+A broadcast goes to every receiver at once, so all columns of the matrix are the same. The rule and its deliveries are
+BMR's, in an n-th of the bytes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 
 from .ages import AgesCodec
-from .delta_causal import DeliveryCondition
+from .delta_causal import DeltaCausalRule
 from .scheme import LONG_AGO, Program, Scheme, StampCodec
 
 
@@ -20,20 +20,20 @@ class DeltaVector(Scheme):
     name = "delta-vector"
 
     def start(self, mote: int) -> Program:
-        return LastSent(self.setting.motes, mote)
+        return DeltaVectorProgram(self.setting.motes, mote)
 
     def codec(self) -> StampCodec:
-        return ColumnOfAges(self.setting)
+        return DeltaVectorCodec(self.setting)
 
     def rule(self) -> Rule:
-        return ColumnCondition(self.setting)
+        return DeltaVectorRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes * self.setting.age_bits
 
 
-class LastSent:
-    """When each mote last sent something, as far as is known here."""
+class DeltaVectorProgram:
+    """Keeps when each mote last sent, as far as this mote knows."""
 
     def __init__(self, motes: int, me: int) -> None:
         self._me = me
@@ -51,12 +51,12 @@ class LastSent:
                 self._sent[message.source] = max(self._sent[message.source], message.stamp.r)
 
 
-class ColumnCondition(DeliveryCondition):
+class DeltaVectorRule(DeltaCausalRule):
     def _sent_here(self, message: Message) -> tuple[int, ...]:
         return message.stamp.kn
 
 
-class ColumnOfAges(AgesCodec):
+class DeltaVectorCodec(AgesCodec):
     def pack(self, kn: Sequence[int], source: int) -> Sequence[int]:
         return kn
 

@@ -1,4 +1,4 @@
-"""The physical clock alone: nothing is known of other motes. DEW calls it the real-time scalar."""
+"""The physical clock alone: a mote learns nothing from other motes. DEW calls it the real-time scalar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The sender's clock, and how far ahead the largest clock is that it knows of: kn without entries."""
+"""The sender's clock, and how far ahead the largest clock it knows is: kn without entries."""
 
 from __future__ import annotations
 

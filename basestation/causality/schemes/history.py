@@ -1,8 +1,8 @@
 """The ids of all past messages (DEW's message history): exact, and larger with every message.
 
-`kn` holds a set of numbers for each mote, as bits. On the wire it is a list of (mote, number), which is what DEW
-draws; 8-bit numbers would name the wrong messages, since nothing ever leaves the list. A message of some bytes can
-hold the newest few: then `kn` is that list, the newest last.
+`kn` holds a set of numbers for each mote, as bits. On the wire it is a list of (mote, number), as DEW draws it; 8-bit
+numbers would name the wrong messages, since nothing ever leaves the list. A real message has room for the newest few:
+then `kn` is that list, the newest last.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LENGTH_BITS = 16
 
 
 class History(Scheme):
-    """The newest `setting.entries` messages known of; all of them where the setting names no number."""
+    """Names the newest `setting.entries` messages known; all of them if the setting gives no number."""
 
     name = "history"
 
@@ -36,13 +36,17 @@ class History(Scheme):
         return not self.names
 
     def start(self, mote: int) -> Program:
-        return Recent(self.names, mote) if self.names else Chronicle(self.setting.motes, mote)
+        return (
+            RecentHistoryProgram(self.names, mote)
+            if self.names
+            else WholeHistoryProgram(self.setting.motes, mote)
+        )
 
     def codec(self) -> StampCodec:
         return NamesCodec(self.names)
 
     def rule(self) -> Rule:
-        return AfterThose(self.setting) if self.names else AfterAllOfThem(self.setting)
+        return RecentHistoryRule(self.setting) if self.names else WholeHistoryRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         if self.names:
@@ -51,7 +55,7 @@ class History(Scheme):
         return LENGTH_BITS + ids * (self.setting.source_bits + NUMBER_BITS)
 
 
-class Chronicle:
+class WholeHistoryProgram:
     def __init__(self, motes: int, me: int) -> None:
         self._me = me
         self._past = [0] * motes
@@ -67,8 +71,8 @@ class Chronicle:
             self._past[message.source] |= 1 << message.sequence
 
 
-class Recent:
-    """Names in the order in which they were learnt: a message brings those of its sender, then its own."""
+class RecentHistoryProgram:
+    """Keeps names in the order in which they were learnt: a message brings its sender's names, then its own."""
 
     def __init__(self, names: int, me: int) -> None:
         self._names, self._me = names, me
@@ -92,14 +96,14 @@ class Recent:
             del self._known[name]
 
 
-class AfterThose(WaitingByName):
+class RecentHistoryRule(WaitingByName):
     def _causes(self, message: Message) -> Iterator[Name]:
         for name in names_in(message.stamp):
             if not self._gone.has(*name):
                 yield name
 
 
-class AfterAllOfThem(WaitingByName):
+class WholeHistoryRule(WaitingByName):
     def _causes(self, message: Message) -> Iterator[Name]:
         for source, numbers in enumerate(message.stamp.kn):
             yield from self._gone.among(source, numbers)

@@ -18,11 +18,11 @@ class Hlc(TimedScheme):
 
 
 class HlcProgram(TimedProgram):
-    """Hybrid logical clock (l, counter): l is the largest clock known, the counter orders events that share it.
+    """A hybrid logical clock (l, counter): l is the largest clock known, the counter orders events that share it.
 
-    A counter that is full carries into l, which may so run ahead of the clocks: a counter of three bits orders what
-    would else need five. It stops a quarter short of epsilon, since a receiver may be behind the sender and must not
-    take l for an impossible value. Only when that is used up too does the counter saturate, at its top code.
+    A full counter carries into l, which may then run ahead of the clocks: so three bits order what would need five.
+    It stops a quarter short of epsilon, since a receiver's clock may be behind the sender's and must not take l for an
+    impossible value. Only when that room is used up does the counter saturate, at its top code.
     """
 
     def __init__(self, scheme: TimedScheme, rt: int) -> None:
@@ -49,7 +49,7 @@ class HlcProgram(TimedProgram):
         self.l, self.counter = r + c, min(kn[0], self._entry_max)
 
     def _step(self, rt: int, known: int, counter: int) -> None:
-        """One event at clock `rt`, when `counter` events are known at `known`, the largest clock known."""
+        """Count one event at clock `rt`; `counter` events are known at `known`, the largest clock known."""
         if rt > known:
             self.l, self.counter = rt, 0
         elif counter + 1 < self._entry_max:

@@ -18,10 +18,10 @@ class Kn(TimedScheme):
 
 
 class KnProgram(TimedProgram):
-    """ACO figure 1, keeping only the entries that travel: `kn[i]` counts the events at clock r + c - i.
+    """The program of ACO figure 1 with only the entries that travel: `kn[i]` counts the events at clock r + c - i.
 
-    The paper indexes its array from r. Counted from r + c, which never falls while the program is sound, what drops
-    out of the window is never needed again, so a mote stores k entries and no more.
+    The paper indexes its array from r. This one counts down from r + c, which never falls while the program is sound:
+    what drops out of the window is never needed again, so a mote stores only k entries.
     """
 
     def __init__(self, scheme: TimedScheme, rt: int) -> None:
@@ -50,7 +50,7 @@ class KnProgram(TimedProgram):
         self.kn = [min(value, self._entry_max) for value in kn[: len(self.kn)]]
 
     def _shift_to(self, rt: int) -> None:
-        """Move r to the clock. A largest clock beyond rt + epsilon can only be a fault: forget it."""
+        """Move r to the clock. A largest clock beyond rt + epsilon must be a fault: forget it."""
         top = self.r + self.c
         if top > rt + self._epsilon:
             self.bounded += 1
@@ -76,7 +76,7 @@ class KnProgram(TimedProgram):
             self.kn[i] = max(self.kn[i], known)
 
     def _count_event(self) -> None:
-        """kn[0] += 1 in the paper's indices; out of the window when c >= k, and then nobody can ask for it."""
+        """Do kn[0] += 1 in the paper's indices. When c >= k, that entry is outside the window and never needed."""
         if self.c < len(self.kn):
             self.kn[self.c] = min(self.kn[self.c] + 1, self._entry_max)
 

@@ -1,6 +1,6 @@
-"""The last message received, by sender and number (DEW's last-sender stamp): wait for that one.
+"""The name of the last message received (DEW's last-sender stamp): the rule waits for that message.
 
-Of several causes it names only the latest, and of one mote's own earlier messages none.
+It names only the latest of several causes, and none of the sender's own earlier messages.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ class LastSender(Scheme):
     name = "last-sender"
 
     def start(self, mote: int) -> Program:
-        return LastReceived()
+        return LastSenderProgram()
 
     def codec(self) -> StampCodec:
         return NamesCodec(1)
 
     def rule(self) -> Rule:
-        return AfterThatOne(self.setting)
+        return LastSenderRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.source_bits + COUNTER_BITS
 
 
-class LastReceived:
+class LastSenderProgram:
     def __init__(self) -> None:
         self._last: tuple[int, ...] = ()
 
@@ -42,7 +42,7 @@ class LastReceived:
         self._last = (messages[-1].source, messages[-1].sequence)
 
 
-class AfterThatOne(WaitingByName):
+class LastSenderRule(WaitingByName):
     def _causes(self, message: Message) -> Iterator[Name]:
         if message.stamp.kn:
             source, sequence = message.stamp.kn

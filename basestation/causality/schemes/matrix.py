@@ -1,7 +1,7 @@
 """A counter for each sender and receiver (Raynal, Schiper, Toueg): the limit case of BMR, without loss and deadline.
 
-Written for messages to single receivers. A broadcast counts for all receivers at once, the observer too, so that all
-columns of the matrix are the same; it is carried in full all the same, but for what a mote sends to itself.
+The scheme was made for messages to single receivers. A broadcast goes to all receivers at once, the observer too, so
+all columns of the matrix are the same; still it is carried in full, except for what a mote sends to itself.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ class Matrix(Scheme):
     name = "matrix"
 
     def start(self, mote: int) -> Program:
-        return SentCounts(self.setting.motes, mote)
+        return MatrixProgram(self.setting.motes, mote)
 
     def codec(self) -> StampCodec:
-        return SquareCodec(self.setting.motes)
+        return MatrixCodec(self.setting.motes)
 
     def rule(self) -> Rule:
-        return AfterAllSentHere(self.setting)
+        return MatrixRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.motes**2 * COUNTER_BITS
 
 
 def sent_to_observer(kn: tuple[int, ...], motes: int) -> tuple[int, ...]:
-    """The observer's column: what each mote is known to have sent to it."""
+    """The observer's column: what each mote has sent to it."""
     return kn[motes :: motes + 1]
 
 
 class SentMatrix:
-    """What is known of the last message from each mote (row) to each mote and the observer (column)."""
+    """Keeps what is known about the last message from each mote (row) to each mote and the observer (column)."""
 
     def __init__(self, motes: int, me: int, nothing: int) -> None:
         self._me = me
@@ -49,17 +49,17 @@ class SentMatrix:
         return tuple(self._sent)
 
     def _merge(self, other: Sequence[int]) -> None:
-        # Several times as fast as map(max, ...), and n x n times at every receive it matters.
+        # Several times as fast as map(max, ...), which matters for n x n entries at every receive.
         self._sent = [known if known >= told else told for known, told in zip(self._sent, other, strict=True)]
 
     def _record(self, source: int, value: int) -> None:
-        """A broadcast of `source`: for every receiver at once."""
+        """Record a broadcast of `source`, which goes to every receiver at once."""
         row = slice(source * self._columns, (source + 1) * self._columns)
         if value > self._sent[row.start]:
             self._sent[row] = [value] * self._columns
 
 
-class SentCounts(SentMatrix):
+class MatrixProgram(SentMatrix):
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=0)
 
@@ -74,7 +74,7 @@ class SentCounts(SentMatrix):
             self._record(message.source, message.sequence)
 
 
-class AfterAllSentHere(WaitingByName):
+class MatrixRule(WaitingByName):
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._motes = setting.motes
@@ -86,7 +86,7 @@ class AfterAllSentHere(WaitingByName):
 
 @dataclass(frozen=True, slots=True)
 class Square:
-    """A row for each mote, a column for each and the observer: none sends to itself, so n of n + 1 travel."""
+    """The places of a matrix, a row for each mote, a column for each and the observer: n of n + 1 in a row travel."""
 
     motes: int
 
@@ -94,7 +94,7 @@ class Square:
         return tuple(kn[place] for place in self._places())
 
     def unpack(self, values: Sequence[int]) -> Fields:
-        """What a mote sent to itself is what it sent to the observer."""
+        """The whole matrix; what a mote sent to itself is set to what it sent to the observer."""
         columns = self.motes + 1
         full = [0] * (self.motes * columns)
         for place, value in zip(self._places(), values, strict=True):
@@ -113,8 +113,8 @@ class Square:
                     yield row * (self.motes + 1) + column
 
 
-class SquareCodec(StampCodec):
-    """Counters, sender by receiver."""
+class MatrixCodec(StampCodec):
+    """Writes the counters, receiver by receiver for each sender."""
 
     def __init__(self, motes: int) -> None:
         self._motes = motes
@@ -123,10 +123,10 @@ class SquareCodec(StampCodec):
         return tuple(value % ROUND for value in Square(self._motes).pack(stamp.kn))
 
     def reader(self) -> StampReader:
-        return SquareReader(self._motes)
+        return MatrixReader(self._motes)
 
 
-class SquareReader(StampReader):
+class MatrixReader(StampReader):
     def __init__(self, motes: int) -> None:
         super().__init__()
         self._square = Square(motes)

@@ -1,4 +1,4 @@
-"""Messages named by their source and sequence number: how last-sender and history stamps travel."""
+"""The codec of last-sender and history stamps, which name messages by source and sequence."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .scheme import ROUND, Fields, StampCodec, StampReader
 
 
 def names_in(stamp: Stamp) -> list[Name]:
-    """The names in a flat list of them."""
+    """The names in a stamp, whose kn is a flat list of them."""
     return list(zip(stamp.kn[::2], stamp.kn[1::2], strict=True))
 
 
 class NamesCodec(StampCodec):
-    """So many names, each by source and sequence field. An unused one holds the sender's own message."""
+    """Writes a fixed number of names, each a source and a sequence. An unused one holds the sender's own message."""
 
     def __init__(self, names: int) -> None:
         self._names = names

@@ -1,21 +1,21 @@
-"""No stamp, arrival order: the measure of what anything else gains (DEW "unfiltered")."""
+"""No stamp and arrival order: the baseline for all other schemes (DEW "unfiltered")."""
 
 from __future__ import annotations
 
 from basestation.causality.order import Stamp
 from basestation.causality.rules import Rule, Unfiltered
 
-from .scheme import NoStamp, Program, Scheme, Silent, StampCodec
+from .scheme import NoStampCodec, NoStampProgram, Program, Scheme, StampCodec
 
 
 class Unordered(Scheme):
     name = "none"
 
     def start(self, mote: int) -> Program:
-        return Silent()
+        return NoStampProgram()
 
     def codec(self) -> StampCodec:
-        return NoStamp()
+        return NoStampCodec()
 
     def rule(self) -> Rule:
         return Unfiltered()

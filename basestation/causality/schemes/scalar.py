@@ -1,7 +1,7 @@
-"""One number for all: a logical clock that every message moves on (DEW's global scalar id).
+"""One number for all motes: a logical clock that every message advances (DEW's global scalar id).
 
-It can only say that two messages have the same number, not how many have it. So where messages are concurrent, the
-next number may leave before the second of two that share the last one. Those are seen, and reported.
+Two messages may have the same number, and the scheme cannot tell how many have it. So where messages are concurrent,
+the next number may leave before the second message with the last one. Such messages are reported as concurrent.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ class Scalar(Scheme):
     name = "scalar"
 
     def start(self, mote: int) -> Program:
-        return LogicalClock()
+        return ScalarProgram()
 
     def codec(self) -> StampCodec:
-        return NumberCodec()
+        return ScalarCodec()
 
     def rule(self) -> Rule:
-        return Successor(self.setting)
+        return ScalarRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return COUNTER_BITS
 
 
-class LogicalClock:
+class ScalarProgram:
     def __init__(self) -> None:
         self._number = 0
 
@@ -56,8 +56,8 @@ class LogicalClock:
         self._number = max(self._number, *(message.stamp.kn[0] for message in messages))
 
 
-class Successor(Holding):
-    """The next number leaves. A number that has been is concurrent, and leaves at once."""
+class ScalarRule(Holding):
+    """Delivers the next number. A message with a number already delivered is concurrent and leaves at once."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__()
@@ -99,17 +99,17 @@ class Successor(Holding):
         return False
 
 
-class NumberCodec(StampCodec):
-    """One number for all, modulo 256."""
+class ScalarCodec(StampCodec):
+    """Writes the one number, modulo 256."""
 
     def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
         return (stamp.kn[0] % ROUND,)
 
     def reader(self) -> StampReader:
-        return NumberReader()
+        return ScalarReader()
 
 
-class NumberReader(StampReader):
+class ScalarReader(StampReader):
     def __init__(self) -> None:
         super().__init__()
         self._largest: int | None = None

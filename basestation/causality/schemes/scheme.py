@@ -1,8 +1,8 @@
-"""What a scheme is: programs that stamp on the motes, a codec for the wire, and a delivery rule at the observer.
+"""The interface of a scheme: a program that stamps on the motes, a codec for the wire, and a rule at the observer.
 
-A stamp is the same plain value for every scheme, `Stamp(r, c, kn)`: r is the time of sending where the scheme carries
-one, kn whatever numbers it carries besides. So messages, deliveries and rules are the same everywhere, and one scheme
-can take another's place.
+A stamp is the same plain value for every scheme, `Stamp(r, c, kn)`: r is the time of sending if the scheme carries
+one, kn any other numbers that it carries. So messages, deliveries and rules are the same everywhere, and one scheme
+can replace another.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from basestation.causality.rules import Rule
 
 NEVER = 1 << 62  # a tick that no clock reaches
 LONG_AGO = -NEVER
-COUNTER_BITS = 8  # as the sequence number in each header: read as the value nearest to what is known
+COUNTER_BITS = 8  # like the sequence in each header: read as the value nearest to what is known
 ROUND = 1 << COUNTER_BITS
 
 Count = Literal["events", "sends"]
@@ -28,10 +28,10 @@ Fields = tuple[int, ...]  # a stamp's values on the wire
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What all processes agree on: the network, the guarantees, and the widths of the fields on the wire.
+    """What motes and observer agree on: the network, the guarantees, and the widths of the fields on the wire.
 
-    `give_up` is how many ticks a message that others wait for may be missing. `min_wait` is how long after its sending
-    a two-hop message is held in any case. The widths are 0 for a scheme that has no such field.
+    `give_up` is how many ticks a rule waits for a missing message. `min_wait` is how long after its sending a two-hop
+    message is held in any case. A width is 0 if the scheme has no such field.
     """
 
     motes: int
@@ -47,30 +47,30 @@ class Setting:
 
     @property
     def patience(self) -> int:
-        """The ticks after which a rule gives up; delta + epsilon unless said otherwise."""
+        """The ticks after which a rule gives up; delta + epsilon by default."""
         return self.delta + self.epsilon if self.give_up is None else self.give_up
 
     @property
     def lifetime(self) -> int:
-        """The papers' Delta: how long a message is of use, the clocks' difference included."""
+        """The papers' Delta: how long a message is useful, including the difference of the clocks."""
         return self.delta + self.epsilon
 
     @property
     def source_bits(self) -> int:
-        """The width of a mote's id, or of none."""
+        """The width of a mote's id, with one code more for none."""
         return self.motes.bit_length()
 
     @property
     def clock_bits(self) -> int:
-        """The width of a time of sending, modulo the least power of two that is read back exactly."""
+        """The width of a time of sending: the fewest bits that are read back exactly."""
         return (self.delta + 2 * self.epsilon).bit_length()
 
     @property
     def age_bits(self) -> int:
-        """The width of another message's time of sending, told as its age.
+        """The width of another message's time of sending, given as its age.
 
         The sender's clock may be epsilon behind the other's. An age over Delta + epsilon is over Delta at every
-        receiver, whose clock may be epsilon behind too: one code stands for all of these.
+        receiver, whose clock may be epsilon behind too: one code stands for all such ages.
         """
         return (self.lifetime + 2 * self.epsilon + 1).bit_length()
 
@@ -79,34 +79,33 @@ class Program(Protocol):
     """The part of a mote that stamps."""
 
     def on_send(self, rt: int, number: int) -> Stamp:
-        """Take the send of message `number` (from 1) at clock `rt`; the stamp that goes into it."""
+        """Send message `number` (from 1) at clock `rt`; return its stamp."""
 
     def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
-        """Take one receive event at clock `rt` that brings these messages. Motes do not delay: they merge at once."""
+        """Receive these messages in one event at clock `rt`. Motes do not delay messages: they merge at once."""
 
 
 class StampReader(ABC):
-    """What one receiver makes of the stamps that it is shown.
+    """Reads stamps for one receiver.
 
-    It reads a counter as the value nearest to what it knows of that mote, so it must be shown every message, and told
-    when a mote starts to number anew. Of a mote that it has heard nothing of, it cannot tell which messages a counter
-    means: they read as none.
+    It reads a counter as the value nearest to what it knows about that mote. So it must see every message, and be told
+    when a mote restarts its numbers. A counter for a mote not heard yet could mean any messages: it reads as none.
     """
 
     def __init__(self) -> None:
         self._newest: dict[int, int] = {}
-        self.bounded = 0  # stamps that said what cannot be, and were cut
+        self.bounded = 0  # impossible stamps, which were cut
 
     @abstractmethod
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
-        """The stamp of message `number` of `source`, which came while the receiver's clock read `now`."""
+        """The stamp of message `number` of `source`, received when the receiver's clock showed `now`."""
 
     def newest(self, source: int) -> int | None:
-        """The newest message of a mote that the receiver knows of; None before the first was heard."""
+        """The newest message of a mote that the receiver knows; None before the first was heard."""
         return self._newest.get(source)
 
     def forget(self, source: int) -> None:
-        """A mote has started anew, and so have its numbers."""
+        """Forget a mote that has restarted its numbers."""
         self._newest.pop(source, None)
 
     def _hear(self, source: int, number: int) -> None:
@@ -126,16 +125,16 @@ class StampCodec(ABC):
 
     @abstractmethod
     def reader(self) -> StampReader:
-        """What a receiver reads stamps with, before the first."""
+        """A new reader for one receiver."""
 
     def saturated(self, stamp: Stamp) -> bool:
-        """Whether the stamp is full, so that something may have been left out of it."""
+        """Whether the stamp is full, so that it may lack something."""
         return False
 
 
 @dataclass(frozen=True)
 class Scheme(ABC):
-    """A scheme for one setting. `kernel` names its compiled stamp program, where there is one."""
+    """A scheme for one setting. `kernel` names its compiled stamp program, if there is one."""
 
     setting: Setting
     name: ClassVar[str]
@@ -147,18 +146,18 @@ class Scheme(ABC):
 
     @abstractmethod
     def codec(self) -> StampCodec:
-        """How its stamps travel."""
+        """The codec of its stamps."""
 
     @abstractmethod
     def rule(self) -> Rule:
-        """The observer's rule, fresh."""
+        """A new rule for the observer."""
 
     @abstractmethod
     def stamp_bits(self, stamp: Stamp) -> int:
-        """What this stamp takes on the wire beside source and sequence, which every message carries."""
+        """The bits of this stamp on the wire, without source and sequence, which every message carries."""
 
     def as_read(self, stamp: Stamp, now: int) -> Stamp:
-        """The stamp as a mote reads it whose clock shows `now`; unchanged where nothing can be misread."""
+        """The stamp as a mote reads it when its clock shows `now`; unchanged where nothing can be misread."""
         return stamp
 
     def as_observed(self, stamp: Stamp, now: int) -> Stamp:
@@ -171,24 +170,24 @@ class Scheme(ABC):
         return False
 
 
-class NoStamp(StampCodec):
-    """An empty stamp: the header says it all."""
+class NoStampCodec(StampCodec):
+    """Writes an empty stamp: the header holds everything."""
 
     def encode(self, stamp: Stamp, source: int, number: int) -> Fields:
         return ()
 
     def reader(self) -> StampReader:
-        return HeaderReader()
+        return NoStampReader()
 
 
-class HeaderReader(StampReader):
+class NoStampReader(StampReader):
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
         return Stamp(0, 0, ())
 
 
-class Silent:
-    """A stamp program that knows nothing and says nothing."""
+class NoStampProgram:
+    """A program that learns nothing and writes an empty stamp."""
 
     def on_send(self, rt: int, number: int) -> Stamp:
         return Stamp(0, 0, ())

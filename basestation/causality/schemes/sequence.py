@@ -1,6 +1,6 @@
-"""One number a sender: FIFO, and nothing between senders (DEW's unicast numbers).
+"""FIFO by the sequence of each sender, with no order between senders (DEW's unicast numbers).
 
-The number is in every message's header already, so the stamp itself is empty.
+The sequence is in every message's header, so the stamp is empty.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Name, Rule
 
-from .scheme import NoStamp, Program, Scheme, Silent, StampCodec
+from .scheme import NoStampCodec, NoStampProgram, Program, Scheme, StampCodec
 from .waiting import WaitingByName
 
 
@@ -18,20 +18,20 @@ class SenderOrder(Scheme):
     name = "sequence"
 
     def start(self, mote: int) -> Program:
-        return Silent()
+        return NoStampProgram()
 
     def codec(self) -> StampCodec:
-        return NoStamp()
+        return NoStampCodec()
 
     def rule(self) -> Rule:
-        return Fifo(self.setting)
+        return SequenceRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return 0
 
 
-class Fifo(WaitingByName):
-    """After the one before it of the same sender."""
+class SequenceRule(WaitingByName):
+    """Delivers a message after the sender's one before it."""
 
     def _causes(self, message: Message) -> Iterator[Name]:
         return self._gone.up_to(message.source, message.number - 1)

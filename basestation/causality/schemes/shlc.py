@@ -1,4 +1,4 @@
-"""HLC whose counter counts sends alone, so that it fits a byte with the clock."""
+"""An HLC whose counter counts only sends, so that it fits a byte with the clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Shlc(TimedScheme):
 
 
 class ShlcProgram(HlcProgram):
-    """HLC whose counter advances at sends only, so that it stays small: a receive just takes the larger pair."""
+    """An HLC whose counter advances only at sends, so that it stays small: a receive just takes the larger pair."""
 
     def merge(self, rt: int, stamps: Sequence[Stamp]) -> None:
         self._bound(rt)

@@ -1,7 +1,7 @@
-"""What the schemes share whose stamps compare, any two of them: kn, DPC1, DPC2, HLC and sHLC.
+"""The common part of the schemes of which any two stamps compare: kn, DPC1, DPC2, HLC and sHLC.
 
-Their programs merge stamps as they come off the wire: the clock modulo B, bounded by the receiver's clock. Their rules
-are the timed policies.
+Their programs merge stamps as read from the wire: the clock modulo B, bounded by the receiver's clock. Their rules
+are those of the timed policies.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ class TimedProgram(ABC):
 
     @abstractmethod
     def on_send(self, rt: int, number: int = 0) -> Stamp:
-        """Take a send event at clock `rt`; the stamp that goes into the message."""
+        """Send at clock `rt`; return the stamp of the message."""
 
     @abstractmethod
     def merge(self, rt: int, stamps: Sequence[Stamp]) -> None:
-        """Take one receive event at clock `rt` that brings these stamps."""
+        """Receive these stamps in one event at clock `rt`."""
 
     @abstractmethod
     def corrupt(self, r: int, c: int, kn: Sequence[int]) -> None:
         """Overwrite the state, as a fault in the mote's memory would."""
 
     def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
-        """Take one receive event; a message whose mote has lost the time says nothing."""
+        """Receive these messages in one event; a message from a mote out of sync is ignored."""
         stamps = [message.stamp for message in messages if message.in_sync]
         if stamps:
             self.merge(rt, stamps)
@@ -42,7 +42,7 @@ class TimedProgram(ABC):
 
 @dataclass(frozen=True)
 class TimedScheme(Scheme):
-    """A scheme whose stamps compare, under one of the timed policies."""
+    """A scheme of which any two stamps compare, under one of the timed policies."""
 
     policy: str = "cbd"
     phi: int = 100
@@ -71,25 +71,25 @@ class TimedScheme(Scheme):
         return replace(self, policy=policy, phi=phi)
 
     def encode(self, stamp: Stamp) -> Fields:
-        """The fields in the order they travel: the clock modulo B, c where it is carried, the entries."""
+        """The fields in the order on the wire: the clock modulo B, c if it is carried, the entries."""
         clock = stamp.r % self.modulus
         return (clock, stamp.c, *stamp.kn) if self.carries_c else (clock, *stamp.kn)
 
     def decode(self, fields: Sequence[int], now: int) -> Stamp:
-        """The stamp that `fields` mean to a receiver whose clock read `now` at the time of reception."""
+        """The stamp that `fields` mean to a receiver whose clock showed `now` at reception."""
         r = unwrap(fields[0], now, self.epsilon, self.modulus)
         if self.carries_c:
             return Stamp(r, fields[1], tuple(fields[2:]))
         return Stamp(r, 0, tuple(fields[1:]))
 
     def observe(self, stamp: Stamp, now: int) -> Stamp:
-        """The observer's bound: no clock is ahead of `now + epsilon`, so a stamp that says so is cut, its kn void."""
+        """Apply the observer's bound: no clock is ahead of `now + epsilon`, so such a stamp is cut, its kn cleared."""
         if stamp.top <= now + self.epsilon:
             return stamp
         return Stamp(stamp.r, now + self.epsilon - stamp.r, (0,) * self.entries)
 
     def saturated(self, stamp: Stamp) -> bool:
-        """A field's top code means "this many or more": a tie on it may hide an order."""
+        """Whether a field holds its top code, "this many or more": a tie on it may hide an order."""
         return self.entry_max in stamp.kn
 
     @property
@@ -98,7 +98,7 @@ class TimedScheme(Scheme):
 
     @property
     def bits(self) -> int:
-        """Size on the wire, bit-packed."""
+        """The bits of a stamp on the wire."""
         c_bits = self.epsilon.bit_length() if self.carries_c else 0
         return (self.modulus - 1).bit_length() + c_bits + self.entries * self.entry_max.bit_length()
 

@@ -1,12 +1,12 @@
 """Real-time causal order with two vectors of times of sending (AS section 3): the "triangle" only.
 
-A message tells when its sender last sent to whom (vect1), and when others last sent to its receiver (vect2). It
-so orders what a mote learnt from the sender itself; what came through a third mote it orders only where the
-message in between has come too, or while the clocks agree. Three corrections of the printed algorithm:
+A message says when its sender last sent to each receiver (vect1), and when others last sent to its receiver (vect2).
+So it orders what a mote learnt from the sender itself. What came through a third mote it orders only if the message in
+between has come too, or while the clocks agree. We corrected the printed algorithm in three points:
 
-- the test for a late message is inverted: late is send time + Delta < now;
-- vect2 is copied before the send is noted, or each message would wait for itself;
-- a message waits *through* the last tick in which a missing one may still come. Printed, it leaves in that tick.
+- its test for a late message is inverted: late is send time + Delta < now;
+- vect2 must be copied before the send is recorded, or each message would wait for itself;
+- a message must wait *through* the last tick in which a missing one may still come; printed, it leaves in that tick.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .scheme import LONG_AGO, Program, Scheme, Setting, StampCodec
 
 @dataclass(frozen=True)
 class TwoHop(Scheme):
-    """`setting.min_wait` is how long a message is held in any case; unless said, the least that is allowed."""
+    """The scheme of AS. `setting.min_wait` is how long each message is held; by default, the least allowed."""
 
     name = "two-hop"
 
     def __post_init__(self) -> None:
         if self.setting.lifetime >= 3 * self.hold:
             raise ValueError(
-                f"min_wait = {self.hold}: Delta, here {self.setting.lifetime}, must be below three times that"
+                f"min_wait = {self.hold}: three times that must be more than Delta, here {self.setting.lifetime}"
             )
 
     @property
@@ -41,19 +41,19 @@ class TwoHop(Scheme):
         return self.setting.lifetime // 3 + 1 if min_wait is None else min_wait
 
     def start(self, mote: int) -> Program:
-        return Dependencies(self.setting.motes, mote)
+        return TwoHopProgram(self.setting.motes, mote)
 
     def codec(self) -> StampCodec:
-        return TwoVectorsOfAges(self.setting)
+        return TwoHopCodec(self.setting)
 
     def rule(self) -> Rule:
-        return TriangleOrder(self.setting, self.hold)
+        return TwoHopRule(self.setting, self.hold)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + 2 * self.setting.motes * self.setting.age_bits
 
 
-class Dependencies(SentMatrix):
+class TwoHopProgram(SentMatrix):
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=LONG_AGO)
 
@@ -72,7 +72,7 @@ class Dependencies(SentMatrix):
                 self._sent[row] = map(max, self._sent[row], vect1)
 
 
-class TriangleOrder(WithinLifetime):
+class TwoHopRule(WithinLifetime):
     def __init__(self, setting: Setting, min_wait: int) -> None:
         super().__init__(setting)
         self._min_wait = min_wait
@@ -88,8 +88,8 @@ class TriangleOrder(WithinLifetime):
         return (message.stamp.r, message.source, message.sequence)
 
 
-class TwoVectorsOfAges(AgesCodec):
-    """The sender's own row but for itself, then the observer's column."""
+class TwoHopCodec(AgesCodec):
+    """Writes the sender's own row without itself, then the observer's column."""
 
     def pack(self, kn: Sequence[int], source: int) -> Sequence[int]:
         return (*kn[:source], *kn[source + 1 :])

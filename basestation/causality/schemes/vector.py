@@ -19,19 +19,19 @@ class Vector(Scheme):
     name = "vector"
 
     def start(self, mote: int) -> Program:
-        return VectorClock(self.setting.motes, mote)
+        return VectorProgram(self.setting.motes, mote)
 
     def codec(self) -> StampCodec:
-        return CountersCodec(self.setting.motes)
+        return VectorCodec(self.setting.motes)
 
     def rule(self) -> Rule:
-        return CausalBroadcast(self.setting)
+        return VectorRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return (self.setting.motes - 1) * COUNTER_BITS
 
 
-class VectorClock:
+class VectorProgram:
     def __init__(self, motes: int, me: int) -> None:
         self._me = me
         self._known = [0] * motes
@@ -45,8 +45,8 @@ class VectorClock:
             self._known = list(map(max, self._known, message.stamp.kn))
 
 
-class CausalBroadcast(WaitingByName):
-    """After everything that its sender knew of. Where something else has been delivered too, it is concurrent."""
+class VectorRule(WaitingByName):
+    """Delivers a message after everything its sender knew. If anything else was delivered too, it is concurrent."""
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
@@ -65,8 +65,8 @@ class CausalBroadcast(WaitingByName):
         return super()._leaves(held, at)
 
 
-class CountersCodec(StampCodec):
-    """A counter for each mote but the sender, whose own is in the header."""
+class VectorCodec(StampCodec):
+    """Writes a counter for each mote but the sender, whose own is in the header."""
 
     def __init__(self, motes: int) -> None:
         self._motes = motes
@@ -75,10 +75,10 @@ class CountersCodec(StampCodec):
         return tuple(known % ROUND for mote, known in enumerate(stamp.kn) if mote != source)
 
     def reader(self) -> StampReader:
-        return CountersReader(self._motes)
+        return VectorReader(self._motes)
 
 
-class CountersReader(StampReader):
+class VectorReader(StampReader):
     def __init__(self, motes: int) -> None:
         super().__init__()
         self._motes = motes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from basestation.causality.order import Stamp
 from basestation.causality.rules import Rule
-from basestation.causality.schemes.history import AfterThose, Recent
+from basestation.causality.schemes.history import RecentHistoryProgram, RecentHistoryRule
 from basestation.causality.schemes.names import NamesCodec, names_in
 from basestation.causality.schemes.scheme import COUNTER_BITS, ROUND, Fields, Program, Scheme, StampCodec
 from packet_formats.schemes import (
@@ -43,13 +43,13 @@ class RecentNames(Scheme):
         return self.setting.entries or NAMES
 
     def start(self, mote: int) -> Program:
-        return Recent(self.most, mote)
+        return RecentHistoryProgram(self.most, mote)
 
     def codec(self) -> StampCodec:
         return ShortNames(self.most)
 
     def rule(self) -> Rule:
-        return AfterThose(self.setting)
+        return RecentHistoryRule(self.setting)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return len(names_in(stamp)) * (self.setting.source_bits + COUNTER_BITS)

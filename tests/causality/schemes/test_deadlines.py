@@ -13,7 +13,7 @@ from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Scheme, Setting
 from basestation.causality.schemes.deadline import WithinLifetime
 from basestation.causality.schemes.delta_causal import DeltaCausal
-from basestation.causality.schemes.two_hop import TriangleOrder, TwoHop
+from basestation.causality.schemes.two_hop import TwoHop, TwoHopRule
 from tests.causality.runs import ARRIVE, RECEIVE, SEND, Run, legal_runs
 from tests.causality.schemes.played import Played, one_clock_runs, play, script, stamped
 
@@ -151,7 +151,7 @@ def test_longer_dependencies_break_where_clocks_differ_and_the_one_in_between_is
     assert not play(run, DeltaCausal(setting(run))).violated()
 
 
-class PrintedWait(TriangleOrder):
+class PrintedWait(TwoHopRule):
     """AS's own condition: a message waits while now - vect2[x] < Delta, so not in the tick of the deadline."""
 
     def _expires(self, name: tuple[int, int], here: bool) -> int:

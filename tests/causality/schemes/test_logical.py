@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Scheme, Setting, make_scheme
 from basestation.causality.schemes.scheme import NEVER
-from basestation.causality.schemes.vector import CausalBroadcast
+from basestation.causality.schemes.vector import VectorRule
 from packet_formats.schemes import descriptor, names
 from tests.causality.runs import ARRIVE, Run, legal_runs
 from tests.causality.schemes.played import lossless_runs, play, script, serial_runs
@@ -195,7 +195,7 @@ def test_what_leaves_does_not_depend_on_when_one_asks(name, run):
 
 def test_messages_that_wait_for_each_other_leave_all_the_same():
     """No sound stamps say so; those of motes that lost their memory may."""
-    policy = CausalBroadcast(Setting(3, 1, 4, give_up=5))
+    policy = VectorRule(Setting(3, 1, 4, give_up=5))
     policy.receive(Message(0, 1, Stamp(0, 0, (1, 1, 0))), 10)
     policy.receive(Message(1, 1, Stamp(0, 0, (1, 1, 0))), 11)
     policy.receive(Message(2, 1, Stamp(0, 0, (1, 0, 1))), 12)
