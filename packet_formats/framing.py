@@ -142,7 +142,8 @@ class FrameDecoder:
 
     def _judge(self, raw: bytes) -> bytes | Drop:
         """The packet in the bytes between two flags, or the counter of the reason why it is lost."""
-        body = _ESCAPED.sub(lambda match: bytes([match[1][0] ^ FLIP]), raw)
+        escaped = ESCAPE in raw
+        body = _ESCAPED.sub(lambda match: bytes([match[1][0] ^ FLIP]), raw) if escaped else raw
         if len(body) > MAX_BYTES:
             return self.counters.long
         if escaped and _ends_in_escape(raw):
