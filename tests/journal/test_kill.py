@@ -19,7 +19,7 @@ WRITER = f"""
 import os, random, sys
 from pathlib import Path
 from basestation.journal.writer import JournalWriter
-from basestation.live.arrivals import Arrival
+from basestation.arrivals import Arrival
 
 folder, sync, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 draw = random.Random(seed)
