@@ -111,8 +111,8 @@ class Observer:
         """The boot and sequence number of a message that a rule waits for."""
         return self._numbers.named(source, number)
 
-    def change_policy(self, policy: str, phi: int, held: Iterable[Message], now: int) -> None:
-        """Go on under another policy, which is given what the old one held, in order of arrival."""
+    def change_policy(self, policy: str, phi: int, held: Iterable[Message], now: int) -> list[Message]:
+        """Go on under another policy, which is given what the old one held, in order of arrival; what it discards."""
         late, waiting = self.late, list(held)
         self._rule = self._make(policy, phi)
         first = {source: newest + 1 for source, newest in self._numbers.newest.items()}
@@ -120,9 +120,9 @@ class Observer:
             first[message.source] = min(message.number, first[message.source])
         for source, number in first.items():
             self._rule.join(source, number)
-        for message in waiting:
-            self._rule.receive(message, now)
+        discarded = [message for message in waiting if not self._rule.receive(message, now)]
         self._late_before = late - self._rule.late  # whoever was late was counted when it came
+        return discarded
 
     def _make(self, policy: str | None, phi: int | None) -> Rule:
         rule = rule_of(self._deployment, policy, phi)

@@ -355,7 +355,8 @@ def _unwrap_sequences(
         if mote is None:
             mote = motes[source] = MoteBoots(boot, now)
         lives[i], numbers[i], copy, _, _ = mote.accept(boot, number, now, patience)
-        first[i] = not copy
+        if copy:
+            first[i] = False
     return np.array(numbers, np.int64), np.array(lives, np.int64), np.array(first, np.bool_), motes
 
 

@@ -125,18 +125,18 @@ class Station:
 
     def set_policy(self, name: str, phi: int) -> list[Happening]:
         """Deliver by another policy from now on; what is held moves over."""
-        now, held = (
-            self._tick(self.timeline.reached),
-            [pending.message for pending in self.observer.pending()],
-        )
+        now = self._tick(self.timeline.reached)
+        held = [pending.message for pending in self.observer.pending()]
         held.sort(key=lambda message: int(message.token.number))
-        self.observer.change_policy(name, phi, held, now)
+        discarded = self.observer.change_policy(name, phi, held, now)
         self.earlier[self.policy, self.phi] = None
         self.policy, self.phi = name, phi
-        return [
-            PolicyChanged(*self.timeline.now, name, phi, len(held)),
-            *self._deliver(self.observer.due(now)),
-        ]
+        found: list[Happening] = [PolicyChanged(*self.timeline.now, name, phi, len(held))]
+        for message in discarded:
+            self.held -= 1
+            self._mote(message.source).held -= 1
+            found.append(self._discard(message.token, message))
+        return found + self._deliver(self.observer.due(now))
 
     def finish(self) -> list[Happening]:
         """The end: whatever is held leaves in order, without its wait."""
