@@ -249,9 +249,8 @@ class Analysis:
             raise StackError(f"{self.program.where(instruction.address)}: a jump to a computed address")
         if name in _JUMPS:
             assert instruction.target is not None
-            return (
-                [] if instruction.target == 0 else [instruction.target]
-            )  # 0: a reset, the stack begins anew
+            is_reset = instruction.target == 0  # the stack begins again
+            return [] if is_reset else [instruction.target]
         if name in _SKIPS:
             return [following, self.program.code[following].next]
         if name.startswith("br") and instruction.target is not None:
