@@ -121,7 +121,7 @@ class Comparison:
 
     @property
     def nearest(self) -> list[CandidateRow]:
-        """For when nothing is good enough: each stamp's best row, those that fit and the fewest violations first."""
+        """Each stamp's best row, for when nothing is good enough: those that fit and the fewest violations first."""
         ranked = sorted(self.rows, key=lambda row: (row.candidate.left < 0, self.of(row), _cost(row)))
         first: dict[StampCandidate, CandidateRow] = {}
         for row in ranked:
