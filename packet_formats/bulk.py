@@ -105,7 +105,7 @@ _CRC16_OF_BYTE = np.array([crc16(bytes([byte])) for byte in range(256)], np.uint
 
 
 def payload_crc16(frames: Frames) -> NDArray[np.uint16]:
-    """`framing.crc16` of every payload."""
+    """The `framing.crc16` of every payload."""
     crc = np.zeros(len(frames), np.uint16)
     for column in range(frames.payload.shape[1]):
         high = (crc >> np.uint16(8)).astype(np.uint8)

@@ -65,7 +65,7 @@ class Beacon:
     AM_TYPE: ClassVar[int] = 0x70
     sender: int = _integer("u16", "who sent this beacon")
     root: int = _integer("u16", "whose clock the network follows")
-    epoch: int = _integer("u8", "root epoch: a new one means that time started afresh, stamps are cleared")
+    epoch: int = _integer("u8", "root epoch: a new one means a new network time; stamps are cleared")
     sequence: int = _integer("u16", "the root's beacon number; a mote passes each on once")
     hops: int = _integer("u8", "of the sender from the root, 0 at the root")
     flags: int = _integer("u8", "bit 0: the sender is in sync")

@@ -1,1 +1,1 @@
-"""What the project is looked after with: reports, tables for the documents, trials."""
+"""Tools for the project's upkeep: reports, tables for the documents, trials."""

@@ -1,11 +1,11 @@
-"""Phi and k on the real firmware, beside the simulator. `make field` runs it; it takes half an hour of two cores.
+"""Measures phi and k on the real firmware and in the simulator. `make field` runs it: half an hour on two cores.
 
     python -m tools.field_table [--write] [--seeds 10] [--seconds 40] [--processes 2]
 
 Ten emulated motes over three hops (docs/testbed.md), one deployment for each kind of stamp, judged by their flight
-recorders. The simulator draws from what became of the testbed's messages, once with clocks as near one another as the
-testbed's are, and once with clocks that roam over all of epsilon. Prints tables in Markdown; with --write they also go
-into docs/algorithms.md, between the two marks, and each seed's figures into docs/figures/field.csv.
+recorders. The simulator draws its delays from the testbed's messages, once with clocks as close together as the
+testbed's, and once with clocks that use all of epsilon. It prints tables in Markdown; with --write they also go into
+docs/algorithms.md, between the two marks, and each seed's figures into docs/figures/field.csv.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ PLACE = MarkedPlace(
 )
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
-EPSILON = 7  # more than the clocks need, so that there are entries to leave out
+EPSILON = 7  # more than the clocks need, so that kn has entries to leave out
 PHIS = (0, 5, 10, 20, 40, 60, 80, 100)
 DELIVERIES = (
     PolicyChoice("none", 0),
@@ -47,7 +47,7 @@ DELIVERIES = (
 WHERE = ("testbed", "simulator", "roaming")
 SIMULATED = 10_000  # messages a seed
 NEAR = 1  # ticks: how far apart the testbed's clocks are
-# Of Student's t, 97.5%, by degrees of freedom.
+# The 97.5% quantiles of Student's t, by degrees of freedom.
 STUDENT = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9: 2.26}
 
 STAMPS: dict[str, dict[str, Any]] = {
@@ -61,7 +61,7 @@ EXACT = ("kn, all 8", "hlc", "shlc, one byte")
 
 
 class FieldPoint(NamedTuple):
-    """One seed's figure; `percent` is the mean of causes and effects in a violation, as everywhere in docs/."""
+    """One seed's figure. `percent` is the mean of causes and effects in a violation, as everywhere in docs/."""
 
     stamp: str
     where: str
@@ -99,11 +99,11 @@ def points_of(job: Job) -> list[FieldPoint]:
 
 
 def _on_testbed(run: FieldRun, job: Job) -> Iterator[FieldPoint]:
-    """The live station had the deployment's own policy; whatever it delivered must come out here again."""
+    """The testbed's points. The live station's own deliveries must be among them."""
     for delivery in DELIVERIES:
         found = run.deliver(delivery.policy, delivery.phi)
         if (delivery.policy, delivery.phi) == ("cbd", 100) and found != run.violations:
-            raise AssertionError(f"the live station delivered otherwise: {run.violations}, not {found}")
+            raise AssertionError(f"the live station delivered differently: {run.violations}, not {found}")
         percent = found.percent()["mean"]
         yield FieldPoint(
             job.stamp, "testbed", *_named(delivery), job.seed, found.delivered, found.pairs, percent
@@ -111,7 +111,7 @@ def _on_testbed(run: FieldRun, job: Job) -> Iterator[FieldPoint]:
 
 
 def simulated(run: FieldRun, job: Job, where: str, epsilon: int) -> Iterator[FieldPoint]:
-    """The scheme is the deployment's, whatever the clocks of the simulated network do."""
+    """The simulator's points. The scheme is the deployment's, even if the simulated clocks differ more or less."""
     clock = run.deployment.clock
     options = WorldOptions(
         motes=MOTES,

@@ -1,10 +1,10 @@
-"""What the firmware takes: flash, RAM, stack, cycles, bytes on the air, battery. `make firmware-report` runs it.
+"""Reports what the firmware needs: flash, RAM, stack, cycles, air bytes, battery. `make firmware-report` runs it.
 
     python -m tools.firmware_report [--write]
 
-Prints a report in Markdown; with --write it also goes into docs/firmware.md, between the two marks. Needs the four
+It prints a report in Markdown; with --write it also goes into docs/firmware.md, between the two marks. Needs the four
 images (`make firmware`), avr-gcc, simavr, and what the testbed is built with. Sizes and cycles are exact for this
-compiler; battery life is arithmetic on data sheets.
+compiler; battery life is computed from data sheets.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ PLACE = MarkedPlace(
 IMAGES = tuple(name for board in BOARDS for name in environments(board))
 HZ = 7_372_800
 
-# As firmware/platforms/mica/builder/main.py and platformio.ini have them.
+# The same as in firmware/platforms/mica/builder/main.py and platformio.ini.
 COMPILE = (
     *("avr-gcc", "-mmcu=atmega128", "-DF_CPU=7372800L", "-std=gnu11", "-Os", "-g", "-flto"),
     *("-ffunction-sections", "-fdata-sections", "-fshort-enums", "-mrelax", "-Wl,--gc-sections"),
@@ -67,7 +67,7 @@ RECEIVE_AIM = {"shlc": 400, "kn, 2 entries": 1500, "kn, all 11": 5000}
 
 
 class ReportError(Exception):
-    """Why there is no report."""
+    """The report cannot be made, and why."""
 
 
 def run(words: Sequence[str | Path], text: str = "") -> subprocess.CompletedProcess[str]:
@@ -84,7 +84,7 @@ def run(words: Sequence[str | Path], text: str = "") -> subprocess.CompletedProc
             cwd=ROOT,
         )
     except FileNotFoundError:
-        raise ReportError(f"{command[0]} is not on this machine") from None
+        raise ReportError(f"{command[0]} is not installed") from None
     if done.returncode != 0:
         raise ReportError(f"{' '.join(command[:3])}...: {(done.stderr or done.stdout).strip()}")
     return done
@@ -95,7 +95,7 @@ def compiler() -> str:
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Markdown; numbers to the right."""
+    """A table in Markdown, with numbers to the right."""
     numeric = [all(_is_number(row[i]) for row in rows) for i in range(len(head))]
     lines = [head, ["---:" if right else "---" for right in numeric], *rows]
     return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
@@ -114,7 +114,7 @@ def _is_number(cell: object) -> bool:
 
 @dataclass(frozen=True)
 class ImageSize:
-    """A linked image and what it takes."""
+    """A linked image and its sizes."""
 
     elf: Path
 
@@ -143,19 +143,19 @@ class ImageSize:
 
 
 def parse_sizes(text: str) -> dict[str, int]:
-    """Bytes of each section, from `avr-size -A -d`."""
+    """The bytes of each section, from `avr-size -A -d`."""
     return {name: int(size) for name, size in re.findall(r"^(\.\w+)\s+(\d+)\s+\d+\s*$", text, re.MULTILINE)}
 
 
 def built(name: str) -> ImageSize:
     path = ROOT / ".pio" / "build" / name / "firmware.elf"
     if not path.exists():
-        raise ReportError(f"{path.relative_to(ROOT)} is not there: make firmware")
+        raise ReportError(f"{path.relative_to(ROOT)} does not exist: run `make firmware`")
     return ImageSize(path)
 
 
 def build(deployment: Deployment, app: str, folder: Path) -> ImageSize:
-    """An image with the flags of PlatformIO's, for any deployment."""
+    """Build an image for any deployment with PlatformIO's flags."""
     board = BOARDS[deployment.network.board]
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "causeway_layout.h").write_text(cheader.render(deployment))
@@ -199,7 +199,7 @@ def images_section(images: dict[str, ImageSize]) -> str:
 
 
 def measured(image: ImageSize, board: str, seconds: float, script: Iterable[str] = ()) -> list[ProgramUse]:
-    """What an image takes in each second of a run on the testbed."""
+    """What an image uses in each second of a run on the testbed."""
     node = Node(board, image.elf, 0, 0, 0, 0)
     scenario = Scenario(1, (node,), {}, clocks=0, measure=1, script=tuple(script), end=seconds)
     try:
@@ -211,7 +211,7 @@ def measured(image: ImageSize, board: str, seconds: float, script: Iterable[str]
 
 @dataclass
 class Traffic:
-    """Messages of every kind as a mote hears them: from its root, from peers, relayed, for it and for others."""
+    """Makes messages of every kind that a mote hears: from its root, from peers, relayed, for it and for others."""
 
     deployment: Deployment
     chance: random.Random = field(default_factory=lambda: random.Random(1))
@@ -222,7 +222,7 @@ class Traffic:
         return self.deployment.network.motes
 
     def message(self, kind: str, cycles: int) -> Message:
-        """Heard at local time `cycles`, which is the network's time as well."""
+        """A message heard at local time `cycles`, which is also the network's time."""
         self.number += 1
         layout = layout_of(self.deployment)
         if kind == "beacon":
@@ -243,7 +243,7 @@ class Traffic:
         return Downlink(target, self.number, 3, command, 8000 if command == Command.RATE else 7)
 
     def frame(self, kind: str, cycles: int) -> bytes:
-        """As the testbed has it on the air."""
+        """The message as the testbed puts it on the air."""
         am = encode_message(self.message(kind, cycles), layout_of(self.deployment))
         air = air_format(BOARDS[self.deployment.network.board].radio)
         return air.signal(air.frame(am, self.number & 255))
@@ -259,7 +259,7 @@ BUSY_SECONDS = 9
 
 
 def busy_script(deployment: Deployment, app: str) -> Iterator[str]:
-    """Frames one at a time and several in a row, the host's too if it is a gateway."""
+    """The script lines for single frames and frames in a row, and for a gateway also the host's."""
     board, khz = deployment.network.board, carrier_khz(deployment)
     gap = 1.5 * air_bytes(board, PAYLOAD_LIMIT[1]) * BOARDS[board].radio.byte_ms / 1000
     traffic, at = Traffic(deployment), 0.6
@@ -285,7 +285,7 @@ def stacks_seen(images: dict[str, ImageSize]) -> dict[str, int]:
 
 
 def awake_shares(images: dict[str, ImageSize]) -> dict[str, float]:
-    """Of a mote in an empty network, its first second left out."""
+    """The share of time that a mote in an empty network is awake, after its first second."""
     shares = {}
     for board in BOARDS:
         later = measured(images[board], board, 5)[1:]
@@ -335,13 +335,13 @@ def described(stamp: dict[str, Any], board: str = DEFAULT_BOARD.name, motes: int
 
 
 def air_bytes(board: str, payload: int) -> int:
-    """All that the radio sends for a payload, in TinyOS 1's form."""
+    """All bytes that the radio sends for a payload, under TinyOS 1."""
     radio = BOARDS[board].radio
     return radio.firmware_before_header + radio.header[1] + payload + radio.after_data
 
 
 def stamp_cycles(stamp: dict[str, Any], motes: int = 10) -> dict[str, tuple[int, int, int]]:
-    """Least, mean and most cycles of `send` and `receive`."""
+    """The least, mean and most cycles of `send` and `receive`."""
     from tests.firmware.test_core_avr import cycles  # here, since it needs pytest
 
     return cycles("avr-gcc", "simavr", described(stamp, motes=motes))
@@ -426,7 +426,7 @@ BEACON_BYTES = 14
 
 
 def mean_current(name: str, payload: int, awake: float) -> float:
-    """In mA: the radio receives unless it sends, the processor idles unless it runs."""
+    """The mean current in mA: the radio receives unless it sends, the processor idles unless it runs."""
     board = BOARDS[name]
     radio = board.radio
     bytes_a_second = (

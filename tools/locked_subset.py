@@ -2,7 +2,8 @@
 
     python tools/locked_subset.py firmware
 
-The lock says of each package which others want it ("via"). Standard library only: it runs before all installing.
+The lock says for each package which others need it ("via"). Standard library only: it runs before anything is
+installed.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def subset(lock: str, wanted: set[str]) -> str:
-    """The entries of the wanted packages, and of all that these need."""
+    """The entries of the wanted packages, and of all packages that these need."""
     entries = {_name(entry): entry for entry in re.split(r"(?m)^(?=[a-z0-9])", lock) if _name(entry)}
     if missing := wanted - entries.keys():
-        raise ValueError(f"requirements.lock lacks {', '.join(sorted(missing))}: make lock")
+        raise ValueError(f"requirements.lock lacks {', '.join(sorted(missing))}: run `make lock`")
     wanted_by = {name: _via(entry) for name, entry in entries.items()}
     found = set(wanted)
     while more := {name for name, via in wanted_by.items() if via & found} - found:

@@ -1,4 +1,4 @@
-"""Tables that tools put into the documents, each between two marks of its page."""
+"""Puts generated tables into the documents, each between two marks of its page."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 
 class PageError(ValueError):
-    """A page without the marks."""
+    """A page lacks the marks."""
 
 
 class MarkedPlace(NamedTuple):
-    """Where on a page something goes that is made by a command."""
+    """The place on a page for text that a command generates."""
 
     page: Path
     begin: str
@@ -23,7 +23,7 @@ class MarkedPlace(NamedTuple):
         before, begin, rest = text.partition(self.begin)
         _, end, after = rest.partition(self.end)
         if not begin or not end:
-            raise PageError(f"{self.page.name} has no place for it: {self.begin} ... {self.end}")
+            raise PageError(f"{self.page.name} lacks the marks {self.begin} ... {self.end}")
         return f"{before}{begin}\n{content}\n{end}{after}"
 
     def write(self, content: str) -> None:
@@ -31,7 +31,7 @@ class MarkedPlace(NamedTuple):
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lines of Markdown."""
+    """The lines of a table in Markdown."""
     yield f"| {' | '.join(heads)} |"
     yield "|---" * len(heads) + "|"
     for row in rows:

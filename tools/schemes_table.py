@@ -1,12 +1,12 @@
-"""The papers' schemes on the real firmware. `make schemes` runs it; it takes five minutes of two cores.
+"""Measures the papers' schemes on the real firmware. `make schemes` runs it: five minutes on two cores.
 
     python -m tools.schemes_table [--write] [--seeds 5] [--seconds 40] [--processes 2]
 
-Ten emulated motes over three hops (docs/testbed.md), an image for each scheme's stamp, the live station with the
-scheme's own rule, all on the same places, crystals and seeds; judged by the flight recorders. Prints a table in
-Markdown; with --write it also goes into docs/schemes.md, between the two marks.
+It runs ten emulated motes over three hops (docs/testbed.md), with an image for each scheme's stamp and the live station
+with the scheme's own rule, all with the same places, crystals and seeds. The flight recorders judge the order. Prints
+a table in Markdown; with --write it also goes into docs/schemes.md, between the two marks.
 
-Nobody can wait for a mote that it has not heard of, so a run counts from when every mote has been heard once.
+A rule cannot wait for a mote that it has not heard yet, so a run counts from when every mote has been heard once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ SCHEMES = (*(name for name, row in OWN.items() if row.in_firmware and not row.is
 
 
 class SchemePoint(NamedTuple):
-    """One run, from when all motes have been heard."""
+    """One run, counted from when all motes have been heard."""
 
     scheme: str
     seed: int
@@ -151,7 +151,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def cycles_of(deployment: Deployment) -> tuple[int, int]:
-    """Mean cycles of a send and a receive event on the mote."""
+    """The mean cycles of a send and a receive event on the mote."""
     from tests.firmware.test_core_avr import cycles  # here, since it needs pytest
 
     found = cycles("avr-gcc", "simavr", deployment)

@@ -1,4 +1,4 @@
-"""`python -m tools.screenshot docs/figures/screen.svg`: the full screen after some seconds of a simulated network."""
+"""Saves the full screen after some seconds of a network: `python -m tools.screenshot docs/figures/screen.svg`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from basestation.sources import SourceOptions, open_source
 from basestation.views.terminal import TerminalView
 from packet_formats.deployment import load
 
-# Fetched from elsewhere, which a page of docs should not do.
+# These fonts would be fetched from elsewhere, which a page of docs should not do.
 FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 SOURCE = "simulate@?motes=10&rate=0.02&loss=0.05&seed=2"
 
 
 async def save(path: Path, deployment: Path, source: str, seconds: float, size: tuple[int, int]) -> None:
-    """Run the source on a full screen that nobody sees, then save what it shows."""
+    """Run the source on a hidden full screen, then save what it shows."""
     described = load(deployment)
     opened = open_source(source, 0, SourceOptions(described))
     runner = Runner(Station(described), [opened], [])

@@ -1,12 +1,11 @@
-"""Does a network of the real images recover from anything that happens to a mote's memory, and how soon?
+"""Tests whether a network of the real images recovers from damage to a mote's memory, and how soon.
 
     python -m tools.stabilize --runs 200 --seed 1 --board micaz
 
-Each run is a network on the testbed. When it has settled, some bytes of one node's variables (one, or all, or any
-number between, log-uniformly) become random at a random moment; the flight recorder and the stack are left alone.
-The network then goes on until 1,000 messages were sent after the last one that is out of order; the run is repeated
-for longer if they are too few. At the end every mote must be sending under its own name and in sync, and the gateway
-handing it up.
+Each run is a network on the testbed. When it has settled, some bytes of one node's variables (from one to all,
+log-uniformly) become random at a random moment; the flight recorder and the stack are left alone. The network then goes
+on until 1,000 messages were sent after the last one that is out of order; if there are fewer, a longer run is made. At
+the end every mote must send under its own id and in sync, and the gateway must hand its messages up.
 """
 
 from __future__ import annotations
@@ -39,20 +38,20 @@ from packet_formats.tinyos import ActiveMessage, PacketError, decode_packet
 
 NS = 1e9
 GATEWAY_SHARE = 0.2  # of the corruptions
-LONGEST = 4  # times that a run is doubled before it counts as not recovered
+LONGEST = 4  # tries, each twice as long, before a run counts as not recovered
 
 
 @dataclass(frozen=True, slots=True)
 class TrialSettings:
-    """What is run. Times are in seconds; `after` is how long a first try goes on."""
+    """The settings of a trial. Times are in seconds; `after` is how long a first try goes on."""
 
     board: str
     motes: int
     rate: float
     settle: tuple[float, float]
     after: float
-    end: float  # the last so many are looked at for who is silent, out of sync or somebody else
-    messages: int = 1000  # that must follow the last violation
+    end: float  # in this last part, no mote may be silent, out of sync or under another id
+    messages: int = 1000  # how many must follow the last violation
 
 
 SETTINGS = {
@@ -76,7 +75,7 @@ class ImageCorruption:
 
 @dataclass(frozen=True, slots=True)
 class TrialOutcome:
-    """One run. Times are seconds since the corruption, None where there was nothing of the kind."""
+    """The outcome of one run. Times are seconds since the corruption, None if it never happened."""
 
     run: int
     node: int
@@ -84,13 +83,13 @@ class TrialOutcome:
     bytes: int
     at: float
     messages: int  # after the corruption
-    broken: int  # pairs whose stamps belie happened-before
+    broken: int  # pairs whose stamps contradict happened-before
     inverted: int  # pairs delivered in the wrong order
-    stamps: float | None  # the last of the former
-    delivered: float | None  # the last of the latter
+    stamps: float | None  # the last broken pair
+    delivered: float | None  # the last inverted pair
     clocks: float | None  # when clocks in sync were last further apart than epsilon
     unsynced: float | None  # when a message last said that its sender is out of sync
-    restarted: float | None  # when the node last started anew
+    restarted: float | None  # when the node last restarted
     # When it first worked again: a mote sent a message in sync, or a gateway spoke to its host.
     back: float | None
     since: int  # messages after the last violation
@@ -111,7 +110,7 @@ class TrialOutcome:
 
 
 def variables(program: images.FirmwareProgram) -> dict[int, str]:
-    """Each byte of the program's variables with its variable's name, the flight recorder left out."""
+    """The name of the variable at each address, without the flight recorder."""
     return {
         address: name
         for name, (start, size) in program.variables().items()
@@ -133,7 +132,7 @@ def corruption(chance: random.Random, made: Bench) -> ImageCorruption:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """A network that is there to be damaged."""
+    """A network to be damaged."""
 
     setting: TrialSettings
     topology: topologies.RadioTopology
@@ -164,7 +163,7 @@ def bench(setting: TrialSettings) -> Bench:
 
 
 def run(setting: TrialSettings, seed: int, number: int, keep: Path | None = None) -> TrialOutcome:
-    """One corruption; the run is made longer until enough messages follow the last violation."""
+    """Run one corruption, longer and longer until enough messages follow the last violation."""
     made = bench(setting)
     damage = corruption(random.Random(f"{seed} run {number}"), made)
     after = setting.after
@@ -266,7 +265,7 @@ def _work(
     data: Sequence[tuple[truth_log.Signal, Data]],
     network: ScenarioNetwork,
 ) -> Iterator[int]:
-    """When a node did what it is there for."""
+    """The times at which a node did its work."""
     if node in network.gateways:
         yield from (event.t for event in events if isinstance(event, truth_log.Uart) and event.node == node)
     for signal, message in data:
@@ -275,7 +274,7 @@ def _work(
 
 
 def _last_times(report: NetworkReport, at: float) -> tuple[float | None, ...]:
-    """Of stamps, deliveries and clocks: when the last violation was, since the corruption."""
+    """The last violations of stamps, deliveries and clocks, in seconds since the corruption."""
     times = (report.order.last_broken, report.delivered.last_inverted, report.skew.last_beyond)
     return tuple(None if t is None else t - at for t in times)
 
@@ -297,7 +296,7 @@ def _mote_troubles(
     network: ScenarioNetwork,
     setting: TrialSettings,
 ) -> Iterator[str]:
-    """What is not as it should be among these, the last events and messages of a run."""
+    """What is wrong in these, the last events and messages of a run."""
     for event in events:
         if (
             isinstance(event, truth_log.RecordedEvent)
@@ -309,7 +308,7 @@ def _mote_troubles(
     for signal, message in data:
         node = network.node_of(message.source)
         if node is None or signal.node is None:
-            yield f"a message of {message.source}, whom nobody knows"
+            yield f"a message of {message.source}, which is no mote of the network"
         elif signal.node == node:
             on_air[node] += 1
             if not message.in_sync:
@@ -331,7 +330,7 @@ def _line_troubles(
                 try:
                     frame = decode_packet(packet)
                 except PacketError:
-                    yield f"gateway {network.id_of(node)} sends packets that are none"
+                    yield f"gateway {network.id_of(node)} sends broken packets"
                     continue
                 message = decode_message(frame, layout) if isinstance(frame, ActiveMessage) else None
                 if isinstance(message, Heard):
@@ -351,15 +350,15 @@ def quantile(values: Sequence[float], share: float) -> float:
 
 
 def summary(found: Sequence[TrialOutcome]) -> list[str]:
-    """For people: how many recovered, and how long that took."""
+    """The summary for people: how many recovered, and how long that took."""
     lines = [f"{sum(one.recovered for one in found)} of {len(found)} recovered"]
     for name, times in (
         ("stamps out of order, last", [one.stamps for one in found]),
         ("delivered out of order, last", [one.delivered for one in found]),
         ("clocks in sync beyond epsilon, last", [one.clocks for one in found]),
         ("a mote out of sync, last", [one.unsynced for one in found]),
-        ("the node started anew", [one.restarted for one in found if one.restarted is not None]),
-        ("the node at work again", [one.back for one in found if one.restarted is not None]),
+        ("the node restarted", [one.restarted for one in found if one.restarted is not None]),
+        ("the node working again", [one.back for one in found if one.restarted is not None]),
     ):
         known = [t for t in times if t is not None]
         every = [t or 0.0 for t in times]
@@ -369,7 +368,7 @@ def summary(found: Sequence[TrialOutcome]) -> list[str]:
         )
     victims = sum(sum(one.resets.values()) > 0 for one in found)
     others = sum(any(node != one.node for node in one.resets) for one in found)
-    lines.append(f"restarts in {victims} runs, of others than the corrupted node in {others}")
+    lines.append(f"restarts in {victims} runs, of other nodes than the corrupted one in {others}")
     lines.append(
         f"messages after the last violation: {min((one.since for one in found), default=0)} at least"
     )
@@ -406,9 +405,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.stabilize", description=__doc__.partition("\n")[0])
     parser.add_argument("--board", choices=sorted(SETTINGS), default="micaz")
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--only", type=int, nargs="+", help="these runs alone")
+    parser.add_argument("--only", type=int, nargs="+", help="only these runs")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--jobs", type=int, default=2, help="at the same time")
+    parser.add_argument("--jobs", type=int, default=2, help="runs at the same time")
     parser.add_argument("--json", type=Path, help="a file for the outcomes, one a line")
     parser.add_argument("--keep", type=Path, help="a folder for scenarios and truth logs")
     given = parser.parse_args(arguments)

@@ -28,10 +28,8 @@ PHIS = (0, 10, 20, 40, 60, 80, 100)
 MOST_MESSAGES = 20_000  # of one seed
 LEAST_MESSAGES = 500
 STEPS_FAST, STEPS_PLAIN = 20_000_000, 150_000  # of all seeds: about five seconds with numba, and without
-LEAST_RATE_FAST, LEAST_RATE_PLAIN = (
-    3e-4,
-    3e-3,
-)  # a tick and mote: below it, hardly two messages are near in time
+# A tick and mote: below this rate, hardly two messages are near in time.
+LEAST_RATE_FAST, LEAST_RATE_PLAIN = 3e-4, 3e-3
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +121,7 @@ class Comparison:
 
     @property
     def nearest(self) -> list[CandidateRow]:
-        """For when nothing is good enough: each stamp's best row, those that fit and the fewest violations first."""
+        """Each stamp's best row, for when nothing is good enough: those that fit and the fewest violations first."""
         ranked = sorted(self.rows, key=lambda row: (row.candidate.left < 0, self.of(row), _cost(row)))
         first: dict[StampCandidate, CandidateRow] = {}
         for row in ranked:

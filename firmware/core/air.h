@@ -1,12 +1,13 @@
-/** Active messages on the air: the header of the deployment's chip and TinyOS version. Data follows it, then
- * a CRC of two bytes.
+/** Active messages on the air: the header for the deployment's radio and TinyOS version. Data follows it,
+ * then a CRC of two bytes.
  *
- *     CC2420 1.x   length 01 08 dsn FF FF dest(LE) type group                  length = 9 + data + 2
- *     CC2420 2.x   length 41 88 dsn group 00 dest(LE) source(LE) 3F type       length = 11 + data + 2; the
- * group is the PAN CC1000 1.x   dest(LE) type group length CC1000 2.x   dest(BE) source(BE) length group type
+ *     CC2420 1.x   length 01 08 dsn FF FF dest(LE) type group               length = 9 + data + 2
+ *     CC2420 2.x   length 41 88 dsn group 00 dest(LE) source(LE) 3F type    length = 11 + data + 2
+ *     CC1000 1.x   dest(LE) type group length
+ *     CC1000 2.x   dest(BE) source(BE) length group type
  *
- * All bytes are as in the chip's FIFO (CC2420: from the length byte on) or as they follow the sync word
- * (CC1000).
+ * On the CC2420 with 2.x the group is the PAN. The bytes are those in the CC2420's FIFO, from the length byte
+ * on, or those after the CC1000's sync word.
  */
 #ifndef CW_AIR_H
 #define CW_AIR_H
@@ -40,13 +41,13 @@ typedef enum {
     CW_AIR_PROTOCOL, /* CC2420: another TinyOS version, another protocol, an acknowledgement... */
 } cw_air_t;
 
-/** Write the header of a message. `number` is the CC2420's data sequence number: one more for each frame; the
- * CC1000 has none. False, and nothing is written, if its data is over the limit. */
+/** Write the header of a message. `number` is the CC2420's data sequence number, one more for each frame; the
+ * CC1000 has none. If the data is over the limit, return false and write nothing. */
 bool cw_air_build(const cw_am_t *am, uint8_t number, uint8_t header[CW_AIR_HEADER]);
 
-/** Read a header; `am` is filled when it is good, `am->data` set to behind the header: am->length bytes must
- * follow there, and then the CRC. Which group it is is not judged here. CC2420: look at the first byte with
- * cw_air_fits() before reading on; a shorter frame has no such header. */
+/** Read a header and fill `am` if it is good; `am->data` then points behind the header, where am->length
+ * bytes and the CRC must follow. The group is not checked here. CC2420: check the first byte with
+ * cw_air_fits() first; a shorter frame has no such header. */
 cw_air_t cw_air_parse(const uint8_t header[CW_AIR_HEADER], cw_am_t *am);
 
 #if CAUSEWAY_AIR_IEEE802154

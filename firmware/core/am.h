@@ -1,8 +1,9 @@
 /** Active messages, and the packets that carry them on the serial line, of the deployment's TinyOS version.
  *
- *     1.x   40 token | 41 token message | 42 message    message: dest (LE), type, group, length, data
- *     2.x   43 token | 44 token message | 45 message    message: 00, dest (BE), source (BE), length, group,
- * type, data
+ *     1.x   40 token | 41 token message | 42 message
+ *           message: dest (LE), type, group, length, data
+ *     2.x   43 token | 44 token message | 45 message
+ *           message: 00, dest (BE), source (BE), length, group, type, data
  */
 #ifndef CW_AM_H
 #define CW_AM_H
@@ -45,30 +46,30 @@ typedef struct {
 typedef struct {
     cw_am_t am;
     bool wants_ack;
-    uint8_t token; /* of an acknowledgement, or to answer with where one is wanted */
+    uint8_t token; /* of an acknowledgement, or for the answer if one is wanted */
 } cw_packet_t;
 
-/** What a packet is, or why it is none. */
+/** What a packet is, or why it is not one. */
 typedef enum {
     CW_PACKET_IS_DATA,     /* a message */
     CW_PACKET_IS_DATA_ACK, /* a message that wants an acknowledgement: answer it with cw_am_build_ack() */
     CW_PACKET_IS_ACK,      /* an acknowledgement: token alone */
     CW_PACKET_UNKNOWN,     /* another packet type, or another TinyOS version's */
-    CW_PACKET_LENGTH,      /* header and length at odds, or cut short */
-    CW_PACKET_OVERSIZE,    /* data over the payload limit: never to be put on the air */
+    CW_PACKET_LENGTH,      /* the length in the header is wrong, or the packet is cut short */
+    CW_PACKET_OVERSIZE,    /* data over the payload limit: must not go on the air */
 } cw_packet_kind_t;
 
 /** Read a packet of `length` bytes, from its type byte on. `am` is filled for the first two kinds, its data
- * pointing into the packet. `wants_ack` and `token` are set whatever the rest is like, since TinyOS
- * acknowledges all that had a good CRC. No more than CW_PACKET_LIMIT bytes are looked at, so it serves a
- * deframer that has kept only so many. */
+ * pointing into the packet. `wants_ack` and `token` are set even if the rest is wrong, since TinyOS
+ * acknowledges every packet with a good CRC. At most CW_PACKET_LIMIT bytes are read: a deframer need not keep
+ * more. */
 cw_packet_kind_t cw_am_parse(const uint8_t *packet, uint8_t length, cw_packet_t *read);
 
-/** Write a message as a packet that wants no acknowledgement, what motes send; its length. 0, and nothing is
- * written, if its data is over the limit. */
+/** Write a message as a packet that wants no acknowledgement, as motes send it; return its length. If the
+ * data is over the limit, return 0 and write nothing. */
 uint8_t cw_am_build(const cw_am_t *am, uint8_t packet[CW_PACKET_LIMIT]);
 
-/** Write an acknowledgement; its length, 2. */
+/** Write an acknowledgement; return its length, 2. */
 uint8_t cw_am_build_ack(uint8_t token, uint8_t packet[2]);
 
 #endif

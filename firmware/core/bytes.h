@@ -1,6 +1,6 @@
 /** Integers in payloads, in the deployment's byte order: little-endian on TinyOS 1, big-endian on TinyOS 2.
  *
- * Headers have an order of their own, whatever the version: am.c and air.c use the _le and _be forms.
+ * Headers have their own byte order: am.c and air.c use the _le and _be forms.
  */
 #ifndef CW_BYTES_H
 #define CW_BYTES_H

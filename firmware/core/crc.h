@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-/** The CRC of what `crc` is the CRC of, and one byte more. */
+/** Add one byte to a CRC. */
 uint16_t cw_crc16_add(uint16_t crc, uint8_t byte);
 
 /** The CRC of `length` bytes. */

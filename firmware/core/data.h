@@ -8,7 +8,7 @@
  *     cw_data_put_receipts(payload, &receipts);
  *     memcpy(cw_data_application(payload), readings, CAUSEWAY_DATA_BYTES);
  *
- * A received one: cw_data_check(), and only if that says CW_DATA_OK the accessors below.
+ * To read a received one, call cw_data_check(); only if it returns CW_DATA_OK use the accessors below.
  */
 #ifndef CW_DATA_H
 #define CW_DATA_H
@@ -41,8 +41,8 @@ typedef struct {
 /** Judge a received payload of our data type and count the outcome. Nothing beyond `length` is read. */
 cw_data_reason_t cw_data_check(const uint8_t *payload, uint8_t length, cw_data_counters_t *counters);
 
-/** Write source, sequence and flags. Of `boot` the last 3 bits count; `hops` over 3 becomes 3. Saturated and
- * complete are clear. */
+/** Write source, sequence and flags: the last 3 bits of `boot`, `hops` but at most 3, saturated and complete
+ * clear. */
 void cw_data_head(uint8_t *payload, uint16_t source, uint8_t sequence, uint8_t boot, uint8_t hops,
                   bool in_sync);
 
@@ -52,9 +52,8 @@ void cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick);
 /** Fill the receipt slots and write the complete flag. */
 void cw_data_put_receipts(uint8_t *payload, cw_receipts_t *receipts);
 
-/** Make a received payload the one to pass on: count its hops down in place. False, and nothing changes, when
- * it may go no further. "3 or more" stays as it is: such a message is ended by the duplicate filter and by
- * delta. */
+/** Count a received payload's hops down in place, so that it can be passed on. If it has none left, return
+ * false and change nothing. "3 or more" stays: the duplicate filter and delta end such a message. */
 bool cw_data_relay(uint8_t *payload);
 
 static inline uint16_t cw_data_source(const uint8_t *payload)
@@ -99,7 +98,7 @@ static inline uint8_t cw_data_hops(const uint8_t *payload)
     return payload[CAUSEWAY_FLAGS_AT] >> CAUSEWAY_FLAG_HOPS;
 }
 
-/** Boot and sequence in one number: with the source, what names a message. For the duplicate filter. */
+/** Boot and sequence in one number, which names a message of its source. For the duplicate filter. */
 static inline uint16_t cw_data_number(const uint8_t *payload)
 {
     return (uint16_t)((uint16_t)cw_data_boot(payload) << 8 | cw_data_sequence(payload));

@@ -1,9 +1,8 @@
 /** Duplicate filter: remembers the newest CW_DEDUP_ROOM messages by source and number.
  *
- * For data the number is cw_data_number(): boot and sequence. Beacons and downlink commands have numbers of
- * their own; give them a filter each, or sources that no data message has. The oldest entry makes room for a
- * new one; a message heard again is not made newer, so a copy that goes round is still known as long as any
- * of its time is left.
+ * For data the number is cw_data_number(): boot and sequence. Beacons and downlink commands have their own
+ * numbers; give each a filter, or sources that no data message has. A new entry replaces the oldest. A
+ * message heard again is not made newer: it is known for as long as its copies have time left to circle.
  */
 #ifndef CW_DEDUP_H
 #define CW_DEDUP_H
@@ -25,7 +24,7 @@ typedef struct {
 /** Forget all. A static filter is ready without it. */
 void cw_dedup_start(cw_dedup_t *filter);
 
-/** Whether this one was noted before; if not, it is noted now. */
+/** Whether this message was seen before; if not, remember it. */
 bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number);
 
 #endif

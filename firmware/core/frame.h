@@ -37,15 +37,15 @@ typedef struct {
     uint8_t escaped; /* the second byte of an escape, 0: none is due */
 } cw_framer_t;
 
-/** Start a packet of 2 to 254 bytes, from its type byte on. It must stay as it is until cw_framer_next() has
- * given -1. A packet of another length gives no bytes. */
+/** Start a packet of 2 to 254 bytes, from its type byte on. It must not change until cw_framer_next() has
+ * returned -1. A packet of another length gives no bytes. */
 void cw_framer_start(cw_framer_t *framer, const uint8_t *packet, uint8_t length);
 
 /** The next byte for the line, or -1 when the frame is complete (and before any was started, in a static
  * framer). */
 int16_t cw_framer_next(cw_framer_t *framer);
 
-/** Packet bytes that the deframer keeps; a longer packet is judged as well, but only its beginning is kept.
+/** Packet bytes that the deframer keeps; a longer packet is checked as well, but only its beginning is kept.
  */
 #ifndef CW_DEFRAMER_ROOM
 #define CW_DEFRAMER_ROOM (2 + 8 + CAUSEWAY_PAYLOAD_LIMIT) /* type byte, token, the longer header, data */
@@ -74,12 +74,13 @@ typedef struct {
 /** Wait for a flag, counters at 0. A static deframer is ready without it. */
 void cw_deframer_start(cw_deframer_t *deframer);
 
-/** Bytes were lost (the UART said so): drop the frame at hand, wait for a flag. What lies before it counts as
+/** Bytes were lost (the UART said so): drop the current frame and wait for a flag. Bytes before it count as
  * noise. */
 void cw_deframer_resync(cw_deframer_t *deframer);
 
-/** Take a byte from the line. When it completes a good packet: the packet's length from its type byte on,
- * without CRC, 2 to 254; `packet` holds its first CW_DEFRAMER_ROOM bytes until the next call. Otherwise 0. */
+/** Take a byte from the line. If it completes a good packet, return the packet's length from its type byte
+ * on, without CRC, 2 to 254; `packet` holds its first CW_DEFRAMER_ROOM bytes until the next call. Otherwise
+ * return 0. */
 uint8_t cw_deframer_put(cw_deframer_t *deframer, uint8_t byte);
 
 #endif

@@ -1,12 +1,11 @@
-/** Receipts: which messages we received, told to the observer in the receipt slots of our own.
+/** Receipts tell the observer which messages we received, in the receipt slots of our own messages.
  *
- * Kept is the newest sequence number received of each source; earlier ones follow by program order. A
- * message's slots take receipts not yet told first, then old ones again (a message may get lost), each time
- * those whose source was told least recently. With CAUSEWAY_RECEIPTS 0 nothing is kept and the functions do
- * nothing.
+ * We keep the newest sequence received from each source; earlier ones follow by program order. A message's
+ * slots first take receipts not sent yet, then old ones again (a message may get lost), each time those whose
+ * source was sent least recently. With CAUSEWAY_RECEIPTS 0 the functions do nothing.
  *
- * A mote that hears more sources than there is room for forgets one that has been told; if there is none, the
- * new receipt is left out and the next message is not complete.
+ * A mote that hears more sources than there is room for forgets one whose receipt was sent; if there is none,
+ * the new receipt is left out and the next message is not complete.
  */
 #ifndef CW_RECEIPTS_H
 #define CW_RECEIPTS_H
@@ -43,13 +42,14 @@ typedef struct {
 /** Forget all. A static state is ready without it. */
 void cw_receipts_start(cw_receipts_t *receipts);
 
-/** A message was received (first copy, merged). `source` must not be our own id. An older message than the
- * one known of that source and boot changes nothing. */
+/** Note a received message (first copy, merged). `source` must not be our own id. A message older than the
+ * newest of that source and boot changes nothing. */
 void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uint8_t sequence);
 
 /** Fill the receipt slots of a message that `own` sends with `sequence`; slots not needed repeat these two.
- *  `slots` has CAUSEWAY_RECEIPTS * CAUSEWAY_RECEIPT_BYTES bytes. True when every message received since the
- * last call is named, or a later one of its source: the message is complete. (Always false without slots.) */
+ * `slots` has CAUSEWAY_RECEIPTS * CAUSEWAY_RECEIPT_BYTES bytes. Return true if every message received since
+ * the last call is named, or a later one of its source: the message is complete. (Always false without
+ * slots.) */
 bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence, uint8_t *slots);
 
 #endif

@@ -6,8 +6,8 @@
  *     void cw_beacon_put(uint8_t payload[CAUSEWAY_BEACON_BYTES], const cw_beacon_t *beacon);
  *     bool cw_beacon_get(const uint8_t *payload, uint8_t length, cw_beacon_t *beacon);
  *
- * `get` is false, and reads nothing, unless the length is exactly right. Places come from the generated
- * header; the members stand here once, and struct, put and get are made from them.
+ * `get` returns false and reads nothing unless the length is exactly right. Places come from the generated
+ * header. Struct, put and get are made from the lists of members below.
  */
 #ifndef CW_RECORDS_H
 #define CW_RECORDS_H

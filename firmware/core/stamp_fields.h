@@ -1,9 +1,8 @@
-/** The fields of a stamp, as the families of schemes (stamp_*.c) read and write them. Nobody else includes
- * this.
+/** Reads and writes the fields of a stamp. Only the stamp programs (stamp_*.c) include this.
  *
- * Fields lie most significant bit first. Clock, c and an HLC's counter lie where the compiler knows: take()
- * and give() become a few constant shifts. They span three bytes at most, since no field has more than 16
- * bits. Entries lie one after the other: a cursor goes over them.
+ * Fields lie most significant bit first. The compiler knows the places of the clock, c and an HLC's counter:
+ * take() and give() become a few constant shifts. They span at most three bytes, since no field has more than
+ * 16 bits. Entries lie one after the other: a cursor goes over them.
  */
 #ifndef CW_STAMP_FIELDS_H
 #define CW_STAMP_FIELDS_H

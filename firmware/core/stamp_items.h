@@ -1,4 +1,4 @@
-/** How many items a stamp of variable length holds: it follows from the length of the payload. */
+/** Computes how many items a stamp of variable length holds from the length of the payload. */
 #ifndef CW_STAMP_ITEMS_H
 #define CW_STAMP_ITEMS_H
 
@@ -6,14 +6,14 @@
 
 #include "causeway_layout.h"
 
-/** The bytes of a stamp with so many items. */
+/** The bytes of a stamp with this many items. */
 static inline uint8_t cw_stamp_bytes(uint8_t items)
 {
     return (uint8_t)((CAUSEWAY_STAMP_HEAD_BITS + items * CAUSEWAY_ITEM_BITS + 7) / 8);
 }
 
-/** The items in the stamp of a data payload of `length` bytes; -1 where no number of items gives that length.
- *  A stamp of fixed length has CAUSEWAY_ITEMS_MOST of them. */
+/** The items in the stamp of a data payload of `length` bytes; -1 if no number of items gives that length.
+ * A stamp of fixed length has CAUSEWAY_ITEMS_MOST of them. */
 static inline int8_t cw_stamp_items(uint8_t length)
 {
     uint8_t rest = CAUSEWAY_PAYLOAD_BYTES - CAUSEWAY_STAMP_BYTES;

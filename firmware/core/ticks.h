@@ -2,7 +2,7 @@
  *
  * Network time is 32 bits wide, so a tick count is CW_TICK_BITS wide and wraps with it, every 36 hours. Ticks
  * are compared by serial-number arithmetic: right for ticks less than half the range (18 hours) apart. The
- * bits of a tick above CW_TICK_BITS are never looked at, so sums of ticks need no masking.
+ * bits of a tick above CW_TICK_BITS are ignored, so sums of ticks need no masking.
  */
 #ifndef CW_TICKS_H
 #define CW_TICKS_H
@@ -29,9 +29,9 @@ static inline int32_t cw_tick_diff(uint32_t a, uint32_t b)
     return (int32_t)((apart ^ CW_TICK_SIGN) - CW_TICK_SIGN);
 }
 
-/** How far the clock value meant by a stamp's clock field is ahead of `now`, the tick at which the message
- * was received: the value congruent to the field modulo B in [EPSILON - B + 1, EPSILON]. `field` may be any
- * number; only its low CLOCK_BITS count. */
+/** How far the clock in a stamp's clock field is ahead of `now`, the tick at which the message was received:
+ * a value in [EPSILON - B + 1, EPSILON] such that `now` plus it is congruent to the field modulo B. Only the
+ * low CLOCK_BITS of `field` count. */
 static inline int32_t cw_clock_ahead(uint16_t field, uint32_t now)
 {
     uint16_t behind_latest = (uint16_t)(now + CAUSEWAY_EPSILON - field) & CAUSEWAY_CLOCK_MASK;

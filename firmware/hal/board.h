@@ -7,7 +7,7 @@
 
 enum { LED_RED = 1, LED_GREEN = 2, LED_YELLOW = 4 };
 
-/** Pins to their resting state, LEDs off. First thing at boot. */
+/** Set pins to their resting state, LEDs off. The first call at boot. */
 void board_start(void);
 
 /** Light exactly these LEDs. */
@@ -21,8 +21,8 @@ void leds_toggle(uint8_t leds);
 bool adc_start(uint8_t channel);
 uint16_t adc_value(void);
 
-/** The same, but for the supply: adc_value() is then what a reference of 1.223 V reads against it, so mV are
- * 1252352 / adc_value(). */
+/** Measure the supply in the same way: adc_value() is then the reading of a 1.223 V reference against it, so
+ * the supply in mV is 1252352 / adc_value(). */
 bool adc_start_supply(void);
 
 /** Read or write EEPROM bytes; writing waits (3.4 ms to 8.5 ms a byte), interrupts stay on. Unchanged bytes
@@ -37,8 +37,8 @@ void watchdog_pat(void);
 /** Reset now. */
 _Noreturn void board_reset(void);
 
-/** This node must not run: red and yellow in turn, half a second each, for ever. Before the radio is started.
- */
+/** Stop a node that must not run: red and yellow in turn, half a second each, for ever. To be called before
+ * the radio is started. */
 _Noreturn void board_refuse(void);
 
 #endif

@@ -17,7 +17,7 @@ void clock_start(void);
 uint32_t clock_now(void);
 
 /** The local time at which timer 1 (main clock / 8) showed `capture`: for the radio's start-of-frame capture.
- *  True only for captures less than 65536 timer counts (71 ms) old. From anywhere. */
+ * Right only for captures less than 65536 timer counts (71 ms) old. From anywhere. */
 uint32_t clock_of_capture(uint16_t capture);
 
 /** Post EVENT_ALARM when the local time reaches `when` (at once if it has passed). One alarm; setting it
@@ -27,10 +27,10 @@ void clock_alarm(uint32_t when);
 /** Forget the alarm. */
 void clock_alarm_off(void);
 
-/** Memory has kept the time. If it has not, all times of before mean nothing. */
+/** Whether memory has kept the time. If not, all earlier times mean nothing. */
 bool clock_sound(void);
 
-/** a is before b, for times less than 2^31 cycles (18 hours) apart. */
+/** Whether a is before b, for times less than 2^31 cycles (18 hours) apart. */
 static inline bool clock_before(uint32_t a, uint32_t b)
 {
     return (int32_t)(a - b) < 0;

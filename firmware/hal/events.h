@@ -1,7 +1,6 @@
-/** Events: how interrupts tell the loop that there is something to do.
+/** Events: interrupts tell the loop that there is something to do.
  *
- * An event is a bit. Posting one that is pending already changes nothing, so a handler drains whatever caused
- * it.
+ * An event is a bit. Posting a pending one changes nothing, so a handler must drain whatever caused it.
  */
 #ifndef HAL_EVENTS_H
 #define HAL_EVENTS_H
@@ -22,8 +21,8 @@ void events_post(uint8_t events);
 /** Take all pending events and clear them; from the loop. */
 uint8_t events_take(void);
 
-/** Sleep until an event is pending, in the deepest mode that power.h allows; returns at once if one is.
- *  The check and the falling asleep are one step to interrupts, so no event is slept through. */
+/** Sleep until an event is pending, in the deepest mode that power.h allows; return at once if one is.
+ * Interrupts cannot come between the check and the sleep, so no event is missed. */
 void events_wait(void);
 
 #endif

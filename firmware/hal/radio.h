@@ -1,9 +1,9 @@
 /** The radio: active messages on the air, in the air format of the deployment's TinyOS version.
  *
  * One driver is linked: chips/cc2420 or chips/cc1000. The driver does channel access (listen before talk with
- * random backoff), checks and drops frames with a bad CRC, and puts the time of the start-of-frame delimiter
- * beside each frame. It hears everything (no address recognition, no acknowledgements): who a frame is for is
- * decided above.
+ * random backoff), drops frames with a bad CRC, and gives the time of the start-of-frame delimiter with each
+ * frame. It hears everything (no address recognition, no acknowledgements): its user decides whom a frame is
+ * for.
  */
 #ifndef HAL_RADIO_H
 #define HAL_RADIO_H
@@ -14,13 +14,13 @@
 #include "causeway_layout.h"
 
 #define RADIO_RSSI_UNKNOWN INT8_MIN
-/* an `error`: no telling how many; `time` is not before the delimiter's, and not after now */
+/* An `error` of unknown size: `time` is between that of the delimiter and now. */
 #define RADIO_UNTIMED 0xFF
 
-/** An active message as it is on the air, whatever the chip. */
+/** An active message on the air, the same for all radios. */
 typedef struct {
     uint16_t dest;
-    uint16_t source; /* TinyOS 2 only; 0 on 1.x, where a frame does not say */
+    uint16_t source; /* TinyOS 2 only; 0 on 1.x, whose frames have none */
     uint8_t type;
     uint8_t group;
     uint8_t length; /* of data, at most CAUSEWAY_PAYLOAD_LIMIT */
@@ -40,16 +40,16 @@ typedef struct {
 typedef enum {
     RADIO_SENT,   /* it went out; `time` is its start-of-frame delimiter's */
     RADIO_BUSY,   /* no clear channel before `deadline`: nothing was sent */
-    RADIO_FAILED, /* the chip misbehaved and was started anew */
+    RADIO_FAILED, /* the chip misbehaved and was restarted */
 } radio_result_t;
 
 /** Counters since start; each only grows, and wraps. */
 typedef struct {
-    uint16_t heard;    /* frames taken in with a good CRC */
+    uint16_t heard;    /* frames received with a good CRC */
     uint16_t crc;      /* frames dropped: bad CRC */
     uint16_t overrun;  /* frames dropped: chip's or driver's buffer full */
-    uint16_t garbage;  /* frames dropped: a length or header that cannot be */
-    uint16_t restarts; /* chip started anew after misbehaviour */
+    uint16_t garbage;  /* frames dropped: an impossible length or header */
+    uint16_t restarts; /* chip restarted after misbehaviour */
     uint16_t untimed;  /* of those heard, frames whose delimiter was not seen */
 } radio_counters_t;
 
@@ -60,27 +60,27 @@ bool radio_start(uint16_t seed);
 /** Stop the chip; a send in progress ends as RADIO_FAILED. */
 void radio_stop(void);
 
-/** Send a message, of which the driver takes a copy, when the channel is clear, but start no later than the
- * local time `deadline`. False when a send is in progress or the message is too long: then nothing happens.
- * Otherwise radio_on_sent() follows.
+/** Send a message, which the driver copies, when the channel is clear, but start no later than the local time
+ * `deadline`. If a send is in progress or the message is too long, return false and do nothing. Otherwise
+ * radio_on_sent() follows.
  *
- *  With `stamp_at` not RADIO_NO_STAMP, the four data bytes at that place (the last four of the data) are
+ * Unless `stamp_at` is RADIO_NO_STAMP, the four data bytes at that place (the last four of the data) are
  * filled with radio_stamp(time of the start-of-frame delimiter) while the frame goes out, in the deployment's
  * byte order. */
 #define RADIO_NO_STAMP 0xFF
 bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at);
 
-/** Do what is to be done; call it on EVENT_RADIO, and whenever else. It calls the three functions below. */
+/** Do all pending work; call it on EVENT_RADIO, or at any time. It calls the three functions below. */
 void radio_service(void);
 
-/** Cycles of local time that a message of `length` data bytes takes on the air, preamble and all, rounded up.
- */
+/** Cycles of local time that a message of `length` data bytes takes on the air, with its preamble, rounded
+ * up. */
 uint16_t radio_airtime(uint8_t length);
 
 const radio_counters_t *radio_counters(void);
 
-/** The driver's state is one that it can be in while the radio is on, and from which it goes on by itself.
- * From the loop. */
+/** Whether the driver's state is possible while the radio is on, so that it goes on by itself. From the loop.
+ */
 bool radio_sound(void);
 
 /* What the user of the radio defines. */

@@ -1,16 +1,16 @@
-/** Who this node is, from its start on: the one place where it is kept. */
+/** Keeps the node's id and boot count, from its start on. */
 #ifndef NET_IDENTITY_H
 #define NET_IDENTITY_H
 
 #include <stdint.h>
 
-/** Before all that asks. */
+/** To be called before the other functions. */
 void identity_start(uint16_t id, uint16_t boots);
 
-/** The node's id. Never another's: if memory has not kept it, the node restarts. */
+/** The node's id, never a wrong one: if memory has changed it, the node restarts. */
 uint16_t identity_id(void);
 
-/** Starts before this one, modulo 65536; kept as the id is. */
+/** The number of starts before this one, modulo 65536; kept like the id. */
 uint16_t identity_boots(void);
 
 #endif

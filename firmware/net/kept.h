@@ -1,7 +1,6 @@
-/** A value that nothing but its owner changes, and that nothing else would ever put right: it lies beside its
- * complement.
+/** A value stored beside its complement, because nothing would ever correct it if memory changed it.
  *
- * To read one that memory has not kept restarts the node, so a wrong one is never used. Not for interrupts.
+ * Reading a value that memory has changed restarts the node: a wrong one is never used. Not for interrupts.
  */
 #ifndef NET_KEPT_H
 #define NET_KEPT_H

@@ -1,18 +1,18 @@
-/** Messaging of a mote: stamped sends, merging of what peers send, relaying toward the gateway, downlink
+/** The messaging of a mote: stamped sends, merging of peers' messages, relaying toward the gateway, downlink
  * commands.
  *
  * A message is stamped when it is handed to the radio. It must be at the observer while its sender's clock is
- * at most send tick + CAUSEWAY_DELTA. A relay goes by its own clock: all clocks are within epsilon of it, so
- * a frame that makes delta by it reaches everybody by delta + epsilon, and on that the observer's waiting
- * rests. What cannot make it (time on the air and a short backoff at each hop left included) is dropped and
+ * at most send tick + CAUSEWAY_DELTA. A relay uses its own clock: all clocks are within epsilon of it, so a
+ * frame that makes delta by it arrives everywhere by delta + epsilon, and the observer waits that long. A
+ * message that cannot make it (with the time on the air and a short backoff at each hop left) is dropped and
  * counted, never sent late.
  *
- * The first copy of a peer's message is one receive event, at the tick in which its frame came in; also if
- * the copy was relayed. The stamp of a message from a sender that is out of sync is not merged. Passing a
- * message on is no event: only its hops change.
+ * The first copy of a peer's message, relayed or not, is one receive event, at the tick in which its frame
+ * came in. The stamp of a sender that is out of sync is not merged. Passing a message on is no event: only
+ * its hops change.
  *
  * Where the gateway is the time root, a mote knows its distance from it: own messages get no more hops than
- * that takes, and a message that cannot get there from here with the hops it has is not passed on.
+ * that takes, and a message without enough hops to get there is not passed on.
  */
 #ifndef NET_MESSAGING_H
 #define NET_MESSAGING_H
@@ -37,14 +37,14 @@ typedef struct {
     uint16_t received; /* peers' messages merged */
     uint16_t unmerged; /* peers' messages not merged: the sender is out of sync */
     uint16_t relayed;  /* frames passed on: data, health, downlink */
-    /* frames dropped: could no longer make delta, or we cannot tell since we are out of sync */
+    /* frames dropped: could no longer make delta, or we are out of sync and cannot tell */
     uint16_t late;
     uint16_t duplicates; /* frames dropped: heard before */
     uint16_t echoes;     /* frames dropped: our own, passed on by others */
     uint16_t spent;      /* messages heard and not passed on: no hops left, or not enough from here */
     uint16_t full;       /* frames dropped: outbox full */
     uint16_t failed;     /* frames dropped: the radio misbehaved */
-    uint16_t expired;    /* health and commands dropped: never a clear channel */
+    uint16_t expired;    /* health and commands dropped: the channel was never clear */
     uint16_t foreign;    /* frames ignored: another group, type, length, or not for us */
     uint16_t beacons;    /* beacons heard */
 } messaging_counters_t;
@@ -52,11 +52,11 @@ typedef struct {
 /** Start. Time sync must have been started. */
 void messaging_start(void);
 
-/** Send the application's CAUSEWAY_DATA_BYTES bytes to all; it is stamped when the radio is free. False, and
- * counted, when there is no room. */
+/** Send the application's CAUSEWAY_DATA_BYTES bytes to all; it is stamped when the radio is free. Return
+ * false, and count it, when there is no room. */
 bool messaging_send(const uint8_t *application);
 
-/** Send our health; `battery` as in the record. False, and counted, when there is no room. */
+/** Send our health; `battery` is as in the record. Return false, and count it, when there is no room. */
 bool messaging_send_health(uint8_t battery);
 
 /** To be called from radio_on_heard(), timesync_on_epoch(), outbox_on_ready() and outbox_on_done(). */
@@ -67,7 +67,7 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result);
 
 const messaging_counters_t *messaging_counters(void);
 
-/** Stamps that the bound had to cut, since start. */
+/** The number of stamps that the bound had to cut since start. */
 uint16_t messaging_bounds(void);
 
 /* What the user of this module defines. */

@@ -1,8 +1,8 @@
 /** The outbox: frames that wait for the radio, and the beacons of time sync. The one user of radio_send().
  *
- * A frame goes out no earlier than its `not_before` and starts no later than its `deadline` (local times); of
- * those ready, the one with the earliest deadline goes first, a due beacon before all. One that cannot go in
- * time is dropped and reported.
+ * A frame starts no earlier than its `not_before` and no later than its `deadline` (local times). The ready
+ * frame with the earliest deadline goes first, a due beacon before all. A frame that cannot go in time is
+ * dropped and reported.
  */
 #ifndef NET_OUTBOX_H
 #define NET_OUTBOX_H
@@ -18,7 +18,7 @@
 
 typedef enum {
     OUTBOX_OWN,   /* an own data message: stamped when it is handed to the radio */
-    OUTBOX_RELAY, /* somebody else's data message */
+    OUTBOX_RELAY, /* another mote's data message */
     OUTBOX_PLAIN, /* anything else */
 } outbox_kind_t;
 
@@ -36,8 +36,8 @@ typedef struct {
     bool used;
 } outbox_frame_t;
 
-/** A free place, or NULL when all are taken. Fill it in all but `used`, then outbox_put() it; until then it
- * is not taken. */
+/** A free place, or NULL when all are taken. Fill in everything but `used`, then call outbox_put(); until
+ * then it counts as free. */
 outbox_frame_t *outbox_place(void);
 void outbox_put(outbox_frame_t *frame);
 
@@ -48,22 +48,22 @@ void outbox_forget(outbox_kind_t kind);
  */
 void outbox_service(uint32_t now);
 
-/** The local time at which outbox_service() wants to be called again, unless something happens before. */
+/** The local time by which outbox_service() must be called again, if nothing happens before. */
 uint32_t outbox_next(uint32_t now);
 
 /** Nothing waits and the radio is not sending. */
 bool outbox_idle(void);
 
-/** No frame waits, here or in the radio, for a time further ahead than any is given. */
+/** Whether no frame, here or in the radio, waits for a time further ahead than any frame is given. */
 bool outbox_sound(uint32_t now);
 
 /* What the user of this module defines. */
 
-/** A frame is about to be handed to the radio: the last moment to change it and its deadline. False: drop it,
- * without a report. */
+/** A frame is about to be handed to the radio: the last moment to change it and its deadline. Return false to
+ * drop it without a report. */
 bool outbox_on_ready(outbox_frame_t *frame, uint32_t now);
 
-/** What became of a frame; `frame` is as it was handed over. */
+/** A frame was sent or dropped; `frame` is as it was handed over. */
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result);
 
 #endif

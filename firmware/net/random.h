@@ -4,10 +4,10 @@
 
 #include <stdint.h>
 
-/** Start the row of numbers; motes should start from different seeds. */
+/** Start the sequence of numbers; motes should have different seeds. */
 void random_start(uint16_t seed);
 
-/** The next number of the row, 1..65535. */
+/** The next number, 1..65535. */
 uint16_t random_next(void);
 
 /** A number in 0..limit - 1; 0 when the limit is 0. */

@@ -21,7 +21,7 @@ typedef enum {
     RECORDER_SEND,     /* peer: own id; an own message was stamped and handed to the radio */
     RECORDER_RECEIVE,  /* peer: its source; a message was merged */
     RECORDER_UNMERGED, /* peer: its source; a message was received, but its sender is out of sync */
-    RECORDER_RELAY,    /* peer: its source; somebody else's message went out again */
+    RECORDER_RELAY,    /* peer: its source; another mote's message was passed on */
     RECORDER_LATE,  /* peer: its source, own id too; a message was dropped because it could not make delta */
     RECORDER_EPOCH, /* peer: epoch; stamps were cleared */
 } recorder_kind_t;
@@ -43,7 +43,7 @@ typedef struct {
 
 extern volatile recorder_t causeway_recorder;
 
-/** Say what is where. Until then `format` is 0. */
+/** Fill in `format` and `size`. Until then `format` is 0. */
 void recorder_start(void);
 
 /** Note an event; about fifty cycles. From the loop. */

@@ -4,18 +4,18 @@
  * The root (CAUSEWAY_ROOT) sends beacons; the radio writes the network's time into each as its start-of-frame
  * delimiter goes out, and the receiver's radio notes its own local time at the same moment. Each mote passes
  * each beacon number on once, with its own estimate. From the last few pairs (local, network) a mote fits a
- * line: offset and skew. A pair far off what the line and its error allow is refused; several such in a row
- * mean that the line is wrong, and it is begun anew.
+ * line: offset and skew. A pair farther off the line than its error allows is refused; several such pairs in
+ * a row mean that the line is wrong, and a new one is begun.
  *
- * Who knows no time asks for it: a beacon that says "not in sync, no hops known" is answered by those who
- * know. So a mote is in sync soon after its start, and a root that starts again learns the network's time and
- * goes on with it; if nobody answers, it opens a new epoch. Where the newer epoch is heard the older one
- * ends: time jumps, and timesync_on_epoch() is called.
+ * A node without a time asks for it: nodes that know the time answer a beacon that says "not in sync, no hops
+ * known". So a mote is in sync soon after its start, and a root that restarts learns the network's time and
+ * goes on with it. If no node answers, the root opens a new epoch. A node that hears a newer epoch leaves the
+ * older one: its time jumps, and timesync_on_epoch() is called.
  *
- * While no beacon comes, the clock goes on with the skew it knows, and its error is taken to grow; beyond
- * half of epsilon the mote is out of sync, and says so in all it sends.
+ * While no beacon comes, the clock goes on with the known skew, and its assumed error grows. Beyond half of
+ * epsilon the mote is out of sync, and says so in all its messages.
  *
- * No function but timesync_network(), timesync_stamp() and timesync_local() may be called from an interrupt.
+ * Only timesync_network(), timesync_stamp() and timesync_local() may be called from an interrupt.
  */
 #ifndef NET_TIMESYNC_H
 #define NET_TIMESYNC_H
@@ -33,12 +33,12 @@
 #define TIMESYNC_QUICK (2 * UINT32_C(32768))
 #endif
 
-/** How far off a single pair may be, in cycles: what the radio cannot tell, and rounding. */
+/** How far off a single pair may be, in cycles: the radio's timing noise, and rounding. */
 #ifndef TIMESYNC_NOISE
 #define TIMESYNC_NOISE CAUSEWAY_TIMING_NOISE
 #endif
 
-/** Most hops from the root that time is followed over. */
+/** The most hops from the root at which a mote follows its time. */
 #define TIMESYNC_MAX_HOPS (2 * CAUSEWAY_HOPS + 1)
 
 /** Largest error, in cycles, of a clock in sync. Two clocks, each this far off, are epsilon ticks apart. */
@@ -55,15 +55,15 @@ typedef struct {
     uint16_t accepted; /* beacons that the line was fitted to */
     uint16_t repeated; /* beacons of a number already taken */
     uint16_t outliers; /* beacons refused: too far off the line */
-    uint16_t restarts; /* lines begun anew after outliers */
-    /* beacons refused: another root, too many hops, a sender not in sync, or no time of its own */
+    uint16_t restarts; /* new lines begun after outliers */
+    /* beacons refused: another root, too many hops, the sender not in sync, or no time of reception */
     uint16_t foreign;
     uint16_t old;       /* beacons refused: of an older epoch */
     uint16_t conflicts; /* root only: signs of another root with our id; 65535: or more */
 } timesync_counters_t;
 
-/** Start; the node's identity is known. A root goes on from `epoch`, the last one it knows of, if it has to
- * open a new one. */
+/** Start, after identity_start(). A root that must open a new epoch counts on from `epoch`, the last one it
+ * knew. */
 void timesync_start(uint8_t epoch, uint32_t now);
 
 /** The network's time at a local time not more than a few minutes from now; it never runs backwards within an
@@ -77,7 +77,7 @@ uint32_t timesync_local(uint32_t network);
  * corrected backwards. */
 uint32_t timesync_stamp(uint32_t local);
 
-/** The clock is good enough to stamp with. */
+/** Whether the clock is good enough to stamp with. */
 bool timesync_in_sync(uint32_t now);
 
 /** Estimate of the clock's error in cycles, 65535: that or more. */
@@ -88,7 +88,7 @@ uint16_t timesync_error(uint32_t now);
 uint8_t timesync_hops(void);
 uint8_t timesync_hops_most(void);
 
-/** The epoch of the network's time; means something only once a time is known. */
+/** The epoch of the network's time; meaningless before a time is known. */
 uint8_t timesync_epoch(void);
 
 /** True once a network time is known, in sync or not. */
@@ -101,14 +101,14 @@ bool timesync_is_root(void);
 bool timesync_two_roots(void);
 
 /** A beacon came in (its CAUSEWAY_BEACON_BYTES payload), its start-of-frame delimiter at local time `heard`,
- * which may be off by `unsure` cycles (radio_heard_t's error): they count as the sender's; RADIO_UNTIMED
- * makes it no reference. */
+ * which may be off by `unsure` cycles (radio_heard_t's error). They are added to the sender's error; with
+ * RADIO_UNTIMED the beacon gives no time. */
 void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure, uint32_t now);
 
-/** To be called when timesync_next() has come. True: a beacon is due; the caller sends it soon. */
+/** To be called at timesync_next(). True: a beacon is due; the caller sends it soon. */
 bool timesync_due(uint32_t now);
 
-/** The local time at which timesync_due() wants to be called. */
+/** The local time at which timesync_due() must be called. */
 uint32_t timesync_next(void);
 
 /** Write the due beacon just before it is handed to the radio, which fills in the time; it is then no longer
@@ -117,13 +117,13 @@ void timesync_fill(uint8_t *payload, uint32_t now);
 
 const timesync_counters_t *timesync_counters(void);
 
-/** The state is one that can be: of this node's role, its plans not further ahead than plans are made, its
- * line's pairs in the past. What it cannot tell, beacons put right. */
+/** Whether the state is possible: it fits this node's role, its next times are near enough, and its line's
+ * pairs are in the past. Beacons correct what this cannot find. */
 bool timesync_sound(uint32_t now);
 
 /* What the user of this module defines. */
 
-/** Time started afresh, in this epoch: all older stamps are void. */
+/** A new epoch has begun: all older stamps are void. */
 void timesync_on_epoch(uint8_t epoch);
 
 #endif

@@ -1,4 +1,4 @@
-"""Calling avrdude for a mote on a programming board, and turning its messages into advice. Standard library only."""
+"""Calls avrdude for a mote on a programming board, and turns its messages into advice. Standard library only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FUSES_QUESTION = """\
 This writes hfuse D9 and efuse FF to the mote on the programming board (ATmega103 mode and JTAG off; the clock fuses
 stay as they are). Once in a mote's life is enough. Type yes to go on: """
 
-# What avrdude says, and what it means on a mote. The first that is found counts.
+# What avrdude says, and what it means on a mote. The first match counts.
 ADVICE = (
     (
         r"permission denied",
@@ -39,7 +39,7 @@ ADVICE = (
     ),
     (
         r"(no such file or directory|cannot open port|can't open device|not found|refused)",
-        "The port cannot be opened: is the programming board plugged in? `ls /dev/ttyUSB*` shows the ports there are.",
+        "The port cannot be opened: is the programming board plugged in? `ls /dev/ttyUSB*` lists the ports.",
     ),
     (
         r"(not in sync|get into sync|getsync|not responding|timeout|programmer is not)",
@@ -48,8 +48,8 @@ ADVICE = (
     ),
     (
         r"signature = 0x(000000|ffffff)|initialization failed|program enable|not connected",
-        "The board answers but the mote does not: press it home on the 51-pin connector; the board powers it, so its\n"
-        "own switch is to be off.",
+        "The board answers but the mote does not: press it firmly onto the 51-pin connector. The board powers it, so\n"
+        "switch the mote itself off.",
     ),
     (
         r"(expected signature|wrong microcontroller|invalid device signature)",
@@ -63,7 +63,7 @@ ADVICE = (
 
 
 class ProgrammingError(Exception):
-    """A mote that was not programmed: what went wrong and what to do."""
+    """A mote was not programmed: what went wrong and what to do."""
 
 
 def write_flash(image: str) -> str:
@@ -71,7 +71,7 @@ def write_flash(image: str) -> str:
 
 
 def port_of(port: str, programmer: str) -> str:
-    """The port as avrdude wants it; a MIB600 may be given as its host name alone."""
+    """The port as avrdude wants it; for a MIB600 the host name is enough."""
     if not port:
         raise ProgrammingError(f"which port? Give --upload-port (or --port). {_ports_here()}")
     if programmer == "mib600" and not port.startswith("net:"):
@@ -82,8 +82,8 @@ def port_of(port: str, programmer: str) -> str:
 def _ports_here() -> str:
     ports = sorted([*glob("/dev/ttyUSB*"), *glob("/dev/cu.usbserial*")])
     if not ports:
-        return "No USB serial port is on this machine."
-    return f"Here are: {', '.join(ports)}. A MIB520 shows two, and the first of them programs."
+        return "This machine has no USB serial port."
+    return f"This machine has {', '.join(ports)}. A MIB520 has two: use the first."
 
 
 def command(
@@ -91,7 +91,7 @@ def command(
 ) -> list[str]:
     """The avrdude command that does these -U operations. Writing verifies by itself."""
     if programmer not in PROGRAMMERS:
-        raise ProgrammingError(f"{programmer!r} is no programming board: {', '.join(PROGRAMMERS)}")
+        raise ProgrammingError(f"{programmer!r} is no programming board; known: {', '.join(PROGRAMMERS)}")
     program = shutil.which("avrdude")
     if program is None:
         raise ProgrammingError("avrdude is not on PATH (Debian: apt install avrdude)")
@@ -107,7 +107,7 @@ def shown(words: Sequence[str]) -> str:
 
 
 def run(words: Sequence[str], timeout: float = TIMEOUT_S) -> str:
-    """Run it; what it said, or ProgrammingError with the last of what it said and advice. Never waits for ever."""
+    """Run a command and return its output; ProgrammingError holds its last lines and advice. It ends by `timeout`."""
     process = subprocess.Popen(
         words,
         stdin=subprocess.DEVNULL,
@@ -136,7 +136,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def explain(said: str, code: int) -> str:
-    """The lines of avrdude that matter, and what to do."""
+    """The important lines of avrdude's output, and what to do."""
     lines = [
         line.strip() for line in said.splitlines() if re.search(r"error|warning|fail|cannot", line, re.I)
     ]
@@ -154,7 +154,7 @@ def advice(said: str) -> str:
 
 
 def confirm_fuses() -> None:
-    """Return if the user wants the fuses written; else ProgrammingError."""
+    """Ask whether to write the fuses; ProgrammingError if not."""
     if os.environ.get(FUSES_VARIABLE) == "yes":
         return
     try:
@@ -164,7 +164,7 @@ def confirm_fuses() -> None:
             answer = keys.readline().strip()
     except OSError:
         raise ProgrammingError(
-            f"no terminal to ask on, so the fuses are left alone; {FUSES_VARIABLE}=yes writes them without asking"
+            f"no terminal to ask on, so the fuses were not written; {FUSES_VARIABLE}=yes writes them without asking"
         ) from None
     if answer != "yes":
-        raise ProgrammingError("the fuses were left alone")
+        raise ProgrammingError("the fuses were not written")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Program a batch of motes, each with its own id, and keep an inventory of what went where.
 
-One mote after another: put it on the programming board, press Enter, and it gets the image with its id, written and
-read back. Every try is a line of the inventory, on disk before the next one starts. After a break run the same command
-again: ids that have this image already are passed over.
+One mote after another: put it on the programming board and press Enter; the image with its id is written and read back.
+Every try is a line of the inventory, on disk before the next one starts. After an interruption run the same command
+again: it skips the ids that already have this image.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ DONE = "programmed"
 
 @dataclass(frozen=True)
 class Batch:
-    """What is to be written, and what the build says about it."""
+    """The image to write, and what the build says about it."""
 
     image: images.Image
     about: dict[str, Any]
@@ -53,7 +53,7 @@ class Batch:
 
 
 class Inventory:
-    """A CSV file, one line a try. Only ever appended to."""
+    """A CSV file with one line a try. It only grows."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -65,16 +65,18 @@ class Inventory:
         with self.path.open(newline="", encoding="utf-8") as file:
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:
-                raise images.ImageError(f"{self.path}: not an inventory (its first line is another one)")
+                raise images.ImageError(
+                    f"{self.path}: not an inventory (its first line is not an inventory's)"
+                )
             return list(reader)
 
     def has(self, node_id: int, image_sha256: str) -> bool:
-        """The mote's last entry says that it got this image."""
+        """Whether the mote's last entry says that it got this image."""
         mine = [row for row in self.rows if row["id"] == str(node_id)]
         return bool(mine) and mine[-1]["result"] == DONE and mine[-1]["image_sha256"] == image_sha256
 
     def add(self, row: dict[str, str]) -> None:
-        """On disk when this returns."""
+        """Append a row; it is on disk when this returns."""
         new = not self.path.exists() or self.path.stat().st_size == 0
         with self.path.open("a", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
@@ -87,7 +89,7 @@ class Inventory:
 
 
 def parse_ids(text: str) -> list[int]:
-    """`0-9,12` is 0 to 9 and 12, each once, in the order given."""
+    """The ids in a text such as `0-9,12`, which is 0 to 9 and 12, each once, in the order given."""
     ids: list[int] = []
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
@@ -111,10 +113,10 @@ def load_batch(image_path: Path) -> Batch:
         about = json.loads(record.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         raise images.ImageError(
-            f"{_short(record)}, which the build leaves beside the image, is missing"
+            f"{_short(record)} is missing; the build puts it beside the image: build again"
         ) from None
     if about["elf_sha256"] != layout.sha256_of(image_path):
-        raise images.ImageError(f"{_short(record)} is another image's: build again")
+        raise images.ImageError(f"{_short(record)} belongs to another image: build again")
     return Batch(image, {**about, "image_sha256": image.sha256})
 
 
@@ -135,12 +137,12 @@ def program_one(batch: Batch, node_id: int, options: argparse.Namespace) -> None
 
 
 def flash(batch: Batch, ids: Sequence[int], inventory: Inventory, options: argparse.Namespace) -> int:
-    """Program all; 0 if every mote has its image now."""
+    """Program all motes; return 0 if every mote has its image now."""
     done = [n for n in ids if not options.again and inventory.has(n, batch.about["image_sha256"])]
     todo = [n for n in ids if n not in done]
     if done:
         print(
-            f"{_plural(len(done))} in {inventory.path} with this image already: {_ranges(done)} (--again repeats)"
+            f"{_plural(len(done))} already with this image in {inventory.path}: {_ranges(done)} (--again repeats)"
         )
     print(
         f"{_plural(len(todo))} to program with {batch.about['environment']} for {batch.about['deployment']}"
@@ -157,9 +159,7 @@ def flash(batch: Batch, ids: Sequence[int], inventory: Inventory, options: argpa
                 missed += todo[number + 1 :]
                 break
     if missed:
-        print(
-            f"not programmed: {_ranges(missed)}. The same command again goes on from here.", file=sys.stderr
-        )
+        print(f"not programmed: {_ranges(missed)}. Run the same command again to go on.", file=sys.stderr)
     return 1 if missed else 0
 
 
@@ -223,7 +223,7 @@ def _plural(count: int) -> str:
 
 
 def _ranges(ids: Sequence[int]) -> str:
-    """0, 1, 2, 5 as 0-2,5."""
+    """The ids as text: 0, 1, 2, 5 is 0-2,5."""
     parts: list[list[int]] = []
     for node_id in sorted(ids):
         if parts and node_id == parts[-1][-1] + 1:
@@ -251,7 +251,7 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--programmer", choices=avrdude.PROGRAMMERS, default="mib510")
     made.add_argument("--inventory", type=Path, default=Path("inventory.csv"), help="default: inventory.csv")
-    made.add_argument("--again", action="store_true", help="also motes that have this image already")
+    made.add_argument("--again", action="store_true", help="also motes that already have this image")
     made.add_argument("--no-prompt", dest="prompt", action="store_false", help="never ask; stop at a failure")
     made.add_argument("--dry-run", action="store_true", help="show what would be done")
     made.add_argument("--timeout", type=float, default=avrdude.TIMEOUT_S, help="seconds for one mote")
@@ -263,7 +263,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.prompt = options.prompt and not options.dry_run
     if options.prompt and len(options.ids) > 1 and not sys.stdin.isatty():
         print(
-            "error: motes are swapped by hand, and there is no terminal to ask on (--no-prompt)",
+            "error: motes are swapped by hand, but there is no terminal to ask on (--no-prompt)",
             file=sys.stderr,
         )
         return 2
@@ -280,7 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: {error.filename}: {error.strerror}", file=sys.stderr)
     except KeyboardInterrupt:
         print(
-            "\ninterrupted: the mote on the board may be half programmed; the same command goes on",
+            "\ninterrupted: the mote on the board may be half programmed; run the same command again to go on",
             file=sys.stderr,
         )
         return 130

@@ -23,12 +23,12 @@ FLASH_BYTES = 128 * 1024
 
 
 class ImageError(Exception):
-    """An image that cannot be used, and why."""
+    """An image cannot be used, and why."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of the file that is loaded: `load` is where it lies in flash, `run` where the program sees it."""
+    """A part of the file that is loaded: `load` is its address in flash, `run` its address for the program."""
 
     offset: int
     run: int
@@ -49,20 +49,20 @@ class Image:
 
     def with_id(self, node_id: int) -> Image:
         if not 0 <= node_id < 0xFFFF:
-            raise ImageError(f"node id {node_id}: ids go from 0 to 65534 (65535 is everybody)")
+            raise ImageError(f"node id {node_id}: ids go from 0 to 65534 (65535 is broadcast)")
         elf = bytearray(self.elf)
         elf[self.id_offset : self.id_offset + 2] = node_id.to_bytes(2, "little")
         return Image(bytes(elf), self.segments, self.id_offset, self.id_flash)
 
     def variable(self, name: str) -> tuple[int, int]:
-        """Address in RAM and size of a variable, for an emulator or a debugger; a `static` one is found, too."""
+        """The address in RAM and the size of a variable, `static` or not, for an emulator or a debugger."""
         address, size = _symbol(self.elf, name)
         if not RAM_BASE <= address < EEPROM_BASE:
             raise ImageError(f"{name} at {address:#x} is not in RAM")
         return address - RAM_BASE, size
 
     def variables(self) -> dict[str, tuple[int, int]]:
-        """All of them, by the name in the symbol table: address in RAM and size."""
+        """The address in RAM and the size of all variables, by the name in the symbol table."""
         return {
             name: (value - RAM_BASE, size)
             for name, value, size, kind in _symbols(self.elf)
@@ -70,16 +70,16 @@ class Image:
         }
 
     def flash(self) -> dict[int, bytes]:
-        """What goes into flash, by address."""
+        """The bytes that go into flash, by address."""
         return {s.load: self.elf[s.offset : s.offset + s.size] for s in self.segments}
 
     @property
     def sha256(self) -> str:
-        """Of the hex file with id 0: the same for all motes of a batch, and for every build of the same sources."""
+        """The hash of the hex file with id 0: the same for all motes of a batch and all builds of the same sources."""
         return hashlib.sha256(self.with_id(0).ihex().encode()).hexdigest()
 
     def ihex(self) -> str:
-        """The same as Intel hex, which avrdude takes."""
+        """The image as Intel hex, for avrdude."""
         return to_ihex(self.flash())
 
 
@@ -131,12 +131,12 @@ def _segments(elf: bytes) -> tuple[Segment, ...]:
             raise ImageError(f"{load_at + size:#x} bytes do not fit into the ATmega128's flash")
         found.append(Segment(offset, run, load_at, size))
     if not found:
-        raise ImageError("nothing to load in it")
+        raise ImageError("the ELF file holds nothing to load")
     return tuple(found)
 
 
 def _symbols(elf: bytes) -> Iterator[tuple[str, int, int, int]]:
-    """Name, address, size and type of each symbol that is defined."""
+    """The name, address, size and type of each defined symbol."""
     table = struct.unpack_from("<I", elf, 32)[0]
     step, count = struct.unpack_from("<HH", elf, 46)
     sections = [struct.unpack_from("<10I", elf, table + number * step) for number in range(count)]
@@ -152,19 +152,19 @@ def _symbols(elf: bytes) -> Iterator[tuple[str, int, int, int]]:
 
 
 def _symbol(elf: bytes, name: str) -> tuple[int, int]:
-    """Address and size of a variable. Link-time optimization renames static ones: `lines` is `lines.lto_priv.82`."""
+    """The address and size of a variable. Link-time optimization renames static ones: `lines.lto_priv.82`."""
     found = {
         (value, size) for symbol, value, size, _ in _symbols(elf) if symbol.partition(".lto_priv.")[0] == name
     }
     if not found:
-        raise ImageError(f"no symbol {name}: not a mote's image, or stripped")
+        raise ImageError(f"no symbol {name}: not a mote's image, or its symbols were stripped")
     if len(found) > 1:
-        raise ImageError(f"{len(found)} symbols {name}")
+        raise ImageError(f"{len(found)} symbols are named {name}, not one")
     return found.pop()
 
 
 def to_ihex(flash: dict[int, bytes], width: int = 16) -> str:
-    """Intel hex. Addresses above 64 KB take extended segment records, as avr-objcopy writes them."""
+    """The content as Intel hex, with extended segment records above 64 KB as avr-objcopy writes them."""
     lines, upper = [], 0
     for start, data in sorted(flash.items()):
         at = start

@@ -1,7 +1,7 @@
-"""PlatformIO's step before a build: from `deployment.toml` to `causeway_layout.h`, and the node id.
+"""PlatformIO's step before a build: makes `causeway_layout.h` from `deployment.toml`, and sets the node id.
 
 The deployment is CAUSEWAY_DEPLOYMENT from the environment; else, for a test, its own deployment.toml beside it; else
-`custom_deployment` of platformio.ini. One that cannot be ends the build with its reason. Standard library only.
+`custom_deployment` of platformio.ini. An impossible one ends the build with the reason. Standard library only.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Any
 
 HEADER = "causeway_layout.h"
 RECORD = "firmware.json"
-TOP_ID = 0xFFFE  # 0xFFFF is everybody
+TOP_ID = 0xFFFE  # 0xFFFF is broadcast
 
 
 class BuildError(Exception):
-    """Why there is nothing to build."""
+    """The build cannot start, and why."""
 
 
 def choose(project: Path, default: str | None, test: str | None) -> Path:
-    """Which deployment to build for."""
+    """The deployment to build for."""
     given = os.environ.get("CAUSEWAY_DEPLOYMENT")
     if given:
         return project / given
@@ -37,7 +37,7 @@ def choose(project: Path, default: str | None, test: str | None) -> Path:
 
 
 def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
-    """The deployment and its header. `board` is None where any will do."""
+    """The deployment and its header. `board` is None if any board will do."""
     if str(project) not in sys.path:
         sys.path.insert(0, str(project))
     from packet_formats import cheader
@@ -52,7 +52,7 @@ def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
         raise BuildError(f"{_short(project, path)}: {error.strerror}") from None
     if board and deployment.network.board != board:
         raise BuildError(
-            f'{_short(project, path)}: network.board = "{deployment.network.board}", and this environment builds '
+            f'{_short(project, path)}: network.board = "{deployment.network.board}", but this environment builds '
             f"for {board}"
         )
     return deployment, header
@@ -62,7 +62,7 @@ def node_id(text: str | None, app: str | None, motes: int) -> int:
     """The id that the image starts with. Ids 0 to motes - 1 are motes', the others gateways'."""
     given = os.environ.get("CAUSEWAY_NODE_ID") or text
     if not given:
-        # Not 0: an initial value of 0 leaves no place in the image where another id could be written.
+        # Not 0: a variable with initial value 0 has no place in the image where another id could be written.
         return motes if app == "gateway" else min(1, motes - 1)
     try:
         number = int(given, 0)
@@ -82,7 +82,7 @@ def check_id(number: int, app: str | None, motes: int) -> None:
 
 
 def write_if_changed(path: Path, text: str) -> None:
-    """Leave the file alone when it would not change, so that nothing is compiled anew."""
+    """Write the file only when its content changes, so that nothing is compiled again."""
     if path.exists() and path.read_text(encoding="utf-8") == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,7 +90,7 @@ def write_if_changed(path: Path, text: str) -> None:
 
 
 def record(deployment: Any, header: str, **about: object) -> dict[str, object]:
-    """What an image was built for; it lies beside the image as firmware.json, for flash.py and the inventory."""
+    """What an image was built for; firmware.json beside the image holds it for flash.py and the inventory."""
     return {
         **about,
         "deployment": deployment.network.name,
@@ -108,7 +108,7 @@ def _short(project: Path, path: Path) -> Path:
 
 
 def configure(env: Any) -> None:
-    """The pre-build step: `env` is SCons' build environment."""
+    """Do the pre-build step; `env` is SCons' build environment."""
     project, build = Path(env["PROJECT_DIR"]), Path(env.subst("$BUILD_DIR"))
     test = env.get("PIOTEST_RUNNING_NAME")
     app = env.GetProjectOption("custom_app", None)

@@ -1,8 +1,8 @@
-"""Give PlatformIO its `tool-scons` from PyPI's scons, so that its registry is not needed.
+"""Gives PlatformIO its `tool-scons` from PyPI's scons, so that its registry is not needed.
 
 PlatformIO builds with SCons and wants it as a package of its registry. A folder that leads to the same version from
-PyPI will do: the one installed beside PlatformIO (`pip install platformio==6.2.0 scons==4.11.1`), or, where PlatformIO
-stands alone, one that pip fetches into that folder by the hash in requirements.lock. If neither is to be had, or this
+PyPI will do: the one installed beside PlatformIO (`pip install platformio==6.2.0 scons==4.11.1`) or, if PlatformIO is
+installed alone, one that pip fetches into that folder by the hash in requirements.lock. If neither is available, or if
 PlatformIO wants another SCons, it asks its registry as usual. The platforms in firmware/platforms call provide() before
 PlatformIO looks for the package.
 """
@@ -32,7 +32,7 @@ sys.exit(main())
 
 
 def provide(packages_dir: str | Path) -> bool:
-    """Put the package in place unless a good one is there. False: ask the registry."""
+    """Put the package in place unless a good one is there; return False if the registry must be asked."""
     folder = Path(packages_dir) / NAME
     installed = _installed()
     if _is_ours(folder) and not ((folder / "lib").exists() or installed):
@@ -66,7 +66,7 @@ def _is_wanted(number: str) -> bool:
 
 
 def registry_number(number: str) -> str:
-    """A version of SCons as the registry numbers it: 4.11.1 is 4.41101.0."""
+    """The registry's number for a version of SCons: 4.11.1 is 4.41101.0."""
     major, minor, patch = (int(part) for part in number.split(".")[:3])
     return f"{major}.{major}{minor:02}{patch:02}.0"
 
@@ -107,7 +107,7 @@ def _fetch(folder: Path) -> bool:
 
 
 def _write(folder: Path, number: str) -> None:
-    """What makes a folder a package. package.json comes last: with it in place the package is complete."""
+    """Write the files that make a folder a package. package.json comes last: with it the package is complete."""
     spec = {"owner": "platformio", "id": None, "name": NAME, "requirements": None, "uri": None}
     about = {"name": NAME, "version": registry_number(number)}
     files = {

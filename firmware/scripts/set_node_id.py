@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Write a node id into a built image, without building it anew: into firmware.elf, or as a hex file for avrdude."""
+"""Write a node id into a built image without building again: as an ELF file, or as a hex file for avrdude."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     if options.id is not None and options.output is None:
-        parser.error("an id needs -o: the image itself is never overwritten unnamed")
+        parser.error("an id needs -o: the image is only overwritten if you name it")
     try:
         image = images.load(options.image)
         if options.id is None:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def check(record: Path, node_id: int) -> None:
-    """Where the build's record lies beside the image, the id must be one that its deployment has."""
+    """Check that the deployment has this id, if the build's record lies beside the image."""
     if record.exists():
         about = json.loads(record.read_text(encoding="utf-8"))
         layout.check_id(node_id, about["app"], about["motes"])

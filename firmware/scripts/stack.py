@@ -1,13 +1,12 @@
-"""The most stack that a linked image can use, from its machine code; standard library and avr-objdump only.
+"""Computes the most stack that a linked image can use, from its machine code. Standard library and avr-objdump only.
 
     python3 firmware/scripts/stack.py .pio/build/micaz/firmware.elf
 
-From the reset vector on, every path is followed with the bytes that it has on the stack: pushes and pops, frames made
-by moving the stack pointer, calls (a return address has 2 bytes: the ATmega128 has 64 K words of flash). A tail call is
-a jump and is followed as one, so neither the compiler's inlining nor its shared endings matter. What cannot be followed
-is refused with the place where it is: recursion, a stack pointer loaded from elsewhere, an indirect call whose target
-is not known, a handler that lets others interrupt it. The most that the loop uses, and on top of it the most that one
-handler uses, are the image's worst case.
+It follows every path from the reset vector on and counts the bytes on the stack: pushes and pops, frames made by moving
+the stack pointer, calls (a return address has 2 bytes: the ATmega128 has 64 K words of flash). It follows a tail call
+as a jump, so neither the compiler's inlining nor its shared endings matter. It refuses what it cannot follow and names
+the place: recursion, a stack pointer loaded from elsewhere, an indirect call with an unknown target, a handler that
+lets others interrupt it. The worst case of an image is the most that its loop uses and the most that one handler uses.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from typing import NamedTuple
 RETURN_BYTES = 2
 VECTOR_BYTES = 4
 VECTORS = 35
-UNUSED = "__bad_interrupt"  # where avr-libc sends interrupts that nobody handles
-DEEPEST = 4096  # the ATmega128's RAM: a path that goes deeper goes round for ever
+UNUSED = "__bad_interrupt"  # where avr-libc sends interrupts without a handler
+DEEPEST = 4096  # the ATmega128's RAM: a path that goes deeper is an endless loop
 
-# Where an indirect call can lead, by who calls. A function that the image does not have is never a target.
-#   loop       messaging.c calls the command handler that mote.c hands it
-#   interrupt  adc.c calls what asked for the conversion: the CC1000 driver
+# The possible targets of an indirect call, by its context. A function that the image does not have is no target.
+#   loop       messaging.c calls the command handler that mote.c gives it
+#   interrupt  adc.c calls the function that asked for the conversion: the CC1000 driver's
 TARGETS = {"loop": ("obey",), "interrupt": ("cc1000_on_rssi",)}
 
 _HEAD = re.compile(r"^([0-9a-f]+) <(.+)>:$")
@@ -36,14 +35,14 @@ _LINE = re.compile(r"^\s*([0-9a-f]+):\t((?:[0-9a-f]{2} )+)\s*\t?(\S+)?(?:\t([^;]
 _SKIPS = {"sbrc", "sbrs", "sbic", "sbis", "cpse"}
 _CALLS = {"call", "rcall"}
 _JUMPS = {"jmp", "rjmp"}
-# Instructions that leave their first operand as it is.
+# Instructions that do not change their first operand.
 _READERS = {"cp", "cpc", "cpi", "cpse", "tst", "push", "out", "sts", "st", "std", "sbrc", "sbrs", "bst"}
 _MOVES_Y = re.compile(r"\bY\+(?!\d)|-Y\b")
 _LOCAL_SUFFIX = re.compile(r"\.(?:lto_priv|constprop|part|isra)(?:\.\d+)?")
 
 
 class StackError(Exception):
-    """Code whose stack cannot be told, and where."""
+    """The stack of some code cannot be computed, and where."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class DisassembledProgram:
     symbols: dict[int, str]  # by address, where a label stands
 
     def where(self, address: int) -> str:
-        """A place in words: the label before it and how far behind."""
+        """An address in words: the label before it and the distance from it."""
         labels = [at for at in self.symbols if at <= address]
         if not labels:
             return f"{address:#x}"
@@ -73,7 +72,7 @@ class DisassembledProgram:
         return plain_name(self.symbols[at]) + (f"+{address - at:#x}" if address > at else "")
 
     def called(self, name: str) -> list[int]:
-        """Addresses of the functions of this name; the compiler adds endings to private ones."""
+        """The addresses of the functions of this name; the compiler adds endings to private ones."""
         return [at for at, symbol in self.symbols.items() if plain_name(symbol) == name]
 
 
@@ -82,7 +81,7 @@ def plain_name(symbol: str) -> str:
 
 
 def parse(listing: str) -> DisassembledProgram:
-    """What `avr-objdump -d` says."""
+    """The program in the output of `avr-objdump -d`."""
     code: dict[int, Instruction] = {}
     symbols: dict[int, str] = {}
     for line in listing.splitlines():
@@ -107,8 +106,8 @@ def _target(name: str, operands: tuple[str, ...], following: int) -> int | None:
 
 
 class State(NamedTuple):
-    """A point of a path: where, how many bytes are on the stack since the entry, and how many would be if the stack
-    pointer were Y. None: Y is not made from the stack pointer."""
+    """A point of a path: its address, the bytes on the stack since the entry, and the bytes there would be if the stack
+    pointer were Y (None if Y does not come from the stack pointer)."""
 
     address: int
     depth: int
@@ -117,7 +116,7 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class Use:
-    """The most bytes that a function takes, those of its caller's return address not included, and the way there."""
+    """The most bytes that a function uses, without its caller's return address, and the path of calls to there."""
 
     most: int
     path: tuple[str, ...]
@@ -133,7 +132,7 @@ class Analysis:
     under_way: list[int] = field(default_factory=list)
 
     def use(self, entry: int) -> Use:
-        """Of the function that begins at `entry`, and all that it calls."""
+        """The stack use of the function that begins at `entry`, and all that it calls."""
         if entry in self.known:
             return self.known[entry]
         name = self.program.where(entry)
@@ -167,11 +166,11 @@ class Analysis:
     def _indirect(self, address: int) -> list[int]:
         found = [at for name in TARGETS[self.context] for at in self.program.called(name)]
         if not found and self.context == "loop":
-            raise StackError(f"{self.program.where(address)}: an indirect call, and nothing says where to")
+            raise StackError(f"{self.program.where(address)}: an indirect call with an unknown target")
         return found
 
     def _states(self, entry: int) -> Iterator[State]:
-        """All points of all paths from the entry on, calls passed over."""
+        """All points of all paths from the entry on, without those inside calls."""
         waiting, seen = [State(entry, 0, None)], set()
         while waiting:
             state = waiting.pop()
@@ -182,7 +181,7 @@ class Analysis:
                 raise StackError(f"{self.program.where(entry)}: a path leads out of the code")
             if state.depth > DEEPEST or state.depth < 0:
                 raise StackError(
-                    f"{self.program.where(state.address)}: {state.depth} bytes on the stack: no end to it"
+                    f"{self.program.where(state.address)}: {state.depth} bytes on the stack: it has no bound"
                 )
             yield state
             waiting += self._following(state)
@@ -193,14 +192,14 @@ class Analysis:
         return [State(address, depth, y) for address in self._successors(instruction)]
 
     def _effect(self, instruction: Instruction, state: State) -> tuple[int, int | None]:
-        """Depth and Y after an instruction."""
+        """The depth and Y after an instruction."""
         name, operands, depth, y = instruction.name, instruction.operands, state.depth, state.y
         if name == "push":
             return depth + 1, y
         if name == "pop":
             return depth - 1, None if operands[0] in ("r28", "r29") else y
         if name in _CALLS and instruction.target == instruction.next:
-            return depth + RETURN_BYTES, y  # a short way to make room for two bytes
+            return depth + RETURN_BYTES, y  # the compiler's short code to make room for two bytes
         if name == "sei" and self.context == "interrupt":
             raise StackError(
                 f"{self.program.where(state.address)}: a handler lets others interrupt it: there is no bound"
@@ -210,7 +209,7 @@ class Analysis:
         return depth, self._y_after(instruction, state)
 
     def _moved(self, instruction: Instruction, state: State) -> int:
-        """Depth after a write to SPL or SPH, which come in either order: SPL counts."""
+        """The depth after a write to SPL or SPH; they come in either order, and SPL counts."""
         register = {"0x3d": "r28", "0x3e": "r29"}[instruction.operands[0]]
         if instruction.operands[1] != register:
             raise StackError(
@@ -223,7 +222,7 @@ class Analysis:
         raise StackError(f"{self.program.where(state.address)}: the stack pointer is set from somewhere else")
 
     def _y_after(self, instruction: Instruction, state: State) -> int | None:
-        """Frames are made and unmade through Y: SP into Y, Y less the size, Y into SP; and back."""
+        """The value of Y after an instruction. Frames go through Y: SP into Y, Y less the size, Y into SP; and back."""
         name, operands, y = instruction.name, instruction.operands, state.y
         first = operands[0] if operands else ""
         if name == "in" and (first, operands[1]) in (("r28", "0x3d"), ("r29", "0x3e")):
@@ -247,12 +246,11 @@ class Analysis:
         if name in ("ret", "reti"):
             return []
         if name in ("ijmp", "eijmp"):
-            raise StackError(f"{self.program.where(instruction.address)}: a jump to a computed place")
+            raise StackError(f"{self.program.where(instruction.address)}: a jump to a computed address")
         if name in _JUMPS:
             assert instruction.target is not None
-            return (
-                [] if instruction.target == 0 else [instruction.target]
-            )  # 0: a reset, the stack begins anew
+            is_reset = instruction.target == 0  # the stack begins again
+            return [] if is_reset else [instruction.target]
         if name in _SKIPS:
             return [following, self.program.code[following].next]
         if name.startswith("br") and instruction.target is not None:
@@ -261,21 +259,21 @@ class Analysis:
 
 
 def _wrapped(depth: int) -> int:
-    """Of 16 bits: a frame is unmade by subtracting a large number."""
+    """The depth in 16 bits: a frame is removed by subtracting a large number."""
     depth &= 0xFFFF
     return depth - 0x10000 if depth >= 0x8000 else depth
 
 
 @dataclass(frozen=True)
 class Stack:
-    """Worst case of an image in bytes."""
+    """The worst case of an image, in bytes."""
 
     loop: Use
     handlers: dict[int, Use]  # by the interrupt's number, the return address included
 
     @property
     def deepest(self) -> int:
-        """Number of the handler that takes most."""
+        """The number of the handler that uses most."""
         return max(self.handlers, key=lambda number: self.handlers[number].most)
 
     @property
@@ -284,7 +282,7 @@ class Stack:
 
     @property
     def total(self) -> int:
-        """Handlers do not interrupt one another: one of them at the most."""
+        """The worst case: the loop and one handler, since handlers do not interrupt one another."""
         return self.loop.most + self.handler_bytes
 
 

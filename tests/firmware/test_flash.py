@@ -305,7 +305,7 @@ class TestBatch:
     def test_a_second_run_passes_over_what_is_done(self, bench):
         bench.run("0-2", "--no-prompt")
         done = bench.run("0-4", "--no-prompt")
-        assert "3 motes in inventory.csv with this image already: 0-2" in done.stdout
+        assert "3 motes already with this image in inventory.csv: 0-2" in done.stdout
         assert [bench.written_id(call) for call in (4, 5)] == [3, 4]
         assert len(bench.calls) == 5
         assert bench.run("1", "--again").returncode == 0
@@ -322,7 +322,7 @@ class TestBatch:
         bench.fail(1, "avrdude error: initialization failed, rc=-1\n")
         done = bench.run("0-2", "--no-prompt")
         assert done.returncode == 1
-        assert "press it home" in done.stderr
+        assert "press it firmly" in done.stderr
         assert "not programmed: 0-2" in done.stderr
         assert bench.inventory[0]["result"].startswith("failed: avrdude ended with 1")
         assert bench.run("0-2", "--no-prompt").returncode == 0
@@ -383,7 +383,7 @@ class TestBatch:
 
     def test_an_image_that_is_not_its_record_s_is_refused(self, bench, build):
         bench.image.write_bytes(build("volatile uint16_t TOS_NODE_ID = 2;").read_bytes())
-        assert "another image's: build again" in bench.run("1").stderr
+        assert "belongs to another image: build again" in bench.run("1").stderr
         (bench.image.parent / "firmware.json").unlink()
         assert "is missing" in bench.run("1").stderr
         bench.image.unlink()

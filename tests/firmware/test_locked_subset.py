@@ -48,7 +48,7 @@ def test_a_package_comes_with_what_it_needs(wanted: set[str], found: list[str]) 
 
 
 def test_a_package_that_the_lock_lacks_is_named() -> None:
-    with pytest.raises(ValueError, match="lacks epsilon: make lock"):
+    with pytest.raises(ValueError, match="lacks epsilon: run `make lock`"):
         subset(LOCK, {"alpha", "epsilon"})
 
 

@@ -98,10 +98,10 @@ def test_a_handler_comes_on_top() -> None:
     ("name", "line", "reason"),
     [
         ("recursion", "      e4:\tfe df       \trcall\t.-4      \t; 0xe2", "leaf calls itself"),
-        ("computed", "      e4:\t09 94       \tijmp", "a jump to a computed place"),
-        ("indirect", "      e4:\t09 95       \ticall", "nothing says where to"),
+        ("computed", "      e4:\t09 94       \tijmp", "a jump to a computed address"),
+        ("indirect", "      e4:\t09 95       \ticall", "unknown target"),
         ("pointer", "      e4:\t8d bf       \tout\t0x3d, r24\t; 61", "comes from r24"),
-        ("loop", "      e4:\tfd cf       \trjmp\t.-4      \t; 0xe2", "no end to it"),
+        ("loop", "      e4:\tfd cf       \trjmp\t.-4      \t; 0xe2", "it has no bound"),
         ("nowhere", "      e4:\t0c 94 60 00 \tjmp\t0x800", "out of the code"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_block_is_replaced_and_nothing_else() -> None:
     new = report.PLACE.insert(page, "new")
     assert new == page.replace("old", "new")
     assert block_in(new) == "new"
-    with pytest.raises(PageError, match="no place"):
+    with pytest.raises(PageError, match="lacks the marks"):
         report.PLACE.insert("page", "new")
 
 

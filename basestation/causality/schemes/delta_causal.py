@@ -35,6 +35,8 @@ class DeltaCausal(Scheme):
 
 
 class DeltaCausalProgram(SentMatrix):
+    """Keeps when each mote last sent to each receiver."""
+
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=LONG_AGO)
 
@@ -80,6 +82,8 @@ class DeltaCausalRule(WithinLifetime):
 
 
 class DeltaCausalCodec(AgesCodec):
+    """Writes the ages of the whole matrix, without what a mote sends to itself."""
+
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._square = Square(setting.motes)

@@ -52,11 +52,15 @@ class DeltaVectorProgram:
 
 
 class DeltaVectorRule(DeltaCausalRule):
+    """Delivers by BMR's condition, with the whole stamp as the observer's column."""
+
     def _sent_here(self, message: Message) -> tuple[int, ...]:
         return message.stamp.kn
 
 
 class DeltaVectorCodec(AgesCodec):
+    """Writes the age of each mote's newest message."""
+
     def pack(self, kn: Sequence[int], source: int) -> Sequence[int]:
         return kn
 

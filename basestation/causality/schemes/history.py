@@ -56,6 +56,8 @@ class History(Scheme):
 
 
 class WholeHistoryProgram:
+    """Keeps the numbers of all messages known, as bits for each mote."""
+
     def __init__(self, motes: int, me: int) -> None:
         self._me = me
         self._past = [0] * motes
@@ -97,6 +99,8 @@ class RecentHistoryProgram:
 
 
 class RecentHistoryRule(WaitingByName):
+    """Delivers a message after those that its stamp names."""
+
     def _causes(self, message: Message) -> Iterator[Name]:
         for name in names_in(message.stamp):
             if not self._gone.has(*name):
@@ -104,6 +108,8 @@ class RecentHistoryRule(WaitingByName):
 
 
 class WholeHistoryRule(WaitingByName):
+    """Delivers a message after all that its sender knew."""
+
     def _causes(self, message: Message) -> Iterator[Name]:
         for source, numbers in enumerate(message.stamp.kn):
             yield from self._gone.among(source, numbers)

@@ -32,6 +32,8 @@ class LastSender(Scheme):
 
 
 class LastSenderProgram:
+    """Keeps the name of the last message received."""
+
     def __init__(self) -> None:
         self._last: tuple[int, ...] = ()
 
@@ -43,6 +45,8 @@ class LastSenderProgram:
 
 
 class LastSenderRule(WaitingByName):
+    """Delivers a message after the one that its stamp names."""
+
     def _causes(self, message: Message) -> Iterator[Name]:
         if message.stamp.kn:
             source, sequence = message.stamp.kn

@@ -60,6 +60,8 @@ class SentMatrix:
 
 
 class MatrixProgram(SentMatrix):
+    """Keeps how many messages each mote has sent to each receiver."""
+
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=0)
 
@@ -75,6 +77,8 @@ class MatrixProgram(SentMatrix):
 
 
 class MatrixRule(WaitingByName):
+    """Delivers a message after all that its sender knew to be sent to the observer."""
+
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
         self._motes = setting.motes

@@ -25,7 +25,7 @@ from .scheme import (
     StampReader,
 )
 
-EVERYBODY = -1
+EVERYBODY = -1  # the source in a name: all motes share one series of numbers
 
 
 class Scalar(Scheme):
@@ -45,6 +45,8 @@ class Scalar(Scheme):
 
 
 class ScalarProgram:
+    """A logical clock: a send advances it, a receive takes the larger value."""
+
     def __init__(self) -> None:
         self._number = 0
 

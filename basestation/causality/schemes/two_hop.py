@@ -54,6 +54,8 @@ class TwoHop(Scheme):
 
 
 class TwoHopProgram(SentMatrix):
+    """Keeps when each mote last sent to each receiver, and puts the two vectors of AS into a stamp."""
+
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=LONG_AGO)
 
@@ -73,6 +75,8 @@ class TwoHopProgram(SentMatrix):
 
 
 class TwoHopRule(WithinLifetime):
+    """Holds each message for `min_wait`, then delivers it after those in its vect2."""
+
     def __init__(self, setting: Setting, min_wait: int) -> None:
         super().__init__(setting)
         self._min_wait = min_wait

@@ -32,6 +32,8 @@ class Vector(Scheme):
 
 
 class VectorProgram:
+    """Keeps how many messages of each mote are known."""
+
     def __init__(self, motes: int, me: int) -> None:
         self._me = me
         self._known = [0] * motes

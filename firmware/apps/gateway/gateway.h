@@ -1,19 +1,18 @@
-/** The gateway: hands every frame it hears to the host and what the host sends to the air; it may be the time
- * root.
+/** The gateway hands every frame it hears to the host and sends the host's messages. It may be the time root.
  *
- * Each frame that goes up is preceded by its heard record; there is room for both or neither goes. Status and
- * health of the gateway itself go up without one. A packet from the host that wants an acknowledgement gets
- * one if its CRC is good. A host's message goes on the air as it is, but for group and source, which are set
- * to ours; one over the payload limit never does. A report or reboot command for the gateway itself is obeyed
- * and not sent; it reboots a second or two later. It runs under ids from CAUSEWAY_MOTES up, but not under
- * everybody's (65535); CAUSEWAY_ROOT makes it the time root (net/node.h).
+ * A heard record goes up before each frame; without room for both, neither goes. Status and health of the
+ * gateway itself go up without one. A packet from the host that wants an acknowledgement gets one if its CRC
+ * is good. A host's message goes on the air with our group and source; one over the payload limit does not. A
+ * report or reboot command for the gateway itself is obeyed and not sent; it reboots a second or two later.
+ * Its id is CAUSEWAY_MOTES or more, but not the broadcast id 65535; CAUSEWAY_ROOT makes it the time root
+ * (net/node.h).
  */
 #ifndef APPS_GATEWAY_H
 #define APPS_GATEWAY_H
 
 #include <stdint.h>
 
-/** Cycles between status records; every sixth time a health message as well. */
+/** Cycles between status records; every sixth comes with a health message. */
 #ifndef GATEWAY_STATUS_PERIOD
 #define GATEWAY_STATUS_PERIOD (10 * UINT32_C(32768))
 #endif

@@ -17,13 +17,13 @@ bool line_put(const uint8_t *packet, uint8_t length);
 /** Queue two packets, or none of them. */
 bool line_put_pair(const uint8_t *first, uint8_t first_length, const uint8_t *second, uint8_t second_length);
 
-/** Queue an acknowledgement, which goes before all packets; false when several wait already. */
+/** Queue an acknowledgement, which goes before all packets; false when several are already waiting. */
 bool line_put_ack(uint8_t token);
 
-/** The queue's state is one that can be; a queue for which it is not takes and gives nothing good. */
+/** Whether the queue's state is possible; if not, the queue is useless. */
 bool line_sound(void);
 
-/** Give the UART what it has room for. On EVENT_UART_TX, and after something was queued. */
+/** Give the UART as much as it has room for. Call it on EVENT_UART_TX, and after queueing something. */
 void line_service(void);
 
 #endif

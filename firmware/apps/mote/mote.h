@@ -1,8 +1,8 @@
-/** The mote: samples a sensor, sends to its peers, merges what it receives, reports its health, obeys
+/** The mote samples a sensor, sends to its peers, merges what it receives, reports its health, obeys
  * commands.
  *
  * A message's application data are the newest reading and those before it, 16 bits each, as many as fit.
- * It runs under the ids 0 .. CAUSEWAY_MOTES - 1 (net/node.h).
+ * Its id is one of 0 .. CAUSEWAY_MOTES - 1 (net/node.h).
  *
  * Commands (docs/formats.md, downlink): rate sets the mean cycles between sends until the next start, 0 stops
  * sending; report sends a health message now; blink lights LEDs for two seconds; reboot resets two seconds
@@ -25,8 +25,8 @@
 #define MOTE_HEALTH_PERIOD (60 * UINT32_C(32768))
 #endif
 
-/** ADC channel of the sensor; without one a counter takes its place. MTS300, MTS310 and MDA100 have light on
- * channel 1. */
+/** ADC channel of the sensor; without a sensor the readings are a counter. MTS300, MTS310 and MDA100 have
+ * light on channel 1. */
 #define MOTE_NO_SENSOR 0xFF
 #ifndef MOTE_SENSOR
 #define MOTE_SENSOR MOTE_NO_SENSOR

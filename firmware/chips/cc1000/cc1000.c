@@ -3,8 +3,7 @@
  * The chip gives and takes a bit stream: it clocks the SPI slave for ever, a byte each 416 us, and knows
  * nothing of frames. On the air:
  *
- *     preamble AA..., sync 33 CC, header, data, CRC-16 low byte first, two bytes to push the last out of the
- * modulator
+ *     preamble AA..., sync 33 CC, header, data, CRC-16 low byte first, two bytes to flush the modulator
  *
  * Sharing. cc1000_on_byte(), cc1000_on_rssi() and cc1000_on_watch() run in interrupts, which do not interrupt
  * one another. All else runs in the loop and locks interrupts out for the few lines in which it touches what

@@ -1,13 +1,16 @@
-/** What the CC1000 driver needs of a board: pins, the SPI slave, conversions of the RSSI pin, a watch.
+/** What the CC1000 driver needs from a board: pins, the SPI slave, conversions of the RSSI pin, a timer.
  *
  * The board supplies a header (CC1000_CONF_PINS) with these as static inline functions, since registers are
  * written in an interrupt:
  *
- *     void cc1000_pale(bool high);          the three wires of the register interface; all are outputs and
- * rest high void cc1000_pclk(bool high); void cc1000_pdata(bool high); void cc1000_pdata_input(bool input);
- * PDATA is ours to read, or an output again bool cc1000_pdata_read(void); uint8_t cc1000_lock(void);
- * interrupts off; the value is for cc1000_unlock() void cc1000_unlock(uint8_t was); CC1000_ROM qualifies a
- * table that may lie in program memory; else empty
+ *     void cc1000_pale(bool high);          the three wires of the register interface;
+ *     void cc1000_pclk(bool high);          all are outputs and rest high
+ *     void cc1000_pdata(bool high);
+ *     void cc1000_pdata_input(bool input);  PDATA is an input, or an output again
+ *     bool cc1000_pdata_read(void);
+ *     uint8_t cc1000_lock(void);            interrupts off; the value is for cc1000_unlock()
+ *     void cc1000_unlock(uint8_t was);
+ *     CC1000_ROM                            qualifies a table that may lie in program memory; else empty
  */
 #ifndef CC1000_BOARD_H
 #define CC1000_BOARD_H
