@@ -72,14 +72,7 @@ def find_stragglers(
 def count_near(
     order: Ints,
     left: Ints,
-    source: Ints,
-    index: Ints,
-    vectors: Ints,
-    clock: Ints,
-    row_of: Ints,
-    at_slot: Ints,
-    slot_of: Ints,
-    stragglers: Ints,
+    arrivals: Arrivals,
     horizon: int,
     first: int,
     last: int,
@@ -91,6 +84,8 @@ def count_near(
     `order` and `left` as the delivery kernels give them. While deliveries are played through, `waited_for` holds for
     each mote its first send that is still to come: a message that counts further than that is ahead of a cause.
     """
+    # Taken out once: numba counts references at each use of an array in a tuple.
+    source, index, vectors, clock, row_of, at_slot, slot_of, stragglers = arrivals
     motes = vectors.shape[1]
     gone = np.zeros(len(at_slot), np.bool_)
     head = row_of.copy()
