@@ -227,7 +227,7 @@ class _Judge:
         own = slice(view.first, view.last)
         overtaken, hasty = self._overtaken.copy(), self._hasty.copy()
         pairs = segment_pairs.count_near(
-            order, left, *self._arrivals, self._part.horizon, view.first, view.last, overtaken, hasty
+            order, left, self._arrivals, self._part.horizon, view.first, view.last, overtaken, hasty
         )
         return Violations(
             delivered=view.last - view.first,
