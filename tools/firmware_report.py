@@ -50,7 +50,6 @@ PLACE = MarkedPlace(
 )
 
 IMAGES = tuple(name for board in BOARDS for name in environments(board))
-HZ = 7_372_800
 
 # As firmware/platforms/mica/builder/main.py and platformio.ini have them.
 COMPILE = (

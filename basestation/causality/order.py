@@ -51,19 +51,6 @@ def key(message: Message, ties: Ties = "sequence") -> tuple[int, ...]:
     return (stamp.top, *stamp.kn, *tail)
 
 
-def less(a: Message, b: Message) -> bool:
-    """True when `a` is to be delivered before `b`; send(a) -> send(b) implies less(a, b) for full stamps."""
-    return key(a) < key(b)
-
-
-def least_modulus(epsilon: int, delta: int) -> int:
-    """The least B that unwraps exactly: at receipt the field lies in [now - delta - epsilon, now + epsilon].
-
-    The paper's epsilon + delta + 1 is too small: it leaves out that the receiver's clock may also be ahead.
-    """
-    return delta + 2 * epsilon + 1
-
-
 def unwrap(field: int, now: int, epsilon: int, modulus: int) -> int:
     """The value congruent to `field` modulo B in [now + epsilon - B + 1, now + epsilon]."""
     latest = now + epsilon

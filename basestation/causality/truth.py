@@ -18,11 +18,6 @@ class Send:
     vector: tuple[int, ...]
 
 
-def happened_before(a: Send, b: Send) -> bool:
-    """send(a) -> send(b). The vector counts the send itself, so b knows a exactly when it counts that far."""
-    return a is not b and (a.source, a.index) != (b.source, b.index) and b.vector[a.source] >= a.index
-
-
 class VectorTruth:
     """One vector clock a mote. Only sends are counted: receives carry knowledge but need no number of their own."""
 
