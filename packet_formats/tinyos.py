@@ -15,7 +15,6 @@ from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.phrases import many
 
 BROADCAST = 0xFFFF
-UART_ADDRESS = 0x007E
 
 # packet type byte -> (TinyOS version, kind)
 PACKET_TYPES = {

@@ -51,7 +51,6 @@ PLACE = MarkedPlace(
 )
 
 IMAGES = tuple(name for board in BOARDS for name in environments(board))
-HZ = 7_372_800
 
 # The same as in firmware/platforms/mica/builder/main.py and platformio.ini.
 COMPILE = (

@@ -113,16 +113,21 @@ def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple
             if cause is not None:
                 truth.on_receive(mote, [cause.send])
                 rows.append((1, mote, tick, event.peer, known[cause.send.source, cause.send.index]))
-    kind, mote_of, clocks, source, number_of = np.array(rows, np.int64).reshape(-1, 5).T
+    return book, _events_table(rows)
+
+
+def _events_table(rows: Sequence[tuple[int, int, int, int, int]]) -> pa.Table:
+    """The table of events, from rows of (kind, mote, clock, source, number)."""
+    kind, mote, clock, source, number = np.array(rows, np.int64).reshape(-1, 5).T
     columns = [
         pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int8)), pa.array(KINDS)),
         pa.array(np.ones(len(rows), np.bool_)),
-        pa.array(mote_of.astype(np.uint16)),
-        pa.array(clocks),
+        pa.array(mote.astype(np.uint16)),
+        pa.array(clock),
         pa.array(source.astype(np.uint16)),
-        pa.array(number_of),
+        pa.array(number),
     ]
-    return book, pa.Table.from_arrays(columns, schema=events_schema())
+    return pa.Table.from_arrays(columns, schema=events_schema())
 
 
 def _with_truth(messages: pa.Table, book: MessageBook, network: ScenarioNetwork) -> pa.Table:
