@@ -199,7 +199,7 @@ def test_a_mote_that_falls_silent_does_not_keep_what_came_after_it(monkeypatch):
         gateway.out.clear()
     gc.collect()
     assert (
-        sum(isinstance(item, receipt_violations._KnownMessage) for item in gc.get_objects())
+        sum(type(item) is receipt_violations._KnownMessage for item in gc.get_objects())
         <= station.violations._window + 16
     )
 
