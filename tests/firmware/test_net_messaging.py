@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from basestation.causality.order import Message, key
+from basestation.causality.order import Message, Stamp, key
 from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.layout import layout_of
@@ -40,7 +40,7 @@ def data_now(node: Node, source: int = 9, sequence: int = 1, age: int = 1, **fie
     deployment = node.world.deployment
     layout = layout_of(deployment)
     tick = (node.network() >> deployment.clock.tick_log2) - age
-    values = layout.stamp.values(tick % layout.stamp.modulus, 0, (0,) * layout.stamp.entries)
+    values = timed_scheme_of(deployment).encode(Stamp(tick, 0, (0,) * layout.stamp.entries))
     return Data(source, sequence, values, data=bytes(layout.data_bytes), **fields)
 
 
