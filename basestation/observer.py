@@ -42,7 +42,6 @@ class Observer:
         self._reader = scheme_of(deployment).codec().reader()
         clock = deployment.clock
         self._numbers = Numbers(PATIENCE * (clock.delta + 2 * clock.epsilon))
-        self._newest: dict[int, int] = {}
         self._rule = self._make(policy, phi)
         self.received = 0
         self.duplicates = 0
@@ -82,7 +81,6 @@ class Observer:
         bounded = self._reader.bounded
         stamp = self._reader.read(data.stamp, source, number, heard)
         message = Message(source, sequence, stamp, data.in_sync, data.data, number - sequence, token)
-        self._newest[source] = max(number, self._newest.get(source, number))
         rule = self._rule
         # A rule that need not wait for a tick has let go all that was due in it before this message came.
         before = [] if rule.timed else rule.due(now)
@@ -113,18 +111,18 @@ class Observer:
         """The boot and sequence number of a message that a rule waits for."""
         return self._numbers.named(source, number)
 
-    def change_policy(self, policy: str, phi: int, held: Iterable[Message], now: int) -> None:
-        """Go on under another policy, which is given what the old one held, in order of arrival."""
+    def change_policy(self, policy: str, phi: int, held: Iterable[Message], now: int) -> list[Message]:
+        """Go on under another policy, which is given what the old one held, in order of arrival; what it discards."""
         late, waiting = self.late, list(held)
         self._rule = self._make(policy, phi)
-        first = {source: newest + 1 for source, newest in self._newest.items()}
+        first = {source: newest + 1 for source, newest in self._numbers.newest.items()}
         for message in waiting:
             first[message.source] = min(message.number, first[message.source])
         for source, number in first.items():
             self._rule.join(source, number)
-        for message in waiting:
-            self._rule.receive(message, now)
+        discarded = [message for message in waiting if not self._rule.receive(message, now)]
         self._late_before = late - self._rule.late  # whoever was late was counted when it came
+        return discarded
 
     def _make(self, policy: str | None, phi: int | None) -> Rule:
         rule = rule_of(self._deployment, policy, phi)

@@ -60,6 +60,7 @@ class MessageReader:
         order, stamp = "<" if layout.byteorder == "little" else ">", layout.stamp
         source = "B" if layout.source_bytes == 1 else "H"
         self._layout = layout
+        self._tinyos, self._group, self._type = layout.tinyos, layout.group, layout.am_type
         self._records: dict[int, tuple[type[Record], Struct]] = {
             record.AM_TYPE: (record, Struct(order + "".join(_CODES[m.type] for m in members(record))))
             for record in RECORDS
@@ -70,17 +71,13 @@ class MessageReader:
         self._receipts = layout.receipts * self._receipt.size
 
     def read(self, message: ActiveMessage) -> Message | Unknown:
-        """Do what `decode_message` does."""
-        layout = self._layout
-        if message.tinyos == layout.tinyos and message.group == layout.group:
-            found = (
-                self._read_data(message.data)
-                if message.type == layout.am_type
-                else self._read_record(message)
-            )
+        """As `decode_message`."""
+        if message.tinyos == self._tinyos and message.group == self._group:
+            is_data = message.type == self._type
+            found = self._read_data(message.data) if is_data else self._read_record(message)
             if found is not None:
                 return found
-        return decode_message(message, layout)
+        return decode_message(message, self._layout)
 
     def _read_record(self, message: ActiveMessage) -> Record | None:
         record, form = self._records.get(message.type, (None, None))

@@ -92,8 +92,11 @@ class FrameDecoder:
         packets = []
         *ended, rest = bytes(chunk).split(_FLAG)
         for piece in ended:
-            self._hold(piece)
-            packet = self._end()
+            if self._in_sync and not self._held and not self._overrun and len(piece) <= 2 * MAX_BYTES:
+                packet = self._whole(piece)
+            else:
+                self._hold(piece)
+                packet = self._end()
             if packet is not None:
                 packets.append(packet)
         self._hold(rest)
@@ -113,26 +116,37 @@ class FrameDecoder:
         self._overrun += len(piece) - len(piece[:room])
 
     def _end(self) -> bytes | None:
+        """A flag: what was held is over."""
         raw, size, was_in_sync = bytes(self._held), self.pending, self._in_sync
-        self.counters.flags += 1
         self._in_sync = True
         self._reset()
-        if not size:
+        if was_in_sync and len(raw) == size:
+            return self._whole(raw)
+        self.counters.flags += 1
+        if size:
+            (self.counters.long if was_in_sync else self.counters.noise).add(size)
+        return None
+
+    def _whole(self, raw: bytes) -> bytes | None:
+        """The packet in the bytes between two flags; None where there is none, which is counted."""
+        self.counters.flags += 1
+        if not raw:
             return None
-        outcome = self._judge(raw) if was_in_sync else self.counters.noise
+        outcome = self._judge(raw)
         if isinstance(outcome, Drop):
-            outcome.add(size)
+            outcome.add(len(raw))
             return None
         self.counters.frames += 1
-        self.counters.good += size
+        self.counters.good += len(raw)
         return outcome
 
     def _judge(self, raw: bytes) -> bytes | Drop:
         """The packet in the bytes between two flags, or the counter of the reason why it is lost."""
-        body = _ESCAPED.sub(lambda match: bytes([match[1][0] ^ FLIP]), raw)
+        escaped = ESCAPE in raw
+        body = _ESCAPED.sub(lambda match: bytes([match[1][0] ^ FLIP]), raw) if escaped else raw
         if len(body) > MAX_BYTES:
             return self.counters.long
-        if _ends_in_escape(raw):
+        if escaped and _ends_in_escape(raw):
             return self.counters.escape
         if len(body) < MIN_BYTES:
             return self.counters.short

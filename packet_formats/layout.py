@@ -16,6 +16,7 @@ from packet_formats.schemes import (
     CARRIES,
     COUNTS,
     PACKINGS,
+    SMALLEST,
     Fields,
     LayoutError,
     SchemeDescriptor,
@@ -201,7 +202,7 @@ def stamp_layout(scheme: str, **settings: Any) -> StampLayout:
     size, limit = (bits + 7) // 8, PAYLOAD_LIMIT[1]
     if size > limit and "entries" not in row.settings:
         reason = f"this stamp takes {size} bytes in a network of {choice.motes}, a payload has {limit}"
-        raise LayoutError("scheme", scheme, f"{reason}; shlc takes one or two in any network")
+        raise LayoutError("scheme", scheme, f"{reason}; {SMALLEST} takes one or two in any network")
     return StampLayout(
         scheme, choice.packing, form.carry, form.count, form.head, form.item, form.least, form.most
     )
@@ -387,7 +388,7 @@ def _too_long(layout: DataLayout) -> str:
     if stamp.packing == "bytes":
         cuts.append('packing = "bits"')
     if not cuts:
-        cuts.append('scheme = "shlc", the smallest')
+        cuts.append(f'scheme = "{SMALLEST}", the smallest')
     receipts = layout.data_at - layout.receipts_at
     return (
         f"the payload would be {layout.length} bytes, {over} over the {limit} of TinyOS {layout.tinyos} "

@@ -77,7 +77,8 @@ class Beacon:
         return bool(self.flags & 1)
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nobody changes one: each frame makes some, and frozen ones take seven times as long.
+@dataclass(slots=True, unsafe_hash=True)
 class Heard:
     """Gateway to host, just before each frame that it hands up: when and how the gateway heard that frame."""
 

@@ -30,6 +30,7 @@ MAX_FIELD_BITS = 16  # a field spans at most three bytes, and fits an AVR regist
 WIDE_SOURCE_FROM = 240  # motes; below that, one byte leaves 16 ids for gateways
 NAMES = 4  # how many names a history carries by default
 ENTRY_POINTS = "causeway.schemes"
+SMALLEST = "shlc"  # one or two bytes, whatever the network: what to advise where another stamp does not fit
 
 Fields = tuple[tuple[str, int], ...]  # names and bits
 

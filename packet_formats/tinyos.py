@@ -15,7 +15,6 @@ from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.phrases import many
 
 BROADCAST = 0xFFFF
-UART_ADDRESS = 0x007E
 
 # packet type byte -> (TinyOS version, kind)
 PACKET_TYPES = {
@@ -54,7 +53,8 @@ class PacketError(ValueError):
     """Some bytes are not a packet, or a packet must not be sent."""
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, though nobody changes one: each frame makes some, and frozen ones take seven times as long.
+@dataclass(slots=True, unsafe_hash=True)
 class ActiveMessage:
     """One message; `source` is None on 1.x, `token` is None unless an acknowledgement is wanted."""
 

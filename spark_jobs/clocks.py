@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from basestation.causality.modular import nearest
 from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
@@ -197,7 +198,7 @@ def _decoded(
         _ints(heard, "wall_ns"),
         said[who].astype(np.int64),
         _ints(heard, "gateway"),
-        _nearest(said["time"].astype(np.int64) - _ints(heard, "heard_time")),
+        nearest(said["time"].astype(np.int64) - _ints(heard, "heard_time"), 0, WRAP),
         (said["epoch"] == _ints(heard, "epoch")).astype(np.int64),
         synced,
         synced & _ints(heard, "synced"),
@@ -209,10 +210,6 @@ def _decoded(
 def _ints(rows: pa.Table, name: str) -> Ints:
     values: Ints = rows[name].cast(pa.int64()).fill_null(-1).to_numpy()
     return values
-
-
-def _nearest(steps: Ints) -> Ints:
-    return (steps + WRAP // 2) % WRAP - WRAP // 2
 
 
 def _sound(rows: NDArray[Any]) -> NDArray[Any]:
@@ -260,7 +257,7 @@ class _Follower:
             epochs, times = epoch[mine], time[mine]
             first = self._last.get(one, (int(epochs[0]), int(times[0])))
             changed = np.diff(epochs, prepend=first[0]) != 0
-            back = ~changed & (_nearest(np.diff(times, prepend=first[1])) < -BACKWARDS)
+            back = ~changed & (nearest(np.diff(times, prepend=first[1]), 0, WRAP) < -BACKWARDS)
             for place in np.flatnonzero(changed | back).tolist():
                 row = mine[place]
                 self._add(bool(changed[place]), int(epochs[place]), int(at[row]), int(wall[row]))

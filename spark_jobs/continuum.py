@@ -42,7 +42,6 @@ from spark_jobs.segments_spread import on_spark, on_threads, slots
 from spark_jobs.session import JobError, note
 
 SMALL = 2_000_000  # messages up to which Spark is not worth its start
-ARRIVAL = PolicyChoice("none", 0)
 
 
 @dataclass(frozen=True, slots=True)

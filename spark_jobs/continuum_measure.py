@@ -89,7 +89,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """The largest values in a stamp's fields, over the messages that arrived."""
+    """The use of a stamp's fields by the messages that arrived: saturated stamps, and the largest values."""
 
     saturated: int
     max_c: int
@@ -227,7 +227,7 @@ class _Judge:
         own = slice(view.first, view.last)
         overtaken, hasty = self._overtaken.copy(), self._hasty.copy()
         pairs = segment_pairs.count_near(
-            order, left, *self._arrivals, self._part.horizon, view.first, view.last, overtaken, hasty
+            order, left, self._arrivals, self._part.horizon, view.first, view.last, overtaken, hasty
         )
         return Violations(
             delivered=view.last - view.first,

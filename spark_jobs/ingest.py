@@ -225,7 +225,7 @@ def _sweep(tables: Path, places: set[str]) -> None:
 
 
 def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
-    """The inputs found, with those that the tables were made from and that still exist."""
+    """The inputs found, with those that the tables were made from, unless they are the same or gone."""
     paths = {item.path for item in found.inputs}
     runs = {item.run for item in found.inputs}
     kept = [

@@ -40,6 +40,7 @@ from packet_formats.framing import encode_frame  # noqa: E402
 from packet_formats.layout import PAYLOAD_LIMIT, layout_of  # noqa: E402
 from packet_formats.messages import Data, Message, encode_message  # noqa: E402
 from packet_formats.records import Beacon, Command, Downlink, Health, members  # noqa: E402
+from packet_formats.schemes import OWN  # noqa: E402
 from packet_formats.tinyos import encode_packet  # noqa: E402
 from tools.pages import MarkedPlace, PageError  # noqa: E402
 
@@ -50,7 +51,6 @@ PLACE = MarkedPlace(
 )
 
 IMAGES = tuple(name for board in BOARDS for name in environments(board))
-HZ = 7_372_800
 
 # The same as in firmware/platforms/mica/builder/main.py and platformio.ini.
 COMPILE = (
@@ -302,7 +302,7 @@ def seen_section(images: dict[str, ImageSize], found: dict[str, int]) -> str:
 # --- by scheme ---
 
 
-PAPERS = ("sequence", "last-sender", "vector", "delta-vector")  # docs/schemes.md
+PAPERS = tuple(name for name, row in OWN.items() if row.in_firmware and not row.is_ordered)  # docs/schemes.md
 SIZES = (5, 10, 20)  # of networks: these stamps grow with them
 
 

@@ -25,6 +25,7 @@ from basestation.causality.violations import Violations, count_violations
 from basestation.testbed.through_station import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
+from packet_formats.schemes import OWN, SMALLEST
 from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -33,7 +34,7 @@ PLACE = MarkedPlace(
 )
 
 MOTES, HOPS, RATE = 10, 3, 4.0  # messages a second of each: two thirds of what the gateway's line carries
-SCHEMES = ("sequence", "last-sender", "vector", "delta-vector", "shlc")
+SCHEMES = (*(name for name, row in OWN.items() if row.in_firmware and not row.is_ordered), SMALLEST)
 
 
 class SchemePoint(NamedTuple):
@@ -107,7 +108,7 @@ def table_of(points: Sequence[SchemePoint], seconds: float) -> Iterator[str]:
     by_scheme: dict[str, list[SchemePoint]] = defaultdict(list)
     for point in points:
         by_scheme[point.scheme].append(point)
-    clock, seeds = deployment_of("shlc").clock, len({point.seed for point in points})
+    clock, seeds = deployment_of(SMALLEST).clock, len({point.seed for point in points})
     yield (
         f"{MOTES} MICAz motes, {HOPS} hops, {RATE:g} messages a second of each, {seeds} seeds of {seconds:g} s; "
         f"ticks of {1000 * clock.tick_seconds:.1f} ms, ε = {clock.epsilon}, δ = {clock.delta}."

@@ -101,10 +101,6 @@ class TrialOutcome:
     wanted: int  # messages after the last violation
 
     @property
-    def violation(self) -> float | None:
-        return max((t for t in (self.stamps, self.delivered) if t is not None), default=None)
-
-    @property
     def recovered(self) -> bool:
         return not self.troubles and self.since >= self.wanted
 
@@ -181,29 +177,17 @@ def run(setting: TrialSettings, seed: int, number: int, keep: Path | None = None
 def judged(
     number: int, damage: ImageCorruption, events: Sequence[truth_log.Event], made: Bench
 ) -> TrialOutcome:
-    network, setting = made.network, made.setting
-    names = variables(made.program_of(damage.node))
-    hit = sorted({names[address] for address in damage.bytes})
-    begin = round(damage.at * NS)
+    network, begin = made.network, round(damage.at * NS)
     (report,) = judge(events, [network]).networks
-    sends = sorted(
-        event.t
-        for event in events
-        if isinstance(event, truth_log.RecordedEvent) and event.kind == "send" and event.t > begin
-    )
-    layout = layout_of(network.deployment)
-    data = list(_data([event for event in events if event.t > begin], network, layout))
+    after = [event for event in events if event.t > begin]
+    data = list(_data(after, network, layout_of(network.deployment)))
     stamps, delivered, apart = _last_times(report, damage.at)
-    last = max((t for t in (stamps, delivered) if t is not None), default=0.0)
-    last_ns = begin + round(last * NS)
-    starts = [
-        event.t
-        for event in events
-        if isinstance(event, truth_log.Reset) and event.node == damage.node and event.t > begin
-    ]
-    work = [t for t in _work(damage.node, events, data, network) if t > max(starts, default=begin)]
-    end = max(event.t for event in events)
-    window = end - round(setting.end * NS)
+    last = begin + round(max(stamps or 0.0, delivered or 0.0) * NS)
+    sends = [event.t for event in _recorded(after, "send")]
+    resets = Counter(event.node for event in after if isinstance(event, truth_log.Reset))
+    starts = [event.t for event in after if isinstance(event, truth_log.Reset) and event.node == damage.node]
+    work = [t for t in _work(damage.node, after, data, network) if t > max(starts, default=begin)]
+    unsynced = [signal.to for signal, message in data if not message.in_sync]
     return TrialOutcome(
         run=number,
         node=damage.node,
@@ -216,47 +200,50 @@ def judged(
         stamps=stamps,
         delivered=delivered,
         clocks=apart,
-        unsynced=max(
-            ((signal.to - begin) / NS for signal, message in data if not message.in_sync), default=None
-        ),
+        unsynced=(max(unsynced) - begin) / NS if unsynced else None,
         restarted=(max(starts) - begin) / NS if starts else None,
         back=(min(work) - begin) / NS if work else None,
-        since=sum(t > last_ns for t in sends),
-        resets=dict(
-            Counter(event.node for event in events if isinstance(event, truth_log.Reset) and event.t > begin)
-        ),
-        epochs=tuple(
-            sorted(
-                {
-                    event.peer
-                    for event in events
-                    if isinstance(event, truth_log.RecordedEvent)
-                    and event.kind == "epoch"
-                    and event.t > begin
-                }
-            )
-        ),
-        troubles=tuple(
-            sorted(
-                {
-                    *_mote_troubles(
-                        [event for event in events if event.t >= window],
-                        [message for message in data if message[0].begin >= window],
-                        network,
-                        setting,
-                    ),
-                    *_line_troubles([event for event in events if event.t >= window], network, layout),
-                }
-            )
-        ),
-        faults=tuple(
-            f"node {event.node} at {event.t / NS - damage.at:.3f}: {event.what}"
-            for event in events
-            if isinstance(event, truth_log.DriverFault)
-        )[:10],
-        hit=tuple(hit) if len(hit) <= 40 else ("...",),
-        wanted=setting.messages,
+        since=sum(t > last for t in sends),
+        resets=dict(resets),
+        epochs=tuple(sorted({event.peer for event in _recorded(after, "epoch")})),
+        troubles=_troubles_at_end(events, data, made),
+        faults=_driver_faults(events, damage.at),
+        hit=_variables_hit(damage, made),
+        wanted=made.setting.messages,
     )
+
+
+def _recorded(events: Iterable[truth_log.Event], kind: str) -> Iterator[truth_log.RecordedEvent]:
+    for event in events:
+        if isinstance(event, truth_log.RecordedEvent) and event.kind == kind:
+            yield event
+
+
+def _variables_hit(damage: ImageCorruption, made: Bench) -> tuple[str, ...]:
+    names = variables(made.program_of(damage.node))
+    hit = sorted({names[address] for address in damage.bytes})
+    return tuple(hit) if len(hit) <= 40 else ("...",)
+
+
+def _driver_faults(events: Iterable[truth_log.Event], at: float) -> tuple[str, ...]:
+    """The first ten, with their times since the corruption."""
+    return tuple(
+        f"node {event.node} at {event.t / NS - at:.3f}: {event.what}"
+        for event in events
+        if isinstance(event, truth_log.DriverFault)
+    )[:10]
+
+
+def _troubles_at_end(
+    events: Sequence[truth_log.Event], data: Sequence[tuple[truth_log.Signal, Data]], made: Bench
+) -> tuple[str, ...]:
+    network, setting = made.network, made.setting
+    window = max(event.t for event in events) - round(setting.end * NS)
+    last = [event for event in events if event.t >= window]
+    sent = [message for message in data if message[0].begin >= window]
+    motes = _mote_troubles(last, sent, network, setting)
+    lines = _line_troubles(last, network, layout_of(network.deployment))
+    return tuple(sorted({*motes, *lines}))
 
 
 def _work(
@@ -297,12 +284,8 @@ def _mote_troubles(
     setting: TrialSettings,
 ) -> Iterator[str]:
     """What is wrong in these, the last events and messages of a run."""
-    for event in events:
-        if (
-            isinstance(event, truth_log.RecordedEvent)
-            and event.kind == "send"
-            and event.peer != network.id_of(event.node)
-        ):
+    for event in _recorded(events, "send"):
+        if event.peer != network.id_of(event.node):
             yield f"mote {network.id_of(event.node)} sends as {event.peer}"
     on_air: dict[int, int] = defaultdict(int)
     for signal, message in data:

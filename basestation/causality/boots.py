@@ -16,14 +16,9 @@ SEEN = (1 << WINDOW) - 1
 BOOTS = 8  # boot counts that the wire tells apart
 
 
-class Numbering(NamedTuple):
-    """Which message of its mote one is. `life` counts the boots on from the count first heard of."""
-
-    life: int
-    sequence: int
-    copy: bool = False  # it came before
-    fresh: bool = False  # the first one of its boot
-    rebooted: bool = False  # the mote has started anew since its message before
+# Which message of its mote one is: its life (boots counted on from the count first heard of), its sequence number,
+# whether it is a copy, whether it is the first one of its boot, whether the mote has started anew since its last one.
+Numbering = tuple[int, int, bool, bool, bool]
 
 
 @dataclass(slots=True)
@@ -50,28 +45,33 @@ class MoteBoots:
 
     def accept(self, boot: int, number: int, now: int, patience: int) -> Numbering:
         """Take the message with this boot count and number on the wire, heard at tick `now`."""
-        later = (boot - self.life) % BOOTS
-        rebooted = later > 0 and (later <= BOOTS // 2 or abs(now - self.booted) > patience)
-        if rebooted:
-            # The same boot count eight boots ago has nothing to do with this one.
-            self.life, self.booted, later = self.life + later, now, 0
-            self.sequences.pop(boot, None)
-        life = self.life - (BOOTS - later if later else 0)
+        life, rebooted = self.life, False
+        if boot != life % BOOTS:
+            life, rebooted = self._other_boot(boot, now, patience)
         known = self.sequences.get(boot)
         if known is None:
             self.sequences[boot] = [number, now, 1]
-            return Numbering(life, number, fresh=True, rebooted=rebooted)
+            return life, number, False, True, rebooted
         newest, heard, seen = known
-        latest = newest + (ROUND if now - heard > patience else WINDOW)
-        sequence = unwrap(number, latest, ROUND)
+        sequence = unwrap(number, newest + (ROUND if now - heard > patience else WINDOW), ROUND)
         ahead = sequence - newest
         if ahead > 0:
-            known[:] = sequence, now, (seen << ahead | 1) & SEEN
+            known[0], known[1], known[2] = sequence, now, (seen << ahead | 1) & SEEN
         elif seen >> -ahead & 1:
-            return Numbering(life, sequence, copy=True)
+            return life, sequence, True, False, False
         else:
             known[2] = seen | 1 << -ahead
-        return Numbering(life, sequence)
+        return life, sequence, False, False, False
+
+    def _other_boot(self, boot: int, now: int, patience: int) -> tuple[int, bool]:
+        """The life that another boot count means, and whether the mote has started anew."""
+        later = (boot - self.life) % BOOTS
+        if later > BOOTS // 2 and abs(now - self.booted) <= patience:
+            return self.life - BOOTS + later, False
+        # The same boot count eight boots ago has nothing to do with this one.
+        self.life, self.booted = self.life + later, now
+        self.sequences.pop(boot, None)
+        return self.life, True
 
 
 class Numbered(NamedTuple):
@@ -95,7 +95,7 @@ class Numbers:
         self._patience = patience
         self._motes: dict[int, MoteBoots] = {}
         self._bases: dict[int, dict[int, int]] = {}  # by source and boot
-        self._newest: dict[int, int] = {}
+        self.newest: dict[int, int] = {}  # the largest number of each mote
 
     def accept(
         self, source: int, boot: int, field: int, now: int, known: int | None = None
@@ -108,7 +108,7 @@ class Numbers:
         _, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience)
         if copy:
             return None
-        newest = self._newest.get(source)
+        newest = self.newest.get(source)
         bases = self._bases.setdefault(source, {})
         if fresh:
             bases[boot] = 0 if newest is None else (newest // ROUND + 2) * ROUND
@@ -119,7 +119,7 @@ class Numbers:
             bases[boot] += rounds
             number += rounds
         if newest is None or number > newest:
-            self._newest[source] = number
+            self.newest[source] = number
         return Numbered(sequence, number, fresh, before if rebooted else None)
 
     def named(self, source: int, number: int) -> tuple[int, int]:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, overload
 
 from numpy.typing import NDArray
 
-Number = TypeVar("Number", int, NDArray[Any])
+Ints = NDArray[Any]
 
 
-def unwrap(field: Number, latest: Number, modulus: int) -> Number:
+@overload
+def unwrap(field: int, latest: int, modulus: int) -> int: ...
+@overload
+def unwrap(field: Ints, latest: Ints | int, modulus: int) -> Ints: ...
+def unwrap(field: Any, latest: Any, modulus: int) -> Any:
     """The last value up to `latest` that is congruent to `field`."""
-    value: Number = latest - (latest - field) % modulus
-    return value
+    return latest - (latest - field) % modulus
 
 
-def nearest(field: Number, known: Number, modulus: int) -> Number:
+@overload
+def nearest(field: int, known: int, modulus: int) -> int: ...
+@overload
+def nearest(field: Ints, known: Ints | int, modulus: int) -> Ints: ...
+def nearest(field: Any, known: Any, modulus: int) -> Any:
     """The value congruent to `field` that is nearest to `known`; of two equally near ones, the lower."""
-    value: Number = known + (field - known + modulus // 2) % modulus - modulus // 2
-    return value
+    return known + (field - known + modulus // 2) % modulus - modulus // 2

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
+from . import modular
+
 Ties = Literal["sequence", "arrival"]
 
 
@@ -51,23 +53,9 @@ def key(message: Message, ties: Ties = "sequence") -> tuple[int, ...]:
     return (stamp.top, *stamp.kn, *tail)
 
 
-def less(a: Message, b: Message) -> bool:
-    """Whether `a` is delivered before `b`; send(a) -> send(b) implies less(a, b) for full stamps."""
-    return key(a) < key(b)
-
-
-def least_modulus(epsilon: int, delta: int) -> int:
-    """The least B that unwraps exactly: at receipt the field lies in [now - delta - epsilon, now + epsilon].
-
-    The paper's epsilon + delta + 1 is too small: the receiver's clock may be ahead too.
-    """
-    return delta + 2 * epsilon + 1
-
-
 def unwrap(field: int, now: int, epsilon: int, modulus: int) -> int:
     """The value congruent to `field` modulo B in [now + epsilon - B + 1, now + epsilon]."""
-    latest = now + epsilon
-    return latest - (latest - field) % modulus
+    return modular.unwrap(field, now + epsilon, modulus)
 
 
 def deadline(stamp: Stamp, phi: int, epsilon: int, delta: int) -> int:

@@ -123,13 +123,13 @@ class TimedRule(Rule):
         if self._ready:
             return self._ready[0].left
         first = self._first()
-        return None if first is None else first + 1
+        return None if first == FOREVER else first + 1
 
     def _settle(self, now: int) -> None:
         """Move all whose tick is over to the ready ones."""
         if now > self._clock:
             self._clock = now
-        while (tick := self._first()) is not None and tick < self._clock:
+        while self._first() < self._clock:
             self._ready.append(self._release())
 
     @abstractmethod
@@ -137,8 +137,8 @@ class TimedRule(Rule):
         """Queue a message that may leave in the tick of its delivery."""
 
     @abstractmethod
-    def _first(self) -> int | None:
-        """The tick in which the first of the queue leaves."""
+    def _first(self) -> int:
+        """The tick in which the first of the queue leaves; `FOREVER` when there is none."""
 
     @abstractmethod
     def _release(self) -> Delivery:
@@ -158,8 +158,8 @@ class Dapw(TimedRule):
     def _hold(self, order: tuple[int, ...], delivery: Delivery) -> None:
         heapq.heappush(self._queue, (delivery.left, order, delivery))
 
-    def _first(self) -> int | None:
-        return self._queue[0][0] if self._queue else None
+    def _first(self) -> int:
+        return self._queue[0][0] if self._queue else FOREVER
 
     def _release(self) -> Delivery:
         return heapq.heappop(self._queue)[2]
@@ -175,9 +175,7 @@ class Cbd(TimedRule):
     def __init__(self, phi: int, epsilon: int, delta: int, ties: Ties = "sequence") -> None:
         super().__init__(phi, epsilon, delta, ties)
         self._heap: list[tuple[tuple[int, ...], Delivery]] = []
-        self._last: int | None = (
-            None  # the tick in which something left last: nothing leaves in an earlier one
-        )
+        self._last = -FOREVER  # the tick in which something left last: nothing leaves in an earlier one
 
     def pending(self) -> list[Pending]:
         found: list[Pending] = []
@@ -194,17 +192,15 @@ class Cbd(TimedRule):
     def _hold(self, order: tuple[int, ...], delivery: Delivery) -> None:
         heapq.heappush(self._heap, (order, delivery))
 
-    def _first(self) -> int | None:
-        if not self._heap:
-            return None
-        due = self._heap[0][1].left
-        return due if self._last is None or due > self._last else self._last
+    def _first(self) -> int:
+        return max(self._heap[0][1].left, self._last) if self._heap else FOREVER
 
     def _release(self) -> Delivery:
         delivery = heapq.heappop(self._heap)[1]
-        if self._last is None or delivery.left > self._last:
+        if delivery.left >= self._last:
             self._last = delivery.left
-        return delivery if delivery.left == self._last else delivery._replace(left=self._last)
+            return delivery
+        return delivery._replace(left=self._last)
 
 
 class Unfiltered(Rule):

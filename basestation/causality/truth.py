@@ -18,11 +18,6 @@ class Send:
     vector: tuple[int, ...]
 
 
-def happened_before(a: Send, b: Send) -> bool:
-    """Whether send(a) -> send(b): the vector of b counts a. (A vector counts its own send too.)"""
-    return a is not b and (a.source, a.index) != (b.source, b.index) and b.vector[a.source] >= a.index
-
-
 class VectorTruth:
     """A vector clock for each mote. It counts only sends: receives carry knowledge but need no number."""
 

@@ -26,7 +26,7 @@ class Terms:
 
 
 def build(name: str, options: WorldOptions, terms: Terms) -> Scheme:
-    """A scheme by its name, in the widths that the network needs."""
+    """Build a scheme by its name, in the widths that the network needs."""
     if name != UNORDERED and descriptor(name).is_ordered:
         return build_scheme(options, name).under(terms.policy, terms.phi)
     setting = Setting(options.motes, options.epsilon, options.delta, terms.give_up, terms.min_wait)

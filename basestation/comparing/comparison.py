@@ -37,7 +37,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRow:
-    """One scheme on one network, summed over seeds. Hold is from arrival to delivery, in ticks.
+    """The result of one scheme on one network, summed over seeds. The hold is from arrival to delivery, in ticks.
 
     `gave_up`: messages delivered without a cause that they named. `stuck`: held for ever. Times are of our Python.
     """
@@ -62,7 +62,7 @@ class ComparisonRow:
 
     @property
     def size(self) -> int:
-        """Whole bytes of the largest stamp."""
+        """The size of the largest stamp in whole bytes."""
         return -(-self.bits_max // 8)
 
     @property

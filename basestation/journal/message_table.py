@@ -21,6 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from basestation.causality.boots import MoteBoots
+from basestation.causality.modular import nearest
 from basestation.observer import PATIENCE
 from basestation.traces.schema import messages_table, payload_column
 from basestation.traces.stamp_columns import stamp_columns
@@ -260,7 +261,7 @@ def _network_time(frames: Frames, layout: DataLayout, before: Carry) -> tuple[In
     """
     at, time, epoch = _told_times(frames, layout)
     start = int(epoch[0]) if before.cycles is None and len(epoch) else before.epoch
-    epochs = start + np.cumsum(_nearest(np.diff(epoch, prepend=start), 256))
+    epochs = start + np.cumsum(nearest(np.diff(epoch, prepend=start), 0, 256))
     newest = np.maximum.accumulate(np.maximum(epochs, start))
     current = epochs == newest
     at, time, newest = at[current], time[current], newest[current]
@@ -268,7 +269,7 @@ def _network_time(frames: Frames, layout: DataLayout, before: Carry) -> tuple[In
     origin = int(time[0]) if before.cycles is None and len(time) else known
     rise = np.diff(time, prepend=origin)
     afresh = np.diff(newest, prepend=start) > 0
-    unwrapped = origin + np.cumsum(np.where(afresh, rise % WRAP, _nearest(rise, WRAP)))
+    unwrapped = origin + np.cumsum(np.where(afresh, rise % WRAP, nearest(rise, 0, WRAP)))
     latest = np.searchsorted(at, np.arange(len(frames)), side="right")
     return np.concatenate(([known], unwrapped))[latest], int(newest[-1] % 256) if len(newest) else start
 
@@ -284,11 +285,6 @@ def _told_times(frames: Frames, layout: DataLayout) -> tuple[Ints, Ints, Ints]:
     order = np.argsort(at, kind="stable")
     order = order[flags[order] & IN_SYNC != 0]
     return at[order], time[order], epoch[order]
-
-
-def _nearest(steps: Ints, modulus: int) -> Ints:
-    """Each step as the one of least size that is congruent to it."""
-    return (steps + modulus // 2) % modulus - modulus // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +312,7 @@ def _times(records: Records, arrived: Records, heard: Heards, network: Ints, wra
     ahead = np.concatenate(([wraps], np.rint((noted[at] - network[at]) / WRAP).astype(np.int64)))
     ahead = ahead[np.searchsorted(at, np.arange(len(network)), side="right")]
     now = np.where(told, network, 0) + ahead * WRAP
-    own = now + np.where(heard.known, _nearest(heard.rows["time"].astype(np.int64) - now, WRAP), 0)
+    own = np.where(heard.known, nearest(heard.rows["time"].astype(np.int64), now, WRAP), now)
     own = np.where(told, own, NOTHING)
     return _HeardTimes(
         heard=np.where(known, noted, own),
@@ -359,7 +355,8 @@ def _unwrap_sequences(
         if mote is None:
             mote = motes[source] = MoteBoots(boot, now)
         lives[i], numbers[i], copy, _, _ = mote.accept(boot, number, now, patience)
-        first[i] = not copy
+        if copy:
+            first[i] = False
     return np.array(numbers, np.int64), np.array(lives, np.int64), np.array(first, np.bool_), motes
 
 

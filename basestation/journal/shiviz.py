@@ -113,7 +113,7 @@ class _ShivizLog:
         return [(source, before)] if before else []
 
     def _up_to(self, mote: int, life: int, sequence: int) -> list[Cause]:
-        """The number of a mote's messages up to this one that arrived."""
+        """The cause for a mote's messages up to this one; empty if none of them arrived."""
         place = bisect_right(self._names.get(mote, []), (life, sequence))
         return [(mote, place)] if place else []
 

@@ -27,6 +27,8 @@ class Alarms:
         self, gateway: int, counts: GatewayCounts, mono_ns: int, wall_ns: int
     ) -> list[Happening]:
         self._expect(mono_ns + GATEWAY_SILENCE_NS)
+        if not counts.silent:
+            return []
         counts.silent = False
         return self._clear("gateway", gateway, mono_ns, wall_ns)
 
@@ -37,9 +39,11 @@ class Alarms:
 
     def mote_seen(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
         counts.seen_ns = mono_ns
-        counts.silent = False
         if counts.period_ns:
             self._expect(mono_ns + mote_limit_ns(counts))
+        if not counts.silent:
+            return []
+        counts.silent = False
         return self._clear("mote", mote, mono_ns, wall_ns)
 
     def line(
@@ -103,7 +107,8 @@ class Alarms:
         return found
 
     def _expect(self, mono_ns: int) -> None:
-        self.next_check = mono_ns if self.next_check is None else min(self.next_check, mono_ns)
+        if self.next_check is None or mono_ns < self.next_check:
+            self.next_check = mono_ns
 
     def _raise(self, what: str, subject: int, text: str, mono_ns: int, wall_ns: int) -> list[Happening]:
         known = (what, subject) in self._raised

@@ -13,6 +13,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from basestation.causality.modular import nearest
 from packet_formats.deployment import CRYSTAL_HZ
 
 WRAP = 1 << 32  # the wire carries 32 bits of time
@@ -50,7 +51,7 @@ class ClockReading(NamedTuple):
     restarted: bool = False  # time had stepped back: from here on it counts afresh, above all that was
 
 
-@dataclass
+@dataclass(slots=True)
 class LineClock:
     """One line's clock. `heard` is its newest record, `anchor` the record that came the quickest and when it did."""
 
@@ -82,10 +83,12 @@ class LineClock:
 
     def guess(self, mono_ns: int) -> int:
         """The likeliest time of reception of a frame that comes now without a record."""
-        return self._at_least(self._carried(mono_ns))
+        cycles = self._carried(mono_ns)
+        return cycles if self.heard is None or cycles > self.heard else self.heard
 
     def at(self, mono_ns: int) -> int:
-        return self._at_least(self._carried(mono_ns) - self.allowance)
+        cycles = self._carried(mono_ns) - self.allowance
+        return cycles if self.heard is None or cycles > self.heard else self.heard
 
     def when(self, cycles: int) -> int:
         """The earliest host time at which `at` has reached so many cycles, as far back as the records tell."""
@@ -95,10 +98,7 @@ class LineClock:
 
     def _carried(self, mono_ns: int) -> int:
         cycles, since = self.anchor
-        return cycles + cycles_in(max(0, mono_ns - since))
-
-    def _at_least(self, cycles: int) -> int:
-        return cycles if self.heard is None else max(self.heard, cycles)
+        return cycles + cycles_in(mono_ns - since) if mono_ns > since else cycles
 
 
 class ObserverClock:
@@ -116,13 +116,12 @@ class ObserverClock:
 
     def hear(self, line: Hashable, time32: int, mono_ns: int) -> ClockReading:
         """A heard record of an in-sync gateway."""
-        cycles = self._unwrap(time32)
-        before = self._line(line).heard
-        restarted = before is not None and cycles < before - BACKWARDS
+        cycles, own = self._unwrap(time32), self._line(line)
+        restarted = own.heard is not None and cycles < own.heard - BACKWARDS
         if restarted:
             self.restart()
-            cycles = self._unwrap(time32)
-        led = self._line(line).hear(cycles, mono_ns)
+            cycles, own = self._unwrap(time32), self._line(line)
+        led = own.hear(cycles, mono_ns)
         self._keep(cycles, mono_ns)
         return ClockReading(cycles, 0 if restarted else led, restarted)
 
@@ -159,21 +158,32 @@ class ObserverClock:
 
     def at(self, mono_ns: int) -> int | None:
         """The time up to which everything is in; None while no time is known. Between records it does not fall."""
-        return min((line.at(mono_ns) for line in self._awaited), default=None)
+        awaited = self._awaited
+        if len(awaited) == 1:
+            return awaited[0].at(mono_ns)
+        return min([line.at(mono_ns) for line in awaited], default=None)
 
     def when(self, cycles: int) -> int | None:
         """The earliest host time at which `at` reaches so many cycles if no record comes."""
-        return max((line.when(cycles) for line in self._awaited), default=None)
+        awaited = self._awaited
+        if len(awaited) == 1:
+            return awaited[0].when(cycles)
+        return max([line.when(cycles) for line in awaited], default=None)
 
     def _choose(self) -> None:
         """Which lines count: those that are there and not too far behind; if none is left, the last ones."""
         known = [line for line in self._lines.values() if line.known]
         lines = [line for line in known if line.live] or known
+        if len(lines) == 1:
+            self._awaited = lines
+            return
         first = max((line.at(self._mono_ns) for line in lines), default=0)
         self._awaited = [line for line in lines if line.at(self._mono_ns) >= first - BEHIND]
 
     def _line(self, line: Hashable) -> LineClock:
-        return self._lines.setdefault(line, LineClock(self._allowance))
+        if line not in self._lines:
+            self._lines[line] = LineClock(self._allowance)
+        return self._lines[line]
 
     def _unwrap(self, time32: int) -> int:
         """The value nearest to the newest time."""
@@ -181,7 +191,7 @@ class ObserverClock:
             return WRAP + time32  # room below, for a line that lags
         if not self._lines:
             return self._newest + time32  # the first since a restart
-        return self._newest + (time32 - self._newest + WRAP // 2) % WRAP - WRAP // 2
+        return nearest(time32, self._newest, WRAP)
 
     def _keep(self, cycles: int, mono_ns: int) -> None:
         self._newest = cycles if self._newest is None else max(self._newest, cycles)

@@ -20,15 +20,15 @@ class Rate:
     """Events a second, over the last ten whole seconds."""
 
     def __init__(self) -> None:
-        self._seconds: deque[tuple[int, int]] = deque(maxlen=RATE_SECONDS + 1)  # (second, events in it)
+        self._last = [-1, 0]  # a second, and the events in it
+        self._seconds: deque[list[int]] = deque(maxlen=RATE_SECONDS + 1)
 
     def add(self, mono_ns: int) -> None:
         second = mono_ns // SECOND
-        if self._seconds and self._seconds[-1][0] >= second:
-            last, count = self._seconds.pop()
-            self._seconds.append((last, count + 1))
-        else:
-            self._seconds.append((second, 1))
+        if second > self._last[0]:
+            self._last = [second, 0]
+            self._seconds.append(self._last)
+        self._last[1] += 1
 
     def at(self, mono_ns: int) -> float:
         now = mono_ns // SECOND

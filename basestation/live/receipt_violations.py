@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
+from basestation.causality.boots import ROUND
+from basestation.causality.modular import unwrap
 from basestation.live.happenings import Name
 from packet_formats.messages import Data
 
@@ -46,7 +48,7 @@ class Overtaking(NamedTuple):
     because: str
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class _KnownMessage:
     """A message that came, or one that others name."""
 
@@ -54,10 +56,10 @@ class _KnownMessage:
     known: bool = False
     counted: bool = False
     vector: dict[Origin, int] = field(default_factory=dict)
-    causes: list[Name] = field(default_factory=list)
+    causes: tuple[Name, ...] = ()
     effects: list[_KnownMessage] = field(default_factory=list)
     out: dict[str, OrderPlace] = field(default_factory=dict)
-    overtaken: set[str] = field(default_factory=set)
+    overtaken: tuple[str, ...] = ()  # the orders in which it was
 
 
 class ReceiptViolations:
@@ -65,7 +67,7 @@ class ReceiptViolations:
 
     def __init__(self, motes: int) -> None:
         self._window = max(LEAST_WINDOW, min(MOST_WINDOW, WINDOW_ENTRIES // motes))
-        self._nodes: dict[Name, _KnownMessage] = {}
+        self._nodes: dict[tuple[int, int, int], _KnownMessage] = {}
         self._recent: deque[Name] = deque()
         self._boot: dict[int, int] = {}
         self._newest: dict[Origin, int] = {}
@@ -81,14 +83,23 @@ class ReceiptViolations:
         node.known, node.counted = True, in_sync
         before = self._neighbour(name, -1)
         self._count_send(name, data, before)
-        named = [self._read(source, sequence) for source, sequence in data.receipts]
-        own = None if before is None else before.name
-        node.causes = [cause for cause in (own, *named) if cause is not None]
-        self._learn(node)
-        found = list(self._hand_on(node))
-        self._boot[name.source] = name.boot
+        if before is not None:
+            node.causes = (before.name,)
+        for source, sequence in data.receipts:
+            named = self._read(source, sequence)
+            if named is not None:
+                node.causes += (named,)
         origin = name[:2]
-        self._newest[origin] = max(name.sequence, self._newest.get(origin, name.sequence))
+        newest = self._newest.get(origin)
+        self._learn(node, origin)
+        if newest is None or name.sequence < newest:
+            after = self._neighbour(name, 1)
+            if after is not None:
+                node.effects.append(after)
+        found = list(self._hand_on(node)) if node.effects else []
+        self._boot[name.source] = name.boot
+        if newest is None or name.sequence > newest:
+            self._newest[origin] = name.sequence
         return found + self._came_out("arrival", node, cycles, mono_ns)
 
     def delivered(self, name: Name, cycles: int, mono_ns: int) -> list[Overtaking]:
@@ -113,8 +124,7 @@ class ReceiptViolations:
         boot = self._boot.get(source)
         if boot is None or (source, boot) not in self._newest:
             return None
-        latest = self._newest[source, boot] + AHEAD
-        sequence = latest - (latest - field_) % 256
+        sequence = unwrap(field_, self._newest[source, boot] + AHEAD, ROUND)
         return Name(source, boot, sequence) if sequence >= 0 else None
 
     def _node(self, name: Name) -> _KnownMessage:
@@ -129,24 +139,22 @@ class ReceiptViolations:
 
     def _neighbour(self, name: Name, step: int) -> _KnownMessage | None:
         """The mote's next known message before or after this one."""
-        for away in range(1, NEIGHBOURS + 1):
-            node = self._nodes.get(name._replace(sequence=name.sequence + step * away))
+        nodes, (source, boot, sequence) = self._nodes, name
+        for number in range(sequence + step, sequence + step * (NEIGHBOURS + 1), step):
+            node = nodes.get((source, boot, number))
             if node is not None and node.known:
                 return node
         return None
 
-    def _learn(self, node: _KnownMessage) -> None:
+    def _learn(self, node: _KnownMessage, origin: Origin) -> None:
         """Fill the node's vector from its causes, and enter it among their effects."""
-        name = node.name
-        if name.sequence > 0:
-            node.vector[name[:2]] = name.sequence - 1
+        sequence = node.name.sequence
+        if sequence > 0:
+            node.vector[origin] = sequence - 1
         for cause_name in node.causes:
             cause = self._node(cause_name)
             cause.effects.append(node)
-            list(self._raise(node, cause))
-        after = self._neighbour(name, 1)
-        if after is not None:
-            node.effects.append(after)
+            self._raise(node, cause)
 
     def _hand_on(self, node: _KnownMessage) -> Iterator[Overtaking]:
         """What is known of a message holds for its effects, and theirs."""
@@ -154,19 +162,21 @@ class ReceiptViolations:
         while waiting:
             cause = waiting.pop()
             for effect in cause.effects:
-                grown = dict(self._raise(effect, cause))
+                grown = self._raise(effect, cause)
                 if grown:
                     waiting.append(effect)
                     yield from self._look_back(effect, grown)
 
     @staticmethod
-    def _raise(effect: _KnownMessage, cause: _KnownMessage) -> Iterator[tuple[Origin, int]]:
+    def _raise(effect: _KnownMessage, cause: _KnownMessage) -> dict[Origin, int]:
         """Raise the effect's vector by its cause's; the entries that grew, with what they were."""
+        vector, grown = effect.vector, {}
         for origin, sequence in (*cause.vector.items(), (cause.name[:2], cause.name.sequence)):
-            before = effect.vector.get(origin, -1)
+            before = vector.get(origin, -1)
             if sequence > before:
-                effect.vector[origin] = sequence
-                yield origin, before
+                vector[origin] = sequence
+                grown[origin] = before
+        return grown
 
     def _look_back(self, effect: _KnownMessage, grown: dict[Origin, int]) -> Iterator[Overtaking]:
         """New causes of a message that is out already may have come out after it."""
@@ -184,8 +194,12 @@ class ReceiptViolations:
         node.out[order] = OrderPlace(self.messages[order], cycles, mono_ns)
         reached, witness = self._reach[order].get(node.name[:2], (-1, node))
         found = list(self._overtakes(order, witness, node)) if reached >= node.name.sequence else []
-        for origin, sequence in node.vector.items():
-            self._extend_reach(order, node, origin, sequence)
+        if node.counted:
+            reach = self._reach[order]
+            for origin, sequence in node.vector.items():
+                known = reach.get(origin)
+                if sequence > (-1 if known is None else known[0]):
+                    reach[origin] = (sequence, node)
         return found
 
     def _extend_reach(self, order: str, node: _KnownMessage, origin: Origin, sequence: int) -> None:
@@ -196,7 +210,7 @@ class ReceiptViolations:
         """Each overtaken message counts once; those whose mote has lost the time don't."""
         if message is cause or not (message.counted and cause.counted) or order in cause.overtaken:
             return
-        cause.overtaken.add(order)
+        cause.overtaken += (order,)
         self.overtaken[order] += 1
         cycles = cause.out[order].cycles - message.out[order].cycles
         yield Overtaking(order, message.name, cause.name, max(0, cycles), self._why(message, cause))

@@ -110,9 +110,10 @@ class Station:
     def advance(self, mono_ns: int, clock: int | None = None) -> list[Happening]:
         """Time has passed: deliver all that is due. `clock`: see `take`."""
         tick = self.timeline.advance(mono_ns, clock)
-        found = [] if tick is None else self._deliver(self.observer.due(tick))
+        due = [] if tick is None else self.observer.due(tick)
+        found = self._deliver(due) if due else []
         if self.alarms.next_check is not None and self.timeline.mono_ns >= self.alarms.next_check:
-            found += self.alarms.check(self.motes, self.timeline.gateways, *self._now())
+            found += self.alarms.check(self.motes, self.timeline.gateways, *self.timeline.now)
         return found
 
     def next_due(self) -> int | None:
@@ -124,15 +125,18 @@ class Station:
 
     def set_policy(self, name: str, phi: int) -> list[Happening]:
         """Deliver by another policy from now on; what is held moves over."""
-        now, held = (
-            self._tick(self.timeline.reached),
-            [pending.message for pending in self.observer.pending()],
-        )
+        now = self._tick(self.timeline.reached)
+        held = [pending.message for pending in self.observer.pending()]
         held.sort(key=lambda message: int(message.token.number))
-        self.observer.change_policy(name, phi, held, now)
+        discarded = self.observer.change_policy(name, phi, held, now)
         self.earlier[self.policy, self.phi] = None
         self.policy, self.phi = name, phi
-        return [PolicyChanged(*self._now(), name, phi, len(held)), *self._deliver(self.observer.due(now))]
+        found: list[Happening] = [PolicyChanged(*self.timeline.now, name, phi, len(held))]
+        for message in discarded:
+            self.held -= 1
+            self._mote(message.source).held -= 1
+            found.append(self._discard(message.token, message))
+        return found + self._deliver(self.observer.due(now))
 
     def finish(self) -> list[Happening]:
         """The end: whatever is held leaves in order, without its wait."""
@@ -147,43 +151,44 @@ class Station:
 
     # ---- Lines ----
 
-    def _now(self) -> tuple[int, int]:
-        return self.timeline.now()
-
     def _tick(self, cycles: int | None) -> int:
         return self.timeline.tick(cycles or 0)
 
     def _take_gap(self, gap: Gap) -> list[Happening]:
         counts = self.timeline.take_gap(gap)
-        changed = LineChanged(*self._now(), gap.gateway, gap.back, gap.reason)
-        return [changed, *self.alarms.line(gap.gateway, counts, gap, *self._now())]
+        changed = LineChanged(*self.timeline.now, gap.gateway, gap.back, gap.reason)
+        return [changed, *self.alarms.line(gap.gateway, counts, gap, *self.timeline.now)]
 
     def _take_packet(self, arrival: Arrival) -> list[Happening]:
         counts = self.timeline.gateway(arrival.gateway)
         counts.seen_ns = arrival.mono_ns
         counts.rate.add(arrival.mono_ns)
-        found = self.alarms.gateway_seen(arrival.gateway, counts, *self._now())
+        found = self.alarms.gateway_seen(arrival.gateway, counts, *self.timeline.now)
         read = self.timeline.read(arrival)
         frame, message = read.frame, read.message
-        if isinstance(frame, ActiveMessage) and isinstance(message, Data):
-            return [*found, *read.happenings, *self._take_data(arrival, frame, message, read)]
+        if isinstance(message, Data) and isinstance(frame, ActiveMessage):
+            found += read.happenings
+            found += self._take_data(arrival, frame, message, read)
+            return found
         if isinstance(frame, Ack):
-            return [*found, Acknowledged(*self._now(), arrival.gateway, frame.token)]
+            return [*found, Acknowledged(*self.timeline.now, arrival.gateway, frame.token)]
         if frame is None or message is None:
             return [*found, self._strange(arrival, "no packet", read.error)]
         if isinstance(message, Unknown):
             return [*found, self._strange(arrival, message.reason.name.lower(), str(message))]
-        arrived = Arrived(*self._now(), arrival.gateway, frame, message, read.heard, read.cycles)
+        arrived = Arrived(*self.timeline.now, arrival.gateway, frame, message, read.heard, read.cycles)
         if isinstance(message, Health):
             if self._is_copy(message):
                 return [*found, replace(arrived, copy=True), *read.happenings]
             return [*found, arrived, *read.happenings, *self._take_health(message)]
-        return [*found, arrived, *read.happenings]
+        found.append(arrived)
+        found += read.happenings
+        return found
 
     def _strange(self, arrival: Arrival, reason: str, text: str) -> Strange:
         self.timeline.gateway(arrival.gateway).strange += 1
         self.reasons[reason] += 1
-        return Strange(*self._now(), arrival.gateway, text, arrival.packet)
+        return Strange(*self.timeline.now, arrival.gateway, text, arrival.packet)
 
     def _is_copy(self, health: Health) -> bool:
         """The same report over another way; relays change nothing in it but how often it may be passed on."""
@@ -196,7 +201,9 @@ class Station:
             return []
         counts = self._mote(health.source)
         counts.health = health
-        return self.alarms.layout(health.source, counts, health.layout != self.layout.hash, *self._now())
+        return self.alarms.layout(
+            health.source, counts, health.layout != self.layout.hash, *self.timeline.now
+        )
 
     # ---- Messages ----
 
@@ -214,7 +221,7 @@ class Station:
         reception = self.observer.receive(timed, tick, heard_tick, held)
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before)
-        here = (*self._now(), arrival.gateway, frame, data, read.heard, cycles, reached)
+        here = (*self.timeline.now, arrival.gateway, frame, data, read.heard, cycles, reached)
         self.timeline.reached = self.timeline.present
         if message is None:
             counts.duplicates += 1
@@ -233,7 +240,9 @@ class Station:
             counts.held += 1
         if reception.deliveries:
             found += self._deliver(reception.deliveries)
-        return found + self._make_room()
+        if self.held > MOST_NAMED or self.held > MOST_HELD:
+            found += self._make_room()
+        return found
 
     def _count_boot(self, counts: MoteCounts, data: Data, before: int | None) -> list[Happening]:
         if counts.boot is None:
@@ -244,7 +253,7 @@ class Station:
         counts.reboots += 1
         counts.lost_before, counts.span = counts.lost, None
         self.violations.forget(data.source)
-        return [Reboot(*self._now(), data.source, data.boot, before)]
+        return [Reboot(*self.timeline.now, data.source, data.boot, before)]
 
     def _count_arrival(self, counts: MoteCounts, held: HeldMessage) -> list[Happening]:
         data, name = held.data, held.name
@@ -256,9 +265,10 @@ class Station:
         counts.saturated += data.saturated
         if data.boot == counts.boot:
             counts.add(name.sequence, held.cycles)
-        found = self.alarms.mote_seen(data.source, counts, *self._now())
+        found = self.alarms.mote_seen(data.source, counts, *self.timeline.now)
         now = self.timeline.present or 0
-        return found + self._told(self.violations.arrived(name, data, held.in_sync, now, held.mono_ns))
+        overtakings = self.violations.arrived(name, data, held.in_sync, now, held.mono_ns)
+        return found + self._told(overtakings) if overtakings else found
 
     def _make_room(self) -> list[Happening]:
         found: list[Happening] = []
@@ -273,7 +283,7 @@ class Station:
         self.noticed["discarded"] += 1
         sent, clock = message.stamp.r, self.deployment.clock
         text = f"sent at tick {sent}, of use until {sent + clock.delta + clock.epsilon}, heard of at {held.arrived}"
-        return Discarded(*self._now(), held.name, text)
+        return Discarded(*self.timeline.now, held.name, text)
 
     def _deliver(self, deliveries: Iterable[Delivery]) -> list[Happening]:
         found: list[Happening] = []
@@ -283,7 +293,8 @@ class Station:
                 found.append(self._gave_up(held.name, delivery.missing))
             found.append(self._delivered(delivery, held))
             left = delivery.left << self.deployment.clock.tick_log2
-            found += self._told(self.violations.delivered(held.name, left, self.timeline.mono_ns))
+            if overtakings := self.violations.delivered(held.name, left, self.timeline.mono_ns):
+                found += self._told(overtakings)
         return found
 
     def _delivered(self, delivery: Delivery, held: HeldMessage) -> Delivered:
@@ -295,8 +306,9 @@ class Station:
         timed = self.observer.timed
         late = delivery.late and not timed  # a timed rule knew it when the message came
         counts.late += late
-        self.noticed["concurrent"] += delivery.concurrent
-        mono_ns, wall_ns = self._now()
+        if delivery.concurrent:
+            self.noticed["concurrent"] += 1
+        mono_ns, wall_ns = self.timeline.now
         held_ms = max(0, mono_ns - held.mono_ns) / MS
         due_ns = self.timeline.when(delivery.left + 1 if timed else delivery.left)
         overdue_ns = 0 if due_ns is None else max(0, mono_ns - max(due_ns, held.mono_ns))
@@ -321,7 +333,7 @@ class Station:
     def _gave_up(self, name: Name, missing: Iterable[tuple[int, int]]) -> GaveUp:
         self.noticed["gave_up"] += 1
         names = self.names(missing)
-        return GaveUp(*self._now(), name, names, f"leaves without {listed(names)}")
+        return GaveUp(*self.timeline.now, name, names, f"leaves without {listed(names)}")
 
     def names(self, missing: Iterable[tuple[int, int]]) -> tuple[str, ...]:
         """What a rule waits for, as people know it."""
@@ -337,7 +349,7 @@ class Station:
             f"{found.message} {how} before its cause {found.cause}, by {many(ticks, 'tick')} ({ms:.1f} ms): "
             f"{found.because}"
         )
-        return Violation(*self._now(), found.order, found.message, found.cause, ticks, ms, text)
+        return Violation(*self.timeline.now, found.order, found.message, found.cause, ticks, ms, text)
 
     def _mote(self, mote: int) -> MoteCounts:
         counts = self.motes.get(mote)

@@ -24,12 +24,8 @@ FOREIGN_AFTER = 3  # radio frames of a gateway that has never sent a heard recor
 OLD_EPOCH_NS = 10_000_000_000  # so long after the last record of the present epoch, an older one is believed
 
 
-class Packet(NamedTuple):
-    """What a packet is: an acknowledgement, a frame with its message, or (`error`) nothing that can be read."""
-
-    frame: ActiveMessage | Ack | None
-    message: Message | Unknown | None = None
-    error: str = ""
+# What a packet is: an acknowledgement, a frame with its message, or nothing that can be read, and why.
+Packet = tuple[ActiveMessage | Ack | None, Message | Unknown | None, str]
 
 
 class PacketReader:
@@ -42,8 +38,8 @@ class PacketReader:
         try:
             frame = read_packet(packet)
         except PacketError as error:
-            return Packet(None, error=str(error))
-        return Packet(frame) if isinstance(frame, Ack) else Packet(frame, self._reader.read(frame))
+            return None, None, str(error)
+        return frame, None if isinstance(frame, Ack) else self._reader.read(frame), ""
 
 
 class TimedFrame(NamedTuple):
@@ -71,6 +67,7 @@ class Timeline:
         self.present: int | None = None
         self.reached: int | None = None
         self.mono_ns = self.wall_ahead = 0
+        self.now = (0, 0)  # the host's clocks, monotonic and wall
         self._epoch_ns = 0
         self._shift, self._motes = deployment.clock.tick_log2, deployment.network.motes
         self._reader = PacketReader(layout_of(deployment))
@@ -81,10 +78,6 @@ class Timeline:
             counts = self.gateways[gateway] = GatewayCounts()
         return counts
 
-    def now(self) -> tuple[int, int]:
-        """The host's clocks, monotonic and wall."""
-        return self.mono_ns, self.mono_ns + self.wall_ahead
-
     def tick(self, cycles: int) -> int:
         return cycles >> self._shift
 
@@ -92,6 +85,7 @@ class Timeline:
         """Time has passed; the tick that the clock has reached. `clock`: cycles that a log says it had reached."""
         if mono_ns > self.mono_ns:
             self.mono_ns = mono_ns
+        self.now = (self.mono_ns, self.mono_ns + self.wall_ahead)
         self.present = self.clock.at(self.mono_ns)
         cycles = self.present if clock is None else clock
         if cycles is None:
@@ -177,12 +171,12 @@ class Timeline:
     ) -> list[Happening]:
         if reading.restarted:
             text = "the network's time has started afresh; what was held is delivered"
-            return [ClockChanged(*self.now(), arrival.gateway, "restart", text)]
+            return [ClockChanged(*self.now, arrival.gateway, "restart", text)]
         if self.tick(reading.led) > 0:
             counts.lags += 1
             ms = reading.led * 1000 / CRYSTAL_HZ
             text = f"the line of gateway {arrival.gateway} was {ms:.0f} ms slower than allowed for"
-            return [ClockChanged(*self.now(), arrival.gateway, "lag", text)]
+            return [ClockChanged(*self.now, arrival.gateway, "lag", text)]
         return []
 
     def _enter_epoch(self, arrival: Arrival, epoch: int) -> list[Happening]:
@@ -199,7 +193,7 @@ class Timeline:
             return []
         self.clock.restart()
         text = f"root epoch {epoch} follows {before}: time has started afresh, what was held is delivered"
-        return [ClockChanged(*self.now(), arrival.gateway, "epoch", text)]
+        return [ClockChanged(*self.now, arrival.gateway, "epoch", text)]
 
     def _note_foreign(self, arrival: Arrival, counts: GatewayCounts) -> list[Happening]:
         if counts.foreign or counts.pairing.native or counts.unpaired < FOREIGN_AFTER:
@@ -209,4 +203,4 @@ class Timeline:
             f"{counts.name or f'gateway {arrival.gateway}'} sends no heard records: it is not Causeway's. The time is "
             "taken from beacons and health messages; stamps near the edge of the clock field may be misread"
         )
-        return [Note(*self.now(), text)]
+        return [Note(*self.now, text)]

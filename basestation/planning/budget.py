@@ -89,7 +89,7 @@ class PlannedNetwork:
 
     @property
     def payload(self) -> int:
-        """Bytes of payload that the budget is made for."""
+        """The bytes of payload that the budget assumes."""
         return min(self.payload_without_stamp + self.stamp_bytes, PAYLOAD_LIMIT[self.tinyos])
 
     @property

@@ -136,7 +136,7 @@ class Comparison:
         return list(dict.fromkeys(one for one in same if one.layout.bits < choice.candidate.layout.bits))
 
     def of(self, row: CandidateRow) -> float:
-        """The figure by which rows are judged, in per cent."""
+        """The violations of a row by the chosen figure, in per cent."""
         return row.violations[self.figure]
 
     def _good(self, row: CandidateRow) -> bool:

@@ -117,7 +117,7 @@ async def _greet(link: TcpLink, likely: int, said: int | None, platform: bytes) 
 
 
 async def _exactly(link: TcpLink, count: int) -> bytes:
-    """Read exactly `count` bytes, and put back what came with them."""
+    """Read exactly `count` bytes. What came with them, or too few when cancelled, is put back."""
     taken = b""
     try:
         while len(taken) < count:

@@ -27,7 +27,7 @@ INTERRUPTED = 128 + signal.SIGINT
 
 
 class EngineError(Exception):
-    """The engine could not be built, or refused its scenario."""
+    """An engine that could not be built, or that refused its scenario."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class FirmwareProgram:
         return target
 
     def variables(self) -> dict[str, tuple[int, int]]:
-        """Where the program's variables are in RAM: address and size, by the name in its symbol table."""
+        """The address and size of the program's variables in RAM, by name."""
         found: dict[str, tuple[int, int]] = _tool().load(self.path).variables()
         return found
 

@@ -24,7 +24,7 @@ WORD = 1 << 32
 
 @dataclass(frozen=True, slots=True)
 class NodeTime:
-    """The network's time at a node in cycles, taken at true time `t`."""
+    """The network's time at a node, in cycles, at true time `t`."""
 
     t: int
     node: int
@@ -34,7 +34,7 @@ class NodeTime:
 
 @dataclass(frozen=True, slots=True)
 class MoteSkew:
-    """How far a node's clock was from the root's at worst, in cycles; ahead is positive."""
+    """The largest difference of a node's clock from the root's, in cycles; ahead is positive."""
 
     id: int
     readings: int

@@ -1,4 +1,4 @@
-"""A whole run as plain values, and as the text that the engine reads (docs/testbed.md).
+"""A scenario: a whole run as plain values, and as the text that the engine reads (docs/testbed.md).
 
 All random values are drawn here from the seed, for each node separately: one more node changes no other.
 """
@@ -148,7 +148,7 @@ class Scenario:
 
 
 def drawn(seed: int, number: int, board: str, image: Path, ppm: float = PPM) -> Node:
-    """A node with its crystals' errors and the moment it is switched on."""
+    """Draw a node's crystal errors and the moment it is switched on."""
     chance = random.Random(f"{seed} node {number}")
     main, crystal = (round(chance.uniform(-ppm, ppm), 3) for _ in range(2))
     radio = round(chance.uniform(-RADIO_PPM, RADIO_PPM), 3)

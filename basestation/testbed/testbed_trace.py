@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from basestation.causality.modular import nearest
 from basestation.causality.truth import VectorTruth
 from basestation.journal.message_table import read_messages
 from basestation.journal.record_format import Record, RecordKind, Records, encode_record
@@ -97,7 +98,7 @@ def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple
         elif event.kind == "epoch":
             epochs[mote] += 1
         if epochs[mote] > (mote != network.deployment.clock.root):
-            clock = event.tick if clock is None else clock + _nearest(event.tick - clock)
+            clock = event.tick if clock is None else nearest(event.tick, clock, TICKS)
         tick = clock or 0
         if event.kind == "send":
             before = numbers.get(mote)
@@ -112,16 +113,21 @@ def _truth(recorded: Iterable[RecordedEvent], network: ScenarioNetwork) -> tuple
             if cause is not None:
                 truth.on_receive(mote, [cause.send])
                 rows.append((1, mote, tick, event.peer, known[cause.send.source, cause.send.index]))
-    kind, mote_of, clocks, source, number_of = np.array(rows, np.int64).reshape(-1, 5).T
+    return book, _events_table(rows)
+
+
+def _events_table(rows: Sequence[tuple[int, int, int, int, int]]) -> pa.Table:
+    """The table of events, from rows of (kind, mote, clock, source, number)."""
+    kind, mote, clock, source, number = np.array(rows, np.int64).reshape(-1, 5).T
     columns = [
         pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int8)), pa.array(KINDS)),
         pa.array(np.ones(len(rows), np.bool_)),
-        pa.array(mote_of.astype(np.uint16)),
-        pa.array(clocks),
+        pa.array(mote.astype(np.uint16)),
+        pa.array(clock),
         pa.array(source.astype(np.uint16)),
-        pa.array(number_of),
+        pa.array(number),
     ]
-    return book, pa.Table.from_arrays(columns, schema=events_schema())
+    return pa.Table.from_arrays(columns, schema=events_schema())
 
 
 def _with_truth(messages: pa.Table, book: MessageBook, network: ScenarioNetwork) -> pa.Table:
@@ -131,7 +137,7 @@ def _with_truth(messages: pa.Table, book: MessageBook, network: ScenarioNetwork)
     sent_at: list[int | None] = []
     for row, (source, sequence, t, heard) in enumerate(zip(*columns, strict=True)):
         sent = book.find(source, sequence % 256, t)
-        sent_at.append(None if sent is None else heard + _nearest(sent.began - heard))
+        sent_at.append(None if sent is None else nearest(sent.began, heard, TICKS))
         if sent is not None:
             vectors[row, : len(network.motes)] = sent.send.vector
     found = np.array([at is not None for at in sent_at], np.bool_)
@@ -145,7 +151,3 @@ def _with_truth(messages: pa.Table, book: MessageBook, network: ScenarioNetwork)
 
 def _where(known: NDArray[np.bool_], column: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(known), column, pa.scalar(None, column.type))
-
-
-def _nearest(step: int) -> int:
-    return (step + TICKS // 2) % TICKS - TICKS // 2

@@ -142,7 +142,7 @@ def _fading(places: Mapping[int, Place], reach: float, margin: float) -> dict[Li
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to take from a file: how many motes (None: all), how many gateways or which."""
+    """The choice from a file: how many motes (None: all), how many gateways or which."""
 
     motes: int | None = None
     gateways: int = 1

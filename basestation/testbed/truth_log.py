@@ -45,7 +45,7 @@ class Reset:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """An event of a flight recorder. `kind`: boot, send, receive, unmerged, relay, late, epoch."""
+    """An event of a flight recorder. `kind` is boot, send, receive, unmerged, relay, late or epoch."""
 
     t: int
     node: int

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from basestation.causality.modular import unwrap
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 
@@ -22,7 +23,7 @@ def stamp_columns(data: NDArray[np.void], now: Ints, deployment: Deployment) -> 
     """
     layout, latest = layout_of(deployment).stamp, now + deployment.clock.epsilon
     c = data["c"].astype(np.int64)
-    r = latest - (latest - data["clock"].astype(np.int64)) % layout.modulus if layout.clock_bits else now
+    r = unwrap(data["clock"].astype(np.int64), latest, layout.modulus) if layout.clock_bits else now
     beyond = (r + c > latest) if deployment.scheme.is_ordered else np.zeros(len(data), np.bool_)
     columns: dict[str, Any] = {"r": r, "c": np.where(beyond, latest - r, c).astype(np.uint16)}
     for i in range(layout.entries):

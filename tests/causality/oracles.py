@@ -8,7 +8,25 @@ from fractions import Fraction
 from math import ceil
 
 from basestation.causality.order import Message, Stamp, Ties, key
-from basestation.causality.truth import Send, happened_before
+from basestation.causality.truth import Send
+
+
+def happened_before(a: Send, b: Send) -> bool:
+    """send(a) -> send(b). The vector counts the send itself, so b knows a exactly when it counts that far."""
+    return a is not b and (a.source, a.index) != (b.source, b.index) and b.vector[a.source] >= a.index
+
+
+def less(a: Message, b: Message) -> bool:
+    """True when `a` is to be delivered before `b`; send(a) -> send(b) implies less(a, b) for full stamps."""
+    return key(a) < key(b)
+
+
+def least_modulus(epsilon: int, delta: int) -> int:
+    """The least B that unwraps exactly: at receipt the field lies in [now - delta - epsilon, now + epsilon].
+
+    The paper's epsilon + delta + 1 is too small: it leaves out that the receiver's clock may also be ahead.
+    """
+    return delta + 2 * epsilon + 1
 
 
 @dataclass
@@ -118,38 +136,6 @@ class Held:
 
 
 @dataclass
-class NaiveCbd:
-    """The paper's wording: a due message that is not the least is postponed to the lesser one's time; check again."""
-
-    phi: int
-    epsilon: int
-    delta: int
-    ties: Ties = "sequence"
-    queue: list[Held] = field(default_factory=list)
-    arrivals: int = 0
-
-    def receive(self, message: Message, now: int) -> None:
-        self.arrivals += 1
-        end = exact_deadline(message.stamp, self.phi, self.epsilon, self.delta)
-        order = (*key(message, self.ties), self.arrivals)
-        self.queue.append(Held(message, order, max(now, end + 1 if self.phi else end)))
-
-    def due(self, now: int) -> list[Message]:
-        """To be called in every tick, when all that arrives in it is there: what leaves when it is over."""
-        stable = False
-        while not stable:
-            stable = True
-            for held in self.queue:
-                for other in self.queue:
-                    if held.due_at <= now and other.order < held.order and other.due_at > held.due_at:
-                        held.due_at = other.due_at
-                        stable = False
-        leaving = sorted((held for held in self.queue if held.due_at <= now), key=lambda held: held.order)
-        self.queue = [held for held in self.queue if held.due_at > now]
-        return [held.message for held in leaving]
-
-
-@dataclass
 class NaiveDapw:
     """All whose own time is over leave in `less` order."""
 
@@ -171,6 +157,21 @@ class NaiveDapw:
         leaving = sorted((held for held in self.queue if held.due_at <= now), key=lambda held: held.order)
         self.queue = [held for held in self.queue if held.due_at > now]
         return [held.message for held in leaving]
+
+
+class NaiveCbd(NaiveDapw):
+    """The paper's wording: a due message that is not the least is postponed to the lesser one's time; check again."""
+
+    def due(self, now: int) -> list[Message]:
+        stable = False
+        while not stable:
+            stable = True
+            for held in self.queue:
+                for other in self.queue:
+                    if held.due_at <= now and other.order < held.order and other.due_at > held.due_at:
+                        held.due_at = other.due_at
+                        stable = False
+        return super().due(now)
 
 
 def brute_force(order: Sequence[Send]) -> dict[str, int]:

@@ -15,8 +15,8 @@ class SequenceUnwrapper:
         self.mote, self.patience = MoteBoots(0, 0), patience
 
     def accept(self, field, now):
-        found = self.mote.accept(0, field, now, self.patience)
-        return None if found.copy else found.sequence
+        _, sequence, copy, _, _ = self.mote.accept(0, field, now, self.patience)
+        return None if copy else sequence
 
 
 def test_numbers_wrap_many_times():

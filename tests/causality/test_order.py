@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.causality.order import Message, Stamp, deadline, key, least_modulus, less, unwrap
-from tests.causality.oracles import exact_deadline
+from basestation.causality.order import Message, Stamp, deadline, key, unwrap
+from tests.causality.oracles import exact_deadline, least_modulus, less
 
 ticks = st.integers(-1000, 1 << 33)
 spans = st.integers(1, 300)

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from basestation.causality.order import Message, Stamp, key, least_modulus
+from basestation.causality.order import Message, Stamp, key
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.schemes.hlc import HlcProgram
 from basestation.causality.schemes.kn import KnProgram
 from basestation.causality.schemes.shlc import ShlcProgram
-from tests.causality.oracles import ArrayStamp, Figure1, TextbookHlc, TextbookShlc, carried
+from tests.causality.oracles import ArrayStamp, Figure1, TextbookHlc, TextbookShlc, carried, least_modulus
 from tests.causality.runs import SEND, Run, legal_runs
 from tests.causality.timed import timed
 

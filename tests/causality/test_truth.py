@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.causality.truth import Send, VectorTruth, happened_before
+from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import Violations, count_violations
-from tests.causality.oracles import brute_force
+from tests.causality.oracles import brute_force, happened_before
 from tests.causality.runs import SEND, Run, legal_runs
 
 

@@ -1,7 +1,6 @@
 """The gateway app on the host: the line up and down."""
 
 import tomllib
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,6 @@ from packet_formats.messages import Data, encode_message
 from packet_formats.records import Beacon, Command, Downlink, Health, Status
 from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 from tests.firmware.net_world import Node, World, library, message_struct
-
-
-@pytest.fixture(scope="module")
-def gcc(require_tool: Callable[[str], str]) -> str:
-    return require_tool("gcc")
 
 
 @pytest.fixture(scope="module", params=[1, 2])

@@ -1,13 +1,11 @@
 """The mote app on the host: commands, readings, ids, boots."""
 
 import ctypes
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from packet_formats.deployment import Deployment, load
+from packet_formats.deployment import Deployment
 from packet_formats.framing import encode_frame
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
@@ -16,16 +14,6 @@ from packet_formats.tinyos import encode_packet
 from tests.firmware.net_world import HZ, Node, World, library
 
 ALL = 0xFFFF
-
-
-@pytest.fixture(scope="module")
-def gcc(require_tool: Callable[[str], str]) -> str:
-    return require_tool("gcc")
-
-
-@pytest.fixture(scope="module")
-def meadow(root: Path) -> Deployment:
-    return load(root / "examples/micaz.toml")
 
 
 def network(gcc: str, deployment: Deployment, motes: int, *options: str) -> tuple[World, Node, list[Node]]:

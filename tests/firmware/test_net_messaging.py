@@ -1,29 +1,17 @@
 """Messaging on the host: deadlines, relaying, duplicates, and that stamps order what is causally ordered."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from basestation.causality.order import Message, key
 from basestation.deployed import timed_scheme_of
-from packet_formats.deployment import Deployment, from_dict, load
+from packet_formats.deployment import Deployment, from_dict
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.records import Beacon, Command, Downlink, Health
 from tests.firmware.net_world import HZ, Node, World, library, message_struct
-
-
-@pytest.fixture(scope="module")
-def gcc(require_tool: Callable[[str], str]) -> str:
-    return require_tool("gcc")
-
-
-@pytest.fixture(scope="module")
-def meadow(root: Path) -> Deployment:
-    return load(root / "examples/micaz.toml")
 
 
 def network(gcc: str, deployment: Deployment, motes: int, **options: Any) -> tuple[World, Node, list[Node]]:

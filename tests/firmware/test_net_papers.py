@@ -1,6 +1,5 @@
 """The papers' stamps in a network on the host: what motes say is what their flight recorders make of the programs."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -14,11 +13,6 @@ from tests.firmware.papers import NAMES, Reference, Sent
 from tests.firmware.test_net_messaging import give, network
 
 MOTES = 6
-
-
-@pytest.fixture(scope="module")
-def gcc(require_tool: Callable[[str], str]) -> str:
-    return require_tool("gcc")
 
 
 def deployed(scheme: str, hops: int = 3) -> Deployment:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from packet_formats.deployment import Deployment, load
+from packet_formats.deployment import Deployment
 from packet_formats.messages import Data
 from tests.firmware.net_world import HZ, Node, World, library
 
@@ -23,11 +23,6 @@ LOOKED_AT = {"own_boots": 6, "epoch": 12, "sequence": 12}  # seconds: at the nex
 def gcc(require_tool: Callable[[str], str]) -> str:
     require_tool("nm")
     return require_tool("gcc")
-
-
-@pytest.fixture(scope="module")
-def meadow(root: Path) -> Deployment:
-    return load(root / "examples/micaz.toml")
 
 
 @cache

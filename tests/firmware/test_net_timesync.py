@@ -1,7 +1,6 @@
 """Time sync on the host: nodes with real sources, imagined crystals and air (net_world.py)."""
 
 import ctypes
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -20,16 +19,6 @@ from tests.firmware.net_world import HZ, Node, World, library, message_struct
 
 WRAP = 1 << 32
 YELLOW = 4
-
-
-@pytest.fixture(scope="module")
-def gcc(require_tool: Callable[[str], str]) -> str:
-    return require_tool("gcc")
-
-
-@pytest.fixture(scope="module")
-def meadow(root: Path) -> Deployment:
-    return load(root / "examples/micaz.toml")
 
 
 def signed(value: int) -> int:

@@ -261,6 +261,19 @@ def test_what_comes_too_late_is_discarded_and_said():
     assert (shot.held, shot.noticed.discarded, shot.motes[0].late) == (0, 1, 1)
 
 
+def test_a_new_policy_may_discard_what_was_held():
+    live = Live(deployment("delta-vector", observer={"policy": "sequence", "give_up": 100}))
+    for tick, source, sequence in ((100, 0, 0), (101, 0, 2), (150, 1, 0)):
+        live.hear(tick, Data(source, sequence, (tick % 32, 31, 31, 31, 31), data=bytes(4)))
+    assert live.out() == ["0#0", "1#0"]
+    live.found += live.station.set_policy("delta-vector", 100)
+    (discarded,) = live.of(Discarded)
+    assert str(discarded.message) == "0#2"
+    live.finish()
+    shot = live.station.snapshot(0)
+    assert (shot.held, shot.delivered, shot.motes[0].held, shot.noticed.discarded) == (0, 2, 0, 1)
+
+
 def test_the_policy_changes_and_what_is_held_waits_on(live):
     live.hear(100, vector_data(0, 0, {}))
     live.hear(100, vector_data(1, 5, {0: 1}))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from basestation.causality.order import least_modulus
 from basestation.simulator import engine_numba
 from basestation.simulator.options import WorldOptions
 from packet_formats.layout import stamp_layout
 from packet_formats.schemes import LayoutError
+from tests.causality.oracles import least_modulus
 from tests.simulator.worlds import hlc, kn, outcome
 
 SCHEMES = {

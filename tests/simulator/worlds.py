@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from basestation.causality import kernels
-from basestation.causality.order import Ties, least_modulus
+from basestation.causality.order import Ties
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
 from basestation.causality.violations import Violations
@@ -18,6 +18,7 @@ from basestation.simulator.corruption import Corruption
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.results import DeliveryOrder, Observed, Stamped
 from basestation.simulator.topology import HopTopology, from_links
+from tests.causality.oracles import least_modulus
 from tests.causality.timed import timed
 
 WIDE = (1 << 20) - 1

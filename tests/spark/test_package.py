@@ -29,7 +29,11 @@ def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
     archive = tmp_path / "jobs.zip"
     package.write_zip(root, archive)
     names = zipfile.ZipFile(archive).namelist()
-    assert {"spark_jobs/run.py", "basestation/journal/tables.py", "packet_formats/vectors.json"} <= set(names)
+    assert {
+        "spark_jobs/run.py",
+        "basestation/journal/message_table.py",
+        "packet_formats/vectors.json",
+    } <= set(names)
     assert not [name for name in names if "__pycache__" in name]
     again = tmp_path / "again.zip"
     package.write_zip(root, again)

@@ -7,6 +7,7 @@ import pytest
 from basestation.deployed import promises_order
 from basestation.testbed.judge import judge
 from basestation.testbed.testbed_report import lines_of
+from packet_formats.deployment import from_dict
 from packet_formats.messages import Data
 from tests.testbed.worlds import AIRTIME, MS, SECOND, TICK_NS, World, deployment, network, stamped
 
@@ -260,23 +261,29 @@ def test_an_empty_log_is_no_trouble():
 
 
 @pytest.mark.parametrize(
-    ("policy", "phi", "promised"),
+    ("scheme", "policy", "phi", "promised"),
     [
-        ("cbd", 100, True),
-        ("causal", 100, True),
-        ("cbd", 50, False),
-        ("sequence", 100, False),
-        ("none", 100, False),
+        ("hlc", "cbd", 100, True),
+        ("hlc", "causal", 100, True),
+        ("hlc", "cbd", 50, False),
+        ("hlc", "sequence", 100, False),
+        ("hlc", "none", 100, False),
+        ("dpc2", "cbd", 100, False),
+        ("vector", "vector", 100, True),
+        ("vector", "sequence", 100, False),
+        ("last-sender", "last-sender", 100, False),
     ],
 )
-def test_what_a_rule_never_promised_is_no_fault_of_the_run(world, policy, phi, promised):
+def test_what_a_rule_never_promised_is_no_fault_of_the_run(world, scheme, policy, phi, promised):
     chain(world)
     report = report_of(world)
     (found,) = report.networks
-    assert found.promised
-    deployed = world.network.deployment
-    observer = replace(deployed.observer, policy=policy, phi=phi)
-    assert promises_order(replace(deployed, observer=observer)) == promised
+    tables = world.network.deployment.to_dict() | {
+        "stamp": {"scheme": scheme},
+        "observer": {"policy": policy},
+    }
+    tables["observer"] |= {"phi": phi} if phi < 100 else {}
+    assert promises_order(from_dict(tables)) == promised
     wrong = replace(found.delivered, inverted=1)
     judgement = replace(report, networks=(replace(found, delivered=wrong, promised=promised),))
     assert ("meadow: 1 pairs delivered in the wrong order" in judgement.troubles) == promised

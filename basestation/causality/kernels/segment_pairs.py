@@ -72,14 +72,7 @@ def find_stragglers(
 def count_near(
     order: Ints,
     left: Ints,
-    source: Ints,
-    index: Ints,
-    vectors: Ints,
-    clock: Ints,
-    row_of: Ints,
-    at_slot: Ints,
-    slot_of: Ints,
-    stragglers: Ints,
+    arrivals: Arrivals,
     horizon: int,
     first: int,
     last: int,
@@ -91,6 +84,8 @@ def count_near(
     `order` and `left` come from the delivery kernels. The loop follows the deliveries; `waited_for` holds each mote's
     first send that is not delivered yet: a message that counts further than that is ahead of a cause.
     """
+    # Taken out once: numba counts references at each use of an array in a tuple.
+    source, index, vectors, clock, row_of, at_slot, slot_of, stragglers = arrivals
     motes = vectors.shape[1]
     gone = np.zeros(len(at_slot), np.bool_)
     head = row_of.copy()

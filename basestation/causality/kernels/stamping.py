@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from basestation.causality import modular
+
 from .compiled import compiled
 
 Ints = NDArray[Any]  # of any width: numba compiles for what it is given
@@ -19,10 +21,12 @@ SEND, RECEIVE, MERGE, CORRUPT = 0, 1, 2, 3  # as in basestation.causality.stream
 KN, DPC1, HLC, SHLC = 0, 1, 2, 3
 
 
+_last_up_to = compiled(modular.unwrap)
+
+
 @compiled
 def _unwrap(value: int, now: int, epsilon: int, modulus: int) -> int:
-    latest = now + epsilon
-    return latest - (latest - value % modulus) % modulus
+    return _last_up_to(value % modulus, now + epsilon, modulus)
 
 
 @compiled

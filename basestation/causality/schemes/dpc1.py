@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 from basestation.causality.order import Stamp
 
@@ -16,7 +17,7 @@ class Dpc1(TimedScheme):
     def start(self, mote: int, rt: int = 0) -> TimedProgram:
         return Dpc1Program()
 
-    @property
+    @cached_property
     def carries_c(self) -> bool:
         return False
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Name, Rule
 
-from .scheme import COUNTER_BITS, ROUND, Fields, Program, Scheme, Setting, StampCodec, StampReader
+from .scheme import COUNTER_BITS, ROUND, Fields, Program, Scheme, StampCodec, StampReader
 from .waiting import WaitingByName
 
 
@@ -78,10 +78,6 @@ class MatrixProgram(SentMatrix):
 
 class MatrixRule(WaitingByName):
     """Delivers a message after all that its sender knew to be sent to the observer."""
-
-    def __init__(self, setting: Setting) -> None:
-        super().__init__(setting)
-        self._motes = setting.motes
 
     def _causes(self, message: Message) -> Iterator[Name]:
         for source, count in enumerate(sent_to_observer(message.stamp.kn, self._motes)):

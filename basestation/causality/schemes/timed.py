@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from basestation.causality.order import Message, Stamp, unwrap
 from basestation.causality.rules import Rule, make_rule
@@ -92,41 +93,41 @@ class TimedScheme(Scheme):
         """Whether a field holds its top code, "this many or more": a tie on it may hide an order."""
         return self.entry_max in stamp.kn
 
-    @property
+    @cached_property
     def carries_c(self) -> bool:
         return self.carry == "pair"
 
-    @property
+    @cached_property
     def bits(self) -> int:
         """The bits of a stamp on the wire."""
         c_bits = self.epsilon.bit_length() if self.carries_c else 0
         return (self.modulus - 1).bit_length() + c_bits + self.entries * self.entry_max.bit_length()
 
-    @property
+    @cached_property
     def epsilon(self) -> int:
         return self.setting.epsilon
 
-    @property
+    @cached_property
     def delta(self) -> int:
         return self.setting.delta
 
-    @property
+    @cached_property
     def modulus(self) -> int:
         return self.setting.modulus
 
-    @property
+    @cached_property
     def entries(self) -> int:
         return self.setting.entries
 
-    @property
+    @cached_property
     def entry_max(self) -> int:
         return self.setting.entry_max
 
-    @property
+    @cached_property
     def count(self) -> Count:
         return self.setting.count
 
-    @property
+    @cached_property
     def carry(self) -> Carry:
         return self.setting.carry
 

@@ -23,6 +23,7 @@
 #include "hal/power.h"
 #include "hal/radio.h"
 #include "testbed/cc2420.h"
+#include "../../testbed/c/unhex.h"
 
 enum { KHZ = 2480000, RXFIFO_READ = 0x7F, TX_ACTIVE = 0x08, RSSI_UNSET = 1000 };
 
@@ -375,16 +376,6 @@ static void on_end(void *log, const signal_t *signal)
 }
 
 /* --- commands --- */
-
-static int unhex(const char *text, uint8_t *bytes, int most)
-{
-    int count = 0;
-    unsigned byte;
-    for (; count < most && sscanf(text, "%2x", &byte) == 1; text += 2) {
-        bytes[count++] = (uint8_t)byte;
-    }
-    return count;
-}
 
 static void run(uint64_t us)
 {

@@ -35,6 +35,7 @@
 #include <simavr/avr_ioport.h>
 
 #include "../../../firmware/testbed/atmega_private.h"
+#include "unhex.h"
 
 enum { BYTE_CYCLES = 3072, HALF_BIT_CYCLES = 192 };
 
@@ -133,16 +134,6 @@ static void clock_byte(void *param, ns_t now)
 }
 
 /* --- commands --- */
-
-static int unhex(const char *text, uint8_t *bytes, int most)
-{
-    int count = 0;
-    unsigned byte;
-    for (; count < most && sscanf(text, "%2x", &byte) == 1; text += 2) {
-        bytes[count++] = (uint8_t)byte;
-    }
-    return count;
-}
 
 static void run(ns_t until)
 {

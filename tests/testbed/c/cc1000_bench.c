@@ -22,6 +22,7 @@
 #include <string.h>
 
 #include "cc1000.h"
+#include "unhex.h"
 
 enum { NODES = 32, MAIN = 0x00, CURRENT = 0x09, PA_POW = 0x0B, QUEUE = 400 };
 
@@ -187,16 +188,6 @@ static void run(ns_t until)
 }
 
 /* --- commands --- */
-
-static int unhex(const char *text, uint8_t *bytes, int most)
-{
-    int count = 0;
-    unsigned byte;
-    for (; count < most && sscanf(text, "%2x", &byte) == 1; text += 2) {
-        bytes[count++] = (uint8_t)byte;
-    }
-    return count;
-}
 
 static void make_nodes(int count, unsigned long long seed)
 {
