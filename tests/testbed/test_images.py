@@ -54,7 +54,7 @@ def test_variables_are_found_by_name_also_static_ones(elf, require_tool):
     assert [found.variable(name)[1] for name in ("lines", "current", "periods")] == [42, 1, 4]
     with pytest.raises(image_tool.ImageError, match="no symbol nothing"):
         found.variable("nothing")
-    with pytest.raises(image_tool.ImageError, match="2 symbols twice"):
+    with pytest.raises(image_tool.ImageError, match="2 symbols are named twice"):
         found.variable("twice")
     with pytest.raises(image_tool.ImageError, match="not in RAM"):
         found.variable("main")
