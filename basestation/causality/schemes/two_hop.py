@@ -89,7 +89,7 @@ class TwoHopRule(WithinLifetime):
         return max(now, message.stamp.r + self._min_wait) if message.in_sync else now
 
     def _order(self, message: Message) -> tuple[int, ...]:
-        return (message.stamp.r, message.source, message.sequence)
+        return (message.stamp.r, message.source, message.number)
 
 
 class TwoHopCodec(AgesCodec):
