@@ -15,7 +15,7 @@ from typing import ClassVar, NamedTuple
 
 from .order import Message, Ties, deadline, key
 
-FOREVER = 1 << 62  # ticks: no clock gets there
+NEVER = 1 << 62  # ticks: no clock gets there
 
 Name = tuple[int, int]  # what a rule calls a message: its source and its number, or its time of sending
 
@@ -95,7 +95,7 @@ class TimedRule(Rule):
         self._phi, self._epsilon, self._delta, self._ties = phi, epsilon, delta, ties
         self._ready: list[Delivery] = []
         self._arrivals = 0
-        self._clock = -FOREVER
+        self._clock = -NEVER
 
     def receive(self, message: Message, now: int) -> bool:
         self._settle(now)
@@ -123,7 +123,7 @@ class TimedRule(Rule):
         if self._ready:
             return self._ready[0].left
         first = self._first()
-        return None if first == FOREVER else first + 1
+        return None if first == NEVER else first + 1
 
     def _settle(self, now: int) -> None:
         """Move all whose tick is over to the ready ones."""
@@ -138,7 +138,7 @@ class TimedRule(Rule):
 
     @abstractmethod
     def _first(self) -> int:
-        """The tick in which the first of the queue leaves; `FOREVER` when there is none."""
+        """The tick in which the first of the queue leaves; `NEVER` when there is none."""
 
     @abstractmethod
     def _release(self) -> Delivery:
@@ -159,7 +159,7 @@ class Dapw(TimedRule):
         heapq.heappush(self._queue, (delivery.left, order, delivery))
 
     def _first(self) -> int:
-        return self._queue[0][0] if self._queue else FOREVER
+        return self._queue[0][0] if self._queue else NEVER
 
     def _release(self) -> Delivery:
         return heapq.heappop(self._queue)[2]
@@ -175,7 +175,7 @@ class Cbd(TimedRule):
     def __init__(self, phi: int, epsilon: int, delta: int, ties: Ties = "sequence") -> None:
         super().__init__(phi, epsilon, delta, ties)
         self._heap: list[tuple[tuple[int, ...], Delivery]] = []
-        self._last = -FOREVER  # the tick in which something left last: nothing leaves in an earlier one
+        self._last = -NEVER  # the tick in which something left last: nothing leaves in an earlier one
 
     def pending(self) -> list[Pending]:
         found: list[Pending] = []
@@ -193,7 +193,7 @@ class Cbd(TimedRule):
         heapq.heappush(self._heap, (order, delivery))
 
     def _first(self) -> int:
-        return max(self._heap[0][1].left, self._last) if self._heap else FOREVER
+        return max(self._heap[0][1].left, self._last) if self._heap else NEVER
 
     def _release(self) -> Delivery:
         delivery = heapq.heappop(self._heap)[1]

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from basestation.causality.schemes import Scheme, Setting, make_scheme
-from basestation.causality.schemes.scheme import NEVER
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulation import build_scheme
 from packet_formats.schemes import descriptor, names
 
 UNORDERED = "none"
 NAMES = (UNORDERED, *names())
-FOREVER = NEVER
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from basestation.causality.rules import NEVER
 from basestation.simulator.options import MEANINGS, READINGS, WorldOptions
 
-from .catalogue import FOREVER
 from .comparison import sweep
 
 SWEPT = {
@@ -36,7 +36,7 @@ def networks(given: Mapping[str, Any]) -> list[WorldOptions]:
 def give_up_ticks(text: str) -> int:
     """The ticks that a text gives, which is a number or `never`; else `ValueError`."""
     if text == "never":
-        return FOREVER
+        return NEVER
     ticks = int(text) if text.isdecimal() else -1
     if ticks < 0:
         raise ValueError(f"{text!r} must be a number of ticks, or never")

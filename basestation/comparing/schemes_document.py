@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from basestation.causality.rules import NEVER
 from basestation.figures.algorithm_tables import Sheet
 from basestation.simulator.options import WorldOptions
 from packet_formats.schemes import descriptor, names
 
-from .catalogue import FOREVER, NAMES, Terms, build
+from .catalogue import NAMES, Terms, build
 from .comparison import DATA_BYTES, PAYLOAD_BYTES, ComparisonRow, measure_network, most_motes, sweep
 from .comparison_plot import draw, draw_bytes
 
@@ -33,7 +34,7 @@ def write(out: Path, messages: int, seeds: int, advance: Advance) -> Iterator[Pa
     small = [row for row in rows if row.place.motes == 10]
     apart = _measure(sweep(replace(base, delay="each"), {"loss": LOSSES}), Terms(), seeds, advance)
     short = replace(base, messages=max(messages // 4, 1))  # what is stuck piles up
-    stuck = _measure(sweep(short, {"loss": LOSSES}), Terms(give_up=FOREVER), seeds, advance, WAITING)
+    stuck = _measure(sweep(short, {"loss": LOSSES}), Terms(give_up=NEVER), seeds, advance, WAITING)
     rates = _measure(sweep(base, {"rate": (0.01, 0.1, 0.5)}), Terms(), seeds, advance)
     clocks = _measure(sweep(base, {"epsilon": (1, 5, 10, 20), "loss": (0.1,)}), Terms(), seeds, advance)
     sheets = [

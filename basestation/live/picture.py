@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from basestation.causality.rules import Pending
-from basestation.causality.schemes.scheme import NEVER
+from basestation.causality.rules import NEVER, Pending
 from basestation.live.counters import (
     HeldView,
     OrderView,

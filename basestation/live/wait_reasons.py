@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from basestation.causality.schemes.scheme import NEVER
+from basestation.causality.rules import NEVER
 from packet_formats.schemes import descriptor
 
 SHOWN = 8  # names of different motes

@@ -7,8 +7,9 @@ import pytest
 
 from basestation.causality.order import Message
 from basestation.causality.policy_choice import PolicyChoice
+from basestation.causality.rules import NEVER
 from basestation.causality.stream import MERGE, RECEIVE
-from basestation.comparing.catalogue import FOREVER, NAMES, Terms, build
+from basestation.comparing.catalogue import NAMES, Terms, build
 from basestation.comparing.comparison import (
     ComparisonRow,
     KnownStream,
@@ -61,7 +62,7 @@ def test_who_is_exact_and_who_is_not(loss):
 
 
 def test_who_waits_for_a_message_stops_without_a_time_to_give_up_in():
-    found = rows(WorldOptions(motes=8, messages=400, loss=0.1), Terms(give_up=FOREVER))
+    found = rows(WorldOptions(motes=8, messages=400, loss=0.1), Terms(give_up=NEVER))
     for name in ("sequence", "scalar", "history", "vector", "matrix"):
         assert found[name].stuck > found[name].arrived / 2, name
     for name in ("none", "dpc1", "delta-causal", "two-hop", "shlc"):

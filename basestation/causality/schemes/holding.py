@@ -13,9 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from basestation.causality.order import Message
-from basestation.causality.rules import Delivery, Name, Pending, Rule
-
-from .scheme import NEVER
+from basestation.causality.rules import NEVER, Delivery, Name, Pending, Rule
 
 
 @dataclass(slots=True, eq=False)

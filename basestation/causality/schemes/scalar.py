@@ -10,12 +10,11 @@ from collections.abc import Iterator, Sequence
 
 from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
-from basestation.causality.rules import Name, Rule
+from basestation.causality.rules import NEVER, Name, Rule
 
 from .holding import Held, Holding
 from .scheme import (
     COUNTER_BITS,
-    NEVER,
     ROUND,
     Fields,
     Program,

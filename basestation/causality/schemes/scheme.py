@@ -14,9 +14,8 @@ from typing import ClassVar, Literal, Protocol
 
 from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
-from basestation.causality.rules import Rule
+from basestation.causality.rules import NEVER, Rule
 
-NEVER = 1 << 62  # a tick that no clock reaches
 LONG_AGO = -NEVER
 COUNTER_BITS = 8  # like the sequence in each header: read as the value nearest to what is known
 ROUND = 1 << COUNTER_BITS

@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Iterator
 
 from basestation.causality.order import Message
-from basestation.causality.rules import Name
+from basestation.causality.rules import NEVER, Name
 
 from .holding import Held, Holding
-from .scheme import NEVER, Setting
+from .scheme import Setting
 
 CIRCLE = 8  # times the time to give up in; no wait for what is to come lasts so long
 MEMORY = 256  # numbers of one source: beyond that an 8-bit counter could not name a message anyway

@@ -7,9 +7,8 @@ first asked for, unless it is in the buffer.
 from collections.abc import Iterator
 
 from basestation.causality.order import Message, Stamp
-from basestation.causality.rules import Delivery, Name
+from basestation.causality.rules import NEVER, Delivery, Name
 from basestation.causality.schemes.holding import Held, Holding
-from basestation.causality.schemes.scheme import NEVER
 
 PATIENCE = 2
 

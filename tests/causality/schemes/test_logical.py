@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 
 from basestation.causality.order import Message, Stamp
+from basestation.causality.rules import NEVER
 from basestation.causality.schemes import Scheme, Setting, make_scheme
-from basestation.causality.schemes.scheme import NEVER
 from basestation.causality.schemes.vector import VectorRule
 from packet_formats.schemes import descriptor, names
 from tests.causality.runs import ARRIVE, Run, legal_runs
