@@ -126,6 +126,7 @@ def _stamp(stamp: StampLayout) -> list[Define]:
     ]
     defines: list[Define] = [
         *schemes,
+        ("STAMP_IN_FIRMWARE", int(row.in_firmware), "0: the build stops"),
         ("STAMP_NAMED", int(row.waits_by_name), "1: it names or numbers messages and has no clock"),
         ("CARRY_SUM", int(stamp.carry == "sum"), "1: the clock field holds l = r + c"),
         ("COUNT_SENDS", int(stamp.count == "sends"), "1: only sends count, 0: all events"),

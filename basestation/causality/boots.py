@@ -43,17 +43,17 @@ class MoteBoots:
             self.life, self.booted, {boot: list(known) for boot, known in self.sequences.items()}
         )
 
-    def accept(self, boot: int, number: int, now: int, patience: int) -> Numbering:
-        """Take the message with this boot count and number on the wire, heard at tick `now`."""
+    def accept(self, boot: int, field: int, now: int, patience: int) -> Numbering:
+        """Take the message with this boot count and sequence field on the wire, heard at tick `now`."""
         life, rebooted = self.life, False
         if boot != life % BOOTS:
             life, rebooted = self._other_boot(boot, now, patience)
         known = self.sequences.get(boot)
         if known is None:
-            self.sequences[boot] = [number, now, 1]
-            return life, number, False, True, rebooted
+            self.sequences[boot] = [field, now, 1]
+            return life, field, False, True, rebooted
         newest, heard, seen = known
-        sequence = unwrap(number, newest + (ROUND if now - heard > patience else WINDOW), ROUND)
+        sequence = unwrap(field, newest + (ROUND if now - heard > patience else WINDOW), ROUND)
         ahead = sequence - newest
         if ahead > 0:
             known[0], known[1], known[2] = sequence, now, (seen << ahead | 1) & SEEN

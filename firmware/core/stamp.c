@@ -5,18 +5,8 @@
 #include "stamp_fields.h"
 #include "ticks.h"
 
-#if CAUSEWAY_SCHEME_SCALAR
-#error "stamp.scheme = \"scalar\": the firmware has no such stamp; basestation compare plays it"
-#elif CAUSEWAY_SCHEME_HISTORY
-#error "stamp.scheme = \"history\": the firmware has no such stamp; basestation compare plays it"
-#elif CAUSEWAY_SCHEME_MATRIX
-#error \
-    "stamp.scheme = \"matrix\": the firmware has no such stamp; under broadcast vector says the same in less"
-#elif CAUSEWAY_SCHEME_DELTA_CAUSAL
-#error \
-    "stamp.scheme = \"delta-causal\": the firmware has no such stamp; under broadcast delta-vector says the same in less"
-#elif CAUSEWAY_SCHEME_TWO_HOP
-#error "stamp.scheme = \"two-hop\": the firmware has no such stamp; basestation compare plays it"
+#if !CAUSEWAY_STAMP_IN_FIRMWARE
+#error "stamp.scheme: the firmware has no such stamp; docs/schemes.md says which it has"
 #endif
 
 cw_stamp_fault_t cw_stamp_check(const uint8_t stamp[CAUSEWAY_STAMP_BYTES])

@@ -55,6 +55,11 @@ def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
             f'{_short(project, path)}: network.board = "{deployment.network.board}", but this environment builds '
             f"for {board}"
         )
+    if not deployment.scheme.in_firmware:
+        raise BuildError(
+            f'{_short(project, path)}: stamp.scheme = "{deployment.scheme.name}": the firmware has no such stamp; '
+            "docs/schemes.md says which it has"
+        )
     return deployment, header
 
 

@@ -40,7 +40,7 @@ class DeltaCausalProgram(SentMatrix):
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=LONG_AGO)
 
-    def on_send(self, rt: int, sequence: int) -> Stamp:
+    def on_send(self, rt: int, number: int) -> Stamp:
         stamp = Stamp(rt, 0, self._copy())
         self._record(self._me, rt)
         return stamp

@@ -39,7 +39,7 @@ class DeltaVectorProgram:
         self._me = me
         self._sent = [LONG_AGO] * motes
 
-    def on_send(self, rt: int, sequence: int) -> Stamp:
+    def on_send(self, rt: int, number: int) -> Stamp:
         stamp = Stamp(rt, 0, tuple(self._sent))
         self._sent[self._me] = max(self._sent[self._me], rt)
         return stamp

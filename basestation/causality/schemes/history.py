@@ -62,15 +62,15 @@ class WholeHistoryProgram:
         self._me = me
         self._past = [0] * motes
 
-    def on_send(self, rt: int, sequence: int) -> Stamp:
+    def on_send(self, rt: int, number: int) -> Stamp:
         stamp = Stamp(0, 0, tuple(self._past))
-        self._past[self._me] |= 1 << sequence
+        self._past[self._me] |= 1 << number
         return stamp
 
     def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
         for message in messages:
             self._past = list(map(or_, self._past, message.stamp.kn))
-            self._past[message.source] |= 1 << message.sequence
+            self._past[message.source] |= 1 << message.number
 
 
 class RecentHistoryProgram:
@@ -80,15 +80,15 @@ class RecentHistoryProgram:
         self._names, self._me = names, me
         self._known: dict[Name, None] = {}
 
-    def on_send(self, rt: int, sequence: int) -> Stamp:
+    def on_send(self, rt: int, number: int) -> Stamp:
         stamp = Stamp(0, 0, tuple(chain.from_iterable(self._known)))
-        self._learn([(self._me, sequence)])
+        self._learn([(self._me, number)])
         return stamp
 
     def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
         for message in messages:
             new = [name for name in names_in(message.stamp) if name not in self._known]
-            self._learn([*new, (message.source, message.sequence)])
+            self._learn([*new, (message.source, message.number)])
 
     def _learn(self, names: Sequence[Name]) -> None:
         for name in names:

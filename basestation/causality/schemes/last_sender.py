@@ -37,11 +37,11 @@ class LastSenderProgram:
     def __init__(self) -> None:
         self._last: tuple[int, ...] = ()
 
-    def on_send(self, rt: int, sequence: int) -> Stamp:
+    def on_send(self, rt: int, number: int) -> Stamp:
         return Stamp(0, 0, self._last)
 
     def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
-        self._last = (messages[-1].source, messages[-1].sequence)
+        self._last = (messages[-1].source, messages[-1].number)
 
 
 class LastSenderRule(WaitingByName):
@@ -49,9 +49,9 @@ class LastSenderRule(WaitingByName):
 
     def _causes(self, message: Message) -> Iterator[Name]:
         if message.stamp.kn:
-            source, sequence = message.stamp.kn
-            if not self._gone.has(source, sequence):
-                yield source, sequence
+            source, number = message.stamp.kn
+            if not self._gone.has(source, number):
+                yield source, number
 
 
 SCHEME = LastSender

@@ -65,15 +65,15 @@ class MatrixProgram(SentMatrix):
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=0)
 
-    def on_send(self, rt: int, sequence: int) -> Stamp:
+    def on_send(self, rt: int, number: int) -> Stamp:
         stamp = Stamp(0, 0, self._copy())
-        self._record(self._me, sequence)
+        self._record(self._me, number)
         return stamp
 
     def on_receive(self, rt: int, messages: Sequence[Message]) -> None:
         for message in messages:
             self._merge(message.stamp.kn)
-            self._record(message.source, message.sequence)
+            self._record(message.source, message.number)
 
 
 class MatrixRule(WaitingByName):

@@ -49,7 +49,7 @@ class ScalarProgram:
     def __init__(self) -> None:
         self._number = 0
 
-    def on_send(self, rt: int, sequence: int) -> Stamp:
+    def on_send(self, rt: int, number: int) -> Stamp:
         self._number += 1
         return Stamp(0, 0, (self._number,))
 

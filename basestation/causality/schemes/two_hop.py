@@ -59,7 +59,7 @@ class TwoHopProgram(SentMatrix):
     def __init__(self, motes: int, me: int) -> None:
         super().__init__(motes, me, nothing=LONG_AGO)
 
-    def on_send(self, rt: int, sequence: int) -> Stamp:
+    def on_send(self, rt: int, number: int) -> Stamp:
         observer = self._columns - 1
         vect2 = self._sent[observer :: self._columns]
         self._record(self._me, rt)

@@ -38,8 +38,8 @@ class VectorProgram:
         self._me = me
         self._known = [0] * motes
 
-    def on_send(self, rt: int, sequence: int) -> Stamp:
-        self._known[self._me] = sequence
+    def on_send(self, rt: int, number: int) -> Stamp:
+        self._known[self._me] = number
         return Stamp(0, 0, tuple(self._known))
 
     def on_receive(self, rt: int, messages: Sequence[Message]) -> None:

@@ -22,23 +22,23 @@ class Settled:
         self._floor = [0] * motes
         self._above = [0] * motes  # bit i: number floor + 1 + i
 
-    def has(self, source: int, sequence: int) -> bool:
-        place = sequence - self._floor[source] - 1
+    def has(self, source: int, number: int) -> bool:
+        place = number - self._floor[source] - 1
         return place < 0 or bool(self._above[source] >> place & 1)
 
-    def add(self, source: int, sequence: int) -> None:
-        if self.has(source, sequence):
+    def add(self, source: int, number: int) -> None:
+        if self.has(source, number):
             return
-        above = self._above[source] | 1 << sequence - self._floor[source] - 1
+        above = self._above[source] | 1 << number - self._floor[source] - 1
         rise = max((~above & above + 1).bit_length() - 1, above.bit_length() - MEMORY)
         self._floor[source] += rise
         self._above[source] = above >> rise
 
-    def up_to(self, source: int, sequence: int) -> Iterator[Name]:
+    def up_to(self, source: int, number: int) -> Iterator[Name]:
         """Those of a source up to a number that are not settled, as far back as is remembered at all."""
-        for number in range(max(self._floor[source], sequence - MEMORY) + 1, sequence + 1):
-            if not self.has(source, number):
-                yield source, number
+        for one in range(max(self._floor[source], number - MEMORY) + 1, number + 1):
+            if not self.has(source, one):
+                yield source, one
 
     def among(self, source: int, numbers: int) -> Iterator[Name]:
         """Those of a source in a set of numbers, given as bits, that are not settled."""
@@ -48,9 +48,9 @@ class Settled:
             yield source, self._floor[source] + 1 + place
             left &= left - 1
 
-    def start_at(self, source: int, sequence: int) -> None:
+    def start_at(self, source: int, number: int) -> None:
         """Everything before that number is settled, and nothing from it on."""
-        self._floor[source], self._above[source] = sequence - 1, 0
+        self._floor[source], self._above[source] = number - 1, 0
 
 
 class WaitingByName(Holding):
