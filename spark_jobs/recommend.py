@@ -6,6 +6,7 @@ It is about this trace. `basestation plan` is for a network that is not built ye
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -149,10 +150,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def _share(text: str) -> float:
-    number = float(text)
-    if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError("per cent, from 0 to 100")
-    return number
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) <= 100:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to 100")
 
 
 def main(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`basestation decode`: turn frames, binary or hex, into JSON lines."""
+"""`basestation decode`: print frames, binary or hex, as text or as JSON lines."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FAULTS_SHOWN = 3  # of each kind; the rest are counted
 )
 @common.json_option
 def command(file: Path, form: str, deployment: Path | None, clock_at: int | None, as_json: bool) -> None:
-    """Turn the frames in FILE, or on standard input, into JSON lines.
+    """Print the frames in FILE, or on standard input, as text; with --json as JSON lines.
 
     FILE holds raw serial bytes, hex text of serial frames, or the lines of TinyOS's Listen, gzipped or not. The format
     is detected. What cannot be decoded is reported on standard error and skipped: the first few faults of a kind one by

@@ -459,7 +459,7 @@ def _summary(comparison: Comparison, choice: CandidateRow | None, budget: Budget
     options, arrival = comparison.options, comparison.arrival
     lines = [
         f"Left: of {PAYLOAD_LIMIT[budget.network.tinyos]} bytes of payload; with a ! the stamp does not fit. "
-        "No cell: another phi is no worse in both.",
+        "Empty: another phi does better.",
         f"Arrival order (policy none): {comparison.of(arrival):.2g}% violations, no hold.",
         f"Simulated: {arrival.sent} messages, {_rate_simulated(options, budget)}.",
         f"Assumed: {_layout_assumed(budget.network)}",

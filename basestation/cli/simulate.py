@@ -32,7 +32,7 @@ from basestation.simulator.simulation import (
 from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import did_you_mean
-from packet_formats.schemes import descriptor, names, ordered
+from packet_formats.schemes import TIMED_POLICIES, descriptor, names, ordered
 
 ARRIVAL_ORDER = PolicyChoice("none", 0)
 FEW_ENTRIES = (2, 6)  # of a stamp whose entries are a choice, beside all of them
@@ -69,7 +69,9 @@ class ReadingType(click.ParamType[Any]):
     name = "NAME=VALUE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        name, _, chosen = str(value).partition("=")
+        name, equals, chosen = str(value).partition("=")
+        if not equals:
+            self.fail(f"write NAME=VALUE, not {value!r}", param, ctx)
         if name not in READING_VALUES:
             hint = did_you_mean(name, READING_VALUES) or f"; they are {', '.join(READING_VALUES)}"
             self.fail(f"there is no reading {name!r}{hint}", param, ctx)
@@ -95,7 +97,7 @@ MAIN_OPTIONS = [
         "schemes",
         type=click.Choice(names()),
         multiple=True,
-        help="Stamp; repeatable. [default: all whose stamps compare, the continuum]",
+        help="Stamp; repeatable. [default: " + ", ".join(ordered()) + "]",
     ),
     click.option(
         "--policy",
@@ -155,7 +157,11 @@ STAMP_OPTIONS = [
     click.option(
         "--carry", type=click.Choice(get_args(Carry)), help="hlc, shlc: send r and c, or their sum."
     ),
-    click.option("--modulus", type=int, help="B, at least 2; may be too small. [default: as deployed]"),
+    click.option(
+        "--modulus",
+        type=int,
+        help="Modulus of the clock on the wire, at least 2; may be too small. [default: as deployed]",
+    ),
 ]
 FAULT_OPTIONS = [
     common.field_option(WorldOptions, "loss", MEANINGS["loss"]),
@@ -474,7 +480,7 @@ def _cells(row: Measurement, recovers: bool) -> list[str]:
         "0" if unstamped else str(row.stamp_bits),
         "0" if unstamped else str(-(-row.stamp_bits // 8)),
         row.delivery.policy,
-        "-" if unstamped else f"{row.delivery.phi}%",
+        f"{row.delivery.phi}%" if row.delivery.policy in TIMED_POLICIES else "-",
         *(_percent(percent[figure]) for figure in ("mean", "any", "pairs")),
         f"{row.hold_mean:.1f}",
         f"{row.hold_p99:.0f}",
@@ -493,9 +499,10 @@ def _percent(value: float) -> str:
 def scheme_label(scheme: Scheme) -> str:
     """A short name for tables and plots."""
     setting = scheme.setting
-    if "entries" not in descriptor(scheme.name).settings:
+    row = descriptor(scheme.name)
+    if "entries" not in row.settings:
         return scheme.name
-    every = setting.entries == setting.epsilon + 1
+    every = row.is_ordered and setting.entries == setting.epsilon + 1
     return f"{scheme.name} {'all' if every else setting.entries}" + (
         " sends" if setting.count == "sends" else ""
     )

@@ -62,8 +62,8 @@ def stamp_rows(stream: Stream, deployment: Deployment) -> NDArray[np.void]:
 class Played:
     """What was delivered, as numbers of messages in order of delivery, and what it took.
 
-    `gave_up` left without something that they waited for. `discarded` came too late to be of use. `stuck` were held
-    when nothing more could free them.
+    `saturated` stamps were full. `gave_up` left without something that they waited for. `discarded` came too late to
+    be of use. `stuck` were held when nothing more could free them.
     """
 
     order: Int64
@@ -74,6 +74,7 @@ class Played:
     discarded: int
     concurrent: int
     late: int
+    saturated: int
     stuck: int
     mote_seconds: float
     observer_seconds: float
@@ -98,6 +99,7 @@ def play(stream: Stream, scheme: Scheme) -> Played:
         discarded=len(discarded),
         concurrent=sum(d.concurrent for d in out),
         late=rule.late,
+        saturated=sum(map(scheme.codec().saturated, (message.stamp for message in messages))),
         stuck=stream.arrivals - len(out) - len(discarded),
         mote_seconds=stamped - started,
         observer_seconds=delivered - stamped,

@@ -175,14 +175,15 @@ def measure_rule(run: SimulatedRun, scheme: Scheme) -> Iterator[Measurement]:
     """Arrival order, then the run stamped by a scheme and delivered by its own rule."""
     if run.fault is not None:
         raise OptionError("corrupt", scheme.name, f"faults are for {', '.join(ordered())}")
-    stream = run.stream
+    stream, asked = run.stream, {"entries": scheme.setting.entries or "all"}
+    bits = _layout_for(run.options, scheme.name, asked).bits
     arrival_of = np.zeros(stream.messages, np.int64)
     arrival_of[stream.arrival_message] = np.arange(stream.arrivals)
     for rule in (make_scheme("none", scheme.setting), scheme):
         played = play(stream, rule)
         delivered = DeliveryOrder(arrival_of[played.order], played.left, played.late)
-        bits = int(played.bits.max(initial=0))
-        yield _measurement(run, scheme, bits, PolicyChoice(rule.name, 100), delivered, {})
+        use = {"saturated": played.saturated}
+        yield _measurement(run, scheme, bits, PolicyChoice(rule.name, 100), delivered, use)
 
 
 def _stamp_use(scheme: TimedScheme, stamped: Stamped, observed: Observed) -> dict[str, int]:

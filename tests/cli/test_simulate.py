@@ -225,7 +225,7 @@ def test_a_preset_changes_the_network():
     [
         ("delay-clok=sender", "there is no reading 'delay-clok'; did you mean delay-clock?"),
         ("delay-clock=slowest", "delay-clock is one of fastest, sender, global, not 'slowest'"),
-        ("ties", "ties is one of sequence, arrival, not ''"),
+        ("ties", "write NAME=VALUE, not 'ties'"),
     ],
 )
 def test_a_reading_that_does_not_exist_is_refused(reading, reason):

@@ -61,7 +61,7 @@ def test_links_have_a_direction():
 
 
 def test_a_mote_without_a_way_is_refused():
-    with pytest.raises(TopologyError, match="motes 1 have no way"):
+    with pytest.raises(TopologyError, match="motes 1 have no path"):
         from_positions([(1, 0), (9, 0)], (0, 0), reach=1.0)
 
 
@@ -103,7 +103,7 @@ def test_bad_files_are_refused(tmp_path):
         read_positions(tmp_path / "absent")
     links = tmp_path / "links"
     links.write_text("1 2 1.5\n")
-    with pytest.raises(TopologyError, match="no probability"):
+    with pytest.raises(TopologyError, match="is not a probability"):
         read_links(links)
     links.write_text("")
     with pytest.raises(TopologyError, match="no links"):
