@@ -8,7 +8,7 @@ equal to construct on random and hostile input.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,6 +53,15 @@ class Frames:
             length=np.full(rows, length, np.uint8),
             payload=payload,
         )
+
+    @classmethod
+    def of_payload_list(cls, payloads: Sequence[bytes], layout: DataLayout) -> Frames:
+        """The same of payloads that may differ in length."""
+        lengths = np.fromiter(map(len, payloads), np.int64, len(payloads))
+        width = max(layout.length, int(lengths.max(initial=0)))
+        payload = np.zeros((len(payloads), width), np.uint8)
+        payload[np.arange(width) < lengths[:, None]] = np.frombuffer(b"".join(payloads), np.uint8)
+        return replace(cls.of_payloads(payload, layout), length=lengths.astype(np.uint8))
 
     @classmethod
     def of_packets(cls, packets: Sequence[bytes], tinyos: int) -> Frames:

@@ -474,12 +474,12 @@ def _plugins() -> dict[str, SchemeDescriptor | str]:
     """The descriptors of installed packages; a text in place of one says why it cannot be used."""
     found: dict[str, SchemeDescriptor | str] = {}
     for point in entry_points(group=ENTRY_POINTS):
-        if point.name in OWN or point.name in found:
+        if point.name in (*OWN, *found, "none", *TIMED_POLICIES):
             found[point.name] = f"{point.value} adds a scheme {point.name}, but that name is taken"
             continue
         try:
             found[point.name] = _checked(point.name, point.load().descriptor)
-        except Exception as error:  # a broken package breaks only its own scheme
+        except (Exception, SystemExit) as error:  # a broken package breaks only its own scheme
             found[point.name] = f"{point.value} cannot be loaded: {type(error).__name__}: {error}"
     return found
 

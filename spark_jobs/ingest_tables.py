@@ -454,8 +454,7 @@ def _checked(table: pa.Table, deployment: Deployment, item: Input, path: str, fi
 def _faults(table: pa.Table, deployment: Deployment) -> list[str | None]:
     """The reason why each row is refused: its columns must agree with its payload."""
     layout = layout_of(deployment)
-    raw = np.frombuffer(b"".join(table["payload"].to_pylist()), np.uint8).reshape(-1, layout.length)
-    data, reasons = bulk.decode_data(Frames.of_payloads(raw, layout), layout)
+    data, reasons = bulk.decode_data(Frames.of_payload_list(table["payload"].to_pylist(), layout), layout)
     column = {name: table[name].to_numpy() for name in ("source", "boot", "sequence", "r", "am_type")}
     motes = deployment.network.motes
     told: list[str | None] = [None] * len(table)

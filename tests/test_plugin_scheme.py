@@ -83,6 +83,15 @@ def test_listen_orders_its_messages_by_its_own_rule(
     (run,) = log.iterdir()
     again = rows(basestation(root, installed, "replay", run, "--json"))
     assert [tuple(row["name"].items()) for row in again if row["event"] == "delivered"] == delivered
+    converted = basestation(
+        root, installed, "log", "convert", run, "--to", "shiviz", "-o", tmp_path / "run.shiviz"
+    )
+    assert converted.returncode == 0, converted.stderr
+    simulated = ("simulate", "-d", described, "--messages", 100, "--trace", tmp_path / "trace", "--json")
+    rows(basestation(root, installed, *simulated))
+    tables = ("analyse", "ingest", tmp_path / "trace", run, "--tables", tmp_path / "tables", "--no-spark")
+    ingested = basestation(root, installed, *tables)
+    assert ingested.returncode == 0, ingested.stderr
 
 
 def test_without_the_package_its_scheme_is_unknown(root: Path, described: Path) -> None:
@@ -99,7 +108,7 @@ def test_a_package_that_is_broken_breaks_its_own_scheme_alone(
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1\n")
     (info / "entry_points.txt").write_text(
-        "[causeway.schemes]\nrecent = nowhere:Nothing\nkn = nowhere:Other\n"
+        "[causeway.schemes]\nrecent = nowhere:Nothing\nkn = nowhere:Other\ncbd = nowhere:Rule\n"
     )
     result = basestation(root, info.parent, "describe", described)
     assert result.returncode == 1

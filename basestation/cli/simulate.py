@@ -289,8 +289,15 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
         return given
     described = common.load_deployment(path)
     offered = _network_settings(described)
-    if not described.scheme.is_ordered:
-        del offered["policies"], offered["phis"]  # its rule is its own
+    if not described.scheme.is_ordered or described.observer.policy not in RULES:
+        own = described.scheme.policy
+        if described.observer.policy != own and "policies" not in said:
+            reason = f"simulate delivers {described.stamp.scheme} stamps by {own}"
+            raise OptionError(
+                "policy", described.observer.policy, f"{reason}; say --policy to choose another"
+            )
+        del offered["policies"], offered["phis"]
+        offered["give_up"] = described.observer.give_up
     if said & {"epsilon", "delta"}:
         del offered["modulus"]  # it was made for the deployment's own
     if "schemes" not in said or set(given["schemes"]) == {described.stamp.scheme}:
@@ -349,7 +356,7 @@ def _network(given: dict[str, Any]) -> dict[str, Any]:
 def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[Scheme]:
     for name, k in _asked(given["schemes"], given["entries"]):
         if not descriptor(name).is_ordered:
-            yield build_named(options, name, k)
+            yield build_named(options, name, k, given.get("give_up"))
             continue
         if isinstance(k, int) and not given["entries"]:
             k = min(k, options.epsilon + 1)  # the default continuum, cut to what there is

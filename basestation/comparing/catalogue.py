@@ -31,4 +31,6 @@ def build(name: str, options: WorldOptions, terms: Terms) -> Scheme:
     try:
         return make_scheme(name, setting)
     except ValueError as error:
+        if terms.min_wait is None:
+            raise OptionError("scheme", name, str(error)) from None
         raise OptionError("min_wait", terms.min_wait, str(error)) from None

@@ -75,8 +75,8 @@ class _ShivizLog:
         self._names = {mote: [self._name(row) for row in rows] for mote, rows in self.order.items()}
         vectors = messages["vector"]
         self.truth = len(messages) > 0 and vectors.null_count == 0
-        raw = np.frombuffer(b"".join(messages["payload"].to_pylist()), np.uint8).reshape(-1, layout.length)
-        data = bulk.decode_data(bulk.Frames.of_payloads(raw, layout), layout)[0]
+        frames = bulk.Frames.of_payload_list(messages["payload"].to_pylist(), layout)
+        data = bulk.decode_data(frames, layout)[0]
         self.complete = int(data["complete"].sum()) if layout.receipts else 0
         self.refused = 0
         found = self._from_truth(vectors.to_pylist()) if self.truth else self._from_receipts(data)

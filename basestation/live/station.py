@@ -214,7 +214,9 @@ class Station:
         if data.source >= motes:
             text = f"source {data.source} is no mote of this deployment, which has 0..{motes - 1}"
             return [self._strange(arrival, "source", text)]
-        cycles, reached, tick = read.cycles, self.timeline.reached, self._tick(self.timeline.present)
+        # The clock at the line's own time: a timer may have run ahead of it, and a replay has no timers.
+        present = self.timeline.clock.at(arrival.mono_ns)
+        cycles, reached, tick = read.cycles, self.timeline.reached, self._tick(present)
         heard_tick = tick if cycles is None else self.timeline.tick(cycles)
         timed = data if cycles is not None else replace(data, in_sync=False)
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, timed.in_sync)
@@ -222,7 +224,7 @@ class Station:
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before)
         here = (*self.timeline.now, arrival.gateway, frame, data, read.heard, cycles, reached)
-        self.timeline.reached = self.timeline.present
+        self.timeline.reached = present
         if message is None:
             counts.duplicates += 1
             return [*found, Arrived(*here, copy=True)]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from basestation.causality import kernels
 from basestation.causality.kernels import stamping
 from basestation.causality.order import Ties
+from basestation.causality.rules import RULES
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
@@ -93,6 +94,8 @@ def deliver(
         ranked = rank(stream, observed, ties)
     phi = 100 if policy == "causal" else phi
     due_at, late = kernels.due_ticks(observed.r, observed.c, arrived, phi, scheme.epsilon, scheme.delta)
+    if policy not in RULES:
+        raise ValueError(f"there is no timed policy {policy!r}")
     if policy == "cbd":
         order, left = kernels.cbd_order(ranked, due_at, arrived)
     else:

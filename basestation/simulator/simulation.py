@@ -113,10 +113,12 @@ def build_scheme(
     return scheme_of_layout(layout, options.epsilon, options.delta, modulus)
 
 
-def build_named(options: WorldOptions, name: str, entries: int | str = "all") -> Scheme:
+def build_named(
+    options: WorldOptions, name: str, entries: int | str = "all", give_up: int | None = None
+) -> Scheme:
     """The same for a scheme that has a rule of its own."""
     layout = _layout_for(options, name, {"entries": entries})
-    network = Setting(options.motes, options.epsilon, options.delta)
+    network = Setting(options.motes, options.epsilon, options.delta, give_up)
     return make_scheme(name, setting_of_layout(layout, network))
 
 
@@ -131,7 +133,7 @@ def _layout_for(options: WorldOptions, name: str, asked: dict[str, Any]) -> Stam
     try:
         return stamp_layout(name, **arguments)
     except LayoutError as error:
-        if error.key != "counter_bits" or asked["counter_bits"] is not None:
+        if error.key != "counter_bits" or asked.get("counter_bits") is not None:
             raise OptionError(error.key, error.value, error.reason) from None
         return stamp_layout(name, **arguments | {"counter_bits": MAX_FIELD_BITS})
 

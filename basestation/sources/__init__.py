@@ -78,7 +78,7 @@ def _own(spec: Spec) -> Make:
 def _plugin(spec: Spec, entry: EntryPoint) -> Make:
     try:
         make: Make = entry.load().make
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise spec.wrong(f"{_owner(entry)}, which has this source, cannot be loaded: {error!r}") from error
     return make
 

@@ -28,9 +28,11 @@ def scheme_named(name: str) -> type[Scheme]:
             raise
         points = entry_points(group=ENTRY_POINTS, name=name)
         found = next(iter(points)).load() if points else None
-    if found is None or found.name != name:
+    if found is None:
         raise ValueError(f"there is no scheme {name!r}")
-    return found  # type: ignore[no-any-return]
+    if not (isinstance(found, type) and issubclass(found, Scheme) and found.name == name):
+        raise ValueError(f"the scheme {name!r} is not a Scheme of that name")
+    return found
 
 
 def make_scheme(name: str, setting: Setting) -> Scheme:
