@@ -256,9 +256,12 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
     options = WorldOptions(
         **{name: settled[name] for name in WorldOptions.__dataclass_fields__ if name in settled}
     )
+    schemes = tuple(dict.fromkeys(_schemes(options, settled)))
+    if settled["corrupt"] and not all(isinstance(scheme, TimedScheme) for scheme in schemes):
+        raise OptionError("corrupt", settled["corrupt"], f"faults are for {', '.join(ordered())}")
     return Request(
         options=options,
-        schemes=tuple(dict.fromkeys(_schemes(options, settled))),
+        schemes=schemes,
         deliveries=tuple(_deliveries(settled["policies"] or ("cbd",), settled["phis"] or (100,))),
         ties=settled["ties"],
         fault=_fault(options, settled),

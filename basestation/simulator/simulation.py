@@ -15,7 +15,7 @@ from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 from basestation.deployed import scheme_of_layout, setting_of_layout
 from packet_formats.layout import StampLayout, stamp_layout
-from packet_formats.schemes import MAX_FIELD_BITS, LayoutError, descriptor, ordered
+from packet_formats.schemes import MAX_FIELD_BITS, LayoutError, descriptor
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
 from .engine import engine
@@ -175,8 +175,6 @@ def measure(
 
 def measure_rule(run: SimulatedRun, scheme: Scheme) -> Iterator[Measurement]:
     """Arrival order, then the run stamped by a scheme and delivered by its own rule."""
-    if run.fault is not None:
-        raise OptionError("corrupt", scheme.name, f"faults are for {', '.join(ordered())}")
     stream, asked = run.stream, {"entries": scheme.setting.entries or "all"}
     bits = _layout_for(run.options, scheme.name, asked).bits
     arrival_of = np.zeros(stream.messages, np.int64)
