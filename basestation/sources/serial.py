@@ -18,15 +18,20 @@ from packet_formats.boards import BOARDS, DEFAULT_BOARD
 from packet_formats.framing import FrameCounters
 from packet_formats.phrases import did_you_mean
 
-# By platform: other boards whose gateways can be listened to, and those that have our firmware.
-BAUD = {
-    "mica": 19200,
-    "mica2dot": 19200,
-    "iris": 57600,
-    "telos": 115200,
-    "telosb": 115200,
-    "tmote": 115200,
-} | {name: board.baud for name, board in BOARDS.items()}
+# By platform: the boards that have our firmware, and others whose gateways can be listened to.
+_OURS = {name: board.baud for name, board in BOARDS.items()}
+BAUD = (
+    _OURS
+    | {
+        "mica": 19200,
+        "mica2dot": 19200,
+        "iris": 57600,
+        "telos": 115200,
+        "telosb": 115200,
+        "tmote": 115200,
+    }
+    | _OURS
+)  # a board that has a row is what its row says
 MOST_DIGITS = 8  # of a speed: no UART is faster
 CHUNK = 4096
 CHUNKS_AHEAD = 32  # read before anybody takes them; beyond that the kernel's buffer fills

@@ -92,6 +92,9 @@ class FromTheMiddle:
     def start(self, mote: int) -> Program:
         return method_of(self.name, self.setting).start(mote)
 
+    def codec(self) -> StampCodec:
+        return method_of(self.name, self.setting).codec()
+
     def as_read(self, stamp: Stamp, now: int) -> Stamp:
         return stamp
 
