@@ -285,9 +285,7 @@ BARRIER_SEQUENCE_BITS = 4
 
 def _barrier(choice: StampChoice) -> StampForm:
     clock = clock_bits(choice, BARRIER_LEAD)
-    counter = max(
-        3, 9 - clock
-    )  # below 3 bits a busy network saturates it; up to 16 bits of head fill two bytes
+    counter = max(3, 9 - clock)  # below 3 bits a busy network saturates it; a head of 16 bits fills two bytes
     head = (("clock", clock), ("counter", counter), ("cut", 1), ("close", 1), ("age", BARRIER_AGE_BITS))
     source = next(bits for bits in (4, 6, 8, 16) if choice.motes <= 1 << bits)
     name = (("source{}", source), ("sequence{}", BARRIER_SEQUENCE_BITS))
@@ -502,6 +500,7 @@ _ROWS = (
         _barrier,
         _barrier_meaning,
         lead=BARRIER_LEAD,
+        in_firmware=True,
         exact=lambda layout, epsilon: True,
     ),
 )

@@ -149,7 +149,7 @@ def test_stamps_are_judged_as_the_reference_judges_them(
     core = core_of(require_tool("gcc"), deployment)
     layout = core.layout.stamp
     raw = data.draw(st.binary(min_size=layout.size, max_size=layout.size))
-    assert core.call("cw_stamp_check", raw, returns=ctypes.c_int) == fault(layout, raw)
+    assert core.stamp_check(raw) == fault(layout, raw)
 
 
 def fault(layout: StampLayout, raw: bytes) -> int:
