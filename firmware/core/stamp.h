@@ -136,12 +136,22 @@ void cw_stamp_start(cw_stamp_t *state, uint32_t tick);
  * say so: after a start, and after the time was lost, not for LEAD + 1 ticks more. Until then a send writes a
  * stamp that says nothing. */
 bool cw_stamp_in_sync(cw_stamp_t *state, uint32_t tick, bool in_sync);
+
+/** Let go what is too old to matter, though there is no event. To be called at least once in 18 hours: after
+ * the 36 hours in which ticks wrap, old times would look like new ones. */
+void cw_stamp_tidy(cw_stamp_t *state, uint32_t tick);
 #else
 static inline bool cw_stamp_in_sync(const cw_stamp_t *state, uint32_t tick, bool in_sync)
 {
     (void)state;
     (void)tick;
     return in_sync;
+}
+
+static inline void cw_stamp_tidy(const cw_stamp_t *state, uint32_t tick)
+{
+    (void)state;
+    (void)tick;
 }
 #endif
 

@@ -67,22 +67,21 @@ static void forget(cw_stamp_t *state)
         heard->top = old;
 }
 
-/* Go on to the tick of an event. */
-static void go_on(cw_stamp_t *state, uint32_t tick)
+/* Whether the last event is so long ago that all times are old. */
+static bool all_old(const cw_stamp_t *state, uint32_t tick)
 {
-    uint32_t passed = (tick - state->tick) & CW_TICK_MASK;
-
-    state->tick = tick;
-    if (passed > SPAN + CAUSEWAY_LEAD)
-        forget(state);
+    return ((tick - state->tick) & CW_TICK_MASK) > SPAN + CAUSEWAY_LEAD;
 }
 
 /* Begin an event: make all times recent. Return the latest time that there can be. */
 static cw_past_t begin(cw_stamp_t *state, uint32_t tick)
 {
     cw_past_t latest = (cw_past_t)(tick + CAUSEWAY_LEAD);
+    bool pause = all_old(state, tick);
 
-    go_on(state, tick);
+    state->tick = tick;
+    if (pause)
+        forget(state);
     keep_top(state, latest);
     keep_recent(&state->quiet, latest);
     keep_recent(&state->previous, latest);
@@ -91,6 +90,11 @@ static cw_past_t begin(cw_stamp_t *state, uint32_t tick)
     for (cw_cause_t *heard = state->heard; heard < state->heard + CAUSEWAY_MOTES; heard++)
         keep_recent(&heard->top, latest);
     return latest;
+}
+
+void cw_stamp_tidy(cw_stamp_t *state, uint32_t tick)
+{
+    begin(state, tick);
 }
 
 void cw_stamp_start(cw_stamp_t *state, uint32_t tick)
@@ -103,9 +107,10 @@ void cw_stamp_start(cw_stamp_t *state, uint32_t tick)
     state->marks = FIRST;
 }
 
-static bool is_silent(const cw_stamp_t *state)
+static bool is_silent(const cw_stamp_t *state, uint32_t tick)
 {
-    return state->marks & LOST || behind(state->quiet, (cw_past_t)state->tick) <= CAUSEWAY_LEAD;
+    return state->marks & LOST ||
+           (!all_old(state, tick) && behind(state->quiet, (cw_past_t)tick) <= CAUSEWAY_LEAD);
 }
 
 bool cw_stamp_in_sync(cw_stamp_t *state, uint32_t tick, bool in_sync)
@@ -114,8 +119,7 @@ bool cw_stamp_in_sync(cw_stamp_t *state, uint32_t tick, bool in_sync)
         state->marks |= LOST;
     else if (state->marks & LOST)
         cw_stamp_start(state, tick);
-    go_on(state, tick);
-    return !is_silent(state);
+    return !is_silent(state, tick);
 }
 
 /* ---- Sending ---- */
@@ -231,7 +235,7 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
     causes_t causes;
 
     state->names = 0;
-    if (is_silent(state)) {
+    if (is_silent(state, tick)) {
         give_head(stamp, tick, 0);
         give(stamp, CAUSEWAY_AGE_BIT, CAUSEWAY_AGE_WIDTH, NO_AGE);
         return false;

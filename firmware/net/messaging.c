@@ -173,6 +173,7 @@ bool messaging_send_health(uint8_t battery)
     if (!frame) {
         return false;
     }
+    cw_stamp_tidy(&stamp, event_tick(now)); /* a mote says how it is every minute, whatever else it does */
     uint8_t hops = own_hops(now) < CW_DATA_HOPS_TOP ? own_hops(now) : CW_DATA_HOPS_TOP;
     cw_health_t health = {
         .source = identity_id(),

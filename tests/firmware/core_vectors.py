@@ -62,8 +62,9 @@ def _bytes(raw: bytes) -> str:
 def _messages(layout: DataLayout, chance: random.Random) -> list[Data]:
     """Flag and escape bytes among the ids, so that the line has something to escape."""
     found = []
-    for source, sequence in [(0, 0), (0x7D, 0x7E), (1, 0x5E), (0x7E, 0xFF)]:
-        tops = [field.top for field in layout.stamp.fields]
+    stamp = layout.stamp
+    for items, (source, sequence) in enumerate([(0, 0), (0x7D, 0x7E), (1, 0x5E), (0x7E, 0xFF)]):
+        tops = [field.top for field in stamp.fields_of(items if stamp.is_variable else stamp.most)]
         if layout.stamp.scheme == "last-sender":
             tops = [0, 255]  # what it names is a mote's
         found.append(
@@ -146,9 +147,10 @@ def _papers_events(
     epsilon, motes = deployment.clock.epsilon, deployment.network.motes
     mote, *peers = (reference_of(deployment, me) for me in (1, motes - 1, 0))
     numbers, clocks = dict.fromkeys((mote, *peers), FIRST), dict.fromkeys((mote, *peers), now)
-    rows, flying = [_event(layout, START, 0, now, bytes(layout.stamp.size))], dict[Program, list[Sent]]()
+    started = now - deployment.lead  # so that a mote that is silent at first soon speaks
+    rows, flying = [_event(layout, START, 0, started, bytes(layout.stamp.size))], dict[Program, list[Sent]]()
     for one in clocks:
-        one.start(now)
+        one.start(started)
 
     def sent_by(one: Program) -> Sent:
         numbers[one] += 1

@@ -96,7 +96,7 @@ int main(void)
         cw_stamp_start(&motes[i], clocks[i] = now);
     for (uint16_t event = 0; event < EVENTS; event++) {
         uint8_t i = (uint8_t)draw(MOTES);
-        uint8_t which = (uint8_t)draw(FLYING), *payload = flying[which];
+        uint8_t which = (uint8_t)draw(FLYING), *payload = flying[which], count = items[which];
         uint16_t cycles;
 
         now += draw(3) == 0;
@@ -110,7 +110,8 @@ int main(void)
             add(&sends, (uint16_t)(cycles - cost));
             items[which] = (uint8_t)cw_stamp_items((uint8_t)(CW_STAMP_REST + cw_stamp_size(&motes[i])));
         } else {
-            TIMED(cycles, result = cw_stamp_receive(&motes[i], clocks[i], payload, items[which]));
+            __asm__ volatile("" : "+r"(count)); /* fetched before the clock is read */
+            TIMED(cycles, result = cw_stamp_receive(&motes[i], clocks[i], payload, count));
             add(&receives, (uint16_t)(cycles - cost));
         }
         if (event % 200 == 199)
