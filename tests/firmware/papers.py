@@ -48,7 +48,10 @@ class Reference:
         self.bounded = 0
 
     def start(self, rt: int) -> None:
-        """Nothing is known at first, whatever the clock."""
+        """Names and numbers outlast an epoch."""
+
+    def has_time(self, rt: int, in_sync: bool) -> None:
+        """Names and numbers need no clock."""
 
     def send(self, rt: int, number: int) -> Sent:
         message = Message(self.me, number, self.program.on_send(rt, number))
@@ -90,16 +93,25 @@ class BarrierReference:
         assert isinstance(scheme, Barrier)
         self.scheme, self.me, self.codec = scheme, me, scheme.codec()
         self.program: BarrierProgram = scheme.start(me)
+        self.lost = False
 
     @property
     def bounded(self) -> int:
         return self.program.bounded
 
     def start(self, rt: int) -> None:
+        self.lost = False
         self.program.restart(rt)
 
+    def has_time(self, rt: int, in_sync: bool) -> None:
+        """Take note, before an event, whether the clock is in sync; who regains the time starts anew."""
+        if not in_sync:
+            self.lost = True
+        elif self.lost:
+            self.start(rt)
+
     def send(self, rt: int, number: int) -> Sent:
-        silent = self.program.is_silent(rt)
+        silent = self.lost or self.program.is_silent(rt)
         stamp = Stamp(rt, 0, (0, 0, 0, NO_AGE)) if silent else self.program.on_send(rt, number)
         message = Message(self.me, number, stamp, in_sync=not silent)
         return Sent(message, self.codec.encode(stamp, self.me, number), self.codec.saturated(stamp))
