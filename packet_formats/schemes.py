@@ -96,6 +96,7 @@ class SchemeDescriptor:
     is_ordered: bool = False  # any two stamps compare, so the timed policies can use them
     exact: Callable[[StampLayout, int], bool] = lambda layout, epsilon: False
     """Whether its rule delivers in causal order while G1 and G2 hold, for a layout and an epsilon."""
+    one_send_a_tick: bool = False  # it names a send by the sender's clock: a second one in a tick must wait
     in_firmware: bool = False  # firmware/core/stamp_*.c has it
     worth_trying: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     """The values of its settings that planning and the analysis compare; other settings keep their default."""
@@ -450,6 +451,7 @@ _ROWS = (
         _ages(lambda motes: motes * motes),
         _age(_sent_in_square),
         exact=lambda layout, epsilon: True,
+        one_send_a_tick=True,
     ),
     SchemeDescriptor(
         "delta-vector",
@@ -457,6 +459,7 @@ _ROWS = (
         _ages(lambda motes: motes),
         _age(lambda index, layout: f"mote {index}'s newest message"),
         exact=lambda layout, epsilon: True,
+        one_send_a_tick=True,
         in_firmware=True,
     ),
     SchemeDescriptor(
@@ -464,6 +467,7 @@ _ROWS = (
         "when the sender last sent to each receiver, and when each mote last sent to the observer",
         _ages(lambda motes: 2 * motes),
         _age(_sent_in_two_vectors),
+        one_send_a_tick=True,
     ),
 )
 OWN = {row.name: row for row in _ROWS}
