@@ -227,8 +227,9 @@ PANELS = {
 def command(ctx: click.Context, /, as_json: bool, trace: Path | None, **given: Any) -> None:
     """Simulate a network as in the paper, and measure how well each scheme orders it.
 
-    Every scheme stamps the same stream of events. Violations are in per cent of the messages delivered ("related": of
-    the causally related pairs). The delay is the hold from arrival to delivery, in ticks.
+    Every scheme stamps the same stream of events, except where a second send in a tick waits for some. Violations are
+    in per cent of the messages delivered ("related": of the causally related pairs). The delay is the hold from
+    arrival to delivery, in ticks.
     """
     try:
         request = _request(ctx, given)
