@@ -38,7 +38,9 @@ class Arrival:
 
     message: Message
     key: Key
+    top: int  # its l
     at: int
+    called: tuple[Link, ...]  # what other messages call it
     links: list[Link]  # its predecessor, if the stamp tells of one, and what it names
     barrier: int | None  # b of what it cuts
     effects_gone: int = 0  # how many of its effects had left before it came
@@ -48,11 +50,6 @@ class Arrival:
     bound: int | None = None  # the greatest b that it used, once it may leave
     waiters: list[tuple[Arrival, int]] = field(default_factory=list)
     effects: list[Arrival] = field(default_factory=list)  # those that left after it and depend on it at once
-
-    @property
-    def top(self) -> int:
-        """Its l."""
-        return self.key[0]
 
 
 class BarrierRule(Rule):
@@ -151,14 +148,14 @@ class BarrierRule(Rule):
         if not cut and age != NO_AGE:
             links.insert(0, (message.source, message.number - 1, 0))
         barrier = top - (age % NO_AGE) * self._constants.u if cut else None
-        arrival = Arrival(message, key, self._clock, links, barrier)
+        arrival = Arrival(message, key, top, self._clock, _called(message), links, barrier)
         arrival.effects_gone = self._effects_gone(arrival)
         return arrival
 
     def _take(self, arrival: Arrival) -> None:
         message = arrival.message
         self._newest[message.source] = max(message.number, self._newest.get(message.source, 0))
-        concerned = list(_called(message))
+        concerned = list(arrival.called)
         for link in concerned:
             insort(self._known.setdefault(link, []), (arrival.key, arrival))
         for link in arrival.links:
@@ -319,9 +316,11 @@ class BarrierRule(Rule):
 
     def _effects_gone(self, late: Arrival) -> int:
         """How many that have left depend on a message that has just come."""
+        if not self._gone_without and not self._gone_past:
+            return 0
         todo = [
             one
-            for link in _called(late.message)
+            for link in late.called
             for one in self._gone_without.get(link, ())
             if 0 <= one.top - late.top <= self._reach(link)
         ]
@@ -355,11 +354,11 @@ def _kept(lists: dict[Link, list[Row]], keep: Callable[[Row], bool]) -> dict[Lin
     return {link: rows for link, rows in kept if rows}
 
 
-def _called(message: Message) -> Iterator[Link]:
+def _called(message: Message) -> tuple[Link, ...]:
     """What other messages call this one; one that is close has no name."""
-    yield message.source, message.number, 0
-    if not message.stamp.kn[2]:
-        yield message.source, (message.number - 1) % RESIDUES
+    source, number = message.source, message.number
+    as_previous = (source, number, 0)
+    return (as_previous,) if message.stamp.kn[2] else (as_previous, (source, (number - 1) % RESIDUES))
 
 
 def _is_stale(version: int, one: Arrival) -> bool:
