@@ -7,6 +7,7 @@ have got in time.
 
 from __future__ import annotations
 
+import heapq
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
@@ -64,11 +65,29 @@ class Holding(Rule):
         return None if at >= NEVER else at
 
     def pending(self) -> list[Pending]:
-        held = sorted(self._held, key=lambda held: (max(held.ready, self._clock), held.order))
-        return [
-            Pending(one.message, one.earliest, max(one.ready, self._clock), tuple(one.missing))
-            for one in held
-        ]
+        """As `Rule.pending`. What waits for a message in the buffer stands below it and leaves with it."""
+        found: dict[Held, Pending] = {}
+        clock = self._clock
+        blocks = {held: {name for name in held.missing if name in self._here} for held in self._held}
+        queue = [(max(held.ready, clock), held.order, id(held), held) for held in self._held]
+        heapq.heapify(queue)
+        while queue:
+            clock, *_, held = heapq.heappop(queue)
+            if held in found:
+                continue  # it was freed before its own time was up
+            found[held] = Pending(held.message, held.earliest, clock, tuple(held.missing))
+            for name in (self._name(held.message), *blocks[held]):
+                for waiter in self._waiters.get(name, ()):
+                    if blocks[waiter] == {name}:
+                        at = max(self._alone(waiter), clock)
+                        heapq.heappush(queue, (at, waiter.order, id(waiter), waiter))
+                    blocks[waiter].discard(name)
+        return list(found.values())
+
+    def _alone(self, held: Held) -> int:
+        """The tick in which it leaves once nothing that it waits for is in the buffer."""
+        absent = (self._expires(name, here=False) for name in held.missing if name not in self._here)
+        return min(max([held.earliest, *absent]), self._longest(held))
 
     def _settle(self, now: int) -> None:
         """Let go all that leaves up to tick `now`."""
