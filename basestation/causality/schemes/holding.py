@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from basestation.causality.order import Message
 from basestation.causality.rules import NEVER, Delivery, Name, Pending, Rule
 
+FEW = 100  # held messages, of which each may name all the others: among more nobody works out who leaves when
+
 
 @dataclass(slots=True, eq=False)
 class Held:
@@ -65,8 +67,17 @@ class Holding(Rule):
         return None if at >= NEVER else at
 
     def pending(self) -> list[Pending]:
-        """As `Rule.pending`. What waits for a message in the buffer stands below it and leaves with it."""
-        found: dict[Held, Pending] = {}
+        """As `Rule.pending`. Of very many, each stands where it leaves at the latest: they may all name each other."""
+        ticks = self._leaving() if len(self._held) <= FEW else self._leaving_at_latest()
+        return [Pending(one.message, one.earliest, at, tuple(one.missing)) for one, at in ticks.items()]
+
+    def _leaving_at_latest(self) -> dict[Held, int]:
+        ticks = {held: max(held.ready, self._clock) for held in self._held}
+        return dict(sorted(ticks.items(), key=lambda one: (one[1], one[0].order)))
+
+    def _leaving(self) -> dict[Held, int]:
+        """When each leaves, in that order. What waits for a message in the buffer leaves with it, and after it."""
+        found: dict[Held, int] = {}
         clock = self._clock
         blocks = {held: {name for name in held.missing if name in self._here} for held in self._held}
         queue = [(max(held.ready, clock), held.order, id(held), held) for held in self._held]
@@ -75,14 +86,14 @@ class Holding(Rule):
             clock, *_, held = heapq.heappop(queue)
             if held in found:
                 continue  # it was freed before its own time was up
-            found[held] = Pending(held.message, held.earliest, clock, tuple(held.missing))
+            found[held] = clock
             for name in (self._name(held.message), *blocks[held]):
                 for waiter in self._waiters.get(name, ()):
                     if blocks[waiter] == {name}:
                         at = max(self._alone(waiter), clock)
                         heapq.heappush(queue, (at, waiter.order, id(waiter), waiter))
                     blocks[waiter].discard(name)
-        return list(found.values())
+        return found
 
     def _alone(self, held: Held) -> int:
         """The tick in which it leaves once nothing that it waits for is in the buffer."""
