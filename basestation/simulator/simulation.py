@@ -37,7 +37,7 @@ class Measurement:
     """The result of one scheme and policy on one stream. The hold is from arrival to delivery, in ticks."""
 
     scheme: Scheme
-    stamp_bits: int
+    stamp_bits: float  # the mean where stamps have a variable length
     delivery: PolicyChoice
     seed: int
     messages: int
@@ -176,11 +176,12 @@ def measure(
 def measure_rule(run: SimulatedRun, scheme: Scheme) -> Iterator[Measurement]:
     """Arrival order, then the run stamped by a scheme and delivered by its own rule."""
     stream, asked = run.stream, {"entries": scheme.setting.entries or "all"}
-    bits = _layout_for(run.options, scheme.name, asked).bits
+    layout = _layout_for(run.options, scheme.name, asked)
     arrival_of = np.zeros(stream.messages, np.int64)
     arrival_of[stream.arrival_message] = np.arange(stream.arrivals)
     for rule in (make_scheme("none", scheme.setting), scheme):
         played = play(stream, rule)
+        bits = round(float(played.bits.mean()), 1) if layout.is_variable else layout.bits
         delivered = DeliveryOrder(arrival_of[played.order], played.left, played.late)
         use = {"saturated": played.saturated}
         yield _measurement(run, scheme, bits, PolicyChoice(rule.name, 100), delivered, use)
@@ -200,7 +201,7 @@ def _stamp_use(scheme: TimedScheme, stamped: Stamped, observed: Observed) -> dic
 def _measurement(
     run: SimulatedRun,
     scheme: Scheme,
-    bits: int,
+    bits: float,
     delivery: PolicyChoice,
     delivered: DeliveryOrder,
     use: dict[str, int],
