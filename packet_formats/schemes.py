@@ -108,9 +108,13 @@ class SchemeDescriptor:
         for values in product(*self.worth_trying.values()):
             yield dict(zip(self.worth_trying, values, strict=True))
 
-    def lead_ticks(self, epsilon: int, delta: int, modulus: int) -> int:
-        """How far ahead of its own clock a receiver reads a stamp's clock: as far as is needed and B allows."""
-        wanted, allowed = (1 + self.carries) * epsilon, modulus - 1 - delta - epsilon
+    def lead_ticks(self, epsilon: int, delta: int, modulus: int, carry: str) -> int:
+        """How far ahead of its own clock a receiver reads a stamp's clock: as far as is needed and B allows.
+
+        A stamp with r and c apart has no room for a c above epsilon.
+        """
+        further = self.carries and carry == "sum"
+        wanted, allowed = (1 + further) * epsilon, modulus - 1 - delta - epsilon
         return max(self.lead * epsilon, min(wanted, allowed))
 
     @property
