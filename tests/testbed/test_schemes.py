@@ -22,12 +22,13 @@ from tools.schemes_table import (
 )
 
 SHORT = 10.0  # seconds
+LONG = {"last-sender": 40.0}  # it seldom errs: every five seconds or so
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
 def point(request, testbed, platformio):
-    return point_of(request.param, 3, SHORT)
+    return point_of(request.param, 3, LONG.get(request.param, SHORT))
 
 
 def test_exact_schemes_deliver_in_causal_order_and_the_others_do_not(point):
