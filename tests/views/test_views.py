@@ -59,8 +59,8 @@ class FakeStage:
     def snapshot(self) -> Snapshot:
         return self.station.snapshot(self.mono_ns)
 
-    def set_policy(self, name: str, phi: int) -> None:
-        self.station.set_policy(name, phi)
+    def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None:
+        self.station.set_policy(name, phi, tolerate)
 
 
 # ---- Lines ----
