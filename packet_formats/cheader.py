@@ -113,7 +113,8 @@ def _clock(deployment: Deployment) -> list[Define]:
         ("EPSILON", clock.epsilon, "ticks; any two clocks differ by at most this"),
         ("DELTA", clock.delta, "ticks; a message arrives within this or is dropped"),
         ("CLOCK_BITS", clock.clock_bits, ""),
-        ("MODULUS", modulus, "B, at least DELTA + 2 * EPSILON + 1"),
+        ("MODULUS", modulus, "B, at least DELTA + EPSILON + LEAD + 1"),
+        ("LEAD", deployment.lead, "ticks; a clock in a stamp is at most this far ahead of its receiver's"),
         ("CLOCK_MASK", _hex(modulus - 1), ""),
         ("EVENTS_PER_TICK", deployment.stamp.events_per_tick, "the most one mote has"),
     ]

@@ -106,6 +106,11 @@ class Deployment:
         """The descriptor of its stamp scheme."""
         return descriptor(self.stamp.scheme)
 
+    @property
+    def lead(self) -> int:
+        """How many ticks the clock in a stamp may be ahead of its receiver's clock."""
+        return self.scheme.lead * self.clock.epsilon
+
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""
         tables: dict[str, dict[str, Any]] = asdict(self)
@@ -164,8 +169,10 @@ def from_dict(tables: Mapping[str, Any]) -> Deployment:
         if name not in tables:
             raise DeploymentError(name, None, "this table is required")
     network = _network(_Table("network", tables["network"]))
-    clock = _clock(_Table("clock", tables["clock"]), network)
-    stamp = _stamp(_Table("stamp", tables["stamp"]), network, clock)
+    stamp_table = _Table("stamp", tables["stamp"])
+    row = _scheme(stamp_table)
+    clock = _clock(_Table("clock", tables["clock"]), network, row)
+    stamp = _stamp(stamp_table, network, clock, row)
     observer = _observer(_Table("observer", tables.get("observer", {})), clock, stamp.scheme)
     deployment = Deployment(network, clock, stamp, observer)
     try:
@@ -245,7 +252,15 @@ def _channel(table: _Table, board: Board, tinyos: int) -> int:
     return table.whole("channel", min(channels), max(channels), board.default_channel[tinyos], why)
 
 
-def _clock(table: _Table, network: NetworkSettings) -> ClockSettings:
+def _scheme(table: _Table) -> SchemeDescriptor:
+    table.known(*StampSettings.__slots__)
+    try:
+        return descriptor(table.word("scheme", (*names(), *unusable())))
+    except LayoutError as error:
+        raise _located(error) from error
+
+
+def _clock(table: _Table, network: NetworkSettings, row: SchemeDescriptor) -> ClockSettings:
     table.known("tick_log2", "epsilon", "delta", "root", "clock_bits")
     epsilon = table.whole("epsilon", 1, 32767, why="with epsilon 0 no clock could tick")
     delta = table.whole("delta", 1, 65535)
@@ -255,17 +270,14 @@ def _clock(table: _Table, network: NetworkSettings) -> ClockSettings:
         epsilon=epsilon,
         delta=delta,
         root=table.whole("root", 0, most_id, network.motes),
-        clock_bits=table.whole("clock_bits", 0, 32, least_clock_bits(epsilon, delta)),
+        clock_bits=table.whole("clock_bits", 0, 32, least_clock_bits(epsilon, delta, row.lead)),
     )
 
 
-def _stamp(table: _Table, network: NetworkSettings, clock: ClockSettings) -> StampSettings:
-    table.known(*StampSettings.__slots__)
-    scheme = table.word("scheme", (*names(), *unusable()))
-    try:
-        row = descriptor(scheme)
-    except LayoutError as error:
-        raise _located(error) from error
+def _stamp(
+    table: _Table, network: NetworkSettings, clock: ClockSettings, row: SchemeDescriptor
+) -> StampSettings:
+    scheme = row.name
     for key in OPTIONAL:
         if table.has(key) and key not in row.settings and key != "packing":
             raise DeploymentError(table.key(key), table.settings[key], only_for(key, scheme))

@@ -195,7 +195,7 @@ def stamp_layout(scheme: str, **settings: Any) -> StampLayout:
     """The stamp that settings of `StampChoice` lead to; `LayoutError` says which of them is impossible, and why."""
     row, choice = descriptor(scheme), StampChoice(**settings)
     _check_choice(row, choice)
-    clock_bits(choice)  # the ticks must be sound even if the stamp has no clock
+    clock_bits(choice, row.lead)  # the ticks must be sound even if the stamp has no clock
     form = row.form(choice)
     # Checked before any field is made: a matrix for the most motes would have thousands of millions.
     bits = sum(width for _, width in form.head) + form.most * sum(width for _, width in form.item)

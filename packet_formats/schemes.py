@@ -96,6 +96,7 @@ class SchemeDescriptor:
     has_clock: bool = True  # the stamp carries the sender's clock
     is_ordered: bool = False  # any two stamps compare, so the timed policies can use them
     takes_ledger: bool = False  # its own rule can wait by a ledger; the rules of ordered stamps all can
+    lead: int = 1  # its clock field may be this many epsilon ahead of a receiver's clock
     exact: Callable[[StampLayout, int], bool] = lambda layout, epsilon: False
     """Whether its rule delivers in causal order while G1 and G2 hold, for a layout and an epsilon."""
     in_firmware: bool = False  # firmware/core/stamp_*.c has it
@@ -130,9 +131,9 @@ def source_bytes(motes: int) -> int:
     return 1 if motes < WIDE_SOURCE_FROM else 2
 
 
-def least_clock_bits(epsilon: int, delta: int) -> int:
-    """The fewest bits for which B >= delta + 2*epsilon + 1, so that every legal stamp unwraps."""
-    return (delta + 2 * epsilon).bit_length()
+def least_clock_bits(epsilon: int, delta: int, lead: int = 1) -> int:
+    """The fewest bits for which B >= delta + (lead + 1)*epsilon + 1, so that every legal stamp unwraps."""
+    return (delta + (lead + 1) * epsilon).bit_length()
 
 
 def age_bits(epsilon: int, delta: int) -> int:
@@ -143,16 +144,17 @@ def age_bits(epsilon: int, delta: int) -> int:
 # ---- Widths of fields ----
 
 
-def clock_bits(choice: StampChoice) -> int:
+def clock_bits(choice: StampChoice, lead: int = 1) -> int:
     """The width of the clock; `LayoutError` where a receiver could take one time for another."""
     epsilon, delta, most = choice.epsilon, choice.delta, choice.most_bits
-    need, least = delta + 2 * epsilon + 1, least_clock_bits(epsilon, delta)
+    need, least = delta + (lead + 1) * epsilon + 1, least_clock_bits(epsilon, delta, lead)
+    sum_text = f"delta + {lead + 1}*epsilon + 1 = {need}"
     bits = least if choice.clock_bits is None else choice.clock_bits
     if bits < least:
         raise LayoutError(
             "clock_bits",
             bits,
-            f"B = 2^{bits} = {2 ** max(bits, 0)} is below delta + 2*epsilon + 1 = {need}, so a receiver "
+            f"B = 2^{bits} = {2 ** max(bits, 0)} is below {sum_text}, so a receiver "
             f"could take one time for another; the least clock_bits is {least}",
         )
     if least > most:
@@ -160,7 +162,7 @@ def clock_bits(choice: StampChoice) -> int:
         raise LayoutError(
             "clock_bits",
             bits,
-            f"delta + 2*epsilon + 1 = {need} needs {least} bits, a field has {most}: use {advice}",
+            f"{sum_text} needs {least} bits, a field has {most}: use {advice}",
         )
     if bits > most:
         raise LayoutError(
@@ -278,6 +280,23 @@ def _ages(how_many: Callable[[int], int]) -> Callable[[StampChoice], StampForm]:
     return form
 
 
+BARRIER_LEAD = 2  # epsilons: the counter carries into l, which then runs ahead of its sender's clock
+BARRIER_NAMES = 6  # more gain nothing (docs/algorithms.md)
+BARRIER_AGE_BITS = 5
+BARRIER_SEQUENCE_BITS = 4
+
+
+def _barrier(choice: StampChoice) -> StampForm:
+    clock = clock_bits(choice, BARRIER_LEAD)
+    counter = max(
+        3, 9 - clock
+    )  # below 3 bits a busy network saturates it; up to 16 bits of head fill two bytes
+    head = (("clock", clock), ("counter", counter), ("cut", 1), ("close", 1), ("age", BARRIER_AGE_BITS))
+    source = next(bits for bits in (4, 6, 8, 16) if choice.motes <= 1 << bits)
+    name = (("source{}", source), ("sequence{}", BARRIER_SEQUENCE_BITS))
+    return StampForm(head, name, 0, BARRIER_NAMES, carry="sum")
+
+
 # ---- What fields mean ----
 
 
@@ -342,6 +361,18 @@ def name_meaning(name: str, index: int, layout: StampLayout) -> str:
     """What `source` and `sequence` of a named message mean; an unused name repeats the sender's own."""
     which = "last message received" if layout.most == 1 else f"message known of, {index} back"
     return f"{name} of the {which}; the sender's own: none"
+
+
+def _barrier_meaning(name: str, index: int, layout: StampLayout) -> str:
+    top = 2 ** dict(layout.head)["counter"] - 1
+    return {
+        "counter": f"sends at this l; {top}: that many or more",
+        "cut": "1: it has causes that it does not name",
+        "close": "1: its sequence modulo 16 is not unique, so nobody names it",
+        "age": "of its own previous message, or of the newest cause that it does not name; 31: none",
+        "source": "mote that sent an immediate cause",
+        "sequence": "its sequence, modulo 16",
+    }[name]
 
 
 # ---- The rows ----
@@ -467,6 +498,15 @@ _ROWS = (
         "when the sender last sent to each receiver, and when each mote last sent to the observer",
         _ages(lambda motes: 2 * motes),
         _age(_sent_in_two_vectors),
+    ),
+    SchemeDescriptor(
+        "barrier",
+        "a hybrid logical clock, and the names of the immediate causes: about three bytes in any network",
+        _barrier,
+        _barrier_meaning,
+        lead=BARRIER_LEAD,
+        takes_ledger=True,
+        exact=lambda layout, epsilon: True,
     ),
 )
 OWN = {row.name: row for row in _ROWS}

@@ -113,7 +113,7 @@ def as_plain(deployment: Deployment, layout: DataLayout) -> dict[str, Any]:
         "payload_limit": layout.limit,
         "payload_left": layout.left,
         "modulus": 1 << clock.clock_bits,
-        "modulus_least": clock.delta + 2 * clock.epsilon + 1,
+        "modulus_least": clock.delta + clock.epsilon + deployment.lead + 1,
         "tick_ms": tick_ms,
         "epsilon_ms": clock.epsilon * tick_ms,
         "delta_ms": clock.delta * tick_ms,
@@ -142,7 +142,8 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
     ]
     if layout.stamp.clock_bits:
         wraps = f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"
-        bound = f"{plain['modulus']} >= delta + 2*epsilon + 1 = {least}, {many(spare, 'residue')} to spare"
+        need = f"delta + {deployment.scheme.lead + 1}*epsilon + 1"
+        bound = f"{plain['modulus']} >= {need} = {least}, {many(spare, 'residue')} to spare"
         rows += [("B", bound), ("clock wraps", wraps)]
     if deployment.waits_by_name:
         gives_up = deployment.observer.give_up

@@ -21,7 +21,7 @@ def stamp_columns(data: NDArray[np.void], now: Ints, deployment: Deployment) -> 
     entries stay as they were on the wire, since the meaning of a counter depends on all earlier messages. For a stamp
     without a clock, `r` is the tick at which the message was heard.
     """
-    layout, latest = layout_of(deployment).stamp, now + deployment.clock.epsilon
+    layout, latest = layout_of(deployment).stamp, now + deployment.lead
     c = data["c"].astype(np.int64)
     r = unwrap(data["clock"].astype(np.int64), latest, layout.modulus) if layout.clock_bits else now
     beyond = (r + c > latest) if deployment.scheme.is_ordered else np.zeros(len(data), np.bool_)

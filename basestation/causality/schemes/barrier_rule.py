@@ -1,0 +1,352 @@
+"""The barrier's delivery rule by its fast algorithm. The tests hold the rules, written out, as its oracle.
+
+A message leaves when its predecessor and everything that it names have left. What has not come is waited for until
+`now > b + W`, where b is a bound on the l of what is missing: then everything with an l up to b has come or is lost.
+Of those that may leave, the least by key goes first.
+
+A held message is in one of four states. It waits for another one that is held (in that one's `waiters`); or for
+something that is missing (an arrival wakes it, or its b in the heap `_timer`); or it may leave (`_ready`); or it may
+leave once nothing with an l up to its greatest b is held (`_cut`). Evaluating a message again makes its older entries
+in lists and heaps stale: they carry its `version`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from basestation.causality.ledger import Ledger
+from basestation.causality.modular import nearest
+from basestation.causality.order import Message
+from basestation.causality.rules import NEVER, Delivery, Name, Pending, Rule
+
+from .barrier_stamp import HEAD, NO_AGE, RESIDUES, BarrierConstants, names_of
+
+Key = tuple[int, int, int, int, int]  # l, counter, source, number, arrival
+Link = tuple[
+    int, ...
+]  # what names a message: (source, residue); its successor knows it as (source, number, 0)
+
+
+@dataclass(eq=False, slots=True)
+class Arrival:
+    """A message that came, held or gone."""
+
+    message: Message
+    key: Key
+    at: int
+    links: list[Link]  # its predecessor, if the stamp tells of one, and what it names
+    barrier: int | None  # b of what it cuts
+    effects_gone: int = 0  # how many of its effects had left before it came
+    held: bool = True
+    version: int = 0
+    missing: list[Link] = field(default_factory=list)
+    bound: int | None = None  # the greatest b that it used, once it may leave
+    waiters: list[tuple[Arrival, int]] = field(default_factory=list)
+    effects: list[Arrival] = field(default_factory=list)  # those that left after it and depend on it at once
+
+    @property
+    def top(self) -> int:
+        """Its l."""
+        return self.key[0]
+
+
+class BarrierRule(Rule):
+    """Delivers by names, and by the clock what is missing. The ledger's wait stands in place of W."""
+
+    def __init__(self, motes: int, constants: BarrierConstants, ledger: Ledger) -> None:
+        self._motes, self._constants, self.ledger = motes, constants, ledger
+        self._memory = 2 * constants.Z + constants.WIN + 2 * constants.Y  # ticks for which a message matters
+        self._clock = -NEVER
+        self._swept = -NEVER
+        self._arrivals = 0
+        self.evaluations = 0
+        self._out: list[Delivery] = []
+        self._awake = False  # something may leave in this tick
+        self._newest: dict[int, int] = {}
+        self._known: dict[
+            Link, list[tuple[Key, Arrival]]
+        ] = {}  # arrivals by what names them, in order of keys
+        self._namers: dict[Link, list[int]] = {}  # the l of all that name it, in order
+        self._missed: dict[Link, list[tuple[Arrival, int]]] = {}  # who waits for it, since it has not come
+        self._held: list[tuple[Key, Arrival]] = []
+        self._timer: list[tuple[int, Key, int, Arrival]] = []
+        self._cut: list[tuple[int, Key, int, Arrival]] = []
+        self._ready: list[tuple[Key, int, Arrival]] = []
+        self._broken: list[Arrival] = []  # those that left without something
+
+    def receive(self, message: Message, now: int) -> bool:
+        self._settle(now - 1)
+        self._clock = max(self._clock, now)
+        if not message.in_sync:
+            self._out.append(Delivery(message, self._clock, self._clock))
+            return True
+        self._forget()
+        arrival = self._arrival(message)
+        wait = self.ledger.ticks
+        self.ledger.arrived()
+        if arrival.effects_gone:
+            self.late += 1
+            self.ledger.late(arrival.effects_gone)
+        self._take(arrival)
+        if self.ledger.ticks > wait:
+            self._reconsider()
+        self._awake = True
+        return True
+
+    def due(self, now: int) -> list[Delivery]:
+        self._settle(now)
+        out, self._out = self._out, []
+        return out
+
+    def next_due(self) -> int | None:
+        if self._out:
+            return self._out[0].left
+        at = self._next_time()
+        return None if at >= NEVER else at
+
+    def pending(self) -> list[Pending]:
+        """A message leaves when its links allow it, or when it is the least held and its own time is over."""
+        wait, leaves = self.ledger.ticks, dict[Arrival, int]()
+        last = self._clock  # when all before this one have left
+        slowest: list[int] = []
+        held = sorted(key_and_arrival for key_and_arrival in self._held if key_and_arrival[1].held)
+        keys = [key for key, _ in held]
+        for key, one in held:
+            at, bound = self._clock, one.barrier
+            for link in one.links:
+                cause = self._find(link, one)
+                if cause is None:
+                    b = self._bound(link, one)
+                    bound = b if bound is None else max(bound, b)
+                elif cause.held:
+                    at = max(at, leaves.get(cause, NEVER))
+            if bound is not None:
+                before = bisect_left(keys, (bound + 1,))
+                at = max(at, bound + wait + 1, slowest[before - 1] if 0 < before <= len(slowest) else at)
+            leaves[one] = min(at, max(last, key[0] + wait + 1))
+            last = max(last, leaves[one])
+            slowest.append(last)
+        return [
+            Pending(one.message, leaves[one], leaves[one], tuple(self._names(one.missing)))
+            for _, one in sorted(held, key=lambda row: (leaves[row[1]], row[0]))
+        ]
+
+    # ---- An arrival ----
+
+    def _arrival(self, message: Message) -> Arrival:
+        top, (counter, cut, _, age) = message.stamp.top, message.stamp.kn[:HEAD]
+        self._arrivals += 1
+        key = (top, counter, message.source, message.number, self._arrivals)
+        links: list[Link] = [
+            name for name in names_of(message.stamp) if name[0] < self._motes and name[0] != message.source
+        ]
+        if not cut and age != NO_AGE:
+            links.insert(0, (message.source, message.number - 1, 0))
+        barrier = top - (age % NO_AGE) * self._constants.u if cut else None
+        arrival = Arrival(message, key, self._clock, links, barrier)
+        arrival.effects_gone = self._effects_gone(arrival)
+        return arrival
+
+    def _take(self, arrival: Arrival) -> None:
+        message = arrival.message
+        self._newest[message.source] = max(message.number, self._newest.get(message.source, 0))
+        called = list(_called(message))
+        for link in called:
+            insort(self._known.setdefault(link, []), (arrival.key, arrival))
+        names = [link for link in arrival.links if len(link) == 2]
+        for link in names:
+            insort(self._namers.setdefault(link, []), arrival.top)
+        heapq.heappush(self._held, (arrival.key, arrival))
+        self._evaluate(arrival)
+        self._wake(one for link in (*called, *names) for one in self._missed.pop(link, ()))
+
+    def _wake(self, waiting: Iterable[tuple[Arrival, int]]) -> None:
+        for one, version in list(waiting):
+            if one.held and one.version == version:
+                self._evaluate(one)
+
+    def _reconsider(self) -> None:
+        """The wait has grown: what was allowed to leave may have to stay."""
+        allowed = [(one, version) for *_, version, one in self._cut]
+        allowed += [(one, version) for _, version, one in self._ready]
+        self._cut.clear()
+        self._ready.clear()
+        self._wake(allowed)
+
+    # ---- What a message waits for ----
+
+    def _evaluate(self, one: Arrival) -> None:
+        self.evaluations += 1
+        one.version += 1
+        one.missing, one.bound = [], None
+        bound = None
+        for link in one.links:
+            cause = self._find(link, one)
+            if cause is None:
+                one.missing.append(link)
+                self._missed.setdefault(link, []).append((one, one.version))
+                b = self._bound(link, one)
+                if not self._is_past(b, one):
+                    return
+                bound = b if bound is None else max(bound, b)
+            elif cause.held:
+                cause.waiters.append((one, one.version))
+                return
+        if one.barrier is not None:
+            if not self._is_past(one.barrier, one):
+                return
+            bound = one.barrier if bound is None else max(bound, one.barrier)
+        one.bound = bound
+        if bound is None:
+            heapq.heappush(self._ready, (one.key, one.version, one))
+        else:
+            heapq.heappush(self._cut, (bound, one.key, one.version, one))
+
+    def _find(self, link: Link, one: Arrival) -> Arrival | None:
+        """The newest arrival that a link of this message can mean."""
+        known = self._known.get(link)
+        if not known:
+            return None
+        place = bisect_left(known, ((one.top + 1,),))
+        if not place or known[place - 1][0][0] < one.top - self._reach(link):
+            return None
+        return known[place - 1][1]
+
+    def _reach(self, link: Link) -> int:
+        """How much older than the message that has it the link's message may be."""
+        constants = self._constants
+        return constants.Z if len(link) == 2 else constants.WIN + constants.Y
+
+    def _bound(self, link: Link, one: Arrival) -> int:
+        """A bound on the l of the missing message that a link means."""
+        if len(link) == 2:
+            namers = self._namers[link]
+            return namers[bisect_left(namers, one.top - self._constants.Z)]
+        return one.top - one.message.stamp.kn[3] * self._constants.u
+
+    def _is_past(self, b: int, one: Arrival) -> bool:
+        if self._clock > b + self.ledger.ticks:
+            return True
+        heapq.heappush(self._timer, (b, one.key, one.version, one))
+        return False
+
+    # ---- Leaving ----
+
+    def _settle(self, now: int) -> None:
+        """Let go all that leaves up to tick `now`."""
+        while (at := self._next_time()) <= now:
+            self._clock = at
+            self._awake = False
+            while (one := self._next()) is not None:
+                self._release(one)
+
+    def _next_time(self) -> int:
+        """The tick in which something may happen next."""
+        if self._awake:
+            return self._clock
+        least = self._least()
+        if least is None:
+            return NEVER
+        while self._timer and _is_stale(*self._timer[0][2:]):
+            heapq.heappop(self._timer)
+        first = min(least.top, self._timer[0][0] if self._timer else NEVER)
+        return max(first + self.ledger.ticks + 1, self._clock)
+
+    def _least(self) -> Arrival | None:
+        while self._held and not self._held[0][1].held:
+            heapq.heappop(self._held)
+        return self._held[0][1] if self._held else None
+
+    def _next(self) -> Arrival | None:
+        """The least message that may leave now."""
+        wait = self.ledger.ticks
+        while self._timer and self._timer[0][0] + wait < self._clock:
+            _, _, version, one = heapq.heappop(self._timer)
+            if not _is_stale(version, one):
+                self._evaluate(one)
+        least = self._least()
+        if least is None:
+            return None
+        while self._cut and self._cut[0][0] < least.top:
+            _, key, version, one = heapq.heappop(self._cut)
+            heapq.heappush(self._ready, (key, version, one))
+        if least.bound is not None or self._clock > least.top + wait:
+            return least
+        while self._ready:
+            _, version, one = heapq.heappop(self._ready)
+            if not _is_stale(version, one):
+                return one
+        return None
+
+    def _release(self, one: Arrival) -> None:
+        one.held = False
+        one.missing = []
+        for link in one.links:
+            cause = self._find(link, one)
+            if cause is None:
+                one.missing.append(link)
+            else:
+                cause.effects.append(one)
+        if one.missing or one.barrier is not None:
+            self._broken.append(one)
+        missing = tuple(self._names(one.missing))
+        self._out.append(Delivery(one.message, one.at, self._clock, bool(one.effects_gone), missing=missing))
+        waiters, one.waiters = one.waiters, []
+        self._wake(waiters)
+
+    def _names(self, links: Iterable[Link]) -> Iterator[Name]:
+        """The missing messages by their numbers; a residue means the nearest to the newest that came."""
+        for source, which, *is_number in links:
+            known = self._newest.get(source, 0)
+            yield source, which if is_number else max(nearest(which + 1, known, RESIDUES), 1)
+
+    # ---- What came too late ----
+
+    def _effects_gone(self, late: Arrival) -> int:
+        """How many that have left depend on a message that has just come."""
+        todo = [one for one in self._broken if self._depends(one, late)]
+        found = dict.fromkeys(todo)
+        while todo:
+            new = [one for one in todo.pop().effects if one not in found]
+            found |= dict.fromkeys(new)
+            todo += new
+        return len(found)
+
+    def _depends(self, one: Arrival, late: Arrival) -> bool:
+        if one.barrier is not None and one.barrier >= late.top and late.key < one.key:
+            return True
+        called = list(_called(late.message))
+        return any(link in called and 0 <= one.top - late.top <= self._reach(link) for link in one.missing)
+
+    def _forget(self) -> None:
+        """Now and then drop what is too old to matter."""
+        if self._clock - self._swept <= self._memory:
+            return
+        self._swept, oldest = self._clock, self._clock - self._memory
+        for link, known in list(self._known.items()):
+            self._known[link] = [row for row in known if row[0][0] >= oldest or row[1].held]
+            for _, one in self._known[link]:
+                one.effects = [effect for effect in one.effects if effect.top >= oldest]
+        self._known = {link: known for link, known in self._known.items() if known}
+        kept = ((link, namers[bisect_left(namers, oldest) :]) for link, namers in self._namers.items())
+        self._namers = {link: namers for link, namers in kept if namers}
+        fresh = (
+            (link, [row for row in rows if not _is_stale(row[1], row[0])])
+            for link, rows in self._missed.items()
+        )
+        self._missed = {link: rows for link, rows in fresh if rows}
+        self._broken = [one for one in self._broken if one.top >= oldest]
+
+
+def _called(message: Message) -> Iterator[Link]:
+    """What other messages call this one; one that is close has no name."""
+    yield message.source, message.number, 0
+    if not message.stamp.kn[2]:
+        yield message.source, (message.number - 1) % RESIDUES
+
+
+def _is_stale(version: int, one: Arrival) -> bool:
+    return not one.held or one.version != version
