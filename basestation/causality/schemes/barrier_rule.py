@@ -57,7 +57,8 @@ class BarrierRule(Rule):
     """Delivers by names, and by the clock what is missing. The ledger's wait stands in place of W."""
 
     def __init__(self, motes: int, constants: BarrierConstants, ledger: Ledger) -> None:
-        self._motes, self._constants, self.ledger = motes, constants, ledger
+        self._motes, self._constants = motes, constants
+        self.ledger: Ledger = ledger
         self._memory = 2 * constants.Z + constants.WIN + 2 * constants.Y  # ticks for which a message matters
         self._clock = -NEVER
         self._swept = -NEVER
