@@ -77,9 +77,9 @@ class ContinuumRow:
     fits: bool
     policy: str
     phi: int
-    tolerate: float | None
     answered: str
     reason: str | None
+    tolerate: float | None = None  # of the ledger, in per cent
     sent: int | None = None
     arrived: int | None = None
     out_of_sync: int | None = None
@@ -155,14 +155,14 @@ def continuum(
     distinct = _distinct(deliveries)
     planned = plan(cut(trace, workers, rows), spread)
     readings = tuple((reading, tuple(distinct)) for reading in used)
-    whole = _whole(trace, used, distinct, ties, spread, scratch)
+    whole = ledgers(trace, used, distinct, ties, spread, scratch)
     tasks = [MeasureTask(part, readings, ties, whole) for part in planned.parts]
     measured: Measured = total(spread(measure, tasks))
     found = _MeasuredTrace(trace, planned.arrived, planned.out_of_sync, measured, used, distinct)
     return [found.row(stamp, answers[stamp.scheme], delivery) for stamp in stamps for delivery in deliveries]
 
 
-def _whole(
+def ledgers(
     trace: TraceFiles,
     readings: Sequence[StampReading],
     deliveries: Sequence[PolicyChoice],

@@ -349,7 +349,8 @@ class Station:
 
     def names(self, missing: Iterable[tuple[int, int]]) -> tuple[str, ...]:
         """What a rule waits for, as people know it."""
-        return shown_names(missing, self.policy, self.observer.named)
+        rule = self.deployment.stamp.scheme if self.policy == LEDGER else self.policy
+        return shown_names(missing, rule, self.observer.named)
 
     def _told(self, overtakings: Iterable[Overtaking]) -> list[Happening]:
         return [self._violation(overtaking) for overtaking in overtakings]

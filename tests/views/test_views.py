@@ -247,6 +247,11 @@ def test_the_screen_shows_motes_streams_queue_rates_and_alarms():
 def test_keys_change_policy_and_phi():
     async def script(app, pilot, stage):
         await pilot.press("o")
+        assert (stage.station.policy, stage.station.tolerate) == ("ledger", 0)
+        await pilot.press("plus", "plus")
+        assert stage.station.tolerate == 0.2
+        await shows(app, "policy ledger  tolerate 0.2%", "of 78 ms", "in a violation", "allowed")
+        await pilot.press("o")
         assert stage.station.policy == "sequence"
         await pilot.press("o")
         assert stage.station.policy == "none"
