@@ -509,8 +509,8 @@ def _cells(row: Measurement, recovers: bool) -> list[str]:
     name = "(arrival)" if unstamped else scheme_label(row.scheme)
     cells = [
         name,
-        "0" if unstamped else str(row.stamp_bits),
-        "0" if unstamped else str(-(-row.stamp_bits // 8)),
+        "0" if unstamped else f"{row.stamp_bits:g}",
+        "0" if unstamped else f"{-(-row.stamp_bits // 8):g}",
         policy_label(row.delivery.policy, row.delivery.tolerate),
         f"{row.delivery.phi}%" if row.delivery.policy in TIMED_POLICIES else "-",
         *(_percent(percent[figure]) for figure in ("mean", "any", "pairs")),

@@ -208,6 +208,6 @@ def _fits(name: str, options: WorldOptions, terms: Terms, room: int) -> Callable
             scheme = build(name, replace(options, motes=motes), terms)
         except OptionError:
             return False
-        return scheme.stamp_bits(scheme.start(0).on_send(0, 1)) <= room
+        return scheme.most_bits <= room
 
     return fits

@@ -21,7 +21,7 @@ from .corruption import Corruption, corrupt_stream, draw_corruption
 from .engine import engine
 from .options import OptionError, WorldOptions
 from .results import DeliveryOrder, Observed, Stamped
-from .scheme_run import play
+from .scheme_run import play, stamp_messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Measurement:
     """The result of one scheme and policy on one stream. The hold is from arrival to delivery, in ticks."""
 
     scheme: Scheme
-    stamp_bits: int
+    stamp_bits: float  # the mean where stamps have a variable length
     delivery: PolicyChoice
     seed: int
     messages: int
@@ -180,13 +180,15 @@ def measure_rule(
 ) -> Iterator[Measurement]:
     """Arrival order, then the run stamped by a scheme and delivered by its own rule, or with ledgers; None: without."""
     stream, asked = run.stream, {"entries": scheme.setting.entries or "all"}
-    bits = _layout_for(run.options, scheme.name, asked).bits
+    layout = _layout_for(run.options, scheme.name, asked)
     arrival_of = np.zeros(stream.messages, np.int64)
     arrival_of[stream.arrival_message] = np.arange(stream.arrivals)
     rules: list[tuple[Scheme, float | None]] = [(make_scheme("none", scheme.setting), None)]
     rules += [(scheme if share is None else scheme.tolerating(share), share) for share in tolerances]
+    messages = stamp_messages(stream, scheme)
     for rule, tolerate in rules:
-        played = play(stream, rule)
+        played = play(stream, rule, None if rule.name == "none" else messages)
+        bits = round(float(played.bits.mean()), 1) if layout.is_variable else layout.bits
         delivered = DeliveryOrder(arrival_of[played.order], played.left, played.late)
         use = {"saturated": played.saturated}
         name = rule.name if tolerate is None else LEDGER
@@ -207,7 +209,7 @@ def _stamp_use(scheme: TimedScheme, stamped: Stamped, observed: Observed) -> dic
 def _measurement(
     run: SimulatedRun,
     scheme: Scheme,
-    bits: int,
+    bits: float,
     delivery: PolicyChoice,
     delivered: DeliveryOrder,
     use: dict[str, int],
