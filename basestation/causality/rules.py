@@ -229,8 +229,8 @@ class LedgerRule(TimedRule):
         self._changed = -NEVER  # the tick in which the wait changed last: nothing leaves in an earlier one
 
     def pending(self) -> list[Pending]:
-        held = [delivery.message for _, delivery in sorted(self._heap)]
-        return [Pending(message, self._leaves(message), self._leaves(message)) for message in held]
+        leaving = [(delivery.message, self._leaves(order)) for order, delivery in sorted(self._heap)]
+        return [Pending(message, tick, tick) for message, tick in leaving]
 
     def _take(self, message: Message, order: tuple[int, ...], now: int) -> None:
         tick = self._changed = self._clock
@@ -255,10 +255,11 @@ class LedgerRule(TimedRule):
         heapq.heappush(self._heap, (order, delivery))
 
     def _first(self) -> int:
-        return self._leaves(self._heap[0][1].message) if self._heap else NEVER
+        return self._leaves(self._heap[0][0]) if self._heap else NEVER
 
-    def _leaves(self, message: Message) -> int:
-        return max(message.stamp.top + self.ledger.ticks + 1, self._changed)
+    def _leaves(self, order: tuple[int, ...]) -> int:
+        """The tick in which a held message leaves if nothing more comes; its order begins with its L."""
+        return max(order[0] + self.ledger.ticks + 1, self._changed)
 
     def _release(self) -> Delivery:
         left = self._first()

@@ -50,7 +50,7 @@ def deployment_for(
         "motes": options.motes,
         "hops": max(options.network.hops),
     }
-    observer: dict[str, Any] = {"policy": policy if policy in row.policies else row.policy}
+    observer: dict[str, Any] = {"policy": policy if row.is_ordered or tolerate is not None else row.policy}
     observer |= {} if tolerate is None else {"tolerate": tolerate}
     observer |= {"phi": phi} if observer["policy"] in ("dapw", "cbd") else {}
     try:

@@ -279,7 +279,7 @@ def some_lines(lines: Sequence[Text], most: int) -> list[Text]:
     return [*kept[:-1], Text.assemble((f"{len(lines) - most} more, and ", "dim"), kept[-1])]
 
 
-def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple[Text, Text]:
+def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple[Text, ...]:
     knobs = shot.policy in PHI_POLICIES or shot.tolerate is not None
     policy = shown_policy(shot.policy, shot.phi, shot.tolerate, "  ") if knobs else shot.policy
     first = Text.assemble(
@@ -298,10 +298,10 @@ def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple
         _overtaken(shot.delivery, "bold red"),
         ("" if shot.known is None else f"  {100 * shot.known:.0f}% checked fully", "dim"),
         (f"   {noticed}" if (noticed := shown_noticed(shot.noticed)) else "", "dim"),
-        (f"   ledger {shown_ledger(shot.ledger)}" if shot.ledger else "", ""),
         ("   no network time yet" if shot.tick is None else f"   tick {shot.tick}", "dim"),
     )
-    return first, second
+    third = [Text(f"the ledger {shown_ledger(shot.ledger)}")] if shot.ledger else []
+    return first, second, *third
 
 
 def _overtaken(order: OrderView, style: str) -> tuple[str, str]:
