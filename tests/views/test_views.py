@@ -250,7 +250,9 @@ def test_keys_change_policy_and_phi():
         assert (stage.station.policy, stage.station.tolerate) == ("ledger", 0)
         await pilot.press("plus", "plus")
         assert stage.station.tolerate == 0.2
-        await shows(app, "policy ledger  tolerate 0.2%", "the ledger waits", "of 59 ms", "in a violation", "allowed")
+        await shows(
+            app, "policy ledger  tolerate 0.2%", "the ledger waits", "of 59 ms", "in a violation", "allowed"
+        )
         await pilot.press("o")
         assert stage.station.policy == "sequence"
         await pilot.press("o")
