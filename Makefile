@@ -105,7 +105,7 @@ field: setup ## phi and k on the real firmware beside the simulator, into docs/a
 schemes: setup ## the papers' schemes on the real firmware, into docs/schemes.md: five minutes
 	$(BIN)/python -m tools.schemes_table --write
 
-ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: half an hour
+ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: a quarter of an hour
 	$(BIN)/python -m tools.ledger_table --write
 
 clean: ## remove the environment and everything that was built

@@ -46,7 +46,7 @@ def test_a_target_that_is_missed_is_told(missed):
         for seed in range(5)
         for target in (0.0, *TARGETS)
     ]
-    text = "\n".join(
+    text = " ".join(
         table_of([point._replace(share=0.0) if not point.tolerate else point for point in points], 100)
     )
     assert ("(missed)" in text) == missed
