@@ -96,9 +96,11 @@ class SchemeDescriptor:
     has_clock: bool = True  # the stamp carries the sender's clock
     is_ordered: bool = False  # any two stamps compare, so the timed policies can use them
     takes_ledger: bool = False  # its own rule can wait by a ledger; the rules of ordered stamps all can
-    lead: int = 1  # its clock field may be this many epsilon ahead of a receiver's clock
+    lead: int = 1  # how many epsilon its clock may be ahead of a receiver's, at least: B must allow it
+    carries: bool = False  # a full counter carries into the clock, which may then be 2 epsilon ahead
     exact: Callable[[StampLayout, int], bool] = lambda layout, epsilon: False
     """Whether its rule delivers in causal order while G1 and G2 hold, for a layout and an epsilon."""
+    one_send_a_tick: bool = False  # it names a send by the sender's clock: a second one in a tick must wait
     in_firmware: bool = False  # firmware/core/stamp_*.c has it
     worth_trying: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     """The values of its settings that planning and the analysis compare; other settings keep their default."""
@@ -107,6 +109,11 @@ class SchemeDescriptor:
         """All combinations of settings worth trying."""
         for values in product(*self.worth_trying.values()):
             yield dict(zip(self.worth_trying, values, strict=True))
+
+    def lead_ticks(self, epsilon: int, delta: int, modulus: int) -> int:
+        """How far ahead of its own clock a receiver reads a stamp's clock: as far as is needed and B allows."""
+        wanted, allowed = (1 + self.carries) * epsilon, modulus - 1 - delta - epsilon
+        return max(self.lead * epsilon, min(wanted, allowed))
 
     @property
     def waits_by_name(self) -> bool:
@@ -416,6 +423,7 @@ _ROWS = (
         _counter_meaning,
         settings=("counter_bits", "carry"),
         is_ordered=True,
+        carries=True,
         exact=lambda layout, epsilon: True,
         in_firmware=True,
     ),
@@ -426,6 +434,7 @@ _ROWS = (
         _counter_meaning,
         settings=("counter_bits", "carry"),
         is_ordered=True,
+        carries=True,
         exact=lambda layout, epsilon: True,
         in_firmware=True,
         worth_trying={"counter_bits": (2, 3, 4, 5, 7)},
@@ -484,6 +493,7 @@ _ROWS = (
         _ages(lambda motes: motes * motes),
         _age(_sent_in_square),
         exact=lambda layout, epsilon: True,
+        one_send_a_tick=True,
     ),
     SchemeDescriptor(
         "delta-vector",
@@ -491,6 +501,7 @@ _ROWS = (
         _ages(lambda motes: motes),
         _age(lambda index, layout: f"mote {index}'s newest message"),
         exact=lambda layout, epsilon: True,
+        one_send_a_tick=True,
         in_firmware=True,
     ),
     SchemeDescriptor(
@@ -498,6 +509,7 @@ _ROWS = (
         "when the sender last sent to each receiver, and when each mote last sent to the observer",
         _ages(lambda motes: 2 * motes),
         _age(_sent_in_two_vectors),
+        one_send_a_tick=True,
     ),
     SchemeDescriptor(
         "barrier",
@@ -506,6 +518,7 @@ _ROWS = (
         _barrier_meaning,
         lead=BARRIER_LEAD,
         takes_ledger=True,
+        carries=True,
         exact=lambda layout, epsilon: True,
     ),
 )

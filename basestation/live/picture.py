@@ -55,6 +55,7 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         noticed=RuleCounts(**station.noticed),
         tolerate=station.tolerate,
         ledger=_ledger_view(station) if station.tolerate is not None else None,
+        final_on_arrival=1 - station.tentative / station.named if station.named else None,
     )
 
 
@@ -75,6 +76,7 @@ def _held_view(station: Station, pending: Pending, mono_ns: int) -> HeldView:
         held_ms=max(0, mono_ns - held.mono_ns) / MS,
         due_ms=None if at is None else (at - mono_ns) / MS,
         why=_why_timed(station, pending) if station.observer.timed else _why_named(station, pending),
+        tentative=held.tentative,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 from basestation.deployed import scheme_of_layout, setting_of_layout
 from packet_formats.layout import StampLayout, stamp_layout
-from packet_formats.schemes import LEDGER, MAX_FIELD_BITS, LayoutError, descriptor
+from packet_formats.schemes import LEDGER, MAX_FIELD_BITS, LayoutError, descriptor, names
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
 from .engine import engine
@@ -148,6 +148,14 @@ class SimulatedRun:
     vectors: Int32
     fault: Corruption | None = None
     fault_clock: int | None = None
+
+
+def world_for(options: WorldOptions, scheme: str) -> WorldOptions:
+    """The world in which a scheme's motes send: they put a second send in a tick off, if the scheme needs that."""
+    needs = scheme in names() and descriptor(scheme).one_send_a_tick
+    if needs and options.sends_again and options.second_send == "scheme":
+        return replace(options, second_send="waits")
+    return options
 
 
 def generate(options: WorldOptions, fault: MemoryFault | None = None) -> SimulatedRun:
