@@ -172,7 +172,7 @@ def ledgers(
 ) -> dict[tuple[StampReading, PolicyChoice], Path]:
     """Deliver by each ledger over the whole trace, and name the file of each."""
     pairs = [(reading, one) for reading in readings for one in deliveries if one.policy == LEDGER]
-    paths = {pair: scratch / f"ledger-{number}.npy" for number, pair in enumerate(pairs)}
+    paths = {pair: scratch / f"ledger-{number}.bin" for number, pair in enumerate(pairs)}
     list(spread(deliver_whole, [LedgerTask(trace, *pair, ties, path) for pair, path in paths.items()]))
     return paths
 
