@@ -67,6 +67,11 @@ class ComparisonRow:
         return -(-self.bits_max // 8)
 
     @property
+    def mean_bytes(self) -> float:
+        """The mean size in bytes; whole ones where all stamps have the same length."""
+        return self.size if self.bits_mean == self.bits_max else self.bits_mean / 8
+
+    @property
     def fits(self) -> bool:
         return self.size + HEADER_BYTES <= PAYLOAD_BYTES
 
