@@ -366,7 +366,7 @@ def _gains(runs: Sequence[LossRun]) -> Iterator[str]:
     rows = []
     for name in found[0]:
         hold = mean(hold for row in found for hold in row[name].hold)
-        fall = f"{100 * (hold / before - 1):+.0f}%" if name != "none" else ""
+        fall = f"{100 * (hold / before - 1):+.0f}%" if before and name != "none" else ""
         pairs = sum(row[name].pairs for row in found)
         rows.append([name, f"{hold:.2f}", f"{hold * tick_ms:.1f}", fall, str(pairs)])
     yield from table(("stubs", "mean hold, ticks", "ms", "change", "violated pairs delivered"), rows)
