@@ -30,6 +30,7 @@ from basestation.causality.stream import Stream
 from basestation.causality.violations import count_violations
 from basestation.simulator.simulated_trace import stream_of
 from basestation.testbed import engine, images, topologies
+from basestation.testbed.air import message_of
 from basestation.testbed.judge import SOON_NS, decoded, messages_of
 from basestation.testbed.recorded_messages import Sent
 from basestation.testbed.scenario import ScenarioNetwork
@@ -38,10 +39,12 @@ from basestation.testbed.testbed_trace import trace_of
 from basestation.testbed.through_station import TruthEvents
 from basestation.testbed.truth_log import Event, ReceptionOutcome, Signal, read
 from packet_formats.deployment import Deployment
+from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data
-from packet_formats.records import Beacon
+from packet_formats.messages import Data, decode_message
+from packet_formats.records import Beacon, Heard
 from packet_formats.schemes import SMALLEST
+from packet_formats.tinyos import ActiveMessage, decode_packet
 from tools.pages import MarkedPlace, table
 from tools.schemes_table import HOPS, MOTES, RATE, ROOT, deployment_of
 from tools.stub_replay import Stub, replay
@@ -117,74 +120,103 @@ class Passage:
         return any(end is not drop and end.since <= drop.until < end.until for end in self.ends)
 
 
+@dataclass(slots=True)
+class _Noted:
+    """What the log tells beside the signals of data messages."""
+
+    network: ScenarioNetwork
+    received: Mapping[int, Sequence[int]]  # signal: nodes
+    no_room: set[tuple[int, int]]  # (gateway, signal): its line was full
+    events: dict[tuple[int, int, str], int] = field(default_factory=dict)  # (id of a Sent, node, kind): when
+    distances: dict[int, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
+
+    def is_spent(self, data: Data, node: int, t: int) -> bool:
+        """Whether a copy has too few hops left to reach the gateway from a node, by the node's last beacon."""
+        if data.hops in (0, UNCOUNTED):
+            return data.hops == 0
+        known = self.distances.get(node, [])
+        at = bisect_right(known, t, key=lambda beacon: beacon[0])
+        return bool(at) and data.hops < known[at - 1][1]
+
+    def why_kept(self, passage: Passage, data: Data, node: int, t: int) -> str:
+        """Why a mote that heard a copy did not pass it on, if not because it was late."""
+        if not any((id(passage.sent), node, kind) in self.events for kind in ("receive", "unmerged")):
+            return UNREAD
+        return SPENT if self.is_spent(data, node, t) else FULL
+
+
 def passages_of(truth: TruthEvents, network: ScenarioNetwork, arrived: Collection[int]) -> list[Passage]:
     """The ways of all messages, in the order of sending; `arrived` has the numbers of those at the base station."""
     book, _ = messages_of(truth.recorded, network)
     passages = [Passage(sent, number in arrived) for number, sent in enumerate(book.all)]
     by_message = {id(passage.sent): passage for passage in passages}
-    distances: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    no_room = {(node, number) for node in network.gateways for number in line_drops(truth, node, network)}
+    noted = _Noted(network, truth.received, no_room)
     signals = sorted(truth.signals, key=lambda signal: signal.begin)
     for seen in decoded(signals, network, layout_of(network.deployment)):
         message, signal = seen.message, seen.signal
         if isinstance(message, Beacon):
             if signal.node is not None and message.hops != NO_HOPS:
-                distances[signal.node].append((signal.begin, message.hops))
+                noted.distances[signal.node].append((signal.begin, message.hops))
         elif sent := book.find(message.source, message.sequence, signal.to):
             by_message[id(sent)].signals.append((signal, message))
-    noted: dict[tuple[int, int, str], int] = {}
     for event in truth.recorded:
         if event.kind in ("receive", "unmerged", "late"):
             found = book.find(event.peer, event.sequence, event.t)
             if found and event.t - found.t < SOON_NS:
-                noted.setdefault((id(found), event.node, event.kind), event.t)
+                noted.events.setdefault((id(found), event.node, event.kind), event.t)
     for passage in passages:
-        _end_copies(passage, truth.received, noted, distances, network)
+        passage.ends += _ends_of(passage, noted)
+        passage.at_gateway = min(
+            (
+                s.to
+                for s, _ in passage.signals
+                if set(truth.received.get(s.number, ())) & set(network.gateways)
+            ),
+            default=None,
+        )
     return passages
 
 
-def _end_copies(
-    passage: Passage,
-    received: Mapping[int, Sequence[int]],
-    noted: Mapping[tuple[int, int, str], int],
-    distances: Mapping[int, Sequence[tuple[int, int]]],
-    network: ScenarioNetwork,
-) -> None:
-    """Note who had a copy and what became of it."""
-    first: dict[int, tuple[Signal, Data]] = {}
-    for signal, data in sorted(passage.signals, key=lambda copy: copy[0].to):
-        for node in received.get(signal.number, ()):
-            first.setdefault(node, (signal, data))
-    message, sender = id(passage.sent), network.node_of(passage.sent.send.source)
+def line_drops(truth: TruthEvents, gateway: int, network: ScenarioNetwork) -> Iterator[int]:
+    """The signals that a gateway heard and had no room for on its line: its heard records count them."""
+    board, layout = network.deployment.network.board, layout_of(network.deployment)
+    heard = [signal for signal in truth.signals if gateway in truth.received.get(signal.number, ())]
+    heard.sort(key=lambda signal: signal.to)
+    frames = [message_of(signal, board, layout.tinyos) for signal in heard]
+    decoder, at, lost = FrameDecoder(), 0, None
+    for packet in (p for event in truth.uarts if event.node == gateway for p in decoder.feed(event.bytes)):
+        frame = decode_packet(packet)
+        message = decode_message(frame, layout) if isinstance(frame, ActiveMessage) else None
+        if isinstance(message, Heard):
+            lost = message.lost
+        elif isinstance(frame, ActiveMessage) and lost is not None:
+            yield from (signal.number for signal in heard[at : at + lost])
+            same = (i for i in range(at + lost, len(heard)) if (raw := frames[i]) and raw.data == frame.data)
+            at, lost = next(same, at + lost) + 1, None
+
+
+def _ends_of(passage: Passage, noted: _Noted) -> Iterator[CopyEnd]:
+    """Who had a copy and what became of it, the sender first."""
+    network, sender = noted.network, noted.network.node_of(passage.sent.send.source)
+    assert sender is not None
 
     def end_of(node: int, since: int, otherwise: str) -> CopyEnd:
         went = [signal.to for signal, _ in passage.signals if signal.node == node]
         if went:
             return CopyEnd(node, since, went[0], SENT)
-        late = noted.get((message, node, "late"))
+        late = noted.events.get((id(passage.sent), node, "late"))
         return CopyEnd(node, since, since, otherwise) if late is None else CopyEnd(node, since, late, LATE)
 
-    assert sender is not None
-    passage.ends.append(
-        end_of(sender, passage.sent.t, LATE)
-    )  # a radio that fails tells it, as one that is late
-    for node, (signal, data) in first.items():
-        if node in network.gateways:
-            passage.at_gateway = min(signal.to, passage.at_gateway or signal.to)
-            if not passage.arrived:
-                passage.ends.append(CopyEnd(node, signal.to, signal.to, LINE))
-        elif node != sender:
-            was_read = any((message, node, kind) in noted for kind in ("receive", "unmerged"))
-            why = UNREAD if not was_read else SPENT if _is_spent(data, node, signal.to, distances) else FULL
-            passage.ends.append(end_of(node, signal.to, why))
-
-
-def _is_spent(data: Data, node: int, t: int, distances: Mapping[int, Sequence[tuple[int, int]]]) -> bool:
-    """Whether a copy has too few hops left to reach the gateway from a node, by the node's last beacon."""
-    if data.hops in (0, UNCOUNTED):
-        return data.hops == 0
-    known = distances.get(node, ())
-    at = bisect_right(known, t, key=lambda beacon: beacon[0])
-    return bool(at) and data.hops < known[at - 1][1]
+    yield end_of(sender, passage.sent.t, LATE)  # or its radio failed, which it knows as well
+    had = {sender}
+    for signal, data in sorted(passage.signals, key=lambda copy: copy[0].to):
+        for node in noted.received.get(signal.number, ()):
+            if (node, signal.number) in noted.no_room:
+                yield CopyEnd(node, signal.to, signal.to, LINE)
+            elif node in network.motes and node not in had:
+                had.add(node)
+                yield end_of(node, signal.to, noted.why_kept(passage, data, node, signal.to))
 
 
 class LossRun(NamedTuple):

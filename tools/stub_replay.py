@@ -66,7 +66,7 @@ class StubRule(BarrierRule):
 
 
 def replay(stream: Stream, scheme: Barrier, stubs: Iterable[Stub] = (), several: bool = False) -> Replayed:
-    """Stamp the stream and deliver its arrivals and the stubs; of a stub and its message the first counts."""
+    """Stamp the stream and deliver its arrivals and the stubs, one by one, as they come from a gateway's line."""
     messages = stamp_messages(stream, scheme)
     rule, found, here = StubRule(scheme, several), Replayed([], []), set[int]()
 
