@@ -22,6 +22,7 @@ from math import ceil
 from pathlib import Path
 from statistics import mean, median
 from tempfile import TemporaryDirectory
+from textwrap import wrap
 from typing import NamedTuple
 
 from basestation.causality.schemes import Setting
@@ -43,7 +44,6 @@ from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.records import Beacon, Heard
-from packet_formats.schemes import SMALLEST
 from packet_formats.tinyos import ActiveMessage, decode_packet
 from tools.pages import MarkedPlace, table
 from tools.schemes_table import HOPS, MOTES, RATE, ROOT, deployment_of
@@ -53,6 +53,8 @@ PLACE = MarkedPlace(
     ROOT / "docs" / "schemes.md", "<!-- table: made by `make losses` -->", "<!-- end of the losses -->"
 )
 NS = 1_000_000_000
+WIDTH = 120  # of a line in docs/
+IMAGES = "barrier"  # the stamp of the motes; the replay stamps the recorded events again
 UNCOUNTED = 3  # hops left in a copy: three or more, never used up
 NO_HOPS = 255  # in the beacon of a mote that does not know its distance
 
@@ -288,7 +290,7 @@ def _missed(events: Sequence[Event], lost: Sequence[Passage]) -> Iterator[str]:
 
 
 def run_testbed(seed: int, seconds: float, rate: float) -> LossRun:
-    deployment = deployment_of(SMALLEST)
+    deployment = deployment_of(IMAGES)
     topology = topologies.grid(MOTES, hops=HOPS)
     (network,) = networks_in([deployment], topology)
     programs = {network.name: images.programs_for(deployment, rate)}
@@ -354,16 +356,20 @@ def tables_of(runs: Sequence[LossRun], seconds: float, rate: float) -> Iterator[
     lost = [run.passages[number] for run in runs for number in lost_in(run)]
     known = [passage for passage in lost if passage.drops]
     senders = [run.passages[number].senders for run in runs for number in run.counted]
-    yield (
+    yield from wrap(
         f"{MOTES} MICAz motes, {HOPS} hops, {rate:g} messages a second of each, {len(runs)} seeds of {seconds:g} s, "
-        f"{SMALLEST} images. Of {sent} messages {len(lost)} were lost ({_percent(len(lost), sent)}). Of these losses "
+        f"{IMAGES} images. Of {sent} messages {len(lost)} were lost ({_percent(len(lost), sent)}). Of these losses "
         f"somebody knew of {len(known)} ({_percent(len(known), len(lost))}). A message was on the "
-        f"air from {mean(senders):.1f} nodes on average, {_percent(senders.count(1), sent)} of them from one alone."
+        f"air from {mean(senders):.1f} nodes on average, {_percent(senders.count(1), sent)} of them from one alone.",
+        WIDTH,
     )
     yield from ("", *_places(lost), "", *_ends(runs), "")
     missed = sum((run.missed for run in runs), Counter[str]())
     told = ", ".join(f"{outcome} {_percent(n, missed.total())}" for outcome, n in missed.most_common())
-    yield f"Why nodes that mostly hear a sender missed a copy of a lost message ({missed.total()} times): {told}."
+    yield from wrap(
+        f"Why nodes that mostly hear a sender missed a copy of a lost message ({missed.total()} times): {told}.",
+        WIDTH,
+    )
     yield from ("", *_gains(runs))
 
 
