@@ -12,7 +12,7 @@ that l is whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from basestation.causality.ledger import Ledger
@@ -40,6 +40,9 @@ class Barrier(Scheme):
 
     def rule(self) -> Rule:
         return BarrierRule(self.setting.motes, self.constants, Ledger(self.tolerate / 100, self.constants.W))
+
+    def tolerating(self, percent: float) -> Barrier:
+        return replace(self, tolerate=percent)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self._bits_of(len(names_of(stamp)))

@@ -56,7 +56,8 @@ class BarrierRule(Rule):
     """Delivers by names, and by the clock what is missing. The ledger's wait stands in place of W."""
 
     def __init__(self, motes: int, constants: BarrierConstants, ledger: Ledger) -> None:
-        self._motes, self._constants, self.ledger = motes, constants, ledger
+        self._motes, self._constants = motes, constants
+        self.ledger: Ledger = ledger
         self._memory = 2 * constants.Z + constants.WIN + 2 * constants.Y  # ticks for which a message matters
         self._clock = -NEVER
         self._swept = -NEVER
@@ -118,10 +119,8 @@ class BarrierRule(Rule):
         keys = [key for key, _ in held]
         for key, one in held:
             at, bound = self._clock, one.barrier
-            for link in one.links:
-                cause = self._find(link, one)
+            for _, cause, b in self._causes(one):
                 if cause is None:
-                    b = self._bound(link, one)
                     bound = b if bound is None else max(bound, b)
                 elif cause.held:
                     at = max(at, leaves.get(cause, NEVER))
@@ -197,12 +196,10 @@ class BarrierRule(Rule):
         one.version += 1
         one.missing, one.bound = [], None
         bound = None
-        for link in one.links:
-            cause = self._find(link, one)
+        for link, cause, b in self._causes(one):
             if cause is None:
                 one.missing.append(link)
                 self._missed.setdefault(link, []).append((one, one.version))
-                b = self._bound(link, one)
                 if not self._is_past(b, one):
                     return
                 bound = b if bound is None else max(bound, b)
@@ -221,6 +218,18 @@ class BarrierRule(Rule):
             heapq.heappush(self._cut, (bound, one.key, one.version, one))
             for link in one.links:
                 self._missed.setdefault(link, []).append((one, one.version))
+
+    def _causes(self, one: Arrival) -> Iterator[tuple[Link, Arrival | None, int]]:
+        """What each link means and, if that has not come, a bound on its l. A stamp names the newest cause first."""
+        newest = one.top
+        for link in one.links:
+            cause = self._find(link, one)
+            if cause is None:
+                yield link, None, min(self._bound(link, one), newest)
+            else:
+                if len(link) == 2:
+                    newest = cause.top
+                yield link, cause, cause.top
 
     def _find(self, link: Link, one: Arrival) -> Arrival | None:
         """The newest arrival that a link of this message can mean."""

@@ -99,9 +99,12 @@ class Literal:
                 and top - constants.WIN - constants.Y <= x.stamp.r <= top
             ]
             links.append((max(before, key=key, default=None), top - age * constants.u))
+        newest = top
         for name in names_of(m.stamp):
             if name[0] != m.source:
-                links.append((self._named(name, top), self._least_namer(name, top)))
+                cause = self._named(name, top)
+                newest = newest if cause is None else cause.stamp.top
+                links.append((cause, min(self._least_namer(name, top), newest)))
         if cut:
             links.append((None, top - age % NO_AGE * constants.u))
         return links
