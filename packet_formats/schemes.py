@@ -378,7 +378,7 @@ def _barrier_meaning(name: str, index: int, layout: StampLayout) -> str:
         "counter": f"sends at this l; {top}: that many or more",
         "cut": "1: it has causes that it does not name",
         "close": "1: its sequence modulo 16 is not unique, so nobody names it",
-        "age": "of its own previous message, or of the newest cause that it does not name; 31: none",
+        "age": "of what it does not name, of its own previous message, or of the newest that it names; 31: none",
         "source": "mote that sent an immediate cause",
         "sequence": "its sequence, modulo 16",
     }[name]

@@ -41,7 +41,8 @@ class Arrival:
     top: int  # its l
     at: int
     called: tuple[Link, ...]  # what other messages call it
-    links: list[Link]  # its predecessor, if the stamp tells of one, and what it names
+    links: list[Link]  # its predecessor, if the stamp tells of one, and what it names, the newest first
+    newest: int  # a bound on the l of what it names
     barrier: int | None  # b of what it cuts
     effects_gone: int = 0  # how many of its effects had left before it came
     held: bool = True
@@ -147,16 +148,17 @@ class BarrierRule(Rule):
     # ---- An arrival ----
 
     def _arrival(self, message: Message) -> Arrival:
-        top, (counter, cut, _, age) = message.stamp.top, message.stamp.kn[:HEAD]
+        top, (counter, cut, _, age), constants = message.stamp.top, message.stamp.kn[:HEAD], self._constants
         self._arrivals += 1
         key = (top, counter, message.source, message.number, self._arrivals)
         links: list[Link] = [
             name for name in names_of(message.stamp) if name[0] < self._motes and name[0] != message.source
         ]
-        if not cut and age != NO_AGE:
+        if constants.has_previous(message.stamp):
             links.insert(0, (message.source, message.number - 1, 0))
-        barrier = top - (age % NO_AGE) * self._constants.u if cut else None
-        arrival = Arrival(message, key, top, self._clock, _called(message), links, barrier)
+        barrier = top - (age % NO_AGE) * constants.u if cut else None
+        newest = constants.newest_named(message.stamp)
+        arrival = Arrival(message, key, top, self._clock, _called(message), links, newest, barrier)
         arrival.effects_gone = self._effects_gone(arrival)
         return arrival
 
@@ -221,11 +223,12 @@ class BarrierRule(Rule):
 
     def _causes(self, one: Arrival) -> Iterator[tuple[Link, Arrival | None, int]]:
         """What each link means and, if that has not come, a bound on its l. A stamp names the newest cause first."""
-        newest = one.top
+        newest = one.newest
         for link in one.links:
             cause = self._find(link, one)
             if cause is None:
-                yield link, None, min(self._bound(link, one), newest)
+                bound = self._bound(link, one)
+                yield link, None, min(bound, newest) if len(link) == 2 else bound
             else:
                 if len(link) == 2:
                     newest = cause.top
