@@ -29,6 +29,7 @@ META_FORMAT, META_RUN, META_DEPLOYMENT, META_ORIGIN = (
     b"causeway.origin",
 )
 KINDS = ("send", "receive")
+LATER = "vector_most"  # the one column that older traces do not have; there it is null
 
 
 def metadata(run: str, deployment: Deployment, origin: str) -> dict[bytes, str]:
@@ -65,6 +66,7 @@ def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
             *(pa.field(f"kn{i}", pa.uint16(), False) for i in range(layout.stamp.entries)),
             pa.field("sent", pa.int64()),
             pa.field("vector", pa.binary(4 * motes)),
+            pa.field(LATER, pa.binary(4 * motes)),
         ]
     )
 

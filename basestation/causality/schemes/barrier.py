@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from basestation.causality.causal_graph import Alias, Causes
 from basestation.causality.ledger import Ledger
 from basestation.causality.modular import unwrap
 from basestation.causality.order import Message, Stamp
@@ -51,6 +52,26 @@ class Barrier(Scheme):
 
     def as_observed(self, stamp: Stamp, now: int) -> Stamp:
         return self.as_read(stamp, now)
+
+    @property
+    def reach(self) -> int:
+        """l never falls from a cause to its effect."""
+        return 0
+
+    def sent(self, message: Message, heard: int) -> int:
+        return message.stamp.r
+
+    def alias(self, message: Message) -> int | None:
+        _, _, close, _ = message.stamp.kn[:HEAD]
+        return None if close else message.sequence % RESIDUES
+
+    def causes(self, message: Message, sent: int) -> Causes:
+        """What it names; what it cut is as old as its age, and what it left out is older than WIN."""
+        _, cut, _, age = message.stamp.kn[:HEAD]
+        oldest = sent - self.constants.WIN - 1
+        told = oldest if age == NO_AGE else sent - age * self.constants.u
+        names = [Alias(*name, sent - self.constants.Z, sent) for name in names_of(message.stamp)]
+        return Causes(aliases=names, gap=told if cut else oldest, own_gap=told)
 
     @cached_property
     def constants(self) -> BarrierConstants:
