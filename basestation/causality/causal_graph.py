@@ -270,6 +270,9 @@ class CausalGraph:
     # ---- What surely led to a message ----
 
     def _link(self, effect: Node, cause: Node, how: str) -> None:
+        if cause.vector[effect.source] >= effect.number:
+            effect.doubt = effect.time + self._teller.reach  # a circle: one of the names was misread
+            return
         effect.causes.setdefault(cause, how)
         cause.effects.append(effect)
         _raise(effect.vector, cause.vector)
@@ -280,7 +283,8 @@ class CausalGraph:
         while waiting:
             cause = waiting.pop()
             for effect in cause.effects:
-                grown = _raise(effect.vector, cause.vector)
+                circle = cause.vector[effect.source] >= effect.number
+                grown = {} if circle else _raise(effect.vector, cause.vector)
                 if grown:
                     waiting.append(effect)
                     yield effect, grown
