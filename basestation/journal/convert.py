@@ -18,6 +18,7 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.tinyos import PacketError, decode_packet
 
+from .field_truth import with_field_truth
 from .message_table import Fate, ReadMessages, read_all
 from .parquet_parts import origin_of
 from .reader import Journal, Report
@@ -47,11 +48,12 @@ def trace_of(
     readings = list(read_all(segments, deployment))
     for text in _left_out(readings):
         tell(text)
+    messages = with_field_truth((reading.messages for reading in readings), deployment)
     return Trace(
         run=journal.header.run,
         deployment=deployment,
         origin=origin_of(journal),
-        messages=pa.concat_tables([empty, *(reading.messages for reading in readings)]),
+        messages=pa.concat_tables([empty, *messages]),
         events=None,
     )
 

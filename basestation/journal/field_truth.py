@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from basestation.causality.causal_graph import CausalGraph, Node
 from basestation.observer import Observer
-from basestation.traces.schema import binary_column
+from basestation.traces.schema import LATER, binary_column
 from packet_formats import bulk
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
@@ -24,34 +24,48 @@ from packet_formats.messages import Data
 WINDOW = 4096  # messages that a later one may still name
 
 
-def with_field_truth(tables: Iterable[pa.Table], deployment: Deployment) -> Iterator[pa.Table]:
-    """The same rows with their vectors, in tables of other lengths; those that have the truth stay as they are.
+class FieldTruth:
+    """Gives tables of messages their vectors; a table that has the truth stays as it is.
 
-    A row waits until what it names has come, or is lost. Memory does not grow with the run.
+    A row waits until what it names has come, or is lost: memory does not grow with the run.
     """
-    reader = FieldReader(deployment)
-    waiting: list[pa.Table] = []
-    for table in tables:
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._reader, self._motes = FieldReader(deployment), deployment.network.motes
+        self._waiting: list[pa.Table] = []
+
+    def add(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Take the next rows of the run, and give those that are settled by now, in the same tables."""
         if table["vector"].null_count < len(table):
             yield table
-            continue
-        reader.read(table)
-        waiting.append(table)
-        yield from _ready(waiting, reader, deployment)
-    reader.finish()
-    yield from _ready(waiting, reader, deployment)
+            return
+        self._reader.read(table)
+        self._waiting.append(table)
+        yield from self._ready()
+
+    def finish(self) -> Iterator[pa.Table]:
+        """Nothing more comes: all that is left."""
+        self._reader.finish()
+        yield from self._ready()
+
+    def _ready(self) -> Iterator[pa.Table]:
+        while self._waiting and self._reader.settled >= len(self._waiting[0]):
+            table = self._waiting.pop(0)
+            yield _with_vectors(table, self._reader.take(len(table)), self._motes)
 
 
-def _ready(waiting: list[pa.Table], reader: FieldReader, deployment: Deployment) -> Iterator[pa.Table]:
-    while waiting and reader.settled >= len(waiting[0]):
-        table = waiting.pop(0)
-        yield _with_vectors(table, reader.take(len(table)), deployment.network.motes)
+def with_field_truth(tables: Iterable[pa.Table], deployment: Deployment) -> Iterator[pa.Table]:
+    """The tables of a run with their vectors."""
+    truth = FieldTruth(deployment)
+    for table in tables:
+        yield from truth.add(table)
+    yield from truth.finish()
 
 
 def _with_vectors(table: pa.Table, nodes: list[Node | None], motes: int) -> pa.Table:
     columns = {
         "vector": [None if node is None else node.vector for node in nodes],
-        "vector_most": [None if node is None else node.most for node in nodes],
+        LATER: [None if node is None else node.most for node in nodes],
     }
     for name, vectors in columns.items():
         place = table.schema.get_field_index(name)

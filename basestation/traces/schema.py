@@ -71,6 +71,13 @@ def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
     )
 
 
+def with_later(found: pa.Schema, wanted: pa.Schema) -> pa.Schema:
+    """The schema of a table, with the column that older ones do not have."""
+    if LATER in wanted.names and LATER not in found.names:
+        return found.append(wanted.field(LATER))
+    return found
+
+
 def messages_table(columns: Mapping[str, Any], layout: DataLayout, motes: int, count: int) -> pa.Table:
     """Make a table of messages from the columns that are known; the others are null."""
     schema = messages_schema(layout, motes)
