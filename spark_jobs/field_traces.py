@@ -32,6 +32,6 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
 def _tables(trace: TraceFiles, wanted: pa.Schema) -> Iterator[pa.Table]:
     """The rows, one row group at a time."""
     for group in trace.groups():
-        table = read_rows(trace, [group], [name for name in wanted.names if name != schema.LATER])
-        later = wanted.field(schema.LATER)
-        yield table.append_column(later, pa.nulls(len(table), later.type))
+        yield schema.with_later(
+            read_rows(trace, [group], [name for name in wanted.names if name != schema.LATER])
+        )

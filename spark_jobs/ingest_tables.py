@@ -25,7 +25,7 @@ from basestation.journal.reader import faults_of, read_segment, segment_paths
 from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
-from basestation.traces.schema import LATER, events_schema, messages_schema, with_later
+from basestation.traces.schema import events_schema, messages_schema, with_later
 from packet_formats import bulk
 from packet_formats import deployment as deployments
 from packet_formats.bulk import Frames
@@ -413,7 +413,7 @@ def _trace(item: Input) -> Iterator[Batch]:
     number = 0
     for path in part_files(Path(item.path)):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            _same_columns(with_later(file.schema_arrow, wanted), wanted, path)
+            _same_columns(with_later(file.schema_arrow.empty_table()).schema, wanted, path)
             for batch in file.iter_batches(1 << 17):
                 yield from _checked(_as(batch, wanted, path), deployment, item, str(path), number)
                 number += len(batch)
@@ -428,9 +428,7 @@ def _trace(item: Input) -> Iterator[Batch]:
 def _as(batch: pa.RecordBatch, wanted: pa.Schema, path: Path) -> pa.Table:
     try:
         table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
-        if LATER in wanted.names and LATER not in table.column_names:
-            table = table.append_column(wanted.field(LATER), pa.nulls(len(table), wanted.field(LATER).type))
-        return table.cast(wanted)
+        return with_later(table).cast(wanted)
     except ValueError as error:  # a null where there can be none is not told as Arrow's own
         raise InputError(f"{path}: {error}") from None
 

@@ -131,7 +131,9 @@ class CausalGraph:
         self._unsettled: deque[Node] = deque()
         self._wanted: dict[tuple[int, int], list[tuple[Node, Alias]]] = {}
         self._known: dict[tuple[int, int], list[Node]] = {}  # by their aliases
+        self._unheard: list[deque[tuple[Node, int]]] = [deque(maxlen=AHEAD) for _ in range(motes)]
         self._grown: list[Growth] = []
+        self.refused = 0  # names that contradict others
         self.settled: deque[Node] = deque()
 
     def __len__(self) -> int:
@@ -164,9 +166,14 @@ class CausalGraph:
         for mote, sequence in receipts:
             if mote < self._motes and self._newest[mote]:
                 self._name(node, mote, unwrap(sequence + 1, self._newest[mote] + AHEAD, ROUND), RECEIPT)
+            elif mote < self._motes:
+                self._unheard[mote].append((node, sequence))
         called = self._teller.alias(message) if message.in_sync else None
         if called is not None:
             self._call(node, called)
+        if not self._newest[source]:
+            self._newest[source] = number
+            self._read_receipts(source, number)
         self._newest[source] = max(number, self._newest[source])
         if node.effects:
             self._grown += self._hand_on(node)
@@ -244,6 +251,15 @@ class CausalGraph:
             return
         self._link(node, self._place(source, number, near.above), how)
 
+    def _read_receipts(self, source: int, number: int) -> None:
+        """A mote's first message has come: now receipts for it can be read."""
+        for node, sequence in self._unheard[source]:
+            before = node.vector[source]
+            self._name(node, source, unwrap(sequence + 1, number + AHEAD, ROUND), RECEIPT)
+            if node.vector[source] > before:
+                self._grown += [(node, {source: before}), *self._hand_on(node)]
+        self._unheard[source].clear()
+
     def _want(self, node: Node, alias: Alias) -> None:
         """Find who goes by that name, or wait for it."""
         if alias.source == node.source or not 0 <= alias.source < self._motes:
@@ -272,6 +288,7 @@ class CausalGraph:
     def _link(self, effect: Node, cause: Node, how: str) -> None:
         if cause.vector[effect.source] >= effect.number:
             effect.doubt = effect.time + self._teller.reach  # a circle: one of the names was misread
+            self.refused += 1
             return
         effect.causes.setdefault(cause, how)
         cause.effects.append(effect)

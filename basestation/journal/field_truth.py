@@ -34,6 +34,11 @@ class FieldTruth:
         self._reader, self._motes = FieldReader(deployment), deployment.network.motes
         self._waiting: list[pa.Table] = []
 
+    @property
+    def refused(self) -> int:
+        """The names that contradict others."""
+        return self._reader.graph.refused
+
     def add(self, table: pa.Table) -> Iterator[pa.Table]:
         """Take the next rows of the run, and give those that are settled by now, in the same tables."""
         if table["vector"].null_count < len(table):

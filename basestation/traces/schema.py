@@ -71,11 +71,12 @@ def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
     )
 
 
-def with_later(found: pa.Schema, wanted: pa.Schema) -> pa.Schema:
-    """The schema of a table, with the column that older ones do not have."""
-    if LATER in wanted.names and LATER not in found.names:
-        return found.append(wanted.field(LATER))
-    return found
+def with_later(messages: pa.Table) -> pa.Table:
+    """A table of messages, with the column that older ones do not have; any other table as it is."""
+    if LATER in messages.column_names or "vector" not in messages.column_names:
+        return messages
+    field = messages.schema.field("vector").with_name(LATER)
+    return messages.append_column(field, pa.nulls(len(messages), field.type))
 
 
 def messages_table(columns: Mapping[str, Any], layout: DataLayout, motes: int, count: int) -> pa.Table:
