@@ -129,6 +129,7 @@ def _stamp(stamp: StampLayout) -> list[Define]:
         *schemes,
         ("STAMP_IN_FIRMWARE", int(row.in_firmware), "0: the build stops"),
         ("STAMP_NAMED", int(row.waits_by_name), "1: it names or numbers messages and has no clock"),
+        ("ONE_SEND_A_TICK", int(row.one_send_a_tick), "1: a second send in a tick waits for the next"),
         ("CARRY_SUM", int(stamp.carry == "sum"), "1: the clock field holds l = r + c"),
         ("COUNT_SENDS", int(stamp.count == "sends"), "1: only sends count, 0: all events"),
         ("STAMP_BYTES", stamp.size, ""),

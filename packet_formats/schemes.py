@@ -97,6 +97,7 @@ class SchemeDescriptor:
     lead: int = 1  # its clock field may be this many epsilon ahead of a receiver's clock
     exact: Callable[[StampLayout, int], bool] = lambda layout, epsilon: False
     """Whether its rule delivers in causal order while G1 and G2 hold, for a layout and an epsilon."""
+    one_send_a_tick: bool = False  # it names a send by the sender's clock: a second one in a tick must wait
     in_firmware: bool = False  # firmware/core/stamp_*.c has it
     worth_trying: Mapping[str, tuple[int | str, ...]] = field(default_factory=dict)
     """The values of its settings that planning and the analysis compare; other settings keep their default."""
@@ -481,6 +482,7 @@ _ROWS = (
         _ages(lambda motes: motes * motes),
         _age(_sent_in_square),
         exact=lambda layout, epsilon: True,
+        one_send_a_tick=True,
     ),
     SchemeDescriptor(
         "delta-vector",
@@ -488,6 +490,7 @@ _ROWS = (
         _ages(lambda motes: motes),
         _age(lambda index, layout: f"mote {index}'s newest message"),
         exact=lambda layout, epsilon: True,
+        one_send_a_tick=True,
         in_firmware=True,
     ),
     SchemeDescriptor(
@@ -495,6 +498,7 @@ _ROWS = (
         "when the sender last sent to each receiver, and when each mote last sent to the observer",
         _ages(lambda motes: 2 * motes),
         _age(_sent_in_two_vectors),
+        one_send_a_tick=True,
     ),
     SchemeDescriptor(
         "barrier",

@@ -116,7 +116,8 @@ def command(
 ) -> None:
     """Compare our schemes with those of other papers, on the same simulated or recorded stream of events.
 
-    Every scheme stamps the same sends and orders the same arrivals, so no difference is due to chance.
+    Every scheme stamps the same sends and orders the same arrivals, so no difference is due to chance. Only where a
+    second send in a tick waits for some schemes, these have a stream of their own (see --second-send).
     Violations are in per cent of the messages delivered. The hold is the time from arrival to delivery, in ticks.
     All combinations of --motes, --loss, --rate, --epsilon and --delta are compared.
     """

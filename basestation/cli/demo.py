@@ -1,16 +1,18 @@
-"""`basestation demo`: the whole chain, from the firmware on ten motes to a picture of what each byte gains."""
+"""`basestation demo`: the whole chain, from the firmware on ten motes to what its stamp gains on the same run."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
 from basestation.cli import common
 from basestation.cli.live_options import Notes
+from basestation.comparing.comparison import ComparisonRow
 from basestation.journal.writer import JournalWriter, new_run_id
 from basestation.live.happenings import Sink
 from basestation.live.runner import Runner
@@ -27,22 +29,14 @@ from basestation.traces.files import Trace, write_trace
 from basestation.views.lines import LinesView, summary
 from basestation.views.ndjson import JsonView
 from basestation.views.streams import StreamsView
-from packet_formats.deployment import Deployment, load
+from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
 
 MOTES, HOPS = 10, 3
-RATE = 2.0  # messages a second of each mote
+RATE = 4.0  # messages a second of each mote
 EXAMPLE = images.PROJECT / "examples" / "micaz.toml"
-# What the picture compares: every stamp, without a wait, at a fifth of it, and at all of it.
-CONTINUUM = (
-    "--policy=none",
-    "--policy=cbd",
-    "--phi=0",
-    "--phi=20",
-    "--phi=100",
-    "--packing=bits",
-    "--count=sends",
-)
+SCHEME = "barrier"
+PAPERS = "kn"  # the paper's stamp, with all entries
 
 
 @dataclass(frozen=True)
@@ -81,40 +75,42 @@ class Ground:
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("demo"),
     show_default=True,
-    help="Folder for the log, the trace and the picture; each run makes a folder of its own in it.",
+    help="Folder for the log and the trace; each run makes a folder of its own in it.",
 )
 @common.json_option
 def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool) -> None:
-    """Run ten motes over three hops live: their firmware stamps, we log, order and analyse.
+    """Run ten motes over three hops live: their firmware stamps, we log and order.
 
-    With --json it prints one object for each event, as `basestation listen --json` does, then one for each
-    configuration of the continuum.
+    Then it orders the same run on arrival, with the paper's stamp and with ours, and compares the three.
+    With --json it prints one object for each event, as `basestation listen --json` does, then one for each way to
+    order the run.
     """
     deployment = _deployment()
     folder = out / new_run_id()
     folder.mkdir(parents=True)
     ground = _ground(on, deployment, folder, seconds, seed)
+    stamp = layout_of(deployment).stamp
     common.note(
-        f"{MOTES} motes, the farthest {HOPS} hops away; {layout_of(deployment).stamp.bits} bits of stamp, "
-        f"{deployment.observer.policy}, phi {deployment.observer.phi}%, for {seconds:g} s."
+        f"{MOTES} motes, the farthest {HOPS} hops away; stamp {stamp.scheme}, {stamp.least_size} to {stamp.size} "
+        f"bytes, for {seconds:g} s."
     )
     _listen(ground, deployment, folder / "log", seconds, as_json)
     trace = _trace(ground, deployment)
     write_trace(trace, folder / "trace")
-    _continuum(folder, as_json)
-    common.note(
-        "These clocks are so close that every stamp gives the same order. What each byte gains where clocks "
-        "differ more is in docs/figures/figure6.png; basestation figures draws it."
-    )
-    common.note(f"Log, trace and continuum are in {folder}; the picture is {folder / 'report.html'}.")
-    common.note(f"To see more: basestation log summary {folder / 'log'}")
+    _compare(trace, as_json)
+    common.note("The table also counts messages that were on their way when the live run ended.")
+    common.note(f"The log and the trace are in {folder}. To see more:")
+    common.note(f"  basestation log summary {folder / 'log'}")
+    common.note(f"  basestation analyse continuum {folder / 'trace'}")
 
 
 def _deployment() -> Deployment:
-    """The example with ten motes. The gateway is the root and has the id after theirs."""
-    example = load(EXAMPLE)
-    network = replace(example.network, name="demo", motes=MOTES, hops=HOPS)
-    return replace(example, network=network, clock=replace(example.clock, root=MOTES))
+    """The example with ten motes and our stamp. The gateway is the root and has the id after theirs."""
+    tables = load(EXAMPLE).to_dict()
+    tables["network"] |= {"name": "demo", "motes": MOTES, "hops": HOPS}
+    tables["clock"] = {**tables["clock"], "root": MOTES}
+    del tables["clock"]["clock_bits"]
+    return from_dict(tables | {"stamp": {"scheme": SCHEME}, "observer": {}})
 
 
 def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float, seed: int) -> Ground:
@@ -169,10 +165,31 @@ def _trace(ground: Ground, deployment: Deployment) -> Trace:
     return emulated_trace(events, network_of(events[0], deployment))
 
 
-def _continuum(folder: Path, as_json: bool) -> None:
-    from spark_jobs.run import main
+def _compare(trace: Trace, as_json: bool) -> None:
+    """Order the same run in several ways, and say in one sentence what our stamp gains."""
+    from basestation.comparing.recorded_run import ways_to_order
 
-    words = ["continuum", str(folder / "trace"), "--no-spark", "--out", str(folder), *CONTINUUM]
-    code = main([*words, "--json"] if as_json else words)
-    if code:
-        sys.exit(code)
+    tick_ms = 1000 * trace.deployment.clock.tick_seconds
+    ways = ways_to_order(trace, SCHEME, PAPERS)
+    if as_json:
+        for way, row in ways.items():
+            common.emit_json({"way": way, **row.to_dict()})
+        return
+    table = Table("the same run ordered by", box=SIMPLE_HEAD, padding=0)
+    for heading in ("bytes", "before a cause", "mean hold", "longest"):
+        table.add_column(heading, justify="right")
+    for way, row in ways.items():
+        held = (f"{ticks * tick_ms:.0f} ms" for ticks in (row.hold_mean, row.hold_max))
+        table.add_row(way, f"{row.mean_bytes:.2g}", str(row.violations.forward), *held)
+    common.out.print(table)
+    common.out.print(_gained(ways["arrival"], ways[PAPERS], ways[SCHEME], tick_ms))
+
+
+def _gained(arrival: ComparisonRow, paper: ComparisonRow, ours: ComparisonRow, tick_ms: float) -> str:
+    wrong, delivered = ours.violations.forward, ours.violations.delivered
+    order = "every message came after its causes" if not wrong else f"{wrong} messages came before a cause"
+    return (
+        f"With {ours.mean_bytes:.1f} bytes {order}, held {ours.hold_mean * tick_ms:.0f} ms on average; "
+        f"the paper's stamp needs {paper.size} bytes and {paper.hold_mean * tick_ms:.0f} ms, and in order of arrival "
+        f"{arrival.violations.forward} of {delivered} messages come before a cause."
+    )

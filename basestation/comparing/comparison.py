@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -14,7 +15,7 @@ from basestation.causality.violations import Violations
 from basestation.simulator.engine import engine
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.scheme_run import Played, play
-from basestation.simulator.simulation import generate
+from basestation.simulator.simulation import generate, world_for
 
 from .catalogue import Terms, build
 
@@ -64,6 +65,11 @@ class ComparisonRow:
     def size(self) -> int:
         """The size of the largest stamp in whole bytes."""
         return -(-self.bits_max // 8)
+
+    @property
+    def mean_bytes(self) -> float:
+        """The mean size in bytes; whole ones where all stamps have the same length."""
+        return self.size if self.bits_mean == self.bits_max else self.bits_mean / 8
 
     @property
     def fits(self) -> bool:
@@ -128,9 +134,10 @@ def place_of(options: WorldOptions) -> SweepPoint:
 def measure_network(
     options: WorldOptions, names: Sequence[str], terms: Terms, seeds: int
 ) -> Iterator[ComparisonRow]:
-    """Measure every scheme on the same streams, one stream a seed."""
-    recorded = [simulated(one) for one in seeded(options, seeds)]
+    """Measure every scheme on the same streams, one stream a seed; `world_for` says who needs another one."""
+    stream_in = cache(simulated)
     for name in names:
+        recorded = [stream_in(world_for(one, name)) for one in seeded(options, seeds)]
         yield measure(place_of(options), recorded, name, terms)
 
 
@@ -208,6 +215,6 @@ def _fits(name: str, options: WorldOptions, terms: Terms, room: int) -> Callable
             scheme = build(name, replace(options, motes=motes), terms)
         except OptionError:
             return False
-        return scheme.stamp_bits(scheme.start(0).on_send(0, 1)) <= room
+        return scheme.most_bits <= room
 
     return fits

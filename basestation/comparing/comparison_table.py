@@ -56,7 +56,7 @@ def cells(row: ComparisonRow) -> list[str]:
     percent = row.violations.percent()
     return [
         row.scheme,
-        f"{row.size}{'' if row.fits else '!'}",
+        f"{shown_bytes(row)}{'' if row.fits else '!'}",
         str(row.violations.delivered),
         *(shown_percent(percent[figure]) for figure in ("mean", "any", "pairs")),
         f"{row.hold_mean:.1f}",
@@ -67,6 +67,11 @@ def cells(row: ComparisonRow) -> list[str]:
         str(row.concurrent),
         f"{row.mote_us:.0f}/{row.observer_us:.0f}",
     ]
+
+
+def shown_bytes(row: ComparisonRow) -> str:
+    """The size of the stamp; the mean and the largest where it has a variable length."""
+    return str(row.size) if row.mean_bytes == row.size else f"{row.mean_bytes:.1f} ({row.size})"
 
 
 def shown_percent(value: float) -> str:

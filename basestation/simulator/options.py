@@ -14,6 +14,8 @@ DelayDraw = Literal["shared", "each"]
 DelayClock = Literal["fastest", "sender", "global"]
 Reception = Literal["tick", "message", "immediate"]
 G2 = Literal["paper", "enforce"]
+Sends = Literal["tick", "any"]
+SecondSend = Literal["scheme", "goes", "waits"]
 
 
 # Limits of what a machine can do in minutes, and of what a number can hold.
@@ -38,6 +40,8 @@ MEANINGS = {
     "delay_clock": "The clock that measures delays.",
     "reception": "A mote takes all due messages in one event at its next tick; each in its own event; or each at once.",
     "g2": "Keep delays as drawn; or lose a copy that comes later than G2 allows.",
+    "sends": "A mote sends when its clock ticks; or at any time, at the same mean rate, so twice in some ticks.",
+    "second_send": "A mote's second send in a tick waits for the next tick if the scheme needs that; never; or always.",
     "loss": "Chance that a copy is lost on a hop.",
     "events_per_tick": "Turns of a process in one tick of its clock, K.",
 }
@@ -71,6 +75,8 @@ class WorldOptions:
     delay_clock: DelayClock = "fastest"
     reception: Reception = "tick"
     g2: G2 = "paper"
+    sends: Sends = "tick"
+    second_send: SecondSend = "scheme"
     loss: float = 0.0
     events_per_tick: int = 1
     topology: HopTopology | None = None
@@ -130,6 +136,11 @@ class WorldOptions:
         return self.motes if self.topology is None else max(map(len, self.topology.peers)) + 1
 
     @property
+    def sends_again(self) -> bool:
+        """Whether a mote may come to a second send in one tick."""
+        return self.sends == "any" or self.events_per_tick > 1
+
+    @property
     def mean_hop_delay(self) -> float:
         """The mean of the delay law for one hop. delta is end to end, so a hop has its share of it."""
         return self.delta / max(self.network.hops) / (2 if self.delay_law == "half" else 4)
@@ -145,7 +156,7 @@ class WorldOptions:
 
 
 # The readings: what the paper's model leaves open. Three combinations of them are in use.
-READINGS = ("recipients", "delay", "delay_clock", "reception", "g2")
+READINGS = ("recipients", "delay", "delay_clock", "reception", "g2", "sends", "second_send")
 _PAPER: dict[str, Any] = {
     field.name: field.default for field in fields(WorldOptions) if field.name in READINGS
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 from basestation.deployed import scheme_of_layout, setting_of_layout
 from packet_formats.layout import StampLayout, stamp_layout
-from packet_formats.schemes import MAX_FIELD_BITS, LayoutError, descriptor
+from packet_formats.schemes import MAX_FIELD_BITS, LayoutError, descriptor, names
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
 from .engine import engine
@@ -37,7 +37,7 @@ class Measurement:
     """The result of one scheme and policy on one stream. The hold is from arrival to delivery, in ticks."""
 
     scheme: Scheme
-    stamp_bits: int
+    stamp_bits: float  # the mean where stamps have a variable length
     delivery: PolicyChoice
     seed: int
     messages: int
@@ -149,6 +149,14 @@ class SimulatedRun:
     fault_clock: int | None = None
 
 
+def world_for(options: WorldOptions, scheme: str) -> WorldOptions:
+    """The world in which a scheme's motes send: they put a second send in a tick off, if the scheme needs that."""
+    needs = scheme in names() and descriptor(scheme).one_send_a_tick
+    if needs and options.sends_again and options.second_send == "scheme":
+        return replace(options, second_send="waits")
+    return options
+
+
 def generate(options: WorldOptions, fault: MemoryFault | None = None) -> SimulatedRun:
     """Simulate the network; no scheme is involved yet."""
     stream = engine.generate(options)
@@ -176,11 +184,12 @@ def measure(
 def measure_rule(run: SimulatedRun, scheme: Scheme) -> Iterator[Measurement]:
     """Arrival order, then the run stamped by a scheme and delivered by its own rule."""
     stream, asked = run.stream, {"entries": scheme.setting.entries or "all"}
-    bits = _layout_for(run.options, scheme.name, asked).bits
+    layout = _layout_for(run.options, scheme.name, asked)
     arrival_of = np.zeros(stream.messages, np.int64)
     arrival_of[stream.arrival_message] = np.arange(stream.arrivals)
     for rule in (make_scheme("none", scheme.setting), scheme):
         played = play(stream, rule)
+        bits = round(float(played.bits.mean()), 1) if layout.is_variable else layout.bits
         delivered = DeliveryOrder(arrival_of[played.order], played.left, played.late)
         use = {"saturated": played.saturated}
         yield _measurement(run, scheme, bits, PolicyChoice(rule.name, 100), delivered, use)
@@ -200,7 +209,7 @@ def _stamp_use(scheme: TimedScheme, stamped: Stamped, observed: Observed) -> dic
 def _measurement(
     run: SimulatedRun,
     scheme: Scheme,
-    bits: int,
+    bits: float,
     delivery: PolicyChoice,
     delivered: DeliveryOrder,
     use: dict[str, int],

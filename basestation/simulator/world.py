@@ -1,7 +1,8 @@
 """The paper's simulation in plain Python, which the kernel is tested against.
 
 Each step picks one of n + 1 processes at random, ticks its clock unless that would break G1 (then another is picked),
-lets it receive what has reached it, and lets it send with probability `rate`.
+lets it receive what has reached it, and lets it send with probability `rate`. With sends="any" the process that may
+send is drawn apart from the one whose clock ticks: so a mote sends at any time, at the same mean rate.
 """
 
 from __future__ import annotations
@@ -34,6 +35,8 @@ class World:
         self._inbox: list[list[int]] = [[] for _ in range(options.motes + 1)]
         self._sent: list[tuple[int, int, int]] = []
         self._sends = [0] * options.motes
+        self._last_send = [-1] * options.motes  # its clock then
+        self._put_off = [0] * (options.motes + 1)
         self._events: list[tuple[int, int, int, int]] = []
         self._arrivals: list[tuple[int, int, int, int]] = []
         self._batches = 0
@@ -54,15 +57,28 @@ class World:
         self._ripen(process)
         if self._options.reception != "immediate":
             self._take_inbox(process)
-        if process != self._observer and self._sending and self._random.random() < self._options.rate:
+        if self._put_off[process] and self._sending and self._last_send[process] < self._clock[process]:
+            self._put_off[process] -= 1
             self._send(process)
-            if self._options.reception == "immediate":
-                self._ripen(process)
+        if self._sending:
+            self._let_send(process if self._options.sends == "tick" else self._draw_process())
+
+    def _draw_process(self) -> int:
+        return int(self._random.random() * len(self._clock))
+
+    def _let_send(self, process: int) -> None:
+        """Let a mote send by chance. A second send in its tick is put off to its next tick, where it has to wait."""
+        if process == self._observer or self._random.random() >= self._options.rate:
+            return
+        if self._options.second_send == "waits" and self._last_send[process] == self._clock[process]:
+            self._put_off[process] += 1
+        else:
+            self._send(process)
 
     def _pick(self) -> int:
         """Pick a process whose turn keeps G1. Its clock ticks on the first of every `events_per_tick` turns."""
         while True:
-            process = int(self._random.random() * len(self._clock))
+            process = self._draw_process()
             if self._acts[process] == 0:
                 if self._clock[process] + 1 - min(self._clock) > self._options.epsilon:
                     continue
@@ -73,6 +89,12 @@ class World:
     # Sending
 
     def _send(self, mote: int) -> None:
+        self._last_send[mote] = self._clock[mote]
+        self._launch_copies(mote)
+        if self._options.reception == "immediate":
+            self._ripen(mote)
+
+    def _launch_copies(self, mote: int) -> None:
         message = len(self._sent)
         self._sends[mote] += 1
         self._sent.append((mote, self._sends[mote], self._clock[mote]))

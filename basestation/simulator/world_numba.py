@@ -35,7 +35,8 @@ SLICE = 2_000_000  # steps between two looks at Python
 STEPS, SENT, EVENTS, ARRIVALS, BATCHES, FLYING = range(6)
 WAITING, FREE, USED, LOWEST, AT_LOWEST, FASTEST_CLOCK = range(6, 12)
 # processes: clock, turns taken in this tick, messages sent, its inbox as a chain of copies
-CLOCK, ACTS, SENDS, INBOX_FIRST, INBOX_LAST = range(5)
+# its clock at its last send, and sends put off to its next tick
+CLOCK, ACTS, SENDS, INBOX_FIRST, INBOX_LAST, LAST_SEND, PUT_OFF = range(7)
 # copies: NEXT chains them in a slot of the ring, in an inbox, or on the list of free places
 COPY_MESSAGE, COPY_RECEIVER, NEXT = range(3)
 # sent: one row a message
@@ -58,6 +59,8 @@ class Settings(NamedTuple):
     enforce: bool
     loss: float
     turns: int
+    any_time: bool
+    waits: bool
 
 
 @compiled
@@ -86,6 +89,31 @@ def _tick(at: Ints, processes: Ints, process: int) -> None:
         at[LOWEST] += 1
         for p in range(len(processes)):
             at[AT_LOWEST] += processes[p, CLOCK] == at[LOWEST]
+
+
+@compiled
+def _waited(s: Settings, at: Ints, processes: Ints, process: int) -> int:
+    """The process, if it has a send that was put off and may go now; else NOTHING."""
+    p = processes[process]
+    if p[PUT_OFF] == 0 or at[SENT] >= s.messages or p[LAST_SEND] == p[CLOCK]:
+        return NOTHING
+    p[PUT_OFF] -= 1
+    return process
+
+
+@compiled
+def _drawn(random: Generator, s: Settings, at: Ints, processes: Ints, process: int) -> int:
+    """The mote that sends by chance; NOTHING if none does, or if its send is put off to its next tick."""
+    if at[SENT] >= s.messages:
+        return NOTHING
+    if s.any_time:
+        process = int(random.random() * len(processes))
+    if process == s.motes or random.random() >= s.rate:
+        return NOTHING
+    if s.waits and processes[process, LAST_SEND] == processes[process, CLOCK]:
+        processes[process, PUT_OFF] += 1
+        return NOTHING
+    return process
 
 
 @compiled
@@ -120,6 +148,7 @@ def _send(
     message = at[SENT]
     at[SENT] += 1
     processes[mote, SENDS] += 1
+    processes[mote, LAST_SEND] = processes[mote, CLOCK]
     sent[message, SENT_BY] = mote
     sent[message, SENT_INDEX] = processes[mote, SENDS]
     sent[message, SENT_AT] = processes[mote, CLOCK]
@@ -344,14 +373,19 @@ def _run(
         _ripen(s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, process)
         if s.reception != IMMEDIATE and processes[process, INBOX_FIRST] != NOTHING:
             _take_inbox(s, at, processes, copies, sent, events, arrivals, process)
-        if process != s.motes and at[SENT] < s.messages and random.random() < s.rate:
+        for by_chance in (False, True):
+            mote = (
+                _drawn(random, s, at, processes, process) if by_chance else _waited(s, at, processes, process)
+            )
+            if mote == NOTHING:
+                continue
             _send(
-                random, s, at, processes, copies, due, first, last, sent, events, process,
+                random, s, at, processes, copies, due, first, last, sent, events, mote,
                 offsets, peers, hearing, hops, path, begins, rows,
             )  # fmt: skip
             if s.reception == IMMEDIATE:
                 _ripen(
-                    s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, process
+                    s, at, processes, copies, due, first, last, drained, ripe, sent, events, arrivals, mote
                 )
     return True
 
@@ -363,8 +397,8 @@ def generate(options: WorldOptions) -> Stream:
     measured = none_measured(s.motes) if options.measured is None else options.measured.arrays()
     at = np.zeros(12, np.int64)
     at[FREE], at[AT_LOWEST] = NOTHING, s.motes + 1
-    processes = np.zeros((s.motes + 1, 5), np.int64)
-    processes[:, INBOX_FIRST:] = NOTHING
+    processes = np.zeros((s.motes + 1, 7), np.int64)
+    processes[:, INBOX_FIRST:PUT_OFF] = NOTHING
     rows = s.messages * options.copies_per_message  # a copy, or a receive, for each receiver
     copies, due = np.empty((rows, 3), np.int64), np.empty(rows)
     domains = s.motes if s.delay_clock == SENDER else 1
@@ -412,4 +446,6 @@ def _settings(options: WorldOptions) -> Settings:
         options.g2 == "enforce",
         float(options.loss),
         options.events_per_tick,
+        options.sends == "any",
+        options.second_send == "waits",
     )

@@ -49,13 +49,14 @@ def _deployment(spec: Spec, given: Deployment | None) -> Deployment:
 def world_of(spec: Spec, deployment: Deployment) -> WorldOptions:
     """The network to simulate. `rate` is the chance that a mote sends in a tick: a deployment does not say it."""
     from basestation.simulator.options import OptionError, WorldOptions
+    from basestation.simulator.simulation import world_for
     from basestation.simulator.topology import TopologyError, in_groups
 
     network, clock = deployment.network, deployment.clock
     motes = spec.whole("motes", network.motes, 2, network.motes)
     hops = spec.whole("hops", min(network.hops, motes), 1, 15)
     try:
-        return WorldOptions(
+        world = WorldOptions(
             motes=motes,
             epsilon=clock.epsilon,
             delta=clock.delta,
@@ -68,6 +69,7 @@ def world_of(spec: Spec, deployment: Deployment) -> WorldOptions:
         )
     except (OptionError, TopologyError) as error:
         raise spec.wrong(str(error)) from None
+    return world_for(world, deployment.stamp.scheme)
 
 
 def _play(

@@ -22,10 +22,13 @@
 /* Ticks that no frame waits to be looked at: the watchdog's 2 s, or one tick. */
 #define WAITED_MOST ((int32_t)(2 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
 
+#define TICK_CYCLES (UINT32_C(1) << CAUSEWAY_TICK_LOG2)
+
 #define ROOT_IS_GATEWAY (CAUSEWAY_ROOT >= CAUSEWAY_MOTES)
 
 static uint8_t sequence;
 static uint32_t last_tick; /* of the last event: events must not run backwards */
+static uint32_t send_tick; /* of our last send */
 static cw_stamp_t stamp;
 static cw_receipts_t receipts;
 static cw_dedup_t seen;
@@ -55,6 +58,7 @@ uint16_t messaging_bounds(void)
 void messaging_on_epoch(uint8_t epoch)
 {
     last_tick = cw_tick(timesync_network(clock_now()));
+    send_tick = last_tick - 1;
     cw_stamp_start(&stamp, last_tick);
     cw_receipts_start(&receipts);
     outbox_forget(OUTBOX_RELAY);
@@ -194,6 +198,20 @@ bool messaging_send_health(uint8_t battery)
     return true;
 }
 
+/* Some stamps name a send by its tick. With them a second send in a tick goes back to the outbox, where its
+ * place has just become free, until the tick is over. If it is not over by then, it is put off once more. */
+static bool put_off(const outbox_frame_t *frame, uint32_t now)
+{
+    if (!CAUSEWAY_ONE_SEND_A_TICK || event_tick(now) != send_tick) {
+        return false;
+    }
+    outbox_frame_t *place = outbox_place();
+    *place = *frame;
+    place->not_before = now + TICK_CYCLES - (timesync_network(now) & (TICK_CYCLES - 1));
+    outbox_put(place);
+    return true;
+}
+
 /* Stamp an own message, unless it cannot make delta anyway. */
 static bool stamp_own(outbox_frame_t *frame, uint32_t now)
 {
@@ -213,6 +231,7 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, timesync_in_sync(now));
     cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, &receipts);
+    send_tick = tick;
     recorder_note(RECORDER_SEND, identity_id(), sequence, tick);
     return true;
 }
@@ -221,6 +240,9 @@ bool messaging_on_ready(outbox_frame_t *frame, uint32_t now)
 {
     const uint8_t *payload = frame->message.data;
     if (frame->kind == OUTBOX_OWN) {
+        if (put_off(frame, now)) {
+            return false;
+        }
         return stamp_own(frame, now);
     }
     if (frame->message.type == CAUSEWAY_AM_HEALTH &&

@@ -1,7 +1,8 @@
 /** The messaging of a mote: stamped sends, merging of peers' messages, relaying toward the gateway, downlink
  * commands.
  *
- * A message is stamped when it is handed to the radio. It must be at the observer while its sender's clock is
+ * A message is stamped when it is handed to the radio. Where CAUSEWAY_ONE_SEND_A_TICK is set, a second one in
+ * a tick is handed over in the next tick. A message must be at the observer while its sender's clock is
  * at most send tick + CAUSEWAY_DELTA. A relay uses its own clock: all clocks are within epsilon of it, so a
  * frame that makes delta by it arrives everywhere by delta + epsilon, and the observer waits that long. A
  * message that cannot make it (with the time on the air and a short backoff at each hop left) is dropped and

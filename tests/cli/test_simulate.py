@@ -77,6 +77,7 @@ def test_every_option_changes_the_network_or_its_reading():
         ["--recipients", "one"], ["--delay", "each"], ["--delay-clock", "sender"], ["--delay-clock", "global"],
         ["--reception", "message"], ["--reception", "immediate"], ["--loss", "0.3"], ["--events-per-tick", "3"],
         ["--count", "sends"], ["--entries", "1"], ["--modulus", "15"], ["--g2", "enforce", "--delay-clock", "global"],
+        ["--reading", "sends=any"],
     ):  # fmt: skip
         changed = rows("--scheme", "kn", "--policy", "dapw", "--phi", "40", *change)[0]
         assert changed != plain, change
@@ -214,6 +215,16 @@ def test_a_bad_layout_is_a_fault_with_its_place(tmp_path, text, words):
 )
 def test_presets_and_readings_are_the_options_of_before(short, long):
     assert rows("--scheme", "kn", *short) == rows("--scheme", "kn", *long)
+
+
+def test_delta_vector_puts_a_second_send_in_a_tick_off_unless_told_otherwise():
+    asked = ("--rate", "0.5", "--reading", "sends=any", "--scheme", "shlc", "--scheme", "delta-vector")
+    shlc, delta_vector = rows(*asked)
+    assert (shlc["violated_pairs"], delta_vector["violated_pairs"]) == (0, 0)
+    assert shlc["arrival_order"] != delta_vector["arrival_order"]
+    shlc, delta_vector = rows(*asked, "--reading", "second-send=goes")
+    assert shlc["violated_pairs"] == 0 < delta_vector["violated_pairs"]
+    assert shlc["arrival_order"] == delta_vector["arrival_order"]
 
 
 def test_a_preset_changes_the_network():

@@ -297,3 +297,42 @@ def test_a_radio_that_answers_too_late(gcc: str, meadow: Deployment, monkeypatch
     mote.step()
     world.run(10)
     assert mote.messages["sent"] > before["sent"]
+
+
+def sends_at_once(gcc: str, scheme: str, asked: int) -> tuple[list[int], list[int]]:
+    """Ask a mote for several sends at once, early in a tick of 31 ms: the ticks of its sends, and which went when."""
+    deployment = from_dict(
+        {
+            "network": {"name": "burst", "board": "micaz", "motes": 6},
+            "clock": {"tick_log2": 10, "epsilon": 2, "delta": 12},
+            "stamp": {"scheme": scheme},
+        }
+    )
+    world, _, (mote,) = network(gcc, deployment, 1)
+    world.run(12)
+    give(mote, Downlink(0, 1, 0, Command.RATE, 0))
+    world.run(1)
+    while mote.network() % 1024 > 32:
+        world.run(0.0005)
+    mote.step()
+    ticks: list[int] = []
+    world.on_event = lambda node, kind, peer, sequence, tick: ticks.append(tick) if kind == "send" else None
+    air, data_at = Air(world), layout_of(deployment).data_at
+    for number in range(asked):
+        assert mote.c.messaging_send(bytes([number] * 4))
+    mote.step()
+    world.run(1)
+    return ticks, [payload[data_at] for *_, payload, _ in air.frames]
+
+
+@pytest.mark.parametrize(
+    ("scheme", "ticks"),
+    [
+        ("delta-vector", [0, 1, 2, 3]),
+        *((name, [0, 0, 0, 0]) for name in ("dpc1", "kn", "shlc", "vector", "last-sender")),
+    ],
+)
+def test_what_names_a_send_by_its_tick_sends_once_a_tick(gcc: str, scheme: str, ticks: list[int]) -> None:
+    found, order = sends_at_once(gcc, scheme, 4)
+    assert [tick - found[0] for tick in found] == ticks
+    assert order == [0, 1, 2, 3]

@@ -138,6 +138,8 @@ worlds = st.builds(
     g2=st.just("enforce"),
     loss=st.sampled_from([0, 0.01, 0.3]),
     events_per_tick=st.integers(1, 4),
+    sends=st.sampled_from(["tick", "any"]),
+    second_send=st.sampled_from(["goes", "waits"]),
 )
 
 

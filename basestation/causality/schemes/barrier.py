@@ -43,9 +43,16 @@ class Barrier(Scheme):
         return BarrierRule(self.setting.motes, self.constants, Ledger(self.tolerate / 100, self.constants.W))
 
     def stamp_bits(self, stamp: Stamp) -> int:
-        """Whole bytes, since its length tells how many names there are."""
+        return self._bits_of(len(names_of(stamp)))
+
+    @property
+    def most_bits(self) -> int:
+        return self._bits_of(NAMES)
+
+    def _bits_of(self, names: int) -> int:
+        """Whole bytes, since the length tells how many names there are."""
         head = self.clock_bits + self.counter_top.bit_length() + 7
-        return -(-(head + len(names_of(stamp)) * (self.source_bits + 4)) // 8) * 8
+        return -(-(head + names * (self.source_bits + 4)) // 8) * 8
 
     def as_read(self, stamp: Stamp, now: int) -> Stamp:
         return stamp._replace(r=unwrap(stamp.r % self.modulus, now + self.constants.Y, self.modulus))

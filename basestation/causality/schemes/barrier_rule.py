@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import heapq
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from basestation.causality.ledger import Ledger
 from basestation.causality.modular import nearest
@@ -24,6 +25,7 @@ from basestation.causality.rules import NEVER, Delivery, Name, Pending, Rule
 
 from .barrier_stamp import HEAD, NO_AGE, RESIDUES, BarrierConstants, names_of
 
+Row = TypeVar("Row")
 Key = tuple[int, int, int, int, int]  # l, counter, source, number, arrival
 Link = tuple[
     int, ...
@@ -36,7 +38,9 @@ class Arrival:
 
     message: Message
     key: Key
+    top: int  # its l
     at: int
+    called: tuple[Link, ...]  # what other messages call it
     links: list[Link]  # its predecessor, if the stamp tells of one, and what it names
     barrier: int | None  # b of what it cuts
     effects_gone: int = 0  # how many of its effects had left before it came
@@ -46,11 +50,6 @@ class Arrival:
     bound: int | None = None  # the greatest b that it used, once it may leave
     waiters: list[tuple[Arrival, int]] = field(default_factory=list)
     effects: list[Arrival] = field(default_factory=list)  # those that left after it and depend on it at once
-
-    @property
-    def top(self) -> int:
-        """Its l."""
-        return self.key[0]
 
 
 class BarrierRule(Rule):
@@ -70,12 +69,15 @@ class BarrierRule(Rule):
             Link, list[tuple[Key, Arrival]]
         ] = {}  # arrivals by what names them, in order of keys
         self._namers: dict[Link, list[int]] = {}  # the l of all that name it, in order
-        self._missed: dict[Link, list[tuple[Arrival, int]]] = {}  # who waits for it, since it has not come
+        self._missed: dict[
+            Link, list[tuple[Arrival, int]]
+        ] = {}  # whom the arrival of such a message concerns
         self._held: list[tuple[Key, Arrival]] = []
         self._timer: list[tuple[int, Key, int, Arrival]] = []
         self._cut: list[tuple[int, Key, int, Arrival]] = []
         self._ready: list[tuple[Key, int, Arrival]] = []
-        self._broken: list[Arrival] = []  # those that left without something
+        self._gone_without: dict[Link, list[Arrival]] = {}  # those that left without such a message
+        self._gone_past: list[tuple[int, Key, Arrival]] = []  # those that left past a barrier, by its b
 
     def receive(self, message: Message, now: int) -> bool:
         self._settle(now - 1)
@@ -146,22 +148,25 @@ class BarrierRule(Rule):
         if not cut and age != NO_AGE:
             links.insert(0, (message.source, message.number - 1, 0))
         barrier = top - (age % NO_AGE) * self._constants.u if cut else None
-        arrival = Arrival(message, key, self._clock, links, barrier)
+        arrival = Arrival(message, key, top, self._clock, _called(message), links, barrier)
         arrival.effects_gone = self._effects_gone(arrival)
         return arrival
 
     def _take(self, arrival: Arrival) -> None:
         message = arrival.message
         self._newest[message.source] = max(message.number, self._newest.get(message.source, 0))
-        called = list(_called(message))
-        for link in called:
+        concerned = list(arrival.called)
+        for link in concerned:
             insort(self._known.setdefault(link, []), (arrival.key, arrival))
-        names = [link for link in arrival.links if len(link) == 2]
-        for link in names:
-            insort(self._namers.setdefault(link, []), arrival.top)
+        for link in arrival.links:
+            if len(link) == 2:
+                namers = self._namers.setdefault(link, [])
+                if namers and arrival.top < namers[-1]:
+                    concerned.append(link)  # the b of later namers may have become less
+                insort(namers, arrival.top)
         heapq.heappush(self._held, (arrival.key, arrival))
         self._evaluate(arrival)
-        self._wake(one for link in (*called, *names) for one in self._missed.pop(link, ()))
+        self._wake(one for link in concerned for one in self._missed.pop(link, ()))
 
     def _wake(self, waiting: Iterable[tuple[Arrival, int]]) -> None:
         for one, version in list(waiting):
@@ -194,6 +199,7 @@ class BarrierRule(Rule):
                 bound = b if bound is None else max(bound, b)
             elif cause.held:
                 cause.waiters.append((one, one.version))
+                self._missed.setdefault(link, []).append((one, one.version))
                 return
         if one.barrier is not None:
             if not self._is_past(one.barrier, one):
@@ -204,6 +210,8 @@ class BarrierRule(Rule):
             heapq.heappush(self._ready, (one.key, one.version, one))
         else:
             heapq.heappush(self._cut, (bound, one.key, one.version, one))
+            for link in one.links:
+                self._missed.setdefault(link, []).append((one, one.version))
 
     def _find(self, link: Link, one: Arrival) -> Arrival | None:
         """The newest arrival that a link of this message can mean."""
@@ -288,10 +296,11 @@ class BarrierRule(Rule):
             cause = self._find(link, one)
             if cause is None:
                 one.missing.append(link)
+                self._gone_without.setdefault(link, []).append(one)
             else:
                 cause.effects.append(one)
-        if one.missing or one.barrier is not None:
-            self._broken.append(one)
+        if one.barrier is not None:
+            insort(self._gone_past, (one.barrier, one.key, one))
         missing = tuple(self._names(one.missing))
         self._out.append(Delivery(one.message, one.at, self._clock, bool(one.effects_gone), missing=missing))
         waiters, one.waiters = one.waiters, []
@@ -307,7 +316,16 @@ class BarrierRule(Rule):
 
     def _effects_gone(self, late: Arrival) -> int:
         """How many that have left depend on a message that has just come."""
-        todo = [one for one in self._broken if self._depends(one, late)]
+        if not self._gone_without and not self._gone_past:
+            return 0
+        todo = [
+            one
+            for link in late.called
+            for one in self._gone_without.get(link, ())
+            if 0 <= one.top - late.top <= self._reach(link)
+        ]
+        past = self._gone_past[bisect_left(self._gone_past, (late.top,)) :]
+        todo += [one for _, key, one in past if key > late.key]
         found = dict.fromkeys(todo)
         while todo:
             new = [one for one in todo.pop().effects if one not in found]
@@ -315,37 +333,32 @@ class BarrierRule(Rule):
             todo += new
         return len(found)
 
-    def _depends(self, one: Arrival, late: Arrival) -> bool:
-        if one.barrier is not None and one.barrier >= late.top and late.key < one.key:
-            return True
-        called = list(_called(late.message))
-        return any(link in called and 0 <= one.top - late.top <= self._reach(link) for link in one.missing)
-
     def _forget(self) -> None:
         """Now and then drop what is too old to matter."""
         if self._clock - self._swept <= self._memory:
             return
         self._swept, oldest = self._clock, self._clock - self._memory
-        for link, known in list(self._known.items()):
-            self._known[link] = [row for row in known if row[0][0] >= oldest or row[1].held]
-            for _, one in self._known[link]:
+        for known in self._known.values():
+            for _, one in known:
                 one.effects = [effect for effect in one.effects if effect.top >= oldest]
-        self._known = {link: known for link, known in self._known.items() if known}
-        kept = ((link, namers[bisect_left(namers, oldest) :]) for link, namers in self._namers.items())
-        self._namers = {link: namers for link, namers in kept if namers}
-        fresh = (
-            (link, [row for row in rows if not _is_stale(row[1], row[0])])
-            for link, rows in self._missed.items()
-        )
-        self._missed = {link: rows for link, rows in fresh if rows}
-        self._broken = [one for one in self._broken if one.top >= oldest]
+        self._known = _kept(self._known, lambda row: row[1].held or row[1].top >= oldest)
+        self._namers = _kept(self._namers, lambda top: top >= oldest)
+        self._missed = _kept(self._missed, lambda row: not _is_stale(row[1], row[0]))
+        self._gone_without = _kept(self._gone_without, lambda one: one.top >= oldest)
+        self._gone_past = self._gone_past[bisect_left(self._gone_past, (oldest,)) :]
 
 
-def _called(message: Message) -> Iterator[Link]:
+def _kept(lists: dict[Link, list[Row]], keep: Callable[[Row], bool]) -> dict[Link, list[Row]]:
+    """The lists with the rows to keep, without those that become empty."""
+    kept = ((link, [row for row in rows if keep(row)]) for link, rows in lists.items())
+    return {link: rows for link, rows in kept if rows}
+
+
+def _called(message: Message) -> tuple[Link, ...]:
     """What other messages call this one; one that is close has no name."""
-    yield message.source, message.number, 0
-    if not message.stamp.kn[2]:
-        yield message.source, (message.number - 1) % RESIDUES
+    source, number = message.source, message.number
+    as_previous = (source, number, 0)
+    return (as_previous,) if message.stamp.kn[2] else (as_previous, (source, (number - 1) % RESIDUES))
 
 
 def _is_stale(version: int, one: Arrival) -> bool:

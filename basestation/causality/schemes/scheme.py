@@ -156,6 +156,11 @@ class Scheme(ABC):
     def stamp_bits(self, stamp: Stamp) -> int:
         """The bits of this stamp on the wire, without source and sequence, which every message carries."""
 
+    @property
+    def most_bits(self) -> int:
+        """The bits of the longest stamp."""
+        return self.stamp_bits(self.start(0).on_send(0, 1))
+
     def as_read(self, stamp: Stamp, now: int) -> Stamp:
         """The stamp as a mote reads it when its clock shows `now`; unchanged where nothing can be misread."""
         return stamp
