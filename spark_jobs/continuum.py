@@ -180,10 +180,6 @@ def _answers(
 ) -> dict[TimedScheme, _Answer]:
     own = trace.deployment.stamp.scheme
     recorded = timed_scheme_of(trace.deployment) if trace.deployment.scheme.is_ordered else None
-    if recorded is None and trace.events is None:
-        raise TraceFault(
-            f"{trace.folder}: its stamp is {own}, from which no other can be read, and it holds no events"
-        )
     lacks = {
         scheme: missing_in(recorded, scheme) if recorded else f"the trace's stamp is {own}"
         for scheme in schemes
@@ -198,22 +194,27 @@ def _answers(
             answers[scheme] = _Answer(None, "no", f"{lack}; {made}", None)
         else:
             path, what = made[scheme]
-            answers[scheme] = _Answer(_reading(scheme, path), "restamped", None, what)
+            how = "graph" if trace.events is None else "restamped"
+            answers[scheme] = _Answer(_reading(scheme, path), how, None, what)
     return answers
 
 
 def _made(
     trace: TraceFiles, schemes: Sequence[TimedScheme], spread: Spread, scratch: Path
 ) -> dict[TimedScheme, tuple[Path, Restamped]] | str:
-    """The files of stamps made from the motes' events, or the reason why they can't be made."""
-    if trace.events is None:
+    """The files of stamps made from the motes' events, or the reason why they can't be made.
+
+    Without events, those of the causal graph serve, if its stamps were made to tell causes.
+    """
+    if trace.events is None and (trace.deployment.scheme.is_ordered or not trace.has_truth):
         return "and there are no events to make these stamps from"
-    try:
-        (wrong,) = spread(differing, [trace])
-    except TraceFault as fault:
-        return f"and of its events: {fault}"
-    if wrong:
-        return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
+    if trace.events is not None:
+        try:
+            (wrong,) = spread(differing, [trace])
+        except TraceFault as fault:
+            return f"and of its events: {fault}"
+        if wrong:
+            return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
     paths = [scratch / f"stamps-{number}.parquet" for number in range(len(schemes))]
     tasks = [RestampTask(trace, scheme, path) for scheme, path in zip(schemes, paths, strict=True)]
     return dict(zip(schemes, zip(paths, spread(restamp, tasks), strict=True), strict=True))

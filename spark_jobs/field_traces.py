@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from basestation.journal.field_truth import with_field_truth
 from basestation.traces import schema
-from basestation.traces.files import ROW_GROUP
+from basestation.traces.files import ROW_GROUP, Trace
 from spark_jobs.segments_files import MESSAGES, TraceFiles, open_trace, read_rows
 
 
@@ -27,6 +27,12 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
         for table in with_field_truth(_tables(trace, wanted), trace.deployment):
             writer.write_table(table.cast(wanted), ROW_GROUP)
     return replace(open_trace(place), folder=trace.folder, events=trace.events)
+
+
+def causes_in(trace: Trace) -> Trace:
+    """The same for a trace in memory; it needs its payloads."""
+    tables = with_field_truth([schema.with_later(trace.messages)], trace.deployment)
+    return replace(trace, messages=pa.concat_tables(tables))
 
 
 def _tables(trace: TraceFiles, wanted: pa.Schema) -> Iterator[pa.Table]:

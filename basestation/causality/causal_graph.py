@@ -14,6 +14,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol
@@ -269,7 +270,10 @@ class CausalGraph:
                 self._link(node, one, STAMP)
                 return
         node.lost.append(alias)
-        self._wanted.setdefault(alias[:2], []).append((node, alias))
+        wanted = self._wanted.setdefault(alias[:2], [])
+        wanted.append((node, alias))
+        while wanted[0][1].until < alias.since - self._patience:
+            del wanted[0]  # it never came
 
     def _call(self, node: Node, alias: int) -> None:
         """Others may name it so; some have already."""
@@ -411,9 +415,10 @@ class CausalGraph:
 
 def _discard(table: dict[tuple[int, int], list[Any]], key: tuple[int, int], item: Any) -> None:
     """Remove an item of a table's list, and the list with its last one."""
-    table[key].remove(item)
-    if not table[key]:
-        del table[key]
+    with suppress(KeyError, ValueError):
+        table[key].remove(item)
+        if not table[key]:
+            del table[key]
 
 
 def _number(node: Node) -> int:
