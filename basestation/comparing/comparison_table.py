@@ -46,7 +46,7 @@ def _table(rows: Sequence[ComparisonRow]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=0)
     table.add_column(COLUMNS[0], no_wrap=True)
     for name in COLUMNS[1:]:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for row in rows:
         table.add_row(*cells(row))
     return table
