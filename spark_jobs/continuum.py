@@ -270,7 +270,7 @@ class _MeasuredTrace:
             "out_of_sync": self.out_of_sync,
             "wire_bytes": self.arrived * stamp.air_bytes,
             **_of_tally(least, self.trace.deployment.clock.tick_log2),
-            **_bounds(least.violations, most.violations),
+            **_bounds(least.violations, most.violations, self.trace.is_field),
             "complete": 100 * (1 - self.trace.unsure / self.trace.rows) if self.trace.has_truth else None,
             **_of_fields(fields),
         }
@@ -282,15 +282,21 @@ class _MeasuredTrace:
         return measured.readings[self.readings.index(reading)][1][self.deliveries.index(_same_as(delivery))]
 
 
-def _bounds(least: Violations | None, most: Violations | None) -> dict[str, float]:
-    """The most that each figure can be; and the least share of related pairs, of which there may be more."""
+def _bounds(least: Violations | None, most: Violations | None, is_field: bool) -> dict[str, float]:
+    """The most that each figure can be.
+
+    A field log does not tell how many pairs are related, since a stamp need not name what was sent long ago: at least
+    those that are known to be, at most all.
+    """
     if least is None or most is None:
         return {}
     found = {f"{name}_most": value for name, value in most.percent().items()}
-    pairs, related = (least.pairs, most.pairs), (least.related_pairs, most.related_pairs)
+    if not is_field:
+        return found
+    known, every = least.related_pairs, least.delivered * (least.delivered - 1) // 2
     return found | {
-        "related": 100.0 * pairs[0] / related[1] if related[1] else 0.0,
-        "related_most": min(100.0, 100.0 * pairs[1] / related[0]) if related[0] else 0.0,
+        "related": 100.0 * least.pairs / every if every else 0.0,
+        "related_most": min(100.0, 100.0 * most.pairs / known) if known else 0.0,
     }
 
 

@@ -26,7 +26,7 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
     with pq.ParquetWriter(place / MESSAGES, wanted, compression="zstd", write_page_checksum=True) as writer:
         for table in with_field_truth(_tables(trace, wanted), trace.deployment):
             writer.write_table(table.cast(wanted), ROW_GROUP)
-    return replace(open_trace(place), folder=trace.folder, events=trace.events)
+    return replace(open_trace(place), folder=trace.folder, events=trace.events, is_field=True)
 
 
 def causes_in(trace: Trace) -> Trace:

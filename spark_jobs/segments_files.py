@@ -53,6 +53,7 @@ class TraceFiles:
     events: Path | None
     unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
     most: bool = False  # count instead with those that may be
+    is_field: bool = False  # its vectors, if any, are those of its causal graph
 
     @property
     def has_truth(self) -> bool:
@@ -111,6 +112,7 @@ def open_trace(folder: Path, events: Path | None = None) -> TraceFiles:
         ),
         untold=sum(_nulls(path, footer, "vector") for path, footer in zip(parts, footers, strict=True)),
         events=_events(events or folder / EVENTS, heads[0].run),
+        is_field=heads[0].origin.startswith("journal"),
         unsure=sum(_told(path, footer, schema.LATER) for path, footer in zip(parts, footers, strict=True)),
     )
 

@@ -50,8 +50,8 @@ Arrivals: messages as they come. Deliveries: messages as they leave, and how
 long each was held. ↑3 left three places earlier than it arrived, ↓3 three
 later; late: it came after its deadline; no time: it left on arrival because
 it had no network time; ∥ concurrent: a message had left before it that is
-neither its cause nor its effect. Out of order: ≥ 2 means that receipts prove
-at least two."""
+neither its cause nor its effect. Out of order: ≥ 2 means that stamps or
+receipts prove at least two."""
 
 
 class Shown(Protocol):
