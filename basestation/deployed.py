@@ -10,7 +10,7 @@ from basestation.causality.schemes import Scheme, Setting, TimedScheme, make_sch
 from basestation.causality.schemes.scheme import Carry, Count
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout, layout_of
-from packet_formats.schemes import TIMED_POLICIES, ordered, refusal
+from packet_formats.schemes import TIMED_POLICIES, descriptor, ordered, refusal
 
 
 class NoOrder(ValueError):
@@ -41,15 +41,17 @@ def scheme_of_layout(
     layout: StampLayout, epsilon: int, delta: int, modulus: int | None = None
 ) -> TimedScheme:
     """A timed scheme in the widths of a layout. `modulus` replaces its B: the simulator takes any."""
-    setting = setting_of_layout(layout, Setting(0, epsilon, delta))
-    return timed_scheme(layout.scheme, replace(setting, modulus=modulus or layout.modulus))
+    setting = setting_of_layout(layout, Setting(0, epsilon, delta), modulus)
+    return timed_scheme(layout.scheme, setting)
 
 
-def setting_of_layout(layout: StampLayout, network: Setting) -> Setting:
-    """The network's setting with the widths of a layout."""
+def setting_of_layout(layout: StampLayout, network: Setting, modulus: int | None = None) -> Setting:
+    """The network's setting with the widths of a layout, or with another B."""
+    modulus = modulus or (layout.modulus if layout.clock_bits else network.modulus)
     return replace(
         network,
-        modulus=layout.modulus if layout.clock_bits else network.modulus,
+        modulus=modulus,
+        lead=descriptor(layout.scheme).lead_ticks(network.epsilon, network.delta, modulus),
         entries=layout.most,
         entry_max=layout.entry_max,
         count=cast(Count, layout.count),

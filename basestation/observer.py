@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from basestation.causality.boots import Numbers
 from basestation.causality.causal_graph import CausalGraph
 from basestation.causality.order import Message
-from basestation.causality.rules import Delivery, Pending, Rule
+from basestation.causality.rules import Delivery, Pending, Rule, Unfiltered
 from basestation.deployed import rule_of, scheme_of
 from packet_formats.deployment import Deployment
 from packet_formats.messages import Data
@@ -62,6 +62,11 @@ class Observer:
     def timed(self) -> bool:
         """Whether the rule waits for the time alone; otherwise it waits for particular messages, or for nothing."""
         return self._rule.timed
+
+    @property
+    def waits_by_name(self) -> bool:
+        """Whether the rule waits for particular messages."""
+        return not self._rule.timed and not isinstance(self._rule, Unfiltered)
 
     def receive(self, data: Data, now: int, heard: int | None = None, token: Any = None) -> Reception:
         """Take a message while the observer's clock reads `now`; `token` comes back with its delivery.

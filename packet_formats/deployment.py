@@ -107,7 +107,8 @@ class Deployment:
     @property
     def lead(self) -> int:
         """How many ticks the clock in a stamp may be ahead of its receiver's clock."""
-        return self.scheme.lead * self.clock.epsilon
+        clock = self.clock
+        return self.scheme.lead_ticks(clock.epsilon, clock.delta, 1 << clock.clock_bits)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""

@@ -94,7 +94,8 @@ class SchemeDescriptor:
     settings: tuple[str, ...] = ()
     has_clock: bool = True  # the stamp carries the sender's clock
     is_ordered: bool = False  # any two stamps compare, so the timed policies can use them
-    lead: int = 1  # its clock field may be this many epsilon ahead of a receiver's clock
+    lead: int = 1  # how many epsilon its clock may be ahead of a receiver's, at least: B must allow it
+    carries: bool = False  # a full counter carries into the clock, which may then be 2 epsilon ahead
     exact: Callable[[StampLayout, int], bool] = lambda layout, epsilon: False
     """Whether its rule delivers in causal order while G1 and G2 hold, for a layout and an epsilon."""
     one_send_a_tick: bool = False  # it names a send by the sender's clock: a second one in a tick must wait
@@ -106,6 +107,11 @@ class SchemeDescriptor:
         """All combinations of settings worth trying."""
         for values in product(*self.worth_trying.values()):
             yield dict(zip(self.worth_trying, values, strict=True))
+
+    def lead_ticks(self, epsilon: int, delta: int, modulus: int) -> int:
+        """How far ahead of its own clock a receiver reads a stamp's clock: as far as is needed and B allows."""
+        wanted, allowed = (1 + self.carries) * epsilon, modulus - 1 - delta - epsilon
+        return max(self.lead * epsilon, min(wanted, allowed))
 
     @property
     def waits_by_name(self) -> bool:
@@ -414,6 +420,7 @@ _ROWS = (
         _counter_meaning,
         settings=("counter_bits", "carry"),
         is_ordered=True,
+        carries=True,
         exact=lambda layout, epsilon: True,
         in_firmware=True,
     ),
@@ -424,6 +431,7 @@ _ROWS = (
         _counter_meaning,
         settings=("counter_bits", "carry"),
         is_ordered=True,
+        carries=True,
         exact=lambda layout, epsilon: True,
         in_firmware=True,
         worth_trying={"counter_bits": (2, 3, 4, 5, 7)},
@@ -506,6 +514,7 @@ _ROWS = (
         _barrier,
         _barrier_meaning,
         lead=BARRIER_LEAD,
+        carries=True,
         exact=lambda layout, epsilon: True,
     ),
 )

@@ -230,11 +230,11 @@ def survey(task: SurveyTask) -> Survey:
     view = load(segment, ["r", "c", *trace.truth_columns], task.horizon if trace.has_truth else 0, 0)
     own = slice(view.first, view.last)
     _check(view, trace)
-    epsilon = trace.deployment.clock.epsilon
+    lead = 2 * trace.deployment.clock.epsilon  # of any stamp's clock that the run may be stamped with again
     ahead = (
-        np.maximum(view.column("heard") + epsilon, view.column("r") + view.column("c"))[own] - view.clock[own]
+        np.maximum(view.column("heard") + lead, view.column("r") + view.column("c"))[own] - view.clock[own]
     )
-    reach = int(ahead.max(initial=epsilon))
+    reach = int(ahead.max(initial=lead))
     if reach > MOST_REACH:
         row = view.rows[own][int(np.argmax(ahead))]
         raise TraceFault(
@@ -336,7 +336,7 @@ def plan(segments: Sequence[TraceSegment], spread: Spread) -> Plan:
     """Survey the trace and plan its parts. The first guess of the horizon is right unless its clocks are broken."""
     trace = segments[0].trace
     clock = trace.deployment.clock
-    horizon = clock.delta + 2 * clock.epsilon + 1
+    horizon = clock.delta + 3 * clock.epsilon + 1
     firsts = [_first_clock(segment) for segment in segments]
     while True:
         tasks = _survey_tasks(segments, firsts, horizon)

@@ -29,13 +29,11 @@ from basestation.traces.files import Trace, write_trace
 from basestation.views.lines import LinesView, summary
 from basestation.views.ndjson import JsonView
 from basestation.views.streams import StreamsView
-from packet_formats.deployment import Deployment, from_dict, load
+from packet_formats.deployment import Deployment, load
 from packet_formats.layout import layout_of
 
-MOTES, HOPS = 10, 3
 RATE = 4.0  # messages a second of each mote
-EXAMPLE = images.PROJECT / "examples" / "micaz.toml"
-SCHEME = "barrier"
+EXAMPLE = images.PROJECT / "examples" / "barrier.toml"
 PAPERS = "kn"  # the paper's stamp, with all entries
 
 
@@ -85,14 +83,14 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     With --json it prints one object for each event, as `basestation listen --json` does, then one for each way to
     order the run.
     """
-    deployment = _deployment()
+    deployment = load(EXAMPLE)
     folder = out / new_run_id()
     folder.mkdir(parents=True)
     ground = _ground(on, deployment, folder, seconds, seed)
-    stamp = layout_of(deployment).stamp
+    network, stamp = deployment.network, layout_of(deployment).stamp
     common.note(
-        f"{MOTES} motes, the farthest {HOPS} hops away; stamp {stamp.scheme}, {stamp.least_size} to {stamp.size} "
-        f"bytes, for {seconds:g} s."
+        f"{network.motes} motes, the farthest {network.hops} hops away; stamp {stamp.scheme}, "
+        f"{stamp.least_size} to {stamp.size} bytes, for {seconds:g} s."
     )
     _listen(ground, deployment, folder / "log", seconds, as_json)
     trace = _trace(ground, deployment)
@@ -102,15 +100,6 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     common.note(f"The log and the trace are in {folder}. To see more:")
     common.note(f"  basestation log summary {folder / 'log'}")
     common.note(f"  basestation analyse continuum {folder / 'trace'}")
-
-
-def _deployment() -> Deployment:
-    """The example with ten motes and our stamp. The gateway is the root and has the id after theirs."""
-    tables = load(EXAMPLE).to_dict()
-    tables["network"] |= {"name": "demo", "motes": MOTES, "hops": HOPS}
-    tables["clock"] = {**tables["clock"], "root": MOTES}
-    del tables["clock"]["clock_bits"]
-    return from_dict(tables | {"stamp": {"scheme": SCHEME}, "observer": {}})
 
 
 def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float, seed: int) -> Ground:
@@ -128,9 +117,9 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
             )
         else:
             log = folder / "truth.jsonl"
-            return Ground(f"testbed@?motes={MOTES}&rate={RATE:g}&seed={seed}&truth={log}", log)
+            return Ground(f"testbed@?rate={RATE:g}&seed={seed}&truth={log}", log)
     chance = RATE * deployment.clock.tick_seconds  # that a mote sends in a tick
-    messages = round(seconds * RATE * MOTES)
+    messages = round(seconds * RATE * deployment.network.motes)
     return Ground(f"simulate@?messages={messages}&rate={chance:g}&seed={seed}", None)
 
 
@@ -169,8 +158,8 @@ def _compare(trace: Trace, as_json: bool) -> None:
     """Order the same run in several ways, and say in one sentence what our stamp gains."""
     from basestation.comparing.recorded_run import ways_to_order
 
-    tick_ms = 1000 * trace.deployment.clock.tick_seconds
-    ways = ways_to_order(trace, SCHEME, PAPERS)
+    tick_ms, ours = 1000 * trace.deployment.clock.tick_seconds, trace.deployment.stamp.scheme
+    ways = ways_to_order(trace, ours, PAPERS)
     if as_json:
         for way, row in ways.items():
             common.emit_json({"way": way, **row.to_dict()})
@@ -182,7 +171,7 @@ def _compare(trace: Trace, as_json: bool) -> None:
         held = (f"{ticks * tick_ms:.0f} ms" for ticks in (row.hold_mean, row.hold_max))
         table.add_row(way, f"{row.mean_bytes:.2g}", str(row.violations.forward), *held)
     common.out.print(table)
-    common.out.print(_gained(ways["arrival"], ways[PAPERS], ways[SCHEME], tick_ms))
+    common.out.print(_gained(ways["arrival"], ways[PAPERS], ways[ours], tick_ms))
 
 
 def _gained(arrival: ComparisonRow, paper: ComparisonRow, ours: ComparisonRow, tick_ms: float) -> str:

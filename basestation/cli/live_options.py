@@ -17,7 +17,7 @@ from basestation.cli import common
 from basestation.live.happenings import Happening, Note, Sink
 from basestation.live.runner import Stage
 from basestation.live.station import Station
-from basestation.views.lines import LinesView, summary
+from basestation.views.lines import FinalRows, LinesView, summary
 from basestation.views.ndjson import JsonView
 from packet_formats.layout import layout_of
 from packet_formats.schemes import policies, refusal
@@ -38,6 +38,7 @@ class Choices:
     view: str
     allowance: float | None
     seconds: float | None
+    final: bool
     as_json: bool
 
     def check(self) -> None:
@@ -88,6 +89,13 @@ OPTIONS = (
     click.option(
         "--for", "seconds", type=common.FiniteFloat(0), metavar="SECONDS", help="End after this time."
     ),
+    click.option(
+        "--final",
+        is_flag=True,
+        envvar="CAUSEWAY_FINAL",
+        help="Show messages only when they leave. Without it, a message that waits for others by name is also shown "
+        "on arrival, marked tentative. The policies none, causal, dapw and cbd show only final rows anyway.",
+    ),
     common.json_option,
 )
 
@@ -117,6 +125,11 @@ class Notes:
 
 def views(choices: Choices, deployment: Deployment) -> list[Sink]:
     """The sinks that show the run. The full screen is an application of its own and is added in `show`."""
+    shown = _views(choices, deployment)
+    return [FinalRows(sink) for sink in shown] if choices.final else shown
+
+
+def _views(choices: Choices, deployment: Deployment) -> list[Sink]:
     if choices.as_json:
         return [JsonView(lambda plain: common.emit_json(plain, flush=True), layout_of(deployment)), Notes()]
     if choices.view == "lines":
@@ -167,7 +180,7 @@ def _when_told_to_end(stop: Callable[[], None]) -> None:
 async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
     from basestation.views.terminal import TerminalView
 
-    view = TerminalView(stage)
+    view = TerminalView(stage, final=choices.final)
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))

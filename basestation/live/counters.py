@@ -204,6 +204,7 @@ class HeldView:
     held_ms: float
     due_ms: float | None  # from now; None while no time is known
     why: str
+    tentative: bool = False  # it was told of already
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +250,7 @@ class Snapshot:
     alarms: tuple[str, ...]
     policies: tuple[str, ...] = ()  # that the deployment's stamp allows
     noticed: RuleCounts = RuleCounts()
+    final_on_arrival: float | None = None  # share of the messages that came under a rule that waits by name
 
 
 def mote_view(mote: int, counts: MoteCounts, mono_ns: int) -> MoteView:

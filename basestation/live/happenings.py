@@ -53,7 +53,7 @@ class Arrived(Happening):
 
 @dataclass(slots=True)
 class Delivered(Happening):
-    """A message on its way out. `arrived` and `left` are ticks of the observer's clock."""
+    """A message on its way out: its final row. `arrived` and `left` are ticks of the observer's clock."""
 
     name: Name
     data: Data
@@ -66,11 +66,24 @@ class Delivered(Happening):
     late: bool
     in_sync: bool
     concurrent: bool = False  # its rule saw that something had left which neither led to it nor came of it
+    tentative: bool = False  # it was told of before, by a `Tentative`
 
     @property
     def moved(self) -> int:
         """By how many places it was brought forward against the order of arrival; negative: put back."""
         return self.number - self.place
+
+
+@dataclass(slots=True)
+class Tentative(Happening):
+    """A message that has come and waits for others by name. Its one `Delivered` or `Discarded` follows."""
+
+    name: Name
+    data: Data
+    number: int  # as it arrived
+    place: int  # where it would be delivered if nothing more came; 0 where too many are held to tell
+    missing: tuple[str, ...]
+    text: str
 
 
 @dataclass(slots=True)

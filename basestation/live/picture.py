@@ -51,6 +51,7 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         alarms=station.alarms.texts(),
         policies=station.deployment.scheme.policies,
         noticed=RuleCounts(**station.noticed),
+        final_on_arrival=1 - station.tentative / station.named if station.named else None,
     )
 
 
@@ -64,6 +65,7 @@ def _held_view(station: Station, pending: Pending, mono_ns: int) -> HeldView:
         held_ms=max(0, mono_ns - held.mono_ns) / MS,
         due_ms=None if at is None else (at - mono_ns) / MS,
         why=_why_timed(station, pending) if station.observer.timed else _why_named(station, pending),
+        tentative=held.tentative,
     )
 
 

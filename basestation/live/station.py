@@ -28,12 +28,13 @@ from basestation.live.happenings import (
     PolicyChanged,
     Reboot,
     Strange,
+    Tentative,
     Violation,
 )
 from basestation.live.overtakings import Overtaking, Overtakings
 from basestation.live.picture import take_picture
 from basestation.live.timeline import TimedFrame, Timeline
-from basestation.live.wait_reasons import listed, shown_names
+from basestation.live.wait_reasons import listed, shown_names, why_waits
 from basestation.observer import Observer
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters
@@ -45,6 +46,7 @@ from packet_formats.tinyos import Ack, ActiveMessage
 
 MOST_HELD = 10_000  # messages; a queue that grows beyond lets the first go early, and counts it
 MOST_NAMED = 1_000  # under a rule that waits for messages by name: each of them may name all the others
+MOST_PLACED = 100  # tentative rows: to say where a message stands among more takes too long
 MS = 1_000_000
 NO_NAME = Name(0, 0, 0)
 
@@ -63,6 +65,8 @@ class HeldMessage:
     number: int = 0
     late: bool = False
     node: Node | None = None  # in the causal graph
+    tentative: bool = False  # a `Tentative` was told of it
+    gone: bool = False  # delivered
 
 
 class Station:
@@ -84,6 +88,8 @@ class Station:
         self.timeline = Timeline(deployment, allowance_ns)
         self.observer = Observer(deployment, self.policy, self.phi)
         self.received = self.delivered = self.held = self.forced = 0
+        # What came under a rule that waits by name, and what of it had to wait.
+        self.named = self.tentative = 0
         self.motes: dict[int, MoteCounts] = {}
         self.violations = Overtakings(self.observer, deployment.network.motes)
         self.alarms = Alarms()
@@ -138,7 +144,10 @@ class Station:
             self.held -= 1
             self._mote(message.source).held -= 1
             found.append(self._discard(message.token, message))
-        return found + self._deliver(self.observer.due(now))
+        found += self._deliver(self.observer.due(now))
+        if self.observer.waits_by_name:
+            found += self._tell_tentative()
+        return found
 
     def finish(self) -> list[Happening]:
         """The end: whatever is held leaves in order, without its wait."""
@@ -247,7 +256,33 @@ class Station:
             found += self._deliver(reception.deliveries)
         if self.held > MOST_NAMED or self.held > MOST_HELD:
             found += self._make_room()
+        if self.observer.waits_by_name and not reception.discarded:
+            found += self._show_at_once(held)
         return found
+
+    def _show_at_once(self, held: HeldMessage) -> list[Happening]:
+        """Tell of a message that waits by name, unless it has left already."""
+        self.named += 1
+        if held.gone:
+            return []
+        self.tentative += 1
+        if self.held > MOST_PLACED:
+            return [self._tentative(held, 0, (), f"is one of {self.held} that wait")]
+        return self._tell_tentative()
+
+    def _tell_tentative(self) -> list[Happening]:
+        """Tell of all that is held and was not told of, each where it stands now."""
+        found: list[Happening] = []
+        for place, pending in enumerate(self.observer.pending(), self.delivered + 1):
+            if not pending.message.token.tentative:
+                names = self.names(pending.missing)
+                text = f"waits {why_waits(names, pending.leaves)}"
+                found.append(self._tentative(pending.message.token, place, names, text))
+        return found
+
+    def _tentative(self, held: HeldMessage, place: int, missing: tuple[str, ...], text: str) -> Tentative:
+        held.tentative = True
+        return Tentative(*self.timeline.now, held.name, held.data, held.number, place, missing, text)
 
     def _count_boot(self, counts: MoteCounts, data: Data, before: int | None) -> list[Happening]:
         if counts.boot is None:
@@ -309,6 +344,7 @@ class Station:
         self.held -= 1
         counts.delivered += 1
         counts.held -= 1
+        held.gone = True
         timed = self.observer.timed
         late = delivery.late and not timed  # a timed rule knew it when the message came
         counts.late += late
@@ -334,6 +370,7 @@ class Station:
             late=held.late or late,
             in_sync=held.in_sync,
             concurrent=delivery.concurrent,
+            tentative=held.tentative,
         )
 
     def _gave_up(self, name: Name, missing: Iterable[tuple[int, int]]) -> GaveUp:

@@ -14,7 +14,7 @@ Named = Callable[[int, int], tuple[int, int]]  # a source and a number to its bo
 
 def shown_names(missing: Iterable[tuple[int, int]], policy: str, named: Named) -> tuple[str, ...]:
     """The messages that a rule names, as people know them; several in a row of one mote together."""
-    if descriptor(policy).one_send_a_tick:
+    if descriptor(policy).one_send_a_tick:  # it names messages by the time of their sending
         return tuple(f"what mote {source} sent at tick {sent}" for source, sent in sorted(missing))
     runs: list[tuple[int, int, int]] = []
     for source, number in sorted(missing):

@@ -39,6 +39,7 @@ def stamp(stream: Stream, scheme: TimedScheme, corruption: Corruption | None = N
         stream.messages,
         getattr(stamping, scheme.kernel),
         scheme.epsilon,
+        scheme.lead,
         scheme.modulus,
         scheme.entries,
         scheme.entry_max,
@@ -58,7 +59,7 @@ def observe(stream: Stream, stamped: Stamped, scheme: TimedScheme) -> Observed:
         stamped.r,
         stamped.c,
         stamped.kn,
-        scheme.epsilon,
+        scheme.lead,
         scheme.modulus,
     )
     return Observed(r, c, kn, int(bounded), int(wrong))

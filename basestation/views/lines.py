@@ -21,7 +21,9 @@ from basestation.live.happenings import (
     Note,
     PolicyChanged,
     Reboot,
+    Sink,
     Strange,
+    Tentative,
     Violation,
 )
 from packet_formats.phrases import many
@@ -56,6 +58,12 @@ def _(happening: Delivered) -> TextRow:
     text = f"held {happening.held_ms:7.1f} ms  {data:<{2 * len(happening.data.data)}}  {', '.join(marks)}"
     style = "yellow" if happening.late or not happening.in_sync else "cyan" if happening.moved else None
     return TextRow("deliver", str(happening.name), text.rstrip(), style)
+
+
+@row_of.register
+def _(happening: Tentative) -> TextRow:
+    text = f"{happening.data.data.hex()}  {happening.text}".lstrip()
+    return TextRow("tentative", str(happening.name), text, "dim")
 
 
 @row_of.register
@@ -152,6 +160,20 @@ def shown_time(wall_ns: int) -> str:
     return f"{moment:%H:%M:%S}.{wall_ns // 10**6 % 1000:03d}"
 
 
+class FinalRows:
+    """A sink before another one: it keeps back rows that are not final."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+
+    def take(self, happening: Happening) -> None:
+        if not isinstance(happening, Tentative):
+            self._sink.take(happening)
+
+    def close(self) -> None:
+        self._sink.close()
+
+
 class LinesView:
     """A sink that writes lines. `write` takes a line and its style; notes for the user go to `note`."""
 
@@ -188,6 +210,8 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
             f"held {hold.mean:.0f} ms on average, half of them at most {hold.p50:.0f} ms, "
             f"95% at most {hold.p95:.0f} ms, the longest {hold.max:.0f} ms"
         )
+    if snapshot.final_on_arrival is not None:
+        yield f"{100 * snapshot.final_on_arrival:.0f}% of messages were final on arrival"
     yield f"arrival order: {shown_order(snapshot.arrival)}"
     by = shown_policy(snapshot.policy, snapshot.phi)
     earlier = "; ".join(shown_policy(*one) for one in snapshot.earlier)

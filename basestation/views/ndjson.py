@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
 
-from basestation.live.happenings import Arrived, Delivered, Happening, Name
+from basestation.live.happenings import Arrived, Delivered, Happening, Name, Tentative
 from packet_formats.json_form import message_to_plain, packet_to_plain
 from packet_formats.layout import DataLayout
 
@@ -21,8 +21,9 @@ def to_plain(happening: Happening, layout: DataLayout) -> dict[str, Any]:
         plain["frame"] = packet_to_plain(happening.frame)
         plain["message"] = message_to_plain(happening.message, layout)
         plain["heard"] = message_to_plain(happening.heard, layout) if happening.heard else None
-    if isinstance(happening, Delivered):
+    if isinstance(happening, Delivered | Tentative):
         plain["data"] = message_to_plain(happening.data, layout)
+    if isinstance(happening, Delivered):
         plain["moved"] = happening.moved
     return plain
 

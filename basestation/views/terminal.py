@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeVar
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -16,8 +16,8 @@ from textual.containers import Container, Horizontal, VerticalScroll
 from textual.events import Resize
 from textual.widgets import Footer, Static
 
-from basestation.live.counters import GatewayView, MoteView, OrderView, Snapshot
-from basestation.live.happenings import Arrived, Delivered, Happening
+from basestation.live.counters import GatewayView, HeldView, MoteView, OrderView, Snapshot
+from basestation.live.happenings import Arrived, Delivered, Happening, Tentative
 from basestation.views.lines import row_of, shown_move, shown_noticed, shown_policy, shown_time
 from packet_formats.messages import Data
 
@@ -31,6 +31,8 @@ LOW, LOWEST = 32, 20  # below: only the newest of the news, and none
 LEAST = (60, 16)
 STEADY = 25  # pictures for which the queue keeps its height, lest all else jump with each message
 PHI_POLICIES = ("dapw", "cbd")
+
+Item = TypeVar("Item", Arrived, Delivered, HeldView)
 
 HELP = """\
 p      pause the picture; nothing is lost meanwhile
@@ -50,8 +52,9 @@ Arrivals: messages as they come. Deliveries: messages as they leave, and how
 long each was held. ↑3 left three places earlier than it arrived, ↓3 three
 later; late: it came after its deadline; no time: it left on arrival because
 it had no network time; ∥ concurrent: a message had left before it that is
-neither its cause nor its effect. Out of order: ≥ 2 means that stamps or
-receipts prove at least two."""
+neither its cause nor its effect; ? tentative: it waits for messages by name,
+and stands where it would leave if nothing more came.
+Out of order: ≥ 2 means that stamps or receipts prove at least two."""
 
 
 class Shown(Protocol):
@@ -99,9 +102,11 @@ class TerminalView(App[None]):
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
     ]
 
-    def __init__(self, stage: Shown | None = None) -> None:
+    def __init__(self, stage: Shown | None = None, final: bool = False) -> None:
+        """`final`: show no row of a message that has not left."""
         super().__init__()
         self.stage = stage
+        self.final = final
         self.paused = False
         self.mote: int | None = None
         self.ended = False
@@ -119,7 +124,7 @@ class TerminalView(App[None]):
         elif isinstance(happening, Arrived):
             if isinstance(happening.message, Data) and not happening.copy:
                 self._arrived.append(happening)
-        elif row_of(happening) is not None:
+        elif not isinstance(happening, Tentative) and row_of(happening) is not None:
             self._news.append(happening)
 
     def close(self) -> None:
@@ -217,7 +222,7 @@ class TerminalView(App[None]):
         room = self.query_one("#motes").scrollable_content_region.width
         self._put("mote-table", mote_table(shot.motes, self.mote, room))
         self._put("arrivals", self._stream("arrivals", self._of_mote(self._arrived), arrival_line))
-        self._put("deliveries", self._stream("deliveries", self._of_mote(self._delivered), delivery_line))
+        self._put_deliveries(shot)
         self._put_queue(shot)
         self._put("news", self._stream("news", self._news, news_line))
 
@@ -225,6 +230,15 @@ class TerminalView(App[None]):
         lines = status(shot, self.paused, self.mote, self.ended)
         gateways = gateway_lines(shot.gateways)
         self._put("status", Group(*map(cut, lines), *some_lines(gateways, self.size.height // 12)))
+
+    def _put_deliveries(self, shot: Snapshot) -> None:
+        """Put what has left above what has not. A row that becomes final stays where it is, and no final row moves."""
+        height = max(1, self.query_one("#deliveries").size.height)
+        tentative = [] if self.final else [row for row in shot.queue if row.tentative]
+        below = self._of_mote(tentative)[: height // 2]
+        final = list(islice(reversed(self._of_mote(self._delivered)), height - len(below)))
+        lines = [*map(delivery_line, reversed(final)), *map(tentative_line, below)]
+        self._put("deliveries", Group(*map(cut, lines)))
 
     def _put_queue(self, shot: Snapshot) -> None:
         """Make the queue as high as it needs or needed a moment ago, and at most a quarter of the screen."""
@@ -235,7 +249,7 @@ class TerminalView(App[None]):
         queue.styles.height = border + max(self._queue_heights)
         queue.update(table)
 
-    def _of_mote(self, stream: Iterable[Arrived] | Iterable[Delivered]) -> list[Arrived | Delivered]:
+    def _of_mote(self, stream: Iterable[Item]) -> list[Item]:
         return [item for item in stream if self.mote is None or source_of(item) == self.mote]
 
     def _stream(
@@ -250,7 +264,9 @@ class TerminalView(App[None]):
         self.query_one(f"#{name}", Static).update(content)
 
 
-def source_of(item: Arrived | Delivered) -> int:
+def source_of(item: Arrived | Delivered | HeldView) -> int:
+    if isinstance(item, HeldView):
+        return item.source
     if isinstance(item, Delivered):
         return item.name.source
     assert isinstance(item.message, Data)
@@ -292,6 +308,12 @@ def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple
         ("  delivered ", "dim"),
         _overtaken(shot.delivery, "bold red"),
         ("" if shot.known is None else f"  {100 * shot.known:.0f}% checked fully", "dim"),
+        (
+            ""
+            if shot.final_on_arrival is None
+            else f"   {100 * shot.final_on_arrival:.0f}% final on arrival",
+            "dim",
+        ),
         (f"   {noticed}" if (noticed := shown_noticed(shot.noticed)) else "", "dim"),
         ("   no network time yet" if shot.tick is None else f"   tick {shot.tick}", "dim"),
     )
@@ -421,6 +443,10 @@ def delivery_line(item: Delivered) -> Text:
         (f"{item.held_ms:5.0f} ms ", "dim"),
         (" ".join(filter(None, marks)), "bold"),
     )
+
+
+def tentative_line(item: HeldView) -> Text:
+    return Text(f"     ?  {item.name:<8}{item.held_ms:5.0f} ms {item.why}", "dim")
 
 
 def news_line(item: Happening) -> Text:

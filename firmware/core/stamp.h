@@ -20,7 +20,8 @@
  * the bound. That is harmless: it clears what is too old to matter, and counts. Stamps without a clock
  * (CAUSEWAY_STAMP_NAMED) ignore ticks.
  *
- * Self-stabilization: no clock is more than EPSILON ahead of another, so a time beyond that must be a fault.
+ * Self-stabilization: no clock is more than EPSILON ahead of another, and a carry runs ahead by less than
+ * that again: a time more than LEAD ahead must be a fault.
  * In our own state it is cleared; in a received stamp c and the entries (an HLC: everything) are ignored.
  * `bounded` counts both. Wrong names and numbers are replaced by those of new messages; a wrong counter after
  * at most 128 messages of its mote.

@@ -5,7 +5,8 @@
 #if CAUSEWAY_SCHEME_HLC || CAUSEWAY_SCHEME_SHLC
 
 /* A full counter carries into l while l is less than this ahead of our clock. The quarter of EPSILON left
- * free is for receivers that are behind us, who must not take l for an impossible value. */
+ * free is for receivers that are behind us, who must not take l for an impossible value; with a LEAD of
+ * 2 * EPSILON, for which most clock fields have room, they never do. */
 #define CARRY_ROOM (CAUSEWAY_EPSILON - CAUSEWAY_EPSILON / 4)
 
 /* How far l is ahead of the clock, after the bound. */
@@ -13,7 +14,7 @@ static int32_t bound(cw_stamp_t *state, uint32_t tick)
 {
     int32_t ahead = cw_tick_diff(state->top, tick);
 
-    if (ahead <= CAUSEWAY_EPSILON)
+    if (ahead <= CAUSEWAY_LEAD)
         return ahead;
     state->bounded++;
     state->top = tick;
@@ -73,7 +74,7 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
     int32_t theirs = cw_clock_ahead(take_clock(stamp), tick) + take_c(stamp);
     cw_entry_t counter = (cw_entry_t)take(stamp, CAUSEWAY_ENTRY_BIT, CAUSEWAY_ENTRY_WIDTH);
 
-    if (theirs > CAUSEWAY_EPSILON) {
+    if (theirs > CAUSEWAY_LEAD) {
         state->bounded++;
     } else if (theirs > ours || (theirs == ours && counter > state->kn[0])) {
         state->top = tick + (uint32_t)theirs;

@@ -96,6 +96,31 @@ def test_a_log_knows_how_its_run_was_started(here):
         assert done.exit_code == 0
 
 
+def test_final_prints_final_rows_alone(here, monkeypatch):
+    def rows(command, *words: str) -> list[list[str]]:
+        done = invoke(command, *words)
+        assert done.exit_code == 0, done.stderr
+        return [line.split()[1:] for line in done.stdout.splitlines()]
+
+    source = "simulate@?messages=200&rate=0.05&loss=0.1&pace=0"
+    both = rows(listen, source, "-d", "net.toml", "--policy", "sequence", "--log", "logs")
+    final = [row for row in both if row[0] != "tentative"]
+    assert len(both) > len(final) > 150
+    assert rows(listen, source, "-d", "net.toml", "--policy", "sequence", "--final") == final
+    assert rows(replay, "logs") == both
+    monkeypatch.setenv("CAUSEWAY_FINAL", "1")
+    assert rows(replay, "logs") == final
+
+
+def test_final_changes_nothing_where_a_policy_waits_for_the_time(here):
+    both, final = (
+        invoke(listen, SIMULATE, "-d", "net.toml", "--json", *words) for words in ((), ("--final",))
+    )
+    assert delivered(both.stdout) == delivered(final.stdout)
+    assert len(both.stdout.splitlines()) == len(final.stdout.splitlines())
+    assert '"tentative"' not in "".join(set(re.findall(r'"event": ?"\w+"', both.stdout)))
+
+
 def test_flags_beat_the_environment_which_beats_the_file(here, monkeypatch):
     def policy(*words: str) -> str:
         done = invoke(listen, SIMULATE, "-d", "net.toml", "--view", "none", *words)

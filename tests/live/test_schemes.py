@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from dataclasses import replace
@@ -116,6 +117,23 @@ def test_live_replayed_and_in_memory_deliver_the_same(scheme, tmp_path, monkeypa
         assert [(item["message"], item["text"]) for item in events(again.stdout, event)] == [
             (item["message"], item["text"]) for item in events(live.stdout, event)
         ]
+
+
+@pytest.mark.parametrize("scheme", RULES)
+def test_what_is_pending_stands_as_it_would_leave_if_nothing_more_came(scheme):
+    setup = deployment(scheme)
+    stream = generate(world_of(Spec.parse("simulate@?messages=150&rate=0.4&loss=0.15"), setup)).stream
+    sent, rule, compared = stamp_messages(stream, scheme_of(setup)), rule_of(setup), 0
+    for index, now in zip(stream.arrival_message.tolist(), stream.arrival_clock.tolist(), strict=True):
+        rule.due(now)
+        rule.receive(sent[index], now)
+        rule.due(now)
+        pending, left, twin = rule.pending(), [], copy.deepcopy(rule)
+        while (at := twin.next_due()) is not None:
+            left += twin.due(at)
+        assert [(one.message, one.leaves) for one in pending] == [(one.message, one.left) for one in left]
+        compared += len(pending) > 1
+    assert compared > 20
 
 
 def test_any_stamp_can_be_delivered_by_its_numbers_alone(tmp_path, monkeypatch):

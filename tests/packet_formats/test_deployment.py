@@ -243,7 +243,12 @@ def test_files_that_are_no_deployments(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("name", "length", "stamp_bits", "tick_ms"),
-    [("paper", 14, 53, 3.90625), ("micaz", 17, 13, 3.90625), ("mica2", 11, 11, 15.625)],
+    [
+        ("paper", 14, 53, 3.90625),
+        ("micaz", 17, 13, 3.90625),
+        ("mica2", 11, 11, 15.625),
+        ("barrier", 19, 64, 3.90625),
+    ],
 )
 def test_examples_are_what_their_comments_say(
     root: Path, name: str, length: int, stamp_bits: int, tick_ms: float

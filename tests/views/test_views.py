@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from basestation.cli.common import plain
 from basestation.live.counters import Snapshot
@@ -14,18 +17,22 @@ from basestation.live.happenings import (
     Alarm,
     ClockChanged,
     Delivered,
+    Discarded,
     Happening,
     Name,
     Note,
     Reboot,
     Strange,
+    Tentative,
     Violation,
 )
 from basestation.live.station import Station
-from basestation.views.lines import LinesView, row_of, shown_move, shown_time, summary
-from basestation.views.ndjson import JsonView
+from basestation.views.lines import FinalRows, LinesView, row_of, shown_move, shown_time, summary
+from basestation.views.ndjson import JsonView, to_plain
+from basestation.views.streams import StreamsView
 from basestation.views.terminal import HELP, TerminalView
 from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.json_form import message_to_plain
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
 from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, deployment, gap, health, play
@@ -52,9 +59,19 @@ def busy(policy: str = "cbd") -> tuple[Station, list[Happening], int]:
     return station, found, now
 
 
+def waiting() -> tuple[Station, list[Happening], int]:
+    """A short run under a rule that waits by name: 1#0 is final, 0#2 waits for 0#1, and 0#3 for both."""
+    station, motes, gateway = Station(SETUP, "sequence"), Motes(SETUP, START), Gateway(SETUP)
+    for number, mote in enumerate((0, 0, 0, 0, 1)):
+        data = motes.send(mote, START + number * TICK)
+        if number != 1:
+            gateway.hear(data, START + (number + 2) * TICK)
+    return station, play(station, gateway.out), gateway.last_ns
+
+
 class FakeStage:
-    def __init__(self) -> None:
-        self.station, self.found, self.mono_ns = busy()
+    def __init__(self, run: Callable[[], tuple[Station, list[Happening], int]]) -> None:
+        self.station, self.found, self.mono_ns = run()
 
     def snapshot(self) -> Snapshot:
         return self.station.snapshot(self.mono_ns)
@@ -95,6 +112,26 @@ def test_violations_that_were_delivered_are_shown_and_those_of_arrival_only_coun
     violations = [line for line in lines if "violation" in line]
     assert violations
     assert len(violations) == len([v for v in found if isinstance(v, Violation) and v.order == "delivery"])
+
+
+def test_a_row_is_marked_until_it_is_final_and_final_rows_can_be_had_alone():
+    station, found, now = waiting()
+    found += station.finish()
+    lines, _ = shown(found)
+    kinds = [line.split()[1:3] for line in lines if "gave up" not in line]
+    tentative, delivered = (
+        [["tentative", "0#2"], ["tentative", "0#3"]],
+        [["deliver", "0#2"], ["deliver", "0#3"]],
+    )
+    assert kinds == [["deliver", "0#0"], *tentative, ["deliver", "1#0"], *delivered]
+    assert "waits for 0#1, at most until tick" in next(line for line in lines if "tentative" in line)
+    final: list[str] = []
+    view = FinalRows(LinesView(lambda line, style: final.append(line), final.append))
+    for happening in found:
+        view.take(happening)
+    view.close()
+    assert final == [line for line in lines if "tentative" not in line]
+    assert "50% of messages were final on arrival" in summary(station.snapshot(now))
 
 
 def test_notes_go_where_chatter_goes():
@@ -173,12 +210,51 @@ def test_each_happening_is_one_object():
     assert {"mono_ns", "wall_ns"} <= arrived.keys()
 
 
+def test_tentative_rows_are_objects_of_their_own():
+    _, found, _ = waiting()
+    told = [to_plain(item, layout_of(SETUP)) for item in found if isinstance(item, Tentative | Delivered)]
+    assert [item["event"] for item in told] == ["delivered", "tentative", "tentative", "delivered"]
+    tentative = told[1]
+    assert tentative["name"] == {"source": 0, "boot": 0, "sequence": 2}
+    assert (tentative["place"], tentative["number"], tentative["missing"]) == (2, 2, ("0#1",))
+    assert tentative["data"] == message_to_plain(found_data(found, "0#2"), layout_of(SETUP))
+    assert told[0]["tentative"] is False
+
+
+def found_data(found: list[Happening], name: str) -> Data:
+    (data,) = (item.data for item in found if isinstance(item, Tentative) and str(item.name) == name)
+    return data
+
+
+# ---- Both streams side by side ----
+
+
+def test_the_streams_show_what_waits_below_what_has_left():
+    console = Console(file=io.StringIO(), width=100, color_system=None)
+    view, (station, found, _) = StreamsView(console), waiting()
+
+    def right() -> list[str]:
+        with console.capture() as captured:
+            console.print(view.picture())
+        cells = [line.split("│")[2].split() for line in captured.get().splitlines() if line.startswith("│")]
+        return [f"{cell[1]} {cell[2]}" for cell in cells if cell]
+
+    for happening in found:
+        view.take(happening)
+    assert right() == ["0#0 held", "1#0 held", "0#2 tentative,", "0#3 tentative,"]
+    for happening in station.finish():
+        view.take(happening)
+    assert right() == ["0#0 held", "1#0 held", "0#2 held", "0#3 held"]
+    view.take(replace(next(item for item in found if isinstance(item, Tentative)), place=0))
+    view.take(Discarded(0, WALL, Name(0, 0, 2), "came too late"))
+    assert right() == ["0#0 held", "1#0 held", "0#2 held", "0#3 held"]
+    view.close()
+
+
 # ---- The full screen ----
 
 
 def text_of(app: TerminalView, name: str) -> str:
-    from rich.console import Console
-
     widget = app.query_one(f"#{name}")
     console = Console(width=160, height=60, color_system=None)
     with console.capture() as captured:
@@ -186,12 +262,12 @@ def text_of(app: TerminalView, name: str) -> str:
     return captured.get()
 
 
-def on_screen(script, size: tuple[int, int] = (150, 48)) -> None:
+def on_screen(script, size: tuple[int, int] = (150, 48), run=busy, final: bool = False) -> None:
     """Run a script with the view on a made-up terminal, once its first picture is complete."""
 
     async def work() -> None:
-        stage = FakeStage()
-        app = TerminalView(stage)
+        stage = FakeStage(run)
+        app = TerminalView(stage, final)
         for happening in stage.found:
             app.take(happening)
         async with app.run_test(size=size, notifications=True) as pilot:
@@ -242,6 +318,35 @@ def test_the_screen_shows_motes_streams_queue_rates_and_alarms():
         assert "strange" in text_of(app, "news")
 
     on_screen(script)
+
+
+def rows_of(app: TerminalView) -> list[str]:
+    """The marks and names of the deliveries' rows: `?` where a row is tentative."""
+    words = [line.split() for line in text_of(app, "deliveries").splitlines()]
+    return [f"? {row[1]}" if row[0] == "?" else row[1] for row in words]
+
+
+def test_tentative_rows_stand_below_the_final_ones_until_they_leave():
+    async def script(app, pilot, stage):
+        await shows(app, "50% final on arrival")
+        assert rows_of(app) == ["0#0", "1#0", "? 0#2", "? 0#3"]
+        assert "for 0#1, at most until tick" in text_of(app, "deliveries")
+        assert "tentative" not in text_of(app, "news")
+        for happening in stage.station.finish():
+            app.take(happening)
+        await redrawn(app)
+        assert rows_of(app) == ["0#0", "1#0", "0#2", "0#3"]
+
+    on_screen(script, run=waiting)
+
+
+def test_a_screen_of_final_rows_has_no_others():
+    async def script(app, pilot, stage):
+        await redrawn(app)
+        assert rows_of(app) == ["0#0", "1#0"]
+        assert "0#2" in text_of(app, "queue")
+
+    on_screen(script, run=waiting, final=True)
 
 
 def test_keys_change_policy_and_phi():

@@ -25,8 +25,8 @@ _last_up_to = compiled(modular.unwrap)
 
 
 @compiled
-def _unwrap(value: int, now: int, epsilon: int, modulus: int) -> int:
-    return _last_up_to(value % modulus, now + epsilon, modulus)
+def _unwrap(value: int, now: int, lead: int, modulus: int) -> int:
+    return _last_up_to(value % modulus, now + lead, modulus)
 
 
 @compiled
@@ -42,9 +42,9 @@ def _raise_top(top: Ints, kn: Ints, mote: int, new_top: int) -> None:
 
 
 @compiled
-def _bound(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int) -> int:
-    """Forget a top beyond rt + epsilon: no clock can be that far ahead, so the state is faulty."""
-    if top[mote] <= rt + epsilon:
+def _bound(top: Ints, kn: Ints, mote: int, rt: int, lead: int) -> int:
+    """Forget a top beyond rt + lead: no clock can be that far ahead, so the state is faulty."""
+    if top[mote] <= rt + lead:
         return 0
     top[mote] = rt
     kn[mote, :] = 0
@@ -53,10 +53,10 @@ def _bound(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int) -> int:
 
 @compiled
 def _kn_merge(
-    top: Ints, kn: Ints, mote: int, rt: int, epsilon: int, read_r: int, read_c: int, entries_read: Ints
+    top: Ints, kn: Ints, mote: int, rt: int, lead: int, read_r: int, read_c: int, entries_read: Ints
 ) -> int:
     read_top = read_r + read_c
-    if read_top > rt + epsilon:
+    if read_top > rt + lead:
         _raise_top(top, kn, mote, read_r)
         return 1
     _raise_top(top, kn, mote, read_top)
@@ -75,8 +75,8 @@ def _kn_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int) -> None:
 
 
 @compiled
-def _hlc_take(top: Ints, kn: Ints, mote: int, rt: int, epsilon: int, read_top: int, counter: int) -> int:
-    if read_top > rt + epsilon:
+def _hlc_take(top: Ints, kn: Ints, mote: int, rt: int, lead: int, read_top: int, counter: int) -> int:
+    if read_top > rt + lead:
         return 1
     if read_top > top[mote] or (read_top == top[mote] and counter > kn[mote, 0]):
         top[mote] = read_top
@@ -109,6 +109,7 @@ def stamp_events(
     messages: int,
     program: int,
     epsilon: int,
+    lead: int,
     modulus: int,
     entries: int,
     entry_max: int,
@@ -137,7 +138,7 @@ def stamp_events(
                 kn[mote, i] = min(corrupt_kn[message, i], entry_max)
             continue
         if program != DPC1 and not within:
-            bounded += _bound(top, kn, mote, rt, epsilon)
+            bounded += _bound(top, kn, mote, rt, lead)
             if program == KN:
                 _raise_top(top, kn, mote, rt)
         if kind[row] == SEND:
@@ -149,13 +150,13 @@ def stamp_events(
             out_c[message] = 0 if carries_sum or program == DPC1 else top[mote] - rt
             out_kn[message] = kn[mote]
             continue
-        read_r = _unwrap(out_r[message], rt, epsilon, modulus)
+        read_r = _unwrap(out_r[message], rt, lead, modulus)
         wrong += read_r != out_r[message]
         read_c = out_c[message]
         if program == KN:
-            bounded += _kn_merge(top, kn, mote, rt, epsilon, read_r, read_c, out_kn[message])
+            bounded += _kn_merge(top, kn, mote, rt, lead, read_r, read_c, out_kn[message])
         elif program != DPC1:
-            bounded += _hlc_take(top, kn, mote, rt, epsilon, read_r + read_c, out_kn[message, 0])
+            bounded += _hlc_take(top, kn, mote, rt, lead, read_r + read_c, out_kn[message, 0])
         within = kind[row] == MERGE
         if not within:
             if program == KN and counts_receives:
@@ -167,7 +168,7 @@ def stamp_events(
 
 @compiled
 def observe_stamps(
-    arrival_message: Ints, arrival_clock: Ints, r: Ints, c: Ints, kn: Ints, epsilon: int, modulus: int
+    arrival_message: Ints, arrival_clock: Ints, r: Ints, c: Ints, kn: Ints, lead: int, modulus: int
 ) -> tuple[Ints, Ints, Ints, int, int]:
     """Read stamps as the observer does at each arrival, and bound them. Returns (r, c, kn, bounded, wrong)."""
     arrivals = len(arrival_message)
@@ -177,12 +178,12 @@ def observe_stamps(
     bounded = wrong = 0
     for i in range(arrivals):
         message, now = arrival_message[i], arrival_clock[i]
-        out_r[i] = _unwrap(r[message], now, epsilon, modulus)
+        out_r[i] = _unwrap(r[message], now, lead, modulus)
         out_c[i] = c[message]
         wrong += out_r[i] != r[message]
-        if out_r[i] + out_c[i] > now + epsilon:
+        if out_r[i] + out_c[i] > now + lead:
             bounded += 1
-            out_c[i] = now + epsilon - out_r[i]
+            out_c[i] = now + lead - out_r[i]
             out_kn[i] = 0
         else:
             out_kn[i] = kn[message]

@@ -132,9 +132,18 @@ class BarrierRule(Rule):
             last = max(last, leaves[one])
             slowest.append(last)
         return [
-            Pending(one.message, leaves[one], leaves[one], tuple(self._names(one.missing)))
+            Pending(one.message, leaves[one], leaves[one], tuple(self._awaited(one)))
             for _, one in sorted(held, key=lambda row: (leaves[row[1]], row[0]))
         ]
+
+    def _awaited(self, one: Arrival) -> Iterator[Name]:
+        """What it waits for: links that have not come, and those that are held themselves."""
+        for link in one.links:
+            cause = self._find(link, one)
+            if cause is None:
+                yield from self._names([link])
+            elif cause.held:
+                yield cause.message.source, cause.message.number
 
     # ---- An arrival ----
 

@@ -22,11 +22,12 @@ class HlcProgram(TimedProgram):
 
     A full counter carries into l, which may then run ahead of the clocks: so three bits order what would need five.
     It stops a quarter short of epsilon, since a receiver's clock may be behind the sender's and must not take l for an
-    impossible value. Only when that room is used up does the counter saturate, at its top code.
+    impossible value; where B leaves room for a lead of 2 epsilon none can. Only when that room is used up does the
+    counter saturate, at its top code.
     """
 
     def __init__(self, scheme: TimedScheme, rt: int) -> None:
-        self._epsilon = scheme.epsilon
+        self._lead = scheme.lead
         self._entry_max = scheme.entry_max
         self._carry_room = scheme.epsilon - scheme.epsilon // 4
         self._carries_sum = scheme.carry == "sum"
@@ -60,12 +61,12 @@ class HlcProgram(TimedProgram):
             self.l, self.counter = known, self._entry_max
 
     def _bound(self, rt: int) -> None:
-        if self.l > rt + self._epsilon:
+        if self.l > rt + self._lead:
             self.bounded += 1
             self.l, self.counter = rt, 0
 
     def _sound(self, rt: int, stamps: Sequence[Stamp]) -> list[Stamp]:
-        sound = [s for s in stamps if s.top <= rt + self._epsilon]
+        sound = [s for s in stamps if s.top <= rt + self._lead]
         self.bounded += len(stamps) - len(sound)
         return sound
 

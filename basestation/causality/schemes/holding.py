@@ -7,6 +7,7 @@ have got in time.
 
 from __future__ import annotations
 
+import heapq
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +15,8 @@ from dataclasses import dataclass
 
 from basestation.causality.order import Message
 from basestation.causality.rules import NEVER, Delivery, Name, Pending, Rule
+
+FEW = 100  # held messages, of which each may name all the others: among more nobody works out who leaves when
 
 
 @dataclass(slots=True, eq=False)
@@ -64,11 +67,38 @@ class Holding(Rule):
         return None if at >= NEVER else at
 
     def pending(self) -> list[Pending]:
-        held = sorted(self._held, key=lambda held: (max(held.ready, self._clock), held.order))
-        return [
-            Pending(one.message, one.earliest, max(one.ready, self._clock), tuple(one.missing))
-            for one in held
-        ]
+        """As `Rule.pending`. Of very many, each stands where it leaves at the latest: they may all name each other."""
+        ticks = self._leaving() if len(self._held) <= FEW else self._leaving_at_latest()
+        return [Pending(one.message, one.earliest, at, tuple(one.missing)) for one, at in ticks.items()]
+
+    def _leaving_at_latest(self) -> dict[Held, int]:
+        ticks = {held: max(held.ready, self._clock) for held in self._held}
+        return dict(sorted(ticks.items(), key=lambda one: (one[1], one[0].order)))
+
+    def _leaving(self) -> dict[Held, int]:
+        """When each leaves, in that order. What waits for a message in the buffer leaves with it, and after it."""
+        found: dict[Held, int] = {}
+        clock = self._clock
+        blocks = {held: {name for name in held.missing if name in self._here} for held in self._held}
+        queue = [(max(held.ready, clock), held.order, id(held), held) for held in self._held]
+        heapq.heapify(queue)
+        while queue:
+            clock, *_, held = heapq.heappop(queue)
+            if held in found:
+                continue  # it was freed before its own time was up
+            found[held] = clock
+            for name in (self._name(held.message), *blocks[held]):
+                for waiter in self._waiters.get(name, ()):
+                    if blocks[waiter] == {name}:
+                        at = max(self._alone(waiter), clock)
+                        heapq.heappush(queue, (at, waiter.order, id(waiter), waiter))
+                    blocks[waiter].discard(name)
+        return found
+
+    def _alone(self, held: Held) -> int:
+        """The tick in which it leaves once nothing that it waits for is in the buffer."""
+        absent = (self._expires(name, here=False) for name in held.missing if name not in self._here)
+        return min(max([held.earliest, *absent]), self._longest(held))
 
     def _settle(self, now: int) -> None:
         """Let go all that leaves up to tick `now`."""

@@ -31,7 +31,8 @@ class Setting:
     """What motes and observer agree on: the network, the guarantees, and the widths of the fields on the wire.
 
     `give_up` is how many ticks a rule waits for a missing message. `min_wait` is how long after its sending a two-hop
-    message is held in any case. A width is 0 if the scheme has no such field.
+    message is held in any case. `lead` is how far a clock in a stamp may be ahead of its receiver's. A width is 0
+    if the scheme has no such field.
     """
 
     motes: int
@@ -40,6 +41,7 @@ class Setting:
     give_up: int | None = None
     min_wait: int | None = None
     modulus: int = 0
+    lead: int = 0
     entries: int = 0
     entry_max: int = 0
     count: Count = "events"

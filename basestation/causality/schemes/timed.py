@@ -78,16 +78,16 @@ class TimedScheme(Scheme):
 
     def decode(self, fields: Sequence[int], now: int) -> Stamp:
         """The stamp that `fields` mean to a receiver whose clock showed `now` at reception."""
-        r = unwrap(fields[0], now, self.epsilon, self.modulus)
+        r = unwrap(fields[0], now, self.lead, self.modulus)
         if self.carries_c:
             return Stamp(r, fields[1], tuple(fields[2:]))
         return Stamp(r, 0, tuple(fields[1:]))
 
     def observe(self, stamp: Stamp, now: int) -> Stamp:
-        """Apply the observer's bound: no clock is ahead of `now + epsilon`, so such a stamp is cut, its kn cleared."""
-        if stamp.top <= now + self.epsilon:
+        """Apply the observer's bound: no clock is ahead of `now + lead`, so such a stamp is cut, its kn cleared."""
+        if stamp.top <= now + self.lead:
             return stamp
-        return Stamp(stamp.r, now + self.epsilon - stamp.r, (0,) * self.entries)
+        return Stamp(stamp.r, now + self.lead - stamp.r, (0,) * self.entries)
 
     @cached_property
     def reach(self) -> int:
@@ -121,6 +121,10 @@ class TimedScheme(Scheme):
     @cached_property
     def modulus(self) -> int:
         return self.setting.modulus
+
+    @cached_property
+    def lead(self) -> int:
+        return self.setting.lead or self.epsilon
 
     @cached_property
     def entries(self) -> int:

@@ -62,7 +62,10 @@ def stamped_by_programs(name: str, setting: Setting, events: list[Event]) -> lis
 def test_stamps_are_those_of_the_programs(name, count, seed):
     entries = {"kn": 3, "hlc": 1, "shlc": 1}.get(name, 0)
     carry = "sum" if name in ("hlc", "shlc") else "pair"
-    setting = Setting(MOTES, EPSILON, DELTA, None, None, 32, entries, 7 if entries else 0, count, carry)
+    entry_max = 7 if entries else 0
+    setting = Setting(
+        MOTES, EPSILON, DELTA, modulus=32, entries=entries, entry_max=entry_max, count=count, carry=carry
+    )
     scheme = make_scheme(name, setting)
     events = events_of(seed)
     stamps = stamped_by_programs(name, setting, events)
@@ -72,6 +75,7 @@ def test_stamps_are_those_of_the_programs(name, count, seed):
         MOTES,
         len(stamps),
         getattr(stamping, scheme.kernel),
+        EPSILON,
         EPSILON,
         32,
         entries,

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import NEVER, Delivery, Name
+from basestation.causality.schemes import holding
 from basestation.causality.schemes.holding import Held, Holding
 
 PATIENCE = 2
@@ -76,6 +77,17 @@ def test_messages_leave_when_what_they_name_has_left():
     rule.receive(letter(1), 2)
     assert brief(rule.due(2)) == [(1, 2), (2, 2), (3, 2)]
     assert rule.pending() == []
+
+
+def test_a_late_cause_is_pending_above_its_effects(monkeypatch):
+    rule = Letters(longest=20)
+    rule.receive(letter(3, 2), 0)
+    rule.receive(letter(5, 4), 1)
+    rule.receive(letter(2, 1), 1)
+    assert [(one.message.number, one.leaves) for one in rule.pending()] == [(5, 3), (2, 3), (3, 3)]
+    monkeypatch.setattr(holding, "FEW", 2)
+    assert [(one.message.number, one.leaves) for one in rule.pending()] == [(5, 3), (2, 3), (3, 20)]
+    assert brief(rule.due(20)) == [(5, 3), (2, 3), (3, 3)]
 
 
 def test_a_name_expires_and_the_delivery_says_what_was_missing():
