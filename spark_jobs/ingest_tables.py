@@ -410,13 +410,17 @@ def _trace(item: Input) -> Iterator[Batch]:
     """The tables of a trace, checked row by row."""
     deployment = deployments.parse(item.deployment)
     wanted = messages_schema(layout_of(deployment), deployment.network.motes)
-    number = 0
+    number, truth = 0, FieldTruth(deployment)
     for path in part_files(Path(item.path)):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             _same_columns(with_later(file.schema_arrow.empty_table()).schema, wanted, path)
             for batch in file.iter_batches(1 << 17):
-                yield from _checked(_as(batch, wanted, path), deployment, item, str(path), number)
+                for name, rows in _checked(_as(batch, wanted, path), deployment, item, str(path), number):
+                    yield from (
+                        (name, table) for table in (truth.add(rows) if name == "messages" else [rows])
+                    )
                 number += len(batch)
+    yield from (("messages", table) for table in truth.finish())
     events = Path(item.path) / EVENTS
     if events.exists():
         with pq.ParquetFile(events, page_checksum_verification=True) as file:
