@@ -81,6 +81,7 @@ class Node:
     alias: int | None = None
     doubt: int = LONG_AGO  # the tick up to which something was sent that it may have named
     settled: bool = False
+    dropped: bool = False  # out of the window
     most: list[int] | None = None
     doubtful: list[int] | None = None  # as `most`, for its effects
     note: Any = None
@@ -169,8 +170,7 @@ class CausalGraph:
                 self._name(node, mote, unwrap(sequence + 1, self._newest[mote] + AHEAD, ROUND), RECEIPT)
             elif mote < self._motes:
                 self._unheard[mote].append((node, sequence))
-        called = self._teller.alias(message) if message.in_sync else None
-        if called is not None:
+        if message.in_sync and (called := self._teller.alias(message)) is not None:
             self._call(node, called)
         if not self._newest[source]:
             self._newest[source] = number
@@ -212,6 +212,9 @@ class CausalGraph:
         chain.insert(place, node)
         if place:
             self._link(node, chain[place - 1], ORDER)
+            if chain[place - 1].dropped:
+                place -= 1
+                del chain[place]
         if place + 1 < len(chain):
             after = chain[place + 1]
             if place and after.causes.get(chain[place - 1]) == ORDER:
@@ -232,12 +235,12 @@ class CausalGraph:
             _discard(self._known, (node.source, node.alias), node)
         node.effects.clear()  # whoever still knows it must not keep all that came after it
         node.causes.clear()
+        node.dropped = True
         chain = self._chains[node.source]
-        place = bisect_left(chain, node.number, key=_number)
-        if chain[place] is node and place + 1 < len(
-            chain
-        ):  # the newest stays: its mote may be silent for long
-            del chain[place]
+        if (
+            chain[-1] is not node
+        ):  # the newest stays until there is a newer one: its mote may be silent for long
+            del chain[bisect_left(chain, node.number, key=_number)]
 
     def _name(self, node: Node, source: int, number: int, how: str) -> None:
         if not 0 <= source < self._motes or source == node.source or number <= node.vector[source]:
@@ -330,7 +333,6 @@ class CausalGraph:
     def _close(self, node: Node) -> None:
         node.settled = True
         self._link_older(node)
-        node.most = node.doubtful = None
         most = list(node.vector)
         gap = self._gap(node)
         for cause in node.causes:
@@ -341,11 +343,17 @@ class CausalGraph:
         if node.told.unsure and not node.complete_receipts:
             self._raise_to(most, node.told.gap, node.told.unsure)
         most[node.source] = node.number
-        # What had left before this message may still be late for an effect of it that came earlier.
-        if self._strike(most, node, node.heard - self._wait):
-            node.doubtful = most
-            shown = list(most)
-            node.most = shown if self._strike(shown, node, node.heard) else None
+        shown = list(most)
+        for source, number in enumerate(most):
+            known = node.vector[source]
+            if number > known:
+                gone = self._last_gone(source, known, number, node.heard)
+                if gone < node.heard:
+                    shown[source] = known
+                if gone < node.heard - self._wait:  # not even late for an effect of it that came earlier
+                    most[source] = known
+        node.most = None if shown == node.vector else shown
+        node.doubtful = None if most == node.vector else most
         if node.arrived:
             self.settled.append(node)
 
@@ -385,22 +393,19 @@ class CausalGraph:
         namers = self._wanted.get(alias[:2], ())
         return min((one.until for _, one in namers if one.until >= alias.since), default=alias.until)
 
-    def _strike(self, most: list[int], node: Node, heard: int) -> bool:
-        """Leave out what had left before that tick; False if nothing more is left than what surely led to it."""
-        for source, number in enumerate(most):
-            known = node.vector[source]
-            if number > known and not self._may_be_late(source, known, number, heard):
-                most[source] = known
-        return most != node.vector
-
-    def _may_be_late(self, source: int, after: int, last: int, heard: int) -> bool:
-        """Whether any of these messages may have left after one that was heard at that tick."""
+    def _last_gone(self, source: int, after: int, last: int, heard: int) -> int:
+        """When the last of these messages may have left; those from long before that tick do not matter."""
+        gone = LONG_AGO
         for node in reversed(self._chains[source]):
-            if node.number <= after or (node.arrived and node.heard < heard - self._patience):
+            if (
+                node.number <= after
+                or gone >= heard
+                or (node.arrived and node.heard < heard - self._patience)
+            ):
                 break
-            if node.number <= last and node.arrived and max(node.heard, node.time + self._wait) >= heard:
-                return True
-        return False
+            if node.number <= last and node.arrived:
+                gone = max(gone, node.heard, node.time + self._wait)
+        return gone
 
     def _raise_to(self, most: list[int], gap: int, sources: Iterable[int]) -> None:
         """Whatever these motes sent up to that tick may have led to it."""
