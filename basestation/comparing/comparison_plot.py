@@ -15,7 +15,7 @@ from .comparison import HEADER_BYTES, PAYLOAD_BYTES, ComparisonRow, SweepPoint
 AXES = ("motes", "loss", "rate", "epsilon", "delta")
 TITLES = {"motes": "motes", "loss": "copies lost", "rate": "rate", "epsilon": "ε", "delta": "δ"}
 MARKERS = "osD^vPX*"
-OURS = ("shlc", "delta-vector")
+OURS = ("shlc", "delta-vector", "barrier")
 ROOM = PAYLOAD_BYTES - HEADER_BYTES
 
 
