@@ -8,7 +8,7 @@ least*. `complete` of the `settled` messages could be checked fully: all their c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -52,7 +52,19 @@ class Out:
     overtaken: tuple[str, ...] = ()
 
 
-Reach = dict[int, tuple[int, Node]]  # by mote: the newest that led to something that is out, and to what
+class Reach:
+    """Of each mote the newest message that led to something that is out of an order, and to what."""
+
+    def __init__(self, motes: int) -> None:
+        self.numbers = [0] * motes
+        self.witnesses: list[Node | None] = [None] * motes
+
+    def extend(self, node: Node) -> None:
+        numbers, source = self.numbers, node.source
+        for mote, number in enumerate(node.vector):
+            if number > numbers[mote] and (mote != source or number - 1 > numbers[mote]):
+                numbers[mote] = number - (mote == source)
+                self.witnesses[mote] = node
 
 
 class Overtakings:
@@ -61,7 +73,7 @@ class Overtakings:
     def __init__(self, observer: Observer, motes: int) -> None:
         window = max(LEAST_WINDOW, min(MOST_WINDOW, WINDOW_ENTRIES // motes))
         self.graph: CausalGraph = observer.graph(window)
-        self._reach: dict[str, Reach] = {order: {} for order in ORDERS}
+        self._reach = {order: Reach(motes) for order in ORDERS}
         self.messages = dict.fromkeys(ORDERS, 0)
         self.overtaken = dict.fromkeys(ORDERS, 0)
         self.settled = 0
@@ -102,7 +114,7 @@ class Overtakings:
             return
         for order, place in effect.note.places.items():
             if effect.note.counted:
-                self._extend(order, effect, grown)
+                self._reach[order].extend(effect)
             for source, before in grown.items():
                 for cause in self.graph.between(source, before, effect.vector[source]):
                     out = cause.note
@@ -112,19 +124,14 @@ class Overtakings:
     def _came_out(self, order: str, node: Node, cycles: int) -> list[Overtaking]:
         self.messages[order] += 1
         node.note.places[order] = OrderPlace(self.messages[order], cycles)
-        reached, witness = self._reach[order].get(node.source, (0, node))
-        found = list(self._overtakes(order, witness, node)) if reached >= node.number else []
+        reach, found = self._reach[order], []
+        if reach.numbers[node.source] >= node.number:
+            witness = reach.witnesses[node.source]
+            assert witness is not None
+            found = list(self._overtakes(order, witness, node))
         if node.note.counted:
-            self._extend(order, node, range(len(node.vector)))
+            reach.extend(node)
         return found
-
-    def _extend(self, order: str, node: Node, sources: Iterable[int]) -> None:
-        reach = self._reach[order]
-        for source in sources:
-            number = node.vector[source] - (source == node.source)
-            known = reach.get(source)
-            if number > (0 if known is None else known[0]):
-                reach[source] = (number, node)
 
     def _overtakes(self, order: str, message: Node, cause: Node) -> Iterator[Overtaking]:
         """Each overtaken message counts once; those whose mote has lost the time don't."""
