@@ -51,7 +51,7 @@ def setting_of_layout(layout: StampLayout, network: Setting, modulus: int | None
     return replace(
         network,
         modulus=modulus,
-        lead=descriptor(layout.scheme).lead_ticks(network.epsilon, network.delta, modulus),
+        lead=descriptor(layout.scheme).lead_ticks(network.epsilon, network.delta, modulus, layout.carry),
         entries=layout.most,
         entry_max=layout.entry_max,
         count=cast(Count, layout.count),

@@ -108,7 +108,7 @@ class Deployment:
     def lead(self) -> int:
         """How many ticks the clock in a stamp may be ahead of its receiver's clock."""
         clock = self.clock
-        return self.scheme.lead_ticks(clock.epsilon, clock.delta, 1 << clock.clock_bits)
+        return self.scheme.lead_ticks(clock.epsilon, clock.delta, 1 << clock.clock_bits, self.stamp.carry)
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
         """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""

@@ -108,9 +108,13 @@ class SchemeDescriptor:
         for values in product(*self.worth_trying.values()):
             yield dict(zip(self.worth_trying, values, strict=True))
 
-    def lead_ticks(self, epsilon: int, delta: int, modulus: int) -> int:
-        """How far ahead of its own clock a receiver reads a stamp's clock: as far as is needed and B allows."""
-        wanted, allowed = (1 + self.carries) * epsilon, modulus - 1 - delta - epsilon
+    def lead_ticks(self, epsilon: int, delta: int, modulus: int, carry: str) -> int:
+        """How far ahead of its own clock a receiver reads a stamp's clock: as far as is needed and B allows.
+
+        A stamp with r and c apart has no room for a c above epsilon.
+        """
+        further = self.carries and carry == "sum"
+        wanted, allowed = (1 + further) * epsilon, modulus - 1 - delta - epsilon
         return max(self.lead * epsilon, min(wanted, allowed))
 
     @property
@@ -292,9 +296,7 @@ BARRIER_SEQUENCE_BITS = 4
 
 def _barrier(choice: StampChoice) -> StampForm:
     clock = clock_bits(choice, BARRIER_LEAD)
-    counter = max(
-        3, 9 - clock
-    )  # below 3 bits a busy network saturates it; up to 16 bits of head fill two bytes
+    counter = max(3, 9 - clock)  # below 3 bits a busy network saturates it; a head of 16 bits fills two bytes
     head = (("clock", clock), ("counter", counter), ("cut", 1), ("close", 1), ("age", BARRIER_AGE_BITS))
     source = next(bits for bits in (4, 6, 8, 16) if choice.motes <= 1 << bits)
     name = (("source{}", source), ("sequence{}", BARRIER_SEQUENCE_BITS))
@@ -516,6 +518,7 @@ _ROWS = (
         lead=BARRIER_LEAD,
         carries=True,
         exact=lambda layout, epsilon: True,
+        in_firmware=True,
     ),
 )
 OWN = {row.name: row for row in _ROWS}

@@ -55,6 +55,10 @@ CASES: tuple[tuple[int, int, int, dict[str, Any]], ...] = (
     (10, 10, 10, {"scheme": "delta-vector"}),
     (100, 900, 5, {"scheme": "delta-vector", "receipts": 1}),
     (10, 10, 10, {"scheme": "two-hop"}),
+    (3, 32, 10, {"scheme": "barrier"}),
+    (3, 32, 50, {"scheme": "barrier"}),
+    (10, 10, 10, {"scheme": "barrier", "receipts": 2}),
+    (3, 32, 200, {"scheme": "barrier"}),
 )
 
 
@@ -123,8 +127,9 @@ def _vector(message: Message, layout: DataLayout) -> dict[str, Any]:
 
 def _data_messages(layout: DataLayout) -> Iterator[Data]:
     """Messages of all zeros, of all ones, and some in between with bytes that the line must escape."""
-    tops = [field.top for field in layout.stamp.fields]
-    least = len(layout.stamp.fields_of(layout.stamp.least))
+    stamp = layout.stamp
+    tops = [field.top for field in stamp.fields]
+    least = len(stamp.fields_of(stamp.least))
     most = (1 << 8 * layout.source_bytes) - 1
     full_receipts = tuple((most - 1, 255) for _ in range(layout.receipts))
     yield Data(0, 0, (0,) * least, in_sync=False, data=bytes(layout.data_bytes))
@@ -132,6 +137,9 @@ def _data_messages(layout: DataLayout) -> Iterator[Data]:
     draw = Draw(layout.canonical)
     for _ in range(2):
         used = draw.upto(layout.receipts)
+        if stamp.is_variable:
+            items = stamp.least + draw.upto(stamp.most - stamp.least)
+            tops = [field.top for field in stamp.fields_of(items)]
         yield Data(
             source=draw.upto(most),
             sequence=(0x7E, 0x7D, 0x5E)[draw.upto(2)],

@@ -1,6 +1,6 @@
-"""Measures the papers' schemes on the real firmware. `make schemes` runs it: five minutes on two cores.
+"""Measures the schemes that name messages on the real firmware. `make schemes` runs it: five minutes on two cores.
 
-    python -m tools.schemes_table [--write] [--seeds 5] [--seconds 40] [--processes 2]
+    python -m tools.schemes_table [--write] [--seeds 5] [--seconds 40] [--processes 2] [--scheme barrier]
 
 It runs ten emulated motes over three hops (docs/testbed.md), with an image for each scheme's stamp and the live station
 with the scheme's own rule, all with the same places, crystals and seeds. The flight recorders judge the order. Prints
@@ -22,10 +22,12 @@ from typing import NamedTuple
 
 from basestation.causality.truth import Send
 from basestation.causality.violations import Violations, count_violations
+from basestation.testbed import images
 from basestation.testbed.through_station import FieldRun, run_field
 from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.layout import layout_of
 from packet_formats.schemes import OWN, SMALLEST
+from tools.firmware_report import ImageSize
 from tools.pages import MarkedPlace, table
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -44,6 +46,7 @@ class SchemePoint(NamedTuple):
     seed: int
     arrived: Violations
     delivered: Violations
+    stamp_bytes: float  # mean
     held_ms: float
     gave_up: int
 
@@ -82,18 +85,21 @@ def point_of(scheme: str, seed: int, seconds: float) -> SchemePoint:
     left = [
         (send, held) for send, held in zip(run.delivered, run.held_ms, strict=True) if _name(send) in counted
     ]
+    layout = layout_of(run.deployment)
+    stamps = [taken.data.stamp for taken in run.arrivals if _name(taken.send) in counted]
     return SchemePoint(
         scheme,
         seed,
         count_violations([taken.send for taken in run.arrivals if _name(taken.send) in counted]),
         count_violations([send for send, _ in left]),
+        mean(len(layout.stamp.pack(stamp)) for stamp in stamps),
         mean(held for _, held in left),
         run.gave_up,
     )
 
 
-def collect(seeds: int, seconds: float, processes: int) -> list[SchemePoint]:
-    jobs = [(scheme, seed, seconds) for seed in range(1, seeds + 1) for scheme in SCHEMES]
+def collect(schemes: Sequence[str], seeds: int, seconds: float, processes: int) -> list[SchemePoint]:
+    jobs = [(scheme, seed, seconds) for seed in range(1, seeds + 1) for scheme in schemes]
     points: list[SchemePoint] = []
     with ProcessPoolExecutor(processes) as pool:
         running = {pool.submit(point_of, *job): job for job in jobs}
@@ -123,17 +129,21 @@ def table_of(points: Sequence[SchemePoint], seconds: float) -> Iterator[str]:
             "gave up",
             "cycles: send",
             "receive",
+            "RAM, bytes",
+            "image, bytes",
         ),
     )
-    yield from table(heads, (_row(scheme, by_scheme[scheme]) for scheme in SCHEMES))
+    yield from table(heads, (_row(scheme, by_scheme[scheme]) for scheme in SCHEMES if scheme in by_scheme))
 
 
 def _row(scheme: str, points: Sequence[SchemePoint]) -> list[str]:
     send, receive = cycles_of(deployment_of(scheme))
+    ram, flash = sizes_of(deployment_of(scheme))
+    sizes = [point.stamp_bytes for point in points]
     delivered = sum(point.delivered.delivered for point in points)
     return [
         scheme,
-        str(layout_of(deployment_of(scheme)).stamp.size),
+        f"{mean(sizes):.1f}" if layout_of(deployment_of(scheme)).stamp.is_variable else f"{mean(sizes):g}",
         str(delivered),
         str(sum(point.arrived.pairs for point in points)),
         str(sum(point.delivered.pairs for point in points)),
@@ -143,6 +153,8 @@ def _row(scheme: str, points: Sequence[SchemePoint]) -> list[str]:
         _share(sum(point.gave_up for point in points), delivered),
         str(send),
         str(receive),
+        str(ram),
+        str(flash),
     ]
 
 
@@ -158,16 +170,26 @@ def cycles_of(deployment: Deployment) -> tuple[int, int]:
     return found["send"][1], found["receive"][1]
 
 
+def sizes_of(deployment: Deployment) -> tuple[int, int]:
+    """The bytes of a mote's stamp program in RAM, and those of its image."""
+    program = images.programs_for(deployment, RATE).mote
+    (ram,) = [size for name, (_, size) in program.variables().items() if name.partition(".")[0] == "stamp"]
+    return ram, ImageSize(program.path).flash
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="into docs/schemes.md")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--scheme", choices=SCHEMES, help="only this one, printed alone")
     given = parser.parse_args()
-    content = "\n".join(table_of(collect(given.seeds, given.seconds, given.processes), given.seconds))
+    schemes = [given.scheme] if given.scheme else SCHEMES
+    points = collect(schemes, given.seeds, given.seconds, given.processes)
+    content = "\n".join(table_of(points, given.seconds))
     print(content)
-    if given.write:
+    if given.write and not given.scheme:
         PLACE.write(content)
 
 

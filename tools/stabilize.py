@@ -1,6 +1,6 @@
 """Tests whether a network of the real images recovers from damage to a mote's memory, and how soon.
 
-    python -m tools.stabilize --runs 200 --seed 1 --board micaz
+    python -m tools.stabilize --runs 200 --seed 1 --board micaz [--scheme barrier]
 
 Each run is a network on the testbed. When it has settled, some bytes of one node's variables (from one to all,
 log-uniformly) become random at a random moment; the flight recorder and the stack are left alone. The network then goes
@@ -18,7 +18,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -29,15 +29,17 @@ from basestation.testbed.scenario import ScenarioNetwork
 from basestation.testbed.setup import Wish, assemble, networks_in
 from basestation.testbed.testbed_report import NetworkReport
 from packet_formats.boards import BOARDS
-from packet_formats.deployment import load
+from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.records import Heard
+from packet_formats.schemes import OWN
 from packet_formats.tinyos import ActiveMessage, PacketError, decode_packet
 
 NS = 1e9
 GATEWAY_SHARE = 0.2  # of the corruptions
+FIRMWARE_SCHEMES = tuple(name for name, row in OWN.items() if row.in_firmware)
 LONGEST = 4  # tries, each twice as long, before a run counts as not recovered
 
 
@@ -52,6 +54,17 @@ class TrialSettings:
     after: float
     end: float  # in this last part, no mote may be silent, out of sync or under another id
     messages: int = 1000  # how many must follow the last violation
+    scheme: str | None = None  # of the stamps; None: the example's
+
+    @property
+    def deployment(self) -> Deployment:
+        """The board's example, with the stamp that is asked for."""
+        example = load(images.PROJECT / "examples" / f"{self.board}.toml")
+        if self.scheme is None:
+            return example
+        tables = example.to_dict()
+        clock = {key: tables["clock"][key] for key in ("tick_log2", "epsilon", "delta")}
+        return from_dict({"network": tables["network"], "clock": clock, "stamp": {"scheme": self.scheme}})
 
 
 SETTINGS = {
@@ -151,7 +164,7 @@ class Bench:
 
 
 def bench(setting: TrialSettings) -> Bench:
-    deployment = load(images.PROJECT / "examples" / f"{setting.board}.toml")
+    deployment = setting.deployment
     margin = BOARDS[setting.board].radio.signal_margin_db
     topology = topologies.grid(setting.motes, 1, deployment.network.hops, margin=margin)
     (network,) = networks_in([deployment], topology)
@@ -375,7 +388,7 @@ def run_all(
     setting: TrialSettings, seed: int, numbers: Sequence[int], jobs: int, keep: Path | None
 ) -> Iterator[TrialOutcome]:
     engine.build()
-    images.programs_for(load(images.PROJECT / "examples" / f"{setting.board}.toml"), setting.rate)
+    images.programs_for(setting.deployment, setting.rate)
     if jobs == 1:
         yield from (run(setting, seed, number, keep) for number in numbers)
         return
@@ -387,6 +400,9 @@ def run_all(
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.stabilize", description=__doc__.partition("\n")[0])
     parser.add_argument("--board", choices=sorted(SETTINGS), default="micaz")
+    parser.add_argument(
+        "--scheme", choices=FIRMWARE_SCHEMES, help="the stamps; without it those of the board's example"
+    )
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--only", type=int, nargs="+", help="only these runs")
     parser.add_argument("--seed", type=int, default=1)
@@ -396,7 +412,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     found = []
     numbers = given.only or range(given.runs)
-    for one in run_all(SETTINGS[given.board], given.seed, numbers, given.jobs, given.keep):
+    setting = replace(SETTINGS[given.board], scheme=given.scheme)
+    for one in run_all(setting, given.seed, numbers, given.jobs, given.keep):
         found.append(one)
         print(line_of(one), flush=True)
         if given.json:

@@ -1,12 +1,16 @@
 #include "data.h"
 
+#include <string.h>
+
 #define FLAG(name) ((uint8_t)(1U << CAUSEWAY_FLAG_##name))
 
 static cw_data_reason_t judge(const uint8_t *payload, uint8_t length)
 {
-    if (length != CAUSEWAY_PAYLOAD_BYTES)
+    int8_t items = cw_stamp_items(length);
+
+    if (items < 0)
         return CW_DATA_LENGTH;
-    switch (cw_stamp_check(cw_data_stamp(payload))) {
+    switch (cw_stamp_check(cw_data_stamp(payload), (uint8_t)items)) {
     case CW_STAMP_PADDING:
         return CW_DATA_SPARE;
     case CW_STAMP_RANGE:
@@ -47,15 +51,23 @@ static void set_flag(uint8_t *payload, uint8_t flag, bool on)
         payload[CAUSEWAY_FLAGS_AT] &= (uint8_t)~flag;
 }
 
-void cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick)
+uint8_t cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick)
 {
     set_flag(payload, FLAG(SATURATED), cw_stamp_send(stamp, tick, payload));
+#if CAUSEWAY_STAMP_VARIABLE
+    uint8_t length = (uint8_t)(CW_STAMP_REST + cw_stamp_size(stamp));
+
+    memmove(cw_data_application(payload, length), payload + CAUSEWAY_DATA_AT, CAUSEWAY_DATA_BYTES);
+    return length;
+#else
+    return CAUSEWAY_PAYLOAD_BYTES;
+#endif
 }
 
-void cw_data_put_receipts(uint8_t *payload, cw_receipts_t *receipts)
+void cw_data_put_receipts(uint8_t *payload, uint8_t length, cw_receipts_t *receipts)
 {
     bool complete = cw_receipts_put(receipts, cw_data_source(payload), cw_data_sequence(payload),
-                                    payload + CAUSEWAY_RECEIPTS_AT);
+                                    payload + cw_data_place(CAUSEWAY_RECEIPTS_AT, length));
 
     set_flag(payload, FLAG(COMPLETE), complete);
 }

@@ -3,10 +3,13 @@
  * A payload stays in wire form; it is built in place and read in place. To build one, when it is handed to
  * the radio:
  *
+ *     memcpy(cw_data_application(payload, CAUSEWAY_PAYLOAD_BYTES), readings, CAUSEWAY_DATA_BYTES);
  *     cw_data_head(payload, own_id, sequence, boots, hops, in_sync);
- *     cw_data_put_stamp(payload, &stamp, tick);
- *     cw_data_put_receipts(payload, &receipts);
- *     memcpy(cw_data_application(payload), readings, CAUSEWAY_DATA_BYTES);
+ *     length = cw_data_put_stamp(payload, &stamp, tick);
+ *     cw_data_put_receipts(payload, length, &receipts);
+ *
+ * A stamp may be shorter than CAUSEWAY_STAMP_BYTES; receipts and application data follow it at once, so where
+ * they are depends on the payload's length.
  *
  * To read a received one, call cw_data_check(); only if it returns CW_DATA_OK use the accessors below.
  */
@@ -27,7 +30,7 @@
 /** Why a payload is not read. */
 typedef enum {
     CW_DATA_OK,
-    CW_DATA_LENGTH, /* not exactly CAUSEWAY_PAYLOAD_BYTES */
+    CW_DATA_LENGTH, /* no stamp of ours gives it */
     CW_DATA_SPARE,  /* padding bits after the stamp are set */
     CW_DATA_VALUE,  /* a stamp value over its field's range (bytes packing) */
     CW_DATA_REASONS,
@@ -46,11 +49,12 @@ cw_data_reason_t cw_data_check(const uint8_t *payload, uint8_t length, cw_data_c
 void cw_data_head(uint8_t *payload, uint16_t source, uint8_t sequence, uint8_t boot, uint8_t hops,
                   bool in_sync);
 
-/** Take a send event and write its stamp and the saturated flag. */
-void cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick);
+/** Take a send event and write its stamp and the saturated flag; the application's data moves up to the end
+ * of a shorter one. Return the payload's length. */
+uint8_t cw_data_put_stamp(uint8_t *payload, cw_stamp_t *stamp, uint32_t tick);
 
 /** Fill the receipt slots and write the complete flag. */
-void cw_data_put_receipts(uint8_t *payload, cw_receipts_t *receipts);
+void cw_data_put_receipts(uint8_t *payload, uint8_t length, cw_receipts_t *receipts);
 
 /** Count a received payload's hops down in place, so that it can be passed on. If it has none left, return
  * false and change nothing. "3 or more" stays: the duplicate filter and delta end such a message. */
@@ -109,10 +113,21 @@ static inline const uint8_t *cw_data_stamp(const uint8_t *payload)
     return payload + CAUSEWAY_STAMP_AT;
 }
 
-/** The CAUSEWAY_DATA_BYTES bytes of the application. */
-static inline uint8_t *cw_data_application(uint8_t *payload)
+/* Where something stands that is at `place` in the longest payload. */
+static inline uint8_t cw_data_place(uint8_t place, uint8_t length)
 {
-    return payload + CAUSEWAY_DATA_AT;
+#if CAUSEWAY_STAMP_VARIABLE
+    return (uint8_t)(place + length - CAUSEWAY_PAYLOAD_BYTES);
+#else
+    (void)length;
+    return place;
+#endif
+}
+
+/** The CAUSEWAY_DATA_BYTES bytes of the application, in a payload of this length. */
+static inline uint8_t *cw_data_application(uint8_t *payload, uint8_t length)
+{
+    return payload + cw_data_place(CAUSEWAY_DATA_AT, length);
 }
 
 #endif

@@ -9,14 +9,14 @@
 #error "stamp.scheme: the firmware has no such stamp; docs/schemes.md says which it has"
 #endif
 
-cw_stamp_fault_t cw_stamp_check(const uint8_t stamp[CAUSEWAY_STAMP_BYTES])
+cw_stamp_fault_t cw_stamp_check(const uint8_t *stamp, uint8_t items)
 {
-    return fault_in(stamp);
+    return fault_in(stamp, items);
 }
 
 #if CAUSEWAY_CLOCK_WIDTH
 
-uint32_t cw_stamp_clock(const uint8_t stamp[CAUSEWAY_STAMP_BYTES], uint32_t now)
+uint32_t cw_stamp_clock(const uint8_t *stamp, uint32_t now)
 {
     return now + (uint32_t)cw_clock_ahead(take_clock(stamp), now);
 }

@@ -82,13 +82,13 @@ static bool take_age(cw_entry_t *ours, cw_entry_t told, age_t ahead)
     return age >= 0;
 }
 
-cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload)
+cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload, uint8_t items)
 {
     const uint8_t *stamp = payload + CAUSEWAY_STAMP_AT, *at = stamp + FIRST_BYTE;
     uint8_t mask = FIRST_MASK;
     uint16_t source = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
 
-    if (source >= CAUSEWAY_MOTES || fault_in(stamp) != CW_STAMP_SOUND)
+    if (source >= CAUSEWAY_MOTES || fault_in(stamp, items) != CW_STAMP_SOUND)
         return CW_STAMP_REFUSED;
 
     uint16_t before = state->bounded;

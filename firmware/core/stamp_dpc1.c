@@ -16,11 +16,11 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
     return false;
 }
 
-cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload)
+cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload, uint8_t items)
 {
     (void)state;
     (void)tick;
-    return fault_in(payload + CAUSEWAY_STAMP_AT) == CW_STAMP_SOUND ? CW_STAMP_OK : CW_STAMP_REFUSED;
+    return fault_in(payload + CAUSEWAY_STAMP_AT, items) == CW_STAMP_SOUND ? CW_STAMP_OK : CW_STAMP_REFUSED;
 }
 
 #endif

@@ -85,18 +85,13 @@ INLINE void give_head(uint8_t *stamp, uint32_t tick, uint16_t c)
 
 #if CAUSEWAY_ENTRIES
 
-/* Bit by bit, unless entries are whole bytes, costs less than shifts by a variable number. */
-#define WHOLE_BYTES (CAUSEWAY_ENTRY_WIDTH == 8 && CAUSEWAY_ENTRY_BIT % 8 == 0)
-#define FIRST_BYTE (CAUSEWAY_ENTRY_BIT / 8)
-#define FIRST_MASK (0x80 >> CAUSEWAY_ENTRY_BIT % 8)
-
-INLINE cw_entry_t next_entry(const uint8_t **at, uint8_t *mask)
+/* A cursor over fields that lie one after the other. Bit by bit costs less than shifts by a variable number.
+ */
+INLINE cw_entry_t next_bits(const uint8_t **at, uint8_t *mask, uint8_t width)
 {
     cw_entry_t value = 0;
 
-    if (WHOLE_BYTES)
-        return *(*at)++;
-    for (uint8_t left = CAUSEWAY_ENTRY_WIDTH; left; left--) {
+    for (; width; width--) {
         value = (cw_entry_t)(value << 1);
         if (**at & *mask)
             value |= 1;
@@ -110,13 +105,9 @@ INLINE cw_entry_t next_entry(const uint8_t **at, uint8_t *mask)
 }
 
 /* The bits must be zero before. */
-INLINE void put_entry(uint8_t **at, uint8_t *mask, cw_entry_t value)
+INLINE void put_bits(uint8_t **at, uint8_t *mask, uint8_t width, cw_entry_t value)
 {
-    if (WHOLE_BYTES) {
-        *(*at)++ = (uint8_t)value;
-        return;
-    }
-    for (cw_entry_t bit = (cw_entry_t)(1U << (CAUSEWAY_ENTRY_WIDTH - 1)); bit; bit >>= 1) {
+    for (cw_entry_t bit = (cw_entry_t)(1U << (width - 1)); bit; bit >>= 1) {
         if (value & bit)
             **at |= *mask;
         *mask >>= 1;
@@ -127,6 +118,23 @@ INLINE void put_entry(uint8_t **at, uint8_t *mask, cw_entry_t value)
     }
 }
 
+#define WHOLE_BYTES (CAUSEWAY_ENTRY_WIDTH == 8 && CAUSEWAY_ENTRY_BIT % 8 == 0)
+#define FIRST_BYTE (CAUSEWAY_ENTRY_BIT / 8)
+#define FIRST_MASK (0x80 >> CAUSEWAY_ENTRY_BIT % 8)
+
+INLINE cw_entry_t next_entry(const uint8_t **at, uint8_t *mask)
+{
+    return WHOLE_BYTES ? *(*at)++ : next_bits(at, mask, CAUSEWAY_ENTRY_WIDTH);
+}
+
+INLINE void put_entry(uint8_t **at, uint8_t *mask, cw_entry_t value)
+{
+    if (WHOLE_BYTES)
+        *(*at)++ = (uint8_t)value;
+    else
+        put_bits(at, mask, CAUSEWAY_ENTRY_WIDTH, value);
+}
+
 #endif
 
 /* A field can hold more than its range only where it is wider than its values: in bytes packing, where it is
@@ -134,10 +142,15 @@ INLINE void put_entry(uint8_t **at, uint8_t *mask, cw_entry_t value)
 #define IN_RANGE(width, top) ((1UL << (width)) - 1 <= (top))
 
 /* See cw_stamp_check(). */
-static inline cw_stamp_fault_t fault_in(const uint8_t *stamp)
+static inline cw_stamp_fault_t fault_in(const uint8_t *stamp, uint8_t items)
 {
     (void)stamp;
-#if CAUSEWAY_STAMP_BITS % 8
+    (void)items;
+#if CAUSEWAY_STAMP_VARIABLE
+    uint8_t used = (uint8_t)(CAUSEWAY_STAMP_HEAD_BITS + items * CAUSEWAY_ITEM_BITS) % 8;
+    if (used && stamp[cw_stamp_bytes(items) - 1] & (0xFFU >> used))
+        return CW_STAMP_PADDING;
+#elif CAUSEWAY_STAMP_BITS % 8
     if (stamp[CAUSEWAY_STAMP_BYTES - 1] & (0xFFU >> CAUSEWAY_STAMP_BITS % 8))
         return CW_STAMP_PADDING;
 #endif

@@ -12,17 +12,25 @@ static inline uint8_t cw_stamp_bytes(uint8_t items)
     return (uint8_t)((CAUSEWAY_STAMP_HEAD_BITS + items * CAUSEWAY_ITEM_BITS + 7) / 8);
 }
 
-/** The items in the stamp of a data payload of `length` bytes; -1 if no number of items gives that length.
- * A stamp of fixed length has CAUSEWAY_ITEMS_MOST of them. */
+/** The bytes of a data payload besides its stamp. */
+#define CW_STAMP_REST (CAUSEWAY_PAYLOAD_BYTES - CAUSEWAY_STAMP_BYTES)
+
+/** The items in the stamp of a data payload of `length` bytes: as many as fit; -1 if no number of items gives
+ * that length. A stamp of fixed length has CAUSEWAY_ITEMS_MOST of them. */
 static inline int8_t cw_stamp_items(uint8_t length)
 {
-    uint8_t rest = CAUSEWAY_PAYLOAD_BYTES - CAUSEWAY_STAMP_BYTES;
-    int8_t items;
+#if CAUSEWAY_STAMP_VARIABLE
+    if (length < CAUSEWAY_PAYLOAD_BYTES_LEAST || length > CAUSEWAY_PAYLOAD_BYTES)
+        return -1;
+    uint16_t bits = (uint16_t)((length - CW_STAMP_REST) * 8 - CAUSEWAY_STAMP_HEAD_BITS);
+    int8_t items = 0;
 
-    for (items = CAUSEWAY_ITEMS_MOST; items >= CAUSEWAY_ITEMS_LEAST; items--)
-        if (rest + cw_stamp_bytes((uint8_t)items) == length)
-            return items;
-    return -1;
+    for (; bits >= CAUSEWAY_ITEM_BITS && items < CAUSEWAY_ITEMS_MOST; items++)
+        bits = (uint16_t)(bits - CAUSEWAY_ITEM_BITS);
+    return bits < 8 ? items : -1;
+#else
+    return length == CAUSEWAY_PAYLOAD_BYTES ? CAUSEWAY_ITEMS_MOST : -1;
+#endif
 }
 
 #endif

@@ -131,11 +131,11 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
     return give_entries(state, stamp);
 }
 
-cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload)
+cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8_t *payload, uint8_t items)
 {
     const uint8_t *stamp = payload + CAUSEWAY_STAMP_AT;
 
-    if (fault_in(stamp) != CW_STAMP_SOUND)
+    if (fault_in(stamp, items) != CW_STAMP_SOUND)
         return CW_STAMP_REFUSED;
 
     uint16_t before = state->bounded;

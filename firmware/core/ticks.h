@@ -30,8 +30,8 @@ static inline int32_t cw_tick_diff(uint32_t a, uint32_t b)
 }
 
 /** How far the clock in a stamp's clock field is ahead of `now`, the tick at which the message was received:
- * a value in [LEAD - B + 1, LEAD] such that `now` plus it is congruent to the field modulo B. Only the
- * low CLOCK_BITS of `field` count. */
+ * a value in [LEAD - B + 1, LEAD] such that `now` plus it is congruent to the field modulo B. Only the low
+ * CLOCK_BITS of `field` count. */
 static inline int32_t cw_clock_ahead(uint16_t field, uint32_t now)
 {
     uint16_t behind_latest = (uint16_t)(now + CAUSEWAY_LEAD - field) & CAUSEWAY_CLOCK_MASK;

@@ -114,10 +114,10 @@ static uint8_t hops_beyond(const uint8_t *payload, uint32_t now)
 }
 
 /* The last local time at which a message sent in `tick` may start on the air and still make delta. */
-static uint32_t latest_start(uint32_t tick, uint8_t hops_after)
+static uint32_t latest_start(uint32_t tick, uint8_t hops_after, uint8_t length)
 {
     uint32_t end = ((tick + CAUSEWAY_DELTA + 1) << CAUSEWAY_TICK_LOG2) - 1;
-    uint16_t airtime = radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
+    uint16_t airtime = radio_airtime(length);
     uint32_t needed = airtime + (uint32_t)hops_after * (uint16_t)(airtime + MESSAGING_BACKOFF);
     return timesync_local(end) - needed;
 }
@@ -163,7 +163,8 @@ bool messaging_send(const uint8_t *application)
     if (!frame) {
         return false;
     }
-    memcpy(cw_data_application(frame->message.data), application, CAUSEWAY_DATA_BYTES);
+    uint8_t *place = cw_data_application(frame->message.data, CAUSEWAY_PAYLOAD_BYTES);
+    memcpy(place, application, CAUSEWAY_DATA_BYTES);
     outbox_put(frame);
     return true;
 }
@@ -176,6 +177,7 @@ bool messaging_send_health(uint8_t battery)
     if (!frame) {
         return false;
     }
+    cw_stamp_tidy(&stamp, event_tick(now)); /* a mote says how it is every minute, whatever else it does */
     uint8_t hops = own_hops(now) < CW_DATA_HOPS_TOP ? own_hops(now) : CW_DATA_HOPS_TOP;
     cw_health_t health = {
         .source = identity_id(),
@@ -219,7 +221,7 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     uint8_t hops = own_hops(now);
     uint32_t tick = event_tick(now);
 #if CAUSEWAY_CLOCK_WIDTH
-    frame->deadline = latest_start(tick, hops);
+    frame->deadline = latest_start(tick, hops, CAUSEWAY_PAYLOAD_BYTES);
 #else
     frame->deadline = latest_start_from(now);
 #endif
@@ -228,9 +230,10 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
         recorder_note(RECORDER_LATE, identity_id(), (uint8_t)(sequence + 1), tick);
         return false;
     }
-    cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, timesync_in_sync(now));
-    cw_data_put_stamp(payload, &stamp, tick);
-    cw_data_put_receipts(payload, &receipts);
+    bool in_sync = cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
+    cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, in_sync);
+    frame->message.length = cw_data_put_stamp(payload, &stamp, tick);
+    cw_data_put_receipts(payload, frame->message.length, &receipts);
     send_tick = tick;
     recorder_note(RECORDER_SEND, identity_id(), sequence, tick);
     return true;
@@ -327,7 +330,7 @@ static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 #if CAUSEWAY_CLOCK_WIDTH
     uint8_t beyond = hops_beyond(payload, now);
     uint32_t sent = cw_data_in_sync(payload) ? cw_stamp_clock(cw_data_stamp(payload), tick) : tick;
-    uint32_t deadline = latest_start(sent, beyond);
+    uint32_t deadline = latest_start(sent, beyond, copy.length);
 #else
     (void)tick;
     uint32_t deadline = latest_start_from(heard->time);
@@ -342,15 +345,17 @@ static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 
 /* ---- Hearing ---- */
 
-static void merge(const uint8_t *payload, uint32_t heard_at)
+static void merge(const radio_heard_t *heard, uint32_t now)
 {
-    uint32_t tick = event_tick(heard_at);
+    const uint8_t *payload = heard->message.data;
+    uint32_t tick = event_tick(heard->time);
+    cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
     if (!cw_data_in_sync(payload)) {
         counters.unmerged++;
         note_data(RECORDER_UNMERGED, payload);
         return;
     }
-    cw_stamp_receive(&stamp, tick, payload);
+    cw_stamp_receive(&stamp, tick, payload, (uint8_t)cw_stamp_items(heard->message.length));
     cw_receipts_add(&receipts, cw_data_source(payload), cw_data_boot(payload), cw_data_sequence(payload));
     counters.received++;
     note_data(RECORDER_RECEIVE, payload);
@@ -367,7 +372,7 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
     } else if (cw_dedup_seen(&seen, cw_data_source(payload), cw_data_number(payload))) {
         counters.duplicates++;
     } else {
-        merge(payload, heard->time);
+        merge(heard, now);
         relay_data(heard, cw_tick(timesync_network(heard->time)), now);
     }
 }

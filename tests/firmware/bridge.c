@@ -42,6 +42,11 @@ uint16_t bridge_bounded(const cw_stamp_t *state)
     return state->bounded;
 }
 
+uint8_t bridge_stamp_size(const cw_stamp_t *state)
+{
+    return cw_stamp_size(state);
+}
+
 /* Overwrite the state of an ordered stamp, as a fault in memory would. */
 void bridge_corrupt(cw_stamp_t *state, uint32_t top, const uint16_t *kn)
 {

@@ -162,14 +162,22 @@ class Core:
         payload = Buffer(len(head) + self.layout.stamp.size, head + b"\xff" * self.layout.stamp.size)
         saturated = self.call("cw_stamp_send", state, tick, payload, returns=ctypes.c_bool)
         assert payload.bytes[: len(head)] == head
-        return payload.bytes[len(head) :], bool(saturated)
+        size = self.call("bridge_stamp_size", state, returns=ctypes.c_uint8)
+        return payload.bytes[len(head) : len(head) + size], bool(saturated)
+
+    def stamp_check(self, stamp: bytes) -> int:
+        """What is wrong with a stamp of a possible length."""
+        return self.call(
+            "cw_stamp_check", stamp, self.layout.stamp.items_in[len(stamp)], returns=ctypes.c_int
+        )
 
     def stamp_receive(
         self, state: Buffer, tick: int, stamp: bytes, source: int = 0, sequence: int = 0
     ) -> int:
         """A receive event of a message with this stamp: its result."""
         payload = head_of(self.layout, source, sequence) + stamp
-        return self.call("cw_stamp_receive", state, tick, Buffer(len(payload), payload), returns=ctypes.c_int)
+        items, buffer = self.layout.stamp.items_in[len(stamp)], Buffer(len(payload), payload)
+        return self.call("cw_stamp_receive", state, tick, buffer, items, returns=ctypes.c_int)
 
     @staticmethod
     def _argument(value: int | bytes | bool | Buffer) -> object:

@@ -19,10 +19,11 @@ from packet_formats.messages import Data, encode_data, encode_message, encode_re
 from packet_formats.records import RECORDS, Record, members
 from packet_formats.tinyos import encode_packet
 from tests.firmware.bridge import ROOT, head_of
-from tests.firmware.papers import Reference, Sent
+from tests.firmware.papers import BarrierReference, Reference, Sent, reference_of
 
 FOLDER = ROOT / "firmware" / "test" / "test_core"
 START, SEND, RECEIVE = range(3)
+Program = Reference | BarrierReference
 EVENTS = 150
 PAPERS_EVENTS = 450  # enough for counters to go past 256 from where they can start
 FIRST = 127
@@ -61,8 +62,9 @@ def _bytes(raw: bytes) -> str:
 def _messages(layout: DataLayout, chance: random.Random) -> list[Data]:
     """Flag and escape bytes among the ids, so that the line has something to escape."""
     found = []
-    for source, sequence in [(0, 0), (0x7D, 0x7E), (1, 0x5E), (0x7E, 0xFF)]:
-        tops = [field.top for field in layout.stamp.fields]
+    stamp = layout.stamp
+    for items, (source, sequence) in enumerate([(0, 0), (0x7D, 0x7E), (1, 0x5E), (0x7E, 0xFF)]):
+        tops = [field.top for field in stamp.fields_of(items if stamp.is_variable else stamp.most)]
         if layout.stamp.scheme == "last-sender":
             tops = [0, 255]  # what it names is a mote's
         found.append(
@@ -87,7 +89,7 @@ def _message(message: Data, layout: DataLayout) -> str:
         encode_data(message, layout),
         encode_frame(encode_packet(encode_message(message, layout))),
     )
-    head = f"{message.source}, {message.sequence}, 0x{payload[layout.flags_at]:02X}, {len(frame)}"
+    head = f"{message.source}, {message.sequence}, 0x{payload[layout.flags_at]:02X}, {len(payload)}, {len(frame)}"
     return f"{head}, {_bytes(payload)}, {_bytes(frame)}"
 
 
@@ -143,11 +145,14 @@ def _papers_events(
     wrap = 1 << 32 - layout.tick_log2
     now = wrap - 40
     epsilon, motes = deployment.clock.epsilon, deployment.network.motes
-    mote, *peers = (Reference(deployment, me) for me in (1, motes - 1, 0))
+    mote, *peers = (reference_of(deployment, me) for me in (1, motes - 1, 0))
     numbers, clocks = dict.fromkeys((mote, *peers), FIRST), dict.fromkeys((mote, *peers), now)
-    rows, flying = [_event(layout, START, 0, now, bytes(layout.stamp.size))], dict[Reference, list[Sent]]()
+    started = now - deployment.lead  # so that a mote that is silent at first soon speaks
+    rows, flying = [_event(layout, START, 0, started, bytes(layout.stamp.size))], dict[Program, list[Sent]]()
+    for one in clocks:
+        one.start(started)
 
-    def sent_by(one: Reference) -> Sent:
+    def sent_by(one: Program) -> Sent:
         numbers[one] += 1
         return one.send(clocks[one], numbers[one])
 
@@ -157,12 +162,15 @@ def _papers_events(
             clocks[one] = max(clocks[one], now + chance.randint(0, epsilon) // 2)
         if chance.random() < 0.3:
             sent = sent_by(mote)
-            rows.append(_papers_event(layout, SEND, clocks[mote] % wrap, sent))
-            for peer in peers:
+            rows.append(_papers_event(layout, SEND, clocks[mote] % wrap, sent, int(sent.saturated)))
+            for peer in peers if sent.message.in_sync else ():
                 peer.receive(clocks[peer], sent)
             continue
         peer, other = chance.sample(peers, 2)
-        flying.setdefault(peer, []).append(sent_by(peer))
+        sent = sent_by(peer)
+        if not sent.message.in_sync:
+            continue
+        flying.setdefault(peer, []).append(sent)
         if chance.random() < 0.7:
             other.receive(clocks[other], flying[peer][-1])
         if chance.random() < 0.8:
@@ -184,7 +192,8 @@ def _event(
     layout: DataLayout, kind: int, result: int, tick: int, stamp: bytes, source: int = 0, sequence: int = 0
 ) -> str:
     head = head_of(layout, source, sequence)
-    return f"{kind}, {result}, {tick}UL, {_bytes(head)}, {_bytes(stamp)}"
+    items = layout.stamp.items_in[len(stamp)]
+    return f"{kind}, {result}, {tick}UL, {items}, {_bytes(head)}, {_bytes(stamp)}"
 
 
 def main() -> None:

@@ -48,6 +48,9 @@ LAYOUTS = [
     described(7, 10, 10, {"scheme": "vector"}),
     described(7, 10, 10, {"scheme": "delta-vector"}),
     described(3, 10000, 20000, {"scheme": "delta-vector"}, motes=3),
+    described(7, 3, 32, {"scheme": "barrier"}),
+    described(7, 10, 10, {"scheme": "barrier", "receipts": 2}, motes=50, tinyos=2, board="mica2"),
+    described(3, 2000, 50000, {"scheme": "barrier"}, motes=300, tinyos=2),
     *examples(),
 ]
 
@@ -120,6 +123,7 @@ AIMS: dict[str, tuple[dict[str, Any], int, int]] = {
     "last-sender": ({"scheme": "last-sender"}, 100, 60),
     "vector": ({"scheme": "vector"}, 220, 360),
     "delta-vector": ({"scheme": "delta-vector"}, 1600, 1600),
+    "barrier": ({"scheme": "barrier"}, 2100, 1300),
 }
 
 

@@ -28,6 +28,7 @@ LAYOUTS = [
     described(7, 10, 10, {"scheme": "kn", "packing": "bytes", "receipts": 1}, tinyos=2, board="mica2"),
     described(7, 3, 32, {"scheme": "vector", "receipts": 1}, data_bytes=0),
     described(7, 3, 32, {"scheme": "delta-vector"}, data_bytes=0),
+    described(7, 3, 32, {"scheme": "barrier", "receipts": 1}, motes=50),
 ]
 
 

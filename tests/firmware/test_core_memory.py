@@ -75,7 +75,7 @@ def told(core: Core, receipts: Buffer, own: int, sequence: int) -> tuple[bytes, 
     """Slots and complete flag of the next message, seen in its payload."""
     payload = Buffer(core.layout.length)
     core.call("cw_data_head", payload, own, sequence, 0, 0, 0, returns=ctypes.c_int)
-    core.call("cw_data_put_receipts", payload, receipts, returns=ctypes.c_int)
+    core.call("cw_data_put_receipts", payload, core.layout.length, receipts, returns=ctypes.c_int)
     raw = payload.bytes
     return raw[core.layout.receipts_at : core.layout.data_at], raw[core.layout.flags_at] == 4
 
@@ -190,6 +190,6 @@ def test_a_payload_built_whole(deployment: Deployment, require_tool: Callable[[s
         payload = Buffer(layout.length, bytes([7] * layout.length))
         core.call("cw_data_head", payload, 1, sequence, 3, 2, 1, returns=ctypes.c_int)
         core.call("cw_data_put_stamp", payload, stamp, 1000, returns=ctypes.c_int)
-        core.call("cw_data_put_receipts", payload, receipts, returns=ctypes.c_int)
+        core.call("cw_data_put_receipts", payload, layout.length, receipts, returns=ctypes.c_int)
         assert payload.bytes == encode_data(message, layout)
     assert scheme.saturated(sent)

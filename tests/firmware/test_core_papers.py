@@ -13,7 +13,7 @@ from basestation.deployed import scheme_of
 from packet_formats.deployment import Deployment
 from tests.firmware.bridge import FLAGS, Buffer, Core, build_folder, core_sources
 from tests.firmware.cores import core_of, described
-from tests.firmware.papers import Reference, Sent
+from tests.firmware.papers import Sent, reference_of
 
 OK, BOUNDED, REFUSED = range(3)
 SOUND, PADDING, RANGE = range(3)
@@ -30,6 +30,13 @@ LAYOUTS = {
     "delta-vector, 20": described(7, 3, 24, {"scheme": "delta-vector"}, motes=20),
     "delta-vector, longest": described(3, 10000, 20000, {"scheme": "delta-vector"}, motes=3),
     "delta-vector, long": described(3, 900, 5000, {"scheme": "delta-vector"}, motes=8, data_bytes=0),
+    "barrier": described(7, 3, 32, {"scheme": "barrier"}),
+    "barrier, 3": described(7, 10, 10, {"scheme": "barrier", "receipts": 1}, motes=3, tinyos=2),
+    "barrier, 50": described(7, 3, 32, {"scheme": "barrier"}, motes=50),
+    "barrier, 200": described(7, 1, 1, {"scheme": "barrier"}, motes=200),
+    "barrier, wide": described(7, 20, 5, {"scheme": "barrier"}, motes=300, tinyos=2),
+    "barrier, long": described(3, 900, 5000, {"scheme": "barrier"}, data_bytes=0),
+    "barrier, longest": described(3, 2000, 50000, {"scheme": "barrier"}, motes=20),
 }
 EVERY = pytest.mark.parametrize("deployment", LAYOUTS.values(), ids=LAYOUTS)
 
@@ -40,9 +47,10 @@ class Mote:
     def __init__(self, core: Core, me: int, rt: int) -> None:
         self.core, self.me, self.rt, self.number = core, me, rt, 0
         self.mask = (1 << 32 - core.layout.tick_log2) - 1
-        self.reference, self.wire = Reference(core.deployment, me), scheme_of(core.deployment).codec()
+        self.reference, self.wire = reference_of(core.deployment, me), scheme_of(core.deployment).codec()
         self.state: Buffer = core.state("stamp")
         self.heard: set[tuple[int, int]] = set()
+        self.reference.start(rt)
         self._start()
 
     def _start(self) -> None:
@@ -58,7 +66,7 @@ class Mote:
         self.number += 1
         sent = self.reference.send(self.rt, self.number)
         wire, saturated = self.core.stamp_send(self.state, self.rt & self.mask, self.me, sent.sequence)
-        assert not saturated
+        assert saturated == sent.saturated
         return sent, wire
 
     def send(self) -> Sent:
@@ -106,7 +114,8 @@ class World:
         mote = self.chance.choice(self.motes)
         self.tick(mote)
         if self.chance.random() < 0.4:
-            self.flying = [*self.flying[-7:], mote.send()]
+            sent = mote.send()
+            self.flying = [*self.flying[-7:], *[sent] * sent.message.in_sync]
             return
         new = [
             sent
@@ -155,7 +164,7 @@ def test_impossible_ages_do_come_and_are_left_out(require_tool: Callable[[str], 
 
 
 def check(core: Core, fields: tuple[int, ...]) -> int:
-    return core.call("cw_stamp_check", core.layout.stamp.pack(fields))
+    return core.stamp_check(core.layout.stamp.pack(fields))
 
 
 @pytest.mark.parametrize("name", ["last-sender", "last-sender, wide"])
@@ -190,7 +199,7 @@ def test_set_padding_is_refused(require_tool: Callable[[str], str]) -> None:
     assert core.layout.stamp.bits % 8
     mote = Mote(core, 0, 5)
     before, wire = mote.state.bytes, bytes(core.layout.stamp.size - 1) + b"\1"
-    assert core.call("cw_stamp_check", wire) == PADDING
+    assert core.stamp_check(wire) == PADDING
     assert core.stamp_receive(mote.state, 5, wire, 1, 0) == REFUSED
     assert mote.state.bytes == before
 

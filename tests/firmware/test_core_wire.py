@@ -139,14 +139,16 @@ def test_hops_are_counted_down_from_one_and_two(core: Core) -> None:
         assert payload.bytes == expected
 
 
-@pytest.mark.parametrize("index", [0, 4, 13, 20, 21, 24, 28, 33, 36])
+@pytest.mark.parametrize("index", [0, 4, 13, 20, 21, 24, 28, 33, 36, -8, -6, -1])
 @given(data=st.data())
 def test_payloads_are_judged_as_the_reference_judges_them(
     index: int, data: st.DataObject, require_tool: Callable[[str], str]
 ) -> None:
     core = core_of(require_tool("gcc"), from_dict(LAYOUTS[index]["deployment"]))
     layout = core.layout
-    exact = st.binary(min_size=layout.length, max_size=layout.length)
+    exact = st.sampled_from(sorted(layout.items_in)).flatmap(
+        lambda length: st.binary(min_size=length, max_size=length)
+    )
     payload = data.draw(st.one_of(exact, exact, st.binary(max_size=layout.limit)))
     sender = 0 if layout.tinyos == 2 else None
     message = decode_message(

@@ -4,12 +4,15 @@ from typing import Any
 
 import pytest
 
+from basestation.causality.modular import nearest
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
 from packet_formats.records import Command, Downlink
+from packet_formats.schemes import descriptor
+from tests.firmware.cores import FIRMWARE_SCHEMES
 from tests.firmware.net_world import HZ, Node, World
-from tests.firmware.papers import NAMES, Reference, Sent
+from tests.firmware.papers import Sent, reference_of
 from tests.firmware.test_net_messaging import give, network
 
 MOTES = 6
@@ -30,13 +33,19 @@ class Told:
 
     def __init__(self, world: World) -> None:
         self.deployment, self.layout = world.deployment, layout_of(world.deployment)
-        self.programs = {mote: Reference(world.deployment, mote) for mote in range(MOTES)}
-        self.numbers = dict.fromkeys(range(MOTES), 0)
+        self.programs = {mote: reference_of(world.deployment, mote) for mote in range(MOTES)}
+        self.numbers, self.ticks = dict.fromkeys(range(MOTES), 0), dict.fromkeys(range(MOTES + 1), 0)
         self.sent: dict[tuple[int, int], Sent] = {}
         self.compared = self.wrapped = 0
+        self.out_of_sync: list[bool] = []
         world.on_event, world.on_air = self.event, self.air
 
     def event(self, node: Node, kind: str, peer: int, sequence: int, tick: int) -> None:
+        tick = self.ticks[node.id] = nearest(tick, self.ticks[node.id], 1 << 16)
+        if kind == "epoch" and node.id < MOTES:
+            self.programs[node.id].start(tick)
+        if kind in ("send", "receive", "unmerged"):
+            self.programs[node.id].has_time(tick, node.in_sync)
         if kind == "send":
             self.numbers[peer] += (sequence + 1 - self.numbers[peer]) % 256
             self.sent[peer, sequence] = self.programs[peer].send(tick, self.numbers[peer])
@@ -48,12 +57,16 @@ class Told:
         if frame.type != layout.am_type or payload[0] != node.id:
             return
         sent = self.sent[payload[0], payload[layout.sequence_at]]
-        assert layout.stamp.unpack(payload[layout.stamp_at : layout.receipts_at]) == sent.fields
+        stamp = payload[layout.stamp_at : len(payload) - (layout.length - layout.receipts_at)]
+        assert layout.stamp.unpack(stamp) == sent.fields
+        if self.deployment.stamp.scheme == "barrier":
+            assert payload[layout.flags_at] & 1 == sent.message.in_sync
+        self.out_of_sync.append(not payload[layout.flags_at] & 1)
         self.compared += 1
         self.wrapped += sent.message.sequence > 256
 
 
-@pytest.mark.parametrize("scheme", NAMES)
+@pytest.mark.parametrize("scheme", [name for name in FIRMWARE_SCHEMES if not descriptor(name).is_ordered])
 def test_stamps_are_the_programs_of_what_happened(gcc: str, scheme: str) -> None:
     """Over two hops, with loss, until the numbers begin again."""
     world, gateway, motes = network(gcc, deployed(scheme), MOTES, loss=0.05)
@@ -74,6 +87,27 @@ def test_stamps_are_the_programs_of_what_happened(gcc: str, scheme: str) -> None
     assert {source for source, _ in arrived} == set(range(MOTES))
     assert sum(mote.messages["relayed"] for mote in motes) > 500
     assert sum(mote.messages["foreign"] for mote in motes) == 0
+
+
+def test_a_mote_that_regains_the_time_starts_anew(gcc: str) -> None:
+    """A barrier's sends out of sync touch nothing; the first in sync comes after a silence, and says so."""
+    world, gateway, motes = network(gcc, deployed("barrier"), 3)
+    told = Told(world)
+    world.run(20)
+    for mote in motes:
+        give(mote, Downlink(mote.id, 100 + mote.id, 0, Command.RATE, HZ // 8))
+    gateway.die()
+    world.run(5)
+    while any(mote.in_sync for mote in motes):
+        world.run(10)
+    told.out_of_sync.clear()
+    world.run(2)
+    assert all(told.out_of_sync)
+    gateway.boot()
+    world.run(20)
+    assert all(mote.in_sync for mote in motes)
+    assert not any(told.out_of_sync[-30:])
+    assert told.compared > 500
 
 
 def heard(source: int, sequence: int, **fields: Any) -> Data:

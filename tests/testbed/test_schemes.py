@@ -6,6 +6,7 @@ import pytest
 
 from basestation.causality.violations import count_violations
 from basestation.testbed.through_station import run_field
+from packet_formats.layout import layout_of
 from tests.cli.test_listen import delivered
 from tests.testbed.test_through_station import basestation
 from tools.schemes_table import (
@@ -21,7 +22,7 @@ from tools.schemes_table import (
 )
 
 SHORT = 10.0  # seconds
-EXACT = ("vector", "delta-vector", "shlc")
+EXACT = ("vector", "delta-vector", "shlc", "barrier")
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
@@ -49,6 +50,14 @@ def test_the_wait_is_the_rule_s(point):
     else:
         assert point.held_ms < full / 2
         assert point.gave_up > 0
+
+
+def test_a_stamp_takes_what_its_scheme_says(point):
+    size = layout_of(deployment_of(point.scheme)).stamp
+    if size.is_variable:
+        assert size.least_size < point.stamp_bytes < 4
+    else:
+        assert point.stamp_bytes == size.size
 
 
 def test_a_run_counts_from_when_every_mote_was_heard(testbed, platformio):
@@ -88,5 +97,7 @@ def test_the_table_has_a_row_for_each_scheme(require_tool):
     require_tool("avr-gcc")
     require_tool("simavr")
     nothing = count_violations([])
-    lines = list(table_of([SchemePoint(scheme, 1, nothing, nothing, 0.0, 0) for scheme in SCHEMES], SHORT))
+    lines = list(
+        table_of([SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0) for scheme in SCHEMES], SHORT)
+    )
     assert [line.split(" | ")[0].strip("| ") for line in lines[4:]] == list(SCHEMES)

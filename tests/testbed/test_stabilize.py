@@ -1,6 +1,7 @@
 """Damaged memory on the real images: the network recovers, and a driver that could not go on starts anew."""
 
 import subprocess
+from dataclasses import replace
 
 import pytest
 
@@ -28,6 +29,11 @@ def assert_recovered(outcome):
 @pytest.mark.parametrize("number", [2, 5, 9])
 def test_a_network_recovers(number):
     assert_recovered(stabilize.run(SMALL, 1, number))
+
+
+@pytest.mark.parametrize("number", [2, 5])
+def test_a_network_with_barrier_stamps_recovers(number):
+    assert_recovered(stabilize.run(replace(SMALL, scheme="barrier"), 1, number))
 
 
 @pytest.mark.slow

@@ -42,18 +42,19 @@ static void read_data(const uint8_t *payload, uint8_t length)
     static cw_receipts_t receipts;
     static uint32_t tick;
     cw_data_counters_t counters = {{0}};
-    uint8_t *own = copy(payload, length);
+    uint8_t *own = copy(payload, length), ours[CAUSEWAY_PAYLOAD_BYTES] = {0};
 
     if (cw_data_check(own, length, &counters) == CW_DATA_OK && cw_data_source(own) < CAUSEWAY_MOTES) {
         tick += own[length - 1];
-        must(cw_stamp_receive(&stamp, tick, own) != CW_STAMP_REFUSED);
+        must(cw_stamp_receive(&stamp, tick, own, (uint8_t)cw_stamp_items(length)) != CW_STAMP_REFUSED);
         cw_receipts_add(&receipts, cw_data_source(own), cw_data_boot(own), cw_data_sequence(own));
         uint8_t hops = cw_data_hops(own);
         must(cw_data_relay(own) == (hops > 0));
         must(cw_data_hops(own) == (hops == 0 || hops == CW_DATA_HOPS_TOP ? hops : hops - 1));
-        cw_data_put_stamp(own, &stamp, tick);
-        cw_data_put_receipts(own, &receipts);
-        must(cw_data_check(own, length, &counters) == CW_DATA_OK);
+        memcpy(ours, own, CAUSEWAY_STAMP_AT);
+        uint8_t sent = cw_data_put_stamp(ours, &stamp, tick);
+        cw_data_put_receipts(ours, sent, &receipts);
+        must(cw_data_check(ours, sent, &counters) == CW_DATA_OK);
     }
     free(own);
 }

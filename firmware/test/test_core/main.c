@@ -26,6 +26,7 @@ typedef struct {
     uint16_t source;
     uint8_t sequence;
     uint8_t flags;
+    uint8_t length;
     uint8_t frame_length;
     uint8_t payload[CAUSEWAY_PAYLOAD_BYTES];
     uint8_t frame[FRAME_LIMIT];
@@ -38,6 +39,7 @@ typedef struct {
     uint8_t kind;
     uint8_t result;
     uint32_t tick;
+    uint8_t items;
     uint8_t head[CAUSEWAY_STAMP_AT];
     uint8_t stamp[CAUSEWAY_STAMP_BYTES];
 } event_t;
@@ -77,13 +79,13 @@ static void frames_are_read(void)
     for (uint8_t i = 0; i < COUNT(MESSAGES); i++) {
         memcpy_P(&message, &MESSAGES[i], sizeof(message));
         uint8_t length = deframe();
-        CHECK_EQUAL(1 + CW_AM_HEADER + CAUSEWAY_PAYLOAD_BYTES, length);
+        CHECK_EQUAL(1 + CW_AM_HEADER + message.length, length);
         CHECK_EQUAL(CW_PACKET_IS_DATA, cw_am_parse(deframer.packet, length, &packet));
         CHECK_EQUAL(CW_AM_BROADCAST, packet.am.dest);
         CHECK_EQUAL(CAUSEWAY_AM_DATA, packet.am.type);
         CHECK_EQUAL(CAUSEWAY_GROUP, packet.am.group);
         CHECK_EQUAL(CW_DATA_OK, cw_data_check(packet.am.data, packet.am.length, &counters));
-        CHECK_BYTES(message.payload, packet.am.data, CAUSEWAY_PAYLOAD_BYTES);
+        CHECK_BYTES(message.payload, packet.am.data, message.length);
         CHECK_EQUAL(message.source, cw_data_source(packet.am.data));
         CHECK_EQUAL(message.sequence, cw_data_sequence(packet.am.data));
     }
@@ -104,7 +106,7 @@ static void frames_are_written(void)
             .source = message.source,
             .type = CAUSEWAY_AM_DATA,
             .group = CAUSEWAY_GROUP,
-            .length = CAUSEWAY_PAYLOAD_BYTES,
+            .length = message.length,
             .data = message.payload,
         };
         cw_framer_start(&framer, packet, cw_am_build(&am, packet));
@@ -148,10 +150,11 @@ static void stamps_are_the_base_stations(void)
             cw_stamp_start(&state, event.tick);
         } else if (event.kind == SEND) {
             CHECK_EQUAL(event.result, cw_stamp_send(&state, event.tick, payload));
-            CHECK_BYTES(event.stamp, payload + CAUSEWAY_STAMP_AT, CAUSEWAY_STAMP_BYTES);
+            CHECK_EQUAL(event.items, cw_stamp_items((uint8_t)(CW_STAMP_REST + cw_stamp_size(&state))));
+            CHECK_BYTES(event.stamp, payload + CAUSEWAY_STAMP_AT, cw_stamp_size(&state));
         } else {
             memcpy(payload + CAUSEWAY_STAMP_AT, event.stamp, CAUSEWAY_STAMP_BYTES);
-            CHECK_EQUAL(event.result, cw_stamp_receive(&state, event.tick, payload));
+            CHECK_EQUAL(event.result, cw_stamp_receive(&state, event.tick, payload, event.items));
         }
     }
     CHECK_EQUAL(BOUNDED, state.bounded);
@@ -212,9 +215,9 @@ static void ticks_wrap(void)
     CHECK(cw_tick_diff(3, CW_TICK_MASK) == 4);
     CHECK(cw_tick_diff(CW_TICK_MASK, 3) == -4);
     CHECK(cw_tick_diff(CW_TICK_SIGN - 1, 0) == (int32_t)(CW_TICK_SIGN - 1));
-    CHECK(cw_clock_ahead((uint16_t)(5 + CAUSEWAY_EPSILON), 5) == CAUSEWAY_EPSILON);
-    CHECK(cw_clock_ahead((uint16_t)(6 + CAUSEWAY_EPSILON), 5) ==
-          (int32_t)CAUSEWAY_EPSILON + 1 - (int32_t)CAUSEWAY_MODULUS);
+    CHECK(cw_clock_ahead((uint16_t)(5 + CAUSEWAY_LEAD), 5) == CAUSEWAY_LEAD);
+    CHECK(cw_clock_ahead((uint16_t)(6 + CAUSEWAY_LEAD), 5) ==
+          (int32_t)CAUSEWAY_LEAD + 1 - (int32_t)CAUSEWAY_MODULUS);
 }
 
 static void messages_are_known_again(void)

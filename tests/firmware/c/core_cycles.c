@@ -19,7 +19,7 @@ typedef struct {
 
 static cw_stamp_t motes[MOTES];
 static uint32_t clocks[MOTES];
-static uint8_t flying[FLYING][CAUSEWAY_PAYLOAD_BYTES];
+static uint8_t flying[FLYING][CAUSEWAY_PAYLOAD_BYTES], items[FLYING];
 static uint8_t ahead[MOTES];
 
 static uint16_t draw(uint16_t below)
@@ -55,9 +55,9 @@ static void add(span_t *span, uint16_t cycles)
 
 /* A function that does nothing and takes as much to call: what measuring costs. */
 static __attribute__((noinline)) cw_stamp_result_t nothing(cw_stamp_t *state, uint32_t tick,
-                                                           const uint8_t *payload)
+                                                           const uint8_t *payload, uint8_t count)
 {
-    __asm__ volatile("" ::"r"(state), "r"(tick), "r"(payload));
+    __asm__ volatile("" ::"r"(state), "r"(tick), "r"(payload), "r"(count));
     return CW_STAMP_OK;
 }
 
@@ -68,6 +68,8 @@ static void damage(cw_stamp_t *state)
     state->tick += 5000;
 #elif CAUSEWAY_SCHEME_LAST_SENDER
     state->source = CAUSEWAY_MOTES;
+#elif CAUSEWAY_SCHEME_BARRIER
+    state->top = (cw_past_t)(state->top + 5000);
 #elif !CAUSEWAY_SCHEME_DPC1 && !CAUSEWAY_STAMP_NAMED
     state->top += 5000;
 #endif
@@ -88,13 +90,13 @@ int main(void)
 
     check_start();
     TCCR1B = 1 << CS10;
-    TIMED(cost, result = nothing(&motes[0], now, flying[0]));
+    TIMED(cost, result = nothing(&motes[0], now, flying[0], items[0]));
     cost = (uint16_t)(cost - 4 - 4); /* but call and return are part of a call's price */
     for (uint8_t i = 0; i < MOTES; i++)
         cw_stamp_start(&motes[i], clocks[i] = now);
     for (uint16_t event = 0; event < EVENTS; event++) {
         uint8_t i = (uint8_t)draw(MOTES);
-        uint8_t *payload = flying[draw(FLYING)];
+        uint8_t which = (uint8_t)draw(FLYING), *payload = flying[which], count = items[which];
         uint16_t cycles;
 
         now += draw(3) == 0;
@@ -106,8 +108,10 @@ int main(void)
             cw_data_head(payload, i, (uint8_t)(event / 3), 0, 0, true);
             TIMED(cycles, result = cw_stamp_send(&motes[i], clocks[i], payload));
             add(&sends, (uint16_t)(cycles - cost));
+            items[which] = (uint8_t)cw_stamp_items((uint8_t)(CW_STAMP_REST + cw_stamp_size(&motes[i])));
         } else {
-            TIMED(cycles, result = cw_stamp_receive(&motes[i], clocks[i], payload));
+            __asm__ volatile("" : "+r"(count)); /* fetched before the clock is read */
+            TIMED(cycles, result = cw_stamp_receive(&motes[i], clocks[i], payload, count));
             add(&receives, (uint16_t)(cycles - cost));
         }
         if (event % 200 == 199)
