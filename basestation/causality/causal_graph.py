@@ -62,7 +62,7 @@ class Causes(NamedTuple):
 NOTHING_TOLD = Causes()
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Node:
     """A message that came, or one that others name. `note` is the caller's."""
 
@@ -153,6 +153,9 @@ class CausalGraph:
             self._settle(self._unsettled.popleft())
         self._note_boot(message, heard)
         node = self._place(source, number, message.above)
+        if node.arrived:  # after many boots two messages may share a number: this one stays alone
+            node = Node(source, number, message.above, self._start(source, number))
+            receipts, message = (), message._replace(in_sync=False)
         node.arrived, node.settled, node.heard, node.complete_receipts = True, False, heard, complete
         node.time = self._teller.sent(message, heard) if message.in_sync else heard
         self._unsettled.append(node)
@@ -207,8 +210,7 @@ class CausalGraph:
         place = bisect_left(chain, number, key=_number)
         if place < len(chain) and chain[place].number == number:
             return chain[place]
-        node = Node(source, number, above, [0] * self._motes)
-        node.vector[source] = number
+        node = Node(source, number, above, self._start(source, number))
         chain.insert(place, node)
         if place:
             self._link(node, chain[place - 1], ORDER)
@@ -225,6 +227,12 @@ class CausalGraph:
         if len(self._recent) > self._window:
             self._drop(self._recent.popleft())
         return node
+
+    def _start(self, source: int, number: int) -> list[int]:
+        """The vector of a message of which nothing else is known."""
+        vector = [0] * self._motes
+        vector[source] = number
+        return vector
 
     def _drop(self, node: Node) -> None:
         if not node.settled and node.arrived:

@@ -97,7 +97,7 @@ class FieldReader:
         self.settled = 0  # rows from the first on whose vectors are final
 
     def read(self, table: pa.Table) -> list[Node | None]:
-        """The node of each row; None for a copy of an earlier one."""
+        """The node of each row; None for a copy of an earlier one, and for one that cannot be numbered."""
         found = [self._read(data, heard) for data, heard in messages_in(table, self._layout)]
         self._nodes += found
         self._count()
@@ -115,7 +115,7 @@ class FieldReader:
 
     def _read(self, data: Data, heard: int) -> Node | None:
         message = self._observer.receive(data, heard).message
-        if message is None:
+        if message is None or message.number < 1:  # the latter was sent before the first that was heard
             return None
         return self.graph.add(message, heard, data.receipts, data.complete)[0]
 

@@ -125,9 +125,8 @@ class Overtakings:
         self.messages[order] += 1
         node.note.places[order] = OrderPlace(self.messages[order], cycles)
         reach, found = self._reach[order], []
-        if reach.numbers[node.source] >= node.number:
-            witness = reach.witnesses[node.source]
-            assert witness is not None
+        witness = reach.witnesses[node.source]
+        if witness is not None and reach.numbers[node.source] >= node.number:
             found = list(self._overtakes(order, witness, node))
         if node.note.counted:
             reach.extend(node)

@@ -180,6 +180,19 @@ def test_a_boot_goes_on_above_the_one_before_and_has_forgotten():
     assert again.most == [513, 1, 0, 0]  # it may have received 1#0 before it started anew
 
 
+def test_two_messages_of_one_number_stay_apart():
+    """Boots that come again after many others may number alike."""
+    graph = graph_of()
+    graph.add(message(1, 1), 0)
+    one, _ = graph.add(message(0, 7), 1)
+    other, grown = graph.add(message(0, 7, 1, 1), 2, receipts=[(1, 0)])
+    graph.finish()
+    assert one is not other
+    assert grown == []
+    assert (one.vector, other.vector) == ([7, 0, 0, 0], [7, 0, 0, 0])
+    assert not other.complete
+
+
 def test_memory_is_bounded_whatever_the_names():
     graph = graph_of("delta-vector", window=50)
     for number in range(1, 400):
