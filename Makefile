@@ -27,7 +27,7 @@ export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench lint lock figures field schemes package clean
+.PHONY: help setup debian demo test test-all bench lint lock figures field schemes losses ledger-table package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able flash
 
 help: ## this list
@@ -104,6 +104,12 @@ field: setup ## phi and k on the real firmware beside the simulator, into docs/a
 
 schemes: setup ## the papers' schemes on the real firmware, into docs/schemes.md: five minutes
 	$(BIN)/python -m tools.schemes_table --write
+
+losses: setup ## where messages are lost on the real firmware, and what stubs would gain, into docs/schemes.md
+	$(BIN)/python -m tools.losses --write
+
+ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: a quarter of an hour
+	$(BIN)/python -m tools.ledger_table --write
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

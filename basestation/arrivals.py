@@ -34,3 +34,4 @@ class PolicyChange(NamedTuple):
     wall_ns: int
     policy: str
     phi: int
+    tolerate: float | None = None

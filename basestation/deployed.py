@@ -10,7 +10,7 @@ from basestation.causality.schemes import Scheme, Setting, TimedScheme, make_sch
 from basestation.causality.schemes.scheme import Carry, Count
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout, layout_of
-from packet_formats.schemes import TIMED_POLICIES, descriptor, ordered, refusal
+from packet_formats.schemes import LEDGER, TIMED_POLICIES, descriptor, ordered, refusal
 
 
 class NoOrder(ValueError):
@@ -63,16 +63,21 @@ def promises_order(deployment: Deployment) -> bool:
     """Whether its policy is one that delivers in causal order, so that a violation is a fault of something."""
     observer, stamp = deployment.observer, layout_of(deployment).stamp
     own = observer.policy == deployment.stamp.scheme
-    waits = own or (observer.policy in TIMED_POLICIES and observer.phi == 100)
+    waits = own or observer.tolerate == 0 or (observer.policy in TIMED_POLICIES and observer.phi == 100)
     return waits and deployment.scheme.exact(stamp, deployment.clock.epsilon)
 
 
-def rule_of(deployment: Deployment, name: str | None = None, phi: int | None = None) -> Rule:
+def rule_of(
+    deployment: Deployment, name: str | None = None, phi: int | None = None, tolerate: float | None = None
+) -> Rule:
     """The observer's rule, fresh: that of the deployment's policy, or of another that can read its stamp."""
     observer, clock = deployment.observer, deployment.clock
     name, phi = name or observer.policy, observer.phi if phi is None else phi
+    tolerate = observer.tolerate if tolerate is None else tolerate
     if reason := refusal(name, deployment.stamp.scheme):
         raise ValueError(f"policy {name} {reason}")
+    if name == LEDGER:
+        return scheme_of(deployment).tolerating(tolerate or 0.0).rule()
     if name in RULES:
         return make_rule(name, phi, clock.epsilon, clock.delta)
     return make_scheme(name, setting_of(deployment)).rule()

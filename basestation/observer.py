@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from basestation.causality.boots import Numbers
 from basestation.causality.causal_graph import CausalGraph
+from basestation.causality.ledger import Ledger
 from basestation.causality.order import Message
 from basestation.causality.rules import Delivery, Pending, Rule, Unfiltered
 from basestation.deployed import rule_of, scheme_of
@@ -34,18 +35,24 @@ DUPLICATE = Reception(None)
 class Observer:
     """Unwraps stamps and sequence numbers at receipt, drops duplicates, and asks a rule when to let go.
 
-    Clocks are in ticks and unwrapped. `policy` and `phi` replace the deployment's. The observer
-    comes upon a network at work: it waits for nothing sent before the first message heard of its mote.
+    Clocks are in ticks and unwrapped. `policy`, `phi` and `tolerate` replace the deployment's. The observer comes upon
+    a network at work: it waits for nothing sent before the first message heard of its mote.
     """
 
-    def __init__(self, deployment: Deployment, policy: str | None = None, phi: int | None = None) -> None:
+    def __init__(
+        self,
+        deployment: Deployment,
+        policy: str | None = None,
+        phi: int | None = None,
+        tolerate: float | None = None,
+    ) -> None:
         self._deployment = deployment
         self._scheme = scheme_of(deployment)
         self._reader = self._scheme.codec().reader()
         clock = deployment.clock
         self._patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
         self._numbers = Numbers(self._patience)
-        self._rule = self._make(policy, phi)
+        self._rule = self._make(policy, phi, tolerate)
         self.received = 0
         self.duplicates = 0
         self._late_before = 0  # under rules that were changed since
@@ -62,6 +69,11 @@ class Observer:
     def timed(self) -> bool:
         """Whether the rule waits for the time alone; otherwise it waits for particular messages, or for nothing."""
         return self._rule.timed
+
+    @property
+    def ledger(self) -> Ledger | None:
+        """The account of the present rule's wait; None where the wait is fixed."""
+        return self._rule.ledger
 
     @property
     def waits_by_name(self) -> bool:
@@ -125,10 +137,12 @@ class Observer:
         """The boot and sequence number of a message that a rule waits for."""
         return self._numbers.named(source, number)
 
-    def change_policy(self, policy: str, phi: int, held: Iterable[Message], now: int) -> list[Message]:
+    def change_policy(
+        self, policy: str, phi: int, held: Iterable[Message], now: int, tolerate: float | None = None
+    ) -> list[Message]:
         """Go on under another policy, which is given what the old one held, in order of arrival; what it discards."""
         late, waiting = self.late, list(held)
-        self._rule = self._make(policy, phi)
+        self._rule = self._make(policy, phi, tolerate)
         first = {source: newest + 1 for source, newest in self._numbers.newest.items()}
         for message in waiting:
             first[message.source] = min(message.number, first[message.source])
@@ -138,7 +152,7 @@ class Observer:
         self._late_before = late - self._rule.late  # whoever was late was counted when it came
         return discarded
 
-    def _make(self, policy: str | None, phi: int | None) -> Rule:
-        rule = rule_of(self._deployment, policy, phi)
+    def _make(self, policy: str | None, phi: int | None, tolerate: float | None) -> Rule:
+        rule = rule_of(self._deployment, policy, phi, tolerate)
         rule.begin()
         return rule

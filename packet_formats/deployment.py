@@ -19,6 +19,7 @@ from packet_formats.phrases import did_you_mean
 from packet_formats.schemes import (
     CARRIES,
     COUNTS,
+    LEDGER,
     PACKINGS,
     LayoutError,
     SchemeDescriptor,
@@ -89,6 +90,7 @@ class ObserverSettings:
     policy: str
     phi: int
     give_up: int  # ticks for which a waiting policy waits for a missing message
+    tolerate: float | None = None  # per cent of messages in violations that the ledger allows
     source: tuple[str, ...] = ()  # where the base station listens by default
 
 
@@ -118,6 +120,8 @@ class Deployment:
                 del tables["stamp"][key]
         if not self.waits_by_name and self.observer.give_up == _give_up(self.clock):
             del tables["observer"]["give_up"]
+        if self.observer.tolerate is None:
+            del tables["observer"]["tolerate"]
         if source := list(tables["observer"].pop("source")):
             tables["observer"]["source"] = source
         return tables
@@ -324,7 +328,8 @@ def _give_up(clock: ClockSettings) -> int:
 
 def _observer(table: _Table, clock: ClockSettings, scheme: str) -> ObserverSettings:
     table.known(*ObserverSettings.__slots__)
-    policy = table.word("policy", policies(), descriptor(scheme).policy)
+    usual = LEDGER if table.has("tolerate") else descriptor(scheme).policy
+    policy = table.word("policy", policies(), usual)
     if reason := refusal(policy, scheme):
         raise DeploymentError(table.key("policy"), policy, reason)
     phi = table.whole("phi", 0, 100, 100, why="it is a whole per cent")
@@ -332,7 +337,19 @@ def _observer(table: _Table, clock: ClockSettings, scheme: str) -> ObserverSetti
         why = {"none": "delivers on arrival", "causal": "is phi = 100"}.get(policy, "knows no phi")
         raise DeploymentError(table.key("phi"), phi, f"policy {policy} {why}; dapw and cbd take any phi")
     give_up = table.whole("give_up", 0, 1 << 30, _give_up(clock))
-    return ObserverSettings(policy, phi, give_up, _sources(table))
+    return ObserverSettings(policy, phi, give_up, _tolerate(table, policy), _sources(table))
+
+
+def _tolerate(table: _Table, policy: str) -> float | None:
+    """The share that the ledger tolerates, 0 unless given; None for other policies."""
+    value = table.settings.get("tolerate", 0)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 100:
+        raise DeploymentError(table.key("tolerate"), value, "must be a per cent from 0 to 100")
+    if policy == LEDGER:
+        return float(value)
+    if table.has("tolerate"):
+        raise DeploymentError(table.key("tolerate"), value, f"policy {policy} promises no share; ledger does")
+    return None
 
 
 def _sources(table: _Table) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ PACKINGS = ("bits", "bytes")
 COUNTS = ("events", "sends")
 CARRIES = ("pair", "sum")
 TIMED_POLICIES = ("causal", "dapw", "cbd")  # they compare stamps, and wait for the clock
+LEDGER = "ledger"  # the policy whose wait keeps a promised share of violations
 
 COUNTER_BITS = 8  # of a message's number or name: as wide as the sequence in each header
 MAX_FIELD_BITS = 16  # a field spans at most three bytes, and fits an AVR register pair
@@ -94,6 +95,7 @@ class SchemeDescriptor:
     settings: tuple[str, ...] = ()
     has_clock: bool = True  # the stamp carries the sender's clock
     is_ordered: bool = False  # any two stamps compare, so the timed policies can use them
+    takes_ledger: bool = False  # its own rule can wait by a ledger; the rules of ordered stamps all can
     lead: int = 1  # how many epsilon its clock may be ahead of a receiver's, at least: B must allow it
     carries: bool = False  # a full counter carries into the clock, which may then be 2 epsilon ahead
     exact: Callable[[StampLayout, int], bool] = lambda layout, epsilon: False
@@ -126,7 +128,8 @@ class SchemeDescriptor:
     def policies(self) -> tuple[str, ...]:
         """The policies that can read its stamp; `none` and `sequence` read only the header."""
         own = TIMED_POLICIES if self.is_ordered else (self.name,)
-        return tuple(dict.fromkeys(("none", *own, "sequence")))
+        ledger = (LEDGER,) if self.is_ordered or self.takes_ledger else ()
+        return tuple(dict.fromkeys(("none", *own, *ledger, "sequence")))
 
     @property
     def policy(self) -> str:
@@ -375,7 +378,7 @@ def _barrier_meaning(name: str, index: int, layout: StampLayout) -> str:
         "counter": f"sends at this l; {top}: that many or more",
         "cut": "1: it has causes that it does not name",
         "close": "1: its sequence modulo 16 is not unique, so nobody names it",
-        "age": "of its own previous message, or of the newest cause that it does not name; 31: none",
+        "age": "of what it does not name, of its own previous message, or of the newest that it names; 31: none",
         "source": "mote that sent an immediate cause",
         "sequence": "its sequence, modulo 16",
     }[name]
@@ -516,6 +519,7 @@ _ROWS = (
         _barrier,
         _barrier_meaning,
         lead=BARRIER_LEAD,
+        takes_ledger=True,
         carries=True,
         exact=lambda layout, epsilon: True,
         in_firmware=True,
@@ -529,7 +533,7 @@ def _plugins() -> dict[str, SchemeDescriptor | str]:
     """The descriptors of installed packages; a text in place of one says why it cannot be used."""
     found: dict[str, SchemeDescriptor | str] = {}
     for point in entry_points(group=ENTRY_POINTS):
-        if point.name in (*OWN, *found, "none", *TIMED_POLICIES):
+        if point.name in (*OWN, *found, "none", *TIMED_POLICIES, LEDGER):
             found[point.name] = f"{point.value} adds a scheme {point.name}, but that name is taken"
             continue
         try:
@@ -578,9 +582,9 @@ def takers(setting: str) -> tuple[str, ...]:
 
 
 def policies() -> tuple[str, ...]:
-    """All delivery policies: arrival order, the timed ones, and the rules of schemes by their names."""
+    """All delivery policies: arrival order, the timed ones, the ledger, and the rules of schemes by their names."""
     rules = (name for name in names() if not descriptor(name).is_ordered)
-    return ("none", *TIMED_POLICIES, *rules)
+    return ("none", *TIMED_POLICIES, LEDGER, *rules)
 
 
 def refusal(policy: str, scheme: str) -> str | None:
@@ -588,5 +592,5 @@ def refusal(policy: str, scheme: str) -> str | None:
     allowed = descriptor(scheme).policies
     if policy in allowed:
         return None
-    needs = ", ".join(ordered()) if policy in TIMED_POLICIES else policy
-    return f"needs stamps of {needs}; the stamp here is {scheme}, which allows {', '.join(allowed)}"
+    able = [name for name in names() if policy in descriptor(name).policies]
+    return f"needs stamps of {', '.join(able)}; the stamp here is {scheme}, which allows {', '.join(allowed)}"

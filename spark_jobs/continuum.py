@@ -7,6 +7,7 @@ that a trace can't answer has a row with the reason.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -21,9 +22,19 @@ from basestation.causality.schemes import TimedScheme
 from basestation.causality.violations import Violations
 from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.schemes import COUNTS, MAX_FIELD_BITS, PACKINGS, descriptor
+from packet_formats.schemes import COUNTS, LEDGER, MAX_FIELD_BITS, PACKINGS, descriptor
 from spark_jobs import report, session
-from spark_jobs.continuum_measure import Fields, Measured, MeasureTask, StampReading, Tally, measure, total
+from spark_jobs.continuum_measure import (
+    Fields,
+    LedgerTask,
+    Measured,
+    MeasureTask,
+    StampReading,
+    Tally,
+    deliver_whole,
+    measure,
+    total,
+)
 from spark_jobs.continuum_restamp import Restamped, RestampTask, differing, restamp
 from spark_jobs.continuum_table import (
     ENTRIES,
@@ -72,6 +83,7 @@ class ContinuumRow:
     phi: int
     answered: str
     reason: str | None
+    tolerate: float | None = None  # of the ledger, in per cent
     sent: int | None = None
     arrived: int | None = None
     out_of_sync: int | None = None
@@ -154,15 +166,32 @@ def continuum(
     used = tuple(dict.fromkeys(answer.reading for answer in answers.values() if answer.reading))
     distinct = _distinct(deliveries)
     readings = tuple((reading, tuple(distinct)) for reading in used)
+    whole = ledgers(trace, used, distinct, ties, spread, scratch)
 
     def counted(trace: TraceFiles) -> tuple[Plan, Measured]:
         planned = plan(cut(trace, workers, rows), spread)
-        return planned, total(spread(measure, [MeasureTask(part, readings, ties) for part in planned.parts]))
+        tasks = [MeasureTask(part, readings, ties, whole) for part in planned.parts]
+        return planned, total(spread(measure, tasks))
 
     planned, least = counted(trace)
     most = counted(replace(trace, most=True))[1] if trace.unsure else least
     found = _MeasuredTrace(trace, planned.arrived, planned.out_of_sync, (least, most), used, distinct)
     return [found.row(stamp, answers[stamp.scheme], delivery) for stamp in stamps for delivery in deliveries]
+
+
+def ledgers(
+    trace: TraceFiles,
+    readings: Sequence[StampReading],
+    deliveries: Sequence[PolicyChoice],
+    ties: Ties,
+    spread: Spread,
+    scratch: Path,
+) -> dict[tuple[StampReading, PolicyChoice], Path]:
+    """Deliver by each ledger over the whole trace, and name the file of each."""
+    pairs = [(reading, one) for reading in readings for one in deliveries if one.policy == LEDGER]
+    paths = {pair: scratch / f"ledger-{number}.bin" for number, pair in enumerate(pairs)}
+    list(spread(deliver_whole, [LedgerTask(trace, *pair, ties, path) for pair, path in paths.items()]))
+    return paths
 
 
 def _distinct(deliveries: Sequence[PolicyChoice]) -> list[PolicyChoice]:
@@ -255,6 +284,7 @@ class _MeasuredTrace:
             fits=stamp.fits,
             policy=delivery.policy,
             phi=delivery.phi,
+            tolerate=delivery.tolerate,
             answered=answer.how,
             reason=answer.reason,
             **self._figures(stamp, answer, delivery),
@@ -337,6 +367,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_trace_options(parser)
     add_choice_options(parser)
     parser.add_argument(
+        "--tolerate",
+        type=share,
+        metavar="PERCENT",
+        action="append",
+        default=None,
+        help="deliver by the ledger too, with at most this share of messages in a violation; repeatable",
+    )
+    parser.add_argument(
         "--out", type=Path, help="write continuum.parquet, continuum.csv and report.html here"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
@@ -394,6 +432,7 @@ def choice_of(options: argparse.Namespace) -> Choice:
         policies=options.policy or POLICIES,
         phis=options.phi or PHIS,
         counter_bits=options.counter_bits,
+        tolerates=options.tolerate or (),
     )
 
 
@@ -416,6 +455,13 @@ def _phi(text: str) -> int:
     if not 0 <= number <= 100:
         raise argparse.ArgumentTypeError("a whole percentage from 0 to 100")
     return number
+
+
+def share(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 <= float(text) <= 100:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to 100")
 
 
 def _entries(text: str) -> int | str:

@@ -17,7 +17,7 @@ from basestation.deployed import scheme_of_layout
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout, layout_of, stamp_layout
-from packet_formats.schemes import COUNTS, PACKINGS, LayoutError, descriptor, ordered
+from packet_formats.schemes import COUNTS, LEDGER, PACKINGS, LayoutError, descriptor, ordered
 
 SCHEMES = ordered()
 ENTRIES: tuple[int | str, ...] = (1, 2, 4, 6, "all")
@@ -36,14 +36,15 @@ class Choice:
     policies: Sequence[str] = POLICIES
     phis: Sequence[int] = PHIS
     counter_bits: int | None = None
+    tolerates: Sequence[float] = ()
 
     def deliveries(self) -> list[PolicyChoice]:
-        """The policies with their phis. Arrival order and causal delivery have one phi only."""
+        """The policies with their phis, and the ledger. Arrival order and causal delivery have one phi only."""
         fixed = {"none": (0,), "causal": (100,)}
-        asked = (
+        asked = [
             PolicyChoice(policy, phi) for policy in self.policies for phi in fixed.get(policy, self.phis)
-        )
-        return list(dict.fromkeys(asked))
+        ]
+        return list(dict.fromkeys([*asked, *(PolicyChoice(LEDGER, 100, share) for share in self.tolerates)]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ It is about this trace. `basestation plan` is for a network that is not built ye
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from basestation.causality.policy_choice import policy_label
 from packet_formats.boards import BOARDS
 from packet_formats.phrases import many
 from spark_jobs import continuum, report
@@ -43,6 +43,7 @@ class Advice:
     counter_bits: int
     policy: str
     phi: int
+    tolerate: float | None
     figure: str
     violations: float
     violations_most: float
@@ -115,6 +116,7 @@ def _advice(
         counter_bits=row.counter_bits,
         policy=row.policy,
         phi=row.phi,
+        tolerate=row.tolerate,
         figure=figure,
         violations=_of(row, figure),
         violations_most=_most(row, figure),
@@ -148,7 +150,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     continuum.add_trace_options(parser)
     continuum.add_choice_options(parser)
     parser.add_argument(
-        "--tolerance", type=_share, default=0.0, help="violations allowed, in per cent (%(default)s)"
+        "--tolerance", type=continuum.share, default=0.0, help="violations allowed, in per cent (%(default)s)"
     )
     parser.add_argument(
         "--figure", choices=FIGURES, default="mean", help="how to count violations (%(default)s)"
@@ -157,14 +159,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object per line")
 
 
-def _share(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 <= float(text) <= 100:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to 100")
-
-
 def main(options: argparse.Namespace) -> int:
+    # The ledger is offered at the tolerance itself. At 0 it is causal delivery.
+    options.tolerate = [options.tolerance] if options.tolerance and not options.policy else None
     traces, rows, whole = continuum.analyse(options)
     found: list[Advice] = []
     parts: list[str] = []
@@ -219,7 +216,7 @@ def _sentence(one: Advice) -> str:
     )
     wait = "" if not one.hold_saved_ms else f", {one.hold_saved_ms:.1f} ms less than causal delivery"
     return (
-        f"{one.stamp}, {one.policy} at phi {one.phi}%: {one.stamp_bytes}-byte stamp, "
+        f"{one.stamp}, {_by(one)}: {one.stamp_bytes}-byte stamp, "
         f"{report.percent(one.violations)}% violations{bound}; held {one.hold_mean_ms:.1f} ms{wait}; {saved}"
     )
 
@@ -240,8 +237,13 @@ def why_nothing(trace: TraceFiles, rows: Sequence[ContinuumRow], figure: str) ->
     best = min(able, key=lambda row: (_most(row, figure), *_cost(row)))
     return (
         f"nothing will do; the fewest violations are {report.bounds(best, figure)} by {best.stamp}, "
-        f"{best.policy} at phi {best.phi}%"
+        f"{_by(best)}"
     )
+
+
+def _by(row: Advice | ContinuumRow) -> str:
+    label = policy_label(row.policy, row.tolerate)
+    return label if row.tolerate is not None else f"{label} at phi {row.phi}%"
 
 
 def _parts(
@@ -264,7 +266,7 @@ def _parts(
     cells = [
         (
             one.stamp,
-            one.policy,
+            policy_label(one.policy, one.tolerate),
             f"{one.phi}%",
             str(one.stamp_bytes),
             _shown(one),

@@ -24,6 +24,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from basestation.causality.policy_choice import policy_label
 from packet_formats.schemes import ordered
 from spark_jobs.segments_files import TraceFiles
 
@@ -226,7 +227,7 @@ def _cells(row: ContinuumRow) -> list[str]:
     return [
         "(arrival order)" if arrival else row.stamp,
         "" if arrival else str(row.stamp_bytes),
-        row.policy,
+        policy_label(row.policy, row.tolerate),
         "" if arrival else f"{row.phi}%",
         *(_between(row, figure) for figure in ("mean", "any", "pairs", "related")),
         "" if row.hold_mean is None else f"{row.hold_mean:.1f}",

@@ -45,16 +45,25 @@ def over_the_wire(run, deployment, chunk):
     ("name", "entries"), [("kn", "all"), ("kn", 2), ("dpc1", "all"), ("hlc", "all"), ("shlc", "all")]
 )
 @pytest.mark.parametrize(
-    ("policy", "phi"), [("none", 100), ("causal", 100), ("dapw", 40), ("cbd", 40), ("cbd", 0)]
+    ("policy", "phi", "tolerate"),
+    [
+        *(
+            ("none", 100, None),
+            ("causal", 100, None),
+            ("dapw", 40, None),
+            ("cbd", 40, None),
+            ("cbd", 0, None),
+        ),
+        *(("ledger", 100, 0.0), ("ledger", 100, 2.5)),
+    ],
 )
-def test_live_equals_bulk(name, entries, policy, phi):
+def test_live_equals_bulk(name, entries, policy, phi, tolerate):
     run = generate(OPTIONS)
     scheme = build_scheme(OPTIONS, name, entries=entries)
-    deployment = deployment_for(OPTIONS, scheme, policy, phi)
+    deployment = deployment_for(OPTIONS, scheme, policy, phi, tolerate)
     live, observer, decoder = over_the_wire(run, deployment, chunk=7)
-    bulk = engine.deliver(
-        run.stream, engine.observe(run.stream, engine.stamp(run.stream, scheme), scheme), scheme, policy, phi
-    )
+    observed = engine.observe(run.stream, engine.stamp(run.stream, scheme), scheme)
+    bulk = engine.deliver(run.stream, observed, scheme, policy, phi, tolerate=tolerate)
     numbers = run.stream.arrival_message[bulk.order].tolist()
     assert live == list(zip(numbers, bulk.left.tolist(), strict=True))
     assert observer.received == run.stream.arrivals

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Callable
 from typing import ClassVar, NamedTuple
 
+from .ledger import Ledger
 from .order import Message, Ties, deadline, key
 
 NEVER = 1 << 62  # ticks: no clock gets there
+MEMORY = 2  # safe waits for which the ledger remembers what left: one would do while G2 holds
 
 Name = tuple[int, int]  # what a rule calls a message: its source and its number, or its time of sending
 
@@ -49,6 +52,7 @@ class Rule(ABC):
 
     timed: ClassVar[bool] = False  # it waits for the time alone, and lets go when a tick is over
     late: int = 0
+    ledger: Ledger | None = None  # what its wait goes by, if that is not fixed
 
     @abstractmethod
     def receive(self, message: Message, now: int) -> bool:
@@ -99,20 +103,23 @@ class TimedRule(Rule):
 
     def receive(self, message: Message, now: int) -> bool:
         self._settle(now)
-        tick = self._clock
         if not message.in_sync:
-            self._ready.append(Delivery(message, tick, tick))
+            self._ready.append(Delivery(message, self._clock, self._clock))
             return True
+        self._arrivals += 1
+        self._take(message, (*key(message, self._ties), self._arrivals), now)
+        return True
+
+    def _take(self, message: Message, order: tuple[int, ...], now: int) -> None:
+        """Judge whether a message is late, and queue it."""
+        tick = self._clock
         last_tick = deadline(message.stamp, self._phi, self._epsilon, self._delta)
         late = now > last_tick
         self.late += late
         # A message is due after the tick of its deadline: within it a lesser one may still arrive. phi = 0 asks for no
         # wait at all, only that the sender's clock has been reached.
         due_at = last_tick + 1 if self._phi else last_tick
-        self._arrivals += 1
-        order = (*key(message, self._ties), self._arrivals)
         self._hold(order, Delivery(message, tick, max(due_at, tick), late))
-        return True
 
     def due(self, now: int) -> list[Delivery]:
         self._settle(now)
@@ -203,6 +210,66 @@ class Cbd(TimedRule):
         return delivery._replace(left=self._last)
 
 
+class LedgerRule(TimedRule):
+    """Wait as long as a promise needs: at most `tolerate` per cent of the messages may be in a violation.
+
+    The least held message leaves once its clock value L is more than the ledger's wait ago. A message is late when a
+    greater one has left; it and all greater ones that left are then in a violation as far as stamps can tell. Each
+    message is charged once: `_unpaid` has the order of those that left and were not charged, the greatest last. What
+    arrives while G1 and G2 hold precedes nothing that is `_memory` ticks old, so that need not be kept.
+    """
+
+    def __init__(self, tolerate: float, epsilon: int, delta: int, ties: Ties = "sequence") -> None:
+        super().__init__(100, epsilon, delta, ties)
+        self.ledger: Ledger = Ledger(tolerate / 100, delta + epsilon)
+        self._memory = MEMORY * (delta + epsilon)
+        self._heap: list[tuple[tuple[int, ...], Delivery]] = []
+        self._unpaid: deque[tuple[int, ...]] = deque()
+        self._greatest: tuple[int, ...] = ()  # order of all that left
+        self._changed = -NEVER  # the tick in which the wait changed last: nothing leaves in an earlier one
+
+    def pending(self) -> list[Pending]:
+        leaving = [(delivery.message, self._leaves(order)) for order, delivery in sorted(self._heap)]
+        return [Pending(message, tick, tick) for message, tick in leaving]
+
+    def _take(self, message: Message, order: tuple[int, ...], now: int) -> None:
+        tick = self._changed = self._clock
+        while self._unpaid and self._unpaid[0][0] < tick - self._memory:
+            self._unpaid.popleft()
+        self.ledger.arrived()
+        late = order < self._greatest
+        if late:
+            self.late += 1
+            self.ledger.late(self._charge(order))
+        self._hold(order, Delivery(message, tick, tick, late))
+
+    def _charge(self, order: tuple[int, ...]) -> int:
+        """Charge what left too early for this message; the number of those."""
+        charged = 0
+        while self._unpaid and self._unpaid[-1] > order:
+            self._unpaid.pop()
+            charged += 1
+        return charged
+
+    def _hold(self, order: tuple[int, ...], delivery: Delivery) -> None:
+        heapq.heappush(self._heap, (order, delivery))
+
+    def _first(self) -> int:
+        return self._leaves(self._heap[0][0]) if self._heap else NEVER
+
+    def _leaves(self, order: tuple[int, ...]) -> int:
+        """The tick in which a held message leaves if nothing more comes; its order begins with its L."""
+        return max(order[0] + self.ledger.ticks + 1, self._changed)
+
+    def _release(self) -> Delivery:
+        left = self._first()
+        order, delivery = heapq.heappop(self._heap)
+        if order > self._greatest:  # all but the late ones, which are charged already
+            self._greatest = order
+            self._unpaid.append(order)
+        return delivery._replace(left=left)
+
+
 class Unfiltered(Rule):
     """Arrival order: the measure of what any other rule gains."""
 
@@ -221,10 +288,17 @@ class Unfiltered(Rule):
         return self._ready[0].left if self._ready else None
 
 
-def make_rule(name: str, phi: int, epsilon: int, delta: int, ties: Ties = "sequence") -> Rule:
-    """A rule by its policy's name; `causal` is DAPW that waits the whole time, whatever phi says."""
+def make_rule(
+    name: str, phi: int, epsilon: int, delta: int, ties: Ties = "sequence", tolerate: float | None = None
+) -> Rule:
+    """A rule by its policy's name; `causal` is DAPW that waits the whole time, whatever phi says.
+
+    `ledger` has a share to tolerate in place of phi, in per cent.
+    """
+    if name == "ledger":
+        return LedgerRule(tolerate or 0.0, epsilon, delta, ties)
     if name not in RULES:
-        raise ValueError(f"no policy {name!r}: it is one of {', '.join(RULES)}")
+        raise ValueError(f"no policy {name!r}: it is one of {', '.join(RULES)}, ledger")
     if not 0 <= phi <= 100:
         raise ValueError(f"phi is a whole percentage from 0 to 100, not {phi}")
     return RULES[name](phi, epsilon, delta, ties)

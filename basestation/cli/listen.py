@@ -148,6 +148,7 @@ def _open_log(
         sources=[source.text for source in sources],
         policy=station.policy,
         phi=station.phi,
+        tolerate=station.tolerate,
         allowance_ns=station.timeline.clock.allowance_ns,
         on_closed=roller.closed,
     )

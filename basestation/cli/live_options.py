@@ -20,7 +20,7 @@ from basestation.live.station import Station
 from basestation.views.lines import FinalRows, LinesView, summary
 from basestation.views.ndjson import JsonView
 from packet_formats.layout import layout_of
-from packet_formats.schemes import policies, refusal
+from packet_formats.schemes import LEDGER, policies, refusal
 
 if TYPE_CHECKING:
     from basestation.views.terminal import TerminalView
@@ -35,6 +35,7 @@ class Choices:
 
     policy: str | None
     phi: int | None
+    tolerate: float | None
     view: str
     allowance: float | None
     seconds: float | None
@@ -42,19 +43,22 @@ class Choices:
     as_json: bool
 
     def check(self) -> None:
+        if self.tolerate is not None and self.policy not in (None, LEDGER):
+            raise click.UsageError(f"--tolerate is for the policy {LEDGER}, not for {self.policy}")
         if self.as_json and self.view == "terminal":
             raise click.UsageError("--json and --view terminal both want the standard output: take one")
         if self.view == "terminal" and not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise click.UsageError("--view terminal needs a terminal; use --view lines or --json")
 
     def station(self, deployment: Deployment) -> Station:
-        """The station for these choices. `--policy` alone keeps the deployment's phi."""
+        """The station for these choices. `--policy` alone keeps the deployment's phi and tolerance."""
         observer = deployment.observer
         phi = observer.phi if self.phi is None else self.phi
-        if reason := refusal(self.policy or observer.policy, deployment.stamp.scheme):
-            raise click.UsageError(f"--policy {self.policy}: it {reason}")
+        policy = LEDGER if self.tolerate is not None else self.policy or observer.policy
+        if reason := refusal(policy, deployment.stamp.scheme):
+            raise click.UsageError(f"--policy {policy}: it {reason}")
         allowance_ns = None if self.allowance is None else round(self.allowance * 1_000_000)
-        return Station(deployment, self.policy or observer.policy, phi, allowance_ns=allowance_ns)
+        return Station(deployment, policy, phi, self.tolerate, allowance_ns=allowance_ns)
 
 
 OPTIONS = (
@@ -69,6 +73,14 @@ OPTIONS = (
         type=click.IntRange(0, 100),
         envvar="CAUSEWAY_PHI",
         help="Share of the safe wait, in per cent. [default: the deployment's]",
+    ),
+    click.option(
+        "--tolerate",
+        type=common.FiniteFloat(0, 100),
+        metavar="PERCENT",
+        envvar="CAUSEWAY_TOLERATE",
+        help="Deliver by the ledger: wait only as long as at most so many per cent of the messages are in a violation; "
+        "0 is exact. [default: the deployment's]",
     ),
     click.option(
         "--view",

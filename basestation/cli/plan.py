@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from basestation import how_to_install
+from basestation.causality.policy_choice import policy_label
 from basestation.cli import common
 from basestation.planning.budget import Budget, BudgetError, PlannedNetwork, make_budget
 from basestation.planning.candidates import (
@@ -34,6 +35,7 @@ from packet_formats import deployment as deployments
 from packet_formats.boards import BOARDS, DEFAULT_BOARD
 from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.phrases import many
+from packet_formats.schemes import LEDGER
 
 MOST_MOTES = 1000  # the truth is n counters a message
 PICTURES = (".png", ".svg", ".pdf")
@@ -232,7 +234,8 @@ def command(
 
     The observer holds a message for phi per cent of the time after which nothing that belongs before it can still
     arrive. With dapw, messages that are due at the same time leave in order. causal is dapw at phi 100: the whole wait.
-    With cbd, a message that is due also waits while a held message that belongs before it is not due.
+    With cbd, a message that is due also waits while a held message that belongs before it is not due. The ledger finds
+    its wait by itself, so that at most --tolerate per cent of the messages are in a violation.
     """
     budget = _budget(given)
     _check_targets(budget, plot, toml, name)
@@ -335,7 +338,7 @@ def _show_comparison(
         common.emit_json(choice_as_plain(comparison, choice, budget))
         return
     common.out.print()
-    for policies in (("cbd",), ("dapw", "causal")):
+    for policies in (("cbd",), ("dapw", "causal"), (LEDGER,)):
         rows = [row for row in _shown(comparison, choice) if row.policy in policies]
         if rows:
             _print_tables(" and ".join(policies), rows, comparison, choice, budget)
@@ -366,6 +369,7 @@ def row_as_plain(
     return (dict.fromkeys(stamp) if arrival else stamp) | {
         "policy": row.policy,
         "phi": row.phi,
+        "tolerate": row.tolerate,
         "violations": row.violations,
         "hold": {"mean": row.hold_mean, "p95": row.hold_p95},
         "hold_ms": {"mean": row.hold_mean * tick_ms, "p95": row.hold_p95 * tick_ms},
@@ -427,9 +431,7 @@ def _table(
     table.add_column("bytes", justify="right", no_wrap=True)
     table.add_column("left", justify="right", no_wrap=True)
     for phi in phis:
-        table.add_column(
-            "causal" if phi == 100 and "causal" in heading else f"phi {phi}", justify="right", no_wrap=True
-        )
+        table.add_column(_phi_heading(phi, heading, comparison), justify="right", no_wrap=True)
     for candidate in dict.fromkeys(row.candidate for row in rows):
         own = {row.phi: row for row in rows if row.candidate is candidate and row.phi in phis}
         if not own:
@@ -441,6 +443,12 @@ def _table(
             candidate.name, candidate.layout.packing, str(candidate.layout.size), left, *cells, style=style
         )
     return table
+
+
+def _phi_heading(phi: int, heading: str, comparison: Comparison) -> str:
+    if LEDGER in heading:
+        return f"tolerate {comparison.tolerance:g}"
+    return "causal" if phi == 100 and "causal" in heading else f"phi {phi}"
 
 
 def _cell(
@@ -527,7 +535,8 @@ def _described(row: CandidateRow, comparison: Comparison, budget: Budget) -> str
     layout, candidate = row.candidate.layout, row.candidate
     size = f"{layout.bits} bits in {many(layout.size, 'byte')}"
     left = f"{candidate.left} left" if candidate.left >= 0 else f"{-candidate.left} too many"
-    policy = row.policy if row.policy == "causal" else f"{row.policy} phi {row.phi}"
+    label = policy_label(row.policy, row.tolerate)
+    policy = f"{label} phi {row.phi}" if row.policy in ("cbd", "dapw") else label
     return (
         f"{candidate.name} ({layout.packing}), {size}, {left}; {policy}: "
         f"{comparison.of(row):.2g}% violations, hold {row.hold_mean:.1f} ticks = "

@@ -41,8 +41,8 @@ from packet_formats.deployment import DeploymentError
 def command(log: Path, pace: float | None, deployment: Path | None, choices: live_options.Choices) -> None:
     """Play a LOG back: the same deliveries as when it was made, or those of another policy.
 
-    The policy is the run's, and changes where the run changed it, unless --policy, --phi or --deployment is given. LOG
-    is a run's folder, or a folder that holds one run. --for counts seconds of the log.
+    The policy is the run's, and changes where the run changed it, unless --policy, --phi, --tolerate or --deployment is
+    given. LOG is a run's folder, or a folder that holds one run. --for counts seconds of the log.
     """
     try:
         journal = read_journal(_the_run(log))
@@ -51,7 +51,7 @@ def command(log: Path, pace: float | None, deployment: Path | None, choices: liv
         for gateway, name in enumerate(journal.header.sources):
             station.add_gateway(gateway, name)
         speed = (1.0 if choices.view == "terminal" else 0.0) if pace is None else pace
-        told = (choices.policy, choices.phi, deployment) != (None, None, None)
+        told = (choices.policy, choices.phi, choices.tolerate, deployment) != (None, None, None, None)
         lines = (journal.lines if told else journal.steps)(lambda fault: common.note(str(fault)))
         player = Player(station, lines, live_options.views(choices, described), speed)
         live_options.show(player, lambda: player.run(choices.seconds), choices)
@@ -63,9 +63,9 @@ def _as_it_was(choices: live_options.Choices, header: Header, by_the_log: bool) 
     """The choices, completed by what the run began with."""
     if choices.allowance is None and header.allowance_ns is not None:
         choices = replace(choices, allowance=header.allowance_ns / 1e6)
-    if by_the_log and choices.policy is None and header.policy:
+    if by_the_log and choices.policy is None and choices.tolerate is None and header.policy:
         phi = header.phi if choices.phi is None else choices.phi
-        choices = replace(choices, policy=header.policy, phi=phi)
+        choices = replace(choices, policy=header.policy, phi=phi, tolerate=header.tolerate)
     return choices
 
 

@@ -13,7 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from basestation.causality.order import Ties
-from basestation.causality.policy_choice import PolicyChoice
+from basestation.causality.policy_choice import PolicyChoice, policy_label
 from basestation.causality.rules import RULES
 from basestation.causality.schemes import Scheme, TimedScheme
 from basestation.causality.schemes.scheme import Carry, Count
@@ -34,7 +34,7 @@ from basestation.simulator.simulation import (
 from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import did_you_mean
-from packet_formats.schemes import TIMED_POLICIES, descriptor, names, ordered
+from packet_formats.schemes import LEDGER, TIMED_POLICIES, descriptor, names, ordered, refusal
 
 ARRIVAL_ORDER = PolicyChoice("none", 0)
 FEW_ENTRIES = (2, 6)  # of a stamp whose entries are a choice, beside all of them
@@ -104,7 +104,7 @@ MAIN_OPTIONS = [
     click.option(
         "--policy",
         "policies",
-        type=click.Choice(list(RULES)),
+        type=click.Choice([*RULES, LEDGER]),
         multiple=True,
         help="Delivery of stamps that compare; repeatable. Other stamps have a rule of their own. [default: cbd]",
     ),
@@ -114,6 +114,15 @@ MAIN_OPTIONS = [
         type=click.IntRange(0, 100),
         multiple=True,
         help="Share of the safe wait in per cent; repeatable. [default: 100]",
+    ),
+    click.option(
+        "--tolerate",
+        "tolerates",
+        type=common.FiniteFloat(0, 100),
+        metavar="PERCENT",
+        multiple=True,
+        help="Deliver by the ledger, which waits only as long as at most so many per cent of the messages are in a "
+        "violation; repeatable. 0 is exact.",
     ),
     click.option(
         "--trace", type=FILE, help="Write the run to this folder as Parquet tables; one scheme only."
@@ -261,12 +270,15 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         **{name: settled[name] for name in WorldOptions.__dataclass_fields__ if name in settled}
     )
     schemes = tuple(dict.fromkeys(_schemes(options, settled)))
+    for scheme in schemes if settled["tolerates"] or LEDGER in settled["policies"] else ():
+        if reason := refusal(LEDGER, scheme.name):
+            raise OptionError("policy", LEDGER, reason)
     if settled["corrupt"] and not all(isinstance(scheme, TimedScheme) for scheme in schemes):
         raise OptionError("corrupt", settled["corrupt"], f"faults are for {', '.join(ordered())}")
     return Request(
         options=options,
         schemes=schemes,
-        deliveries=tuple(_deliveries(settled["policies"] or ("cbd",), settled["phis"] or (100,))),
+        deliveries=tuple(_deliveries(settled["policies"], settled["phis"] or (100,), settled["tolerates"])),
         ties=settled["ties"],
         fault=_fault(options, settled),
     )
@@ -296,14 +308,18 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
         return given
     described = common.load_deployment(path)
     offered = _network_settings(described)
-    if not described.scheme.is_ordered or described.observer.policy not in RULES:
+    if "tolerates" in said:
+        del offered["policies"]  # another was asked for
+    elif "policies" in said:
+        del offered["tolerates"]
+    if not described.scheme.is_ordered or described.observer.policy not in (*RULES, LEDGER):
         own = described.scheme.policy
-        if described.observer.policy != own and "policies" not in said:
+        if described.observer.policy not in (own, LEDGER) and not said & {"policies", "tolerates"}:
             reason = f"simulate delivers {described.stamp.scheme} stamps by {own}"
             raise OptionError(
                 "policy", described.observer.policy, f"{reason}; say --policy to choose another"
             )
-        del offered["policies"], offered["phis"]
+        offered = {name: value for name, value in offered.items() if name not in ("policies", "phis")}
         offered["give_up"] = described.observer.give_up
     if said & {"epsilon", "delta"}:
         del offered["modulus"]  # it was made for the deployment's own
@@ -327,6 +343,7 @@ def _network_settings(described: Deployment) -> dict[str, Any]:
         "modulus": 1 << clock.clock_bits,
         "policies": (described.observer.policy,),
         "phis": (described.observer.phi,),
+        "tolerates": () if described.observer.tolerate is None else (described.observer.tolerate,),
     }
 
 
@@ -388,12 +405,16 @@ def _asked(schemes: Sequence[str], entries: Sequence[int | str]) -> Iterator[tup
         yield from ((name, k) for k in chosen)
 
 
-def _deliveries(policies: Sequence[str], phis: Sequence[int]) -> list[PolicyChoice]:
-    """The policies with their phis. Arrival order and causal delivery have only one phi each."""
-    fixed = {"none": [0], "causal": [100]}
-    return list(
-        dict.fromkeys(PolicyChoice(policy, phi) for policy in policies for phi in fixed.get(policy, phis))
-    )
+def _deliveries(
+    policies: Sequence[str], phis: Sequence[int], tolerates: Sequence[float]
+) -> list[PolicyChoice]:
+    """The policies with their phis, and the ledger. Arrival order and causal delivery have only one phi each."""
+    fixed = {"none": [0], "causal": [100], LEDGER: []}
+    if LEDGER in policies and not tolerates:
+        tolerates = (0.0,)
+    asked = policies or (() if tolerates else ("cbd",))
+    by_phi = [PolicyChoice(policy, phi) for policy in asked for phi in fixed.get(policy, phis)]
+    return list(dict.fromkeys([*by_phi, *(PolicyChoice(LEDGER, 100, share) for share in tolerates)]))
 
 
 def _fault(options: WorldOptions, given: dict[str, Any]) -> MemoryFault | None:
@@ -417,7 +438,8 @@ def _measure_all(
         if isinstance(scheme, TimedScheme):
             rows = measure(run, scheme, [ARRIVAL_ORDER, *request.deliveries], request.ties)
         else:
-            rows = measure_rule(run, scheme)
+            shares = dict.fromkeys(delivery.tolerate for delivery in request.deliveries)
+            rows = measure_rule(run, scheme, list(shares))
         base = next(rows)
         for row in rows:
             yield base, row
@@ -432,7 +454,7 @@ def _trace_deployment(request: Request, folder: Path) -> Deployment:
     if len(request.schemes) != 1:
         raise OptionError("trace", folder, "a trace holds one kind of stamp: give one --scheme")
     scheme, first = request.schemes[0], request.deliveries[0]
-    return deployment_for(request.options, scheme, first.policy, first.phi)
+    return deployment_for(request.options, scheme, first.policy, first.phi, first.tolerate)
 
 
 def _write_trace(run: SimulatedRun, deployment: Deployment, folder: Path) -> None:
@@ -494,7 +516,7 @@ def _cells(row: Measurement, recovers: bool) -> list[str]:
         name,
         "0" if unstamped else f"{row.stamp_bits:g}",
         "0" if unstamped else f"{-(-row.stamp_bits // 8):g}",
-        row.delivery.policy,
+        policy_label(row.delivery.policy, row.delivery.tolerate),
         f"{row.delivery.phi}%" if row.delivery.policy in TIMED_POLICIES else "-",
         *(_percent(percent[figure]) for figure in ("mean", "any", "pairs")),
         f"{row.hold_mean:.1f}",

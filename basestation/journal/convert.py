@@ -140,7 +140,8 @@ def _own(record: Record, kind: str) -> dict[str, Any]:
         return {"counters": record.plain()}
     if kind == "policy":
         change, reached = record.change()
-        return {"policy": change.policy, "phi": change.phi, "clock": reached}
+        said = {"policy": change.policy, "phi": change.phi, "clock": reached}
+        return said | ({} if change.tolerate is None else {"tolerate": change.tolerate})
     return {"raw": record.payload.hex()}
 
 

@@ -78,6 +78,7 @@ class Header:
     policy: str = ""  # what the run began with; empty: what the deployment says
     phi: int = 100
     allowance_ns: int | None = None
+    tolerate: float | None = None  # the ledger's, in per cent; absent under other policies
 
 
 class Record(NamedTuple):
@@ -99,14 +100,16 @@ class Record(NamedTuple):
     def change(self) -> tuple[PolicyChange, int | None]:
         """A policy record's content, and the observer's clock then (in cycles). `JournalError` if it is invalid."""
         said = self.plain()
-        policy, phi, clock = (said.get(name) for name in ("policy", "phi", "clock"))
+        policy, phi, clock, tolerate = (said.get(name) for name in ("policy", "phi", "clock", "tolerate"))
         if policy not in policies():
             raise JournalError("a policy record that names no policy")
         if type(phi) is not int or not 0 <= phi <= 100:
             raise JournalError("a policy record whose phi is no per cent")
+        if tolerate is not None and (type(tolerate) not in (int, float) or not 0 <= tolerate <= 100):
+            raise JournalError("a policy record whose tolerance is no per cent")
         if clock is not None and (type(clock) is not int or abs(clock) >= -NO_TIME):
             raise JournalError("a policy record whose clock is no time")
-        return PolicyChange(self.mono_ns, self.wall_ns, policy, phi), clock
+        return PolicyChange(self.mono_ns, self.wall_ns, policy, phi, tolerate), clock
 
     def plain(self) -> dict[str, Any]:
         """The content of a record that holds JSON; `JournalError` if it holds something else."""
@@ -131,6 +134,8 @@ class Record(NamedTuple):
 
 def encode_header(header: Header) -> bytes:
     plain = {"format": VERSION, **asdict(header)}
+    del plain["tolerate"]
+    plain |= _tolerance(header.tolerate)
     body = json.dumps(plain, ensure_ascii=False).encode(errors=ODD)
     return _FILE.pack(FILE_MAGIC, VERSION, 0, len(body), crc32(body)) + body
 
@@ -175,7 +180,13 @@ def clock_payload(number: int, clock: int, heard: int | None) -> bytes:
 
 
 def change_payload(change: PolicyChange, clock: int | None) -> bytes:
-    return json.dumps({"policy": change.policy, "phi": change.phi, "clock": clock}).encode()
+    said: dict[str, Any] = {"policy": change.policy, "phi": change.phi, "clock": clock}
+    return json.dumps(said | _tolerance(change.tolerate)).encode()
+
+
+def _tolerance(tolerate: float | None) -> dict[str, float]:
+    """The key of a tolerance, left out where there is none: versions without a ledger read what they always read."""
+    return {} if tolerate is None else {"tolerate": tolerate}
 
 
 @dataclass(frozen=True, slots=True)

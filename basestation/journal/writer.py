@@ -81,6 +81,7 @@ class JournalWriter:
         sources: Sequence[str] = (),
         policy: str = "",
         phi: int = 100,
+        tolerate: float | None = None,
         allowance_ns: int | None = None,
         interval_s: float = INTERVAL_S,
         segment_bytes: int = SEGMENT_BYTES,
@@ -108,6 +109,7 @@ class JournalWriter:
                 policy=policy,
                 phi=phi,
                 allowance_ns=allowance_ns,
+                tolerate=tolerate,
             )
             self._sync, self._segment_bytes, self._on_closed = sync, segment_bytes, on_closed
             self._next = self._segments = 0

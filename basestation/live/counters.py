@@ -225,12 +225,22 @@ class RuleCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerView:
+    """The ledger's wait in use, how many messages it saw in a violation, and how many its promise allows so far."""
+
+    wait_ms: float
+    most_ms: float
+    spent: int
+    allowed: float
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     mono_ns: int
     wall_ns: int
     policy: str
     phi: int
-    earlier: tuple[tuple[str, int], ...]  # policy and phi of what was delivered before the last change
+    earlier: tuple[tuple[str, int, float | None], ...]  # policy, phi and tolerance before each change
     tick: int | None
     epoch: int | None
     receipts: bool
@@ -250,6 +260,8 @@ class Snapshot:
     alarms: tuple[str, ...]
     policies: tuple[str, ...] = ()  # that the deployment's stamp allows
     noticed: RuleCounts = RuleCounts()
+    tolerate: float | None = None  # per cent, under the ledger alone
+    ledger: LedgerView | None = None
     final_on_arrival: float | None = None  # share of the messages that came under a rule that waits by name
 
 

@@ -164,6 +164,7 @@ class PolicyChanged(Happening):
     policy: str
     phi: int
     held: int  # messages that moved over
+    tolerate: float | None = None  # per cent of messages in a violation, of the ledger alone
 
 
 @dataclass(slots=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from basestation.causality.rules import NEVER, Pending
 from basestation.live.counters import (
     HeldView,
+    LedgerView,
     OrderView,
     RuleCounts,
     Snapshot,
@@ -51,8 +52,17 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         alarms=station.alarms.texts(),
         policies=station.deployment.scheme.policies,
         noticed=RuleCounts(**station.noticed),
+        tolerate=station.tolerate,
+        ledger=_ledger_view(station) if station.tolerate is not None else None,
         final_on_arrival=1 - station.tentative / station.named if station.named else None,
     )
+
+
+def _ledger_view(station: Station) -> LedgerView | None:
+    ledger, tick_ms = station.observer.ledger, 1000 * station.deployment.clock.tick_seconds
+    if ledger is None:
+        return None
+    return LedgerView(ledger.ticks * tick_ms, ledger.most * tick_ms, ledger.spent, ledger.allowed)
 
 
 def _held_view(station: Station, pending: Pending, mono_ns: int) -> HeldView:

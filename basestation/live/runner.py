@@ -50,12 +50,12 @@ class Stage:
     def snapshot(self) -> Snapshot:
         return self.station.snapshot(self.now())
 
-    def set_policy(self, name: str, phi: int) -> None:
-        self._change(PolicyChange(self.now(), 0, name, phi))
+    def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None:
+        self._change(PolicyChange(self.now(), 0, name, phi, tolerate))
 
     def _change(self, change: PolicyChange, clock: int | None = None) -> None:
         self.tell(self.station.advance(change.mono_ns, clock))
-        self.tell(self.station.set_policy(change.policy, change.phi))
+        self.tell(self.station.set_policy(change.policy, change.phi, change.tolerate))
 
     def stop(self) -> None:
         self.stopped = True
@@ -98,9 +98,9 @@ class Runner(Stage):
     def now(self) -> int:
         return time.monotonic_ns() if self._live else self._newest
 
-    def set_policy(self, name: str, phi: int) -> None:
+    def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None:
         """The log says when the policy was changed, so that a replay changes it there."""
-        change = PolicyChange(self.now(), time.time_ns(), name, phi)
+        change = PolicyChange(self.now(), time.time_ns(), name, phi, tolerate)
         self._change(change)
         if self._log is not None:
             try:

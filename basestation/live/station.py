@@ -42,6 +42,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Unknown
 from packet_formats.phrases import many
 from packet_formats.records import Health
+from packet_formats.schemes import LEDGER
 from packet_formats.tinyos import Ack, ActiveMessage
 
 MOST_HELD = 10_000  # messages; a queue that grows beyond lets the first go early, and counts it
@@ -70,23 +71,25 @@ class HeldMessage:
 
 
 class Station:
-    """`policy` and `phi` replace the deployment's. `allowance_ns`: see `live.clock`."""
+    """`policy`, `phi` and `tolerate` replace the deployment's. `allowance_ns`: see `live.clock`."""
 
     def __init__(
         self,
         deployment: Deployment,
         policy: str | None = None,
         phi: int | None = None,
+        tolerate: float | None = None,
         *,
         allowance_ns: int | None = None,
     ) -> None:
         self.deployment = deployment
         self.policy = policy or deployment.observer.policy
         self.phi = deployment.observer.phi if phi is None else phi
-        self.earlier: dict[tuple[str, int], None] = {}  # policies before
+        self.tolerate = self._tolerated(self.policy, tolerate)
+        self.earlier: dict[tuple[str, int, float | None], None] = {}  # policies before
         self.layout = layout_of(deployment)
         self.timeline = Timeline(deployment, allowance_ns)
-        self.observer = Observer(deployment, self.policy, self.phi)
+        self.observer = Observer(deployment, self.policy, self.phi, self.tolerate)
         self.received = self.delivered = self.held = self.forced = 0
         # What came under a rule that waits by name, and what of it had to wait.
         self.named = self.tentative = 0
@@ -131,15 +134,16 @@ class Station:
         alarm = self.alarms.next_check
         return min((time for time in (at, alarm) if time is not None), default=None)
 
-    def set_policy(self, name: str, phi: int) -> list[Happening]:
-        """Deliver by another policy from now on; what is held moves over."""
+    def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> list[Happening]:
+        """Deliver by another policy from now on; what is held moves over, and a ledger begins anew."""
         now = self._tick(self.timeline.reached)
         held = [pending.message for pending in self.observer.pending()]
         held.sort(key=lambda message: int(message.token.number))
-        discarded = self.observer.change_policy(name, phi, held, now)
-        self.earlier[self.policy, self.phi] = None
-        self.policy, self.phi = name, phi
-        found: list[Happening] = [PolicyChanged(*self.timeline.now, name, phi, len(held))]
+        tolerate = self._tolerated(name, tolerate)
+        discarded = self.observer.change_policy(name, phi, held, now, tolerate)
+        self.earlier[self.policy, self.phi, self.tolerate] = None
+        self.policy, self.phi, self.tolerate = name, phi, tolerate
+        found: list[Happening] = [PolicyChanged(*self.timeline.now, name, phi, len(held), tolerate)]
         for message in discarded:
             self.held -= 1
             self._mote(message.source).held -= 1
@@ -160,6 +164,12 @@ class Station:
     def snapshot(self, mono_ns: int) -> Snapshot:
         """All that views show, as it is at `mono_ns`."""
         return take_picture(self, mono_ns)
+
+    def _tolerated(self, policy: str, asked: float | None) -> float | None:
+        """The share that a ledger tolerates, as asked or as deployed, or else 0; None where there is no ledger."""
+        if policy != LEDGER:
+            return None
+        return (self.deployment.observer.tolerate or 0.0) if asked is None else asked
 
     # ---- Lines ----
 
@@ -380,7 +390,8 @@ class Station:
 
     def names(self, missing: Iterable[tuple[int, int]]) -> tuple[str, ...]:
         """What a rule waits for, as people know it."""
-        return shown_names(missing, self.policy, self.observer.named)
+        rule = self.deployment.stamp.scheme if self.policy == LEDGER else self.policy
+        return shown_names(missing, rule, self.observer.named)
 
     def _told(self, overtakings: Iterable[Overtaking]) -> list[Happening]:
         return [self._violation(overtaking) for overtaking in overtakings]

@@ -17,12 +17,12 @@ from basestation.simulator.topology import HopTopology, in_groups
 from packet_formats import deployment
 from packet_formats.deployment import Deployment
 from packet_formats.layout import PAYLOAD_LIMIT, StampLayout, stamp_layout
-from packet_formats.schemes import LayoutError, descriptor, ordered
+from packet_formats.schemes import LEDGER, LayoutError, descriptor, ordered
 
 from .budget import Budget, BudgetError, PlannedNetwork
 
 FIGURES = ("pairs", "backward", "forward", "mean", "any", "related")
-POLICIES = ("cbd", "dapw", "causal")
+POLICIES = ("cbd", "dapw", "causal", LEDGER)
 PHIS = (0, 10, 20, 40, 60, 80, 100)
 
 MOST_MESSAGES = 20_000  # of one seed
@@ -71,7 +71,10 @@ class StampCandidate:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRow:
-    """A candidate under one policy and phi, over all seeds. Violations are in per cent, hold in ticks."""
+    """A candidate under one policy and phi, over all seeds. Violations are in per cent, hold in ticks.
+
+    The ledger has a share to tolerate in place of phi, in per cent.
+    """
 
     candidate: StampCandidate
     policy: str
@@ -84,12 +87,13 @@ class CandidateRow:
     saturated: int
     bounded: int
     wrong_unwraps: int
+    tolerate: float | None = None
 
     @property
     def guaranteed(self) -> bool:
         """Whether it is exact as long as G1 and G2 hold: no stamp was full, cut or misread in these runs."""
         strained = self.saturated or self.bounded or self.wrong_unwraps
-        return self.candidate.exact and self.phi == 100 and not strained
+        return self.candidate.exact and self.phi == 100 and not self.tolerate and not strained
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +109,7 @@ class Comparison:
     @property
     def rows(self) -> list[CandidateRow]:
         """The rows worth showing: for each stamp the phis that no other phi beats. causal is dapw at phi = 100."""
-        groups = groupby(self.measured, lambda row: (row.candidate, row.policy == "cbd"))
+        groups = groupby(self.measured, lambda row: (row.candidate, row.policy == "cbd", row.tolerate))
         return [row for _, same in groups for row in worth_it(list(same), self.figure)]
 
     @property
@@ -257,7 +261,7 @@ def compare(
     for seed in range(effort.seed, effort.seed + effort.seeds):
         stream = generate(replace(options, seed=seed))
         for scheme, runs in found.items():
-            runs.append(list(measure(stream, scheme, _deliveries(policies))))
+            runs.append(list(measure(stream, scheme, _deliveries(policies, tolerance))))
             advance()
     rows = [row for stamp in stamps for row in _rows(stamp, found[stamp.scheme])]
     arrival = next(row for row in rows if row.policy == "none")
@@ -268,13 +272,18 @@ def steps_of(budget: Budget, effort: Effort) -> int:
     return effort.seeds * len({stamp.scheme for stamp in candidates(budget)})
 
 
-def _deliveries(policies: Sequence[str]) -> list[PolicyChoice]:
-    """The policies to measure. Causal delivery is dapw at 100, so it is measured once, under the name asked for."""
+def _deliveries(policies: Sequence[str], tolerance: float) -> list[PolicyChoice]:
+    """The policies to measure. Causal delivery is dapw at 100, so it is measured once, under the name asked for.
+
+    The ledger is offered at the tolerance itself. At 0 it is causal delivery.
+    """
     phis = {"cbd": PHIS, "dapw": PHIS[:-1] if "causal" in policies else PHIS, "causal": (100,)}
-    asked = [policy for policy in POLICIES if policy in policies]
+    asked = [policy for policy in POLICIES if policy in policies and policy in phis]
+    ledger = LEDGER in policies and (tolerance or not asked)
     return [
         PolicyChoice("none", 100),
         *(PolicyChoice(policy, phi) for policy in asked for phi in phis[policy]),
+        *([PolicyChoice(LEDGER, 100, tolerance)] if ledger else []),
     ]
 
 
@@ -298,6 +307,7 @@ def _rows(candidate: StampCandidate, runs: Sequence[Sequence[Measurement]]) -> I
             saturated=sum(one.saturated for one in same),
             bounded=sum(one.bounded for one in same),
             wrong_unwraps=sum(one.wrong_unwraps for one in same),
+            tolerate=same[0].delivery.tolerate,
         )
 
 
@@ -329,8 +339,8 @@ def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> st
     given |= {
         key: value for key, value in layout.settings.items() if key in ("entries", "count", "counter_bits")
     }
-    given |= {"policy": row.policy}
-    given |= {} if row.policy == "causal" else {"phi": row.phi}
+    given |= {"policy": row.policy} if row.tolerate is None else {"tolerate": row.tolerate}
+    given |= {"phi": row.phi} if row.policy in ("cbd", "dapw") else {}
     words = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
     return " ".join(["basestation simulate", *words])
 
@@ -356,6 +366,7 @@ def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
         },
         "clock": {"tick_log2": clock.tick_log2, "epsilon": clock.epsilon, "delta": clock.delta},
         "stamp": stamp,
-        "observer": {"policy": row.policy, "phi": row.phi},
+        "observer": {"policy": row.policy, "phi": row.phi}
+        | ({} if row.tolerate is None else {"tolerate": row.tolerate}),
     }
     return deployment.from_dict(tables)

@@ -45,8 +45,12 @@ class Engine(Protocol):
         phi: int,
         ties: Ties = "sequence",
         ranked: Int64 | None = None,
+        tolerate: float | None = None,
     ) -> DeliveryOrder:
-        """Deliver the arrivals by a policy. Pass `ranked` to order once and deliver by many policies."""
+        """Deliver the arrivals by a policy. Pass `ranked` to order once and deliver by many policies.
+
+        `tolerate`: the share in per cent that the ledger may have in violations.
+        """
 
     def violations(self, stream: Stream, vectors: Int32, order: Int64) -> Violations:
         """Count the violations among messages (by number) in their order of delivery."""

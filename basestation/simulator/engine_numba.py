@@ -86,6 +86,7 @@ def deliver(
     phi: int,
     ties: Ties = "sequence",
     ranked: Int64 | None = None,
+    tolerate: float | None = None,
 ) -> DeliveryOrder:
     """Deliver the arrivals by a policy. Pass `ranked` to order once and deliver by many policies."""
     arrived = stream.arrival_clock
@@ -93,6 +94,10 @@ def deliver(
         return DeliveryOrder(np.arange(stream.arrivals), arrived.copy(), 0)
     if ranked is None:
         ranked = rank(stream, observed, ties)
+    if policy == "ledger":
+        alpha, most = (tolerate or 0.0) / 100, scheme.epsilon + scheme.delta
+        order, left, came_late = kernels.ledger_order(ranked, observed.r + observed.c, arrived, alpha, most)
+        return DeliveryOrder(order, left, int(came_late.sum()))
     phi = 100 if policy == "causal" else phi
     due_at, late = kernels.due_ticks(observed.r, observed.c, arrived, phi, scheme.epsilon, scheme.delta)
     if policy not in RULES:

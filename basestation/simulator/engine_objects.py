@@ -73,9 +73,10 @@ def deliver(
     phi: int,
     ties: Ties = "sequence",
     ranked: Int64 | None = None,
+    tolerate: float | None = None,
 ) -> DeliveryOrder:
     """Feed a rule the arrivals as the observer took them; `ranked` is not used."""
-    rule = make_rule(policy, phi, scheme.epsilon, scheme.delta, ties)
+    rule = make_rule(policy, phi, scheme.epsilon, scheme.delta, ties, tolerate)
     out = list(_run_rule(stream, observed, rule))
     order = np.array([delivery.message.token for delivery in out], dtype=np.int64)
     return DeliveryOrder(order, np.array([delivery.left for delivery in out], dtype=np.int64), rule.late)

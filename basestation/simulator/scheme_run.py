@@ -80,10 +80,10 @@ class Played:
     observer_seconds: float
 
 
-def play(stream: Stream, scheme: Scheme) -> Played:
-    """Run one scheme with its rule on a stream."""
+def play(stream: Stream, scheme: Scheme, messages: Sequence[Message] | None = None) -> Played:
+    """Run one scheme with its rule on a stream. Pass `messages` to stamp once and deliver by many rules."""
     started = thread_time()
-    messages = stamp_messages(stream, scheme)
+    messages = stamp_messages(stream, scheme) if messages is None else messages
     stamped = thread_time()
     rule = scheme.rule()
     discarded: list[Message] = []

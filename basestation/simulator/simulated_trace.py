@@ -29,7 +29,9 @@ from .simulation import SimulatedRun
 TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a MICAz network
 
 
-def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int) -> Deployment:
+def deployment_for(
+    options: WorldOptions, scheme: Scheme, policy: str, phi: int, tolerate: float | None = None
+) -> Deployment:
     """The deployment whose motes would send what this simulation stamps."""
     setting, row = scheme.setting, descriptor(scheme.name)
     clock: dict[str, Any] = {"tick_log2": TICK_LOG2, "epsilon": options.epsilon, "delta": options.delta}
@@ -48,7 +50,8 @@ def deployment_for(options: WorldOptions, scheme: Scheme, policy: str, phi: int)
         "motes": options.motes,
         "hops": max(options.network.hops),
     }
-    observer: dict[str, Any] = {"policy": policy if row.is_ordered else row.policy}
+    observer: dict[str, Any] = {"policy": policy if row.is_ordered or tolerate is not None else row.policy}
+    observer |= {} if tolerate is None else {"tolerate": tolerate}
     observer |= {"phi": phi} if observer["policy"] in ("dapw", "cbd") else {}
     try:
         return from_dict({"network": network, "clock": clock, "stamp": stamp, "observer": observer})

@@ -15,13 +15,13 @@ from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 from basestation.deployed import scheme_of_layout, setting_of_layout
 from packet_formats.layout import StampLayout, stamp_layout
-from packet_formats.schemes import MAX_FIELD_BITS, LayoutError, descriptor, names
+from packet_formats.schemes import LEDGER, MAX_FIELD_BITS, LayoutError, descriptor, names
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
 from .engine import engine
 from .options import OptionError, WorldOptions
 from .results import DeliveryOrder, Observed, Stamped
-from .scheme_run import play
+from .scheme_run import play, stamp_messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +63,7 @@ class Measurement:
             "entries": self.scheme.setting.entries,
             "policy": self.delivery.policy,
             "phi": self.delivery.phi,
+            "tolerate": self.delivery.tolerate,
             "seed": self.seed,
             "messages": self.messages,
             "delivered": self.delivered,
@@ -177,22 +178,29 @@ def measure(
     ranked = engine.rank(run.stream, observed, ties)
     use = _stamp_use(scheme, stamped, observed)
     for delivery in deliveries:
-        delivered = engine.deliver(run.stream, observed, scheme, delivery.policy, delivery.phi, ties, ranked)
+        asked = delivery.policy, delivery.phi, ties, ranked, delivery.tolerate
+        delivered = engine.deliver(run.stream, observed, scheme, *asked)
         yield _measurement(run, scheme, scheme.bits, delivery, delivered, use)
 
 
-def measure_rule(run: SimulatedRun, scheme: Scheme) -> Iterator[Measurement]:
-    """Arrival order, then the run stamped by a scheme and delivered by its own rule."""
+def measure_rule(
+    run: SimulatedRun, scheme: Scheme, tolerances: Sequence[float | None] = (None,)
+) -> Iterator[Measurement]:
+    """Arrival order, then the run stamped by a scheme and delivered by its own rule, or with ledgers; None: without."""
     stream, asked = run.stream, {"entries": scheme.setting.entries or "all"}
     layout = _layout_for(run.options, scheme.name, asked)
     arrival_of = np.zeros(stream.messages, np.int64)
     arrival_of[stream.arrival_message] = np.arange(stream.arrivals)
-    for rule in (make_scheme("none", scheme.setting), scheme):
-        played = play(stream, rule)
+    rules: list[tuple[Scheme, float | None]] = [(make_scheme("none", scheme.setting), None)]
+    rules += [(scheme if share is None else scheme.tolerating(share), share) for share in tolerances]
+    messages = stamp_messages(stream, scheme)
+    for rule, tolerate in rules:
+        played = play(stream, rule, None if rule.name == "none" else messages)
         bits = round(float(played.bits.mean()), 1) if layout.is_variable else layout.bits
         delivered = DeliveryOrder(arrival_of[played.order], played.left, played.late)
         use = {"saturated": played.saturated}
-        yield _measurement(run, scheme, bits, PolicyChoice(rule.name, 100), delivered, use)
+        name = rule.name if tolerate is None else LEDGER
+        yield _measurement(run, scheme, bits, PolicyChoice(name, 100, tolerate), delivered, use)
 
 
 def _stamp_use(scheme: TimedScheme, stamped: Stamped, observed: Observed) -> dict[str, int]:

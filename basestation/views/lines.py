@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import singledispatch
 from typing import NamedTuple
 
-from basestation.live.counters import OrderView, RuleCounts, Snapshot
+from basestation.live.counters import LedgerView, OrderView, RuleCounts, Snapshot
 from basestation.live.happenings import (
     Acknowledged,
     Alarm,
@@ -131,7 +131,8 @@ def _(happening: ClockChanged) -> TextRow:
 
 @row_of.register
 def _(happening: PolicyChanged) -> TextRow:
-    text = f"{shown_policy(happening.policy, happening.phi)}; {many(happening.held, 'message')} moved over"
+    by = shown_policy(happening.policy, happening.phi, happening.tolerate)
+    text = f"{by}; {many(happening.held, 'message')} moved over"
     return TextRow("policy", "", text, "blue")
 
 
@@ -145,9 +146,17 @@ def _(happening: Note) -> TextRow:
     return TextRow("note", "", happening.text, "yellow")
 
 
-def shown_policy(policy: str, phi: int, between: str = ", ") -> str:
-    """The policy's name, with its phi if it has one."""
+def shown_policy(policy: str, phi: int, tolerate: float | None = None, between: str = ", ") -> str:
+    """The policy's name, with its phi or its tolerance if it has one."""
+    if tolerate is not None:
+        return f"{policy}{between}tolerate {tolerate:g}%"
     return f"{policy}{between}phi {phi}%" if policy in TIMED_POLICIES else policy
+
+
+def shown_ledger(ledger: LedgerView) -> str:
+    """The wait in use, and what was spent of what is allowed."""
+    waits = f"waits {ledger.wait_ms:.0f} of {ledger.most_ms:.0f} ms"
+    return f"{waits}, saw {many(ledger.spent, 'message')} in a violation, {ledger.allowed:.1f} allowed"
 
 
 def shown_move(moved: int) -> str:
@@ -213,10 +222,12 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
     if snapshot.final_on_arrival is not None:
         yield f"{100 * snapshot.final_on_arrival:.0f}% of messages were final on arrival"
     yield f"arrival order: {shown_order(snapshot.arrival)}"
-    by = shown_policy(snapshot.policy, snapshot.phi)
+    by = shown_policy(snapshot.policy, snapshot.phi, snapshot.tolerate)
     earlier = "; ".join(shown_policy(*one) for one in snapshot.earlier)
     before = f" (before that by {earlier})" if earlier else ""
     yield f"delivered by {by}{before}: {shown_order(snapshot.delivery)}"
+    if snapshot.ledger is not None:
+        yield f"the ledger {shown_ledger(snapshot.ledger)}"
     if noticed := shown_noticed(snapshot.noticed):
         yield noticed
     if snapshot.known is not None:

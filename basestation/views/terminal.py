@@ -18,12 +18,13 @@ from textual.widgets import Footer, Static
 
 from basestation.live.counters import GatewayView, HeldView, MoteView, OrderView, Snapshot
 from basestation.live.happenings import Arrived, Delivered, Happening, Tentative
-from basestation.views.lines import row_of, shown_move, shown_noticed, shown_policy, shown_time
+from basestation.views.lines import row_of, shown_ledger, shown_move, shown_noticed, shown_policy, shown_time
 from packet_formats.messages import Data
 
 KEPT = 500  # lines of each stream
 REDRAW_SECONDS = 0.2
 PHI_STEP = 5
+TOLERATE_STEP = 0.1
 COLOURS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_red", "bright_green", "orange3")
 
 NARROW = 130  # below: the streams go under the motes
@@ -37,7 +38,7 @@ Item = TypeVar("Item", Arrived, Delivered, HeldView)
 HELP = """\
 p      pause the picture; nothing is lost meanwhile
 f      show one mote only; press again for the next one, and then for all
-+  -   raise or lower phi by five per cent, where the policy has one
++  -   raise or lower phi by five per cent, or what the ledger tolerates by a tenth
 o      switch to the next policy that the stamp allows
 ?      open or close this help
 q      quit
@@ -62,7 +63,7 @@ class Shown(Protocol):
 
     def snapshot(self) -> Snapshot: ...
 
-    def set_policy(self, name: str, phi: int) -> None: ...
+    def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None: ...
 
 
 class TerminalView(App[None]):
@@ -144,13 +145,16 @@ class TerminalView(App[None]):
         self._draw()
 
     def action_phi(self, step: int) -> None:
-        if self._snapshot is None:
+        shot = self._snapshot
+        if shot is None:
             return
-        if self._snapshot.policy not in PHI_POLICIES:
-            self.notify(f"phi does nothing under the policy {self._snapshot.policy}")
+        if shot.tolerate is not None:
+            tolerate = round(min(100.0, max(0.0, shot.tolerate + TOLERATE_STEP * step)), 3)
+            self._set_policy(shot.policy, shot.phi, tolerate)
+        elif shot.policy not in PHI_POLICIES:
+            self.notify(f"phi does nothing under the policy {shot.policy}")
         else:
-            phi = min(100, max(0, self._snapshot.phi + PHI_STEP * step))
-            self._set_policy(self._snapshot.policy, phi)
+            self._set_policy(shot.policy, min(100, max(0, shot.phi + PHI_STEP * step)))
 
     def action_policy(self) -> None:
         if self._snapshot is not None:
@@ -163,9 +167,9 @@ class TerminalView(App[None]):
         shown.display = not shown.display
         self.query_one("#help" if shown.display else "#motes").focus()  # the arrow keys scroll it
 
-    def _set_policy(self, name: str, phi: int) -> None:
+    def _set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None:
         if self.stage is not None and not self.ended:
-            self.stage.set_policy(name, phi)
+            self.stage.set_policy(name, phi, tolerate)
             self._draw(anew=True)
 
     # ---- The picture ----
@@ -291,8 +295,9 @@ def some_lines(lines: Sequence[Text], most: int) -> list[Text]:
     return [*kept[:-1], Text.assemble((f"{len(lines) - most} more, and ", "dim"), kept[-1])]
 
 
-def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple[Text, Text]:
-    policy = shown_policy(shot.policy, shot.phi, "  ") if shot.policy in PHI_POLICIES else shot.policy
+def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple[Text, ...]:
+    knobs = shot.policy in PHI_POLICIES or shot.tolerate is not None
+    policy = shown_policy(shot.policy, shot.phi, shot.tolerate, "  ") if knobs else shot.policy
     first = Text.assemble(
         ("the end  " if ended else "paused  " if paused else "", "bold reverse"),
         ("policy ", "dim"),
@@ -317,7 +322,8 @@ def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple
         (f"   {noticed}" if (noticed := shown_noticed(shot.noticed)) else "", "dim"),
         ("   no network time yet" if shot.tick is None else f"   tick {shot.tick}", "dim"),
     )
-    return first, second
+    third = [Text(f"the ledger {shown_ledger(shot.ledger)}")] if shot.ledger else []
+    return first, second, *third
 
 
 def _overtaken(order: OrderView, style: str) -> tuple[str, str]:

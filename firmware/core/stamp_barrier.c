@@ -23,6 +23,11 @@
 
 #define NO_AGE 31
 #define UNIT_LOG2 (WIN < NO_AGE ? 0 : 8 * (int)sizeof(long) - __builtin_clzl(WIN / NO_AGE))
+/* Codes of an age: below PREVIOUS_CODES of our previous message, above of the newest that we name. */
+#define PREVIOUS_CODES ((uint8_t)((WIN >> UNIT_LOG2) + 1))
+#define NAMED_CODES ((uint8_t)(NO_AGE - PREVIOUS_CODES))
+#define NAMED_WHOLE (Z / (NAMED_CODES + !NAMED_CODES))
+#define NAMED_LOG2 (NAMED_WHOLE == 0 ? 0 : 8 * (int)sizeof(long) - __builtin_clzl(NAMED_WHOLE))
 #define COUNTER_TOP ((1U << CAUSEWAY_COUNTER_WIDTH) - 1)
 #define RESIDUE_BITS (CAUSEWAY_ITEM_BITS - CAUSEWAY_ENTRY_WIDTH)
 #define RESIDUE 0x0FU
@@ -200,19 +205,30 @@ static void step(cw_stamp_t *state, uint32_t tick, cw_past_t latest)
     }
 }
 
-/* The age that a stamp tells: of our previous message or, if something is cut, of the newest of all. */
-static uint8_t age_of(const cw_stamp_t *state, cw_past_t cut, cw_past_t latest)
+/* An age in whole units, rounded down, as one of so many codes. */
+static uint8_t code(cw_past_t ours, cw_past_t theirs, uint8_t unit_log2, uint8_t codes)
 {
-    cw_past_t ours = behind(latest, state->top), newest = behind(latest, state->previous);
-
-    if (cut < newest)
-        newest = cut;
-    if (newest > BEHIND(WIN))
-        return NO_AGE;
-    if (newest < ours)
+    if (theirs < ours)
         return 0;
-    cw_past_t age = (cw_past_t)(newest - ours) >> UNIT_LOG2;
-    return (uint8_t)(age < NO_AGE ? age : NO_AGE - 1);
+    cw_past_t age = (cw_past_t)((cw_past_t)(theirs - ours) >> unit_log2);
+    if (age >= codes)
+        return (uint8_t)(codes - 1);
+    return (uint8_t)age;
+}
+
+/* The age that a stamp tells: of the newest that is cut or our previous message, if something is cut; else of
+ * our previous message; if that is too old, of the newest that is named. */
+static uint8_t age_of(const cw_stamp_t *state, const causes_t *causes, cw_past_t latest)
+{
+    cw_past_t ours = behind(latest, state->top), previous = behind(latest, state->previous);
+
+    if (causes->cut < OLD)
+        return code(ours, causes->cut < previous ? causes->cut : previous, UNIT_LOG2, NO_AGE);
+    if (previous <= BEHIND(WIN))
+        return code(ours, previous, UNIT_LOG2, PREVIOUS_CODES);
+    if (!NAMED_CODES || !causes->names)
+        return NO_AGE;
+    return (uint8_t)(PREVIOUS_CODES + code(ours, causes->behind[0], NAMED_LOG2, NAMED_CODES));
 }
 
 static void put_names(const cw_stamp_t *state, const causes_t *causes, uint8_t *at)
@@ -244,7 +260,7 @@ bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload)
     find_causes(state, &causes, cw_get_source(payload + CAUSEWAY_SOURCE_AT), latest);
     if (state->marks & FIRST && quiet <= BEHIND(WIN + 1))
         causes.cut = 0;
-    uint8_t age = age_of(state, causes.cut, latest);
+    uint8_t age = age_of(state, &causes, latest);
     bool close = quiet <= BEHIND(2 * Z + 1) ||
                  behind(latest, *sent) <= (cw_past_t)(behind(latest, state->top) + 2 * Z);
 

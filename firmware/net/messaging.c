@@ -114,10 +114,10 @@ static uint8_t hops_beyond(const uint8_t *payload, uint32_t now)
 }
 
 /* The last local time at which a message sent in `tick` may start on the air and still make delta. */
-static uint32_t latest_start(uint32_t tick, uint8_t hops_after, uint8_t length)
+static uint32_t latest_start(uint32_t tick, uint8_t hops_after)
 {
     uint32_t end = ((tick + CAUSEWAY_DELTA + 1) << CAUSEWAY_TICK_LOG2) - 1;
-    uint16_t airtime = radio_airtime(length);
+    uint16_t airtime = radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
     uint32_t needed = airtime + (uint32_t)hops_after * (uint16_t)(airtime + MESSAGING_BACKOFF);
     return timesync_local(end) - needed;
 }
@@ -177,7 +177,9 @@ bool messaging_send_health(uint8_t battery)
     if (!frame) {
         return false;
     }
-    cw_stamp_tidy(&stamp, event_tick(now)); /* a mote says how it is every minute, whatever else it does */
+    if (CAUSEWAY_SCHEME_BARRIER) {
+        cw_stamp_tidy(&stamp, event_tick(now)); /* whatever happens, this comes every minute */
+    }
     uint8_t hops = own_hops(now) < CW_DATA_HOPS_TOP ? own_hops(now) : CW_DATA_HOPS_TOP;
     cw_health_t health = {
         .source = identity_id(),
@@ -221,7 +223,7 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     uint8_t hops = own_hops(now);
     uint32_t tick = event_tick(now);
 #if CAUSEWAY_CLOCK_WIDTH
-    frame->deadline = latest_start(tick, hops, CAUSEWAY_PAYLOAD_BYTES);
+    frame->deadline = latest_start(tick, hops);
 #else
     frame->deadline = latest_start_from(now);
 #endif
@@ -330,7 +332,7 @@ static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 #if CAUSEWAY_CLOCK_WIDTH
     uint8_t beyond = hops_beyond(payload, now);
     uint32_t sent = cw_data_in_sync(payload) ? cw_stamp_clock(cw_data_stamp(payload), tick) : tick;
-    uint32_t deadline = latest_start(sent, beyond, copy.length);
+    uint32_t deadline = latest_start(sent, beyond);
 #else
     (void)tick;
     uint32_t deadline = latest_start_from(heard->time);
@@ -349,7 +351,9 @@ static void merge(const radio_heard_t *heard, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
     uint32_t tick = event_tick(heard->time);
-    cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
+    if (CAUSEWAY_SCHEME_BARRIER) {
+        cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
+    }
     if (!cw_data_in_sync(payload)) {
         counters.unmerged++;
         note_data(RECORDER_UNMERGED, payload);

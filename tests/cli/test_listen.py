@@ -96,6 +96,22 @@ def test_a_log_knows_how_its_run_was_started(here):
         assert done.exit_code == 0
 
 
+def test_a_tolerance_is_in_the_log_and_the_summary_tells_what_was_spent(here):
+    words = SIMULATE, "-d", "net.toml", "--tolerate", "20"
+    live = invoke(listen, *words, "--json", "--log", "logs")
+    assert live.exit_code == 0, live.stderr
+    assert delivered(live.stdout) != delivered(invoke(listen, *words[:-2], "--json").stdout)
+    again = invoke(replay, "logs", "--json")
+    assert delivered(again.stdout) == delivered(live.stdout)
+    for done in (live, again):
+        assert "delivered by ledger, tolerate 20%" in done.stderr
+        assert re.search(r"the ledger waits \d+ of \d+ ms, saw \d+ messages? in a violation, \d", done.stderr)
+    assert invoke(replay, "logs", "--tolerate", "0", "--json").exit_code == 0
+    wrong = invoke(listen, SIMULATE, "-d", "net.toml", "--policy", "cbd", "--tolerate", "1")
+    assert wrong.exit_code == 2
+    assert "--tolerate is for the policy ledger" in wrong.stderr
+
+
 def test_final_prints_final_rows_alone(here, monkeypatch):
     def rows(command, *words: str) -> list[list[str]]:
         done = invoke(command, *words)

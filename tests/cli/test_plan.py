@@ -90,6 +90,17 @@ def test_the_command_it_prints_gives_the_same_figures() -> None:
     assert typed.split() == said
 
 
+def test_the_ledger_can_be_planned_and_simulated() -> None:
+    choice = lines("--policy", "ledger", "--tolerate", "1")[-1]
+    assert (choice["policy"], choice["tolerate"]) == ("ledger", 1.0)
+    said = str(choice["simulate"]).split()
+    result = CliRunner().invoke(simulate.command, [*said[2:], "--json"])
+    assert result.exit_code == 0, result.output
+    (found,) = [json.loads(line) for line in result.stdout.splitlines()]
+    assert found["violations"] == pytest.approx(choice["violations"])
+    assert "tolerate 1" in run("--tolerate", "1").stdout
+
+
 def test_toml_is_what_describe_takes(tmp_path: Path) -> None:
     path = tmp_path / "field.toml"
     choice = lines("--toml", str(path), "--name", "field", "--receipts", "1")[-1]

@@ -70,6 +70,40 @@ def test_arrival_order_and_causal_delivery_have_one_phi():
     assert found[1]["violations"]["pairs"] == 0
 
 
+def test_a_tolerance_delivers_by_the_ledger():
+    found = rows("--scheme", "shlc", "--tolerate", "0", "--tolerate", "5", "--messages", "3000")
+    assert [(row["policy"], row["phi"], row["tolerate"]) for row in found] == [
+        ("ledger", 100, 0.0),
+        ("ledger", 100, 5.0),
+    ]
+    assert found[0]["violations"]["any"] == 0 < found[1]["violations"]["any"] <= 5
+    assert found[0]["delay"]["mean"] > found[1]["delay"]["mean"]
+    (exact,) = rows("--scheme", "shlc", "--messages", "3000")
+    assert exact["tolerate"] is None
+    assert exact["delay"] == found[0]["delay"]
+    own, shared = rows("--scheme", "barrier", "--policy", "cbd", "--tolerate", "5", "--messages", "3000")
+    assert [row["policy"] for row in (own, shared)] == ["barrier", "ledger"]
+    assert own["violations"]["any"] == 0 < shared["violations"]["any"] <= 5
+
+
+def test_a_deployments_tolerance_is_simulated(tmp_path):
+    text = (
+        '[network]\nname = "a"\nboard = "micaz"\nmotes = 10\n[clock]\ntick_log2 = 7\nepsilon = 10\ndelta = 10\n'
+        '[stamp]\nscheme = "shlc"\n[observer]\ntolerate = 2\n'
+    )
+    path = tmp_path / "net.toml"
+    path.write_text(text)
+    said = [(row["policy"], row["tolerate"]) for row in rows("--deployment", str(path))]
+    assert said == [("ledger", 2.0)]
+    for words, expected in (
+        (["--policy", "cbd"], ("cbd", None)),
+        (["--tolerate", "1"], ("ledger", 1.0)),
+        (["--policy", "ledger"], ("ledger", 0.0)),
+    ):
+        found = [(row["policy"], row["tolerate"]) for row in rows("--deployment", str(path), *words)]
+        assert found == [expected]
+
+
 def test_every_option_changes_the_network_or_its_reading():
     plain = rows("--scheme", "kn", "--policy", "dapw", "--phi", "40")[0]
     for change in (
@@ -166,6 +200,8 @@ def test_a_network_laid_out_by_files(tmp_path):
         (["--epsilon", "99999999"], "at most"),
         (["--positions", "x", "--range", "3", "--motes", "4"], "also sets the number of motes"),
         (["--phi", "101"], "101"),
+        (["--tolerate", "101"], "101"),
+        (["--tolerate", "1", "--scheme", "vector"], "the stamp here is vector"),
         (["--corrupt-after", "3"], "needs --corrupt"),
         (["--corrupt", "one", "--corrupt-after", "10000"], "corrupt-after = 10000"),
         (["--range", "3"], "needs --positions or --links"),

@@ -310,6 +310,8 @@ SENSELESS = {
     b'{"policy": "cbd", "phi": "many", "clock": 1}': "no per cent",
     b'{"policy": "cbd", "phi": 1e999, "clock": 1}': "no per cent",
     b'{"policy": "cbd", "phi": 101, "clock": 1}': "no per cent",
+    b'{"policy": "ledger", "phi": 100, "clock": 1, "tolerate": 101}': "no per cent",
+    b'{"policy": "ledger", "phi": 100, "clock": 1, "tolerate": "few"}': "no per cent",
     b'{"policy": "cbd", "phi": 100, "clock": "noon"}': "no time",
     b'{"policy": "cbd", "phi": 100, "clock": 9223372036854775808}': "no time",
 }

@@ -383,9 +383,16 @@ def test_a_policy_that_was_changed_is_changed_again_in_a_replay():
 
     async def scene() -> None:
         running = asyncio.create_task(runner.run())
-        for at, policy, phi in ((10, "dapw", 40), (20, "none", 100), (30, "cbd", 100), (45, "cbd", 5)):
+        changes = (
+            (10, "dapw", 40),
+            (20, "none", 100),
+            (30, "cbd", 100),
+            (37, "ledger", 100, 30.0),
+            (45, "cbd", 5),
+        )
+        for at, *policy in changes:
             await until(lambda: source.given >= 2 * at, f"{at} messages")  # noqa: B023 (awaited here)
-            runner.set_policy(policy, phi)
+            runner.set_policy(*policy)
         await until(lambda: len(names(seen.found)) >= 60, "sixty deliveries")
         runner.stop()
         await running
@@ -394,6 +401,6 @@ def test_a_policy_that_was_changed_is_changed_again_in_a_replay():
     again, other = Seen(), Seen()
     run(Player(Station(SETUP), log.steps(), [again]))
     run(Player(Station(SETUP), [step for step in log.steps() if isinstance(step[0], Arrival)], [other]))
-    assert len([item for item in again.found if isinstance(item, PolicyChanged)]) == 4
+    assert len([item for item in again.found if isinstance(item, PolicyChanged)]) == 5
     assert deliveries(again.found) == deliveries(seen.found)
     assert deliveries(other.found) != deliveries(seen.found)

@@ -595,7 +595,7 @@ def test_what_is_held_moves_over_to_the_new_policy(policy):
     found = changed + drain(station)
     assert sorted(names(found)) == ["0#1", "1#1", "2#1"]
     assert station.snapshot(0).policy == policy[0]
-    assert station.snapshot(0).earlier == (("cbd", 100),)
+    assert station.snapshot(0).earlier == (("cbd", 100, None),)
     assert not any(item.late for item in of(Delivered, found))
     if policy[0] != "none":
         assert names(found) == ["0#1", "1#1", "2#1"]

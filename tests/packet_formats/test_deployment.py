@@ -10,6 +10,7 @@ from hypothesis import given
 from packet_formats import cheader
 from packet_formats.deployment import Deployment, DeploymentError, from_dict, load, parse
 from packet_formats.layout import layout_of
+from packet_formats.schemes import descriptor, refusal
 from tests.packet_formats.strategies import deployments, tables
 
 
@@ -88,6 +89,11 @@ def test_each_version_has_its_own_defaults(board: str, tinyos: int, group: int, 
         ("observer", "policy", "fifo", "none, causal"),
         ("observer", "phi", 101, "whole per cent"),
         ("observer", "phi", 99.5, "whole number"),
+        ("observer", "tolerate", 101, "0 to 100"),
+        ("observer", "tolerate", -0.1, "0 to 100"),
+        ("observer", "tolerate", True, "0 to 100"),
+        ("observer", "tolerate", "1%", "0 to 100"),
+        ("observer", "tolerate", float("nan"), "0 to 100"),
         ("observer", "source", "/dev/ttyUSB1", "serial@/dev/ttyUSB1"),
         ("observer", "source", 7, "such as"),
         ("observer", "source", "sf@a\nb", "such as"),
@@ -125,7 +131,7 @@ def test_a_scheme_refuses_keys_of_others(scheme: str, key: str, value: Any) -> N
     [
         ("vector", "cbd", "none, vector, sequence"),
         ("sequence", "vector", "none, sequence"),
-        ("shlc", "vector", "none, causal, dapw, cbd, sequence"),
+        ("shlc", "vector", "none, causal, dapw, cbd, ledger, sequence"),
     ],
 )
 def test_a_policy_must_be_able_to_read_the_stamp(scheme: str, policy: str, allowed: str) -> None:
@@ -165,6 +171,26 @@ def test_phi_is_for_policies_that_have_one(policy: str) -> None:
         from_dict(wanted)
     wanted["observer"] = {"policy": policy}
     assert from_dict(wanted).observer.policy == policy
+
+
+def test_a_tolerance_means_the_ledger() -> None:
+    wanted = tables()
+    wanted["observer"] = {"tolerate": 0.25}
+    told = from_dict(wanted)
+    assert (told.observer.policy, told.observer.tolerate) == ("ledger", 0.25)
+    assert parse(told.to_toml()) == told
+    wanted["observer"] = {"policy": "ledger"}
+    assert from_dict(wanted).observer.tolerate == 0
+    wanted["observer"] = {"policy": "cbd", "tolerate": 0.25}
+    with pytest.raises(DeploymentError, match=r"observer.tolerate = 0.25: policy cbd"):
+        from_dict(wanted)
+    assert from_dict(tables()).observer.tolerate is None
+
+
+@pytest.mark.parametrize(("scheme", "able"), [("shlc", True), ("barrier", True), ("vector", False)])
+def test_the_ledger_is_for_rules_with_a_wait_that_may_be_shorter(scheme: str, able: bool) -> None:
+    assert ("ledger" in descriptor(scheme).policies) == able
+    assert (refusal("ledger", scheme) is None) == able
 
 
 def test_unknown_names_are_refused_and_the_nearest_is_suggested() -> None:

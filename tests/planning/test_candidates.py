@@ -168,6 +168,22 @@ def test_every_row_makes_a_deployment() -> None:
         assert layout_of(deployment).left == row.candidate.left
 
 
+def test_the_ledger_is_offered_at_the_tolerance() -> None:
+    budget, comparison = plan(0.5)
+    ledgers = [row for row in comparison.measured if row.policy == "ledger"]
+    assert {row.tolerate for row in ledgers} == {0.5}
+    assert {row.candidate for row in ledgers} == {row.candidate for row in comparison.measured}
+    assert not any(row.guaranteed for row in ledgers)
+    for row in ledgers:
+        observer = deployment_of(budget, row, "field").observer
+        assert (observer.policy, observer.tolerate) == ("ledger", 0.5)
+    shlc = next(row for row in ledgers if row.candidate.exact)
+    assert shlc.violations["any"] <= 0.5
+    full = next(row for row in comparison.measured if row.candidate == shlc.candidate and row.phi == 100)
+    assert shlc.hold_mean < full.hold_mean
+    assert all(row.tolerate is None for row in plan()[1].measured)
+
+
 def test_policies_can_be_left_out_and_progress_is_told() -> None:
     budget = make_budget(PlannedNetwork(motes=3, board="micaz", rate=5))
     effort, calls = Effort(messages=100, seeds=1), []

@@ -18,7 +18,8 @@ from basestation.simulator.options import WorldOptions
 from tests.simulator.worlds import DELAY_CLOCKS, RECEPTIONS, dpc, every_option, hlc, kn, relayed_network
 
 READINGS = list(product(DELAY_CLOCKS, RECEPTIONS))
-POLICIES = [("none", 0), ("causal", 0), *product(["dapw", "cbd"], [0, 1, 40, 100])]
+LEDGERS = [("ledger", share) for share in (0.0, 0.3, 5.0, 100.0)]  # a share to tolerate in place of phi
+POLICIES = [("none", 0), ("causal", 0), *product(["dapw", "cbd"], [0, 1, 40, 100]), *LEDGERS]
 
 
 def assert_same(ours: object, theirs: object) -> None:
@@ -55,9 +56,10 @@ def assert_engines_agree(stream: Stream, scheme, corruption=None, policies=POLIC
     assert_same(stamped, engine_numba.stamp(stream, scheme, corruption))
     observed = engine_objects.observe(stream, stamped, scheme)
     assert_same(observed, engine_numba.observe(stream, stamped, scheme))
-    for (policy, phi), ties in product(policies, ("sequence", "arrival")):
-        delivered = engine_objects.deliver(stream, observed, scheme, policy, phi, ties)
-        assert_same(delivered, engine_numba.deliver(stream, observed, scheme, policy, phi, ties))
+    for (policy, knob), ties in product(policies, ("sequence", "arrival")):
+        asked = (policy, 100, ties, None, knob) if policy == "ledger" else (policy, knob, ties)
+        delivered = engine_objects.deliver(stream, observed, scheme, *asked)
+        assert_same(delivered, engine_numba.deliver(stream, observed, scheme, *asked))
         assert sorted(delivered.order.tolist()) == list(range(stream.arrivals))
 
 

@@ -149,7 +149,9 @@ def write(trace: Trace, folder: Path, row_group: int) -> Path:
     return folder
 
 
-def by_the_objects(trace: Trace, policy: str, phi: int) -> tuple[Violations, list[int], int]:
+def by_the_objects(
+    trace: Trace, policy: str, phi: int, tolerate: float | None = None
+) -> tuple[Violations, list[int], int]:
     """Violations, holds in order of arrival, and how many were late: by `engine_objects`, over the whole trace."""
     table = trace.messages.filter(trace.messages["in_sync"])
     scheme, motes = timed_scheme_of(trace.deployment), trace.deployment.network.motes
@@ -172,7 +174,7 @@ def by_the_objects(trace: Trace, policy: str, phi: int) -> tuple[Violations, lis
     )
     kn = np.array([table[f"kn{i}"].to_numpy() for i in range(scheme.entries)]).T
     observed = Observed(table["r"].to_numpy(), table["c"].to_numpy().astype(np.int64), kn, 0, 0)
-    delivered = engine_objects.deliver(stream, observed, scheme, policy, phi)
+    delivered = engine_objects.deliver(stream, observed, scheme, policy, phi, tolerate=tolerate)
     sends = [
         Send(int(source[i]), int(vectors[i, source[i]]), tuple(vectors[i].tolist())) for i in delivered.order
     ]

@@ -23,7 +23,7 @@ from spark_jobs.segments_files import open_trace
 from spark_jobs.segments_spread import on_threads
 
 OPTIONS = WorldOptions(messages=1500, motes=6, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
-CHOICE = Choice(counts=("events", "sends"), phis=(0, 40, 100))
+CHOICE = Choice(counts=("events", "sends"), phis=(0, 40, 100), tolerates=(0.0, 3.0))
 SMALL = Choice(
     schemes=("dpc1", "kn"), entries=(2, "all"), packings=("bits",), policies=("none", "cbd"), phis=(40,)
 )
@@ -72,8 +72,8 @@ def test_every_configuration_equals_the_simulation(tmp_path, simulated, name, en
                 stamp.layout.carry,
             )
         ]
-        deliveries = [PolicyChoice(row.policy, row.phi) for row in mine]
-        assert len(deliveries) == 8
+        deliveries = [PolicyChoice(row.policy, row.phi, row.tolerate) for row in mine]
+        assert len(deliveries) == 10
         for row, want in zip(mine, measure(simulated, stamp.scheme, deliveries), strict=True):
             expected = want.violations.percent() | {
                 name: getattr(want, name)

@@ -105,6 +105,16 @@ def test_the_command(trace, tmp_path, capsys):
     assert "What to take" in (tmp_path / "report.html").read_text()
 
 
+def test_the_ledger_is_offered_at_the_tolerance(trace, tmp_path, capsys):
+    words = [str(trace), "--no-spark", "--scheme", "shlc", "--tolerance", "2", "--figure", "any"]
+    assert run("recommend", [*words, "--out", str(tmp_path), "--json"]) == 0
+    table = pq.read_table(tmp_path / "continuum.parquet").to_pylist()
+    assert {row["tolerate"] for row in table if row["policy"] == "ledger"} == {2.0}
+    assert all(row["any"] <= 2 for row in table if row["policy"] == "ledger")
+    assert {row["tolerate"] for row in table if row["policy"] != "ledger"} == {None}
+    capsys.readouterr()
+
+
 def test_when_nothing_will_do_it_says_the_best_there_is(trace, capsys):
     arguments = [str(trace), "--no-spark", "--scheme", "dpc1", "--phi", "40"]
     assert run("recommend", arguments) == 1

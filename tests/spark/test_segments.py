@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
+from spark_jobs.continuum import ledgers
 from spark_jobs.continuum_measure import Measured, MeasureTask, StampReading, Tally, measure, total
 from spark_jobs.segments import cut, cut_at, plan
 from spark_jobs.segments_files import open_trace
@@ -17,7 +18,7 @@ from tests.spark.broken_traces import CASES, Case, Damage, by_the_objects, damag
 DELIVERIES = tuple(
     PolicyChoice(policy, phi)
     for policy, phi in [("causal", 100), *((p, f) for p in ("dapw", "cbd") for f in (0, 1, 40, 100))]
-)
+) + tuple(PolicyChoice("ledger", 100, share) for share in (0.0, 0.5, 20.0))
 CALM = Damage([], [], 0, [], 0.0)
 
 
@@ -30,7 +31,10 @@ def measured(folder: Path, borders) -> Measured:
     clock = trace.deployment.clock
     reading = StampReading(None, True, clock.epsilon + 1, 1 << 15, clock.epsilon, clock.delta)
     planned = plan(cut_at(trace, borders), one_by_one)
-    return total(measure(MeasureTask(part, ((reading, DELIVERIES),))) for part in planned.parts)
+    with TemporaryDirectory() as place:
+        whole = ledgers(trace, [reading], DELIVERIES, "sequence", one_by_one, Path(place))
+        tasks = [MeasureTask(part, ((reading, DELIVERIES),), whole=whole) for part in planned.parts]
+        return total(map(measure, tasks))
 
 
 def same(one: Tally, other: Tally) -> bool:
@@ -60,7 +64,7 @@ def test_any_borders_give_what_the_objects_give(case):
         cut_up = measured(folder, [int(share * rows) for share in case.borders])
     assert cut_up.arrival.violations == by_the_objects(trace, "none", 0)[0]
     for delivery, tally in zip(DELIVERIES, cut_up.readings[0][1], strict=True):
-        violations, hold, late = by_the_objects(trace, delivery.policy, delivery.phi)
+        violations, hold, late = by_the_objects(trace, delivery.policy, delivery.phi, delivery.tolerate)
         assert (tally.violations, tally.late) == (violations, late), delivery
         assert np.array_equal(np.bincount(hold, minlength=len(tally.held)), tally.held), delivery
 
@@ -89,7 +93,7 @@ def test_the_whole_is_what_the_objects_give(long_trace):
     trace, folder = long_trace
     whole = measured(folder, [])
     for delivery, tally in zip(DELIVERIES, whole.readings[0][1], strict=True):
-        violations, hold, late = by_the_objects(trace, delivery.policy, delivery.phi)
+        violations, hold, late = by_the_objects(trace, delivery.policy, delivery.phi, delivery.tolerate)
         assert (tally.violations, tally.late, tally.delivered) == (violations, late, len(hold)), delivery
         assert tally.hold_mean == np.mean(hold)
         for percent in (0, 1, 50, 95, 99, 100):

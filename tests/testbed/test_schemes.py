@@ -22,12 +22,13 @@ from tools.schemes_table import (
 )
 
 SHORT = 10.0  # seconds
+LONG = {"last-sender": 40.0}  # it seldom errs: every five seconds or so
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
 def point(request, testbed, platformio):
-    return point_of(request.param, 2, SHORT)
+    return point_of(request.param, 3, LONG.get(request.param, SHORT))
 
 
 def test_exact_schemes_deliver_in_causal_order_and_the_others_do_not(point):
@@ -41,9 +42,9 @@ def test_exact_schemes_deliver_in_causal_order_and_the_others_do_not(point):
 
 
 def test_the_wait_is_the_rule_s(point):
-    """Ours waits by the clock, for delta + epsilon less the time on the way; the others for what is missing."""
+    """Ours waits by the clock, delta + epsilon and a tick from the send on; the others for what is missing."""
     clock = deployment_of(point.scheme).clock
-    full = 1000 * (clock.delta + clock.epsilon) * clock.tick_seconds
+    full = 1000 * (clock.delta + clock.epsilon + 1) * clock.tick_seconds
     if point.scheme == "shlc":
         assert 0.8 * full < point.held_ms < full
         assert point.gave_up == 0
@@ -93,7 +94,7 @@ def test_the_page_keeps_what_is_around_the_table(root):
     assert PLACE.insert(again, "nothing") == again
 
 
-def test_the_table_has_a_row_for_each_scheme(require_tool):
+def test_the_table_has_a_row_for_each_scheme(require_tool, platformio):
     require_tool("avr-gcc")
     require_tool("simavr")
     nothing = count_violations([])

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from basestation.testbed.judge import judge
 from basestation.testbed.truth_log import RecordedEvent, Reset
 from tools import stabilize
 from tools.stabilize import SETTINGS, TrialSettings
@@ -61,6 +62,22 @@ def test_drivers_that_could_not_go_on_start_anew(board, tmp_path):
     for mote, name in enumerate(damage):
         assert 0 < restarts[mote] - (10 + mote) < 2.5, name
         assert sends_of(mote, events)[-1] > 20, name
+
+
+def test_a_barrier_s_wrong_memory_does_not_last(tmp_path):
+    """All of the stamp's state in each mote, one after the other: order is as before within 3 (delta + epsilon)."""
+    values = (0xFF, 0x00, 0x5A, 0x80, 0x01)
+    made = stabilize.bench(TrialSettings("micaz", len(values), 8.0, (0, 0), 0, 0, scheme="barrier"))
+    script = [poke(made, mote, "stamp", value) for mote, value in enumerate(values)]
+    events = made.run(1, tuple(script), 20.0, tmp_path)
+    assert not [event for event in events if isinstance(event, Reset) and event.t > 5 * NS]
+    (report,) = judge(events, [made.network]).networks
+    assert report.delivered.related > 10_000
+    clock = made.network.deployment.clock
+    healed = 10 + len(values) - 1 + 3 * (clock.delta + clock.epsilon) * clock.tick_seconds
+    assert (report.delivered.last_inverted or 0) < healed
+    for mote in range(len(values)):
+        assert sends_of(mote, events)[-1] > 19
 
 
 def sends_of(mote, events):

@@ -137,11 +137,11 @@ class World:
                 self.hand_up(begin + AIRTIME, data)
         return number
 
-    def hand_up(self, t: float, data: Data) -> None:
-        """The gateway's two packets on its line."""
+    def hand_up(self, t: float, data: Data, lost: int = 0) -> None:
+        """The gateway's two packets on its line, which had no room for `lost` pairs before."""
         layout = layout_of(self.network.deployment)
         message = encode_message(data, layout)
-        heard = Heard(3, 1, self._heard, 0, 3, -60, 100, crc16(message.data), self.time(t))
+        heard = Heard(3, 1, self._heard, lost, 3, -60, 100, crc16(message.data), self.time(t))
         self._heard += 1
         for packet in (encode_message(heard, layout), message):
             raw = encode_frame(encode_packet(packet))

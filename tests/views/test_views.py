@@ -76,8 +76,8 @@ class FakeStage:
     def snapshot(self) -> Snapshot:
         return self.station.snapshot(self.mono_ns)
 
-    def set_policy(self, name: str, phi: int) -> None:
-        self.station.set_policy(name, phi)
+    def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None:
+        self.station.set_policy(name, phi, tolerate)
 
 
 # ---- Lines ----
@@ -351,6 +351,13 @@ def test_a_screen_of_final_rows_has_no_others():
 
 def test_keys_change_policy_and_phi():
     async def script(app, pilot, stage):
+        await pilot.press("o")
+        assert (stage.station.policy, stage.station.tolerate) == ("ledger", 0)
+        await pilot.press("plus", "plus")
+        assert stage.station.tolerate == 0.2
+        await shows(
+            app, "policy ledger  tolerate 0.2%", "the ledger waits", "of 59 ms", "in a violation", "allowed"
+        )
         await pilot.press("o")
         assert stage.station.policy == "sequence"
         await pilot.press("o")

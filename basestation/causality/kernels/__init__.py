@@ -4,7 +4,7 @@ It needs the extra `causeway[analysis]`; only bulk work imports it. Tests hold e
 """
 
 from .counting import Counts, count_pairs, first_sends
-from .delivery import cbd_order, dapw_order, due_ticks, ranks
+from .delivery import cbd_order, dapw_order, due_ticks, ledger_order, ranks
 from .stamping import observe_stamps, stamp_events, vector_clocks
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "dapw_order",
     "due_ticks",
     "first_sends",
+    "ledger_order",
     "observe_stamps",
     "ranks",
     "stamp_events",

@@ -1,8 +1,13 @@
-"""Computes the total order as one rank per arrival, and DAPW and CBD over ranks."""
+"""Computes the total order as one rank per arrival, and DAPW, CBD and the ledger over ranks."""
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
+
+from basestation.causality.ledger import ETA
+from basestation.causality.rules import MEMORY
 
 from .compiled import compiled
 from .stamping import Ints
@@ -186,3 +191,49 @@ def cbd_order(rank: Ints, due_at: Ints, arrived: Ints) -> tuple[Ints, Ints]:
         size += 1
         i += 1
     return order, left
+
+
+@compiled
+def ledger_order(rank: Ints, top: Ints, arrived: Ints, alpha: float, most: int) -> tuple[Ints, Ints, Ints]:
+    """The same for the ledger, and for each arrival whether a greater one had left. `most`: the safe wait in ticks."""
+    count = len(rank)
+    of_rank = np.empty(count, np.int64)
+    for i in range(count):
+        of_rank[rank[i]] = i
+    heap = np.empty(count, np.int64)
+    unpaid = np.empty(
+        count, np.int64
+    )  # ranks that left and are not charged, in ascending order from begin to end
+    order = np.empty(count, np.int64)
+    left = np.empty(count, np.int64)
+    late = np.zeros(count, np.int64)
+    size = out = i = begin = end = 0
+    greatest, wait, changed = -1, float(most), 0
+    while out < count:
+        if size:
+            first = of_rank[heap[0]]
+            at = max(top[first] + min(ceil(wait), most) + 1, changed)
+            if i == count or at < arrived[i]:
+                if heap[0] > greatest:
+                    greatest = unpaid[end] = heap[0]
+                    end += 1
+                _pop(heap, size)
+                size -= 1
+                order[out] = first
+                left[out] = at
+                out += 1
+                continue
+        changed = arrived[i]
+        while begin < end and top[of_rank[unpaid[begin]]] < changed - MEMORY * most:
+            begin += 1
+        wait = max(0.0, wait - ETA * alpha)
+        if rank[i] < greatest:
+            late[i] = charged = 1
+            while begin < end and unpaid[end - 1] > rank[i]:
+                end -= 1
+                charged += 1
+            wait += ETA * charged
+        _push(heap, size, rank[i])
+        size += 1
+        i += 1
+    return order, left, late

@@ -12,7 +12,7 @@ that l is whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from basestation.causality.causal_graph import Alias, Causes
@@ -41,6 +41,9 @@ class Barrier(Scheme):
 
     def rule(self) -> Rule:
         return BarrierRule(self.setting.motes, self.constants, Ledger(self.tolerate / 100, self.constants.W))
+
+    def tolerating(self, percent: float) -> Barrier:
+        return replace(self, tolerate=percent)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self._bits_of(len(names_of(stamp)))
@@ -74,11 +77,15 @@ class Barrier(Scheme):
 
     def causes(self, message: Message, sent: int) -> Causes:
         """What it names; what it cut is as old as its age, and what it left out is older than WIN."""
-        _, cut, _, age = message.stamp.kn[:HEAD]
-        oldest = sent - self.constants.WIN - 1
-        told = oldest if age == NO_AGE else sent - age * self.constants.u
-        names = [Alias(*name, sent - self.constants.Z, sent) for name in names_of(message.stamp)]
-        return Causes(aliases=names, gap=told if cut else oldest, own_gap=told)
+        stamp, constants = message.stamp, self.constants
+        _, cut, _, age = stamp.kn[:HEAD]
+        oldest, aged = sent - constants.WIN - 1, sent - (age % NO_AGE) * constants.u
+        newest = constants.newest_named(stamp)
+        return Causes(
+            aliases=[Alias(*name, sent - constants.Z, newest) for name in names_of(stamp)],
+            gap=aged if cut else oldest,
+            own_gap=aged if cut or constants.has_previous(stamp) else oldest,
+        )
 
     @cached_property
     def constants(self) -> BarrierConstants:
@@ -144,7 +151,7 @@ class BarrierProgram:
             self.l - self._sent[sequence % RESIDUES] <= 2 * constants.Z or rt - self._up <= 2 * constants.Z
         )
         restarted = self._first and rt - self._up <= constants.WIN
-        age = 0 if restarted else self._age(rt, cut)
+        age = 0 if restarted else self._age(rt, cut, named[0][1].top if named else None)
         self._sent[sequence % RESIDUES] = self._previous = self.l
         self._first = False
         names = (part for source, heard in named for part in (source, heard.sequence % RESIDUES))
@@ -201,11 +208,16 @@ class BarrierProgram:
             heard.front = False
         return named, cut
 
-    def _age(self, rt: int, cut: Sequence[int]) -> int:
-        newest = max(*cut, self._previous) if cut else self._previous
-        if not cut and rt - newest > self._constants.WIN:
+    def _age(self, rt: int, cut: Sequence[int], named: int | None) -> int:
+        """The age of the newest that is cut, else of the own previous message, else of the newest that is named."""
+        constants = self._constants
+        if cut:
+            return _code(self.l - max(*cut, self._previous), constants.u, NO_AGE)
+        if rt - self._previous <= constants.WIN:
+            return _code(self.l - self._previous, constants.u, constants.P)
+        if named is None or constants.P == NO_AGE:
             return NO_AGE
-        return min(max(self.l - newest, 0) // self._constants.u, NO_AGE - 1)
+        return constants.P + _code(self.l - named, constants.v, NO_AGE - constants.P)
 
     def _take(self, message: Message) -> None:
         stamp, sequence = message.stamp, (message.number - 1) % ROUND
@@ -222,6 +234,11 @@ class BarrierProgram:
             or (stamp.r == heard.top and _is_later(sequence, heard.sequence))
         ):
             self._heard[message.source] = Heard(stamp.r, sequence, bool(close), True)
+
+
+def _code(age: int, unit: int, codes: int) -> int:
+    """An age in whole units, rounded down: one that is too small only makes others wait longer."""
+    return min(max(age, 0) // unit, codes - 1)
 
 
 def _is_named(heard: Heard, residue: int) -> bool:

@@ -41,7 +41,8 @@ class Arrival:
     top: int  # its l
     at: int
     called: tuple[Link, ...]  # what other messages call it
-    links: list[Link]  # its predecessor, if the stamp tells of one, and what it names
+    links: list[Link]  # its predecessor, if the stamp tells of one, and what it names, the newest first
+    newest: int  # a bound on the l of what it names
     barrier: int | None  # b of what it cuts
     effects_gone: int = 0  # how many of its effects had left before it came
     held: bool = True
@@ -56,7 +57,8 @@ class BarrierRule(Rule):
     """Delivers by names, and by the clock what is missing. The ledger's wait stands in place of W."""
 
     def __init__(self, motes: int, constants: BarrierConstants, ledger: Ledger) -> None:
-        self._motes, self._constants, self.ledger = motes, constants, ledger
+        self._motes, self._constants = motes, constants
+        self.ledger: Ledger = ledger
         self._memory = 2 * constants.Z + constants.WIN + 2 * constants.Y  # ticks for which a message matters
         self._clock = -NEVER
         self._swept = -NEVER
@@ -118,10 +120,8 @@ class BarrierRule(Rule):
         keys = [key for key, _ in held]
         for key, one in held:
             at, bound = self._clock, one.barrier
-            for link in one.links:
-                cause = self._find(link, one)
+            for _, cause, b in self._causes(one):
                 if cause is None:
-                    b = self._bound(link, one)
                     bound = b if bound is None else max(bound, b)
                 elif cause.held:
                     at = max(at, leaves.get(cause, NEVER))
@@ -148,16 +148,17 @@ class BarrierRule(Rule):
     # ---- An arrival ----
 
     def _arrival(self, message: Message) -> Arrival:
-        top, (counter, cut, _, age) = message.stamp.top, message.stamp.kn[:HEAD]
+        top, (counter, cut, _, age), constants = message.stamp.top, message.stamp.kn[:HEAD], self._constants
         self._arrivals += 1
         key = (top, counter, message.source, message.number, self._arrivals)
         links: list[Link] = [
             name for name in names_of(message.stamp) if name[0] < self._motes and name[0] != message.source
         ]
-        if not cut and age != NO_AGE:
+        if constants.has_previous(message.stamp):
             links.insert(0, (message.source, message.number - 1, 0))
-        barrier = top - (age % NO_AGE) * self._constants.u if cut else None
-        arrival = Arrival(message, key, top, self._clock, _called(message), links, barrier)
+        barrier = top - (age % NO_AGE) * constants.u if cut else None
+        newest = constants.newest_named(message.stamp)
+        arrival = Arrival(message, key, top, self._clock, _called(message), links, newest, barrier)
         arrival.effects_gone = self._effects_gone(arrival)
         return arrival
 
@@ -197,12 +198,10 @@ class BarrierRule(Rule):
         one.version += 1
         one.missing, one.bound = [], None
         bound = None
-        for link in one.links:
-            cause = self._find(link, one)
+        for link, cause, b in self._causes(one):
             if cause is None:
                 one.missing.append(link)
                 self._missed.setdefault(link, []).append((one, one.version))
-                b = self._bound(link, one)
                 if not self._is_past(b, one):
                     return
                 bound = b if bound is None else max(bound, b)
@@ -221,6 +220,19 @@ class BarrierRule(Rule):
             heapq.heappush(self._cut, (bound, one.key, one.version, one))
             for link in one.links:
                 self._missed.setdefault(link, []).append((one, one.version))
+
+    def _causes(self, one: Arrival) -> Iterator[tuple[Link, Arrival | None, int]]:
+        """What each link means and, if that has not come, a bound on its l. A stamp names the newest cause first."""
+        newest = one.newest
+        for link in one.links:
+            cause = self._find(link, one)
+            if cause is None:
+                bound = self._bound(link, one)
+                yield link, None, min(bound, newest) if len(link) == 2 else bound
+            else:
+                if len(link) == 2:
+                    newest = cause.top
+                yield link, cause, cause.top
 
     def _find(self, link: Link, one: Arrival) -> Arrival | None:
         """The newest arrival that a link of this message can mean."""

@@ -18,7 +18,8 @@ class BarrierConstants:
 
     W: how long the observer waits for what is missing. Z: how much older than its namer a named message may be. WIN:
     what was sent before that needs no mention, since it has arrived or is lost. Y: how far l may be ahead of a clock.
-    u: the unit of ages.
+    u: the unit of ages. The codes of an age below P are those of the own previous message; the others, if there are
+    any, are of the newest named one, in units of v.
     """
 
     W: int
@@ -26,11 +27,25 @@ class BarrierConstants:
     WIN: int
     Y: int
     u: int
+    P: int
+    v: int
 
     @classmethod
     def of(cls, epsilon: int, delta: int) -> BarrierConstants:
-        WIN = delta + 2 * epsilon
-        return cls(delta + epsilon, delta + epsilon, WIN, 2 * epsilon, 1 << (WIN // NO_AGE).bit_length())
+        Z, WIN = delta + epsilon, delta + 2 * epsilon
+        u = 1 << (WIN // NO_AGE).bit_length()
+        P = WIN // u + 1
+        v = 1 << (Z // (NO_AGE - P)).bit_length() if P < NO_AGE else 0
+        return cls(Z, Z, WIN, 2 * epsilon, u, P, v)
+
+    def newest_named(self, stamp: Stamp) -> int:
+        """A bound on the l of what a stamp names: its own l, unless it tells the age of the newest."""
+        _, cut, _, age = stamp.kn[:HEAD]
+        return stamp.top if cut or not self.P <= age < NO_AGE else stamp.top - (age - self.P) * self.v
+
+    def has_previous(self, stamp: Stamp) -> bool:
+        """Whether a stamp tells of its sender's previous message, by its age."""
+        return not stamp.kn[1] and stamp.kn[3] < self.P
 
 
 def names_of(stamp: Stamp) -> list[tuple[int, int]]:

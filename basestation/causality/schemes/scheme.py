@@ -171,6 +171,10 @@ class Scheme(ABC):
         """The stamp as the observer reads it, bounded by its clock."""
         return stamp
 
+    def tolerating(self, percent: float) -> Scheme:
+        """The same with a rule whose wait is a ledger's: at most so many per cent of the messages in a violation."""
+        raise ValueError(f"the rule of {self.name} has no wait that a ledger could shorten")
+
     # ---- What its stamps tell of happened-before, for `causal_graph` ----
 
     @property

@@ -47,6 +47,7 @@ class TimedScheme(Scheme):
 
     policy: str = "cbd"
     phi: int = 100
+    tolerate: float | None = None
 
     @abstractmethod
     def start(self, mote: int, rt: int = 0) -> TimedProgram:
@@ -56,7 +57,7 @@ class TimedScheme(Scheme):
         return TimedCodec(self)
 
     def rule(self) -> Rule:
-        return make_rule(self.policy, self.phi, self.epsilon, self.delta)
+        return make_rule(self.policy, self.phi, self.epsilon, self.delta, tolerate=self.tolerate)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.bits
@@ -70,6 +71,9 @@ class TimedScheme(Scheme):
     def under(self, policy: str, phi: int) -> TimedScheme:
         """The same stamps under another policy."""
         return replace(self, policy=policy, phi=phi)
+
+    def tolerating(self, percent: float) -> TimedScheme:
+        return replace(self, policy="ledger", phi=100, tolerate=percent)
 
     def encode(self, stamp: Stamp) -> Fields:
         """The fields in the order on the wire: the clock modulo B, c if it is carried, the entries."""

@@ -91,7 +91,7 @@ class Literal:
     def _links(self, m: Message) -> list[tuple[Message | None, int]]:
         top, (_, cut, _, age), constants = m.stamp.top, m.stamp.kn[:4], self.constants
         links: list[tuple[Message | None, int]] = []
-        if not cut and age != NO_AGE:
+        if not cut and age < constants.P:
             before = [
                 x
                 for x in self.came
@@ -99,9 +99,12 @@ class Literal:
                 and top - constants.WIN - constants.Y <= x.stamp.r <= top
             ]
             links.append((max(before, key=key, default=None), top - age * constants.u))
+        newest = top if cut or not constants.P <= age < NO_AGE else top - (age - constants.P) * constants.v
         for name in names_of(m.stamp):
             if name[0] != m.source:
-                links.append((self._named(name, top), self._least_namer(name, top)))
+                cause = self._named(name, top)
+                newest = newest if cause is None else cause.stamp.top
+                links.append((cause, min(self._least_namer(name, top), newest)))
         if cut:
             links.append((None, top - age % NO_AGE * constants.u))
         return links
@@ -164,7 +167,7 @@ def nonsense(draw: st.DrawFn) -> Observed:
         now += draw(st.integers(0, 4))
         names = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1)), max_size=3))
         head = (draw(st.integers(0, 7)), draw(st.integers(0, 1)), draw(st.integers(0, 1)))
-        age = draw(st.sampled_from([0, 1, 4, NO_AGE]))
+        age = draw(st.sampled_from([0, 1, 4, 7, 8, 9, 12, NO_AGE]))
         top = now + draw(st.integers(-constants.WIN, constants.Y))
         stamp = Stamp(top, 0, (*head, age, *(part for name in names for part in name)))
         which = draw(st.sampled_from([1, 2, 17, 18, 33, 34]))
@@ -366,6 +369,21 @@ def test_a_counter_that_is_full_carries_into_the_clock() -> None:
     assert [(s.r, s.kn[0]) for s in stamps[:8]] == [(100, c) for c in range(7)] + [(101, 0)]
     assert max(s.r for s in stamps) == 103  # no further than epsilon ahead of its own clock
     assert [one.codec().saturated(s) for s in stamps].index(True) == 4 * 7
+
+
+def test_the_age_of_the_newest_cause_ends_a_wait_for_it() -> None:
+    """A mote whose previous message is old tells how old the one is that it names: if that is lost, that long less."""
+    one = scheme(3, 32, motes=3)
+    program, peer = one.start(0), one.start(1)
+    lost = Message(1, 1, peer.on_send(100, 1))
+    program.on_receive(110, [lost])
+    effect = Message(0, 1, program.on_send(120, 1))
+    assert (one.constants.P, one.constants.v) == (20, 4)
+    assert effect.stamp.kn[3] == 20 + (120 - 100) // 4
+    (delivery,) = played(one, Observed([(122, effect)], {}, []))
+    assert delivery.left == 100 + one.constants.W + 1
+    soon = Message(0, 2, program.on_send(130, 2))
+    assert soon.stamp.kn[3] == (130 - 120) // one.constants.u  # its previous message is not old
 
 
 @pytest.mark.parametrize("motes", [10, 16, 17, 50, 64, 65, 200])

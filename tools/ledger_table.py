@@ -1,0 +1,204 @@
+"""Measures whether the ledger keeps its promise. `make ledger-table` runs it: a quarter of an hour on two cores.
+
+    python -m tools.ledger_table [--write] [--seeds 5] [--first-seed 101] [--messages 60000] [--processes 2]
+
+Ten motes send four messages a second of each, all hear one another, and copies have delays of three kinds: steady;
+bursty, where a second of long delays and heavy loss comes twice a minute; changing, where all delays grow fourfold and
+fall again every eighty seconds. Every message is judged by the true happened-before. Prints a table in Markdown; with
+--write it also goes into docs/algorithms.md, between the two marks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from basestation.causality.policy_choice import PolicyChoice
+from basestation.causality.stream import RECEIVE, SEND, Stream
+from basestation.simulator.engine import engine
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.simulation import (
+    Measurement,
+    SimulatedRun,
+    build_named,
+    build_scheme,
+    measure,
+    measure_rule,
+)
+from tools.field_table import STUDENT
+from tools.pages import MarkedPlace, table
+
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "algorithms.md"
+PLACE = MarkedPlace(PAGE, "<!-- ledger: made by `make ledger-table` -->", "<!-- end of the ledger -->")
+
+MOTES, EPSILON, DELTA = 10, 3, 32
+TICK_MS = 3.90625
+RATE = 1 / 64  # messages a tick of each mote: four a second
+LOSS = 0.05
+MEDIAN, SPREAD = 1.5, 0.79  # ticks, lognormal: 9.5 at the 99th percentile
+BURST, BETWEEN, SLOWER, BURST_LOSS = 256, 7680, 6.0, 0.3  # ticks, ticks, times, share
+REGIME, FOURFOLD = 20_480, 4.0  # ticks, times
+WIDTH = 120  # of lines in documents
+LAWS = ("steady", "bursty", "changing")
+TARGETS = (0.1, 0.5, 1.0)
+SCHEMES = ("shlc", "barrier")
+
+Floats = NDArray[np.float64]
+
+
+class Point(NamedTuple):
+    """One run: the share of messages that were in a violation, in per cent, and the mean hold in ticks."""
+
+    law: str
+    scheme: str
+    seed: int
+    tolerate: float
+    share: float
+    hold: float
+
+
+def stream_of(law: str, messages: int, seed: int) -> Stream:
+    """A network whose delays follow a law. Clocks wander, and any two differ by at most epsilon (G1)."""
+    random = np.random.default_rng([seed, LAWS.index(law)])
+    sent = np.sort(random.uniform(0, messages / (MOTES * RATE), messages))
+    mote = random.integers(0, MOTES, messages)
+    delays, lost = _copies(law, sent, random)
+    phase = random.uniform(0, 2 * np.pi, MOTES + 1)
+    sent_at = _clock(sent, mote, phase)
+    index = np.empty(messages, np.int64)
+    for one in range(MOTES):
+        index[mote == one] = 1 + np.arange(np.count_nonzero(mote == one))
+    message, receiver = np.nonzero(~lost)
+    at = sent[message] + delays[message, receiver]
+    read = _clock(at, receiver, phase)
+    peers = (receiver < MOTES) & (receiver != mote[message])
+    events = np.concatenate(
+        [
+            np.column_stack([np.full(messages, SEND), mote, sent_at, np.arange(messages)]),
+            np.column_stack([np.full(peers.sum(), RECEIVE), receiver[peers], read[peers], message[peers]]),
+        ]
+    )
+    events = events[np.argsort(np.concatenate([sent, at[peers]]), kind="stable")]
+    observed = np.flatnonzero(receiver == MOTES)
+    observed = observed[np.argsort(at[observed], kind="stable")]
+    batch = np.arange(len(observed))
+    arrivals = np.column_stack([message[observed], read[observed], batch, np.zeros_like(batch)])
+    return Stream.from_tables(MOTES, np.column_stack([mote, index, sent_at]), events, arrivals)
+
+
+def _copies(law: str, sent: Floats, random: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+    """The delay of each message's copy to each mote, and last to the observer; and which copies are lost."""
+    times, loss = np.ones(len(sent)), np.full(len(sent), LOSS)
+    if law == "bursty":
+        begins = np.cumsum(random.exponential(BETWEEN, int(2 * sent[-1] / BETWEEN) + 10))
+        last = np.searchsorted(begins, sent) - 1
+        inside = (last >= 0) & (sent < begins[last] + BURST)
+        times, loss = np.where(inside, SLOWER, times), np.where(inside, BURST_LOSS, loss)
+    elif law == "changing":
+        times = np.where(sent // REGIME % 2 == 1, FOURFOLD, times)
+    shape = len(sent), MOTES + 1
+    delays = MEDIAN * times[:, None] * np.exp(SPREAD * random.standard_normal(shape))
+    return delays, (random.random(shape) < loss[:, None]) | (delays > DELTA)
+
+
+def _clock(time: Floats, process: NDArray[np.int64], phase: Floats) -> NDArray[np.int64]:
+    """What the process's clock reads: it swings slowly by (epsilon - 1) / 2 ticks around the true time."""
+    swing = (EPSILON - 1) / 2 * np.sin(time / 10_000 + phase[process])
+    return np.floor(time + EPSILON + swing).astype(np.int64)
+
+
+def points_of(law: str, messages: int, seed: int) -> list[Point]:
+    options = WorldOptions(motes=MOTES, epsilon=EPSILON, delta=DELTA, rate=RATE, messages=messages, seed=seed)
+    stream = stream_of(law, messages, seed)
+    run = SimulatedRun(options, stream, engine.vector_clocks(stream))
+    deliveries = [PolicyChoice("cbd", 100), *(PolicyChoice("ledger", 100, share) for share in TARGETS)]
+    rows: list[Measurement] = list(measure(run, build_scheme(options, "shlc"), deliveries))
+    rows += list(measure_rule(run, build_named(options, "barrier"), [None, *TARGETS]))[1:]
+    return [_point(law, row) for row in rows]
+
+
+def _point(law: str, row: Measurement) -> Point:
+    share = 100 * row.violations.any / row.delivered
+    return Point(law, row.scheme.name, row.seed, row.delivery.tolerate or 0.0, share, row.hold_mean)
+
+
+def collect(seeds: Sequence[int], messages: int, processes: int) -> list[Point]:
+    points: list[Point] = []
+    with ProcessPoolExecutor(processes) as pool:
+        running = {pool.submit(points_of, law, messages, seed): (law, seed) for seed in seeds for law in LAWS}
+        for done, future in enumerate(as_completed(running), start=1):
+            points += future.result()
+            law, seed = running[future]
+            print(f"{done} of {len(running)}: {law}, seed {seed}", file=sys.stderr, flush=True)
+    return points
+
+
+def table_of(points: Sequence[Point], messages: int) -> Iterator[str]:
+    seeds = sorted({point.seed for point in points})
+    about = (
+        f"{MOTES} motes, {RATE * 1000 / TICK_MS:g} messages a second of each, {100 * LOSS:g}% of copies lost; "
+        f"ticks of {TICK_MS:.1f} ms, ε = {EPSILON}, δ = {DELTA}; {len(seeds)} seeds ({seeds[0]} to {seeds[-1]}) of "
+        f"{messages} messages. Messages in a violation in %, with the 95% interval of the mean over seeds; hold in ms."
+    )
+    yield from textwrap.wrap(about, WIDTH)
+    yield ""
+    heads = ["stamp", "delays", "full wait: in a violation", "hold"]
+    heads += [head for share in TARGETS for head in (f"tolerate {share:g}%", "hold")]
+    rows = ([scheme, law, *_cells(points, scheme, law)] for scheme in SCHEMES for law in LAWS)
+    yield from table(heads, rows)
+    missed = [
+        f"{scheme}, {law}, {share:g}%"
+        for scheme in SCHEMES
+        for law in LAWS
+        for share in TARGETS
+        if fmean(_shares(points, scheme, law, share)) > share
+    ]
+    yield ""
+    yield (
+        f"Missed (the mean is above the target): {'; '.join(missed)}." if missed else "No target was missed."
+    )
+
+
+def _cells(points: Sequence[Point], scheme: str, law: str) -> Iterator[str]:
+    for tolerate in (0.0, *TARGETS):
+        shares = _shares(points, scheme, law, tolerate)
+        missed = " (missed)" if fmean(shares) > tolerate else ""
+        yield "0" if not any(shares) else f"{_interval(shares)}{missed}"
+        yield f"{TICK_MS * fmean(p.hold for p in points if p[:2] == (law, scheme) and p.tolerate == tolerate):.1f}"
+
+
+def _shares(points: Sequence[Point], scheme: str, law: str, tolerate: float) -> list[float]:
+    return [p.share for p in points if p[:2] == (law, scheme) and p.tolerate == tolerate]
+
+
+def _interval(values: Sequence[float]) -> str:
+    half = STUDENT[len(values) - 1] * stdev(values) / len(values) ** 0.5
+    return f"{fmean(values):.3f} ± {half:.3f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--write", action="store_true", help="into docs/algorithms.md")
+    parser.add_argument("--seeds", type=int, default=5, choices=range(2, 11))
+    parser.add_argument("--first-seed", type=int, default=101)
+    parser.add_argument("--messages", type=int, default=60_000)
+    parser.add_argument("--processes", type=int, default=2)
+    given = parser.parse_args()
+    seeds = range(given.first_seed, given.first_seed + given.seeds)
+    content = "\n".join(table_of(collect(seeds, given.messages, given.processes), given.messages))
+    print(content)
+    if given.write:
+        PLACE.write(content)
+
+
+if __name__ == "__main__":
+    main()
