@@ -163,6 +163,11 @@ OPTIONS = [
         "in these runs.",
     ),
     click.option(
+        "--quickest",
+        is_flag=True,
+        help="Choose the shortest hold instead of the smallest stamp; of holds within a tick the smaller stamp.",
+    ),
+    click.option(
         "--policy",
         "policies",
         type=click.Choice(POLICIES),
@@ -196,7 +201,7 @@ PANELS = {
     "Clock and delay budget": (
         "beacon", "margin", "foreign_gateway", "tick_log2", "epsilon", "delta",
     ),
-    "Choice": ("figure", "guaranteed", "policies"),
+    "Choice": ("figure", "guaranteed", "quickest", "policies"),
     "Simulation": ("messages", "seed", "seeds"),
 }  # fmt: skip
 
@@ -208,6 +213,7 @@ PANELS = {
         """
         basestation plan --motes 20 --hops 3 --rate 0.5
         basestation plan --motes 8 --board mica2 --rate 0.1 --hops 2 --data-bytes 6 --tolerate 0.5
+        basestation plan --motes 20 --hops 3 --rate 0.5 --quickest
         basestation plan --motes 20 --hops 3 --rate 0.5 --toml field.toml --plot field.png
         basestation plan --motes 10 --rate 10 --tick-log2 8 --epsilon 10 --delta 10 --json
         """
@@ -219,6 +225,7 @@ def command(
     tolerate: float,
     figure: str,
     guaranteed: bool,
+    quickest: bool,
     policies: tuple[str, ...],
     plot: Path | None,
     toml: Path | None,
@@ -230,7 +237,8 @@ def command(
 
     First the delay budget: it derives the tick, epsilon and delta from airtime, backoff, relays and crystals. Then
     every stamp is measured on a simulation of this network. The smallest stamp that meets the tolerance is marked; of
-    several, the one with the shortest hold. The exit code is 1 if none meets it.
+    several, the one with the shortest hold; with --quickest the shortest hold comes first. The exit code is 1 if none
+    meets it.
 
     The observer holds a message for phi per cent of the time after which nothing that belongs before it can still
     arrive. With dapw, messages that are due at the same time leave in order. causal is dapw at phi 100: the whole wait.
@@ -249,6 +257,8 @@ def command(
     except (OptionError, BudgetError) as error:
         raise click.UsageError(str(error)) from None
     choice = comparison.guaranteed_choice if guaranteed else comparison.choice
+    if quickest:
+        choice = comparison.quickest
     _show_comparison(comparison, choice, budget, as_json)
     if plot is not None:
         _draw(comparison, choice, budget, plot)
@@ -338,17 +348,22 @@ def _show_comparison(
         common.emit_json(choice_as_plain(comparison, choice, budget))
         return
     common.out.print()
+    shown = [row for row in _shown(comparison, choice) if row not in comparison.named]
     for policies in (("cbd",), ("dapw", "causal"), (LEDGER,)):
-        rows = [row for row in _shown(comparison, choice) if row.policy in policies]
+        rows = [row for row in shown if row.policy in policies]
         if rows:
             _print_tables(" and ".join(policies), rows, comparison, choice, budget)
+    if comparison.named:
+        common.out.print("Stamps that name their causes, each by its own rule:")
+    for row in comparison.named:
+        common.out.print(f"{'*' if row is choice else ' '} {_described(row, comparison, budget)}")
     common.out.print(_summary(comparison, choice, budget))
 
 
 def _shown(comparison: Comparison, choice: CandidateRow | None) -> list[CandidateRow]:
-    """The rows worth showing, and the choice, which may be another row with --guaranteed."""
+    """The rows worth showing, and the choice, which may be another row with --guaranteed or --quickest."""
     worth = {id(row) for row in (*comparison.rows, choice)}
-    return [row for row in comparison.measured if id(row) in worth]
+    return [*(row for row in comparison.measured if id(row) in worth), *comparison.named]
 
 
 def row_as_plain(
@@ -498,7 +513,7 @@ def _choice_lines(comparison: Comparison, choice: CandidateRow, budget: Budget) 
         bound = upper_bound_percent(choice)
         lines.append(f"  0 seen in {choice.delivered} messages: at 95% confidence below {bound:.2g}% (3/N).")
     narrower = comparison.narrower(choice)
-    if narrower:
+    if narrower and not choice.candidate.layout.is_variable:
         names, do = ", ".join(one.name for one in narrower), "does" if len(narrower) == 1 else "do"
         lines.append(
             f"  {names} {do} as well, but a wider counter in the same bytes is free, and full later."
@@ -512,6 +527,9 @@ def _choice_lines(comparison: Comparison, choice: CandidateRow, budget: Budget) 
             f"  {_described(sure, comparison, budget)}",
             f"  {_how_sure(sure)}",
         ]
+    quick = comparison.quickest
+    if quick is not None and quick is not choice:
+        lines += ["  --quickest chooses:", f"  {_described(quick, comparison, budget)}"]
     if comparison.of(comparison.arrival) <= comparison.tolerance:
         lines.append("  Arrival order alone meets the tolerance in this simulation.")
     return [*lines, "", "The first of these networks again:", *_typed(comparison, choice, budget)]
@@ -534,6 +552,8 @@ def _how_sure(row: CandidateRow) -> str:
 def _described(row: CandidateRow, comparison: Comparison, budget: Budget) -> str:
     layout, candidate = row.candidate.layout, row.candidate
     size = f"{layout.bits} bits in {many(layout.size, 'byte')}"
+    if layout.is_variable:
+        size = f"{layout.least_size} to {many(layout.size, 'byte')}, {row.mean_bits / 8:.1f} on average"
     left = f"{candidate.left} left" if candidate.left >= 0 else f"{-candidate.left} too many"
     label = policy_label(row.policy, row.tolerate)
     policy = f"{label} phi {row.phi}" if row.policy in ("cbd", "dapw") else label

@@ -8,16 +8,16 @@ from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.causality.schemes import TimedScheme
-from basestation.deployed import scheme_of_layout
+from basestation.causality.schemes import Scheme, Setting, TimedScheme, make_scheme
+from basestation.deployed import scheme_of_layout, setting_of_layout
 from basestation.simulator.engine import IS_FAST
 from basestation.simulator.options import PRESETS, READINGS, WorldOptions
-from basestation.simulator.simulation import Measurement, generate, measure
+from basestation.simulator.simulation import Measurement, generate, measure, measure_rule, world_for
 from basestation.simulator.topology import HopTopology, in_groups
 from packet_formats import deployment
 from packet_formats.deployment import Deployment
 from packet_formats.layout import PAYLOAD_LIMIT, StampLayout, stamp_layout
-from packet_formats.schemes import LEDGER, LayoutError, descriptor, ordered
+from packet_formats.schemes import LEDGER, LayoutError, descriptor, names, ordered
 
 from .budget import Budget, BudgetError, PlannedNetwork
 
@@ -27,6 +27,7 @@ PHIS = (0, 10, 20, 40, 60, 80, 100)
 
 MOST_MESSAGES = 20_000  # of one seed
 LEAST_MESSAGES = 500
+NAMED_MESSAGES = 1_000  # of one seed, for stamps that have no kernel
 STEPS_FAST, STEPS_PLAIN = 20_000_000, 150_000  # of all seeds: about five seconds with numba, and without
 # A tick and mote: below this rate, hardly two messages are near in time.
 LEAST_RATE_FAST, LEAST_RATE_PLAIN = 3e-4, 3e-3
@@ -46,7 +47,7 @@ class StampCandidate:
     """A stamp that could be chosen; `left` is the free part of the payload, negative when it does not fit."""
 
     layout: StampLayout
-    scheme: TimedScheme
+    scheme: Scheme
     events_per_tick: int
     left: int
 
@@ -54,7 +55,7 @@ class StampCandidate:
     def name(self) -> str:
         layout, tried = self.layout, descriptor(self.layout.scheme).worth_trying
         if "entries" in tried:
-            entries = "all" if layout.entries == self.scheme.epsilon + 1 else str(layout.entries)
+            entries = "all" if layout.entries == self.scheme.setting.epsilon + 1 else str(layout.entries)
             return f"{layout.scheme} {entries} {layout.count}"
         return f"{layout.scheme} {layout.entry_bits}" if "counter_bits" in tried else layout.scheme
 
@@ -66,7 +67,7 @@ class StampCandidate:
     @property
     def exact(self) -> bool:
         """Whether phi = 100 gives causal order, unless a counter is full: an hlc then runs ahead of all clocks."""
-        return descriptor(self.layout.scheme).exact(self.layout, self.scheme.epsilon)
+        return descriptor(self.layout.scheme).exact(self.layout, self.scheme.setting.epsilon)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class CandidateRow:
     bounded: int
     wrong_unwraps: int
     tolerate: float | None = None
+    mean_bits: float = 0.0
 
     @property
     def guaranteed(self) -> bool:
@@ -105,6 +107,15 @@ class Comparison:
     options: WorldOptions
     figure: str
     tolerance: float
+    named: tuple[CandidateRow, ...] = ()  # stamps that name causes, by their own rules
+
+    @property
+    def quickest(self) -> CandidateRow | None:
+        """The smallest stamp among those within a tick of the shortest hold that fits and meets the tolerance."""
+        good = [row for row in (*self.measured, *self.named) if self._good(row)]
+        shortest = min((row.hold_mean for row in good), default=0.0)
+        quick = (row for row in good if row.hold_mean <= shortest + 1)
+        return min(quick, key=lambda row: (row.mean_bits, row.hold_mean), default=None)
 
     @property
     def rows(self) -> list[CandidateRow]:
@@ -154,7 +165,7 @@ def _cost(row: CandidateRow) -> tuple[int, float, bool, int, int]:
     """
     layout = row.candidate.layout
     hold = round(row.hold_mean, 6)
-    return layout.size, hold, not row.candidate.exact, -layout.bits, POLICIES.index(row.policy)
+    return layout.size, hold, not row.candidate.exact, -layout.bits, (*POLICIES, *names()).index(row.policy)
 
 
 def upper_bound_percent(row: CandidateRow) -> float:
@@ -173,6 +184,17 @@ def candidates(budget: Budget) -> list[StampCandidate]:
         for scheme, trial in known
     ]
     return [candidate for candidate in found if candidate is not None]
+
+
+def named_schemes() -> list[str]:
+    """The schemes that name causes, know by the clock when to stop waiting for one, and are in the firmware."""
+    rows = map(descriptor, names())
+    return [row.name for row in rows if not row.is_ordered and row.has_clock and row.in_firmware]
+
+
+def named_candidates(budget: Budget) -> list[StampCandidate]:
+    found = [_candidate(budget, name, 1, {}) for name in named_schemes()]
+    return [candidate for candidate in found if candidate is not None and candidate.exact]
 
 
 def _is_all(trial: Mapping[str, int | str], epsilon: int) -> bool:
@@ -198,7 +220,10 @@ def _candidate(
     except LayoutError:
         return None
     left = PAYLOAD_LIMIT[network.tinyos] - network.payload_without_stamp - layout.size
-    return StampCandidate(layout, scheme_of_layout(layout, clock.epsilon, clock.delta), events, left)
+    if descriptor(scheme).is_ordered:
+        return StampCandidate(layout, scheme_of_layout(layout, clock.epsilon, clock.delta), events, left)
+    setting = setting_of_layout(layout, Setting(network.motes, clock.epsilon, clock.delta))
+    return StampCandidate(layout, make_scheme(scheme, setting), events, left)
 
 
 def topology_of(network: PlannedNetwork) -> HopTopology | None:
@@ -257,19 +282,39 @@ def compare(
         raise BudgetError(
             "epsilon", f"no stamp has a clock wide enough for epsilon {clock.epsilon} and delta {clock.delta}"
         )
-    found: dict[TimedScheme, list[list[Measurement]]] = {stamp.scheme: [] for stamp in stamps}
+    found: dict[Scheme, list[list[Measurement]]] = {stamp.scheme: [] for stamp in stamps}
     for seed in range(effort.seed, effort.seed + effort.seeds):
         stream = generate(replace(options, seed=seed))
         for scheme, runs in found.items():
+            assert isinstance(scheme, TimedScheme)
             runs.append(list(measure(stream, scheme, _deliveries(policies, tolerance))))
             advance()
     rows = [row for stamp in stamps for row in _rows(stamp, found[stamp.scheme])]
     arrival = next(row for row in rows if row.policy == "none")
-    return Comparison(tuple(row for row in rows if row.policy != "none"), arrival, options, figure, tolerance)
+    measured = tuple(row for row in rows if row.policy != "none")
+    named = tuple(_measure_named(budget, options, effort, tolerance, advance))
+    return Comparison(measured, arrival, options, figure, tolerance, named)
+
+
+def _measure_named(
+    budget: Budget, options: WorldOptions, effort: Effort, tolerance: float, advance: Callable[[], object]
+) -> Iterator[CandidateRow]:
+    """Measure the stamps that name causes on shorter runs of the same network: they have no kernels."""
+    for stamp in named_candidates(budget):
+        world = world_for(options, stamp.scheme.name)
+        world = replace(world, messages=min(world.messages, NAMED_MESSAGES))
+        ledger = tolerance > 0 and descriptor(stamp.scheme.name).takes_ledger
+        runs = []
+        for seed in range(effort.seed, effort.seed + effort.seeds):
+            run = generate(replace(world, seed=seed))
+            runs.append(list(measure_rule(run, stamp.scheme, (None, tolerance) if ledger else (None,))))
+            advance()
+        yield from (row for row in _rows(stamp, runs) if row.policy != "none")
 
 
 def steps_of(budget: Budget, effort: Effort) -> int:
-    return effort.seeds * len({stamp.scheme for stamp in candidates(budget)})
+    timed = {stamp.scheme for stamp in candidates(budget)}
+    return effort.seeds * (len(timed) + len(named_candidates(budget)))
 
 
 def _deliveries(policies: Sequence[str], tolerance: float) -> list[PolicyChoice]:
@@ -308,6 +353,7 @@ def _rows(candidate: StampCandidate, runs: Sequence[Sequence[Measurement]]) -> I
             bounded=sum(one.bounded for one in same),
             wrong_unwraps=sum(one.wrong_unwraps for one in same),
             tolerate=same[0].delivery.tolerate,
+            mean_bits=sum(one.stamp_bits for one in same) / len(same),
         )
 
 
@@ -333,6 +379,8 @@ def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> st
         if field.name not in ("topology", *READINGS)
         and (field.name in always or getattr(options, field.name) != getattr(usual, field.name))
     }
+    if row in comparison.named:
+        given["messages"] = min(options.messages, NAMED_MESSAGES)
     given |= {"preset": "network"}
     given |= {"hops": hops} if hops > 1 else {}
     given |= {"scheme": layout.scheme}

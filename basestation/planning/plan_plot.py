@@ -11,18 +11,22 @@ from matplotlib.figure import Figure
 from packet_formats.schemes import ordered
 
 from .budget import Budget
-from .candidates import PHIS, CandidateRow, Comparison
+from .candidates import PHIS, CandidateRow, Comparison, named_schemes
 
-MARKERS = dict(zip(ordered(), ("x", "+", "^", "s", "o", "D", "v", "*"), strict=False))
+MARKERS = dict(zip((*ordered(), *named_schemes()), ("x", "+", "^", "s", "o", "D", "*", "v"), strict=False))
 SPREAD = 0.11  # bytes between schemes of the same size
 
 
 def draw(comparison: Comparison, choice: CandidateRow | None, budget: Budget, path: Path) -> None:
-    """Draw violations against bytes, and hold against violations, for every row worth showing under one policy."""
-    policy = choice.policy if choice else comparison.measured[0].policy
-    drawn = ("dapw", "causal") if policy in ("dapw", "causal") else (policy,)
+    """Draw violations against bytes, and hold against violations, for every row worth showing under one policy.
+
+    Stamps that name causes, which have rules of their own, are always in it.
+    """
+    timed = choice if choice and choice not in comparison.named else comparison.measured[0]
+    drawn = ("dapw", "causal") if timed.policy in ("dapw", "causal") else (timed.policy,)
     rows = [row for row in comparison.rows if row.policy in drawn and row is not choice]
-    rows += [choice] if choice else []
+    rows += [choice] if choice and choice is timed else []
+    rows += comparison.named
     figure = Figure(figsize=(11, 5.4), layout="constrained")
     left, right = figure.subplots(1, 2)
     _violations_by_bytes(left, comparison, choice, rows)

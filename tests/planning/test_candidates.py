@@ -13,6 +13,7 @@ from basestation.planning.candidates import (
     candidates,
     compare,
     deployment_of,
+    simulate_command,
     steps_of,
     topology_of,
     upper_bound_percent,
@@ -40,6 +41,28 @@ def test_every_scheme_and_packing_is_a_candidate() -> None:
             assert {(f"kn {entries} {count}", packing) for packing in ("bits", "bytes")} <= names
     assert {("shlc 3", "bits"), ("hlc", "bits"), ("dpc1", "bytes"), ("dpc2", "bytes")} <= names
     assert len(found) == len(names)
+
+
+def test_stamps_that_name_causes_are_measured_by_their_own_rules() -> None:
+    budget, comparison = plan()
+    assert {row.policy for row in comparison.named} == {"delta-vector", "barrier"}
+    assert all(row.violations["any"] == 0 for row in comparison.named)
+    quick, small = comparison.quickest, comparison.choice
+    assert quick is not None
+    assert small is not None
+    assert (quick.policy, small.policy) == ("barrier", "cbd")
+    assert quick.hold_mean < 0.2 * small.hold_mean
+    assert small.candidate.layout.size < quick.mean_bits / 8 < 5
+    assert "--messages 1000" in simulate_command(comparison, quick, 3)
+    assert deployment_of(budget, quick, "quick").observer.policy == "barrier"
+
+
+def test_a_tolerance_offers_the_barrier_with_a_ledger() -> None:
+    _, comparison = plan(1.0)
+    assert [(row.policy, row.tolerate) for row in comparison.named if row.candidate.name == "barrier"] == [
+        ("barrier", None),
+        ("ledger", 1.0),
+    ]
 
 
 def test_the_world_is_this_network() -> None:
