@@ -61,7 +61,9 @@ def command(run: Path, message: tuple[int, int, int | None], deployment: Path | 
         journal = read_journal(runs[0] if len(runs) == 1 else run)
         described = common.load_deployment(deployment) if deployment else journal.deployment
         header = journal.header
-        station = Station(described, header.policy or None, header.phi, allowance_ns=header.allowance_ns)
+        station = Station(
+            described, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
+        )
         witness = Witness(station, *message)
         player = Player(station, journal.steps(lambda fault: common.note(str(fault))), [witness])
         witness.stop = player.stop
