@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from basestation.causality.boots import Numbers
+from basestation.causality.causal_graph import CausalGraph
 from basestation.causality.ledger import Ledger
 from basestation.causality.order import Message
 from basestation.causality.rules import Delivery, Pending, Rule, Unfiltered
@@ -46,9 +47,11 @@ class Observer:
         tolerate: float | None = None,
     ) -> None:
         self._deployment = deployment
-        self._reader = scheme_of(deployment).codec().reader()
+        self._scheme = scheme_of(deployment)
+        self._reader = self._scheme.codec().reader()
         clock = deployment.clock
-        self._numbers = Numbers(PATIENCE * (clock.delta + 2 * clock.epsilon))
+        self._patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
+        self._numbers = Numbers(self._patience)
         self._rule = self._make(policy, phi, tolerate)
         self.received = 0
         self.duplicates = 0
@@ -111,6 +114,12 @@ class Observer:
             boot_before,
             before + rule.due(now),
         )
+
+    def graph(self, window: int) -> CausalGraph:
+        """A causal graph for the messages that it reads."""
+        clock = self._deployment.clock
+        wait = clock.delta + 2 * clock.epsilon + 1
+        return CausalGraph(self._scheme, self._deployment.network.motes, self._patience, wait, window)
 
     def due(self, now: int) -> list[Delivery]:
         """All that has left by the time the clock reads `now`, in order of delivery."""

@@ -306,6 +306,20 @@ def put_stamp(row: Any, values: Sequence[int], stamp: StampLayout) -> None:
         row["items"] = len(entries) // len(stamp.item)
 
 
+def stamps_of(rows: NDArray[np.void], stamp: StampLayout) -> list[tuple[int, ...]]:
+    """The fields of each row's stamp, in the order of its layout."""
+    heads = [rows[name].tolist() for name, _ in stamp.head]
+    items = rows["items"].tolist() if stamp.is_variable else [stamp.most] * len(rows)
+    entries = rows["entries"].tolist()
+    width = len(stamp.item)
+    return [
+        (*head, *row[: count * width])
+        for head, row, count in zip(
+            zip(*heads, strict=True) if heads else [()] * len(rows), entries, items, strict=True
+        )
+    ]
+
+
 def _flags(rows: NDArray[np.void]) -> Bytes:
     for name, most in (("boot", BOOT_MASK), ("hops", HOPS_MASK)):
         if len(rows) and int(rows[name].max()) > most:

@@ -33,11 +33,13 @@ from basestation.comparing.comparison import (
 from basestation.comparing.comparison_options import FIXED, SWEPT, default, give_up_ticks, networks
 from basestation.comparing.comparison_table import COLUMNS as SHOWN
 from basestation.comparing.comparison_table import LEGEND, about, cells, show_places
-from basestation.comparing.recorded_run import COLUMNS, options_in, place_in, recorded_in
+from basestation.comparing.recorded_run import COLUMNS, FIELD_COLUMNS, options_in, place_in, recorded_in
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.traces.files import TraceError
+from basestation.traces.schema import LATER
 from spark_jobs import report, session
 from spark_jobs.continuum import open_traces, positive
+from spark_jobs.field_traces import causes_in
 from spark_jobs.segments import Spread
 from spark_jobs.segments_files import TraceFiles, read_whole
 from spark_jobs.segments_spread import on_processes, on_spark
@@ -76,7 +78,11 @@ def _recorded(stream: Stream) -> KnownStream:
     if isinstance(stream, WorldOptions):
         return simulated(stream)
     try:
-        return recorded_in(read_whole(stream, list(COLUMNS)))
+        if stream.events is not None:
+            return recorded_in(read_whole(stream, list(COLUMNS)))
+        return recorded_in(
+            causes_in(read_whole(stream, [*FIELD_COLUMNS, *([LATER] if stream.unsure else [])]))
+        )
     except TraceError as error:
         raise JobError(f"{stream.folder}: {error}") from None
 
@@ -157,6 +163,9 @@ class Compared:
     any: float
     related: float
     violated_pairs: int
+    mean_most: float | None
+    any_most: float | None
+    pairs_most: float | None
     hold_mean: float
     hold_p99: float
     hold_max: int
@@ -175,7 +184,9 @@ class Compared:
 
 def compared(spot: Spot, row: ComparisonRow, terms: Terms) -> Compared:
     same = {name: getattr(row, name) for name in Compared.__slots__ if hasattr(row, name)}
+    most = row.violations_most.percent() if row.violations_most else {}
     figures: dict[str, Any] = asdict(row.place) | row.violations.percent() | same
+    figures |= {f"{name}_most": most.get(name) for name in ("mean", "any", "pairs")}
     return Compared(
         run=spot.run,
         seeds=None if spot.run is not None else len(spot.streams),
@@ -194,7 +205,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="TRACE",
-        help="traces with the motes' events, or the tables that ingest wrote; without any, networks are simulated",
+        help="traces, or the tables that ingest wrote; without any, networks are simulated",
     )
     parser.add_argument(
         "--scheme", action="append", choices=NAMES, help="stamp with its delivery rule; repeatable (all)"
@@ -287,9 +298,7 @@ def _recorded_spots(options: argparse.Namespace) -> tuple[list[Spot], list[str]]
     traces, faults = open_traces(options.traces)
     spots, wrong = [], [str(fault) for fault in faults]
     for trace in traces:
-        if trace.events is None:
-            wrong.append(f"{trace.folder}: it holds no events of the motes, only what its observer received")
-        elif not trace.rows:
+        if not trace.rows:
             wrong.append(f"{trace.folder}: no message arrived in this run")
         else:
             spots.append(spot_of_trace(trace))

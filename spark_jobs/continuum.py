@@ -11,7 +11,7 @@ import contextlib
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import TimedScheme
+from basestation.causality.violations import Violations
 from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.schemes import COUNTS, LEDGER, MAX_FIELD_BITS, PACKINGS, descriptor
@@ -46,8 +47,9 @@ from spark_jobs.continuum_table import (
     missing_in,
     own_layout,
 )
+from spark_jobs.field_traces import with_causes
 from spark_jobs.ingest_read import MANIFEST, manifest
-from spark_jobs.segments import ROWS, Spread, cut, plan
+from spark_jobs.segments import ROWS, Plan, Spread, cut, plan
 from spark_jobs.segments_files import TraceFault, TraceFiles, open_trace
 from spark_jobs.segments_spread import on_spark, on_threads, slots
 from spark_jobs.session import JobError, note
@@ -59,7 +61,9 @@ SMALL = 2_000_000  # messages up to which Spark is not worth its start
 class ContinuumRow:
     """One configuration on one trace. Unknown values are None; `reason` says why a configuration has no answer.
 
-    Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks.
+    Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks. There are at
+    least so many, and at most as many as `_most` says: they differ where not all causes are known. `complete` is the
+    share of messages whose causes are, in per cent.
     """
 
     run: str
@@ -90,6 +94,13 @@ class ContinuumRow:
     mean: float | None = None
     any: float | None = None
     related: float | None = None
+    pairs_most: float | None = None
+    backward_most: float | None = None
+    forward_most: float | None = None
+    mean_most: float | None = None
+    any_most: float | None = None
+    related_most: float | None = None
+    complete: float | None = None
     violated_pairs: int | None = None
     backward_messages: int | None = None
     forward_messages: int | None = None
@@ -148,17 +159,23 @@ def continuum(
     """Measure every configuration on one trace. `scratch` is a folder that all workers share, for computed stamps."""
     if not trace.rows:
         raise TraceFault(f"{trace.folder}: no message arrived in this run")
+    trace = with_causes(trace, scratch)
     stamps = candidates(trace.deployment, choice)
     answers = _answers(trace, list(dict.fromkeys(stamp.scheme for stamp in stamps)), spread, scratch)
     deliveries = choice.deliveries()
     used = tuple(dict.fromkeys(answer.reading for answer in answers.values() if answer.reading))
     distinct = _distinct(deliveries)
-    planned = plan(cut(trace, workers, rows), spread)
     readings = tuple((reading, tuple(distinct)) for reading in used)
     whole = ledgers(trace, used, distinct, ties, spread, scratch)
-    tasks = [MeasureTask(part, readings, ties, whole) for part in planned.parts]
-    measured: Measured = total(spread(measure, tasks))
-    found = _MeasuredTrace(trace, planned.arrived, planned.out_of_sync, measured, used, distinct)
+
+    def counted(trace: TraceFiles) -> tuple[Plan, Measured]:
+        planned = plan(cut(trace, workers, rows), spread)
+        tasks = [MeasureTask(part, readings, ties, whole) for part in planned.parts]
+        return planned, total(spread(measure, tasks))
+
+    planned, least = counted(trace)
+    most = counted(replace(trace, most=True))[1] if trace.unsure else least
+    found = _MeasuredTrace(trace, planned.arrived, planned.out_of_sync, (least, most), used, distinct)
     return [found.row(stamp, answers[stamp.scheme], delivery) for stamp in stamps for delivery in deliveries]
 
 
@@ -192,10 +209,6 @@ def _answers(
 ) -> dict[TimedScheme, _Answer]:
     own = trace.deployment.stamp.scheme
     recorded = timed_scheme_of(trace.deployment) if trace.deployment.scheme.is_ordered else None
-    if recorded is None and trace.events is None:
-        raise TraceFault(
-            f"{trace.folder}: its stamp is {own}, from which no other can be read, and it holds no events"
-        )
     lacks = {
         scheme: missing_in(recorded, scheme) if recorded else f"the trace's stamp is {own}"
         for scheme in schemes
@@ -210,22 +223,27 @@ def _answers(
             answers[scheme] = _Answer(None, "no", f"{lack}; {made}", None)
         else:
             path, what = made[scheme]
-            answers[scheme] = _Answer(_reading(scheme, path), "restamped", None, what)
+            how = "graph" if trace.events is None else "restamped"
+            answers[scheme] = _Answer(_reading(scheme, path), how, None, what)
     return answers
 
 
 def _made(
     trace: TraceFiles, schemes: Sequence[TimedScheme], spread: Spread, scratch: Path
 ) -> dict[TimedScheme, tuple[Path, Restamped]] | str:
-    """The files of stamps made from the motes' events, or the reason why they can't be made."""
-    if trace.events is None:
+    """The files of stamps made from the motes' events, or the reason why they can't be made.
+
+    Without events, those of the causal graph serve, if its stamps were made to tell causes.
+    """
+    if trace.events is None and (trace.deployment.scheme.is_ordered or not trace.has_truth):
         return "and there are no events to make these stamps from"
-    try:
-        (wrong,) = spread(differing, [trace])
-    except TraceFault as fault:
-        return f"and of its events: {fault}"
-    if wrong:
-        return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
+    if trace.events is not None:
+        try:
+            (wrong,) = spread(differing, [trace])
+        except TraceFault as fault:
+            return f"and of its events: {fault}"
+        if wrong:
+            return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
     paths = [scratch / f"stamps-{number}.parquet" for number in range(len(schemes))]
     tasks = [RestampTask(trace, scheme, path) for scheme, path in zip(schemes, paths, strict=True)]
     return dict(zip(schemes, zip(paths, spread(restamp, tasks), strict=True), strict=True))
@@ -244,7 +262,7 @@ class _MeasuredTrace:
     trace: TraceFiles
     arrived: int
     out_of_sync: int
-    measured: Measured
+    measured: tuple[Measured, Measured]  # with what surely led to each message, and with all that may have
     readings: Sequence[StampReading]
     deliveries: Sequence[PolicyChoice]
 
@@ -275,17 +293,41 @@ class _MeasuredTrace:
     def _figures(self, stamp: Candidate, answer: _Answer, delivery: PolicyChoice) -> dict[str, Any]:
         if answer.reading is None:
             return {}
-        fields, tallies = self.measured.readings[self.readings.index(answer.reading)]
-        arrival = delivery.policy == "none"
-        tally = self.measured.arrival if arrival else tallies[self.deliveries.index(_same_as(delivery))]
+        fields = self.measured[0].readings[self.readings.index(answer.reading)][0]
+        least, most = (self._tally(measured, answer.reading, delivery) for measured in self.measured)
         found = {
             "arrived": self.arrived,
             "out_of_sync": self.out_of_sync,
             "wire_bytes": self.arrived * stamp.air_bytes,
-            **_of_tally(tally, self.trace.deployment.clock.tick_log2),
+            **_of_tally(least, self.trace.deployment.clock.tick_log2),
+            **_bounds(least.violations, most.violations, self.trace.is_field),
+            "complete": 100 * (1 - self.trace.unsure / self.trace.rows) if self.trace.has_truth else None,
             **_of_fields(fields),
         }
         return found | (asdict(answer.made) if answer.made else {})
+
+    def _tally(self, measured: Measured, reading: StampReading, delivery: PolicyChoice) -> Tally:
+        if delivery.policy == "none":
+            return measured.arrival
+        return measured.readings[self.readings.index(reading)][1][self.deliveries.index(_same_as(delivery))]
+
+
+def _bounds(least: Violations | None, most: Violations | None, is_field: bool) -> dict[str, float]:
+    """The most that each figure can be.
+
+    A field log does not tell how many pairs are related, since a stamp need not name what was sent long ago: at least
+    those that are known to be, at most all.
+    """
+    if least is None or most is None:
+        return {}
+    found = {f"{name}_most": value for name, value in most.percent().items()}
+    if not is_field:
+        return found
+    known, every = least.related_pairs, least.delivered * (least.delivered - 1) // 2
+    return found | {
+        "related": 100.0 * least.pairs / every if every else 0.0,
+        "related_most": min(100.0, 100.0 * most.pairs / known) if known else 0.0,
+    }
 
 
 def _of_tally(tally: Tally, tick_log2: int) -> dict[str, Any]:

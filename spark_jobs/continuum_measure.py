@@ -138,7 +138,7 @@ class Measured:
 def measure(task: MeasureTask) -> Measured:
     """Count one part under every reading and delivery."""
     own_columns = [reading.columns for reading, _ in task.readings if reading.stamps is None]
-    told = ["vector"] if task.part.sends is not None else []
+    told = task.part.segment.trace.truth_columns if task.part.sends is not None else []
     columns = dict.fromkeys(["sequence", *told, *(name for names in own_columns for name in names)])
     halo = 2 * task.part.horizon
     view = load(task.part.segment, list(columns), halo, halo)

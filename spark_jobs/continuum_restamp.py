@@ -16,14 +16,18 @@ import pyarrow as pa
 
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
+from basestation.comparing.field_run import field_stream
+from basestation.comparing.recorded_run import FIELD_COLUMNS
 from basestation.deployed import timed_scheme_of
 from basestation.simulator import engine_numba
 from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
 from basestation.simulator.simulated_trace import stream_of
 from basestation.traces.files import TraceError, write_table
+from basestation.traces.schema import LATER
 from basestation.traces.stamp_columns import stamp_columns
 from packet_formats.deployment import Deployment
+from spark_jobs.field_traces import causes_in
 from spark_jobs.segments_files import TraceFault, TraceFiles, read_whole
 
 TAKEN = ["source", "sequence", "heard", "batch", "fresh"]
@@ -94,10 +98,11 @@ def _table(observed: Observed) -> pa.Table:
 @lru_cache(maxsize=1)
 def _stream(trace: TraceFiles) -> Stream:
     """The stream of a trace. A worker stamps it by several schemes, and reads it once."""
-    if trace.events is None:
-        raise TraceFault(f"{trace.folder}: there are no events to make stamps from")
     try:
+        if trace.events is None:
+            later = [LATER] if trace.unsure else []
+            return field_stream(causes_in(read_whole(trace, [*FIELD_COLUMNS, *later])))[0]
         stream, _ = stream_of(read_whole(trace, TAKEN))
     except TraceError as error:
-        raise TraceFault(f"{trace.events}: {error}") from None
+        raise TraceFault(f"{trace.events or trace.folder}: {error}") from None
     return stream

@@ -19,12 +19,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from basestation.journal import locking
+from basestation.journal.field_truth import FieldTruth
 from basestation.journal.message_table import NOTHING, Carry, Fate, ReadMessages, read_messages
 from basestation.journal.reader import faults_of, read_segment, segment_paths
 from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
-from basestation.traces.schema import events_schema, messages_schema
+from basestation.traces.schema import events_schema, messages_schema, with_later
 from packet_formats import bulk
 from packet_formats import deployment as deployments
 from packet_formats.bulk import Frames
@@ -122,20 +123,23 @@ def _journals(group: Group) -> Iterator[Batch]:
     chunks = merge(streams) if merged else ((_single(records)) for records in streams[0])
     text = group.inputs[0].deployment
     deployment = deployments.parse(text) if text else None
+    truth = FieldTruth(deployment) if deployment else None
     carry = Carry(wraps=1) if merged else Carry()  # an observer's clock begins there, too
     for chunk in chunks:
-        if deployment is None:
+        if deployment is None or truth is None:
             yield "frames", _frames(chunk, None, group)
         else:
             reading = read_messages(_readable(chunk.records, merged), deployment, carry)
             carry = reading.carry
             yield "frames", _frames(chunk, reading, group)
-            yield "messages", reading.messages
+            yield from (("messages", table) for table in truth.add(reading.messages))
             yield quarantine(list(_refused(chunk, reading, deployment, group)))
         if bad:
             yield quarantine(bad)
             bad.clear()
-    if deployment is None:
+    if truth is not None:
+        yield from (("messages", table) for table in truth.finish())
+    else:
         why = "written without a deployment: its frames are kept, not read; --deployment tells what they are"
         bad.append(_bad(group.inputs[0], why))
     yield quarantine(bad)
@@ -406,13 +410,17 @@ def _trace(item: Input) -> Iterator[Batch]:
     """The tables of a trace, checked row by row."""
     deployment = deployments.parse(item.deployment)
     wanted = messages_schema(layout_of(deployment), deployment.network.motes)
-    number = 0
+    number, truth = 0, FieldTruth(deployment)
     for path in part_files(Path(item.path)):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            _same_columns(file.schema_arrow, wanted, path)
+            _same_columns(with_later(file.schema_arrow.empty_table()).schema, wanted, path)
             for batch in file.iter_batches(1 << 17):
-                yield from _checked(_as(batch, wanted, path), deployment, item, str(path), number)
+                for name, rows in _checked(_as(batch, wanted, path), deployment, item, str(path), number):
+                    yield from (
+                        (name, table) for table in (truth.add(rows) if name == "messages" else [rows])
+                    )
                 number += len(batch)
+    yield from (("messages", table) for table in truth.finish())
     events = Path(item.path) / EVENTS
     if events.exists():
         with pq.ParquetFile(events, page_checksum_verification=True) as file:
@@ -423,7 +431,8 @@ def _trace(item: Input) -> Iterator[Batch]:
 
 def _as(batch: pa.RecordBatch, wanted: pa.Schema, path: Path) -> pa.Table:
     try:
-        return pa.Table.from_batches([batch]).replace_schema_metadata(None).cast(wanted)
+        table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
+        return with_later(table).cast(wanted)
     except ValueError as error:  # a null where there can be none is not told as Arrow's own
         raise InputError(f"{path}: {error}") from None
 

@@ -46,6 +46,7 @@ class Advice:
     tolerate: float | None
     figure: str
     violations: float
+    violations_most: float
     at_most: float
     stamp_bytes: int
     payload_bytes: int
@@ -67,7 +68,7 @@ def recommend(rows: Sequence[ContinuumRow], board: str, figure: str, tolerance: 
     good = [
         row
         for row in rows
-        if row.is_answered and row.fits and row.policy != "none" and _of(row, figure) <= tolerance
+        if row.is_answered and row.fits and row.policy != "none" and _most(row, figure) <= tolerance
     ]
     frontier: list[ContinuumRow] = []
     for row in sorted(good, key=_cost):
@@ -80,6 +81,12 @@ def recommend(rows: Sequence[ContinuumRow], board: str, figure: str, tolerance: 
 def _of(row: ContinuumRow, figure: str) -> float:
     value = getattr(row, figure)
     return float("inf") if value is None else float(value)
+
+
+def _most(row: ContinuumRow, figure: str) -> float:
+    """The most that it can be: not all causes may be known."""
+    most = getattr(row, f"{figure}_most")
+    return _of(row, figure) if most is None else float(most)
 
 
 def _cost(row: ContinuumRow) -> tuple[int, float, int, int]:
@@ -112,6 +119,7 @@ def _advice(
         tolerate=row.tolerate,
         figure=figure,
         violations=_of(row, figure),
+        violations_most=_most(row, figure),
         at_most=upper_bound(row, figure),
         stamp_bytes=row.stamp_bytes,
         payload_bytes=row.payload_bytes,
@@ -128,7 +136,7 @@ def _advice(
 
 def upper_bound(row: ContinuumRow, figure: str) -> float:
     """The upper bound, at 95% confidence, if none was seen in N messages: 3 in N."""
-    seen = _of(row, figure)
+    seen = _most(row, figure)
     return seen if seen or not row.delivered else 300 / row.delivered
 
 
@@ -196,7 +204,11 @@ def _lines(
 
 
 def _sentence(one: Advice) -> str:
-    bound = f", fewer than {one.at_most:.2g}% at 95% confidence" if not one.violations else ""
+    bound = ""
+    if one.violations_most > one.violations:
+        bound = f" at least, {report.percent(one.at_most)}% at most"
+    elif not one.violations:
+        bound = f", fewer than {one.at_most:.2g}% at 95% confidence"
     saved = (
         f"saves {many(one.bytes_saved, 'byte')} and {one.microjoules_saved:.1f} uJ a message"
         if one.bytes_saved
@@ -209,6 +221,12 @@ def _sentence(one: Advice) -> str:
     )
 
 
+def _shown(one: Advice) -> str:
+    if one.violations_most > one.violations:
+        return f"{report.percent(one.violations)} to {report.percent(one.violations_most)}"
+    return report.percent(one.violations) if one.violations else f"0 (< {one.at_most:.2g})"
+
+
 def why_nothing(trace: TraceFiles, rows: Sequence[ContinuumRow], figure: str) -> str:
     """A sentence on why nothing is recommended: the best there is, or what is missing."""
     if not trace.has_truth:
@@ -216,9 +234,9 @@ def why_nothing(trace: TraceFiles, rows: Sequence[ContinuumRow], figure: str) ->
     able = [row for row in rows if row.is_answered and row.fits and row.policy != "none"]
     if not able:
         return "no configuration could be answered"
-    best = min(able, key=lambda row: (_of(row, figure), *_cost(row)))
+    best = min(able, key=lambda row: (_most(row, figure), *_cost(row)))
     return (
-        f"nothing will do; the fewest violations are {report.percent(_of(best, figure))}% by {best.stamp}, "
+        f"nothing will do; the fewest violations are {report.bounds(best, figure)} by {best.stamp}, "
         f"{_by(best)}"
     )
 
@@ -251,7 +269,7 @@ def _parts(
             policy_label(one.policy, one.tolerate),
             f"{one.phi}%",
             str(one.stamp_bytes),
-            report.percent(one.violations) if one.violations else f"0 (< {one.at_most:.2g})",
+            _shown(one),
             f"{one.hold_mean_ms:.1f}",
             f"{one.hold_p99_ms:.1f}",
             str(one.bytes_saved),

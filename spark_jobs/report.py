@@ -142,6 +142,7 @@ def continuum_parts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str
     if answered and answered[0].mean is not None:
         parts += [svg(_by_bytes(answered), f"bytes-{trace.run}"), svg(_by_phi(answered), f"phi-{trace.run}")]
         parts.append(svg(_hold(answered), f"hold-{trace.run}"))
+        parts.append(paragraph(known_causes(answered[0])))
     elif answered:
         parts.append(paragraph(why_no_violations(trace)))
     columns = (
@@ -170,6 +171,22 @@ def continuum_parts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str
     if refused:
         parts += [paragraph("What this trace can't answer:"), sheet(("stamp", "why"), refused.items())]
     return parts
+
+
+def bounds(row: ContinuumRow, figure: str) -> str:
+    """A figure in words: what it is, or between what it lies."""
+    least, most = getattr(row, figure), getattr(row, f"{figure}_most")
+    if most is None or most == least:
+        return f"{percent(least)}%"
+    return f"at least {percent(least)}%, at most {percent(most)}%"
+
+
+def known_causes(row: ContinuumRow) -> str:
+    """A sentence on how much of happened-before is known, and what follows."""
+    text = f"All causes are known of {row.complete:.1f}% of the messages."
+    if row.complete == 100:
+        return text
+    return f"{text} Where two numbers stand, violations lie between them."
 
 
 def why_no_violations(trace: TraceFiles) -> str:
@@ -212,11 +229,16 @@ def _cells(row: ContinuumRow) -> list[str]:
         "" if arrival else str(row.stamp_bytes),
         policy_label(row.policy, row.tolerate),
         "" if arrival else f"{row.phi}%",
-        *(percent(value) for value in (row.mean, row.any, row.pairs, row.related)),
+        *(_between(row, figure) for figure in ("mean", "any", "pairs", "related")),
         "" if row.hold_mean is None else f"{row.hold_mean:.1f}",
         "" if row.hold_p99 is None else f"{row.hold_p99:.0f}",
         "" if arrival else str(row.late),
     ]
+
+
+def _between(row: ContinuumRow, figure: str) -> str:
+    least, most = percent(getattr(row, figure)), percent(getattr(row, f"{figure}_most"))
+    return least if most in ("?", least) else f"{least}..{most}"
 
 
 def percent(value: float | None) -> str:
@@ -333,6 +355,8 @@ def print_rows(rows: Sequence[ContinuumRow], *, as_json: bool) -> None:
             console.print(
                 f"run {run}: {answered[0].arrived} messages arrived, {answered[0].delivered} in figures"
             )
+            if answered[0].complete not in (None, 100):
+                console.print(known_causes(answered[0]))
             console.print(_terminal_table(answered))
         refused = {row.stamp: row.reason for row in mine if not row.is_answered}
         for stamp, reason in refused.items():

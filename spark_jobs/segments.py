@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from basestation.causality.kernels import segment_pairs
+from basestation.traces.schema import LATER
 from spark_jobs.segments_files import TraceFault, TraceFiles, read_rows
 
 Ints = NDArray[Any]
@@ -58,7 +59,12 @@ class View:
         return _numbers(self.table, name)
 
     def vectors(self, motes: int) -> Ints:
-        return _fixed(self.table["vector"], motes)
+        """How many messages of each mote led to a message; where all that may have is wanted, those."""
+        sure = _fixed(self.table["vector"], motes)
+        if LATER not in self.table.column_names or self.table[LATER].null_count == len(sure):
+            return sure
+        most = self.table[LATER]
+        return np.where(most.is_null().to_numpy()[:, None], sure, _fixed(most, motes))
 
 
 def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[TraceSegment]:
@@ -221,8 +227,7 @@ class SurveyTask:
 def survey(task: SurveyTask) -> Survey:
     """Survey one segment's arrivals, without their stamps."""
     segment, trace = task.segment, task.segment.trace
-    told = ["vector"] if trace.has_truth else []
-    view = load(segment, ["r", "c", *told], task.horizon if trace.has_truth else 0, 0)
+    view = load(segment, ["r", "c", *trace.truth_columns], task.horizon if trace.has_truth else 0, 0)
     own = slice(view.first, view.last)
     _check(view, trace)
     lead = 2 * trace.deployment.clock.epsilon  # of any stamp's clock that the run may be stamped with again

@@ -49,12 +49,22 @@ class TraceFiles:
     origin: str
     deployment: Deployment
     parts: tuple[PartFile, ...]
-    untold: int  # rows whose truth nobody knows
+    untold: int  # rows whose causes nobody knows
     events: Path | None
+    unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
+    most: bool = False  # count instead with those that may be
+    is_field: bool = False  # its vectors, if any, are those of its causal graph
 
     @property
     def has_truth(self) -> bool:
         return self.rows > 0 and self.untold == 0
+
+    @property
+    def truth_columns(self) -> list[str]:
+        """The columns that `View.vectors` needs."""
+        if not self.has_truth:
+            return []
+        return ["vector", schema.LATER] if self.most else ["vector"]
 
     @property
     def layout(self) -> DataLayout:
@@ -102,6 +112,8 @@ def open_trace(folder: Path, events: Path | None = None) -> TraceFiles:
         ),
         untold=sum(_nulls(path, footer, "vector") for path, footer in zip(parts, footers, strict=True)),
         events=_events(events or folder / EVENTS, heads[0].run),
+        is_field=heads[0].origin.startswith("journal"),
+        unsure=sum(_told(path, footer, schema.LATER) for path, footer in zip(parts, footers, strict=True)),
     )
 
 
@@ -168,6 +180,8 @@ def _check_columns(path: Path, footer: pq.FileMetaData, wanted: pa.Schema) -> No
     found = footer.schema.to_arrow_schema()
     for field in wanted:
         if field.name not in found.names:
+            if field.name == schema.LATER:
+                continue
             raise TraceFault(f"{path}: a foreign schema: the column {field.name} is missing")
         if (kind := plain_type(found.field(field.name).type)) != plain_type(field.type):
             raise TraceFault(
@@ -188,6 +202,13 @@ def _nulls(path: Path, footer: pq.FileMetaData, column: str) -> int:
     if all(one is not None and one.has_null_count for one in told):
         return sum(one.null_count for one in told)
     return int(pq.read_table(path, columns=[column])[column].null_count)
+
+
+def _told(path: Path, footer: pq.FileMetaData, column: str) -> int:
+    """The rows that have a value; none of a column that is not there."""
+    if column not in footer.schema.to_arrow_schema().names:
+        return 0
+    return int(footer.num_rows) - _nulls(path, footer, column)
 
 
 def _events(path: Path, run: str) -> Path | None:

@@ -25,6 +25,7 @@ READER_GONE = 128 + 13  # SIGPIPE, which Windows does not have
 COMMANDS: dict[str, tuple[str, str]] = {
     "listen": ("basestation.cli.listen", "Watch a network live, in causal order."),
     "replay": ("basestation.cli.replay", "Play a log back, by the same policy or another."),
+    "why": ("basestation.cli.why", "Say what led to a message of a log, and why it was held so long."),
     "simulate": ("basestation.cli.simulate", "Run the paper's model of a network and measure the order."),
     "compare": (
         "basestation.cli.compare",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 FAULTS_SHOWN = 10
-FORMATS = ("parquet", "ndjson", "csv", "pcap", "shiviz")
+FORMATS = ("parquet", "ndjson", "csv", "pcap", "shiviz", "dot")
 HOLES_SHOWN = 5
 folder_argument = click.argument("folder", type=click.Path(path_type=Path))
 
@@ -254,8 +254,8 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None) -> N
     """Turn one run's log into another form.
 
     parquet (a trace) and csv hold the messages; ndjson every record; pcap the frames on the air for Wireshark; shiviz
-    the order of messages as far as it is known. What a form leaves out is printed on standard error. FOLDER may also be
-    a trace, for csv and shiviz.
+    and dot (for Graphviz) the causal graph as far as it is known. What a form leaves out is printed on standard error.
+    FOLDER may also be a trace, for csv, shiviz and dot.
     """
     from basestation.journal.convert import HOLDS
 
@@ -270,7 +270,7 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None) -> N
 def _convert_trace(folder: Path, form: str, output: Path) -> str:
     from basestation.traces.files import read_trace
 
-    if form not in ("csv", "shiviz"):
+    if form not in ("csv", "shiviz", "dot"):
         common.fail(f"{folder}: a trace has no frames to make {form} from; a journal has")
     return _write_messages(read_trace(folder), form, output)
 
@@ -294,9 +294,8 @@ def _convert_journal(journal: Journal, form: str, output: Path, described: Deplo
 
 def _write_messages(trace: Trace, form: str, output: Path) -> str:
     from basestation.journal.convert import write_csv
-    from basestation.journal.shiviz import write_shiviz
+    from basestation.journal.drawn_graph import write_dot, write_shiviz
     from basestation.traces.files import write_trace
-    from packet_formats.layout import layout_of
 
     if form == "parquet":
         if str(output) == "-":
@@ -306,13 +305,13 @@ def _write_messages(trace: Trace, form: str, output: Path) -> str:
     with _writing(output, "w") as file:
         if form == "csv":
             return many(write_csv(trace.messages, file), "message")
-        known = write_shiviz(trace.messages, layout_of(trace.deployment), file)
-    if known.truth:
-        return f"{many(known.messages, 'message')}, their causes from the truth"
-    refused = f", {many(known.refused, 'receipt')} contradicted others" if known.refused else ""
+        write = write_shiviz if form == "shiviz" else write_dot
+        known = write(trace.messages, trace.deployment, file)
+    if known.complete == known.messages:
+        return f"{many(known.messages, 'message')}, all causes known"
     return (
-        f"{many(known.messages, 'message')}, {known.complete} of them with all their causes named by receipts: "
-        f"what is not named is not drawn{refused}"
+        f"{many(known.messages, 'message')}, all causes known of {known.complete} of them: what nothing tells is not "
+        "drawn"
     )
 
 

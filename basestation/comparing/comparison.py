@@ -40,6 +40,7 @@ class SweepPoint:
 class ComparisonRow:
     """The result of one scheme on one network, summed over seeds. The hold is from arrival to delivery, in ticks.
 
+    `violations_most` there are at most, where a field log does not tell all causes.
     `gave_up`: messages delivered without a cause that they named. `stuck`: held for ever. Times are of our Python.
     """
 
@@ -60,6 +61,7 @@ class ComparisonRow:
     bits_max: int
     mote_us: float
     observer_us: float
+    violations_most: Violations | None = None
 
     @property
     def size(self) -> int:
@@ -90,6 +92,7 @@ class ComparisonRow:
             "delivered": self.violations.delivered,
             "violations": self.violations.percent(),
             "violated_pairs": self.violations.pairs,
+            **({"violations_most": self.violations_most.percent()} if self.violations_most else {}),
             "hold": {"mean": self.hold_mean, "p99": self.hold_p99, "max": self.hold_max},
             "late": self.late,
             "gave_up": self.gave_up,
@@ -105,11 +108,12 @@ class ComparisonRow:
 
 @dataclass(frozen=True, slots=True)
 class KnownStream:
-    """A stream with its true causes, and its network."""
+    """A stream with its causes, and its network. `most`: those that may be causes, where not all are known."""
 
     stream: Stream
     vectors: Int32
     options: WorldOptions
+    most: Int32 | None = None
 
 
 def sweep(base: WorldOptions, axes: dict[str, Sequence[Any]]) -> list[WorldOptions]:
@@ -153,13 +157,15 @@ class Trial:
     arrived: int
     violations: Violations
     played: Played
+    most: Violations | None = None
 
 
 def attempt(recorded: KnownStream, name: str, terms: Terms) -> Trial:
     stream = recorded.stream
     played = play(stream, build(name, recorded.options, terms))
     violations = engine.violations(stream, recorded.vectors, played.order)
-    return Trial(stream.messages, stream.arrivals, violations, played)
+    most = None if recorded.most is None else engine.violations(stream, recorded.most, played.order)
+    return Trial(stream.messages, stream.arrivals, violations, played, most)
 
 
 def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonRow:
@@ -186,6 +192,7 @@ def summed(place: SweepPoint, name: str, trials: Sequence[Trial]) -> ComparisonR
         bits_max=int(bits.max(initial=0)),
         mote_us=1e6 * sum(result.mote_seconds for result in played) / max(sent, 1),
         observer_us=1e6 * sum(result.observer_seconds for result in played) / max(sent, 1),
+        violations_most=_sum(most) if (most := [trial.most for trial in trials if trial.most]) else None,
     )
 
 

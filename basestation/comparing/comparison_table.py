@@ -46,19 +46,19 @@ def _table(rows: Sequence[ComparisonRow]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=0)
     table.add_column(COLUMNS[0], no_wrap=True)
     for name in COLUMNS[1:]:
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", overflow="fold")
     for row in rows:
         table.add_row(*cells(row))
     return table
 
 
 def cells(row: ComparisonRow) -> list[str]:
-    percent = row.violations.percent()
+    least, most = row.violations.percent(), (row.violations_most or row.violations).percent()
     return [
         row.scheme,
         f"{shown_bytes(row)}{'' if row.fits else '!'}",
         str(row.violations.delivered),
-        *(shown_percent(percent[figure]) for figure in ("mean", "any", "pairs")),
+        *(_between(least[figure], most[figure]) for figure in ("mean", "any", "pairs")),
         f"{row.hold_mean:.1f}",
         f"{row.hold_p99:.0f}",
         str(row.gave_up),
@@ -72,6 +72,11 @@ def cells(row: ComparisonRow) -> list[str]:
 def shown_bytes(row: ComparisonRow) -> str:
     """The size of the stamp; the mean and the largest where it has a variable length."""
     return str(row.size) if row.mean_bytes == row.size else f"{row.mean_bytes:.1f} ({row.size})"
+
+
+def _between(least: float, most: float) -> str:
+    low, high = shown_percent(least), shown_percent(most)
+    return low if low == high else f"{low}..{high}"
 
 
 def shown_percent(value: float) -> str:

@@ -17,9 +17,11 @@ from packet_formats.deployment import Deployment
 
 from .catalogue import Terms
 from .comparison import ComparisonRow, KnownStream, SweepPoint, measure
+from .field_run import field_stream
 
 # The columns of a message that a comparison reads.
 COLUMNS = ("source", "sequence", "heard", "clock", "batch", "fresh", "vector")
+FIELD_COLUMNS = (*COLUMNS, "payload", "in_sync", "r")  # where there are no events
 
 
 def measure_trace(folder: Path, names: Sequence[str], terms: Terms) -> Iterator[ComparisonRow]:
@@ -59,7 +61,14 @@ def options_in(deployment: Deployment, messages: int) -> WorldOptions:
 
 
 def recorded_in(trace: Trace) -> KnownStream:
-    """The stream of a trace; `TraceError` if its events are incomplete: then they would prove nothing."""
+    """The stream of a trace; `TraceError` if its events are incomplete: then they would prove nothing.
+
+    A field log has no events. Its stream is made from its causal graph.
+    """
+    if trace.events is None:
+        made, sure, most = field_stream(trace)
+        _check_arrivals(made)
+        return KnownStream(made, sure, options_in(trace.deployment, made.messages), most)
     stream, vectors = stream_of(trace)
     stream = replace(stream, arrival_clock=_clock(trace.messages))
     _check_arrivals(stream)

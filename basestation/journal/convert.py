@@ -18,6 +18,7 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.tinyos import PacketError, decode_packet
 
+from .field_truth import FieldTruth
 from .message_table import Fate, ReadMessages, read_all
 from .parquet_parts import origin_of
 from .reader import Journal, Report
@@ -30,6 +31,7 @@ HOLDS = {
     "ndjson": "every record",
     "pcap": "the frames on the air: no gaps, counters, notes, clocks or monotonic times, no radio sequence numbers",
     "shiviz": "the order of the messages: no stamps, times or data",
+    "dot": "the direct causes of the messages: no stamps, times or data",
 }
 LEFT_OUT = {
     Fate.UNTIMED: "came before the time was known",
@@ -47,11 +49,18 @@ def trace_of(
     readings = list(read_all(segments, deployment))
     for text in _left_out(readings):
         tell(text)
+    truth = FieldTruth(deployment)
+    messages = [table for reading in readings for table in truth.add(reading.messages)]
+    messages += truth.finish()
+    if truth.refused:
+        tell(
+            f"{many(truth.refused, 'name')} of causes contradicted others, and {_are(truth.refused)} left out"
+        )
     return Trace(
         run=journal.header.run,
         deployment=deployment,
         origin=origin_of(journal),
-        messages=pa.concat_tables([empty, *(reading.messages for reading in readings)]),
+        messages=pa.concat_tables([empty, *messages]),
         events=None,
     )
 
@@ -60,7 +69,11 @@ def _left_out(readings: Sequence[ReadMessages]) -> Iterator[str]:
     for fate, why in LEFT_OUT.items():
         count = sum(int(np.count_nonzero(reading.fates == fate)) for reading in readings)
         if count:
-            yield f"{many(count, 'message')} {why}, and {'is' if count == 1 else 'are'} left out"
+            yield f"{many(count, 'message')} {why}, and {_are(count)} left out"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def write_csv(messages: pa.Table, file: IO[str]) -> int:

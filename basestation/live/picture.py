@@ -26,7 +26,6 @@ MS = 1_000_000
 def take_picture(station: Station, mono_ns: int) -> Snapshot:
     """All that views show, as it is at `mono_ns`."""
     timeline, known = station.timeline, station.violations
-    receipts = station.layout.receipts > 0
     reached = timeline.clock.at(mono_ns)
     return Snapshot(
         mono_ns=mono_ns,
@@ -36,8 +35,8 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         earlier=tuple(station.earlier),
         tick=None if reached is None else timeline.tick(reached),
         epoch=timeline.epoch,
-        receipts=receipts,
-        known=known.complete / known.sends if receipts and known.sends else None,
+        receipts=station.layout.receipts > 0,
+        known=known.known,
         arrival=OrderView(known.messages["arrival"], known.overtaken["arrival"]),
         delivery=OrderView(known.messages["delivery"], known.overtaken["delivery"]),
         received=station.received,

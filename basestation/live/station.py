@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from basestation.arrivals import Arrival, Gap, Line
+from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery
 from basestation.live.alarms import Alarms
@@ -30,8 +31,8 @@ from basestation.live.happenings import (
     Tentative,
     Violation,
 )
+from basestation.live.overtakings import Overtaking, Overtakings
 from basestation.live.picture import take_picture
-from basestation.live.receipt_violations import Overtaking, ReceiptViolations
 from basestation.live.timeline import TimedFrame, Timeline
 from basestation.live.wait_reasons import listed, shown_names, why_waits
 from basestation.observer import Observer
@@ -64,6 +65,7 @@ class HeldMessage:
     name: Name = NO_NAME
     number: int = 0
     late: bool = False
+    node: Node | None = None  # in the causal graph
     tentative: bool = False  # a `Tentative` was told of it
     gone: bool = False  # delivered
 
@@ -92,7 +94,7 @@ class Station:
         # What came under a rule that waits by name, and what of it had to wait.
         self.named = self.tentative = 0
         self.motes: dict[int, MoteCounts] = {}
-        self.violations = ReceiptViolations(deployment.network.motes)
+        self.violations = Overtakings(self.observer, deployment.network.motes)
         self.alarms = Alarms()
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()
@@ -156,6 +158,7 @@ class Station:
         found: list[Happening] = []
         while (tick := self.observer.next_due()) is not None:
             found += self._deliver(self.observer.due(tick))
+        self.violations.finish()
         return found
 
     def snapshot(self, mono_ns: int) -> Snapshot:
@@ -253,7 +256,7 @@ class Station:
         found.append(Arrived(*here, held.name, self.received))
         counts.bounded += reception.bounded
         counts.untimed += cycles is None
-        found += self._count_arrival(counts, held)
+        found += self._count_arrival(counts, held, message, heard_tick)
         if reception.discarded:
             found.append(self._discard(held, message))
         else:
@@ -299,10 +302,11 @@ class Station:
         counts.boot, counts.sent_cycles = data.boot, None
         counts.reboots += 1
         counts.lost_before, counts.span = counts.lost, None
-        self.violations.forget(data.source)
         return [Reboot(*self.timeline.now, data.source, data.boot, before)]
 
-    def _count_arrival(self, counts: MoteCounts, held: HeldMessage) -> list[Happening]:
+    def _count_arrival(
+        self, counts: MoteCounts, held: HeldMessage, message: Ordered, heard: int
+    ) -> list[Happening]:
         data, name = held.data, held.name
         self.rate.add(held.mono_ns)
         counts.rate.add(held.mono_ns)
@@ -314,7 +318,7 @@ class Station:
             counts.add(name.sequence, held.cycles)
         found = self.alarms.mote_seen(data.source, counts, *self.timeline.now)
         now = self.timeline.present or 0
-        overtakings = self.violations.arrived(name, data, held.in_sync, now, held.mono_ns)
+        held.node, overtakings = self.violations.arrived(message, name, data, heard, now)
         return found + self._told(overtakings) if overtakings else found
 
     def _make_room(self) -> list[Happening]:
@@ -340,7 +344,7 @@ class Station:
                 found.append(self._gave_up(held.name, delivery.missing))
             found.append(self._delivered(delivery, held))
             left = delivery.left << self.deployment.clock.tick_log2
-            if overtakings := self.violations.delivered(held.name, left, self.timeline.mono_ns):
+            if held.node is not None and (overtakings := self.violations.delivered(held.node, left)):
                 found += self._told(overtakings)
         return found
 

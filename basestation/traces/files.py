@@ -78,7 +78,7 @@ def write_table(table: pa.Table, path: Path) -> None:
 
 def read_trace(folder: Path) -> Trace:
     """Read a run. `TraceError` says what is missing or unknown."""
-    messages = _read(folder / "messages.parquet")
+    messages = schema.with_later(_read(folder / "messages.parquet"))
     run = _run_of(messages, folder / "messages.parquet")
     path = folder / "events.parquet"
     events = _read(path) if path.exists() else None

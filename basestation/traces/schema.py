@@ -29,6 +29,7 @@ META_FORMAT, META_RUN, META_DEPLOYMENT, META_ORIGIN = (
     b"causeway.origin",
 )
 KINDS = ("send", "receive")
+LATER = "vector_most"  # the one column that older traces do not have; there it is null
 
 
 def metadata(run: str, deployment: Deployment, origin: str) -> dict[bytes, str]:
@@ -65,8 +66,17 @@ def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
             *(pa.field(f"kn{i}", pa.uint16(), False) for i in range(layout.stamp.entries)),
             pa.field("sent", pa.int64()),
             pa.field("vector", pa.binary(4 * motes)),
+            pa.field(LATER, pa.binary(4 * motes)),
         ]
     )
+
+
+def with_later(messages: pa.Table) -> pa.Table:
+    """A table of messages, with the column that older ones do not have; any other table as it is."""
+    if LATER in messages.column_names or "vector" not in messages.column_names:
+        return messages
+    field = messages.schema.field("vector").with_name(LATER)
+    return messages.append_column(field, pa.nulls(len(messages), field.type))
 
 
 def messages_table(columns: Mapping[str, Any], layout: DataLayout, motes: int, count: int) -> pa.Table:

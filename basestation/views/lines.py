@@ -231,9 +231,7 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
     if noticed := shown_noticed(snapshot.noticed):
         yield noticed
     if snapshot.known is not None:
-        yield f"{100 * snapshot.known:.0f}% of messages could be checked fully; more receipts raise this"
-    elif snapshot.received:
-        yield "there are no receipts: only the order of each mote's own messages could be checked"
+        yield f"{100 * snapshot.known:.0f}% of messages could be checked fully: all their causes are known"
     for gateway in snapshot.gateways:
         wrong = [f"{count} {what}" for what, count in gateway.line_errors.items() if count]
         wrong += [

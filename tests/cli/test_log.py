@@ -184,7 +184,7 @@ def test_convert_to_a_trace(log, tmp_path, trace_and_arrivals):
 def test_convert_a_trace(tmp_path, trace_and_arrivals):
     write_trace(trace_and_arrivals[0], tmp_path / "trace")
     result = run("convert", "--to", "shiviz", tmp_path / "trace")
-    assert "from the truth" in result.stderr
+    assert "messages, all causes known" in result.stderr
     assert run("convert", "--to", "pcap", tmp_path / "trace").exit_code == 1
 
 

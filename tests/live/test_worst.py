@@ -13,10 +13,11 @@ from collections import Counter
 from rich.console import Console
 
 from basestation.arrivals import Arrival
+from basestation.causality.causal_graph import Node
 from basestation.journal.reader import read_journal
 from basestation.journal.record_format import RecordKind
 from basestation.journal.writer import JournalWriter
-from basestation.live import downlink, receipt_violations
+from basestation.live import downlink, overtakings
 from basestation.live.happenings import Alarm, ClockChanged, Delivered, Happening, LineChanged
 from basestation.live.runner import WAITING, Runner
 from basestation.live.station import Station
@@ -189,19 +190,16 @@ def test_a_flood_far_beyond_line_rate(tmp_path):
 
 def test_a_mote_that_falls_silent_does_not_keep_what_came_after_it(monkeypatch):
     """The witness of its last message is remembered for good, but none of that message's effects."""
-    monkeypatch.setattr(receipt_violations, "MOST_WINDOW", receipt_violations.LEAST_WINDOW)
+    monkeypatch.setattr(overtakings, "MOST_WINDOW", overtakings.LEAST_WINDOW)
     motes, gateway, station = Motes(SETUP, START), Gateway(SETUP), Station(SETUP)
-    for number in range(2 * station.violations._window):
+    for number in range(2 * overtakings.LEAST_WINDOW):
         at = START + number * 4 * TICK
         sender = 3 if number == 0 else number % 3
         for item in gateway.hear(motes.send(sender, at, (0, 1, 2, 3)), at):
             station.take(item)
         gateway.out.clear()
     gc.collect()
-    assert (
-        sum(type(item) is receipt_violations._KnownMessage for item in gc.get_objects())
-        <= station.violations._window + 16
-    )
+    assert sum(type(item) is Node for item in gc.get_objects()) <= overtakings.LEAST_WINDOW + 16
 
 
 def test_what_nobody_asks_for_does_not_pile_up(monkeypatch):

@@ -109,7 +109,7 @@ def test_a_trace_of_few_entries_without_events_says_what_it_lacks(tmp_path, simu
     assert unanswered.stamp_bytes > 0  # what it would take on the wire is known all the same
 
 
-def test_without_the_truth_only_the_holds_are_known(tmp_path, simulated):
+def test_without_the_truth_violations_lie_between_bounds_and_holds_are_known(tmp_path, simulated):
     trace = trace_of(simulated, deployment_for(OPTIONS, build_scheme(OPTIONS, "kn"), "cbd", 100))
     place = trace.messages.schema.get_field_index("vector")
     untold = trace.messages.set_column(
@@ -117,14 +117,19 @@ def test_without_the_truth_only_the_holds_are_known(tmp_path, simulated):
     )
     write_trace(replace(trace, messages=untold, events=None), tmp_path / "trace")
     rows = rows_of(tmp_path / "trace", SMALL, tmp_path / "scratch")
-    want = {
-        (row.stamp, row.policy): row.hold_mean
-        for row in rows_of(written(tmp_path / "told", simulated), SMALL, tmp_path / "scratch2")
-    }
+    told = rows_of(written(tmp_path / "told", simulated), SMALL, tmp_path / "scratch2")
+    want = {(row.stamp, row.policy): row for row in told}
     for row in rows:
-        assert row.mean is None
-        assert row.related_pairs is None
-        assert row.hold_mean == want[row.stamp, row.policy]
+        true = want[row.stamp, row.policy]
+        assert row.hold_mean == true.hold_mean
+        assert row.complete < 10  # the stamps of kn name nothing
+        assert true.complete == 100
+        for figure in ("pairs", "backward", "forward", "mean", "any", "related"):
+            low, high = getattr(row, figure), getattr(row, f"{figure}_most")
+            assert low <= getattr(true, figure) <= high, figure
+            assert getattr(true, f"{figure}_most") == getattr(true, figure)
+    assert max(row.mean for row in told) > 0
+    assert any(row.mean < row.mean_most < 100 for row in rows)
 
 
 def test_a_fault_in_memory_is_noticed_and_the_evidence_goes_first(tmp_path):

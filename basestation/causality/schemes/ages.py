@@ -4,10 +4,39 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
-from basestation.causality.order import Stamp, unwrap
+from basestation.causality.causal_graph import Alias, Causes
+from basestation.causality.order import Message, Stamp, unwrap
 
-from .scheme import LONG_AGO, Fields, Setting, StampCodec, StampReader
+from .scheme import LONG_AGO, Fields, Scheme, Setting, StampCodec, StampReader
+
+
+class AgesScheme(Scheme):
+    """A scheme whose stamps tell when messages were sent, and so name them by their clocks."""
+
+    whole: ClassVar[bool] = True  # a stamp tells all that its sender knew
+
+    @abstractmethod
+    def known(self, stamp: Stamp) -> Sequence[int]:
+        """When each mote last sent something here, as far as the sender knew."""
+
+    @property
+    def reach(self) -> int:
+        return self.setting.epsilon
+
+    def sent(self, message: Message, heard: int) -> int:
+        return message.stamp.r
+
+    def alias(self, message: Message) -> int | None:
+        return message.stamp.r
+
+    def causes(self, message: Message, sent: int) -> Causes:
+        """It leaves out what is older than its lifetime."""
+        told = enumerate(self.known(message.stamp))
+        aliases = [Alias(mote, at, at, at, at) for mote, at in told if at > LONG_AGO]
+        gap = sent - self.setting.lifetime - self.setting.epsilon if self.whole else sent + self.reach
+        return Causes(aliases=aliases, gap=gap, whole=self.whole)
 
 
 class AgesCodec(StampCodec):

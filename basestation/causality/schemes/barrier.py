@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from basestation.causality.causal_graph import Alias, Causes
 from basestation.causality.ledger import Ledger
 from basestation.causality.modular import unwrap
 from basestation.causality.order import Message, Stamp
@@ -61,6 +62,30 @@ class Barrier(Scheme):
 
     def as_observed(self, stamp: Stamp, now: int) -> Stamp:
         return self.as_read(stamp, now)
+
+    @property
+    def reach(self) -> int:
+        """l never falls from a cause to its effect."""
+        return 0
+
+    def sent(self, message: Message, heard: int) -> int:
+        return message.stamp.r
+
+    def alias(self, message: Message) -> int | None:
+        _, _, close, _ = message.stamp.kn[:HEAD]
+        return None if close else message.sequence % RESIDUES
+
+    def causes(self, message: Message, sent: int) -> Causes:
+        """What it names; what it cut is as old as its age, and what it left out is older than WIN."""
+        stamp, constants = message.stamp, self.constants
+        _, cut, _, age = stamp.kn[:HEAD]
+        oldest, aged = sent - constants.WIN - 1, sent - (age % NO_AGE) * constants.u
+        newest = constants.newest_named(stamp)
+        return Causes(
+            aliases=[Alias(*name, sent - constants.Z, newest) for name in names_of(stamp)],
+            gap=aged if cut else oldest,
+            own_gap=aged if cut or constants.has_previous(stamp) else oldest,
+        )
 
     @cached_property
     def constants(self) -> BarrierConstants:

@@ -11,14 +11,14 @@ from collections.abc import Sequence
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 
-from .ages import AgesCodec
+from .ages import AgesCodec, AgesScheme
 from .deadline import WithinLifetime
 from .holding import Held
 from .matrix import SentMatrix, Square, sent_to_observer
-from .scheme import LONG_AGO, Program, Scheme, Setting, StampCodec
+from .scheme import LONG_AGO, Program, Setting, StampCodec
 
 
-class DeltaCausal(Scheme):
+class DeltaCausal(AgesScheme):
     name = "delta-causal"
 
     def start(self, mote: int) -> Program:
@@ -29,6 +29,9 @@ class DeltaCausal(Scheme):
 
     def rule(self) -> Rule:
         return DeltaCausalRule(self.setting)
+
+    def known(self, stamp: Stamp) -> Sequence[int]:
+        return sent_to_observer(stamp.kn, self.setting.motes)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes**2 * self.setting.age_bits

@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 
-from .ages import AgesCodec
+from .ages import AgesCodec, AgesScheme
 from .delta_causal import DeltaCausalRule
-from .scheme import LONG_AGO, Program, Scheme, StampCodec
+from .scheme import LONG_AGO, Program, StampCodec
 
 
-class DeltaVector(Scheme):
+class DeltaVector(AgesScheme):
     name = "delta-vector"
 
     def start(self, mote: int) -> Program:
@@ -27,6 +27,9 @@ class DeltaVector(Scheme):
 
     def rule(self) -> Rule:
         return DeltaVectorRule(self.setting)
+
+    def known(self, stamp: Stamp) -> Sequence[int]:
+        return stamp.kn
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + self.setting.motes * self.setting.age_bits

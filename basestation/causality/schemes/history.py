@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from operator import or_
 
+from basestation.causality.causal_graph import Causes
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Name, Rule
 
@@ -47,6 +48,9 @@ class History(Scheme):
 
     def rule(self) -> Rule:
         return RecentHistoryRule(self.setting) if self.names else WholeHistoryRule(self.setting)
+
+    def causes(self, message: Message, sent: int) -> Causes:
+        return Causes(names_in(message.stamp), gap=sent + self.reach)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         if self.names:

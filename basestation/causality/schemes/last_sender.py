@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from basestation.causality.causal_graph import Causes
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Name, Rule
 
-from .names import NamesCodec
+from .names import NamesCodec, names_in
 from .scheme import COUNTER_BITS, Program, Scheme, StampCodec
 from .waiting import WaitingByName
 
@@ -26,6 +27,9 @@ class LastSender(Scheme):
 
     def rule(self) -> Rule:
         return LastSenderRule(self.setting)
+
+    def causes(self, message: Message, sent: int) -> Causes:
+        return Causes(names_in(message.stamp), gap=sent + self.reach)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.source_bits + COUNTER_BITS

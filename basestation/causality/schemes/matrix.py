@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from basestation.causality.causal_graph import Causes
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Name, Rule
 
 from .scheme import COUNTER_BITS, ROUND, Fields, Program, Scheme, StampCodec, StampReader
+from .vector import counted
 from .waiting import WaitingByName
 
 
@@ -27,6 +29,10 @@ class Matrix(Scheme):
 
     def rule(self) -> Rule:
         return MatrixRule(self.setting)
+
+    def causes(self, message: Message, sent: int) -> Causes:
+        known = sent_to_observer(message.stamp.kn, self.setting.motes)
+        return counted(known, message.source, sent + self.reach)
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.motes**2 * COUNTER_BITS

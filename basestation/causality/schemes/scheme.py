@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
+from basestation.causality.causal_graph import Causes
 from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import NEVER, Rule
@@ -173,6 +174,25 @@ class Scheme(ABC):
     def tolerating(self, percent: float) -> Scheme:
         """The same with a rule whose wait is a ledger's: at most so many per cent of the messages in a violation."""
         raise ValueError(f"the rule of {self.name} has no wait that a ledger could shorten")
+
+    # ---- What its stamps tell of happened-before, for `causal_graph` ----
+
+    @property
+    def reach(self) -> int:
+        """By how many ticks a cause may seem to be sent after its effect, by what `sent` says of both."""
+        return self.setting.lifetime
+
+    def sent(self, message: Message, heard: int) -> int:
+        """The tick in which a message was sent, as its stamp tells; here none does, and it is when it was heard."""
+        return heard
+
+    def alias(self, message: Message) -> int | None:
+        """What the stamps of others call this message, if not by its number."""
+        return None
+
+    def causes(self, message: Message, sent: int) -> Causes:
+        """What the stamp of a message in sync tells of its causes; here nothing."""
+        return Causes(gap=sent + self.reach)
 
     @property
     def grows(self) -> bool:

@@ -93,6 +93,13 @@ class TimedScheme(Scheme):
             return stamp
         return Stamp(stamp.r, now + self.lead - stamp.r, (0,) * self.entries)
 
+    @cached_property
+    def reach(self) -> int:
+        return self.epsilon
+
+    def sent(self, message: Message, heard: int) -> int:
+        return message.stamp.r
+
     def saturated(self, stamp: Stamp) -> bool:
         """Whether a field holds its top code, "this many or more": a tie on it may hide an order."""
         return self.entry_max in stamp.kn

@@ -17,17 +17,18 @@ from dataclasses import dataclass
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Rule
 
-from .ages import AgesCodec
+from .ages import AgesCodec, AgesScheme
 from .deadline import WithinLifetime
 from .matrix import SentMatrix
-from .scheme import LONG_AGO, Program, Scheme, Setting, StampCodec
+from .scheme import LONG_AGO, Program, Setting, StampCodec
 
 
 @dataclass(frozen=True)
-class TwoHop(Scheme):
+class TwoHop(AgesScheme):
     """The scheme of AS. `setting.min_wait` is how long each message is held; by default, the least allowed."""
 
     name = "two-hop"
+    whole = False
 
     def __post_init__(self) -> None:
         if self.setting.lifetime >= 3 * self.hold:
@@ -48,6 +49,9 @@ class TwoHop(Scheme):
 
     def rule(self) -> Rule:
         return TwoHopRule(self.setting, self.hold)
+
+    def known(self, stamp: Stamp) -> Sequence[int]:
+        return stamp.kn[self.setting.motes + 1 :]
 
     def stamp_bits(self, stamp: Stamp) -> int:
         return self.setting.clock_bits + 2 * self.setting.motes * self.setting.age_bits

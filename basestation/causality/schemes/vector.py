@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from basestation.causality.causal_graph import Causes
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Name, Rule
 
@@ -27,8 +28,22 @@ class Vector(Scheme):
     def rule(self) -> Rule:
         return VectorRule(self.setting)
 
+    def causes(self, message: Message, sent: int) -> Causes:
+        return counted(message.stamp.kn, message.source, sent + self.reach)
+
     def stamp_bits(self, stamp: Stamp) -> int:
         return (self.setting.motes - 1) * COUNTER_BITS
+
+
+def counted(kn: Sequence[int], source: int, latest: int) -> Causes:
+    """What a count for each mote tells: all that led to the message. A mote not heard yet reads as 0."""
+    others = [(mote, number) for mote, number in enumerate(kn) if mote != source]
+    return Causes(
+        [name for name in others if name[1]],
+        gap=latest,
+        unsure=[mote for mote, number in others if not number],
+        whole=True,
+    )
 
 
 class VectorProgram:

@@ -1,0 +1,487 @@
+"""The causal graph of a log: what surely led to each message, and what may have.
+
+A mote's own messages are in order. A stamp may name messages that led to its own, and receipts do. So each message has
+known causes, and two vectors with a number for each mote. `vector` has the newest message of that mote that surely led
+to it, `most` the newest that may have, where something is missing: a cause that was lost, or one that nothing names.
+Where nothing is missing the causes are complete.
+
+What is known of a message holds for its effects: one that arrives after them hands its causes on. What may have led to
+it is settled later, when everything that was under way has arrived.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, NamedTuple, Protocol
+
+from .boots import ROUND
+from .modular import unwrap
+from .order import Message
+
+LONG_AGO = -(1 << 62)
+# A name may be of a message that has not reached us yet. No mote sends so many while another's message is under way;
+# a number further ahead is a misread one.
+AHEAD = 16
+ORDER, RECEIPT, STAMP = "order", "receipt", "stamp"  # how a cause is known
+
+
+class Alias(NamedTuple):
+    """A name that is no number: the message of `source` that goes by `alias`, sent in one of these ticks.
+
+    `at`: whatever that mote sent before this tick is a cause too.
+    """
+
+    source: int
+    alias: int
+    since: int
+    until: int
+    at: int = LONG_AGO
+
+
+class Causes(NamedTuple):
+    """What a stamp tells of the causes of its message.
+
+    `numbers` are sources and numbers. Whatever is not told was sent at tick `gap` or before, by any of the motes in
+    `unsure` (None: by any mote). `own_gap` is the same for what is missing because the mote's message before was lost.
+    `whole`: it tells of the causes of its causes too, so that a lost one leaves no gap.
+    """
+
+    numbers: Sequence[tuple[int, int]] = ()
+    aliases: Sequence[Alias] = ()
+    gap: int = LONG_AGO
+    own_gap: int = LONG_AGO
+    unsure: Sequence[int] | None = None
+    whole: bool = False
+
+
+NOTHING_TOLD = Causes()
+
+
+@dataclass(eq=False, repr=False, slots=True)
+class Node:
+    """A message that came, or one that others name. `note` is the caller's."""
+
+    source: int
+    number: int
+    above: int  # of its sequence number
+    vector: list[int]
+    arrived: bool = False
+    heard: int = 0
+    time: int = 0  # when it was sent, as far as is known
+    told: Causes = NOTHING_TOLD
+    complete_receipts: bool = False
+    causes: dict[Node, str] = field(default_factory=dict)
+    effects: list[Node] = field(default_factory=list)
+    lost: list[Alias] = field(default_factory=list)  # names of what has not come
+    alias: int | None = None
+    doubt: int = LONG_AGO  # the tick up to which something was sent that it may have named
+    settled: bool = False
+    dropped: bool = False  # out of the window
+    most: list[int] | None = None
+    doubtful: list[int] | None = None  # as `most`, for its effects
+    note: Any = None
+
+    @property
+    def sequence(self) -> int:
+        return self.number - self.above
+
+    @property
+    def complete(self) -> bool:
+        """Whether all that led to it is known, but for what had left before it came."""
+        return self.settled and self.most is None
+
+    def __str__(self) -> str:
+        return f"{self.source}#{self.sequence}"
+
+
+Growth = tuple[Node, dict[int, int]]  # a message, and the entries of its vector that grew, as they were
+
+
+class Teller(Protocol):
+    """What the graph asks of a scheme. `reach`: by how many ticks a cause may seem to be sent after its effect."""
+
+    @property
+    def reach(self) -> int: ...
+
+    def sent(self, message: Message, heard: int) -> int: ...
+
+    def alias(self, message: Message) -> int | None: ...
+
+    def causes(self, message: Message, sent: int) -> Causes: ...
+
+
+class CausalGraph:
+    """The graph over a window of recent messages: memory stays bounded.
+
+    Messages are `add`ed in order of arrival. When one has been here for `patience` ticks it is settled, and has a
+    place in `settled` until somebody takes it from there. Whatever the policy, a message leaves when it arrives or at
+    most `wait` ticks after it was sent. So it is no doubtful cause of one that came after that.
+    """
+
+    def __init__(self, teller: Teller, motes: int, patience: int, wait: int, window: int) -> None:
+        self._teller, self._motes, self._window = teller, motes, window
+        self._patience, self._wait = patience, wait
+        self._chains: list[list[Node]] = [[] for _ in range(motes)]  # of each mote, by number
+        self._booted = [LONG_AGO] * motes
+        self._newest = [0] * motes
+        self._recent: deque[Node] = deque()
+        self._unsettled: deque[Node] = deque()
+        self._wanted: dict[tuple[int, int], list[tuple[Node, Alias]]] = {}
+        self._known: dict[tuple[int, int], list[Node]] = {}  # by their aliases
+        self._unheard: list[deque[tuple[Node, int]]] = [deque(maxlen=AHEAD) for _ in range(motes)]
+        self._grown: list[Growth] = []
+        self.refused = 0  # names that contradict others
+        self.settled: deque[Node] = deque()
+
+    def __len__(self) -> int:
+        return len(self._recent)
+
+    def add(
+        self, message: Message, heard: int, receipts: Iterable[tuple[int, int]] = (), complete: bool = False
+    ) -> tuple[Node, list[Growth]]:
+        """A message has come for the first time, heard at this tick; what that tells of messages that came before it.
+
+        `receipts` are sources and 8-bit sequence numbers; `complete`: they name all received since the last send.
+        """
+        source, number = message.source, message.number
+        while self._unsettled and heard - self._unsettled[0].heard > self._patience:
+            self._settle(self._unsettled.popleft())
+        self._note_boot(message, heard)
+        node = self._place(source, number, message.above)
+        if node.arrived:  # after many boots two messages may share a number: this one stays alone
+            node = Node(source, number, message.above, self._start(source, number))
+            receipts, message = (), message._replace(in_sync=False)
+        node.arrived, node.settled, node.heard, node.complete_receipts = True, False, heard, complete
+        node.time = self._teller.sent(message, heard) if message.in_sync else heard
+        self._unsettled.append(node)
+        if message.in_sync:
+            node.told = self._teller.causes(message, node.time)
+        else:
+            gap = heard + self._teller.reach
+            node.told = Causes(gap=gap, own_gap=gap)
+        for mote, one in node.told.numbers:
+            self._name(node, mote, one, STAMP)
+        for alias in node.told.aliases:
+            self._want(node, alias)
+        for mote, sequence in receipts:
+            if mote < self._motes and self._newest[mote]:
+                self._name(node, mote, unwrap(sequence + 1, self._newest[mote] + AHEAD, ROUND), RECEIPT)
+            elif mote < self._motes:
+                self._unheard[mote].append((node, sequence))
+        if message.in_sync and (called := self._teller.alias(message)) is not None:
+            self._call(node, called)
+        if not self._newest[source]:
+            self._newest[source] = number
+            self._read_receipts(source, number)
+        self._newest[source] = max(number, self._newest[source])
+        if node.effects:
+            self._grown += self._hand_on(node)
+        grown, self._grown = self._grown, []
+        return node, grown
+
+    def finish(self) -> None:
+        """Nothing more comes: settle everything."""
+        while self._unsettled:
+            self._settle(self._unsettled.popleft())
+
+    def between(self, source: int, after: int, last: int) -> Iterator[Node]:
+        """The messages of a mote above one number, up to another."""
+        chain = self._chains[source]
+        for place in range(_place_after(chain, after), len(chain)):
+            if chain[place].number > last:
+                return
+            yield chain[place]
+
+    # ---- Names ----
+
+    def _note_boot(self, message: Message, heard: int) -> None:
+        chain = self._chains[message.source]
+        if chain and message.above > chain[-1].above:
+            self._booted[message.source] = heard
+
+    def _place(self, source: int, number: int, above: int) -> Node:
+        """The node of a number, after the one before it and before the one after it in its mote's own order."""
+        chain = self._chains[source]
+        place = bisect_left(chain, number, key=_number)
+        if place < len(chain) and chain[place].number == number:
+            return chain[place]
+        node = Node(source, number, above, self._start(source, number))
+        chain.insert(place, node)
+        if place:
+            self._link(node, chain[place - 1], ORDER)
+            if chain[place - 1].dropped:
+                place -= 1
+                del chain[place]
+        if place + 1 < len(chain):
+            after = chain[place + 1]
+            if place and after.causes.get(chain[place - 1]) == ORDER:
+                del after.causes[chain[place - 1]]
+            after.causes[node] = ORDER
+            node.effects.append(after)
+        self._recent.append(node)
+        if len(self._recent) > self._window:
+            self._drop(self._recent.popleft())
+        return node
+
+    def _start(self, source: int, number: int) -> list[int]:
+        """The vector of a message of which nothing else is known."""
+        vector = [0] * self._motes
+        vector[source] = number
+        return vector
+
+    def _drop(self, node: Node) -> None:
+        if not node.settled and node.arrived:
+            self._settle(node)
+        for alias in node.lost:
+            _discard(self._wanted, alias[:2], (node, alias))
+        if node.alias is not None:
+            _discard(self._known, (node.source, node.alias), node)
+        node.effects.clear()  # whoever still knows it must not keep all that came after it
+        node.causes.clear()
+        node.dropped = True
+        chain = self._chains[node.source]
+        if (
+            chain[-1] is not node
+        ):  # the newest stays until there is a newer one: its mote may be silent for long
+            del chain[bisect_left(chain, node.number, key=_number)]
+
+    def _name(self, node: Node, source: int, number: int, how: str) -> None:
+        if not 0 <= source < self._motes or source == node.source or number <= node.vector[source]:
+            return
+        if number > self._newest[source] + AHEAD or node.heard - self._booted[source] < self._patience:
+            node.doubt = node.time + self._teller.reach  # misread
+            return
+        chain = self._chains[source]
+        near = chain[max(_place_after(chain, number) - 1, 0)] if chain else None
+        if near is None or number < near.above:
+            node.doubt = node.time + self._teller.reach  # of a boot that nobody heard of
+            return
+        self._link(node, self._place(source, number, near.above), how)
+
+    def _read_receipts(self, source: int, number: int) -> None:
+        """A mote's first message has come: now receipts for it can be read."""
+        for node, sequence in self._unheard[source]:
+            before = node.vector[source]
+            self._name(node, source, unwrap(sequence + 1, number + AHEAD, ROUND), RECEIPT)
+            if node.vector[source] > before:
+                self._grown += [(node, {source: before}), *self._hand_on(node)]
+        self._unheard[source].clear()
+
+    def _want(self, node: Node, alias: Alias) -> None:
+        """Find who goes by that name, or wait for it."""
+        if alias.source == node.source or not 0 <= alias.source < self._motes:
+            return
+        for one in self._known.get(alias[:2], ()):
+            if alias.since <= one.time <= alias.until:
+                self._link(node, one, STAMP)
+                return
+        node.lost.append(alias)
+        wanted = self._wanted.setdefault(alias[:2], [])
+        wanted.append((node, alias))
+        while wanted[0][1].until < alias.since - self._patience:
+            del wanted[0]  # it never came
+
+    def _call(self, node: Node, alias: int) -> None:
+        """Others may name it so; some have already."""
+        name = (node.source, alias)
+        node.alias = alias
+        self._known.setdefault(name, []).append(node)
+        for effect, wanted in list(self._wanted.get(name, ())):
+            if wanted.since <= node.time <= wanted.until:
+                _discard(self._wanted, name, (effect, wanted))
+                effect.lost.remove(wanted)
+                effect.causes[node] = STAMP
+                node.effects.append(effect)
+
+    # ---- What surely led to a message ----
+
+    def _link(self, effect: Node, cause: Node, how: str) -> None:
+        if cause.vector[effect.source] >= effect.number:
+            effect.doubt = effect.time + self._teller.reach  # a circle: one of the names was misread
+            self.refused += 1
+            return
+        effect.causes.setdefault(cause, how)
+        cause.effects.append(effect)
+        _raise(effect.vector, cause.vector)
+
+    def _hand_on(self, node: Node) -> Iterator[Growth]:
+        """What is known of a message holds for its effects, and theirs."""
+        waiting = [node]
+        while waiting:
+            cause = waiting.pop()
+            for effect in cause.effects:
+                circle = cause.vector[effect.source] >= effect.number
+                grown = {} if circle else _raise(effect.vector, cause.vector)
+                if grown:
+                    waiting.append(effect)
+                    yield effect, grown
+
+    # ---- What may have led to it ----
+
+    def _settle(self, node: Node) -> None:
+        """Settle a message, after its causes."""
+        waiting = [node]
+        entered = {node}
+        while waiting:
+            one = waiting[-1]
+            cause = next((c for c in one.causes if not c.settled and c not in entered), None)
+            if cause is not None:
+                waiting.append(cause)
+                entered.add(cause)
+                continue
+            waiting.pop()
+            if not one.settled:
+                self._close(one)
+
+    def _close(self, node: Node) -> None:
+        node.settled = True
+        self._link_older(node)
+        most = list(node.vector)
+        gap = self._gap(node)
+        for cause in node.causes:
+            if cause.doubtful is not None:
+                _raise(most, cause.doubtful)
+        if gap > LONG_AGO:
+            self._raise_to(most, gap, range(self._motes))
+        if node.told.unsure and not node.complete_receipts:
+            self._raise_to(most, node.told.gap, node.told.unsure)
+        most[node.source] = node.number
+        shown = list(most)
+        for source, number in enumerate(most):
+            known = node.vector[source]
+            if number > known:
+                gone = self._last_gone(source, known, number, node.heard)
+                if gone < node.heard:
+                    shown[source] = known
+                if gone < node.heard - self._wait:  # not even late for an effect of it that came earlier
+                    most[source] = known
+        node.most = None if shown == node.vector else shown
+        node.doubtful = None if most == node.vector else most
+        if node.arrived:
+            self.settled.append(node)
+
+    def _link_older(self, node: Node) -> None:
+        """Where what it names at a tick never came, whatever that mote sent before is still a cause."""
+        for alias in node.lost:
+            if alias.at > LONG_AGO:
+                older = [one for one in self._chains[alias.source] if one.arrived and one.time < alias.at]
+                if older and older[-1].number > node.vector[alias.source]:
+                    self._link(node, older[-1], STAMP)
+                    self._grown += self._hand_on(node)
+
+    def _gap(self, node: Node) -> int:
+        """The tick up to which something may be missing among its own causes."""
+        if not node.arrived:
+            return LONG_AGO  # whoever names it has the gap
+        told, late = node.told, node.time + self._teller.reach
+        gaps = [node.doubt]
+        if not node.complete_receipts and told.unsure is None:
+            gaps.append(told.gap)
+        before = next((cause for cause, how in node.causes.items() if how == ORDER), None)
+        if before is not None and before.above != node.above:
+            gaps.append(late)  # it has forgotten what it had received
+        elif not told.whole and not (
+            node.sequence == 0 if before is None else before.arrived and before.number == node.number - 1
+        ):
+            gaps.append(told.own_gap if told.own_gap > LONG_AGO else late)
+        if not told.whole:
+            gaps += [self._latest(alias) for alias in node.lost]
+        lost = {how for cause, how in node.causes.items() if not cause.arrived}
+        if RECEIPT in lost or (STAMP in lost and not told.whole):
+            gaps.append(late)
+        return max(gaps)
+
+    def _latest(self, alias: Alias) -> int:
+        """When what never came was sent, at the latest: before each message that names it."""
+        namers = self._wanted.get(alias[:2], ())
+        return min((one.until for _, one in namers if one.until >= alias.since), default=alias.until)
+
+    def _last_gone(self, source: int, after: int, last: int, heard: int) -> int:
+        """When the last of these messages may have left; those from long before that tick do not matter."""
+        gone = LONG_AGO
+        for node in reversed(self._chains[source]):
+            if (
+                node.number <= after
+                or gone >= heard
+                or (node.arrived and node.heard < heard - self._patience)
+            ):
+                break
+            if node.number <= last and node.arrived:
+                gone = max(gone, node.heard, node.time + self._wait)
+        return gone
+
+    def _raise_to(self, most: list[int], gap: int, sources: Iterable[int]) -> None:
+        """Whatever these motes sent up to that tick may have led to it."""
+        for source in sources:
+            for node in reversed(self._chains[source]):
+                if node.number <= most[source]:
+                    break
+                if node.arrived and node.time <= gap:
+                    most[source] = node.number
+                    break
+
+
+def _discard(table: dict[tuple[int, int], list[Any]], key: tuple[int, int], item: Any) -> None:
+    """Remove an item of a table's list, and the list with its last one."""
+    with suppress(KeyError, ValueError):
+        table[key].remove(item)
+        if not table[key]:
+            del table[key]
+
+
+def _number(node: Node) -> int:
+    return node.number
+
+
+def _place_after(chain: list[Node], number: int) -> int:
+    return bisect_right(chain, number, key=_number)
+
+
+def _raise(vector: list[int], cause: Sequence[int]) -> dict[int, int]:
+    """Raise a vector by another; the entries that grew, with what they were."""
+    grown = {}
+    for source, number in enumerate(cause):
+        if number > vector[source]:
+            grown[source] = vector[source]
+            vector[source] = number
+    return grown
+
+
+# ---- In words ----
+
+
+def way(cause: Node, message: Node) -> list[Node]:
+    """The shortest way from a cause to a message, over what was sent and named."""
+    ways: dict[Node, Node | None] = {message: None}
+    waiting = deque([message])
+    while waiting:
+        node = waiting.popleft()
+        if node.source == cause.source and node.number >= cause.number:
+            steps = [cause] * (node is not cause)
+            step: Node | None = node
+            while step is not None:
+                steps.append(step)
+                step = ways[step]
+            return steps
+        for before in node.causes:
+            if before not in ways:
+                ways[before] = node
+                waiting.append(before)
+    return [cause, message]
+
+
+def why(cause: Node, message: Node) -> str:
+    """A proof in words that a message led to another."""
+    return "; ".join(_step(before, after) for before, after in pairwise(way(cause, message)))
+
+
+def _step(before: Node, after: Node) -> str:
+    if before.source == after.source:
+        return f"mote {before.source} sent {before} before {after}"
+    how = "knew of" if after.causes.get(before) == STAMP else "had received"
+    return f"mote {after.source} {how} {before} when it sent {after}"

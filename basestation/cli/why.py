@@ -1,0 +1,94 @@
+"""`basestation why`: the causes of one message of a log, and why it was held as long as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from basestation.cli import common
+from basestation.journal.reader import find_journals, read_journal
+from basestation.journal.record_format import JournalError
+from basestation.live.explain import Witness
+from basestation.live.runner import Player
+from basestation.live.station import Station
+from packet_formats.deployment import DeploymentError
+
+NAME = re.compile(r"(?P<source>\d+)#(?P<sequence>\d+)(?:@(?P<boot>[0-7]))?")
+
+
+class MessageName(click.ParamType[tuple[int, int, int | None]]):
+    """A message as the views show it."""
+
+    name = "message"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int, int | None]:
+        found = NAME.fullmatch(str(value))
+        if found is None:
+            self.fail(
+                f"{value} is no message: 7#12 is message 12 of mote 7, 7#12@2 that of its boot 2", param, ctx
+            )
+        source, sequence, boot = found.groups()
+        return int(source), int(sequence), None if boot is None else int(boot)
+
+
+@click.command(
+    epilog=common.example(
+        """
+        basestation why logs/20250301T120000Z-1f2e3d 7#12
+        basestation why logs/20250301T120000Z-1f2e3d 7#12 --json
+        """
+    )
+)
+@click.argument("run", type=click.Path(path_type=Path))
+@click.argument("message", type=MessageName())
+@common.deployment_option(required=False)
+@common.json_option
+def command(run: Path, message: tuple[int, int, int | None], deployment: Path | None, as_json: bool) -> None:
+    """Say why a MESSAGE of a RUN was held as long as it was, and what led to it.
+
+    RUN is a run's log, or a folder that holds one. MESSAGE is mote#number as the views show it, such as 7#12; if the
+    mote started anew, 7#12 is the first of that number, and 7#12@2 the one of boot 2. The log is played back by the
+    policy that it was made with.
+    """
+    runs = find_journals(run)
+    try:
+        journal = read_journal(runs[0] if len(runs) == 1 else run)
+        described = common.load_deployment(deployment) if deployment else journal.deployment
+        header = journal.header
+        station = Station(
+            described, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
+        )
+        witness = Witness(station, *message)
+        player = Player(station, journal.steps(lambda fault: common.note(str(fault))), [witness])
+        witness.stop = player.stop
+        asyncio.run(player.run())
+    except (JournalError, DeploymentError) as error:
+        common.fail(str(error))
+    if witness.node is None:
+        common.fail(f"{journal.folder}: {_absent(station, *message)}")
+    found = witness.explain()
+    if as_json:
+        common.emit_json({"run": header.run} | asdict(found))
+    else:
+        for line in found.text:
+            click.echo(line)
+
+
+def _absent(station: Station, source: int, sequence: int, boot: int | None) -> str:
+    """Why a message cannot be explained, and what to ask for instead."""
+    motes = station.deployment.network.motes
+    if source >= motes:
+        return f"there is no mote {source}; the deployment has 0 to {motes - 1}"
+    counts = station.motes.get(source)
+    if counts is None or counts.span is None:
+        return f"no message of mote {source} arrived"
+    span = counts.span
+    of = "" if boot is None else f" in boot {boot}"
+    there = f"{source}#{span.first} to {source}#{span.newest}"
+    return f"{source}#{sequence} never arrived{of}; mote {source}'s messages are {there}"

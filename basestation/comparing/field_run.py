@@ -1,0 +1,128 @@
+"""A field log as a stream of events, made from its causal graph, so that schemes can be played on it.
+
+Receptions that nothing tells of are not there. Those that are known are placed at the next send of their mote, the last
+moment that is possible. A message that never came is taken to be sent between its neighbours.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+
+import numpy as np
+
+from basestation.causality.stream import RECEIVE, SEND, Int32, Stream
+from basestation.traces.files import Trace, TraceError
+from basestation.traces.schema import LATER
+
+Key = tuple[int, int]  # a mote, and a number of its own
+
+
+def field_stream(trace: Trace) -> tuple[Stream, Int32, Int32]:
+    """The stream, how many messages of each mote surely led to each message, and how many may have."""
+    run = _FieldRun(trace)
+    return run.stream(), run.counted(run.sure), run.counted(run.most)
+
+
+class _FieldRun:
+    def __init__(self, trace: Trace) -> None:
+        messages, self._motes = trace.messages, trace.deployment.network.motes
+        if messages["vector"].null_count:
+            raise TraceError(
+                f"run {trace.run} tells nothing of what led to its messages: `log convert` makes it anew"
+            )
+        told = [_vector(value) for value in messages["vector"].to_pylist()]
+        later = [_vector(value) if value else None for value in messages[LATER].to_pylist()]
+        source, sequence = messages["source"].to_pylist(), messages["sequence"].to_pylist()
+        self._keys: list[Key] = [(mote, told[row][mote]) for row, mote in enumerate(source)]
+        self.sure = dict(zip(self._keys, told, strict=True))
+        self.most = {key: more or self.sure[key] for key, more in zip(self._keys, later, strict=True)}
+        self._above = {key: key[1] - number for key, number in zip(self._keys, sequence, strict=True)}
+        sent = np.where(
+            messages["in_sync"].to_numpy(), messages["r"].to_numpy(), messages["heard"].to_numpy()
+        )
+        self._sent = dict(zip(self._keys, sent.tolist(), strict=True))
+        clock = messages["clock"]
+        heard = messages["heard"].to_numpy()
+        self._clock = np.where(clock.is_null().to_numpy(), heard, clock.fill_null(0).to_numpy())
+        self._batch = messages["batch"].to_numpy()
+        self._own = self._numbers()
+        self._order = self._causal_order()
+        self._at = {key: place for place, key in enumerate(self._order)}
+
+    def _numbers(self) -> list[list[int]]:
+        """Of each mote all numbers that it used, with those between two of a boot that never came."""
+        own: list[list[int]] = []
+        for mote in range(self._motes):
+            came = sorted(number for source, number in self._keys if source == mote)
+            for before, after in pairwise(list(came)):
+                if self._above[mote, before] == self._above[mote, after]:
+                    for lost in range(before + 1, after):
+                        part = (lost - before) / (after - before)
+                        first, last = self._sent[mote, before], self._sent[mote, after]
+                        self._sent[mote, lost] = round(first + part * (last - first))
+                        came.append(lost)
+            own.append(sorted(came))
+        return own
+
+    def _causal_order(self) -> list[Key]:
+        """Each message after its causes; one that never came at once after the one before it."""
+        order = []
+        for key in sorted(
+            self._keys, key=lambda key: (sum(map(self._index, range(self._motes), self.sure[key])), key)
+        ):
+            order.append(key)
+            mote, number = key
+            while (mote, number + 1) in self._sent and (mote, number + 1) not in self.sure:
+                number += 1
+                order.append((mote, number))
+        return order
+
+    def _index(self, mote: int, number: int) -> int:
+        """How many messages of a mote there are up to a number."""
+        return bisect_right(self._own[mote], number)
+
+    def counted(self, vectors: dict[Key, list[int]]) -> Int32:
+        rows = np.zeros((len(self._order), self._motes), np.int32)
+        for place, (mote, number) in enumerate(self._order):
+            vector = vectors.get((mote, number))
+            if vector is not None:
+                rows[place] = list(map(self._index, range(self._motes), vector))
+            rows[place, mote] = self._index(mote, number)
+        return rows
+
+    def stream(self) -> Stream:
+        clocks, known = [-(1 << 60)] * self._motes, [[0] * self._motes for _ in range(self._motes)]
+        sent, events = [], []
+        for place, (mote, number) in enumerate(self._order):
+            clocks[mote] = max(clocks[mote], self._sent[mote, number])
+            for cause in self._received(mote, self.sure.get((mote, number)), known[mote]):
+                events.append((RECEIVE, mote, clocks[mote], self._at[cause]))
+            sent.append((mote, self._index(mote, number), clocks[mote]))
+            events.append((SEND, mote, clocks[mote], place))
+        rows = zip(
+            map(self._at.__getitem__, self._keys), self._clock.tolist(), self._batch.tolist(), strict=True
+        )
+        arrivals = [(place, clock, batch, 0) for place, clock, batch in rows]
+        tables = (np.array(table, np.int64) for table in (sent, events, arrivals))
+        return Stream.from_tables(self._motes, *tables)
+
+    def _received(self, mote: int, vector: list[int] | None, known: list[int]) -> list[Key]:
+        """The newest of each mote that it had not known of at its last send, in causal order; `known` is raised."""
+        if vector is None:
+            return []
+        new = []
+        for source, number in enumerate(vector):
+            place = self._index(source, number)
+            if source != mote and number > known[source] and place:
+                new.append((source, self._own[source][place - 1]))
+            known[source] = max(number, known[source])
+        covers = [self.sure[key] for key in new if key in self.sure]
+        direct = [
+            (s, k) for s, k in new if not any(v[s] >= k for v in covers if v is not self.sure.get((s, k)))
+        ]
+        return sorted(direct, key=self._at.__getitem__)
+
+
+def _vector(value: bytes) -> list[int]:
+    return [int(number) for number in np.frombuffer(value, "<i4")]

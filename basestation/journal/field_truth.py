@@ -1,0 +1,142 @@
+"""The causal graph of a table of messages, as vector clocks: what its motes' own words tell of happened-before.
+
+The table gets two columns. `vector` counts for each mote the messages that surely led to a message, `vector_most` those
+that may have; it is null where the message's causes are complete, and the vector says it all. A mote's messages have
+the numbers of `causality.boots`: a new boot goes on at least 256 above the one before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from basestation.causality.causal_graph import CausalGraph, Node
+from basestation.observer import Observer
+from basestation.traces.schema import LATER, binary_column
+from packet_formats import bulk
+from packet_formats.deployment import Deployment
+from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import Data
+
+WINDOW = 4096  # messages that a later one may still name
+
+
+class FieldTruth:
+    """Gives tables of messages their vectors; a table that has the truth stays as it is.
+
+    A row waits until what it names has come, or is lost: memory does not grow with the run.
+    """
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._reader, self._motes = FieldReader(deployment), deployment.network.motes
+        self._waiting: list[pa.Table] = []
+
+    @property
+    def refused(self) -> int:
+        """The names that contradict others."""
+        return self._reader.graph.refused
+
+    def add(self, table: pa.Table) -> Iterator[pa.Table]:
+        """Take the next rows of the run, and give those that are settled by now, in the same tables."""
+        if table["vector"].null_count < len(table):
+            yield table
+            return
+        self._reader.read(table)
+        self._waiting.append(table)
+        yield from self._ready()
+
+    def finish(self) -> Iterator[pa.Table]:
+        """Nothing more comes: all that is left."""
+        self._reader.finish()
+        yield from self._ready()
+
+    def _ready(self) -> Iterator[pa.Table]:
+        while self._waiting and self._reader.settled >= len(self._waiting[0]):
+            table = self._waiting.pop(0)
+            yield _with_vectors(table, self._reader.take(len(table)), self._motes)
+
+
+def with_field_truth(tables: Iterable[pa.Table], deployment: Deployment) -> Iterator[pa.Table]:
+    """The tables of a run with their vectors."""
+    truth = FieldTruth(deployment)
+    for table in tables:
+        yield from truth.add(table)
+    yield from truth.finish()
+
+
+def _with_vectors(table: pa.Table, nodes: list[Node | None], motes: int) -> pa.Table:
+    columns = {
+        "vector": [None if node is None else node.vector for node in nodes],
+        LATER: [None if node is None else node.most for node in nodes],
+    }
+    for name, vectors in columns.items():
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, table.schema.field(place), _vectors(vectors, motes))
+    return table
+
+
+def _vectors(vectors: list[list[int] | None], motes: int) -> pa.Array:
+    nothing = [0] * motes
+    rows = np.array([vector or nothing for vector in vectors], "<i4").reshape(len(vectors), motes)
+    whole = binary_column(rows.view(np.uint8).reshape(len(vectors), 4 * motes))
+    known = pa.array([vector is not None for vector in vectors], pa.bool_())
+    return pa.compute.if_else(known, whole, pa.scalar(None, whole.type))
+
+
+class FieldReader:
+    """Reads tables of messages into a causal graph, row by row, as the observer reads what arrives."""
+
+    def __init__(self, deployment: Deployment, window: int = WINDOW) -> None:
+        self._layout = layout_of(deployment)
+        self._observer = Observer(deployment, "none")
+        self.graph: CausalGraph = self._observer.graph(window)
+        self._nodes: list[Node | None] = []
+        self.settled = 0  # rows from the first on whose vectors are final
+
+    def read(self, table: pa.Table) -> list[Node | None]:
+        """The node of each row; None for a copy of an earlier one, and for one that cannot be numbered."""
+        found = [self._read(data, heard) for data, heard in messages_in(table, self._layout)]
+        self._nodes += found
+        self._count()
+        return found
+
+    def finish(self) -> None:
+        self.graph.finish()
+        self._count()
+
+    def take(self, count: int) -> list[Node | None]:
+        """The nodes of the first rows that were not taken yet."""
+        taken, self._nodes = self._nodes[:count], self._nodes[count:]
+        self.settled -= count
+        return taken
+
+    def _read(self, data: Data, heard: int) -> Node | None:
+        message = self._observer.receive(data, heard).message
+        if message is None or message.number < 1:  # the latter was sent before the first that was heard
+            return None
+        return self.graph.add(message, heard, data.receipts, data.complete)[0]
+
+    def _count(self) -> None:
+        self.graph.settled.clear()
+        while self.settled < len(self._nodes):
+            node = self._nodes[self.settled]
+            if node is not None and not node.settled:
+                break
+            self.settled += 1
+
+
+def messages_in(table: pa.Table, layout: DataLayout) -> Iterator[tuple[Data, int]]:
+    """The messages of a table, and the ticks at which they were heard."""
+    frames = bulk.Frames.of_payload_list(table["payload"].to_pylist(), layout)
+    rows: NDArray[np.void] = bulk.decode_data(frames, layout)[0]
+    names = ("source", "sequence", "saturated", "complete", "boot", "receipt_source", "receipt_sequence")
+    columns = [rows[name].tolist() for name in names]
+    stamps = bulk.stamps_of(rows, layout.stamp)
+    told = zip(*columns, stamps, table["in_sync"].to_pylist(), table["heard"].to_pylist(), strict=True)
+    for source, sequence, saturated, complete, boot, motes, numbers, stamp, in_sync, heard in told:
+        own = (source, sequence)
+        receipts = tuple(pair for pair in zip(motes, numbers, strict=True) if pair != own)
+        yield Data(source, sequence, stamp, in_sync, saturated, complete, boot, 0, receipts), heard

@@ -1,0 +1,143 @@
+"""Causality violations on real hardware, counted as they happen and explained in words.
+
+The causal graph tells what surely led to each message. An order's `reach` is the newest message of each mote that led
+to any that came out in it; a message within reach was overtaken by an effect of its own. A message may arrive after
+one that names it: then what that shows of messages already out is counted as well. So many violations there are *at
+least*. `complete` of the `settled` messages could be checked fully: all their causes are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from basestation.causality.causal_graph import CausalGraph, Node, why
+from basestation.causality.order import Message
+from basestation.live.happenings import Name
+from basestation.observer import Observer
+from packet_formats.messages import Data
+
+ORDERS = ("arrival", "delivery")
+WINDOW_ENTRIES, LEAST_WINDOW, MOST_WINDOW = 200_000, 256, 4096  # vector entries; messages
+
+
+class OrderPlace(NamedTuple):
+    """Where in an order a message came out."""
+
+    number: int
+    cycles: int
+
+
+class Overtaking(NamedTuple):
+    """`message` came out in `order` before its cause, which followed `cycles` of the observer's clock later."""
+
+    order: str
+    message: Name
+    cause: Name
+    cycles: int
+    because: str
+
+
+@dataclass(slots=True)
+class Out:
+    """A message that came: where it came out of each order, and of which its effects had come out before it.
+
+    It counts only if it is in sync.
+    """
+
+    name: Name
+    counted: bool
+    places: dict[str, OrderPlace]
+    overtaken: tuple[str, ...] = ()
+
+
+class Reach:
+    """Of each mote the newest message that led to something that is out of an order, and to what."""
+
+    def __init__(self, motes: int) -> None:
+        self.numbers = [0] * motes
+        self.witnesses: list[Node | None] = [None] * motes
+
+    def extend(self, node: Node) -> None:
+        numbers, source = self.numbers, node.source
+        for mote, number in enumerate(node.vector):
+            if number > numbers[mote] and (mote != source or number - 1 > numbers[mote]):
+                numbers[mote] = number - (mote == source)
+                self.witnesses[mote] = node
+
+
+class Overtakings:
+    """Counts what came out after its effects, over a window of recent messages: memory stays bounded."""
+
+    def __init__(self, observer: Observer, motes: int) -> None:
+        window = max(LEAST_WINDOW, min(MOST_WINDOW, WINDOW_ENTRIES // motes))
+        self.graph: CausalGraph = observer.graph(window)
+        self._reach = {order: Reach(motes) for order in ORDERS}
+        self.messages = dict.fromkeys(ORDERS, 0)
+        self.overtaken = dict.fromkeys(ORDERS, 0)
+        self.settled = 0
+        self.complete = 0
+
+    def arrived(
+        self, message: Message, name: Name, data: Data, heard: int, cycles: int
+    ) -> tuple[Node, list[Overtaking]]:
+        """A message has come for the first time, heard at this tick."""
+        node, grown = self.graph.add(message, heard, data.receipts, data.complete)
+        node.note = Out(name, message.in_sync, {})
+        self._count_settled()
+        found = [one for growth in grown for one in self._look_back(*growth)] if grown else []
+        return node, found + self._came_out("arrival", node, cycles)
+
+    def delivered(self, node: Node, cycles: int) -> list[Overtaking]:
+        return self._came_out("delivery", node, cycles)
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        self.graph.finish()
+        self._count_settled()
+
+    @property
+    def known(self) -> float | None:
+        """The share of messages whose causes are complete, of those for which that is settled."""
+        return self.complete / self.settled if self.settled else None
+
+    def _count_settled(self) -> None:
+        settled = self.graph.settled
+        while settled:
+            self.settled += 1
+            self.complete += settled.popleft().complete
+
+    def _look_back(self, effect: Node, grown: dict[int, int]) -> Iterator[Overtaking]:
+        """New causes of a message that is out already may have come out after it."""
+        if effect.note is None:
+            return
+        for order, place in effect.note.places.items():
+            if effect.note.counted:
+                self._reach[order].extend(effect)
+            for source, before in grown.items():
+                for cause in self.graph.between(source, before, effect.vector[source]):
+                    out = cause.note
+                    if out is not None and order in out.places and out.places[order] > place:
+                        yield from self._overtakes(order, effect, cause)
+
+    def _came_out(self, order: str, node: Node, cycles: int) -> list[Overtaking]:
+        self.messages[order] += 1
+        node.note.places[order] = OrderPlace(self.messages[order], cycles)
+        reach, found = self._reach[order], []
+        witness = reach.witnesses[node.source]
+        if witness is not None and reach.numbers[node.source] >= node.number:
+            found = list(self._overtakes(order, witness, node))
+        if node.note.counted:
+            reach.extend(node)
+        return found
+
+    def _overtakes(self, order: str, message: Node, cause: Node) -> Iterator[Overtaking]:
+        """Each overtaken message counts once; those whose mote has lost the time don't."""
+        early, late = message.note, cause.note
+        if message is cause or not (early.counted and late.counted) or order in late.overtaken:
+            return
+        late.overtaken += (order,)
+        self.overtaken[order] += 1
+        cycles = late.places[order].cycles - early.places[order].cycles
+        yield Overtaking(order, early.name, late.name, max(0, cycles), why(cause, message))

@@ -1,0 +1,99 @@
+"""What a field log answers: the bounds hold the truth of the same run between them."""
+
+import json
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_named, generate
+from basestation.traces.files import read_trace, write_trace
+from basestation.traces.schema import LATER
+from spark_jobs.run import run
+from tests.journal.logs import arrivals_of, write
+
+OPTIONS = WorldOptions(messages=900, motes=6, epsilon=3, delta=32, rate=0.0156, loss=0.05, seed=5)
+FIGURES = ("pairs", "backward", "forward", "mean", "any", "related")
+
+
+@pytest.fixture(scope="module")
+def barrier():
+    deployment = deployment_for(OPTIONS, build_named(OPTIONS, "barrier"), "cbd", 100)
+    return trace_of(generate(OPTIONS), deployment)
+
+
+@pytest.fixture(scope="module")
+def tables(barrier, tmp_path_factory):
+    """The tables of a log of that run: what its gateway heard, and nothing else."""
+    place = tmp_path_factory.mktemp("field")
+    write(place / "log", arrivals_of(barrier), barrier.deployment, run="field")
+    assert run("ingest", [str(place / "log"), "--tables", str(place / "tables"), "--no-spark"]) == 0
+    return place / "tables"
+
+
+def printed(capsys, job, *words, code=0):
+    capsys.readouterr()
+    assert run(job, ["--json", "--no-spark", *map(str, words)]) == code
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_tables_hold_what_surely_led_to_a_message_and_what_may_have(barrier, tables):
+    (path,) = tables.glob("messages/*/*/*/messages.parquet")
+    messages = pq.read_table(path)
+    assert len(messages) == len(barrier.messages)
+    assert messages["vector"].null_count == 0
+    unsure = len(messages) - messages[LATER].null_count
+    assert 0 < unsure < 0.3 * len(messages)
+
+
+def test_the_continuum_of_a_field_log_lies_around_the_truth(barrier, tables, tmp_path, capsys):
+    words = ("--scheme", "shlc", "--policy", "none", "--policy", "cbd", "--phi", 100, "--phi", 40)
+    (first, *_) = field = printed(capsys, "continuum", tables, *words)
+    write_trace(barrier, tmp_path / "told")
+    (true, *_) = printed(capsys, "continuum", tmp_path / "told", *words)
+    assert first["policy"] == true["policy"] == "none"
+    for figure in FIGURES:
+        assert first[figure] <= true[figure] <= first[f"{figure}_most"]
+        assert true[f"{figure}_most"] == true[figure]
+    assert 0 < first["mean"] < first["mean_most"] < 2 * first["mean"]
+    assert {row["answered"] for row in field} == {"graph"}
+    assert 70 < first["complete"] < 100 == true["complete"]
+
+
+def test_a_recommendation_goes_by_the_upper_bound(tables, capsys):
+    words = ("--scheme", "shlc", "--policy", "cbd", "--phi", 0)
+    (advice, *_) = printed(capsys, "recommend", tables, "--tolerance", 20, *words)
+    assert advice["violations"] <= advice["violations_most"] <= 20
+    capsys.readouterr()
+    assert run("recommend", [str(tables), "--no-spark", "--tolerance", "0.001", *map(str, words)]) == 1
+    assert "nothing will do; the fewest violations are at least" in capsys.readouterr().out
+
+
+def test_schemes_are_compared_on_a_field_log(barrier, tables, tmp_path, capsys):
+    words = ("--workers", 1, "--scheme", "none", "--scheme", "barrier", "--scheme", "shlc")
+    field = printed(capsys, "compare", tables, *words)
+    write_trace(barrier, tmp_path / "told")
+    true = printed(capsys, "compare", tmp_path / "told", *words)
+    assert [row["scheme"] for row in field] == [row["scheme"] for row in true]
+    for figure in ("pairs", "mean", "any"):
+        assert field[0]["violations"][figure] <= true[0]["violations"][figure]
+        assert true[0]["violations"][figure] <= field[0]["violations_most"][figure]
+    assert [row["violations"]["pairs"] for row in field[1:]] == [0, 0]
+    assert "violations_most" not in true[0]
+    assert field[1]["hold"]["mean"] < field[2]["hold"]["mean"] / 5
+
+
+def test_a_trace_from_before_the_upper_bounds_is_read(barrier, tmp_path, capsys):
+    old = replace(barrier, messages=barrier.messages.drop_columns([LATER]))
+    write_trace(old, tmp_path / "old")
+    assert read_trace(tmp_path / "old").messages.equals(barrier.messages)
+    words = ("--scheme", "shlc", "--policy", "cbd", "--phi", 100)
+    (row,) = printed(capsys, "continuum", tmp_path / "old", *words)
+    assert (row["complete"], row["violated_pairs"]) == (100, 0)
+    tables = tmp_path / "tables"
+    assert run("ingest", [str(tmp_path / "old"), "--tables", str(tables), "--no-spark"]) == 0
+    (path,) = tables.glob("messages/*/*/*/messages.parquet")
+    assert pa.types.is_fixed_size_binary(pq.read_schema(path).field(LATER).type)
