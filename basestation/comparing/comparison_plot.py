@@ -123,14 +123,16 @@ def bytes_picture(rows: Sequence[ComparisonRow]) -> Figure:
     axes.set_xlim(-0.25, widest)
     axes.set_xticks([0, *(2**i for i in range(12) if 2**i <= widest)])
     axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_ylim(-0.24 * top, 1.1 * top)
+    axes.set_ylim(-0.42 * top, 1.1 * top)
     axes.set_yticks([tick for tick in axes.get_yticks() if 0 <= tick <= 1.1 * top])
     axes.axvspan(ROOM, widest, color="grey", alpha=0.12, zorder=0)
     axes.annotate(f"does not fit\n({ROOM} bytes are free)", (ROOM * 1.08, 1.08 * top), va="top")
     place = shown[0].place
     where = f"{place.motes} motes, ε = {place.epsilon} ticks, δ = {place.delta} ticks"
     axes.set_title(f"{where}, {place.loss or 0:.0%} of copies lost", fontsize="medium")
-    axes.set_xlabel("bytes of the stamp in each message")
+    axes.set_xlabel(
+        "bytes of the stamp in each message on average; held: mean ticks from arrival to delivery"
+    )
     axes.set_ylabel("violations (mean, % of messages)")
     axes.spines[["top", "right"]].set_visible(False)
     return figure
@@ -140,7 +142,7 @@ def _labelled(axes: Any, row: ComparisonRow) -> None:
     ours, percent = row.scheme in OURS, row.violations.percent()["mean"]
     above = percent > 0 or row.scheme == "delta-vector"  # vector's label is below the same dot
     axes.scatter(
-        row.size,
+        row.mean_bytes,
         percent,
         s=130 if ours else 45,
         marker="*" if ours else "o",
@@ -148,8 +150,8 @@ def _labelled(axes: Any, row: ComparisonRow) -> None:
         zorder=4 if ours else 3,
     )
     axes.annotate(
-        f"{row.scheme} (ours)" if ours else row.scheme,
-        (row.size, percent),
+        f"{row.scheme}{' (ours)' if ours else ''}{f', held {row.hold_mean:.0f}' if not percent else ''}",
+        (row.mean_bytes, percent),
         xytext=(5, 5) if above else (2, -7),
         textcoords="offset points",
         va="bottom" if above else "top",

@@ -139,8 +139,12 @@ def _figure_sheet(rows: Sequence[ComparisonRow], title: str, cell: Callable[[Com
 def _size_sheet(base: WorldOptions) -> Sheet:
     def bytes_at(name: str, motes: int) -> str:
         scheme = build(name, replace(base, motes=motes), Terms())
-        bits = scheme.stamp_bits(scheme.start(0).on_send(0, 1))
-        return "grows" if scheme.grows else str(-(-bits // 8))
+        if scheme.grows:
+            return "grows"
+        least, most = (
+            -(-bits // 8) for bits in (scheme.stamp_bits(scheme.start(0).on_send(0, 1)), scheme.most_bits)
+        )
+        return str(most) if least == most else f"{least} to {most}"
 
     lines = []
     for name in NAMES:
