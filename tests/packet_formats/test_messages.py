@@ -102,14 +102,16 @@ def test_anything_that_does_not_match_is_another_layout(data: st.DataObject) -> 
     layout = data.draw(layouts())
     good = encode_message(data.draw(st.one_of(data_messages(layout), records())), layout)
     other = 2 if layout.tinyos == 1 else 1
-    longer = dataclasses.replace(good, data=good.data + b"\0")
+    lengths = layout.items_in if good.type == layout.am_type else [len(good.data)]
+    longer = dataclasses.replace(good, data=good.data.ljust(max(lengths) + 1, b"\0"))
+    shorter = dataclasses.replace(good, data=good.data[: min(lengths) - 1])
     strange = next(t for t in range(256) if t != layout.am_type and not 0x70 <= t <= 0x74)
     for packet, reason in [
         (dataclasses.replace(good, tinyos=other), Reason.PACKET),
         (dataclasses.replace(good, group=good.group ^ 1), Reason.GROUP),
         (dataclasses.replace(good, type=strange), Reason.TYPE),
         (longer, Reason.LENGTH),
-        (dataclasses.replace(good, data=good.data[:-1]), Reason.LENGTH),
+        (shorter, Reason.LENGTH),
     ]:
         message = decode_message(packet, layout)
         assert isinstance(message, Unknown)
