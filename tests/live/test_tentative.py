@@ -18,11 +18,12 @@ from basestation.live.happenings import Arrived, Delivered, Discarded, Happening
 from basestation.live.station import Station
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
-from tests.live.test_schemes import EARLIER, RULES, SOURCE, Live, deployment, vector_data
+from tests.live.test_schemes import EARLIER, RULES, Live, deployment, vector_data
 from tests.live.world import Gateway, Motes, play
 from tests.live.world import deployment as clocked
 
 # Live in real time: messages wait, and some are given up by a timer with no frame to wake it.
+SOURCE = "simulate@?messages=200&rate=0.1&loss=0.1&pace=0"
 IN_TIME = "simulate@?messages=150&rate=0.05&loss=0.1&pace=4"
 
 

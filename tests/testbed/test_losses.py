@@ -205,7 +205,7 @@ SCHEME = Barrier(Setting(10, 3, 32))
 @pytest.fixture(scope="module")
 def stream():
     """Messages that come one by one, as on a gateway's line."""
-    options = WorldOptions(motes=10, epsilon=3, delta=32, rate=0.0156, messages=400, loss=0.1, seed=3)
+    options = WorldOptions(motes=10, epsilon=3, delta=32, rate=0.0156, messages=200, loss=0.1, seed=3)
     found = generate(options).stream
     return replace(found, arrival_batch=np.arange(found.arrivals), arrival_fresh=0 * found.arrival_fresh)
 
@@ -235,7 +235,7 @@ def test_without_stubs_it_is_the_rule(stream):
 @pytest.mark.parametrize("several", [False, True])
 def test_with_stubs_it_is_the_rules_written_out(stream, several):
     stubs = lost_stubs(stream)
-    assert len(stubs) > 30
+    assert len(stubs) > 10
     messages = [m._replace(token=number) for number, m in enumerate(stamp_messages(stream, SCHEME))]
     arrivals = zip(stream.arrival_clock.tolist(), stream.arrival_message.tolist(), strict=True)
     rows = sorted(

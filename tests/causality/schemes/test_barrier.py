@@ -176,7 +176,7 @@ def nonsense(draw: st.DrawFn) -> Observed:
 
 
 @given(nonsense(), st.sampled_from([0, 2, 5]))
-@settings(max_examples=300)
+@settings(max_examples=120)
 def test_the_fast_rule_is_equal_for_any_stamps_and_any_wait(observed: Observed, wait: int) -> None:
     constants = BarrierConstants.of(2, 3)
     rule = BarrierRule(4, constants, Ledger(0.0, wait))
@@ -324,7 +324,7 @@ def test_damaged_memory_is_forgotten() -> None:
     """After all of a mote's memory was overwritten, whatever is wrong was sent within 3 Z."""
     one = scheme(3, 8)
     wrong = faults = 0
-    for seed in range(60):
+    for seed in range(35):
         observed = BarrierWorld(one, Limits(rate=0.2, damage=0.002), seed).run()
         out = played(one, observed)
         faults += len(observed.faults)
@@ -335,7 +335,7 @@ def test_damaged_memory_is_forgotten() -> None:
             wrong += 1
             assert any(fault - one.constants.Y <= top + one.constants.Z for fault in observed.faults)
             assert min(abs(top - fault) for fault in observed.faults) <= 3 * one.constants.Z + one.constants.Y
-    assert faults > 50
+    assert faults > 30
     assert wrong > 0  # otherwise the bound was not tried
 
 
