@@ -96,10 +96,13 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     trace = _trace(ground, deployment)
     write_trace(trace, folder / "trace")
     _compare(trace, as_json)
-    common.note("The table also counts messages that were on their way when the live run ended.")
+    common.note(
+        "The table has the messages whose motes knew the time, also those that came after the live run."
+    )
     common.note(f"The log and the trace are in {folder}. To see more:")
     common.note(f"  basestation log summary {folder / 'log'}")
-    common.note(f"  basestation analyse continuum {folder / 'trace'}")
+    common.note(f"  basestation why {folder / 'log'} 3#20")
+    common.note(f"  basestation compare --trace {folder / 'trace'}")
 
 
 def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float, seed: int) -> Ground:

@@ -245,6 +245,10 @@ def command(
     With cbd, a message that is due also waits while a held message that belongs before it is not due. The ledger finds
     its wait by itself, so that at most --tolerate per cent of the messages are in a violation.
     """
+    if guaranteed and quickest:
+        raise click.UsageError(
+            "--guaranteed chooses the smallest stamp and --quickest the shortest hold: give one"
+        )
     budget = _budget(given)
     _check_targets(budget, plot, toml, name)
     _show_budget(budget, as_json)
@@ -354,7 +358,10 @@ def _show_comparison(
         if rows:
             _print_tables(" and ".join(policies), rows, comparison, choice, budget)
     if comparison.named:
-        common.out.print("Stamps that name their causes, each by its own rule:")
+        common.out.print(
+            "Stamps that name their causes, each by its own rule. Nothing is lost in this simulation: a lost"
+        )
+        common.out.print("cause is waited for until it can no longer come.")
     for row in comparison.named:
         common.out.print(f"{'*' if row is choice else ' '} {_described(row, comparison, budget)}")
     common.out.print(_summary(comparison, choice, budget))

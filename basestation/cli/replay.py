@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from basestation.cli import common, live_options
-from basestation.journal.reader import find_journals, read_journal
+from basestation.journal.reader import read_journal
 from basestation.journal.record_format import Header, JournalError
 from basestation.live.runner import Player
 from packet_formats.deployment import DeploymentError
@@ -45,7 +45,7 @@ def command(log: Path, pace: float | None, deployment: Path | None, choices: liv
     given. LOG is a run's folder, or a folder that holds one run. --for counts seconds of the log.
     """
     try:
-        journal = read_journal(_the_run(log))
+        journal = read_journal(log)
         described = common.load_deployment(deployment) if deployment else journal.deployment
         station = _as_it_was(choices, journal.header, deployment is None).station(described)
         for gateway, name in enumerate(journal.header.sources):
@@ -67,9 +67,3 @@ def _as_it_was(choices: live_options.Choices, header: Header, by_the_log: bool) 
         phi = header.phi if choices.phi is None else choices.phi
         choices = replace(choices, policy=header.policy, phi=phi, tolerate=header.tolerate)
     return choices
-
-
-def _the_run(log: Path) -> Path:
-    """The only run in a folder of logs; otherwise the folder, and `read_journal` says what is wrong with it."""
-    runs = find_journals(log)
-    return runs[0] if len(runs) == 1 else log

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from basestation.cli import common
-from basestation.journal.reader import find_journals, read_journal
+from basestation.journal.reader import read_journal
 from basestation.journal.record_format import JournalError
 from basestation.live.explain import Witness
 from basestation.live.runner import Player
@@ -56,9 +56,8 @@ def command(run: Path, message: tuple[int, int, int | None], deployment: Path | 
     mote started anew, 7#12 is the first of that number, and 7#12@2 the one of boot 2. The log is played back by the
     policy that it was made with.
     """
-    runs = find_journals(run)
     try:
-        journal = read_journal(runs[0] if len(runs) == 1 else run)
+        journal = read_journal(run)
         described = common.load_deployment(deployment) if deployment else journal.deployment
         header = journal.header
         station = Station(
@@ -91,4 +90,4 @@ def _absent(station: Station, source: int, sequence: int, boot: int | None) -> s
     span = counts.span
     of = "" if boot is None else f" in boot {boot}"
     there = f"{source}#{span.first} to {source}#{span.newest}"
-    return f"{source}#{sequence} never arrived{of}; mote {source}'s messages are {there}"
+    return f"{source}#{sequence} never arrived{of}; of mote {source} came messages from {there}"

@@ -15,7 +15,7 @@ COLUMNS = (
     *("concurrent", "us"),
 )
 LEGEND = (
-    "bytes: the largest stamp beside source and sequence; ! does not fit a 29-byte payload.",
+    "bytes: of the stamp, beside source and sequence; mean (largest) if they vary; ! does not fit a 29-byte payload.",
     "Violations in % of messages delivered: mean (ACO's), any (messages in one), pairs. hold: ticks.",
     "gave up: messages delivered without a cause that they named. lost: discarded, or held for ever.",
     "concurrent: messages flagged so. us: microseconds of our Python per message, all motes together / the observer.",

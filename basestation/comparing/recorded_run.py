@@ -33,12 +33,12 @@ def measure_trace(folder: Path, names: Sequence[str], terms: Terms) -> Iterator[
 
 
 def ways_to_order(trace: Trace, ours: str, papers: str) -> dict[str, ComparisonRow]:
-    """The same run in order of arrival, by a paper's stamp, by ours, and by the paper's held no longer than ours."""
+    """The same run in order of arrival, by a paper's stamp, by ours, and by the paper's with about the hold of ours."""
     place, recorded = place_in(trace.deployment), [recorded_in(trace)]
     arrival, paper, own = (measure(place, recorded, name, Terms()) for name in ("none", papers, ours))
     phi = int(100 * own.hold_mean / max(paper.hold_mean, 1e-9))
     hasty = measure(place, recorded, papers, Terms(phi=min(phi, 100)))
-    return {"arrival": arrival, papers: paper, f"{papers}, held as long as {ours}": hasty, ours: own}
+    return {"arrival": arrival, papers: paper, f"{papers}, {phi}% of the wait": hasty, ours: own}
 
 
 def place_in(deployment: Deployment) -> SweepPoint:

@@ -161,9 +161,12 @@ def _change_in(record: Record, scheme: str) -> tuple[PolicyChange, int | None]:
 
 
 def read_journal(folder: Path) -> Journal:
-    """Open one run's journal; `JournalError` if there is none."""
+    """Open one run's journal, which may be the only one in this folder; `JournalError` if there is none."""
     paths = segment_paths(folder)
     if not paths:
+        runs = find_journals(folder) if folder.is_dir() else []
+        if len(runs) == 1:
+            return read_journal(runs[0])
         raise JournalError(f"{folder}: {_why_none(folder)}")
     for path in paths:
         header = read_header(path)
@@ -177,6 +180,8 @@ def read_journal(folder: Path) -> Journal:
 def _why_none(folder: Path) -> str:
     if folder.is_file():
         return "a file: a journal is a folder"
+    if not folder.exists():
+        return "there is no such folder"
     runs = find_journals(folder)
     if not runs:
         return f"no journal and no run in it: no {SUFFIX} file"

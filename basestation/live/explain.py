@@ -153,7 +153,7 @@ class Witness:
             yield from self._reasons(step, passage)
             step = self._keeper(step, passage)
         known = (
-            f"All that led to {node} is known, but for what had left before it came."
+            f"Of the messages that arrived, all that led to {node} are known, but for what had left before it came."
             if node.complete
             else f"Not all that led to {node} is known: something was lost, or nothing names it."
         )
@@ -187,6 +187,11 @@ class Witness:
             yield f"  It {passage.gave_up.text}: that had not come in time."
         elif not timed and delivered is not None and delivered.held_ms < AT_ONCE_MS:
             yield "  So it left at once."
+        elif not timed and delivered is not None and self._keeper(node, passage) is None:
+            yield (
+                "  Its stamp says that it has causes which it does not name. Those could come "
+                f"until tick {delivered.left - 1}, and it waited for them."
+            )
 
     def _keeper(self, node: Node, passage: Passage) -> Node | None:
         """Of its causes the one that kept it longest, if any did."""

@@ -387,7 +387,10 @@ def simulate_command(comparison: Comparison, row: CandidateRow, hops: int) -> st
     given |= {
         key: value for key, value in layout.settings.items() if key in ("entries", "count", "counter_bits")
     }
-    given |= {"policy": row.policy} if row.tolerate is None else {"tolerate": row.tolerate}
+    if row.tolerate is not None:
+        given |= {"tolerate": row.tolerate}
+    elif row not in comparison.named:  # which are delivered by their own rules
+        given |= {"policy": row.policy}
     given |= {"phi": row.phi} if row.policy in ("cbd", "dapw") else {}
     words = [f"--{name.replace('_', '-')} {value}" for name, value in given.items()]
     return " ".join(["basestation simulate", *words])

@@ -256,7 +256,7 @@ def shown_noticed(noticed: RuleCounts) -> str:
     """The counts of what the rule noticed; empty if it noticed nothing."""
     said = (
         (noticed.concurrent, "delivered after a concurrent message"),
-        (noticed.gave_up, "delivered before a predecessor"),
+        (noticed.gave_up, "left without a cause that had not come in time"),
         (noticed.discarded, "discarded because they came too late"),
     )
     return ", ".join(f"{count} {what}" for count, what in said if count)

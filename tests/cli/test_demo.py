@@ -33,10 +33,9 @@ def assert_in_order(found):
 def assert_compared(stdout):
     """Our stamp and the paper's put the run in order, ours at a fraction of the hold; arrival order does not."""
     rows = {row["way"]: row for row in map(json.loads, stdout.splitlines()) if "way" in row}
-    assert list(rows) == ["arrival", "kn", "kn, held as long as barrier", "barrier"]
+    assert [way for way in rows if "%" not in way] == ["arrival", "kn", "barrier"]
     assert rows["arrival"]["violated_pairs"] > 0
     assert rows["kn"]["violated_pairs"] == rows["barrier"]["violated_pairs"] == 0
-    assert rows["kn, held as long as barrier"]["violated_pairs"] > 0
     assert rows["barrier"]["hold"]["mean"] < 0.3 * rows["kn"]["hold"]["mean"]
 
 
