@@ -142,7 +142,10 @@ class Observer:
     ) -> list[Message]:
         """Go on under another policy, which is given what the old one held, in order of arrival; what it discards."""
         late, waiting = self.late, list(held)
-        self._rule = self._make(policy, phi, tolerate)
+        rule = self._make(policy, phi, tolerate)
+        if self._rule.retune(rule):
+            return []
+        self._rule = rule
         first = {source: newest + 1 for source, newest in self._numbers.newest.items()}
         for message in waiting:
             first[message.source] = min(message.number, first[message.source])

@@ -27,6 +27,7 @@ LONG_AGO = -(1 << 62)
 # A name may be of a message that has not reached us yet. No mote sends so many while another's message is under way;
 # a number further ahead is a misread one.
 AHEAD = 16
+NAMERS = 32  # how many that name a missing message are looked at: fewer only tell less of it
 ORDER, RECEIPT, STAMP = "order", "receipt", "stamp"  # how a cause is known
 
 
@@ -398,7 +399,7 @@ class CausalGraph:
 
     def _latest(self, alias: Alias) -> int:
         """When what never came was sent, at the latest: before each message that names it."""
-        namers = self._wanted.get(alias[:2], ())
+        namers = self._wanted.get(alias[:2], [])[-NAMERS:]
         return min((one.until for _, one in namers if one.until >= alias.since), default=alias.until)
 
     def _last_gone(self, source: int, after: int, last: int, heard: int) -> int:

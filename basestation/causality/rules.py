@@ -85,6 +85,10 @@ class Rule(ABC):
         """Expect nothing more of `mote`."""
         return
 
+    def retune(self, other: Rule) -> bool:
+        """Go on with the settings of another rule of the same kind and keep what is known; False if that is not it."""
+        return False
+
 
 class TimedRule(Rule):
     """What the timed rules share: deadlines, lateness, and messages out of sync.

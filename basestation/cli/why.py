@@ -17,7 +17,7 @@ from basestation.live.runner import Player
 from basestation.live.station import Station
 from packet_formats.deployment import DeploymentError
 
-NAME = re.compile(r"(?P<source>\d+)#(?P<sequence>\d+)(?:@(?P<boot>[0-7]))?")
+NAME = re.compile(r"(?P<source>\d+)#(?P<sequence>-?\d+)(?:@(?P<boot>[0-7]))?")
 
 
 class MessageName(click.ParamType[tuple[int, int, int | None]]):
@@ -67,7 +67,7 @@ def command(run: Path, message: tuple[int, int, int | None], deployment: Path | 
         player = Player(station, journal.steps(lambda fault: common.note(str(fault))), [witness])
         witness.stop = player.stop
         asyncio.run(player.run())
-    except (JournalError, DeploymentError) as error:
+    except (JournalError, DeploymentError, ValueError) as error:  # ValueError: a policy that cannot read the stamp
         common.fail(str(error))
     if witness.node is None:
         common.fail(f"{journal.folder}: {_absent(station, *message)}")

@@ -111,6 +111,15 @@ class BarrierRule(Rule):
         at = self._next_time()
         return None if at >= NEVER else at
 
+    def retune(self, other: Rule) -> bool:
+        """Take the other's ledger. A new rule would wait for messages that have left already."""
+        if not isinstance(other, BarrierRule):
+            return False
+        self.ledger = other.ledger
+        self._reconsider()
+        self._awake = True
+        return True
+
     def pending(self) -> list[Pending]:
         """A message leaves when its links allow it, or when it is the least held and its own time is over."""
         wait, leaves = self.ledger.ticks, dict[Arrival, int]()

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from basestation.causality.ledger import Ledger
 from basestation.causality.order import Message, Stamp
-from basestation.causality.rules import Delivery
+from basestation.causality.rules import Delivery, make_rule
 from basestation.causality.schemes import Setting
 from basestation.causality.schemes.barrier import Barrier, BarrierProgram
 from basestation.causality.schemes.barrier_rule import BarrierRule
@@ -425,3 +425,20 @@ def test_the_ledger_spends_what_is_allowed() -> None:
     assert rule.ledger.spent <= rule.ledger.allowed + exact.constants.W / 4 + 20
     share = 100 * len(violated(observed, out)) / len(out)
     assert 0.5 < share < 4.0
+
+
+def test_another_tolerance_forgets_nothing_that_has_left() -> None:
+    """A rule that is given a new ledger delivers as before; a new rule would wait for what has left."""
+    one = scheme(3, 8)
+    observed = BarrierWorld(one, WORLDS["lossy"], 5).run()
+    rule, out = one.rule(), []
+    for place, (now, message) in enumerate(observed.arrivals):
+        out += rule.due(now)
+        rule.receive(message, now)
+        if place % 7 == 0:
+            assert rule.retune(one.rule())
+        out += rule.due(now)
+    while (at := rule.next_due()) is not None:
+        out += rule.due(at)
+    assert [(d.message, d.left) for d in out] == [(d.message, d.left) for d in played(one, observed)]
+    assert not rule.retune(make_rule("cbd", 100, 3, 8))
