@@ -67,7 +67,11 @@ def command(run: Path, message: tuple[int, int, int | None], deployment: Path | 
         player = Player(station, journal.steps(lambda fault: common.note(str(fault))), [witness])
         witness.stop = player.stop
         asyncio.run(player.run())
-    except (JournalError, DeploymentError, ValueError) as error:  # ValueError: a policy that cannot read the stamp
+    except (
+        JournalError,
+        DeploymentError,
+        ValueError,
+    ) as error:  # ValueError: a policy that cannot read the stamp
         common.fail(str(error))
     if witness.node is None:
         common.fail(f"{journal.folder}: {_absent(station, *message)}")

@@ -106,7 +106,7 @@ def test_what_it_leaves(tmp_path, capsys):
     assert run("compare", [*asked, "--out", str(tmp_path / "out")]) == 0
     told = capsys.readouterr().out
     assert "3 motes, epsilon 10, delta 10, rate 0.1, loss 0%: 100 messages sent" in told
-    assert "bytes: the largest stamp" in told
+    assert "bytes: of the stamp" in told
     found = pq.read_table(tmp_path / "out/compare.parquet").to_pylist()
     assert [(row["motes"], row["scheme"]) for row in found] == [(n, name) for n in (3, 4) for name in NAMES]
     assert found[0]["run"] is None

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from basestation.causality.order import Message
 from basestation.causality.rules import NEVER, Delivery, Name, Pending, Rule
 
-FEW = 100  # held messages, of which each may name all the others: among more nobody works out who leaves when
+FEW = 1000  # names that all held messages wait for: beyond that nobody works out who leaves when
 
 
 @dataclass(slots=True, eq=False)
@@ -67,8 +67,9 @@ class Holding(Rule):
         return None if at >= NEVER else at
 
     def pending(self) -> list[Pending]:
-        """As `Rule.pending`. Of very many, each stands where it leaves at the latest: they may all name each other."""
-        ticks = self._leaving() if len(self._held) <= FEW else self._leaving_at_latest()
+        """As `Rule.pending`. If they name very many, each stands where it leaves at the latest."""
+        names = sum(len(held.missing) for held in self._held)
+        ticks = self._leaving() if names <= FEW else self._leaving_at_latest()
         return [Pending(one.message, one.earliest, at, tuple(one.missing)) for one, at in ticks.items()]
 
     def _leaving_at_latest(self) -> dict[Held, int]:
