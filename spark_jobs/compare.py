@@ -37,13 +37,13 @@ from basestation.comparing.recorded_run import COLUMNS, FIELD_COLUMNS, options_i
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.traces.files import TraceError
 from basestation.traces.schema import LATER
-from spark_jobs import report, session
-from spark_jobs.continuum import open_traces, positive
-from spark_jobs.field_traces import causes_in
-from spark_jobs.segments import Spread
-from spark_jobs.segments_files import TraceFiles, read_whole
-from spark_jobs.segments_spread import on_processes, on_spark
+from spark_jobs import session
+from spark_jobs.advice import report
+from spark_jobs.engine import Cores, Spark, Spread
+from spark_jobs.measuring.continuum import open_traces, positive
 from spark_jobs.session import JobError, WrongOption, note
+from spark_jobs.traces.field import causes_in
+from spark_jobs.traces.files import TraceFiles, read_whole
 
 Stream = WorldOptions | TraceFiles
 
@@ -325,9 +325,9 @@ def _check(spots: Sequence[Spot], names: Sequence[str], terms: Terms) -> None:
 def _spread(options: argparse.Namespace) -> Iterator[Spread]:
     if session.is_wanted(options, large=False):
         with session.of(options) as spark:
-            yield on_spark(spark)
+            yield Spark(spark).each
     else:
-        yield on_processes(options.workers)
+        yield Cores(options.workers, processes=True).each
 
 
 def _print(found: Sequence[tuple[Spot, list[ComparisonRow]]], *, as_json: bool) -> None:

@@ -15,9 +15,9 @@ from rich.console import Console
 from basestation.figures.claims import Verdict, judge
 from basestation.figures.grid import TITLES, CurvePoint, gather, measure_network, networks
 from basestation.simulator.options import OptionError, WorldOptions
-from spark_jobs import report, session
-from spark_jobs.segments import Spread
-from spark_jobs.segments_spread import on_spark, on_threads
+from spark_jobs import session
+from spark_jobs.advice import report
+from spark_jobs.engine import Cores, Spark, Spread
 from spark_jobs.session import WrongOption, note
 
 # Student's t, two-sided 95%, for 1, 2, ... degrees of freedom; the last also for more.
@@ -90,9 +90,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def _spread(options: argparse.Namespace) -> Iterator[Spread]:
     if session.is_wanted(options, large=False):
         with session.of(options) as spark:
-            yield on_spark(spark)
+            yield Spark(spark).each
     else:
-        yield on_threads()
+        yield Cores().each
 
 
 def main(options: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from .session import ROOT, JobError, note
+from spark_jobs.session import ROOT, JobError, note
 
 PACKAGES = ("basestation", "packet_formats", "spark_jobs")
 SUFFIXES = (".py", ".json", ".properties", ".typed", ".toml")

@@ -15,16 +15,19 @@ from typing import Any
 
 # name: module, and what it does. Modules are imported when their job is asked for.
 JOBS: dict[str, tuple[str, str]] = {
-    "ingest": ("spark_jobs.ingest", "turn journals, traces and testbed logs into tables"),
+    "ingest": ("spark_jobs.tables.ingest", "turn journals, traces and testbed logs into tables"),
     "links": (
-        "spark_jobs.links",
+        "spark_jobs.health.links",
         "show deliveries, losses, copies, reboots and signal strength of each mote and link over time",
     ),
-    "clocks": ("spark_jobs.clocks", "measure the epsilon and the delta that a deployment really kept"),
-    "watch": ("spark_jobs.watch", "follow a growing folder of logs and keep its link health up to date"),
-    "continuum": ("spark_jobs.continuum", "measure each stamp, policy and phi on a trace"),
+    "clocks": ("spark_jobs.health.clocks", "measure the epsilon and the delta that a deployment really kept"),
+    "watch": (
+        "spark_jobs.health.watch",
+        "follow a growing folder of logs and keep its link health up to date",
+    ),
+    "continuum": ("spark_jobs.measuring.continuum", "measure each stamp, policy and phi on a trace"),
     "recommend": (
-        "spark_jobs.recommend",
+        "spark_jobs.advice.recommend",
         "choose the smallest stamp and the shortest wait within a tolerance",
     ),
     "figures": ("spark_jobs.figures", "simulate the paper's figures on all workers"),

@@ -26,12 +26,11 @@ from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces import schema
 from basestation.traces.files import COUNTED, ROW_GROUP
-from spark_jobs.continuum import continuum
-from spark_jobs.continuum_table import Choice, candidates
-from spark_jobs.segments import Spread
-from spark_jobs.segments_files import TraceFiles, open_trace
-from spark_jobs.segments_spread import on_spark, on_threads
+from spark_jobs.engine import Cores, Spark, Spread
+from spark_jobs.measuring.choices import Choice, candidates
+from spark_jobs.measuring.continuum import continuum
 from spark_jobs.session import start
+from spark_jobs.traces.files import TraceFiles, open_trace
 
 MILLION = 1_000_000
 TILE = MILLION // 4
@@ -122,7 +121,7 @@ def by_spark(cores: int, warm: TraceFiles) -> Iterator[Spread]:
     """A session whose workers have their kernels; what starting it takes is not the question here."""
     spark = start("bench", f"local[{cores}]", {"spark.ui.showConsoleProgress": "false"})
     try:
-        spread = on_spark(spark)
+        spread = Spark(spark).each
         for _ in range(2):
             timed("warm", warm, spread, cores, 1)
         yield spread
@@ -134,9 +133,9 @@ def bench(messages: int = 5 * MILLION) -> Iterator[Pace]:
     with TemporaryDirectory(dir=".", prefix=".bench-") as place:
         warm = write_long_trace(Path(place) / "warm", TILE)
         trace = write_long_trace(Path(place) / "trace", messages)
-        timed("warm", warm, on_threads(2), 2, 1)
+        timed("warm", warm, Cores(2).each, 2, 1)
         for cores in (1, 2):
-            yield timed(f"without Spark, {cores} cores", trace, on_threads(cores), cores)
+            yield timed(f"without Spark, {cores} cores", trace, Cores(cores).each, cores)
             with by_spark(cores, warm) as spread:
                 yield timed(f"Spark, {cores} cores", trace, spread, cores)
 

@@ -18,9 +18,9 @@ from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.clocks import Offsets, _spreads
-from spark_jobs.ingest import each_here, ingest
-from spark_jobs.ingest_inputs import find
+from spark_jobs.health.clocks import Offsets, _spreads
+from spark_jobs.tables.ingest import each_here, ingest
+from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
 
 WALL = 1_700_000_000_000_000_000

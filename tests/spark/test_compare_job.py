@@ -14,8 +14,8 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
+from spark_jobs.engine import Cores
 from spark_jobs.run import run
-from spark_jobs.segments_spread import on_processes
 
 OPTIONS = WorldOptions(messages=200, motes=4, loss=0.1, seed=3)
 SWEEP = ["--messages", "150", "--motes", "3", "--motes", "5", "--loss", "0", "--loss", "0.2", "--seeds", "2"]
@@ -76,8 +76,8 @@ def test_spark_gives_the_same(tmp_path, by_job, spark):
 
 
 def test_processes_give_results_in_order():
-    assert list(on_processes(2)(abs, range(-5, 0))) == [5, 4, 3, 2, 1]
-    assert list(on_processes(2)(abs, [])) == []
+    assert list(Cores(2, processes=True).each(abs, range(-5, 0))) == [5, 4, 3, 2, 1]
+    assert list(Cores(2, processes=True).each(abs, [])) == []
 
 
 def test_the_tables_of_ingest_with_numbers_that_go_on(tmp_path, by_job):

@@ -16,11 +16,11 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import MemoryFault, build_scheme, generate, measure
 from basestation.traces.files import Trace, write_trace
-from spark_jobs.continuum import ContinuumRow, continuum
-from spark_jobs.continuum_table import Choice, candidates, missing_in
+from spark_jobs.engine import Cores
+from spark_jobs.measuring.choices import Choice, candidates, missing_in
+from spark_jobs.measuring.continuum import ContinuumRow, continuum
 from spark_jobs.run import run
-from spark_jobs.segments_files import open_trace
-from spark_jobs.segments_spread import on_threads
+from spark_jobs.traces.files import open_trace
 
 OPTIONS = WorldOptions(messages=1500, motes=6, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
 CHOICE = Choice(counts=("events", "sends"), phis=(0, 40, 100), tolerates=(0.0, 3.0))
@@ -43,7 +43,7 @@ def written(place: Path, run_, name="kn", entries="all", **changes) -> Path:
 
 def rows_of(folder: Path, choice: Choice, scratch: Path, segment: int = 400) -> list[ContinuumRow]:
     scratch.mkdir()
-    return continuum(open_trace(folder), choice, on_threads(2), scratch, rows=segment)
+    return continuum(open_trace(folder), choice, Cores(2).each, scratch, rows=segment)
 
 
 def figures(row: ContinuumRow) -> dict:

@@ -7,13 +7,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.figures.grid import gather, measure_network, networks
+from spark_jobs.engine import Cores
 from spark_jobs.figures import interval, measure_figures, points_of
 from spark_jobs.run import run
-from spark_jobs.segments_spread import on_threads
 
 
 def test_the_points_are_those_of_the_figures_command():
-    assert measure_figures(100, 2, on_threads(2)) == gather(
+    assert measure_figures(100, 2, Cores(2).each) == gather(
         [measure_network(network) for network in networks(100, 2)]
     )
 

@@ -23,10 +23,10 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.ingest import TABLES, each_here, ingest, spread_over
-from spark_jobs.ingest_inputs import find, grouped
-from spark_jobs.ingest_tables import merge
 from spark_jobs.session import JobError
+from spark_jobs.tables.ingest import TABLES, each_here, ingest, spread_over
+from spark_jobs.tables.inputs import find, grouped
+from spark_jobs.tables.run_tables import merge
 from tests.journal.logs import simulated, write, write_everything
 
 SECOND = 1_000_000_000

@@ -11,9 +11,9 @@ import pytest
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
 from spark_jobs import run
-from spark_jobs.ingest import each_here, ingest
-from spark_jobs.ingest_inputs import find
-from spark_jobs.links import Seen, health
+from spark_jobs.health.links import Seen, health
+from spark_jobs.tables.ingest import each_here, ingest
+from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
 
 

@@ -11,9 +11,9 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
+from spark_jobs.engine import Spark
 from spark_jobs.run import run
-from spark_jobs.segments_files import TraceFault
-from spark_jobs.segments_spread import on_spark
+from spark_jobs.traces.files import TraceFault
 
 OPTIONS = WorldOptions(messages=3000, motes=5, epsilon=3, delta=4, loss=0.05, seed=9)
 
@@ -38,8 +38,8 @@ def test_spark_gives_what_threads_give(spark, trace, capsys):
 
 
 def test_results_come_in_the_order_of_the_tasks(spark):
-    assert list(on_spark(spark)(abs, range(-7, 0))) == [7, 6, 5, 4, 3, 2, 1]
-    assert list(on_spark(spark)(abs, [])) == []
+    assert list(Spark(spark).each(abs, range(-7, 0))) == [7, 6, 5, 4, 3, 2, 1]
+    assert list(Spark(spark).each(abs, [])) == []
 
 
 def test_a_fault_in_a_worker_is_named(spark, trace, tmp_path, capsys):
@@ -57,7 +57,7 @@ def test_a_fault_in_a_worker_is_named(spark, trace, tmp_path, capsys):
 
 def test_a_fault_raised_there_is_raised_here(spark):
     with pytest.raises(TraceFault, match="of no use"):
-        on_spark(spark)(refuse, [1, 2])
+        Spark(spark).each(refuse, [1, 2])
 
 
 def refuse(task):
@@ -67,4 +67,4 @@ def refuse(task):
 def test_figures_by_spark(spark):
     some = networks(100, 1)[::8]
     assert {network.changes for network in some} != {some[0].changes}
-    assert list(on_spark(spark)(measure_network, some)) == list(map(measure_network, some))
+    assert list(Spark(spark).each(measure_network, some)) == list(map(measure_network, some))

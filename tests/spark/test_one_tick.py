@@ -33,9 +33,9 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.records import Heard
 from packet_formats.tinyos import BROADCAST, ActiveMessage, encode_packet
-from spark_jobs.continuum import continuum
-from spark_jobs.continuum_table import Choice
-from spark_jobs.segments_files import open_trace
+from spark_jobs.measuring.choices import Choice
+from spark_jobs.measuring.continuum import continuum
+from spark_jobs.traces.files import open_trace
 from tests.journal.logs import refuse
 from tests.live.world import MS, WALL, mono_at
 

@@ -17,8 +17,8 @@ import pytest
 from basestation.journal.reader import read_segment
 from basestation.journal.record_format import encode_header
 from spark_jobs import package, run
-from spark_jobs.ingest import TABLES, each_here, ingest
-from spark_jobs.ingest_inputs import find
+from spark_jobs.tables.ingest import TABLES, each_here, ingest
+from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
 from tests.waiting import wait_until
 

@@ -15,10 +15,10 @@ from basestation.simulator.simulation import generate, measure
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.deployment import from_dict
 from spark_jobs import run
-from spark_jobs.continuum import continuum
-from spark_jobs.continuum_table import Choice, candidates
-from spark_jobs.segments_files import open_trace
-from spark_jobs.segments_spread import on_threads
+from spark_jobs.engine import Cores
+from spark_jobs.measuring.choices import Choice, candidates
+from spark_jobs.measuring.continuum import continuum
+from spark_jobs.traces.files import open_trace
 
 OPTIONS = WorldOptions(messages=800, motes=4, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
 CHOICE = Choice(schemes=("shlc",), packings=("bits",), policies=("none", "cbd"), phis=(100,))
@@ -39,7 +39,7 @@ def deployed(scheme):
 def test_the_continuum_of_a_trace_with_events_is_the_simulations(tmp_path, capsys, scheme):
     simulated, deployment = generate(OPTIONS), deployed(scheme)
     write_trace(trace_of(simulated, deployment), tmp_path / "trace")
-    rows = continuum(open_trace(tmp_path / "trace"), CHOICE, on_threads(1), tmp_path, rows=300)
+    rows = continuum(open_trace(tmp_path / "trace"), CHOICE, Cores(1).each, tmp_path, rows=300)
     assert {row.answered for row in rows} == {"restamped"}
     tables = str(tmp_path / "tables")
     assert run.main(["ingest", str(tmp_path / "trace"), "--tables", tables, "--no-spark"]) == 0
@@ -56,8 +56,8 @@ def test_without_events_other_stamps_are_made_from_the_causal_graph(tmp_path):
     write_trace(trace, tmp_path / "whole")
     write_trace(replace(trace, events=None), tmp_path / "trace")
     (tmp_path / "scratch").mkdir()
-    wanted = continuum(open_trace(tmp_path / "whole"), CHOICE, on_threads(1), tmp_path)
-    rows = continuum(open_trace(tmp_path / "trace"), CHOICE, on_threads(1), tmp_path / "scratch")
+    wanted = continuum(open_trace(tmp_path / "whole"), CHOICE, Cores(1).each, tmp_path)
+    rows = continuum(open_trace(tmp_path / "trace"), CHOICE, Cores(1).each, tmp_path / "scratch")
     assert {row.answered for row in wanted} == {"restamped"}
     assert {row.answered for row in rows} == {"graph"}
     for ours, true in zip(rows, wanted, strict=True):

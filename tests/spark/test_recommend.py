@@ -10,8 +10,8 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.continuum import ContinuumRow
-from spark_jobs.recommend import _sentence, energy, recommend, upper_bound
+from spark_jobs.advice.recommend import _sentence, energy, recommend, upper_bound
+from spark_jobs.measuring.continuum import ContinuumRow
 from spark_jobs.run import run
 
 OPTIONS = WorldOptions(messages=2000, seed=2)

@@ -9,10 +9,10 @@ from hypothesis import example, given, settings
 
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
-from spark_jobs.continuum import ledgers
-from spark_jobs.continuum_measure import Measured, MeasureTask, StampReading, Tally, measure, total
-from spark_jobs.segments import cut, cut_at, plan
-from spark_jobs.segments_files import open_trace
+from spark_jobs.measuring.continuum import ledgers
+from spark_jobs.measuring.measure import Measured, MeasureTask, StampReading, Tally, measure, total
+from spark_jobs.traces.files import open_trace
+from spark_jobs.traces.segments import cut, cut_at, plan
 from tests.spark.broken_traces import CASES, Case, Damage, by_the_objects, damaged, write
 
 DELIVERIES = tuple(
@@ -117,7 +117,7 @@ def test_a_halo_is_all_that_is_read(long_trace):
     trace = open_trace(folder)
     sizes = []
     for part in plan(cut_at(trace, range(0, trace.rows, 100)), one_by_one).parts:
-        from spark_jobs.segments import load
+        from spark_jobs.traces.segments import load
 
         sizes.append(len(load(part.segment, [], 2 * part.horizon, 2 * part.horizon).rows))
     assert max(sizes) < trace.rows / 2

@@ -18,9 +18,9 @@ from basestation.journal.parquet_parts import make_parts
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
 from spark_jobs import run
-from spark_jobs.continuum_table import Choice
-from spark_jobs.segments_spread import on_threads
-from spark_jobs.watch import Book, Parts, _lives, continuum_of, follow, health_of, take_batch
+from spark_jobs.engine import Cores
+from spark_jobs.health.watch import Book, Parts, _lives, continuum_of, follow, health_of, take_batch
+from spark_jobs.measuring.choices import Choice
 from tests.journal.logs import simulated, write
 from tests.waiting import wait_until
 
@@ -96,7 +96,7 @@ def test_the_continuum_so_far(tmp_path, logged):
     out = new_out(tmp_path / "out")
 
     def measure(parts):
-        return continuum_of(parts, on_threads(1), Choice(schemes=["kn"], entries=[1], phis=[100]))
+        return continuum_of(parts, Cores(1).each, Choice(schemes=["kn"], entries=[1], phis=[100]))
 
     for number in range(2):
         take_batch(number, paths[number::2], Book(out), 1, here, measure)

@@ -20,8 +20,8 @@ from basestation.causality.kernels import segment_pairs
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.violations import Violations
-from spark_jobs.segments import Part, TraceSegment, View, load
-from spark_jobs.segments_files import TraceFiles
+from spark_jobs.traces.files import TraceFiles
+from spark_jobs.traces.segments import Part, TraceSegment, View, load
 
 Ints = NDArray[Any]
 

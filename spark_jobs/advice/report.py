@@ -26,12 +26,12 @@ from rich.table import Table
 
 from basestation.causality.policy_choice import policy_label
 from packet_formats.schemes import ordered
-from spark_jobs.segments_files import TraceFiles
+from spark_jobs.traces.files import TraceFiles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from spark_jobs.continuum import ContinuumRow
+    from spark_jobs.measuring.continuum import ContinuumRow
 
 MARKERS = dict(zip(ordered(), ("x", "P", "^", "s", "o", "D", "v", "*"), strict=False))
 ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}

@@ -30,9 +30,8 @@ from packet_formats.bulk import Frames
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Beacon, Health, Reason, Record
-
-from .ingest_read import StoredRun, add_options, chosen, over_runs, write_results
-from .session import seconds
+from spark_jobs.session import seconds
+from spark_jobs.tables.stored import StoredRun, add_options, chosen, over_runs, write_results
 
 MOMENT_S = 20.0  # the longest time between two beacons of a mote in sync
 SHARES = (0.99, 0.999, 1.0)

@@ -34,12 +34,12 @@ from basestation.traces.schema import metadata
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
 from packet_formats.phrases import many
-
-from . import session
-from .ingest_inputs import FoundInputs, Group, Input, InputError, distinct, find, grouped
-from .ingest_read import MANIFEST, manifest, spread
-from .ingest_tables import tables_of
-from .session import JobError, note, one_line, prepare
+from spark_jobs import session
+from spark_jobs.engine import Spark
+from spark_jobs.session import JobError, note, one_line, prepare
+from spark_jobs.tables.inputs import FoundInputs, Group, Input, InputError, distinct, find, grouped
+from spark_jobs.tables.run_tables import tables_of
+from spark_jobs.tables.stored import MANIFEST, manifest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -159,8 +159,8 @@ def spread_over(spark: SparkSession) -> Each:
     def each(groups: list[Group], stage: Path) -> Iterator[Done]:
         place = str(stage)
         for at in range(0, len(groups), TOGETHER):
-            yield from spread(
-                spark, lambda group: stage_group(group, Path(place)), groups[at : at + TOGETHER]
+            yield from Spark(spark).each(
+                lambda group: stage_group(group, Path(place)), groups[at : at + TOGETHER]
             )
 
     return each

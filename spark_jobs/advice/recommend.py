@@ -16,10 +16,11 @@ from rich.console import Console
 from basestation.causality.policy_choice import policy_label
 from packet_formats.boards import BOARDS
 from packet_formats.phrases import many
-from spark_jobs import continuum, report
-from spark_jobs.continuum import ContinuumRow
-from spark_jobs.segments_files import TraceFiles
+from spark_jobs.advice import report
+from spark_jobs.measuring import continuum
+from spark_jobs.measuring.continuum import ContinuumRow
 from spark_jobs.session import note
+from spark_jobs.traces.files import TraceFiles
 
 FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
 VOLTS = 3.0

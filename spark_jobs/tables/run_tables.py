@@ -32,8 +32,7 @@ from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Reason
-
-from .ingest_inputs import EVENTS, Group, Input, InputError, part_files
+from spark_jobs.tables.inputs import EVENTS, Group, Input, InputError, part_files
 
 Ints = NDArray[np.int64]
 

@@ -18,8 +18,7 @@ from basestation.journal.record_format import RECORD_MARK, JournalError, Records
 from basestation.traces import schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
-
-from .session import one_line
+from spark_jobs.session import one_line
 
 LOOK = 1 << 17  # bytes at either end of a journal in which its first and last record are looked for
 UNDATED = "undated"

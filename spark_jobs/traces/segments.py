@@ -8,7 +8,7 @@ docs/algorithms.md, "A trace in segments", has the proof.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -19,12 +19,10 @@ from numpy.typing import NDArray
 
 from basestation.causality.kernels import segment_pairs
 from basestation.traces.schema import LATER
-from spark_jobs.segments_files import TraceFault, TraceFiles, read_rows
+from spark_jobs.engine import Spread
+from spark_jobs.traces.files import TraceFault, TraceFiles, read_rows
 
 Ints = NDArray[Any]
-Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
-"""How a function is applied to many tasks: one after another, on threads, or by Spark. Results in the tasks' order."""
-
 ROWS = 1_000_000  # of a segment: enough that its halo costs little
 MOST_SENDS = 1 << 27  # of a mote: ten a second for five months. Which of them arrived is kept in memory
 MOST_REACH = 1 << 20  # ticks ahead of the observer: holds are counted tick by tick, in memory

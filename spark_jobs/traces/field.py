@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from basestation.journal.field_truth import with_field_truth
 from basestation.traces import schema
 from basestation.traces.files import ROW_GROUP, Trace
-from spark_jobs.segments_files import MESSAGES, TraceFiles, open_trace, read_rows
+from spark_jobs.traces.files import MESSAGES, TraceFiles, open_trace, read_rows
 
 
 def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:

@@ -34,17 +34,14 @@ from basestation.journal.recovery import write_whole
 from basestation.traces import schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
-
-from . import session
-from .continuum import continuum
-from .continuum_table import Choice
-from .ingest_read import spread
-from .links import LINKS, MOTES, WINDOW_S, Seen, check_motes, health, summary
-from .report import table_of
-from .segments import Spread
-from .segments_files import open_trace
-from .segments_spread import on_spark
-from .session import JobError, note, one_line, prepare, seconds
+from spark_jobs import session
+from spark_jobs.advice.report import table_of
+from spark_jobs.engine import Spark, Spread
+from spark_jobs.health.links import LINKS, MOTES, WINDOW_S, Seen, check_motes, health, summary
+from spark_jobs.measuring.choices import Choice
+from spark_jobs.measuring.continuum import continuum
+from spark_jobs.session import JobError, note, one_line, prepare, seconds
+from spark_jobs.traces.files import open_trace
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -309,10 +306,10 @@ def follow(
     broken: list[Exception] = []
 
     def over(tasks: list[Parts]) -> list[LinkHealth]:
-        return list(spread(spark, health_of, tasks))
+        return list(Spark(spark).each(health_of, tasks))
 
     def measure(parts: Parts) -> pa.Table:
-        return continuum_of(parts, on_spark(spark))
+        return continuum_of(parts, Spark(spark).each)
 
     def batch(frame: DataFrame, number: int) -> None:
         paths = [_local(row.path) for row in frame.select("path").collect()]

@@ -18,9 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
-
-from .ingest_read import StoredRun, add_options, chosen, over_runs, write_results
-from .session import JobError, seconds
+from spark_jobs.session import JobError, seconds
+from spark_jobs.tables.stored import StoredRun, add_options, chosen, over_runs, write_results
 
 WINDOW_S = 600
 COLUMNS = (

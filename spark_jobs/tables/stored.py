@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import pickle
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,15 +17,15 @@ from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.layout import layout_of
-
-from . import session
-from .ingest_inputs import Group, Input
-from .ingest_tables import FRAMES
-from .segments_files import plain_type
-from .session import JobError, note, one_line, prepare
+from spark_jobs import session
+from spark_jobs.engine import Spark
+from spark_jobs.session import JobError, note, one_line, prepare
+from spark_jobs.tables.inputs import Group, Input
+from spark_jobs.tables.run_tables import FRAMES
+from spark_jobs.traces.files import plain_type
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 MANIFEST = "manifest"
 ROWS = 1 << 17  # at a time
@@ -154,7 +153,7 @@ def over_runs(
     """Apply a function to each run; the results, and the faults of the runs where it failed."""
     if session.is_wanted(arguments, sum(run.counts.get("frames", 0) for run in runs) > SMALL):
         with session.of(arguments) as spark:
-            results = list(spread(spark, lambda run: _told(function, run), runs))
+            results = list(Spark(spark).each(lambda run: _told(function, run), runs))
     else:
         results = [_told(function, run) for run in runs]
     found, refused = [], {}
@@ -173,26 +172,6 @@ def _told(function: Callable[[StoredRun], Any], run: StoredRun) -> tuple[str, An
         return "", function(run)
     except JobError as error:
         return str(error), None
-
-
-def spread(spark: SparkSession, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-    """Apply a function to tasks, each as one Spark task."""
-    if not tasks:
-        return
-    carried = [pickle.dumps(task) for task in tasks]
-
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                result = pickle.dumps(function(pickle.loads(carried[number])))
-                yield pa.RecordBatch.from_pydict(
-                    {"number": pa.array([number]), "result": pa.array([result], pa.binary())}
-                )
-
-    numbers = spark.range(0, len(tasks), 1, len(tasks))
-    rows = numbers.mapInArrow(work, "number long, result binary").collect()
-    for row in sorted(rows, key=lambda row: row.number):
-        yield pickle.loads(row.result)
 
 
 def write_results(folder: Path, tables: dict[str, pa.Table]) -> None:

@@ -23,20 +23,10 @@ from basestation.causality.violations import Violations
 from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.schemes import COUNTS, LEDGER, MAX_FIELD_BITS, PACKINGS, descriptor
-from spark_jobs import report, session
-from spark_jobs.continuum_measure import (
-    Fields,
-    LedgerTask,
-    Measured,
-    MeasureTask,
-    StampReading,
-    Tally,
-    deliver_whole,
-    measure,
-    total,
-)
-from spark_jobs.continuum_restamp import Restamped, RestampTask, differing, restamp
-from spark_jobs.continuum_table import (
+from spark_jobs import session
+from spark_jobs.advice import report
+from spark_jobs.engine import Cores, Spark, Spread
+from spark_jobs.measuring.choices import (
     ENTRIES,
     PHIS,
     POLICIES,
@@ -47,12 +37,23 @@ from spark_jobs.continuum_table import (
     missing_in,
     own_layout,
 )
-from spark_jobs.field_traces import with_causes
-from spark_jobs.ingest_read import MANIFEST, manifest
-from spark_jobs.segments import ROWS, Plan, Spread, cut, plan
-from spark_jobs.segments_files import TraceFault, TraceFiles, open_trace
-from spark_jobs.segments_spread import on_spark, on_threads, slots
+from spark_jobs.measuring.measure import (
+    Fields,
+    LedgerTask,
+    Measured,
+    MeasureTask,
+    StampReading,
+    Tally,
+    deliver_whole,
+    measure,
+    total,
+)
+from spark_jobs.measuring.restamp import Restamped, RestampTask, differing, restamp
 from spark_jobs.session import JobError, note
+from spark_jobs.tables.stored import MANIFEST, manifest
+from spark_jobs.traces.field import with_causes
+from spark_jobs.traces.files import TraceFault, TraceFiles, open_trace
+from spark_jobs.traces.segments import ROWS, Plan, cut, plan
 
 SMALL = 2_000_000  # messages up to which Spark is not worth its start
 
@@ -473,10 +474,10 @@ def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Ite
     """Choose Spark or threads, by the options or the size of the traces; and say how many tasks run at a time."""
     if session.is_wanted(options, sum(trace.rows for trace in traces) > SMALL):
         with session.of(options) as spark:
-            yield on_spark(spark), options.workers or slots(spark)
+            yield Spark(spark).each, options.workers or Spark(spark).workers
     else:
         workers = options.workers or os.cpu_count() or 1
-        yield on_threads(workers), workers
+        yield Cores(workers).each, workers
 
 
 def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:

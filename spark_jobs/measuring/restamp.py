@@ -27,8 +27,8 @@ from basestation.traces.files import TraceError, write_table
 from basestation.traces.schema import LATER
 from basestation.traces.stamp_columns import stamp_columns
 from packet_formats.deployment import Deployment
-from spark_jobs.field_traces import causes_in
-from spark_jobs.segments_files import TraceFault, TraceFiles, read_whole
+from spark_jobs.traces.field import causes_in
+from spark_jobs.traces.files import TraceFault, TraceFiles, read_whole
 
 TAKEN = ["source", "sequence", "heard", "batch", "fresh"]
 

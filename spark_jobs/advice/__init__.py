@@ -1,0 +1,1 @@
+"""What to take, and the report that says why."""

@@ -1,0 +1,222 @@
+"""Where the work is done: on this machine's cores or on Spark. The functions and the numbers are the same.
+
+Spark takes ten seconds to start, so small work is done here. `chosen` decides it, in one place, and says so. Workers
+read the files themselves, since that is what makes it fast; what they make of them is a table that Spark sees.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs import session
+from spark_jobs.session import JobError, note
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""How a function is applied to many tasks (`Engine.each`)."""
+Frame = Any
+"""Rows: a table of Arrow's on this machine, a DataFrame on Spark."""
+
+
+class Engine(ABC):
+    """Applies functions to tasks and to groups of rows."""
+
+    workers: int  # tasks that run at a time
+
+    @abstractmethod
+    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        """The small results of a function, in the tasks' order. A `JobError` of one of them is raised here."""
+
+    @abstractmethod
+    def rows(
+        self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
+    ) -> Frame:
+        """All rows that a function makes of its tasks."""
+
+    @abstractmethod
+    def grouped(
+        self, frame: Frame, keys: Sequence[str], function: Callable[[pa.Table], pa.Table], schema: pa.Schema
+    ) -> Frame:
+        """The rows that a function makes of each group with equal keys."""
+
+    @abstractmethod
+    def collect(self, frame: Frame) -> pa.Table:
+        """The rows in this process."""
+
+
+class Cores(Engine):
+    """This machine's cores: threads for numpy and Arrow, which release Python's lock, processes for Python."""
+
+    def __init__(self, workers: int | None = None, processes: bool = False) -> None:
+        self.workers = workers or os.cpu_count() or 1
+        self._processes = processes
+
+    def _pool(self, workers: int) -> Executor:
+        if self._processes:  # spawned: a fork would take other threads' locks with it
+            return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+        return ThreadPoolExecutor(workers)
+
+    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        at_once = min(self.workers, len(tasks))
+        if at_once < 2:
+            yield from map(function, tasks)
+            return
+        with self._pool(at_once) as pool:
+            for done, result in enumerate(pool.map(function, tasks), start=1):
+                _show(getattr(function, "__name__", "tasks"), done, len(tasks))
+                yield result
+
+    def rows(
+        self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
+    ) -> pa.Table:
+        found = self.each(lambda task: list(function(task)), tasks)
+        return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
+
+    def grouped(
+        self,
+        frame: pa.Table,
+        keys: Sequence[str],
+        function: Callable[[pa.Table], pa.Table],
+        schema: pa.Schema,
+    ) -> pa.Table:
+        found = self.each(function, list(groups_of(frame, keys)))
+        return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in found)])
+
+    def collect(self, frame: pa.Table) -> pa.Table:
+        return frame
+
+
+def groups_of(table: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
+    """The rows with equal keys, in their order, group by group."""
+    if not len(table):
+        return
+    codes = [table[key].combine_chunks().dictionary_encode().indices.to_numpy() for key in keys]
+    order = np.lexsort(codes[::-1])
+    changes = np.any([np.diff(code[order]) != 0 for code in codes], axis=0)
+    for rows in np.split(order, np.flatnonzero(changes) + 1):
+        yield table.take(pa.array(rows))
+
+
+class Spark(Engine):
+    """Spark, one Spark task for each of ours."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.spark = spark
+        self.workers = _slots(spark)
+
+    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+        def work(task: Any) -> Iterator[pa.RecordBatch]:
+            number, own = task
+            result = pickle.dumps(_told(function, own))
+            yield pa.record_batch([pa.array([number]), pa.array([result], pa.binary())], _RESULT)
+
+        if not tasks:
+            return []
+        rows = self.rows(work, list(enumerate(tasks)), _RESULT).collect()
+        found = {row.number: pickle.loads(row.result) for row in rows}
+        return [_raised(found[number]) for number in range(len(tasks))]
+
+    def rows(
+        self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
+    ) -> DataFrame:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        carried = [pickle.dumps(task) for task in tasks]
+
+        def work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for number in batch.column(0).to_pylist():
+                    yield from function(pickle.loads(carried[number]))
+
+        numbers = self.spark.range(0, len(tasks), 1, max(len(tasks), 1))
+        return numbers.mapInArrow(work, from_arrow_schema(schema))
+
+    def grouped(
+        self,
+        frame: DataFrame,
+        keys: Sequence[str],
+        function: Callable[[pa.Table], pa.Table],
+        schema: pa.Schema,
+    ) -> DataFrame:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        def work(table: pa.Table) -> pa.Table:
+            return function(table).cast(schema)
+
+        return frame.groupBy(*keys).applyInArrow(work, from_arrow_schema(schema))
+
+    def collect(self, frame: DataFrame) -> pa.Table:
+        return frame.toArrow()
+
+
+_RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])
+
+
+def _slots(spark: SparkSession) -> int:
+    """The number of tasks that run at a time. Over Spark Connect it is not known."""
+    try:
+        return int(spark.sparkContext.defaultParallelism)
+    except Exception:  # Connect has its own exception for what it does not offer
+        return os.cpu_count() or 1
+
+
+def _told(function: Callable[[Any], Any], task: Any) -> Any:
+    """Return a fault of the input as a result: an exception in a worker would become a page of Java's."""
+    try:
+        return function(task)
+    except JobError as fault:
+        return fault
+
+
+def _raised(result: Any) -> Any:
+    if isinstance(result, JobError):
+        raise result
+    return result
+
+
+def _show(what: str, done: int, of: int) -> None:
+    if sys.stderr.isatty() and of > 1:
+        end = "\n" if done == of else ""
+        print(f"\r{what}: {done} of {of}", end=end, file=sys.stderr, flush=True)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineOptions:
+    """What the user asked for. `spark` is None if the size of the work decides."""
+
+    spark: bool | None = None
+    master: str | None = None
+    conf: tuple[str, ...] = ()
+    workers: int | None = None
+
+
+@contextmanager
+def chosen(
+    job: str, options: EngineOptions, *, large: bool = False, processes: bool = False
+) -> Iterator[Engine]:
+    """Open Spark if it is asked for, if a master is named, or if there is much to do; else this machine's cores."""
+    wanted = large or options.master is not None or session.is_submitted()
+    if not (wanted if options.spark is None else options.spark):
+        engine = Cores(options.workers, processes)
+        note(f"{job}: without Spark, on {engine.workers} cores of this machine")
+        yield engine
+        return
+    with session.started(f"causeway {job}", options.master, session.settings_of(list(options.conf))) as spark:
+        found = Spark(spark)
+        found.workers = options.workers or found.workers
+        note(f"{job}: on Spark {spark.version}, {found.workers} tasks at a time")
+        yield found

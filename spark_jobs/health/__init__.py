@@ -1,0 +1,1 @@
+"""How well links and clocks worked, in tables and while a folder of logs grows."""

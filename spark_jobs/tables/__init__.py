@@ -1,0 +1,1 @@
+"""The tables that `ingest` makes of journals, traces and testbed logs."""

@@ -1,0 +1,1 @@
+"""A trace's files, cut into segments that can be counted one by one."""
