@@ -11,7 +11,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from io import StringIO
 from itertools import groupby
 from pathlib import Path
@@ -50,8 +50,13 @@ def table_of(rows: Sequence[Any]) -> pa.Table:
     """A table from rows of one dataclass, with a column for each field."""
     kind = type(rows[0])
     hints = typing.get_type_hints(kind)
-    schema = pa.schema([pa.field(field.name, _arrow(hints[field.name])) for field in fields(kind)])
-    return pa.Table.from_pylist([asdict(row) for row in rows], schema=schema)
+    schema = pa.schema([pa.field(name, _arrow(hints[name])) for name in plain(rows[0])])
+    return pa.Table.from_pylist([plain(row) for row in rows], schema=schema)
+
+
+def plain(row: Any) -> dict[str, Any]:
+    """The fields of a row for tables and JSON, without those that are kept inside."""
+    return {field.name: getattr(row, field.name) for field in fields(row) if not field.metadata.get("inside")}
 
 
 def _arrow(hint: Any) -> pa.DataType:
@@ -345,7 +350,7 @@ def print_rows(rows: Sequence[ContinuumRow], *, as_json: bool) -> None:
     """Print rows on standard output, as a table or as one JSON object a line."""
     if as_json:
         for row in rows:
-            print(json.dumps(asdict(row)))
+            print(json.dumps(plain(row)))
         return
     console = Console(width=None if Console().is_terminal else 110, highlight=False)
     for run, of_run in groupby(rows, key=lambda row: row.run):

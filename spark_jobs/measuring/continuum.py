@@ -9,9 +9,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,7 +23,7 @@ from basestation.causality.schemes import TimedScheme
 from basestation.causality.violations import Violations
 from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.schemes import COUNTS, LEDGER, MAX_FIELD_BITS, PACKINGS, descriptor
+from packet_formats.schemes import COUNTS, LEDGER, MAX_FIELD_BITS, PACKINGS, TIMED_POLICIES, descriptor
 from spark_jobs import session
 from spark_jobs.advice import report
 from spark_jobs.engine import Cores, Spark, Spread
@@ -33,12 +34,16 @@ from spark_jobs.measuring.choices import (
     SCHEMES,
     Candidate,
     Choice,
+    NamedCandidate,
     candidates,
+    is_exact,
     missing_in,
+    named_candidates,
     own_layout,
+    refused,
 )
+from spark_jobs.measuring.front import on_front
 from spark_jobs.measuring.measure import (
-    Fields,
     LedgerTask,
     Measured,
     MeasureTask,
@@ -48,7 +53,9 @@ from spark_jobs.measuring.measure import (
     measure,
     total,
 )
+from spark_jobs.measuring.named import PlayedRule, play_all
 from spark_jobs.measuring.restamp import Restamped, RestampTask, differing, restamp
+from spark_jobs.measuring.uncertainty import FIGURES, HOLD, Uncertain, clumping
 from spark_jobs.session import JobError, note
 from spark_jobs.tables.stored import MANIFEST, manifest
 from spark_jobs.traces.field import with_causes
@@ -64,7 +71,8 @@ class ContinuumRow:
 
     Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks. There are at
     least so many, and at most as many as `_most` says: they differ where not all causes are known. `complete` is the
-    share of messages whose causes are, in per cent.
+    share of messages whose causes are, in per cent. `low` and `high` are the 95% interval of `mean`. `front`: no other
+    configuration is better in bytes, hold and `mean`. `exact`: its order is causal by proof at phi 100.
     """
 
     run: str
@@ -120,6 +128,29 @@ class ContinuumRow:
     bounded: int | None = None
     wrong_unwraps: int | None = None
     wire_bytes: int | None = None
+    bytes_mean: float | None = None  # of a stamp whose length varies
+    exact: bool = False
+    front: bool = False
+    low: float | None = None
+    high: float | None = None
+    hold_low_ms: float | None = None
+    hold_high_ms: float | None = None
+    uncertain: Uncertain | None = field(default=None, repr=False, compare=False, metadata={"inside": True})
+
+    @property
+    def mean_bytes(self) -> float:
+        return float(self.stamp_bytes) if self.bytes_mean is None else self.bytes_mean
+
+    @property
+    def has_own_rule(self) -> bool:
+        return not descriptor(self.scheme).is_ordered
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether it is exact while G1 and G2 hold: no stamp was full, cut or misread on this trace."""
+        strained = self.saturated or self.bounded or self.wrong_unwraps
+        waits = self.policy == self.scheme or (self.policy in TIMED_POLICIES and self.phi == 100)
+        return self.is_answered and self.exact and waits and not strained
 
     @property
     def is_answered(self) -> bool:
@@ -161,23 +192,33 @@ def continuum(
     if not trace.rows:
         raise TraceFault(f"{trace.folder}: no message arrived in this run")
     trace = with_causes(trace, scratch)
-    stamps = candidates(trace.deployment, choice)
-    answers = _answers(trace, list(dict.fromkeys(stamp.scheme for stamp in stamps)), spread, scratch)
+    deployment = trace.deployment
+    stamps, named = candidates(deployment, choice), named_candidates(deployment, choice)
+    no_events = lru_cache(lambda: _no_events(trace, spread))  # asked for only if something needs them
+    answers = _answers(
+        trace, list(dict.fromkeys(stamp.scheme for stamp in stamps)), no_events, spread, scratch
+    )
+    rules = [(stamp, rule) for stamp in named for rule in choice.rules(stamp.layout.scheme)]
+    played = play_all(trace, rules, no_events() if rules else None, spread, scratch)
     deliveries = choice.deliveries()
     used = tuple(dict.fromkeys(answer.reading for answer in answers.values() if answer.reading))
     distinct = _distinct(deliveries)
     readings = tuple((reading, tuple(distinct)) for reading in used)
     whole = ledgers(trace, used, distinct, ties, spread, scratch)
+    paths = tuple(rule.path for rule in played if rule.path)
+    longest = max((rule.longest for rule in played), default=0)
 
     def counted(trace: TraceFiles) -> tuple[Plan, Measured]:
-        planned = plan(cut(trace, workers, rows), spread)
-        tasks = [MeasureTask(part, readings, ties, whole) for part in planned.parts]
+        planned = plan(cut(trace, workers, rows), spread, longest)
+        tasks = [MeasureTask(part, readings, ties, whole, paths) for part in planned.parts]
         return planned, total(spread(measure, tasks))
 
     planned, least = counted(trace)
     most = counted(replace(trace, most=True))[1] if trace.unsure else least
-    found = _MeasuredTrace(trace, planned.arrived, planned.out_of_sync, (least, most), used, distinct)
-    return [found.row(stamp, answers[stamp.scheme], delivery) for stamp in stamps for delivery in deliveries]
+    found = _MeasuredTrace(trace, planned.arrived, planned.out_of_sync, (least, most), used, distinct, paths)
+    out = [found.row(stamp, answers[stamp.scheme], delivery) for stamp in stamps for delivery in deliveries]
+    out += [found.played_row(*rule, result) for rule, result in zip(rules, played, strict=True)]
+    return [replace(row, front=best) for row, best in zip(out, on_front(out), strict=True)]
 
 
 def ledgers(
@@ -206,7 +247,11 @@ def _same_as(delivery: PolicyChoice) -> PolicyChoice:
 
 
 def _answers(
-    trace: TraceFiles, schemes: Sequence[TimedScheme], spread: Spread, scratch: Path
+    trace: TraceFiles,
+    schemes: Sequence[TimedScheme],
+    no_events: Callable[[], str | None],
+    spread: Spread,
+    scratch: Path,
 ) -> dict[TimedScheme, _Answer]:
     own = trace.deployment.stamp.scheme
     recorded = timed_scheme_of(trace.deployment) if trace.deployment.scheme.is_ordered else None
@@ -215,39 +260,38 @@ def _answers(
         for scheme in schemes
     }
     wanted = [scheme for scheme, lack in lacks.items() if lack]
-    made = _made(trace, wanted, spread, scratch) if wanted else "nothing to make"
+    fault = no_events() if wanted else None
+    paths = {scheme: scratch / f"stamps-{number}.parquet" for number, scheme in enumerate(wanted)}
+    tasks = [] if fault else [RestampTask(trace, scheme, path) for scheme, path in paths.items()]
+    made = dict(zip(wanted, spread(restamp, tasks), strict=False))
+    how = "graph" if trace.events is None else "restamped"
     answers = {}
     for scheme, lack in lacks.items():
         if lack is None:
             answers[scheme] = _Answer(_reading(scheme, None), "recorded", None, None)
-        elif isinstance(made, str):
-            answers[scheme] = _Answer(None, "no", f"{lack}; {made}", None)
+        elif fault:
+            answers[scheme] = _Answer(None, "no", f"{lack}; {fault}", None)
         else:
-            path, what = made[scheme]
-            how = "graph" if trace.events is None else "restamped"
-            answers[scheme] = _Answer(_reading(scheme, path), how, None, what)
+            answers[scheme] = _Answer(_reading(scheme, paths[scheme]), how, None, made[scheme])
     return answers
 
 
-def _made(
-    trace: TraceFiles, schemes: Sequence[TimedScheme], spread: Spread, scratch: Path
-) -> dict[TimedScheme, tuple[Path, Restamped]] | str:
-    """The files of stamps made from the motes' events, or the reason why they can't be made.
+def _no_events(trace: TraceFiles, spread: Spread) -> str | None:
+    """Why stamps can't be made from the motes' events; None if they can.
 
     Without events, those of the causal graph serve, if its stamps were made to tell causes.
     """
     if trace.events is None and (trace.deployment.scheme.is_ordered or not trace.has_truth):
         return "and there are no events to make these stamps from"
-    if trace.events is not None:
-        try:
-            (wrong,) = spread(differing, [trace])
-        except TraceFault as fault:
-            return f"and of its events: {fault}"
-        if wrong:
-            return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
-    paths = [scratch / f"stamps-{number}.parquet" for number in range(len(schemes))]
-    tasks = [RestampTask(trace, scheme, path) for scheme, path in zip(schemes, paths, strict=True)]
-    return dict(zip(schemes, zip(paths, spread(restamp, tasks), strict=True), strict=True))
+    if trace.events is None:
+        return None
+    try:
+        (wrong,) = spread(differing, [trace])
+    except TraceFault as fault:
+        return f"and of its events: {fault}"
+    if wrong:
+        return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
+    return None
 
 
 def _reading(scheme: TimedScheme, path: Path | None) -> StampReading:
@@ -256,7 +300,7 @@ def _reading(scheme: TimedScheme, path: Path | None) -> StampReading:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _MeasuredTrace:
     """The measurements on one trace."""
 
@@ -266,9 +310,35 @@ class _MeasuredTrace:
     measured: tuple[Measured, Measured]  # with what surely led to each message, and with all that may have
     readings: Sequence[StampReading]
     deliveries: Sequence[PolicyChoice]
+    played: Sequence[Path]
 
     def row(self, stamp: Candidate, answer: _Answer, delivery: PolicyChoice) -> ContinuumRow:
-        layout = stamp.layout
+        figures: dict[str, Any] = {}
+        if answer.reading is not None:
+            fields = self.measured[0].readings[self.readings.index(answer.reading)][0]
+            tallies = [self._tally(measured, answer.reading, delivery) for measured in self.measured]
+            figures = self._figures(stamp, *tallies) | asdict(fields)
+            figures |= asdict(answer.made) if answer.made else {}
+        return self._row(stamp, delivery, answer.how, answer.reason, figures)
+
+    def played_row(self, stamp: NamedCandidate, rule: PolicyChoice, played: PlayedRule) -> ContinuumRow:
+        if played.path is None:
+            return self._row(stamp, rule, "no", played.reason, {})
+        at = self.played.index(played.path)
+        figures = self._figures(stamp, *(measured.played[at] for measured in self.measured))
+        figures |= {"late": played.late, "saturated": played.saturated}
+        figures |= {"bytes_mean": played.bits_mean / 8} if stamp.layout.is_variable else {}
+        return self._row(stamp, rule, "played", None, figures)
+
+    def _row(
+        self,
+        stamp: Candidate | NamedCandidate,
+        delivery: PolicyChoice,
+        answered: str,
+        reason: str | None,
+        figures: dict[str, Any],
+    ) -> ContinuumRow:
+        layout, deployment = stamp.layout, self.trace.deployment
         return ContinuumRow(
             run=self.trace.run,
             scheme=layout.scheme,
@@ -277,35 +347,46 @@ class _MeasuredTrace:
             carry=layout.carry,
             packing=layout.packing,
             counter_bits=layout.entry_bits,
-            own=layout == own_layout(self.trace.deployment),
+            own=layout == own_layout(deployment),
             stamp_bits=layout.bits,
             stamp_bytes=layout.size,
-            payload_bytes=stamp.payload_bytes,
-            air_bytes=stamp.air_bytes,
-            fits=stamp.fits,
+            **asdict(stamp.sizes),
+            exact=is_exact(deployment, layout),
             policy=delivery.policy,
             phi=delivery.phi,
             tolerate=delivery.tolerate,
-            answered=answer.how,
-            reason=answer.reason,
-            **self._figures(stamp, answer, delivery),
+            answered=answered,
+            reason=reason,
+            **figures,
         )
 
-    def _figures(self, stamp: Candidate, answer: _Answer, delivery: PolicyChoice) -> dict[str, Any]:
-        if answer.reading is None:
-            return {}
-        fields = self.measured[0].readings[self.readings.index(answer.reading)][0]
-        least, most = (self._tally(measured, answer.reading, delivery) for measured in self.measured)
-        found = {
+    def _figures(self, stamp: Candidate | NamedCandidate, least: Tally, most: Tally) -> dict[str, Any]:
+        trace = self.trace
+        return {
             "arrived": self.arrived,
             "out_of_sync": self.out_of_sync,
-            "wire_bytes": self.arrived * stamp.air_bytes,
-            **_of_tally(least, self.trace.deployment.clock.tick_log2),
-            **_bounds(least.violations, most.violations, self.trace.is_field),
-            "complete": 100 * (1 - self.trace.unsure / self.trace.rows) if self.trace.has_truth else None,
-            **_of_fields(fields),
+            "wire_bytes": self.arrived * stamp.sizes.air_bytes,
+            **_of_tally(least, trace.deployment.clock.tick_log2),
+            **_bounds(least.violations, most.violations, trace.is_field),
+            **self._intervals(least, most),
+            "complete": 100 * (1 - trace.unsure / trace.rows) if trace.has_truth else None,
         }
-        return found | (asdict(answer.made) if answer.made else {})
+
+    def _intervals(self, least: Tally, most: Tally) -> dict[str, Any]:
+        found = Uncertain(least.blocks, most.blocks, self.clumps)
+        tick_ms = 1000 * 2.0**self.trace.deployment.clock.tick_log2 / CRYSTAL_HZ
+        names = ("hold_low_ms", "hold_high_ms")
+        told: dict[str, Any] = {"uncertain": found if least.told else None}
+        told |= dict(zip(names, (tick_ms * one for one in found.interval(HOLD) or ()), strict=False))
+        if least.told:
+            told |= dict(zip(("low", "high"), found.interval("mean") or (), strict=False))
+        return told
+
+    @cached_property
+    def clumps(self) -> dict[str, float]:
+        most = self.measured[1]
+        tallies = [most.arrival, *(one for _, several in most.readings for one in several), *most.played]
+        return {figure: clumping([one.blocks for one in tallies], figure) for figure in FIGURES}
 
     def _tally(self, measured: Measured, reading: StampReading, delivery: PolicyChoice) -> Tally:
         if delivery.policy == "none":
@@ -360,10 +441,6 @@ def _of_tally(tally: Tally, tick_log2: int) -> dict[str, Any]:
     )
 
 
-def _of_fields(fields: Fields) -> dict[str, Any]:
-    return asdict(fields)
-
-
 def configure(parser: argparse.ArgumentParser) -> None:
     add_trace_options(parser)
     add_choice_options(parser)
@@ -415,7 +492,9 @@ def add_choice_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--policy", choices=POLICIES, help="delivery; repeatable (all of them)", **several)
     parser.add_argument("--phi", type=_phi, help=f"per cent of the safe wait; repeatable {PHIS}", **several)
-    parser.add_argument("--counter-bits", type=_bits, help="width of an entry or a counter (as deployed)")
+    parser.add_argument(
+        "--counter-bits", type=_bits, help="width of an entry or a counter; repeatable (all)", **several
+    )
     parser.add_argument(
         "--ties",
         choices=("sequence", "arrival"),
@@ -432,7 +511,7 @@ def choice_of(options: argparse.Namespace) -> Choice:
         counts=options.count or (),
         policies=options.policy or POLICIES,
         phis=options.phi or PHIS,
-        counter_bits=options.counter_bits,
+        counter_bits=options.counter_bits or (),
         tolerates=options.tolerate or (),
     )
 
@@ -525,6 +604,8 @@ def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[Continu
             for number, trace in enumerate(traces):
                 scratch = Path(place) / str(number)
                 scratch.mkdir()
+                for lack in refused(trace.deployment, choice_of(options)):
+                    note(f"{options.job}: run {trace.run}: {lack}")
                 try:
                     rows += continuum(
                         trace,
