@@ -125,13 +125,14 @@ def test_stamps_with_their_own_rule_equal_the_simulation(tmp_path, simulated):
 @pytest.mark.parametrize(
     ("scheme", "changes", "why"),
     [
-        ("scalar", {"rate": 0.5}, "discards messages that come too late"),
+        ("delta-vector", {"delta": 20}, "discards messages that come too late"),
         ("delta-vector", {"sends": "any"}, "a mote sent twice in a tick"),
     ],
 )
 def test_a_rule_that_can_not_be_played_says_why(tmp_path, scheme, changes, why):
     options = replace(OPTIONS, messages=400, **changes)
-    own = deployment_for(options, build_scheme(options, "kn"), "cbd", 100)
+    promised = replace(options, delta=6)
+    own = deployment_for(promised, build_scheme(promised, "kn"), "cbd", 100)
     write_trace(trace_of(generate(options), own), tmp_path / "trace")
     (row,) = rows_of(tmp_path / "trace", Choice(schemes=(scheme,)), tmp_path / "scratch")
     assert (row.answered, why in row.reason) == ("no", True)
