@@ -22,7 +22,7 @@ LARGEST = ("hold_p50", "hold_p95", "hold_p99", "hold_p99_ms", "max_c", "max_kn")
 def pool(rows: Sequence[ContinuumRow]) -> list[ContinuumRow]:
     """A row for each configuration that every run answers: sums and shares over all runs, the largest percentiles."""
     runs = len({row.run for row in rows})
-    told = [row for row in rows if row.uncertain is not None]
+    told = [row for row in rows if row.mean is not None]
     grouped = groupby(sorted(told, key=_configuration), _configuration)
     found = [_together(same) for _, group in grouped if len(same := list(group)) == runs]
     return [replace(row, front=best) for row, best in zip(found, on_front(found), strict=True)]

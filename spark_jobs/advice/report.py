@@ -320,7 +320,7 @@ def front_picture(
     shown = [row for row in rows if able(row) and most(row, figure) < float("inf")]
     best = on_front(shown, figure)
     bytes_ = sorted({round(row.mean_bytes) for row in shown})
-    colours = {size: colormaps["viridis"](at / max(len(bytes_) - 1, 1)) for at, size in enumerate(bytes_)}
+    colours = {size: colormaps["turbo"](at / max(len(bytes_) - 1, 1)) for at, size in enumerate(bytes_)}
     for row, front in zip(shown, best, strict=True):
         colour = colours[round(row.mean_bytes)]
         look = {"s": 70, "edgecolors": "black", "zorder": 3} if front else {"s": 16, "alpha": 0.35}
@@ -336,8 +336,16 @@ def front_picture(
             *spot, s=420, facecolors="none", edgecolors="firebrick", linewidths=2, zorder=4, clip_on=False
         )
         said = f"take {chosen.stamp}, {by(chosen)}"
+        left = spot[0] > 0.6 * max(row.hold_mean_ms or 0.0 for row in shown)
         axes.annotate(
-            said, spot, (14, 16), textcoords="offset points", color="firebrick", weight="bold", zorder=5
+            said,
+            spot,
+            (-14 if left else 14, 16),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            color="firebrick",
+            weight="bold",
+            zorder=5,
         )
     for scheme in dict.fromkeys(row.scheme for row in shown):
         axes.scatter([], [], marker=MARKERS.get(scheme, "h"), color="black", label=scheme)

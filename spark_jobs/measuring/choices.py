@@ -126,6 +126,18 @@ def named_candidates(deployment: Deployment, choice: Choice) -> list[NamedCandid
     return found
 
 
+def stamp_name(stamp: Any) -> str:
+    """A short name for tables and plots, of a layout or of a row that has its columns."""
+    settings = descriptor(stamp.scheme).settings
+    name: str = stamp.scheme
+    if "entries" in settings:
+        name = f"{stamp.scheme} {stamp.entries} {stamp.count}"
+    if "carry" in settings:
+        bits = stamp.entry_bits if isinstance(stamp, StampLayout) else stamp.counter_bits
+        name = f"{stamp.scheme} {bits} bits" + (" sum" if stamp.carry == "sum" else "")
+    return name + (", bytes" if stamp.packing == "bytes" else "")
+
+
 def own_layout(deployment: Deployment) -> StampLayout:
     return layout_of(deployment).stamp
 

@@ -41,6 +41,7 @@ from spark_jobs.measuring.choices import (
     named_candidates,
     own_layout,
     refused,
+    stamp_name,
 )
 from spark_jobs.measuring.front import on_front
 from spark_jobs.measuring.measure import (
@@ -158,14 +159,7 @@ class ContinuumRow:
 
     @property
     def stamp(self) -> str:
-        """A short name for tables and plots."""
-        name = self.scheme
-        settings = descriptor(self.scheme).settings
-        if "entries" in settings:
-            name = f"{self.scheme} {self.entries} {self.count}"
-        if "carry" in settings:
-            name = f"{self.scheme} {self.counter_bits} bits" + (" sum" if self.carry == "sum" else "")
-        return name + (", bytes" if self.packing == "bytes" else "")
+        return stamp_name(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,34 +185,59 @@ def continuum(
     """Measure every configuration on one trace. `scratch` is a folder that all workers share, for computed stamps."""
     if not trace.rows:
         raise TraceFault(f"{trace.folder}: no message arrived in this run")
-    trace = with_causes(trace, scratch)
-    deployment = trace.deployment
-    stamps, named = candidates(deployment, choice), named_candidates(deployment, choice)
-    no_events = lru_cache(lambda: _no_events(trace, spread))  # asked for only if something needs them
-    answers = _answers(
-        trace, list(dict.fromkeys(stamp.scheme for stamp in stamps)), no_events, spread, scratch
-    )
-    rules = [(stamp, rule) for stamp in named for rule in choice.rules(stamp.layout.scheme)]
-    played = play_all(trace, rules, no_events() if rules else None, spread, scratch)
-    deliveries = choice.deliveries()
-    used = tuple(dict.fromkeys(answer.reading for answer in answers.values() if answer.reading))
-    distinct = _distinct(deliveries)
-    readings = tuple((reading, tuple(distinct)) for reading in used)
-    whole = ledgers(trace, used, distinct, ties, spread, scratch)
-    paths = tuple(rule.path for rule in played if rule.path)
-    longest = max((rule.longest for rule in played), default=0)
+    made = prepared(with_causes(trace, scratch), choice, spread, scratch, ties)
 
     def counted(trace: TraceFiles) -> tuple[Plan, Measured]:
-        planned = plan(cut(trace, workers, rows), spread, longest)
-        tasks = [MeasureTask(part, readings, ties, whole, paths) for part in planned.parts]
+        planned = plan(cut(trace, workers, rows), spread, made.longest)
+        tasks = [MeasureTask(part, made.readings, ties, made.whole, made.paths) for part in planned.parts]
         return planned, total(spread(measure, tasks))
 
-    planned, least = counted(trace)
-    most = counted(replace(trace, most=True))[1] if trace.unsure else least
-    found = _MeasuredTrace(trace, planned.arrived, planned.out_of_sync, (least, most), used, distinct, paths)
-    out = [found.row(stamp, answers[stamp.scheme], delivery) for stamp in stamps for delivery in deliveries]
-    out += [found.played_row(*rule, result) for rule, result in zip(rules, played, strict=True)]
+    planned, least = counted(made.trace)
+    most = counted(replace(made.trace, most=True))[1] if made.trace.unsure else least
+    found = _MeasuredTrace(made, planned.arrived, planned.out_of_sync, (least, most))
+    out = [
+        found.row(stamp, made.answers[stamp.scheme], one)
+        for stamp in made.stamps
+        for one in choice.deliveries()
+    ]
+    out += [found.played_row(*rule, result) for rule, result in zip(made.rules, made.played, strict=True)]
     return [replace(row, front=best) for row, best in zip(out, on_front(out), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A trace with all that must be done before its parts are counted: stamps made, ledgers and own rules played."""
+
+    trace: TraceFiles
+    stamps: Sequence[Candidate]
+    answers: dict[TimedScheme, _Answer]
+    readings: tuple[tuple[StampReading, tuple[PolicyChoice, ...]], ...]
+    whole: dict[tuple[StampReading, PolicyChoice], Path]
+    rules: Sequence[tuple[NamedCandidate, PolicyChoice]]
+    played: Sequence[PlayedRule]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(rule.path for rule in self.played if rule.path)
+
+    @property
+    def longest(self) -> int:
+        return max((rule.longest for rule in self.played), default=0)
+
+
+def prepared(trace: TraceFiles, choice: Choice, spread: Spread, scratch: Path, ties: Ties) -> Prepared:
+    """Make what the parts of a trace with known causes share."""
+    stamps, named = candidates(trace.deployment, choice), named_candidates(trace.deployment, choice)
+    no_events = lru_cache(lambda: _no_events(trace, spread))  # asked for only if something needs them
+    schemes = list(dict.fromkeys(stamp.scheme for stamp in stamps))
+    answers = _answers(trace, schemes, no_events, spread, scratch)
+    rules = [(stamp, rule) for stamp in named for rule in choice.rules(stamp.layout.scheme)]
+    played = play_all(trace, rules, no_events() if rules else None, spread, scratch)
+    used = tuple(dict.fromkeys(answer.reading for answer in answers.values() if answer.reading))
+    distinct = _distinct(choice.deliveries())
+    readings = tuple((reading, tuple(distinct)) for reading in used)
+    whole = ledgers(trace, used, distinct, ties, spread, scratch)
+    return Prepared(trace, stamps, answers, readings, whole, rules, played)
 
 
 def ledgers(
@@ -239,10 +258,11 @@ def ledgers(
 def _distinct(deliveries: Sequence[PolicyChoice]) -> list[PolicyChoice]:
     """The distinct deliveries. Causal delivery is dapw at 100, and arrival order needs no stamp: each is measured
     once."""
-    return list(dict.fromkeys(_same_as(delivery) for delivery in deliveries if delivery.policy != "none"))
+    return list(dict.fromkeys(same_as(delivery) for delivery in deliveries if delivery.policy != "none"))
 
 
-def _same_as(delivery: PolicyChoice) -> PolicyChoice:
+def same_as(delivery: PolicyChoice) -> PolicyChoice:
+    """The delivery that is measured in place of this one."""
     return PolicyChoice("dapw", 100) if delivery.policy == "causal" else delivery
 
 
@@ -304,18 +324,19 @@ def _reading(scheme: TimedScheme, path: Path | None) -> StampReading:
 class _MeasuredTrace:
     """The measurements on one trace."""
 
-    trace: TraceFiles
+    made: Prepared
     arrived: int
     out_of_sync: int
     measured: tuple[Measured, Measured]  # with what surely led to each message, and with all that may have
-    readings: Sequence[StampReading]
-    deliveries: Sequence[PolicyChoice]
-    played: Sequence[Path]
+
+    @property
+    def trace(self) -> TraceFiles:
+        return self.made.trace
 
     def row(self, stamp: Candidate, answer: _Answer, delivery: PolicyChoice) -> ContinuumRow:
         figures: dict[str, Any] = {}
         if answer.reading is not None:
-            fields = self.measured[0].readings[self.readings.index(answer.reading)][0]
+            fields = self.measured[0].readings[self._at(answer.reading)][0]
             tallies = [self._tally(measured, answer.reading, delivery) for measured in self.measured]
             figures = self._figures(stamp, *tallies) | asdict(fields)
             figures |= asdict(answer.made) if answer.made else {}
@@ -324,10 +345,10 @@ class _MeasuredTrace:
     def played_row(self, stamp: NamedCandidate, rule: PolicyChoice, played: PlayedRule) -> ContinuumRow:
         if played.path is None:
             return self._row(stamp, rule, "no", played.reason, {})
-        at = self.played.index(played.path)
+        at = self.made.paths.index(played.path)
         figures = self._figures(stamp, *(measured.played[at] for measured in self.measured))
         figures |= {"late": played.late, "saturated": played.saturated}
-        figures |= {"bytes_mean": played.bits_mean / 8} if stamp.layout.is_variable else {}
+        figures |= {"bytes_mean": played.bytes_mean} if stamp.layout.is_variable else {}
         return self._row(stamp, rule, "played", None, figures)
 
     def _row(
@@ -376,7 +397,7 @@ class _MeasuredTrace:
         found = Uncertain(least.blocks, most.blocks, self.clumps)
         tick_ms = 1000 * 2.0**self.trace.deployment.clock.tick_log2 / CRYSTAL_HZ
         names = ("hold_low_ms", "hold_high_ms")
-        told: dict[str, Any] = {"uncertain": found if least.told else None}
+        told: dict[str, Any] = {"uncertain": found}
         told |= dict(zip(names, (tick_ms * one for one in found.interval(HOLD) or ()), strict=False))
         if least.told:
             told |= dict(zip(("low", "high"), found.interval("mean") or (), strict=False))
@@ -391,7 +412,11 @@ class _MeasuredTrace:
     def _tally(self, measured: Measured, reading: StampReading, delivery: PolicyChoice) -> Tally:
         if delivery.policy == "none":
             return measured.arrival
-        return measured.readings[self.readings.index(reading)][1][self.deliveries.index(_same_as(delivery))]
+        at = self._at(reading)
+        return measured.readings[at][1][self.made.readings[at][1].index(same_as(delivery))]
+
+    def _at(self, reading: StampReading) -> int:
+        return [one for one, _ in self.made.readings].index(reading)
 
 
 def _bounds(least: Violations | None, most: Violations | None, is_field: bool) -> dict[str, float]:

@@ -158,12 +158,12 @@ def measure(task: MeasureTask) -> Measured:
     columns = dict.fromkeys(["sequence", *told, *(name for names in own_columns for name in names)])
     halo = 2 * task.part.horizon
     view = load(task.part.segment, list(columns), halo, halo)
-    judge = _Judge(task.part, view)
+    judge = Judge(task.part, view)
     arrival = judge.tally(np.arange(len(view.rows)), view.clock, 0)
     return Measured(
         arrival,
         tuple(_reading(task, view, judge, reading, deliveries) for reading, deliveries in task.readings),
-        tuple(judge.tally(*_of_whole(path, view)) for path in task.played),
+        tuple(judge.tally(*of_whole(path, view)) for path in task.played),
     )
 
 
@@ -172,8 +172,8 @@ def deliver_whole(task: LedgerTask) -> None:
     reading, trace = task.reading, task.trace
     columns = reading.columns if reading.stamps is None else []
     view = load(TraceSegment(trace, 0, trace.rows), ["sequence", *columns], 0, 0)
-    r, c, kn = _stamps(view, reading)
-    rank = _rank(view, r, c, kn, task.ties)
+    r, c, kn = stamps_of(view, reading)
+    rank = rank_of(view, r, c, kn, task.ties)
     alpha, most = (task.delivery.tolerate or 0.0) / 100, reading.epsilon + reading.delta
     order, left, late = kernels.ledger_order(rank, r + c, view.clock, alpha, most)
     found = np.zeros((3, trace.rows), np.int64)
@@ -183,7 +183,7 @@ def deliver_whole(task: LedgerTask) -> None:
     found.tofile(task.path)
 
 
-def _of_whole(path: Path, view: View) -> tuple[Ints, Ints, int]:
+def of_whole(path: Path, view: View) -> tuple[Ints, Ints, int]:
     """The order in which a view's rows left, when each did, and how many of its own rows came late."""
     # Plain numbers: numpy's own files have a header in Python's syntax, and Python 3.11 can't parse it in two threads.
     found = np.memmap(path, np.int64, "r").reshape(3, -1)[:, view.rows]
@@ -191,40 +191,47 @@ def _of_whole(path: Path, view: View) -> tuple[Ints, Ints, int]:
     return order, found[1][order], int(found[2, view.first : view.last].sum())
 
 
-def _rank(view: View, r: Ints, c: Ints, kn: Ints, ties: Ties) -> Ints:
+def rank_of(view: View, r: Ints, c: Ints, kn: Ints, ties: Ties) -> Ints:
+    """Each row's place in the order of the stamps."""
     last = view.column("sequence") if ties == "sequence" else np.zeros(len(r), np.int64)
     rank: Ints = kernels.ranks(r, c, kn, view.column("source"), last)
     return rank
 
 
 def _reading(
-    task: MeasureTask, view: View, judge: _Judge, reading: StampReading, deliveries: Sequence[PolicyChoice]
+    task: MeasureTask, view: View, judge: Judge, reading: StampReading, deliveries: Sequence[PolicyChoice]
 ) -> tuple[Fields, tuple[Tally, ...]]:
-    r, c, kn = _stamps(view, reading)
-    rank = _rank(view, r, c, kn, task.ties)
+    r, c, kn = stamps_of(view, reading)
+    rank = rank_of(view, r, c, kn, task.ties)
     own = slice(view.first, view.last)
     fields = Fields(
         saturated=int(np.count_nonzero((kn[own] == reading.entry_max).any(axis=1))),
         max_c=int(c[own].max(initial=0)),
         max_kn=int(kn[own].max(initial=0)),
     )
-    tallies = []
-    for delivery in deliveries:
-        if path := task.whole.get((reading, delivery)):
-            tallies.append(judge.tally(*_of_whole(path, view)))
-            continue
-        phi = 100 if delivery.policy == "causal" else delivery.phi
-        due_at, _ = kernels.due_ticks(r, c, view.clock, phi, reading.epsilon, reading.delta)
-        late = int(np.count_nonzero(view.clock[own] > due_at[own] - (phi > 0)))
-        if delivery.policy == "cbd":
-            order, left = kernels.cbd_order(rank, due_at, view.clock)
-        else:
-            order, left = kernels.dapw_order(rank, due_at, view.clock)
-        tallies.append(judge.tally(order, left, late))
-    return fields, tuple(tallies)
+    made = [
+        of_whole(path, view)
+        if (path := task.whole.get((reading, one)))
+        else deliver(view, reading, (r, c), rank, one)
+        for one in deliveries
+    ]
+    return fields, tuple(judge.tally(*one) for one in made)
 
 
-def _stamps(view: View, reading: StampReading) -> tuple[Ints, Ints, Ints]:
+def deliver(
+    view: View, reading: StampReading, stamps: tuple[Ints, Ints], rank: Ints, delivery: PolicyChoice
+) -> tuple[Ints, Ints, int]:
+    """The order in which a view's rows leave by a timed policy, when each does, and how many of its own came late."""
+    own, (r, c) = slice(view.first, view.last), stamps
+    phi = 100 if delivery.policy == "causal" else delivery.phi
+    due_at, _ = kernels.due_ticks(r, c, view.clock, phi, reading.epsilon, reading.delta)
+    late = int(np.count_nonzero(view.clock[own] > due_at[own] - (phi > 0)))
+    ordered = kernels.cbd_order if delivery.policy == "cbd" else kernels.dapw_order
+    return *ordered(rank, due_at, view.clock), late
+
+
+def stamps_of(view: View, reading: StampReading) -> tuple[Ints, Ints, Ints]:
+    """(r, c, kn) of a view's rows."""
     table = view.table if reading.stamps is None else _rows_of(reading.stamps, view.rows, reading.columns)
     count = len(view.rows)
     r = table["r"].to_numpy()
@@ -248,7 +255,7 @@ def _rows_of(path: Path, rows: Ints, columns: list[str]) -> pa.Table:
     return table.take(pa.array(rows - starts[low]))
 
 
-class _Judge:
+class Judge:
     """The counts that do not depend on the delivery: far pairs, related pairs, and each mote's sends in order."""
 
     def __init__(self, part: Part, view: View) -> None:

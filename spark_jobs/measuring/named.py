@@ -40,11 +40,11 @@ class PlayTask:
 
 @dataclass(frozen=True, slots=True)
 class PlayedRule:
-    """A rule on a whole trace: the file of what was delivered, or the reason why there is none. Sizes in bits."""
+    """A rule on a whole trace: the file of what was delivered, or the reason why there is none."""
 
     path: Path | None = None
     reason: str | None = None
-    bits_mean: float = 0.0
+    bytes_mean: float = 0.0
     saturated: int = 0
     late: int = 0
     longest: int = 0  # hold, in ticks
@@ -88,9 +88,8 @@ def play_rule(task: PlayTask) -> PlayedRule:
     found[0, row_of[played.order]] = np.arange(len(played.order))
     found[1, row_of[played.order]] = played.left
     found.tofile(task.path)
-    return PlayedRule(
-        task.path, None, float(played.bits.mean()), played.saturated, played.late, int(played.hold.max())
-    )
+    size = float((-(-played.bits // 8)).mean())
+    return PlayedRule(task.path, None, size, played.saturated, played.late, int(played.hold.max()))
 
 
 def _sends_twice(stream: Stream) -> bool:

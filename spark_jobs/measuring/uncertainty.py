@@ -77,10 +77,19 @@ def ratio(blocks: Ints, figure: str) -> tuple[Floats, Floats]:
 
 def drawn(part: Floats, whole: Floats) -> tuple[float, float] | None:
     """The 95% interval of sum(part) / sum(whole) if blocks are drawn anew, with replacement."""
+    found = draws(part, whole)
+    return None if found is None else middle(found)
+
+
+def draws(part: Floats, whole: Floats) -> Floats | None:
+    """sum(part) / sum(whole) in each draw; None with too few blocks."""
     if len(part) < LEAST_BLOCKS:
         return None
     times = _times(len(part))
-    found = (times @ part) / np.maximum(times @ whole, 1e-300)
+    return np.asarray((times @ part) / np.maximum(times @ whole, 1e-300), np.float64)
+
+
+def middle(found: Floats) -> tuple[float, float]:
     low, high = np.percentile(found, [2.5, 97.5])
     return float(low), float(high)
 
