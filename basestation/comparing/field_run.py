@@ -10,6 +10,7 @@ from bisect import bisect_right
 from itertools import pairwise
 
 import numpy as np
+import pyarrow.compute as pc
 
 from basestation.causality.stream import RECEIVE, SEND, Int32, Stream
 from basestation.traces.files import Trace, TraceError
@@ -39,7 +40,9 @@ class _FieldRun:
         self.most = {key: more or self.sure[key] for key, more in zip(self._keys, later, strict=True)}
         self._above = {key: key[1] - number for key, number in zip(self._keys, sequence, strict=True)}
         sent = np.where(
-            messages["in_sync"].to_numpy(), messages["r"].to_numpy(), messages["heard"].to_numpy()
+            messages["in_sync"].to_numpy(),
+            pc.struct_field(messages["stamp"], "r").to_numpy(),
+            messages["heard"].to_numpy(),
         )
         self._sent = dict(zip(self._keys, sent.tolist(), strict=True))
         clock = messages["clock"]
