@@ -1,4 +1,4 @@
-"""Measures whether the ledger keeps its promise. `make ledger-table` runs it: a quarter of an hour on two cores.
+"""Measures whether the ledger keeps its promise. `make ledger-table` runs it: some minutes on two cores.
 
     python -m tools.ledger_table [--write] [--seeds 5] [--first-seed 101] [--messages 60000] [--processes 2]
 
