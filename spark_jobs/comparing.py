@@ -64,8 +64,7 @@ def _stream(trace: TraceFiles) -> KnownStream:
     try:
         if trace.events is not None:
             return recorded_in(read_whole(trace, list(COLUMNS)))
-        later = [LATER] if trace.unsure else []
-        return recorded_in(causes_in(read_whole(trace, [*FIELD_COLUMNS, *later])))
+        return recorded_in(causes_in(read_whole(trace, [*FIELD_COLUMNS, LATER])))
     except TraceFault as fault:
         raise TraceError(str(fault)) from None
     except TraceError as error:
