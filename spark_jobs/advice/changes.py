@@ -9,15 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from packet_formats.deployment import CRYSTAL_HZ
 from spark_jobs.advice.facts import Fact, arrivals_in, facts_of
-from spark_jobs.engine import Spread
+from spark_jobs.engine import Engine, EngineOptions, Spread, chosen
 from spark_jobs.measuring.choices import NAMED, Choice, own_layout
-from spark_jobs.measuring.continuum import ContinuumRow, continuum
+from spark_jobs.measuring.continuum import ContinuumRow, continuum, open_traces
 from spark_jobs.measuring.uncertainty import HOLD, draws, middle, ratio
+from spark_jobs.session import JobError
 from spark_jobs.traces.files import TraceFiles
 
 # How much worse each figure may become: percentage points, or milliseconds.
@@ -114,3 +116,24 @@ def as_deployed(trace: TraceFiles) -> Choice:
         phis=(observer.phi,),
         tolerates=() if observer.tolerate is None else (observer.tolerate,),
     )
+
+
+def between(
+    before: Path, after: Path, options: EngineOptions, thresholds: Mapping[str, float] = THRESHOLDS
+) -> list[Change]:
+    """Compare all runs of one place with all runs of another."""
+    with chosen("changes", options) as engine:
+        return changes(_facts_at(before, engine), _facts_at(after, engine), thresholds)
+
+
+def _facts_at(place: Path, engine: Engine) -> list[dict[str, Fact]]:
+    traces, faults = open_traces([place])
+    if faults:
+        raise faults[0]
+    found = []
+    for trace in traces:
+        with TemporaryDirectory() as scratch:
+            found.append(facts_in(trace, engine.each, Path(scratch)))
+    if not found:
+        raise JobError(f"{place}: there is no run")
+    return found

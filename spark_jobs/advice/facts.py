@@ -61,7 +61,9 @@ class Fact:
 def arrivals_in(trace: TraceFiles) -> Arrivals:
     """The arrivals of a trace in sync. A few columns of the whole run are in memory: 50 bytes a message."""
     timed = trace.layout.stamp.clock_bits > 0
-    view = load(TraceSegment(trace, 0, trace.rows), ["boot", "sequence", *(["stamp.r"] if timed else [])], 0, 0)
+    view = load(
+        TraceSegment(trace, 0, trace.rows), ["boot", "sequence", *(["stamp.r"] if timed else [])], 0, 0
+    )
     delay = np.maximum(view.column("heard") - view.column("stamp.r"), 0) if timed else None
     source, life, sequence = (view.column(name).astype(np.int64) for name in ("source", "boot", "sequence"))
     return Arrivals(trace.motes, source, life, sequence, view.clock, delay)

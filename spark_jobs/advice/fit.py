@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,14 +18,23 @@ from numpy.typing import NDArray
 
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme, TimedScheme
+from basestation.figures.intervals import T95
 from basestation.simulator.measured_delays import LOST, MeasuredDelays
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulation import Measurement, generate, measure, measure_rule
 from basestation.simulator.topology import in_groups
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
-from spark_jobs.advice.facts import Arrivals, Fact, arrivals_of, facts_of, losses_by_mote, values
-from spark_jobs.engine import Spread
-from spark_jobs.figures import T95
+from spark_jobs.advice.changes import as_deployed
+from spark_jobs.advice.facts import (
+    Arrivals,
+    Fact,
+    arrivals_in,
+    arrivals_of,
+    facts_of,
+    losses_by_mote,
+    values,
+)
+from spark_jobs.engine import Engine, EngineOptions, Spread, chosen
 from spark_jobs.measuring.choices import (
     Candidate,
     Choice,
@@ -32,7 +43,10 @@ from spark_jobs.measuring.choices import (
     named_candidates,
     stamp_name,
 )
-from spark_jobs.session import JobError
+from spark_jobs.measuring.continuum import continuum, open_traces
+from spark_jobs.measuring.uncertainty import HOLD
+from spark_jobs.session import JobError, note
+from spark_jobs.traces.files import TraceFiles
 
 SEEDS = 5
 MOST_MESSAGES, LEAST_MESSAGES = 20_000, 500
@@ -49,6 +63,7 @@ class Fitted:
     `delays` are of each mote's messages to the observer; a mote that was never heard has those of all.
     """
 
+    run: str
     deployment: Deployment
     rate: float
     epsilon: int
@@ -66,13 +81,14 @@ class Fitted:
         return clock.delta + 3 * clock.epsilon + 1
 
 
-def fitted(seen: Arrivals, deployment: Deployment, epsilon: int | None = None) -> Fitted:
+def fitted(seen: Arrivals, deployment: Deployment, run: str = "", epsilon: int | None = None) -> Fitted:
     """Read the network from a log. `epsilon`: what `clocks` measured, if it did."""
     if seen.delay is None:
         raise JobError("the stamps have no clock, so nothing tells how long messages took")
     facts = values(facts_of(seen, 1, 1000.0))  # rate in ticks
     sources = [seen.delay[seen.source == mote] for mote in range(seen.motes)]
     return Fitted(
+        run=run,
         deployment=deployment,
         rate=facts["rate"],
         epsilon=max(1, deployment.clock.epsilon if epsilon is None else epsilon),
@@ -99,15 +115,17 @@ def world(fit: Fitted, seed: int, messages: int = MOST_MESSAGES, off: Off | None
     rate = fit.rate * off.rate
     turns = max(1, int(np.ceil(rate)))
     affordable = max(LEAST_MESSAGES, int(STEPS * rate))
+    fates = MeasuredDelays(tuple(_fates(fit, mote, seed, off) for mote in range(motes)))
+    longest = max(map(max, (row for rows in fates.rows for row in rows)))
     return WorldOptions(
         motes=motes,
         epsilon=max(1, round(fit.epsilon * off.epsilon)),
-        delta=clock.delta,
+        delta=max(clock.delta, int(np.ceil(longest))),  # the simulator loses what is later
         rate=max(rate / turns, 1e-6),
         messages=max(1, min(messages, affordable, fit.messages)),
         seed=seed,
         events_per_tick=turns,
-        measured=MeasuredDelays(tuple(_fates(fit, mote, seed, off) for mote in range(motes))),
+        measured=fates,
         **PRESETS["measured"],
     )
 
@@ -135,6 +153,7 @@ def _fates(fit: Fitted, mote: int, seed: int, off: Off) -> tuple[tuple[float, ..
 class Predicted:
     """A configuration on networks like the log's: violations in per cent, hold in ms, with 95% intervals over seeds."""
 
+    run: str
     stamp: str
     scheme: str
     stamp_bytes: int
@@ -155,6 +174,7 @@ class Check:
     """A fact as the log shows it and as the simulation predicts it. `off`: how far apart they are, in per cent of the
     log's; `agrees`: their 95% intervals meet."""
 
+    run: str
     fact: str
     measured: float
     low: float | None
@@ -226,6 +246,7 @@ def _predicted(
     violations = [one.violations.percent()[figure] for one in same]
     holds = [one.hold_mean * fit.tick_ms for one in same]
     return Predicted(
+        run=fit.run,
         stamp=stamp_name(layout),
         scheme=layout.scheme,
         stamp_bytes=layout.size,
@@ -249,14 +270,92 @@ def over_seeds(found: Sequence[float]) -> tuple[float, float]:
     return max(0.0, mean - reach), mean + reach
 
 
-def checks(facts: dict[str, Fact], results: Sequence[SeedResult]) -> Iterator[Check]:
+def checks(facts: dict[str, Fact], results: Sequence[SeedResult], run: str = "") -> Iterator[Check]:
     """Hold the prediction against what the log shows."""
     for name, fact in facts.items():
         told = [result.facts[name] for result in results]
         predicted, (low, high) = float(np.mean(told)), over_seeds(told)
-        least, most = fact.interval or (None, None)
-        off = 100 * (predicted - fact.value) / fact.value if fact.value else None
-        meets = (
-            low <= (fact.value if most is None else most) and (fact.value if least is None else least) <= high
-        )
-        yield Check(name, fact.value, least, most, predicted, low, high, off, meets)
+        yield _check(run, name, fact.value, fact.interval or (None, None), (predicted, low, high))
+
+
+def _check(
+    run: str,
+    name: str,
+    measured: float,
+    interval: tuple[float | None, float | None],
+    predicted: tuple[float, float, float],
+) -> Check:
+    least, most = (measured if end is None else end for end in interval)
+    off = 100 * (predicted[0] - measured) / measured if measured else None
+    return Check(
+        run, name, measured, *interval, *predicted, off, predicted[1] <= most and least <= predicted[2]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """The network that a run shows, the continuum that such networks have, and how far that is from the log."""
+
+    fitted: Fitted
+    predicted: list[Predicted]
+    checks: list[Check]
+
+
+def fit_trace(
+    trace: TraceFiles, choice: Choice, figure: str, engine: Engine, scratch: Path, seeds: int = SEEDS
+) -> Fit:
+    """Fit a run, predict, and hold the prediction against the log, its hold as deployed included."""
+    seen = arrivals_in(trace)
+    fit = fitted(seen, trace.deployment, trace.run)
+    rows, results = predict(fit, choice, figure, engine.each, seeds)
+    found = [*checks(facts_of(seen, fit.horizon, fit.tick_ms), results, trace.run)]
+    return Fit(fit, rows, [*found, *_as_deployed(trace, fit, engine, scratch, seeds)])
+
+
+def _as_deployed(
+    trace: TraceFiles, fit: Fitted, engine: Engine, scratch: Path, seeds: int
+) -> Iterator[Check]:
+    """The hold of the deployment's own stamp and policy; its violations too, where the log bounds them."""
+    choice = as_deployed(trace)
+    row = next((row for row in continuum(trace, choice, engine.each, scratch) if row.own), None)
+    if row is None or row.uncertain is None:
+        return
+    (told, *_), _ = predict(fit, choice, "mean", engine.each, seeds)
+    low, high = row.hold_low_ms, row.hold_high_ms
+    yield _check(
+        trace.run,
+        HOLD,
+        row.hold_mean_ms or 0.0,
+        (low, high),
+        (told.hold_ms, told.hold_low_ms, told.hold_high_ms),
+    )
+    if row.mean is not None and row.mean_most is not None:
+        bounds = (row.mean if row.low is None else row.low, row.mean_most if row.high is None else row.high)
+        yield _check(trace.run, "violations", row.mean_most, bounds, (told.violations, told.low, told.high))
+
+
+def fit_traces(
+    folders: Sequence[Path],
+    choice: Choice,
+    figure: str,
+    options: EngineOptions,
+    *,
+    seeds: int = SEEDS,
+    scratch: Path | None = None,
+) -> tuple[list[Fit], list[JobError]]:
+    """Fit each run; the second list has what was wrong with the others, which is noted when found."""
+    traces, opened = open_traces(folders)
+    faults: list[JobError] = [*opened]
+    found = []
+    with chosen("fit", options) as engine:
+        for trace in traces:
+            try:
+                with TemporaryDirectory(dir=scratch) as place:
+                    found.append(fit_trace(trace, choice, figure, engine, Path(place), seeds))
+            except JobError as fault:
+                faults.append(type(fault)(f"run {trace.run}: {fault}"))
+    for one in faults:
+        note(f"fit: {one}")
+    if not found:
+        raise JobError("nothing could be fitted")
+    return found, faults

@@ -5,28 +5,36 @@ It is about this trace. `basestation plan` is for a network that is not built ye
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
-from rich.console import Console
-
+from basestation.causality.policy_choice import PolicyChoice
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import many
-from spark_jobs.advice import report
-from spark_jobs.advice.pooled import ALL, pool, worst
-from spark_jobs.measuring import continuum
-from spark_jobs.measuring.choices import own_layout, sizes
+from spark_jobs.advice import fit, report
+from spark_jobs.advice.facts import arrivals_in
+from spark_jobs.advice.pooled import pool, worst
+from spark_jobs.advice.sensitivity import Limit, Strained, sensitivity
+from spark_jobs.engine import Engine
+from spark_jobs.measuring.choices import (
+    Candidate,
+    NamedCandidate,
+    candidates,
+    named_candidates,
+    own_layout,
+    sizes,
+)
 from spark_jobs.measuring.continuum import ContinuumRow
+from spark_jobs.measuring.details import DetailRow, details, only
 from spark_jobs.measuring.front import able, most
-from spark_jobs.measuring.uncertainty import FIGURES
-from spark_jobs.session import note
+from spark_jobs.session import JobError
 from spark_jobs.traces.files import TraceFiles
 
 VOLTS = 3.0
+WORST = 10  # motes, links or hours in the report
 WORTH_IT = 0.95  # of the hold, for more bytes
 
 
@@ -188,76 +196,110 @@ def energy(air_bytes: float, board: str) -> float:
     return radio.sending_ma * VOLTS * air_bytes * radio.byte_ms
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    continuum.add_trace_options(parser)
-    continuum.add_choice_options(parser)
-    parser.add_argument(
-        "--tolerance", type=continuum.share, default=0.0, help="violations allowed, in per cent (%(default)s)"
-    )
-    parser.add_argument(
-        "--figure", choices=FIGURES, default="mean", help="how to count violations (%(default)s)"
-    )
-    parser.add_argument(
-        "--guaranteed", action="store_true", help="only what is exact by proof while epsilon and delta hold"
-    )
-    parser.add_argument("--out", type=Path, help="write tables and report.html here")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: how violations are counted, how many are tolerated, and what else is wanted."""
+
+    figure: str = "mean"
+    tolerance: float = 0.0
+    guaranteed: bool = False
+    sensitivity: bool = False
 
 
-def main(options: argparse.Namespace) -> int:
-    # The ledger is offered at the tolerance itself. At 0 it is causal delivery.
-    options.tolerate = [options.tolerance] if options.tolerance and not options.policy else None
-    traces, rows, whole = continuum.analyse(options)
-    found: list[Advice] = []
-    parts: list[str] = []
-    for trace in traces:
-        mine = [row for row in rows if row.run == trace.run]
-        if not mine:
-            continue
-        advice = recommend(
-            mine, trace.deployment, options.figure, options.tolerance, guaranteed=options.guaranteed
-        )
-        found += advice
-        if options.out is not None:
-            parts += answer_parts(trace, mine, advice, options.figure, options.tolerance, options.guaranteed)
-        if options.json and not advice:
-            note(f"{options.job}: run {trace.run}: {why_nothing(trace, mine, options.figure)}")
-        if not options.json:
-            for line in _lines(trace, mine, advice, options):
-                Console(highlight=False).print(line, markup=False, soft_wrap=True)
-        whole = whole and bool(advice)
-    if len(groups := {trace.deployment: trace for trace in traces}) == 1 < len({row.run for row in rows}):
-        (deployment,) = groups
-        together = over_all_runs(
-            rows, deployment, options.figure, options.tolerance, guaranteed=options.guaranteed
-        )
-        found += together
-        parts = [*all_runs_parts(together), *parts]
-        if not options.json:
-            for line in [ALL, *(sentence(one) for one in together[:1])]:
-                Console(highlight=False).print(line, markup=False, soft_wrap=True)
-    if options.json:
-        for one in found:
-            print(json.dumps(asdict(one)))
-    if options.out is not None:
-        report.write_tables(options.out, "continuum", rows)
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """A trace, its continuum, and what to take for it: nothing, if nothing will do; then who, when, and how near the
+    limits the choice is."""
+
+    trace: TraceFiles
+    rows: list[ContinuumRow]
+    advice: list[Advice]
+    details: list[DetailRow] = field(default_factory=list)
+    strained: list[Strained] = field(default_factory=list)
+    limits: list[Limit] = field(default_factory=list)
+
+
+class Adviser:
+    """Answers a question for each trace while its engine is there."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.advised: list[Advised] = []
+
+    def take(self, trace: TraceFiles, rows: list[ContinuumRow], engine: Engine, scratch: Path) -> None:
+        asked = self.question
+        found = frontier(rows, asked.figure, asked.tolerance, guaranteed=asked.guaranteed)
+        advice = [
+            _advice(row, rows, trace.deployment, asked.figure, chosen=number == 0)
+            for number, row in enumerate(found)
+        ]
+        more: dict[str, Any] = {}
         if found:
-            report.write_tables(options.out, "recommend", found)
-        report.write_html(options.out / "report.html", "A stamp and a wait for this network", parts)
-        note(f"wrote tables and report.html in {options.out}")
-    return 0 if whole else 1
+            more["details"] = details(trace, found[0], engine.each, scratch, workers=engine.workers)
+        if found and asked.sensitivity:
+            more["strained"], more["limits"] = strain(trace, found[0], asked, engine)
+        self.advised.append(Advised(trace, rows, advice, **more))
+
+    @property
+    def together(self) -> list[Advice]:
+        """The advice over all runs, if there are several of one deployment."""
+        asked, deployments = self.question, {one.trace.deployment.to_toml() for one in self.advised}
+        if len(self.advised) < 2 or len(deployments) > 1:
+            return []
+        rows = [row for one in self.advised for row in one.rows]
+        first = self.advised[0].trace.deployment
+        return over_all_runs(rows, first, asked.figure, asked.tolerance, guaranteed=asked.guaranteed)
 
 
-def _lines(
-    trace: TraceFiles, rows: Sequence[ContinuumRow], advice: Sequence[Advice], options: argparse.Namespace
-) -> list[str]:
-    lines = [f"run {trace.run}: at most {options.tolerance:g}% of messages violated ({options.figure})"]
-    if not advice:
-        return [*lines, "  " + why_nothing(trace, rows, options.figure)]
-    for one in advice:
-        mark = "take" if one.chosen else "or  "
-        lines.append(f"  {mark} {sentence(one)}")
-    return lines
+def strain(
+    trace: TraceFiles, row: ContinuumRow, asked: Question, engine: Engine
+) -> tuple[list[Strained], list[Limit]]:
+    """Which assumption breaks a configuration first; nothing where the log does not show its network."""
+    try:
+        network = fit.fitted(arrivals_in(trace), trace.deployment)
+    except JobError:
+        return [], []
+    choice = only(row)
+    stamps: list[Candidate | NamedCandidate] = [
+        *candidates(trace.deployment, choice),
+        *named_candidates(trace.deployment, choice),
+    ]
+    delivery = PolicyChoice(row.policy, row.phi, row.tolerate)
+    return sensitivity(network, stamps[0].scheme, delivery, asked.tolerance, asked.figure, engine.each)
+
+
+def write(out: Path, rows: Sequence[ContinuumRow], adviser: Adviser) -> None:
+    """Write the tables of the continuum and of the recommendation, and the report."""
+    advised, together = adviser.advised, adviser.together
+    tables = {
+        "continuum": rows,
+        "recommend": [*together, *(advice for one in advised for advice in one.advice)],
+        "details": [row for one in advised for row in one.details],
+        "sensitivity": [row for one in advised for row in one.strained],
+    }
+    for name, found in tables.items():
+        if found:
+            report.write_tables(out, name, found)
+    parts = [
+        *all_runs_parts(together),
+        *(part for one in advised for part in answer_parts(one, adviser.question)),
+    ]
+    report.write_html(out / "report.html", "A stamp and a wait for this network", parts)
+
+
+def lines(one: Advised, asked: Question) -> list[str]:
+    """The recommendation for a trace in words."""
+    told = [f"run {one.trace.run}: at most {asked.tolerance:g}% of messages violated ({asked.figure})"]
+    if not one.advice:
+        return [*told, "  " + why_nothing(one.trace, one.rows, asked.figure)]
+    told += [f"  {'take' if advice.chosen else 'or  '} {sentence(advice)}" for advice in one.advice]
+    return [*told, *(f"  {_in_words(limit)}" for limit in one.limits)]
+
+
+def _in_words(limit: Limit) -> str:
+    if limit.breaks_at is None:
+        return f"{limit.assumption}: holds at every factor that was tried, with {report.percent(limit.violations)}%"
+    return f"{limit.assumption}: too many violations at {limit.breaks_at:g} times, {report.percent(limit.violations)}%"
 
 
 def sentence(one: Advice) -> str:
@@ -320,56 +362,80 @@ def why_nothing(trace: TraceFiles, rows: Sequence[ContinuumRow], figure: str) ->
     )
 
 
-def answer_parts(
-    trace: TraceFiles,
-    rows: Sequence[ContinuumRow],
-    advice: Sequence[Advice],
-    figure: str,
-    tolerance: float,
-    guaranteed: bool,
-) -> list[str]:
+def answer_parts(one: Advised, asked: Question) -> list[str]:
     """The report on one run: the answer, the front as a picture, and the rest folded."""
+    trace, rows, advice = one.trace, one.rows, one.advice
     parts = [report.heading(f"Run {trace.run}")]
     answered = [row for row in rows if row.is_answered]
     if not advice:
-        parts.append(report.paragraph(why_nothing(trace, rows, figure), "answer"))
+        parts.append(report.paragraph(why_nothing(trace, rows, asked.figure), "answer"))
     else:
-        parts += [
-            report.paragraph(answer(advice[0]), "answer"),
-            report.paragraph(_because(advice[0], tolerance)),
-        ]
+        parts.append(report.paragraph(answer(advice[0]), "answer"))
+        parts.append(report.paragraph(_because(advice[0], asked.tolerance)))
     parts += report.facts(trace, rows)
-    chosen = next(iter(frontier(rows, figure, tolerance, guaranteed=guaranteed)), None)
+    chosen = next(iter(frontier(rows, asked.figure, asked.tolerance, guaranteed=asked.guaranteed)), None)
     if answered and answered[0].mean is not None:
-        picture = report.front_picture(answered, figure, chosen, tolerance)
+        picture = report.front_picture(answered, asked.figure, chosen, asked.tolerance)
         parts.append(report.svg(picture, f"front-{trace.run}"))
         said = "Large: no other configuration is better in bytes, hold and violations. Red: what to take."
         parts.append(report.paragraph(said, "note"))
     if advice:
         parts.append(report.folded("The choice in numbers", _numbers(advice)))
+    if one.limits:
+        words = [report.paragraph(_in_words(limit)) for limit in one.limits]
+        parts.append(report.folded("Which assumption breaks first", [*words, _strained(one.strained)]))
+    if one.details:
+        parts.append(
+            report.folded("When and who", map(_detail_sheet, ("mote", "link", "hour"), 3 * [one.details]))
+        )
     return [*parts, *report.details_of(trace, rows)]
+
+
+def _strained(rows: Sequence[Strained]) -> str:
+    cells = [
+        (row.assumption, f"{row.factor:g}", report.percent(row.violations), f"{row.hold_ms:.1f}")
+        for row in rows
+    ]
+    return report.sheet(
+        ("assumption", "factor", "violations %", "hold ms"), cells, [row.breaks for row in rows]
+    )
+
+
+def _detail_sheet(by: str, rows: Sequence[DetailRow]) -> str:
+    """The worst of the motes, links or hours."""
+    mine = sorted((row for row in rows if row.by == by), key=lambda row: -(row.violations_most or 0.0))[
+        :WORST
+    ]
+    cells = [
+        (
+            " ".join(str(value) for value in (row.mote, row.gateway, row.hour) if value is not None),
+            str(row.delivered),
+            report.percent(row.violations_most),
+            f"{row.hold_mean_ms:.1f}",
+        )
+        for row in mine
+    ]
+    return report.sheet((by, "messages", "in a violation %", "hold ms"), cells)
 
 
 def all_runs_parts(together: Sequence[Advice]) -> list[str]:
     """The answer over all runs of one deployment, before those of each."""
     if not together:
         return []
-    worst = f"The worst run is {together[0].worst_run}, with {report.percent(together[0].worst)}%."
+    first = together[0]
+    said = f"The worst run is {first.worst_run}, with {report.percent(first.worst)}%."
     return [
         report.heading("All runs together"),
-        report.paragraph(answer(together[0]), "answer"),
-        report.paragraph(worst),
+        report.paragraph(answer(first), "answer"),
+        report.paragraph(said),
     ]
 
 
 def _because(one: Advice, tolerance: float) -> str:
     seen = f"{_shown(one)}% of the messages were violated here ({one.figure}), {tolerance:g}% is tolerated"
     sure = "" if one.low is None else f"; at 95% confidence it is {_interval(one)}%"
-    return (
-        f"{seen}{sure}. It {_saved(one)}."
-        if one.bytes_saved
-        else f"{seen}{sure}. It has as many bytes as now."
-    )
+    saved = f"It {_saved(one)}." if one.bytes_saved else "It has as many bytes as now."
+    return f"{seen}{sure}. {saved}"
 
 
 def _numbers(advice: Sequence[Advice]) -> list[str]:

@@ -1,5 +1,6 @@
 """What became worse is told from what chance explains."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ from basestation.traces.files import write_trace
 from spark_jobs.advice.changes import THRESHOLDS, changes, facts_in
 from spark_jobs.advice.facts import Fact
 from spark_jobs.engine import Cores
+from spark_jobs.run import run
 from spark_jobs.traces.files import open_trace
 
 OPTIONS = WorldOptions(motes=6, epsilon=3, delta=10, rate=0.1, messages=4000, **PRESETS["network"])
@@ -74,3 +76,22 @@ def test_a_run_that_is_too_short_has_no_interval():
     short = {"loss": Fact(np.array([1.0]), np.array([10.0]), 100.0)}
     (one,) = changes([short], [{"loss": Fact(np.array([5.0]), np.array([10.0]), 100.0)}])
     assert (one.low, one.high, one.difference, one.regression) == (None, None, 40.0, True)
+
+
+def written(folder, **options):
+    world = replace(OPTIONS, **options)
+    own = deployment_for(world, build_scheme(world, "shlc"), "cbd", 100)
+    write_trace(trace_of(generate(world), own), folder)
+    return str(folder)
+
+
+def test_the_command_has_an_exit_code_for_regression_tests(tmp_path, capsys):
+    before, after = written(tmp_path / "a"), written(tmp_path / "b", seed=3, loss=0.2)
+    assert run("changes", [before, before, "--no-spark"]) == 0
+    assert "same" in capsys.readouterr().out
+    assert run("changes", [before, after, "--no-spark", "--json"]) == 1
+    told = {row["figure"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert told["loss"]["regression"]
+    assert run("changes", [before, after, "--no-spark", "--threshold", "loss=40"]) == 0
+    assert run("changes", [before, after, "--no-spark", "--threshold", "weather=1"]) == 2
+    assert run("changes", [before, str(tmp_path / "none"), "--no-spark"]) == 1

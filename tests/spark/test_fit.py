@@ -1,8 +1,10 @@
 """A network is read from its log, and what the simulated one predicts is held against what is known."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from basestation.causality.policy_choice import PolicyChoice
@@ -16,6 +18,7 @@ from spark_jobs.advice.sensitivity import sensitivity
 from spark_jobs.engine import Cores
 from spark_jobs.measuring.choices import Choice, candidates
 from spark_jobs.measuring.continuum import continuum
+from spark_jobs.run import run
 from spark_jobs.session import JobError
 from spark_jobs.traces.files import open_trace
 
@@ -99,7 +102,8 @@ def test_one_network_has_no_interval_over_seeds():
 
 def test_clocks_and_delays_break_a_wait_that_more_loss_does_not_break(log):
     trace, _ = log
-    fit = fitted(arrivals_in(trace), trace.deployment)
+    far = replace(trace.deployment, network=replace(trace.deployment.network, hops=3))
+    fit = fitted(arrivals_in(trace), far)
     (stamp,) = candidates(trace.deployment, SHLC)
     rows, limits = sensitivity(
         fit,
@@ -117,3 +121,41 @@ def test_clocks_and_delays_break_a_wait_that_more_loss_does_not_break(log):
     assert (found["delta"].breaks_at, found["epsilon"].breaks_at) == (4.0, 4.0)
     assert found["loss"].breaks_at is None
     assert next(row for row in rows if (row.assumption, row.factor) == ("delta", 1.0)).violations < 0.2
+
+
+def test_the_command_predicts_and_checks(log, tmp_path, capsys):
+    trace, _ = log
+    words = [
+        str(trace.folder),
+        "--no-spark",
+        "--scheme",
+        "shlc",
+        "--policy",
+        "cbd",
+        "--phi",
+        "100",
+        "--seeds",
+        "2",
+    ]
+    assert run("fit", [*words, "--json", "--out", str(tmp_path)]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    known = {row["fact"] for row in rows if "fact" in row}
+    assert known == {"rate", "loss", "out_of_order", "delay", "hold", "violations"}
+    assert {row["scheme"] for row in rows if "scheme" in row} == {"shlc"}
+    assert pq.read_table(tmp_path / "fit.parquet").num_rows == sum("scheme" in row for row in rows)
+    assert pq.read_table(tmp_path / "checks.parquet").num_rows == len(known)
+    assert run("fit", words) == 0
+    assert "what is known" in capsys.readouterr().out
+
+
+def test_the_command_says_which_assumption_breaks_first(log, tmp_path, capsys):
+    trace, _ = log
+    words = ["--no-spark", "--scheme", "shlc", "--counter-bits", "4", "--policy", "cbd", "--sensitivity"]
+    assert run("recommend", [str(trace.folder), *words, "--tolerance", "1", "--out", str(tmp_path)]) == 0
+    assert "epsilon: too many violations at" in capsys.readouterr().out
+    assert pq.read_table(tmp_path / "sensitivity.parquet").num_rows == 4 * 6
+    details = pq.read_table(tmp_path / "details.parquet")
+    assert set(details["by"].to_pylist()) == {"mote", "link", "hour"}
+    page = (tmp_path / "report.html").read_text()
+    assert "Which assumption breaks first" in page
+    assert "When and who" in page
