@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
@@ -17,15 +18,13 @@ from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.layout import layout_of
+from spark_jobs import engine as engines
 from spark_jobs import session
-from spark_jobs.engine import Spark
-from spark_jobs.session import JobError, note, one_line, prepare
+from spark_jobs.engine import PIECE, Engine, EngineOptions
+from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import FRAMES
 from spark_jobs.traces.files import plain_type
-
-if TYPE_CHECKING:
-    pass
 
 MANIFEST = "manifest"
 ROWS = 1 << 17  # at a time
@@ -57,14 +56,21 @@ class StoredRun:
     def file(self, table: str) -> Path:
         return Path(self.tables) / table / self.group.place / f"{table}.parquet"
 
-    def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """A table's rows in order, in batches. `JobError` says what is wrong with its file."""
+    def batches(
+        self, table: str, columns: Sequence[str], groups: Sequence[int] | None = None
+    ) -> Iterator[pa.Table]:
+        """A table's rows in order, in batches, or those of some row groups. `JobError` says what is wrong with it."""
         path = self.file(table)
+        with self._readable(path) as file:
+            self._check(path, file.schema_arrow, _schema(table, self), columns)
+            for batch in file.iter_batches(ROWS, groups, columns=list(columns)):
+                yield pa.Table.from_batches([batch])
+
+    @contextmanager
+    def _readable(self, path: Path) -> Iterator[pq.ParquetFile]:
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                self._check(path, file.schema_arrow, _schema(table, self), columns)
-                for batch in file.iter_batches(ROWS, columns=list(columns)):
-                    yield pa.Table.from_batches([batch])
+                yield file
         except FileNotFoundError:
             raise JobError(f"{path} is gone; ingest --again brings it back") from None
         except (OSError, pa.ArrowException) as error:
@@ -82,13 +88,42 @@ class StoredRun:
         if said != self.name:
             raise JobError(f"{path}: mixed runs: it is of run {said}, in the place of {self.name}")
 
-    def all(self, table: str, columns: Sequence[str]) -> pa.Table:
-        found = list(self.batches(table, columns))
-        return (
-            pa.concat_tables(found)
-            if found
-            else pq.read_schema(self.file(table)).empty_table().select(columns)
-        )
+    def pieces(self, table: str) -> list[Piece]:
+        """A table in pieces that tasks can read, in order."""
+        path = self.file(table)
+        with self._readable(path) as file:
+            sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+        whose = np.cumsum([0, *sizes])[:-1] // PIECE
+        return [
+            Piece(self, table, tuple(np.flatnonzero(whose == number).tolist())) for number in np.unique(whose)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some row groups of a run's table."""
+
+    run: StoredRun
+    table: str
+    groups: tuple[int, ...]
+
+    @property
+    def path(self) -> Path:
+        return self.run.file(self.table)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        return self.run.batches(self.table, columns, self.groups)
+
+
+def pieces(runs: Sequence[StoredRun], *tables: str) -> tuple[list[Piece], dict[str, str]]:
+    """The pieces of these tables of all runs, and why runs have none that can't be read."""
+    found, faults = [], {}
+    for run in runs:
+        try:
+            found += [piece for table in tables for piece in run.pieces(table)]
+        except JobError as error:
+            faults[run.name] = str(error)
+    return found, faults
 
 
 def _schema(table: str, run: StoredRun) -> pa.Schema:
@@ -147,31 +182,12 @@ def chosen(arguments: argparse.Namespace) -> list[StoredRun]:
     return wanted
 
 
-def over_runs(
-    arguments: argparse.Namespace, function: Callable[[StoredRun], Any], runs: Sequence[StoredRun]
-) -> tuple[list[tuple[StoredRun, Any]], dict[str, str]]:
-    """Apply a function to each run; the results, and the faults of the runs where it failed."""
-    if session.is_wanted(arguments, sum(run.counts.get("frames", 0) for run in runs) > SMALL):
-        with session.of(arguments) as spark:
-            results = list(Spark(spark).each(lambda run: _told(function, run), runs))
-    else:
-        results = [_told(function, run) for run in runs]
-    found, refused = [], {}
-    for run, (fault, result) in zip(runs, results, strict=True):
-        if fault:
-            refused[run.name] = fault
-            note(fault)
-        else:
-            found.append((run, result))
-    return found, refused
-
-
-def _told(function: Callable[[StoredRun], Any], run: StoredRun) -> tuple[str, Any]:
-    """Return a fault of the input as a result: an exception in a worker would become a page of Java's."""
-    try:
-        return "", function(run)
-    except JobError as error:
-        return str(error), None
+@contextmanager
+def engine_of(arguments: argparse.Namespace, runs: Sequence[StoredRun]) -> Iterator[Engine]:
+    options = EngineOptions(arguments.spark, arguments.master, tuple(arguments.conf))
+    large = sum(run.counts.get("frames", 0) for run in runs) > SMALL
+    with engines.chosen(arguments.job, options, large=large) as engine:
+        yield engine
 
 
 def write_results(folder: Path, tables: dict[str, pa.Table]) -> None:
