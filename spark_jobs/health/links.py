@@ -204,7 +204,7 @@ def health(seen: Seen, window_s: float) -> tuple[pa.Table, pa.Table]:
     if not known.all():
         seen = chosen_rows(seen, known)
     window = np.floor(seen.at / window_s).astype(np.int64)
-    motes = _Windows(seen.mote, window)
+    motes = Groups(seen.mote, window)
     keys = motes.keys
     firsts = np.flatnonzero(seen.first)
     received = motes.count(firsts)
@@ -232,7 +232,7 @@ def chosen_rows(seen: Seen, which: NDArray[Any]) -> Seen:
     return Seen(**{item.name: getattr(seen, item.name)[which] for item in fields(Seen)})
 
 
-class _Windows:
+class Groups:
     """The rows grouped by keys: one group for each combination that occurs, in order."""
 
     def __init__(self, *keys: Ints) -> None:
@@ -274,7 +274,7 @@ class _Windows:
         return np.where(np.isinf(found), np.nan, found)
 
 
-def _losses(seen: Seen, firsts: Ints, motes: _Windows) -> tuple[Ints, Ints, Ints]:
+def _losses(seen: Seen, firsts: Ints, motes: Groups) -> tuple[Ints, Ints, Ints]:
     """The missing numbers, their bursts and the longest burst, each at the window of the next message."""
     order = firsts[np.lexsort((seen.sequence[firsts], seen.life[firsts], seen.mote[firsts]))]
     missing = np.diff(seen.sequence[order])
@@ -288,7 +288,7 @@ def _losses(seen: Seen, firsts: Ints, motes: _Windows) -> tuple[Ints, Ints, Ints
     return motes.add(rows, lengths), motes.count(rows), longest
 
 
-def _reboots(seen: Seen, firsts: Ints, motes: _Windows) -> Ints:
+def _reboots(seen: Seen, firsts: Ints, motes: Groups) -> Ints:
     """The rise of each mote's boot count, at the window of its first message after it."""
     order = firsts[np.lexsort((seen.life[firsts], seen.at[firsts], seen.mote[firsts]))]
     mote, life = seen.mote[order], seen.life[order]
@@ -302,9 +302,9 @@ def _reboots(seen: Seen, firsts: Ints, motes: _Windows) -> Ints:
 
 def _links(seen: Seen, window: Ints, window_s: float, of_motes: list[Ints], sent: Ints) -> pa.Table:
     """The table of links. A message counts in the window of its first copy, so that no link exceeds what was sent."""
-    names = _Windows(seen.mote, seen.life, seen.sequence)
+    names = Groups(seen.mote, seen.life, seen.sequence)
     window = _first_windows(seen, window, names)
-    links = _Windows(seen.mote, window, seen.gateway, seen.line)
+    links = Groups(seen.mote, window, seen.gateway, seen.line)
     messages = _distinct(links, names)
     del names
     mote, start, gateway, line = links.keys
@@ -327,7 +327,7 @@ def _links(seen: Seen, window: Ints, window_s: float, of_motes: list[Ints], sent
     )
 
 
-def _distinct(groups: _Windows, names: _Windows) -> Ints:
+def _distinct(groups: Groups, names: Groups) -> Ints:
     """How many different names each group has."""
     both = groups.at.astype(np.int64)
     both *= names.size
@@ -338,7 +338,7 @@ def _distinct(groups: _Windows, names: _Windows) -> Ints:
     return np.bincount(both[new] // max(names.size, 1), minlength=groups.size)
 
 
-def _first_windows(seen: Seen, window: Ints, names: _Windows) -> Ints:
+def _first_windows(seen: Seen, window: Ints, names: Groups) -> Ints:
     first = np.full(names.size, -1, np.int64)
     rows = np.flatnonzero(seen.first)
     first[names.at[rows]] = window[rows]
@@ -348,7 +348,7 @@ def _first_windows(seen: Seen, window: Ints, names: _Windows) -> Ints:
 
 def _places(known: list[Ints], wanted: list[Ints]) -> Ints:
     """Where the wanted pairs are among known ones, all of which are there."""
-    both = _Windows(*(np.concatenate(pair) for pair in zip(known, wanted, strict=True)))
+    both = Groups(*(np.concatenate(pair) for pair in zip(known, wanted, strict=True)))
     place = np.zeros(both.size, np.int64)
     count = len(known[0])
     place[both.at[:count]] = np.arange(count)

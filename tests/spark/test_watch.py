@@ -66,12 +66,12 @@ def content(out):
     return {
         str(path.relative_to(out)): path.read_bytes()
         for name in ("health", "links", "continuum")
-        for path in sorted((out / name).glob("*"))
+        for path in sorted((out / name).rglob("*.parquet"))
     }
 
 
 def new_out(path):
-    for name in ("batches", "health", "links", "continuum"):
+    for name in ("batches", "health", "links", "continuum", "state"):
         (path / name).mkdir(parents=True)
     return path
 
