@@ -53,7 +53,7 @@ NO_STAMP = "no message was in sync"
 COLUMNS = (
     "journal", "number", "fate", "line", "payload", "wall_ns", "gateway", "epoch", "synced", "heard_time", "heard",
 )  # fmt: skip
-STAMPS = ("source", "heard", "r", "in_sync")
+STAMPS = ("source", "heard", "stamp", "in_sync")
 
 Ints = NDArray[np.int64]
 
@@ -221,7 +221,9 @@ def delays_in(
         for named, rows in _by_run(batch.filter(batch.column("in_sync"))):
             if not layout_of(deployments[named["run"]]).stamp.clock_bits:
                 continue
-            ticks = np.maximum(_ints(rows, "heard") - _ints(rows, "r"), 0)
+            stamp = rows["stamp"]
+            clock = (pc.struct_field(stamp, "r") if pa.types.is_struct(stamp.type) else stamp).to_numpy()
+            ticks = np.maximum(_ints(rows, "heard") - clock, 0)
             pairs, counts = np.unique(np.stack([_ints(rows, "source"), ticks]), axis=1, return_counts=True)
             yield from _told(named, {"kind": STAMPED, "mote": pairs[0], "value": pairs[1], "other": counts})
 
@@ -674,7 +676,9 @@ def _of_piece(piece: Piece, deployments: Mapping[str, Deployment]) -> Iterator[p
         if piece.table == "frames":
             yield from times_in(_named(piece.batches(COLUMNS), named), deployments)
         else:
-            yield from delays_in(_named(piece.batches(STAMPS), named), deployments)
+            clocks_alone = [name if name != "stamp" else "stamp.r" for name in STAMPS]
+            tables = (table.rename_columns(list(STAMPS)) for table in piece.batches(clocks_alone))
+            yield from delays_in(_named(tables, named), deployments)
     except JobError as error:
         yield from _told(named | {"journal": str(error)}, {"kind": FAULT, "mote": [-1]})
 
@@ -683,8 +687,6 @@ def _named(tables: Iterator[pa.Table], named: dict[str, str]) -> Iterator[pa.Rec
     for table in tables:
         columns = {name: pa.repeat(text, len(table)) for name, text in named.items()}
         columns |= {name: table[name] for name in table.column_names}
-        for name in {"journal", "fate"} & columns.keys():
-            columns[name] = columns[name].cast(pa.string())
         yield from pa.table(columns).to_batches()
 
 

@@ -14,17 +14,16 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
+from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from packet_formats.layout import layout_of
 from spark_jobs import engine as engines
 from spark_jobs import session
 from spark_jobs.engine import PIECE, Engine, EngineOptions
 from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import FRAMES
-from spark_jobs.traces.files import plain_type
 
 MANIFEST = "manifest"
 ROWS = 1 << 17  # at a time
@@ -62,9 +61,11 @@ class StoredRun:
         """A table's rows in order, in batches, or those of some row groups. `JobError` says what is wrong with it."""
         path = self.file(table)
         with self._readable(path) as file:
-            self._check(path, file.schema_arrow, _schema(table, self), columns)
-            for batch in file.iter_batches(ROWS, groups, columns=list(columns)):
-                yield pa.Table.from_batches([batch])
+            wanted = _schema(table)
+            self._check(path, file.schema_arrow, wanted, columns)
+            stored = stored_columns(file.schema_arrow.names, columns)
+            for batch in file.iter_batches(ROWS, groups, columns=stored):
+                yield present(pa.Table.from_batches([batch]), columns, wanted)
 
     @contextmanager
     def _readable(self, path: Path) -> Iterator[pq.ParquetFile]:
@@ -78,12 +79,9 @@ class StoredRun:
 
     def _check(self, path: Path, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
         """Check that it is the file that `ingest` wrote for this run."""
-        absent = set(columns) - set(found.names)
-        if absent:
-            raise JobError(f"{path}: no column {', '.join(sorted(absent))}; ingest has not written this file")
         for name in columns:
-            if (kind := plain_type(found.field(name).type)) != plain_type(wanted.field(name).type):
-                raise JobError(f"{path}: {name} is {kind}; ingest has not written this file")
+            if fault := wrong_column(found, name, wanted):
+                raise JobError(f"{path}: {fault}; ingest has not written this file")
         said = (found.metadata or {}).get(META_RUN, self.name.encode()).decode(errors="replace")
         if said != self.name:
             raise JobError(f"{path}: mixed runs: it is of run {said}, in the place of {self.name}")
@@ -126,11 +124,8 @@ def pieces(runs: Sequence[StoredRun], *tables: str) -> tuple[list[Piece], dict[s
     return found, faults
 
 
-def _schema(table: str, run: StoredRun) -> pa.Schema:
-    if table == "frames":
-        return FRAMES
-    deployment = run.deployment
-    return messages_schema(layout_of(deployment), deployment.network.motes)
+def _schema(table: str) -> pa.Schema:
+    return FRAMES if table == "frames" else messages_schema()
 
 
 def manifest(tables: Path) -> list[StoredRun]:
