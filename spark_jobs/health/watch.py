@@ -171,7 +171,7 @@ def _advance(
     over = _between(tables[0], state.open, final, window_s)
     kept = replace(
         state,
-        rows=chosen_rows(rows, (window >= final) | _compared(rows)),
+        rows=chosen_rows(rows, _kept(rows, window < final)),
         open=final,
         totals=_sum(state.totals, summary(over)),
     )
@@ -197,19 +197,31 @@ def _sum(one: dict[str, int], other: dict[str, Any]) -> dict[str, Any]:
     return {name: one.get(name, 0) + other[name] for name in names} | {"longest_burst": longest}
 
 
-def _compared(rows: Seen) -> NDArray[np.bool_]:
-    """The last row of each mote, and the highest number of each of its two highest lives."""
-    found = np.zeros(len(rows.at), np.bool_)
-    order = np.argsort(rows.mote, kind="stable")
-    found[order[np.append(np.diff(rows.mote[order]) != 0, True)[: len(order)]]] = True
+def _kept(rows: Seen, over: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows that are not over, and those that they or later ones are compared with.
+
+    These are the last of each mote, the highest number of its two highest lives, and the one before each kept number.
+    """
+    kept = ~over
     order = np.lexsort((rows.sequence, rows.life, rows.mote))
-    mote, life = rows.mote[order], rows.life[order]
-    last = np.append((np.diff(mote) != 0) | (np.diff(life) != 0), True)[: len(order)]
-    ends = np.flatnonzero(last)
-    two = np.ones(len(ends), np.bool_)
-    two[:-2] = mote[ends[:-2]] != mote[ends[2:]]  # the second life after it is another mote's
-    found[order[ends[two]]] = True
-    return found
+    follows = ~_last_of(rows.mote[order], rows.life[order])[:-1]
+    kept[order[:-1][follows & ~over[order[1:]]]] = True
+    order = order[over[order]]
+    order = order[_last_of(rows.mote[order], rows.life[order])]
+    mote = rows.mote[order]
+    two = np.ones(len(order), np.bool_)
+    two[:-2] = mote[:-2] != mote[2:]  # the second life after it is another mote's
+    kept[order[two]] = True
+    order = np.argsort(rows.mote, kind="stable")
+    kept[order[_last_of(rows.mote[order])]] = True
+    return kept
+
+
+def _last_of(*keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows are the last with their keys, if equal ones are together."""
+    last = np.ones(len(keys[0]), np.bool_)
+    last[:-1] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    return last
 
 
 def _stragglers(seen: Seen, final: Seen) -> int:
