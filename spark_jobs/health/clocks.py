@@ -15,8 +15,6 @@ run's beacons and health messages and nothing of its other frames.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -35,8 +33,8 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Beacon, Health, Reason, Record
 from spark_jobs.engine import Engine, Frame
 from spark_jobs.health.links import column, joined
-from spark_jobs.session import JobError, note, seconds
-from spark_jobs.tables.stored import Piece, StoredRun, add_options, chosen, engine_of, pieces, write_results
+from spark_jobs.session import JobError, note
+from spark_jobs.tables.stored import Piece, StoredRun, names_of, pieces
 
 MOMENT_S = 20.0  # the longest time between two beacons of a mote in sync
 SHARES = {
@@ -635,16 +633,6 @@ def _results(
 # ---- The job ----
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_options(parser)
-    parser.add_argument(
-        "--moment",
-        type=seconds,
-        default=MOMENT_S,
-        help=f"seconds within which clocks are compared ({MOMENT_S:g})",
-    )
-
-
 def of_runs(
     engine: Engine, runs: Sequence[StoredRun], moment_s: float
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
@@ -659,19 +647,22 @@ def of_runs(
     times = engine.rows(lambda piece: _of_piece(piece, deployments), tasks, TIMES)
     found = engine.collect(of_times(engine, times, deployments, moment_s)).to_pylist()
     faults |= unreadable | {row["run"]: row["fault"] for row in found if row["fault"]}
+    for why in faults.values():
+        note(why)
     of_run = {row["run"]: row for row in found}
     nothing = {name: np.zeros(0, kind) for name, kind in _KINDS.items()}
     for run in runs:  # nothing is known of the clocks of some
         if run.name not in of_run and run.name not in faults:
-            named = {"site": run.group.site, "run": run.name}
-            (of_run[run.name],) = _results(named, nothing, deployments[run.name], moment_s).to_pylist()
+            (of_run[run.name],) = _results(
+                names_of(run), nothing, deployments[run.name], moment_s
+            ).to_pylist()
     return [of_run[run.name] for run in runs if run.name not in faults], faults
 
 
 def _of_piece(piece: Piece, deployments: Mapping[str, Deployment]) -> Iterator[pa.RecordBatch]:
     """What a piece of a run tells. A fault is a row, so that other runs go on."""
     run = piece.run
-    named = {"site": run.group.site, "run": run.name}
+    named = names_of(run)
     try:
         if piece.table == "frames":
             yield from times_in(_named(piece.batches(COLUMNS), named), deployments)
@@ -688,19 +679,6 @@ def _named(tables: Iterator[pa.Table], named: dict[str, str]) -> Iterator[pa.Rec
         columns = {name: pa.repeat(text, len(table)) for name, text in named.items()}
         columns |= {name: table[name] for name in table.column_names}
         yield from pa.table(columns).to_batches()
-
-
-def main(arguments: argparse.Namespace) -> int:
-    runs = chosen(arguments)
-    with engine_of(arguments, runs) as engine:
-        found, faults = of_runs(engine, runs, arguments.moment)
-    for why in faults.values():
-        note(why)
-    for row in found:
-        print(json.dumps(plain(row)), flush=True)
-    if arguments.out and found:
-        write_results(arguments.out, tables_of(found))
-    return 1 if faults else 0
 
 
 def tables_of(found: Sequence[dict[str, Any]]) -> dict[str, pa.Table]:

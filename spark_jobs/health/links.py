@@ -7,8 +7,6 @@ last arrival can't be missed.
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -20,8 +18,8 @@ from numpy.typing import NDArray
 
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from spark_jobs.engine import Engine, Frame
-from spark_jobs.session import JobError, note, seconds
-from spark_jobs.tables.stored import Piece, StoredRun, add_options, chosen, engine_of, pieces, write_results
+from spark_jobs.session import JobError, note
+from spark_jobs.tables.stored import Piece, StoredRun, names_of, pieces
 
 WINDOW_S = 600
 COLUMNS = (
@@ -366,16 +364,6 @@ def _nullable(values: Floats) -> pa.Array:
 # ---- The job ----
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_options(parser)
-    parser.add_argument(
-        "--window", type=seconds, default=WINDOW_S, help=f"length of a window in seconds ({WINDOW_S})"
-    )
-    parser.add_argument(
-        "--worst", type=int, metavar="N", help="instead of JSON, the N worst motes, links and times"
-    )
-
-
 def of_runs(
     engine: Engine, runs: Sequence[StoredRun], window_s: float
 ) -> tuple[dict[str, pa.Table], dict[str, str]]:
@@ -388,6 +376,8 @@ def of_runs(
     }
     wrong = tables.pop("fault")
     faults |= dict(zip(wrong["run"].to_pylist(), wrong["fault"].to_pylist(), strict=True))
+    for why in faults.values():
+        note(why)
     sound = pa.array([run.name for run in runs if run.name not in faults], pa.string())
     order = [(name, "ascending") for name in ("site", "run", "mote", "start", "gateway", "line")]
     return {
@@ -401,7 +391,7 @@ def of_runs(
 def _slim(piece: Piece) -> Iterator[pa.RecordBatch]:
     """The columns that are needed of a piece of a run. A fault is a row, so that other runs go on."""
     run = piece.run
-    named = {"site": run.group.site, "run": run.name}
+    named = names_of(run)
     try:
         for batch in piece.batches(COLUMNS):
             rows = batch.filter(batch["source"].is_valid())
@@ -422,23 +412,8 @@ def check_motes(mote: Ints, deployment: Deployment, where: str) -> None:
         )
 
 
-def main(arguments: argparse.Namespace) -> int:
-    runs = chosen(arguments)
-    with engine_of(arguments, runs) as engine:
-        tables, faults = of_runs(engine, runs, arguments.window)
-    for why in faults.values():
-        note(why)
-    if arguments.out and len(faults) < len(runs):
-        write_results(arguments.out, tables)
-    if arguments.worst:
-        print("\n".join(worst_lines(tables, arguments.worst)))
-    else:
-        for run in runs:
-            if run.name not in faults:
-                motes = tables["motes"].filter(pc.equal(tables["motes"]["run"], run.name))
-                named = {"site": run.group.site, "run": run.name}
-                print(json.dumps(named | summary(motes)), flush=True)
-    return 1 if faults else 0
+def of_run(table: pa.Table, run: str) -> pa.Table:
+    return table.filter(pc.equal(table["run"], run))
 
 
 def worst_lines(tables: dict[str, pa.Table], count: int) -> Iterator[str]:

@@ -1,8 +1,7 @@
-"""Reads the tables of `ingest` for other jobs, one task for each run."""
+"""Reads the tables of `ingest` for other jobs, in pieces of a run."""
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,9 +17,7 @@ from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from spark_jobs import engine as engines
-from spark_jobs import session
-from spark_jobs.engine import PIECE, Engine, EngineOptions
+from spark_jobs.engine import PIECE, Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import FRAMES
@@ -143,45 +140,40 @@ def manifest(tables: Path) -> list[StoredRun]:
     return runs
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of all jobs that read the tables."""
-    parser.add_argument("tables", type=Path, help="the folder that ingest wrote")
-    parser.add_argument("--run", action="append", default=[], help="only this run; may be repeated")
-    parser.add_argument("--site", action="append", default=[], help="only runs of this site; may be repeated")
-    parser.add_argument("--out", "-o", type=Path, help="a folder for the tables of results, Parquet and CSV")
-    session.add_choice(parser, "run by run in this process")
+def select_runs(
+    tables: Path, runs: Sequence[str] = (), sites: Sequence[str] = (), out: Path | None = None
+) -> list[StoredRun]:
+    """The runs with these names and of these sites, or all; `JobError` when there is none.
 
-
-def chosen(arguments: argparse.Namespace) -> list[StoredRun]:
-    """The runs that were asked for; `JobError` when there is none."""
-    if not arguments.tables.is_dir():
-        raise JobError(f"{arguments.tables}: there is no such folder")
-    if arguments.out is not None:
-        prepare(arguments.out)
-    runs = manifest(arguments.tables)
-    if not runs:
-        raise JobError(f"{arguments.tables}: no tables in it; ingest makes them")
-    for name in arguments.run:
-        if name not in [run.name for run in runs]:
-            raise JobError(
-                f"{arguments.tables}: no run {name}; there are {', '.join(run.name for run in runs)}"
-            )
+    `out` is the folder of results, which must be writable.
+    """
+    if not tables.is_dir():
+        raise JobError(f"{tables}: there is no such folder")
+    if out is not None:
+        prepare(out)
+    held = manifest(tables)
+    if not held:
+        raise JobError(f"{tables}: no tables in it; ingest makes them")
+    for name in runs:
+        if name not in [run.name for run in held]:
+            raise JobError(f"{tables}: no run {name}; there are {', '.join(run.name for run in held)}")
     wanted = [
-        run
-        for run in runs
-        if (not arguments.run or run.name in arguments.run)
-        and (not arguments.site or run.group.site in arguments.site)
+        run for run in held if (not runs or run.name in runs) and (not sites or run.group.site in sites)
     ]
     if not wanted:
-        raise JobError(f"{arguments.tables}: no run of site {', '.join(arguments.site)}")
+        raise JobError(f"{tables}: no run of site {', '.join(sites)}")
     return wanted
 
 
+def names_of(run: StoredRun) -> dict[str, str]:
+    """What a row of results says about its run."""
+    return {"site": run.group.site, "run": run.name}
+
+
 @contextmanager
-def engine_of(arguments: argparse.Namespace, runs: Sequence[StoredRun]) -> Iterator[Engine]:
-    options = EngineOptions(arguments.spark, arguments.master, tuple(arguments.conf))
-    large = sum(run.counts.get("frames", 0) for run in runs) > SMALL
-    with engines.chosen(arguments.job, options, large=large) as engine:
+def engine_for(job: str, options: EngineOptions, runs: Sequence[StoredRun]) -> Iterator[Engine]:
+    """The engine for work on all frames of these runs."""
+    with chosen(job, options, large=sum(run.counts.get("frames", 0) for run in runs) > SMALL) as engine:
         yield engine
 
 
