@@ -37,10 +37,7 @@ from spark_jobs.session import JobError, note
 from spark_jobs.tables.stored import Piece, StoredRun, names_of, pieces
 
 MOMENT_S = 20.0  # the longest time between two beacons of a mote in sync
-SHARES = {
-    "covers_99": 100,
-    "covers_99_9": 1000,
-}  # a share of 1 - 1/n says nothing of less than n measurements
+SHARES = {"covers_99": 100, "covers_99_9": 1000}  # 1 - 1/n of less than n measurements are all of them
 SURE = 0.95
 BACKWARDS = CRYSTAL_HZ  # a gateway's time that steps back by this much has started afresh
 WRAP = 1 << 32
@@ -68,13 +65,8 @@ MOTES = [
     ("healths", _WHOLE), ("delay_median", _REAL), ("delay_most", _WHOLE),
 ]  # fmt: skip
 BREAKS = [
-    ("at", _REAL),
-    ("wall_ns", _WHOLE),
-    ("kind", _TEXT),
-    ("mote", _WHOLE),
-    ("ticks", _WHOLE),
-    ("text", _TEXT),
-]
+    ("at", _REAL), ("wall_ns", _WHOLE), ("kind", _TEXT), ("mote", _WHOLE), ("ticks", _WHOLE), ("text", _TEXT),
+]  # fmt: skip
 TABLES = {"clocks": COVERINGS, "clock_motes": MOTES, "clock_breaks": BREAKS}
 RESULTS = pa.schema(
     [
