@@ -83,7 +83,9 @@ def test_one_table_holds_all_stamps_sizes_and_causes(tables):
     whole = pq.read_table(tables / "messages").to_pylist()
     assert {len(row["stamp"]["kn"]) for row in whole} == {1, 11, 12}
     assert {len(row["vector"]) for row in whole} == {4 * motes for _, motes, _ in RUNS}
-    assert all(struct.unpack_from("<i", row["vector"], 4 * row["source"]) == (row["number"],) for row in whole)
+    assert all(
+        struct.unpack_from("<i", row["vector"], 4 * row["source"]) == (row["number"],) for row in whole
+    )
     causes = [row["causes"] for row in whole]
     assert None in causes
     assert [] in causes
