@@ -242,7 +242,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def of_run(run: StoredRun, window_s: float) -> tuple[pa.Table, pa.Table]:
     seen = seen_in(run.all("frames", COLUMNS))
-    check_motes(seen.mote, run.deployment, str(run.file("frames")))
+    check_motes(seen.mote, run.deployment, str(run.folder("frames")))
     return health(seen, window_s)
 
 

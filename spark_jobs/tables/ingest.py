@@ -35,10 +35,10 @@ from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
 from packet_formats.phrases import many
 from spark_jobs import session
-from spark_jobs.engine import Spark
+from spark_jobs.engine import Cores, Engine, Spark
 from spark_jobs.session import JobError, note, one_line, prepare
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, InputError, distinct, find, grouped
-from spark_jobs.tables.run_tables import tables_of
+from spark_jobs.tables.staging import Done, staged
 from spark_jobs.tables.stored import MANIFEST, manifest
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ TABLES = ("frames", "messages", "events", "quarantine")
 STAGE = ".stage"
 WORDS = {"frames": "record", "messages": "message", "events": "event", "quarantine": "refused record"}
 SMALL = 1 << 28  # bytes up to which Spark is not worth its start
-TOGETHER = 256  # runs that one Spark job takes in before they are put in place
+TOGETHER = 256  # runs that are taken in before they are put in place
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,9 +75,9 @@ def main(arguments: argparse.Namespace) -> int:
         raise JobError(f"{places}: no journal, no trace and no log of the testbed in it")
     if session.is_wanted(arguments, sum(item.size for item in found.inputs) > SMALL):
         with session.of(arguments) as spark:
-            report = ingest(found, arguments.tables, spread_over(spark), arguments.again)
+            report = ingest(found, arguments.tables, Spark(spark), arguments.again)
     else:
-        report = ingest(found, arguments.tables, each_here, arguments.again)
+        report = ingest(found, arguments.tables, Cores(1), arguments.again)
     return _tell(report)
 
 
@@ -90,74 +90,6 @@ def _deployment(path: Path | None) -> str:
         raise JobError(f"{path}: {error}") from None
 
 
-# ---- The work of one task ----
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The result of a task: what it wrote, or why it could not."""
-
-    group: Group
-    stage: str
-    fault: str
-    counts: dict[str, int]
-
-
-def stage_group(group: Group, stage: Path) -> Done:
-    """Write a run's tables into a folder of this attempt. Faults of the run are returned, not raised."""
-    own = stage / uuid.uuid4().hex
-    counts: Counter[str] = Counter()
-    writers: dict[str, pq.ParquetWriter] = {}
-    said = _metadata(group)
-    try:
-        for table, rows in tables_of(group):
-            if not len(rows) and table in writers:
-                continue
-            if table not in writers:
-                folder = own / table
-                folder.mkdir(parents=True)
-                writers[table] = _writer(folder / f"{table}.parquet", rows.schema.with_metadata(said))
-            writers[table].write_table(rows, ROW_GROUP)
-            counts[table] += len(rows)
-    except (InputError, JournalError, OSError, pa.ArrowException) as error:
-        return Done(group, str(own), one_line(error), {})
-    finally:
-        for writer in writers.values():
-            writer.close()
-    return Done(group, str(own), "", dict(counts))
-
-
-def _metadata(group: Group) -> dict[bytes, str]:
-    text = group.inputs[0].deployment
-    origin = f"{group.inputs[0].kind}, site {group.site or 'unknown'}"
-    return metadata(group.run, deployments.parse(text), origin) if text else {}
-
-
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(path, schema, **encodings(schema))
-
-
-Each = Callable[[list[Group], Path], Iterator[Done]]
-
-
-def each_here(groups: list[Group], stage: Path) -> Iterator[Done]:
-    for group in groups:
-        yield stage_group(group, stage)
-
-
-def spread_over(spark: SparkSession) -> Each:
-    """Run one Spark task for each run. Spark carries only the runs' descriptions and the counts."""
-
-    def each(groups: list[Group], stage: Path) -> Iterator[Done]:
-        place = str(stage)
-        for at in range(0, len(groups), TOGETHER):
-            yield from Spark(spark).each(
-                lambda group: stage_group(group, Path(place)), groups[at : at + TOGETHER]
-            )
-
-    return each
-
-
 # ---- The tables as a whole ----
 
 
@@ -168,19 +100,19 @@ class IngestReport:
     unchanged: int
 
 
-def ingest(found: FoundInputs, tables: Path, each: Each, again: bool = False) -> IngestReport:
+def ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool = False) -> IngestReport:
     """Update the tables with what was found; they keep what they hold."""
     tables.mkdir(parents=True, exist_ok=True)
     try:
         with locking.locked(tables):
-            return _ingest(found, tables, each, again)
+            return _ingest(found, tables, engine, again)
     except JournalError as error:
         raise JobError(
             str(error).replace("the journal is being written by", "another ingest is at work:")
         ) from None
 
 
-def _ingest(found: FoundInputs, tables: Path, each: Each, again: bool) -> IngestReport:
+def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> IngestReport:
     given = {item.run for item in found.inputs}
     shutil.rmtree(tables / STAGE, ignore_errors=True)
     held = {run.name: run.group for run in manifest(tables)}
@@ -197,7 +129,7 @@ def _ingest(found: FoundInputs, tables: Path, each: Each, again: bool) -> Ingest
     stage.mkdir()
     if todo:
         note(f"{many(len(todo), 'run')} to take in, {report.unchanged} unchanged")
-    for done in each(todo, stage) if todo else ():
+    for done in _staged(todo, stage, engine):
         if done.fault:
             report.refused[" + ".join(item.path for item in done.group.inputs)] = done.fault
         else:
@@ -206,6 +138,12 @@ def _ingest(found: FoundInputs, tables: Path, each: Each, again: bool) -> Ingest
             note(f"  {done.group.run}: {_counted(done.counts)}")
     shutil.rmtree(stage)
     return report
+
+
+def _staged(todo: list[Group], stage: Path, engine: Engine) -> Iterator[Done]:
+    """Some runs at a time, so that a job that is killed has put others in place."""
+    for at in range(0, len(todo), TOGETHER):
+        yield from staged(todo[at : at + TOGETHER], stage, engine)
 
 
 def _sweep(tables: Path, places: set[str]) -> None:

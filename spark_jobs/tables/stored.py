@@ -53,19 +53,34 @@ class StoredRun:
         except DeploymentError as error:
             raise JobError(f"run {self.name}: its deployment can't be read: {error}") from None
 
-    def file(self, table: str) -> Path:
-        return Path(self.tables) / table / self.group.place / f"{table}.parquet"
+    def folder(self, table: str) -> Path:
+        return Path(self.tables) / table / self.group.place
+
+    def files(self, table: str) -> list[Path]:
+        """The parts of a table, in order. Older versions wrote one file."""
+        parts = sorted(self.folder(table).glob("[0-9]*.parquet"))
+        return parts or [self.folder(table) / f"{table}.parquet"]
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """A table's rows in order, in batches. `JobError` says what is wrong with its file."""
-        path = self.file(table)
+        """A table's rows in order, in batches. `JobError` says what is wrong with its files."""
+        rows = 0
+        for path in self.files(table):
+            for batch in self._batches_of(path, table, columns):
+                rows += len(batch)
+                yield batch
+        if rows != self.counts.get(table, rows):
+            raise JobError(
+                f"{self.folder(table)}: {rows} rows, and ingest wrote {self.counts[table]}: a part is gone; "
+                "ingest --again brings it back"
+            )
+
+    def _batches_of(self, path: Path, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        wanted = _schema(table)
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                wanted = _schema(table)
                 self._check(path, file.schema_arrow, wanted, columns)
-                for batch in file.iter_batches(
-                    ROWS, columns=stored_columns(file.schema_arrow.names, columns)
-                ):
+                named = stored_columns(file.schema_arrow.names, columns)
+                for batch in file.iter_batches(ROWS, columns=named):
                     yield present(pa.Table.from_batches([batch]), columns, wanted)
         except FileNotFoundError:
             raise JobError(f"{path} is gone; ingest --again brings it back") from None

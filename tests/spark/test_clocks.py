@@ -19,7 +19,8 @@ from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
 from spark_jobs.health.clocks import Offsets, _spreads
-from spark_jobs.tables.ingest import each_here, ingest
+from spark_jobs.engine import Cores
+from spark_jobs.tables.ingest import ingest
 from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
 
@@ -73,7 +74,7 @@ class Line:
 
     def clocks(self, tmp_path, capsys, *options):
         write(tmp_path / "run", self.arrivals, self.deployment, "r", segment_bytes=2000)
-        ingest(find([tmp_path / "run"]), tmp_path / "tables", each_here)
+        ingest(find([tmp_path / "run"]), tmp_path / "tables", Cores(1))
         out = str(tmp_path / "out")
         capsys.readouterr()
         assert run.main(["clocks", str(tmp_path / "tables"), "--no-spark", "--out", out, *options]) == 0
@@ -119,7 +120,7 @@ def test_shares(tmp_path, capsys):
 def test_without_times_it_is_unknown(tmp_path, capsys):
     trace, _ = simulated("kn", messages=100)
     write_trace(trace, tmp_path / "sim")
-    ingest(find([tmp_path / "sim"]), tmp_path / "tables", each_here)
+    ingest(find([tmp_path / "sim"]), tmp_path / "tables", Cores(1))
     capsys.readouterr()
     out = str(tmp_path / "out")
     assert run.main(["clocks", str(tmp_path / "tables"), "--no-spark", "--out", out]) == 0
@@ -184,7 +185,7 @@ def test_the_testbeds_truth_bears_it_out(tmp_path, capsys, root, require_tool):
     assert result.exit_code == 0, result.stderr
     (truth,) = json.loads(result.stdout)["networks"]
     described = (root / "examples/micaz.toml").read_text()
-    ingest(find([log], load_text(described).to_toml()), tmp_path / "tables", each_here)
+    ingest(find([log], load_text(described).to_toml()), tmp_path / "tables", Cores(1))
     messages = next((tmp_path / "tables/messages").rglob("*.parquet"))
     assert pq.read_metadata(messages).num_rows == truth["delivered"]["messages"]
     capsys.readouterr()
