@@ -28,7 +28,9 @@ from spark_jobs.tables.run_tables import (
     sound_records,
 )
 
-NO_DEPLOYMENT = "written without a deployment: its frames are kept, not read; --deployment tells what they are"
+NO_DEPLOYMENT = (
+    "written without a deployment: its frames are kept, not read; --deployment tells what they are"
+)
 
 
 @dataclass(frozen=True, slots=True)

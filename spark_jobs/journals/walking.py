@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,15 +38,15 @@ TABLES = _tables()
 
 
 @compiled
-def _word(raw: Bytes, at: int, width: int) -> int:
-    value = 0
+def _word(raw: Bytes, at: int, width: int) -> Any:
+    value = np.int64(0)
     for place in range(width):
         value |= np.int64(raw[at + place]) << (8 * place)
     return value
 
 
 @compiled
-def _crc32(raw: Bytes, at: int, end: int, tables: Tables) -> int:
+def _crc32(raw: Bytes, at: int, end: int, tables: Tables) -> Any:
     crc = np.uint32(0xFFFFFFFF)
     while at + STEP <= end:
         low = crc ^ np.uint32(_word(raw, at, 4))

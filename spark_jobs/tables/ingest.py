@@ -16,33 +16,27 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from basestation.journal import locking
 from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import write_whole
-from basestation.traces.files import ROW_GROUP, encodings
-from basestation.traces.schema import metadata
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
 from packet_formats.phrases import many
 from spark_jobs import session
 from spark_jobs.engine import Cores, Engine, Spark
-from spark_jobs.session import JobError, note, one_line, prepare
-from spark_jobs.tables.inputs import FoundInputs, Group, Input, InputError, distinct, find, grouped
+from spark_jobs.session import JobError, note, prepare
+from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
 from spark_jobs.tables.staging import Done, staged
 from spark_jobs.tables.stored import MANIFEST, manifest
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 TABLES = ("frames", "messages", "events", "quarantine")
 STAGE = ".stage"

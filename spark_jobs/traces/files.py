@@ -1,7 +1,8 @@
 """The Parquet files of one trace, checked before anything is computed. A fault names its file.
 
 Only footers are read here. A trace is `messages.parquet`, or its parts in the order of their names: in `messages/`, as
-the journal writes them, or in the folder itself, as `ingest` does. `events.parquet` says what the motes did, where known.
+the journal writes them, or in the folder itself, as `ingest` does. `events.parquet` says what the motes did, where
+known.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.health.clocks import Offsets, _spreads
 from spark_jobs.engine import Cores
+from spark_jobs.health.clocks import Offsets, _spreads
 from spark_jobs.tables.ingest import ingest
 from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write

@@ -23,8 +23,8 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.session import JobError
 from spark_jobs.engine import Cores, Spark
+from spark_jobs.session import JobError
 from spark_jobs.tables.ingest import TABLES, ingest
 from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.run_tables import merge
