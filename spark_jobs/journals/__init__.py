@@ -1,1 +1,1 @@
-"""Journals as rows: raw records, frames and messages, straight from the segment files."""
+"""Journals as rows, straight from the segment files. `rows` has the functions, `source` the data source of Spark."""

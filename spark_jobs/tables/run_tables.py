@@ -326,7 +326,7 @@ def frame_rows(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.T
     columns: dict[str, Any] = {
         "journal": _words(chunk.journal, [item.run for item in group.inputs]),
         "number": head["number"].astype(np.int64),
-        "kind": _words(np.where(head["kind"] < len(KINDS), head["kind"], 0), [UNKNOWN_KIND, *KINDS[1:]]),
+        "kind": kind_column(head["kind"]),
         "line": chunk.line,
         "mono_ns": head["mono_ns"],
         "wall_ns": head["wall_ns"],
@@ -339,6 +339,10 @@ def frame_rows(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.T
         for item in FRAMES
     ]
     return pa.Table.from_arrays(arrays, schema=FRAMES)
+
+
+def kind_column(kinds: NDArray[Any]) -> pa.Array:
+    return _words(np.where(kinds < len(KINDS), kinds, 0), [UNKNOWN_KIND, *KINDS[1:]])
 
 
 def _words(index: NDArray[Any], words: list[str]) -> pa.Array:
