@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-LOCKED_EXTRAS := analysis firmware spark dev
+LOCKED_EXTRAS := analysis connect firmware spark dev
 WORKERS ?= 2
 
 # PlatformIO, unless PIO=... names another one, comes with the environment. The firmware needs nothing else of it.
@@ -93,7 +93,7 @@ lint: setup firmware-check ## ruff, strict mypy, and cppcheck and clang-format o
 
 figures: setup ## draw the figures of docs/ again
 	$(BIN)/basestation figures --out docs/figures
-	$(BIN)/basestation compare --seeds 2 --out docs/figures/schemes
+	$(BIN)/basestation compare --seeds 2 --document docs/figures/schemes
 	$(BIN)/python -m tools.screenshot docs/figures/screen.svg
 
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
@@ -108,7 +108,7 @@ schemes: setup ## the papers' schemes on the real firmware, into docs/schemes.md
 losses: setup ## where messages are lost on the real firmware, and what stubs would gain, into docs/schemes.md
 	$(BIN)/python -m tools.losses --write
 
-ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: a quarter of an hour
+ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: some minutes
 	$(BIN)/python -m tools.ledger_table --write
 
 clean: ## remove the environment and everything that was built

@@ -11,8 +11,9 @@ import pytest
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
 from spark_jobs import run
+from spark_jobs.engine import Cores
 from spark_jobs.health.links import Seen, health
-from spark_jobs.tables.ingest import each_here, ingest
+from spark_jobs.tables.ingest import ingest
 from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
 
@@ -111,7 +112,7 @@ def test_the_job_agrees_with_the_summary_of_the_journal(tmp_path, capsys):
         arrival for pair in pairs if chance.random() < 0.8 for arrival in pair * (1 + (chance.random() < 0.1))
     ]
     write(tmp_path / "run", lines, trace.deployment, "r")
-    ingest(find([tmp_path / "run"]), tmp_path / "tables", each_here)
+    ingest(find([tmp_path / "run"]), tmp_path / "tables", Cores(1))
     arguments = [str(tmp_path / "tables"), "--no-spark", "--window", "2", "--out", str(tmp_path / "out")]
     assert run.main(["links", *arguments]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -128,7 +129,7 @@ def test_spark_gives_the_same(tmp_path, capsys, spark):
     trace, arrivals = simulated("shlc", messages=200)
     write(tmp_path / "a", arrivals, trace.deployment, "a")
     write(tmp_path / "b", arrivals[:100], trace.deployment, "b", site="other")
-    ingest(find([tmp_path]), tmp_path / "tables", each_here)
+    ingest(find([tmp_path]), tmp_path / "tables", Cores(1))
     ways = ("--spark", "--no-spark")
     for way in ways:
         out = tmp_path / f"out{way}"
@@ -143,7 +144,7 @@ def test_bad_input_is_named(tmp_path, capsys):
     write(tmp_path / "a", arrivals, trace.deployment, "a")
     write(tmp_path / "b", arrivals, trace.deployment, "b", site="other")
     tables = tmp_path / "tables"
-    ingest(find([tmp_path / "a", tmp_path / "b"]), tables, each_here)
+    ingest(find([tmp_path / "a", tmp_path / "b"]), tables, Cores(1))
     assert run.main(["links", str(tables), "--no-spark", "--run", "c"]) == 1
     assert "no run c; there are a, b" in capsys.readouterr().err
     broken = next((tables / "frames").rglob("run=a/*.parquet"))

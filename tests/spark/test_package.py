@@ -14,10 +14,12 @@ from pathlib import Path
 
 import pytest
 
+from basestation.cli.analyse import JOBS
 from basestation.journal.reader import read_segment
 from basestation.journal.record_format import encode_header
 from spark_jobs import package, run
-from spark_jobs.tables.ingest import TABLES, each_here, ingest
+from spark_jobs.engine import Cores
+from spark_jobs.tables.ingest import TABLES, ingest
 from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
 from tests.waiting import wait_until
@@ -39,9 +41,10 @@ def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
     package.write_zip(root, again)
     assert again.read_bytes() == archive.read_bytes()
     # From the zip alone, away from the checkout.
-    modules = ", ".join(module for module, _ in run.JOBS.values())
+    modules = ", ".join(f"basestation.cli.{name}" for name in ("compare", "figures"))
+    modules += "".join(f", {module}" for module, _ in JOBS.values()) + ", spark_jobs.run"
     told = subprocess.run(
-        [sys.executable, "-c", f"import {modules}; print(spark_jobs.__file__)"],
+        [sys.executable, "-c", f"import {modules}, spark_jobs.comparing; print(spark_jobs.__file__)"],
         env={"PYTHONPATH": str(archive), "PATH": os.environ["PATH"]},
         cwd=tmp_path,
         capture_output=True,
@@ -222,5 +225,5 @@ def test_a_worker_that_dies_changes_nothing(tmp_path, packed, root, require_tool
         capsys.readouterr()
         assert run.main([*wanted, "--no-spark"]) == 0
         assert told.stdout == capsys.readouterr().out != ""
-    ingest(find([logs]), tmp_path / "here", each_here)
+    ingest(find([logs]), tmp_path / "here", Cores(1))
     assert content(tables) == content(tmp_path / "here")
