@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from functools import cache
 
-from basestation.journal.message_table import Numbering, number_by_objects
+import numpy as np
+from numpy.typing import NDArray
+
+from basestation.journal.message_table import Ints, Motes, Named, Numbering, number_by_objects
 from basestation.journal.record_format import Walk, walk_intact
 
 
@@ -21,7 +24,15 @@ def walk() -> Walk:
 @cache
 def numbering() -> Numbering:
     try:
-        from spark_jobs.journals.numbering import number_by_kernel
+        from basestation.causality.kernels.numbering import BootState, number_messages
     except ImportError:
         return number_by_objects
+
+    def number_by_kernel(
+        data: NDArray[np.void], ticks: Ints, patience: int, before: Motes
+    ) -> tuple[Named, Motes]:
+        source, boot, field = (data[name].astype(np.int64) for name in ("source", "boot", "sequence"))
+        state = BootState.of(before, max([int(source.max(initial=-1)), *before]) + 1)
+        return Named(*number_messages(source, boot, field, ticks, patience, state)), state.motes()
+
     return number_by_kernel

@@ -115,6 +115,7 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             report.refused[" + ".join(item.path for item in done.group.inputs)] = done.fault
         else:
             _commit(done, held, tables)
+            shutil.rmtree(done.stage)  # what the passes left to each other
             report.done.append(done)
             note(f"  {done.group.run}: {_counted(done.counts)}")
     shutil.rmtree(stage)

@@ -92,7 +92,7 @@ Report = Callable[[dict[str, Any]], None]
 
 
 def tables_of(group: Group) -> Iterator[Batch]:
-    """The rows of a run's tables, in order, some megabytes at a time."""
+    """The rows of a run's tables, in order, some megabytes at a time. A journal alone is read in parts instead."""
     kind = group.inputs[0].kind
     if kind == "journal":
         yield from _journals(group)
@@ -119,44 +119,26 @@ class Chunk:
 
 
 def _journals(group: Group) -> Iterator[Batch]:
+    """Journals of one network at one time, merged. Clock records of several observers do not fit together, and network
+    time is used instead."""
     bad: list[dict[str, Any]] = []
-    streams = [_records(item, bad.append) for item in group.inputs]
-    merged = len(streams) > 1
-    chunks = merge(streams) if merged else ((single(records)) for records in streams[0])
-    text = group.inputs[0].deployment
-    deployment = deployments.parse(text) if text else None
-    truth = FieldTruth(deployment) if deployment else None
-    carry = Carry(wraps=1) if merged else Carry()  # an observer's clock begins there, too
-    for chunk in chunks:
-        if deployment is None or truth is None:
-            yield "frames", frame_rows(chunk, None, group)
-        else:
-            reading = read_messages(_readable(chunk.records, merged), deployment, carry)
-            carry = reading.carry
-            yield "frames", frame_rows(chunk, reading, group)
-            yield from (("messages", table) for table in truth.add(reading.messages))
-            yield quarantine(list(refused_rows(chunk, reading, deployment, group)))
-        if bad:
-            yield quarantine(bad)
-            bad.clear()
-    if truth is not None:
-        yield from (("messages", table) for table in truth.finish())
-    else:
-        why = "written without a deployment: its frames are kept, not read; --deployment tells what they are"
-        bad.append(bad_row(group.inputs[0], why))
+    deployment = deployments.parse(group.inputs[0].deployment)
+    truth = FieldTruth(deployment)
+    carry = Carry(wraps=1)  # an observer's clock begins there, too
+    for chunk in merge([_records(item, bad.append) for item in group.inputs]):
+        kept = chunk.records.head["kind"] != RecordKind.CLOCK
+        reading = read_messages(_chosen(chunk.records, kept), deployment, carry, fast.numbering())
+        carry = reading.carry
+        yield "frames", frame_rows(chunk, reading, group)
+        yield from (("messages", table) for table in truth.add(reading.messages))
+        yield quarantine([*refused_rows(chunk, reading, deployment, group), *bad])
+        bad.clear()
+    yield from (("messages", table) for table in truth.finish())
     yield quarantine(bad)
 
 
 def single(records: Records) -> Chunk:
     return Chunk(records, np.zeros(len(records), np.int32), records.head["gateway"].copy())
-
-
-def _readable(records: Records, merged: bool) -> Records:
-    """Drop clock records if several observers noted them, since they do not fit together. Network time is used then."""
-    if not merged:
-        return records
-    kept = records.head["kind"] != RecordKind.CLOCK
-    return Records(records.raw, records.head[kept], records.starts[kept])
 
 
 def _records(item: Input, report: Report) -> Iterator[Records]:

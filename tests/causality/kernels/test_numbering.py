@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from basestation.journal.message_table import number_by_objects
+from spark_jobs.journals import fast
 
 pytest.importorskip("numba")
-from spark_jobs.journals.numbering import number_by_kernel
 
 PATIENCE = 40
 WIRE = np.dtype([("source", np.uint16), ("boot", np.uint8), ("sequence", np.uint8)])
@@ -42,7 +42,7 @@ def test_the_kernel_numbers_as_the_objects_do(first, second, numbers_kept):
         for mote in motes.values():
             mote.bases, mote.newest = {}, None
     wanted, after = number_by_objects(data[cut:], ticks[cut:], PATIENCE, motes)
-    made, known = number_by_kernel(data[cut:], ticks[cut:], PATIENCE, motes)
+    made, known = fast.numbering()(data[cut:], ticks[cut:], PATIENCE, motes)
     for one, other in zip(made, wanted, strict=True):
         assert np.array_equal(one, other)
     assert known == after
