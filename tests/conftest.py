@@ -5,8 +5,10 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -73,6 +75,18 @@ def require_tool() -> Callable[[str], str]:
         if os.environ.get("CI") == "true":
             pytest.fail(f"{name} is missing, and in CI nothing is skipped")
         pytest.skip(f"{name} is not on this machine")
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def require_module(require_tool: Callable[[str], str]) -> Callable[[str], ModuleType]:
+    """``require_module("duckdb")`` imports a module, with the same rule for one that is missing."""
+
+    def find(name: str) -> ModuleType:
+        if find_spec(name.partition(".")[0]) is None:
+            require_tool(name)
+        return import_module(name)
 
     return find
 

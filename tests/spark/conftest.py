@@ -50,3 +50,29 @@ def clean(request: pytest.FixtureRequest) -> Iterator[None]:
         for view in session.catalog.listTables():
             if view.isTemporary:
                 session.catalog.dropTempView(view.name)
+
+
+@pytest.fixture(scope="session")
+def s3(require_module: Any) -> Iterator[str]:
+    """A bucket of an object store in this process, by its URI."""
+    server_of = require_module("moto.server")
+    server = server_of.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    settings = {
+        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_REGION": "us-east-1",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        from pyarrow import fs
+
+        store = fs.S3FileSystem(
+            endpoint_override=f"{host}:{port}", scheme="http", region="us-east-1", allow_bucket_creation=True
+        )
+        store.create_dir("causeway")
+        yield "s3://causeway"
+    server.stop()

@@ -1,0 +1,61 @@
+"""Any file system: a place behind a URI behaves as a path of this machine does."""
+
+import pickle
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.session import JobError
+from spark_jobs.storage import UriPath, place, prepare, remove_tree, write_whole
+
+PLACES = ["local", "file", "s3"]
+
+
+@pytest.fixture(params=PLACES)
+def root(request, tmp_path, s3):
+    return place({"local": str(tmp_path), "file": tmp_path.as_uri(), "s3": f"{s3}/root"}[request.param])
+
+
+def test_what_is_written_is_read_and_listed_and_removed(root):
+    prepare(root / "out")
+    write_whole(root / "out" / "a" / "one.txt", b"1")
+    write_whole(root / "out" / "a" / "two.csv", b"22")
+    assert (root / "out" / "a").is_dir()
+    assert not (root / "nothing").exists()
+    assert [path.name for path in sorted((root / "out").glob("*/*.txt"))] == ["one.txt"]
+    assert sorted(path.name for path in (root / "out" / "a").iterdir()) == ["one.txt", "two.csv"]
+    assert (root / "out" / "a" / "two.csv").stat().st_size == 2
+    (root / "out" / "a").rename(root / "out" / "b")
+    assert (root / "out" / "b" / "one.txt").read_bytes() == b"1"
+    assert not (root / "out" / "a" / "one.txt").exists()
+    (root / "out" / "b" / "one.txt").unlink()
+    (root / "out" / "b" / "one.txt").unlink(missing_ok=True)
+    assert not (root / "out" / "b" / "one.txt").exists()
+    remove_tree(root / "out")
+    assert not (root / "out" / "b" / "two.csv").exists()
+
+
+def test_a_place_can_be_sent_to_a_worker(root):
+    write_whole(root / "x", b"sent")
+    assert pickle.loads(pickle.dumps(root / "x")).read_bytes() == b"sent"
+
+
+def test_local_paths_stay_paths():
+    assert place("a/b") == Path("a/b")
+    assert place("file:///a/b%20c") == Path("/a/b c")
+    assert place("file:/a/b") == Path("/a/b")
+
+
+def test_spark_and_arrow_name_s3_differently():
+    assert place("s3a://bucket/t") == place("s3://bucket/t") == UriPath("s3", "bucket/t")
+    assert str(place("s3://bucket/t?region=x") / "m") == "s3://bucket/t/m?region=x"
+
+
+def test_an_unknown_file_system_is_refused_by_name():
+    with pytest.raises(JobError, match="ftp:// is not a file system that we know"):
+        place("ftp://host/logs")
+
+
+def test_a_bucket_that_is_not_there_is_told_before_the_work(s3):
+    with pytest.raises(JobError, match="--tables s3://nobody/tables: nothing can be written there"):
+        prepare(place("s3://nobody/tables"), "--tables")
