@@ -60,7 +60,13 @@ def seconds(text: str) -> float:
 
 def note(text: str) -> None:
     """Tell the user something on standard error; it is never part of a result."""
-    print(text, file=sys.stderr, flush=True)
+    if is_submitted():  # spark-submit joins the driver's standard error with its output; Java's own is apart
+        from pyspark import SparkContext
+
+        SparkContext._ensure_initialized()
+        SparkContext._jvm.System.err.println(text)
+    else:
+        print(text, file=sys.stderr, flush=True)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
