@@ -108,7 +108,7 @@ schemes: setup ## the papers' schemes on the real firmware, into docs/schemes.md
 losses: setup ## where messages are lost on the real firmware, and what stubs would gain, into docs/schemes.md
 	$(BIN)/python -m tools.losses --write
 
-ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: a quarter of an hour
+ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: some minutes
 	$(BIN)/python -m tools.ledger_table --write
 
 clean: ## remove the environment and everything that was built

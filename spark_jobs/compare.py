@@ -80,9 +80,7 @@ def _recorded(stream: Stream) -> KnownStream:
     try:
         if stream.events is not None:
             return recorded_in(read_whole(stream, list(COLUMNS)))
-        return recorded_in(
-            causes_in(read_whole(stream, [*FIELD_COLUMNS, *([LATER] if stream.unsure else [])]))
-        )
+        return recorded_in(causes_in(read_whole(stream, [*FIELD_COLUMNS, LATER])))
     except TraceError as error:
         raise JobError(f"{stream.folder}: {error}") from None
 

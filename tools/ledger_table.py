@@ -1,4 +1,4 @@
-"""Measures whether the ledger keeps its promise. `make ledger-table` runs it: a quarter of an hour on two cores.
+"""Measures whether the ledger keeps its promise. `make ledger-table` runs it: some minutes on two cores.
 
     python -m tools.ledger_table [--write] [--seeds 5] [--first-seed 101] [--messages 60000] [--processes 2]
 
@@ -66,21 +66,21 @@ class Point(NamedTuple):
     hold: float
 
 
-def stream_of(law: str, messages: int, seed: int) -> Stream:
+def stream_of(law: str, messages: int, seed: int, motes: int = MOTES, loss: float = LOSS) -> Stream:
     """A network whose delays follow a law. Clocks wander, and any two differ by at most epsilon (G1)."""
     random = np.random.default_rng([seed, LAWS.index(law)])
-    sent = np.sort(random.uniform(0, messages / (MOTES * RATE), messages))
-    mote = random.integers(0, MOTES, messages)
-    delays, lost = _copies(law, sent, random)
-    phase = random.uniform(0, 2 * np.pi, MOTES + 1)
+    sent = np.sort(random.uniform(0, messages / (motes * RATE), messages))
+    mote = random.integers(0, motes, messages)
+    delays, lost = _copies(law, sent, (len(sent), motes + 1), loss, random)
+    phase = random.uniform(0, 2 * np.pi, motes + 1)
     sent_at = _clock(sent, mote, phase)
     index = np.empty(messages, np.int64)
-    for one in range(MOTES):
+    for one in range(motes):
         index[mote == one] = 1 + np.arange(np.count_nonzero(mote == one))
     message, receiver = np.nonzero(~lost)
     at = sent[message] + delays[message, receiver]
     read = _clock(at, receiver, phase)
-    peers = (receiver < MOTES) & (receiver != mote[message])
+    peers = (receiver < motes) & (receiver != mote[message])
     events = np.concatenate(
         [
             np.column_stack([np.full(messages, SEND), mote, sent_at, np.arange(messages)]),
@@ -88,26 +88,27 @@ def stream_of(law: str, messages: int, seed: int) -> Stream:
         ]
     )
     events = events[np.argsort(np.concatenate([sent, at[peers]]), kind="stable")]
-    observed = np.flatnonzero(receiver == MOTES)
+    observed = np.flatnonzero(receiver == motes)
     observed = observed[np.argsort(at[observed], kind="stable")]
     batch = np.arange(len(observed))
     arrivals = np.column_stack([message[observed], read[observed], batch, np.zeros_like(batch)])
-    return Stream.from_tables(MOTES, np.column_stack([mote, index, sent_at]), events, arrivals)
+    return Stream.from_tables(motes, np.column_stack([mote, index, sent_at]), events, arrivals)
 
 
-def _copies(law: str, sent: Floats, random: np.random.Generator) -> tuple[Floats, NDArray[np.bool_]]:
+def _copies(
+    law: str, sent: Floats, shape: tuple[int, int], loss: float, random: np.random.Generator
+) -> tuple[Floats, NDArray[np.bool_]]:
     """The delay of each message's copy to each mote, and last to the observer; and which copies are lost."""
-    times, loss = np.ones(len(sent)), np.full(len(sent), LOSS)
+    times, lost = np.ones(len(sent)), np.full(len(sent), loss)
     if law == "bursty":
         begins = np.cumsum(random.exponential(BETWEEN, int(2 * sent[-1] / BETWEEN) + 10))
         last = np.searchsorted(begins, sent) - 1
         inside = (last >= 0) & (sent < begins[last] + BURST)
-        times, loss = np.where(inside, SLOWER, times), np.where(inside, BURST_LOSS, loss)
+        times, lost = np.where(inside, SLOWER, times), np.where(inside, BURST_LOSS, lost)
     elif law == "changing":
         times = np.where(sent // REGIME % 2 == 1, FOURFOLD, times)
-    shape = len(sent), MOTES + 1
     delays = MEDIAN * times[:, None] * np.exp(SPREAD * random.standard_normal(shape))
-    return delays, (random.random(shape) < loss[:, None]) | (delays > DELTA)
+    return delays, (random.random(shape) < lost[:, None]) | (delays > DELTA)
 
 
 def _clock(time: Floats, process: NDArray[np.int64], phase: Floats) -> NDArray[np.int64]:

@@ -31,17 +31,19 @@ class MoteBoots:
     the next number is a later one, however many were lost.
 
     `sequences` has for each boot count on the wire the newest number, its tick, and which came: a bit each, from the
-    newest downwards.
+    newest downwards. `bases` has what is added to a sequence number of each boot, so that no two messages of the mote
+    share a number, and `newest` the largest number so far (see `Numbers`).
     """
 
     life: int
     booted: int  # the tick when its present boot was first heard of
     sequences: dict[int, list[int]] = field(default_factory=dict)
+    bases: dict[int, int] = field(default_factory=dict)
+    newest: int | None = None
 
     def copy(self) -> MoteBoots:
-        return MoteBoots(
-            self.life, self.booted, {boot: list(known) for boot, known in self.sequences.items()}
-        )
+        sequences = {boot: list(known) for boot, known in self.sequences.items()}
+        return MoteBoots(self.life, self.booted, sequences, dict(self.bases), self.newest)
 
     def accept(self, boot: int, field: int, now: int, patience: int) -> Numbering:
         """Take the message with this boot count and sequence field on the wire, heard at tick `now`."""
@@ -62,6 +64,24 @@ class MoteBoots:
         else:
             known[2] = seen | 1 << -ahead
         return life, sequence, False, False, False
+
+    def number(self, boot: int, sequence: int, fresh: bool, known: int | None = None) -> int | None:
+        """The number of a message that was accepted; None if its boot began before the numbers were kept."""
+        if fresh and self.newest is not None:
+            self.bases[boot] = (self.newest // ROUND + 2) * ROUND
+        elif fresh and len(self.sequences) == 1:
+            self.bases[boot] = 0
+        if boot not in self.bases:
+            return None
+        number = self.bases[boot] + sequence + 1
+        if known is not None and not fresh and known - number >= ROUND // 2:
+            # So many were lost that the field has gone round unseen.
+            rounds = (known - number + ROUND // 2) // ROUND * ROUND
+            self.bases[boot] += rounds
+            number += rounds
+        if self.newest is None or number > self.newest:
+            self.newest = number
+        return number
 
     def _other_boot(self, boot: int, now: int, patience: int) -> tuple[int, bool]:
         """The life that another boot count means, and whether the mote has started anew."""
@@ -94,8 +114,6 @@ class Numbers:
     def __init__(self, patience: int) -> None:
         self._patience = patience
         self._motes: dict[int, MoteBoots] = {}
-        self._bases: dict[int, dict[int, int]] = {}  # by source and boot
-        self.newest: dict[int, int] = {}  # the largest number of each mote
 
     def accept(
         self, source: int, boot: int, field: int, now: int, known: int | None = None
@@ -108,22 +126,18 @@ class Numbers:
         _, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience)
         if copy:
             return None
-        newest = self.newest.get(source)
-        bases = self._bases.setdefault(source, {})
-        if fresh:
-            bases[boot] = 0 if newest is None else (newest // ROUND + 2) * ROUND
-        number = bases[boot] + sequence + 1
-        if known is not None and not fresh and known - number >= ROUND // 2:
-            # So many were lost that the field has gone round unseen.
-            rounds = (known - number + ROUND // 2) // ROUND * ROUND
-            bases[boot] += rounds
-            number += rounds
-        if newest is None or number > newest:
-            self.newest[source] = number
+        number = mote.number(boot, sequence, fresh, known)
+        assert number is not None  # numbers are kept from the first message on
         return Numbered(sequence, number, fresh, before if rebooted else None)
+
+    @property
+    def newest(self) -> dict[int, int]:
+        """The largest number of each mote."""
+        return {source: mote.newest for source, mote in self._motes.items() if mote.newest is not None}
 
     def named(self, source: int, number: int) -> tuple[int, int]:
         """The boot and the sequence number in it that a number means."""
-        boots = self._bases.get(source, {0: 0})
+        mote = self._motes.get(source)
+        boots = mote.bases if mote else {0: 0}
         boot = max(boots, key=lambda boot: (boots[boot] < number, boots[boot]))
         return boot, number - boots[boot] - 1

@@ -1,7 +1,8 @@
 """A field log as a stream of events, made from its causal graph, so that schemes can be played on it.
 
 Receptions that nothing tells of are not there. Those that are known are placed at the next send of their mote, the last
-moment that is possible. A message that never came is taken to be sent between its neighbours.
+moment that is possible. A message that never came is taken to be sent between its neighbours, and to be received by
+those who name it.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from bisect import bisect_right
 from itertools import pairwise
 
 import numpy as np
+import pyarrow.compute as pc
 
 from basestation.causality.stream import RECEIVE, SEND, Int32, Stream
 from basestation.traces.files import Trace, TraceError
 from basestation.traces.schema import LATER
 
-Key = tuple[int, int]  # a mote, and a number of its own
+from .lost_names import Key, Lost, lost_names
 
 
 def field_stream(trace: Trace) -> tuple[Stream, Int32, Int32]:
@@ -39,16 +41,25 @@ class _FieldRun:
         self.most = {key: more or self.sure[key] for key, more in zip(self._keys, later, strict=True)}
         self._above = {key: key[1] - number for key, number in zip(self._keys, sequence, strict=True)}
         sent = np.where(
-            messages["in_sync"].to_numpy(), messages["r"].to_numpy(), messages["heard"].to_numpy()
+            messages["in_sync"].to_numpy(),
+            pc.struct_field(messages["stamp"], "r").to_numpy(),
+            messages["heard"].to_numpy(),
         )
         self._sent = dict(zip(self._keys, sent.tolist(), strict=True))
         clock = messages["clock"]
         heard = messages["heard"].to_numpy()
         self._clock = np.where(clock.is_null().to_numpy(), heard, clock.fill_null(0).to_numpy())
         self._batch = messages["batch"].to_numpy()
+        lost = lost_names(trace, self._sent, self._above)
+        self._knew = self._known_of(lost)
         self._own = self._numbers()
+        for one in (one for named in lost.values() for one in named):
+            self._sent[one.key] = min(max(self._sent[one.key], one.since), one.until)
         self._order = self._causal_order()
         self._at = {key: place for place, key in enumerate(self._order)}
+        has_clock = trace.deployment.scheme.has_clock
+        read = zip(self._keys, messages["in_sync"].to_pylist(), strict=True)
+        self._lower_guesses({key for key, in_sync in read if in_sync and has_clock})
 
     def _numbers(self) -> list[list[int]]:
         """Of each mote all numbers that it used, with those between two of a boot that never came."""
@@ -65,11 +76,27 @@ class _FieldRun:
             own.append(sorted(came))
         return own
 
+    def _known_of(self, lost: dict[Key, list[Lost]]) -> dict[Key, list[int]]:
+        """As `sure`, with the messages that never came and that stamps name."""
+        if not lost:
+            return self.sure
+        knew = {key: list(vector) for key, vector in self.sure.items()}
+        came = [sorted(number for source, number in knew if source == mote) for mote in range(self._motes)]
+        for key in sorted(knew, key=lambda key: (self._sent[key], sum(self.sure[key]))):
+            mine = knew[key]
+            for (source, number), _, _ in lost.get(key, ()):
+                mine[source] = max(number, mine[source])
+            for source, number in enumerate(list(mine)):
+                place = bisect_right(came[source], number - (source == key[0]))
+                if place:  # what the last one before knew of, its effects know of
+                    mine[:] = map(max, mine, knew[source, came[source][place - 1]])
+        return knew
+
     def _causal_order(self) -> list[Key]:
         """Each message after its causes; one that never came at once after the one before it."""
         order = []
         for key in sorted(
-            self._keys, key=lambda key: (sum(map(self._index, range(self._motes), self.sure[key])), key)
+            self._keys, key=lambda key: (sum(map(self._index, range(self._motes), self._knew[key])), key)
         ):
             order.append(key)
             mote, number = key
@@ -77,6 +104,15 @@ class _FieldRun:
                 number += 1
                 order.append((mote, number))
         return order
+
+    def _lower_guesses(self, read: set[Key]) -> None:
+        """No message was sent after its effects, where no clock in its stamp says when it was sent."""
+        for key in reversed(self._order):
+            for source, number in enumerate(self._knew.get(key, ())):
+                place = self._index(source, number) - (source == key[0])
+                cause = (source, self._own[source][place - 1])
+                if place and cause not in read:
+                    self._sent[cause] = min(self._sent[cause], self._sent[key])
 
     def _index(self, mote: int, number: int) -> int:
         """How many messages of a mote there are up to a number."""
@@ -96,8 +132,9 @@ class _FieldRun:
         sent, events = [], []
         for place, (mote, number) in enumerate(self._order):
             clocks[mote] = max(clocks[mote], self._sent[mote, number])
-            for cause in self._received(mote, self.sure.get((mote, number)), known[mote]):
-                events.append((RECEIVE, mote, clocks[mote], self._at[cause]))
+            for cause in self._received(mote, self._knew.get((mote, number)), known[mote]):
+                if self._at[cause] < place:  # else a name was misread
+                    events.append((RECEIVE, mote, clocks[mote], self._at[cause]))
             sent.append((mote, self._index(mote, number), clocks[mote]))
             events.append((SEND, mote, clocks[mote], place))
         rows = zip(
@@ -117,9 +154,9 @@ class _FieldRun:
             if source != mote and number > known[source] and place:
                 new.append((source, self._own[source][place - 1]))
             known[source] = max(number, known[source])
-        covers = [self.sure[key] for key in new if key in self.sure]
+        covers = [self._knew[key] for key in new if key in self._knew]
         direct = [
-            (s, k) for s, k in new if not any(v[s] >= k for v in covers if v is not self.sure.get((s, k)))
+            (s, k) for s, k in new if not any(v[s] >= k for v in covers if v is not self._knew.get((s, k)))
         ]
         return sorted(direct, key=self._at.__getitem__)
 

@@ -13,6 +13,7 @@ from basestation.causality.stream import Int32, Int64, Stream
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulated_trace import stream_of
 from basestation.traces.files import Trace, TraceError, read_trace
+from basestation.traces.schema import matrix_of
 from packet_formats.deployment import Deployment
 
 from .catalogue import Terms
@@ -21,7 +22,7 @@ from .field_run import field_stream
 
 # The columns of a message that a comparison reads.
 COLUMNS = ("source", "sequence", "heard", "clock", "batch", "fresh", "vector")
-FIELD_COLUMNS = (*COLUMNS, "payload", "in_sync", "r")  # where there are no events
+FIELD_COLUMNS = (*COLUMNS, "payload", "in_sync", "stamp")  # where there are no events
 
 
 def measure_trace(folder: Path, names: Sequence[str], terms: Terms) -> Iterator[ComparisonRow]:
@@ -99,8 +100,7 @@ def _check_truth(trace: Trace, made: Int32) -> None:
     told = np.flatnonzero(column.is_valid().to_numpy())
     if not len(told):
         return
-    known = np.frombuffer(b"".join(column.drop_null().to_pylist()), "<i4").reshape(len(told), -1)
-    wrong = int((known != made[told]).any(axis=1).sum())
+    wrong = int((matrix_of(column, made.shape[1]) != made)[told].any(axis=1).sum())
     if wrong:
         raise TraceError(
             f"the events do not explain the vector clocks of {wrong} of {len(made)} messages: some events are missing"

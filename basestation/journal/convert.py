@@ -45,7 +45,7 @@ def trace_of(
 ) -> Trace:
     """The whole run as a trace, without events: only the motes know those. Messages that don't fit are reported."""
     segments = (segment.records for segment in journal.segments(report))
-    empty = messages_schema(layout_of(deployment), deployment.network.motes).empty_table()
+    empty = messages_schema().empty_table()
     readings = list(read_all(segments, deployment))
     for text in _left_out(readings):
         tell(text)
@@ -77,7 +77,8 @@ def _are(count: int) -> str:
 
 
 def write_csv(messages: pa.Table, file: IO[str]) -> int:
-    """Write one line for each message: bytes in hex, unknown values empty."""
+    """Write one line for each message: bytes in hex, unknown values empty, empty lists `-`."""
+    messages = messages.flatten()
     file.write(",".join(messages.column_names) + "\n")
     for batch in messages.to_batches():
         columns = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
@@ -90,6 +91,10 @@ def _cell(value: object) -> str:
         return ""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, list):
+        return " ".join(map(_cell, value)) or "-"
+    if isinstance(value, dict):  # a cause
+        return ":".join(map(_cell, value.values()))
     return value.hex() if isinstance(value, bytes) else str(value)
 
 

@@ -1,8 +1,9 @@
 """The causal graph of a table of messages, as vector clocks: what its motes' own words tell of happened-before.
 
-The table gets two columns. `vector` counts for each mote the messages that surely led to a message, `vector_most` those
-that may have; it is null where the message's causes are complete, and the vector says it all. A mote's messages have
-the numbers of `causality.boots`: a new boot goes on at least 256 above the one before.
+`vector` counts for each mote the messages that surely led to a message, `vector_most` those that may have; it is null
+where the message's causes are complete, and the vector says it all. A mote's messages have the numbers of
+`causality.boots`: a new boot goes on at least 256 above the one before. `causes` names those that a message names
+itself, by its stamp or its receipts; its mote's message before goes without saying.
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from basestation.causality.causal_graph import CausalGraph, Node
+from basestation.causality.causal_graph import ORDER, CausalGraph, Node
 from basestation.observer import Observer
-from basestation.traces.schema import LATER, binary_column
+from basestation.traces.schema import CAUSES, LATER, binary_column
 from packet_formats import bulk
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
@@ -69,21 +71,29 @@ def with_field_truth(tables: Iterable[pa.Table], deployment: Deployment) -> Iter
 
 def _with_vectors(table: pa.Table, nodes: list[Node | None], motes: int) -> pa.Table:
     columns = {
-        "vector": [None if node is None else node.vector for node in nodes],
-        LATER: [None if node is None else node.most for node in nodes],
+        "vector": _vectors([None if node is None else node.vector for node in nodes], motes),
+        LATER: _vectors([None if node is None else node.most for node in nodes], motes),
+        "causes": pa.array([None if node is None else node.note for node in nodes], CAUSES),
+        "number": _numbers(table, nodes),
     }
-    for name, vectors in columns.items():
+    for name in columns.keys() & set(table.column_names):
         place = table.schema.get_field_index(name)
-        table = table.set_column(place, table.schema.field(place), _vectors(vectors, motes))
+        table = table.set_column(place, table.schema.field(place), columns[name])
     return table
 
 
-def _vectors(vectors: list[list[int] | None], motes: int) -> pa.Array:
+def _vectors(vectors: list[list[int] | None], motes: int) -> pa.ChunkedArray:
     nothing = [0] * motes
     rows = np.array([vector or nothing for vector in vectors], "<i4").reshape(len(vectors), motes)
-    whole = binary_column(rows.view(np.uint8).reshape(len(vectors), 4 * motes))
+    whole = binary_column(rows)
     known = pa.array([vector is not None for vector in vectors], pa.bool_())
-    return pa.compute.if_else(known, whole, pa.scalar(None, whole.type))
+    return pc.if_else(known, whole, pa.scalar(None, whole.type))
+
+
+def _numbers(table: pa.Table, nodes: list[Node | None]) -> pa.Array:
+    """The numbers in the graph, which also knows from others' stamps how many were lost."""
+    numbers = pa.array([None if node is None else node.number for node in nodes], pa.int64())
+    return pc.coalesce(numbers, table["number"]) if "number" in table.column_names else numbers
 
 
 class FieldReader:
@@ -117,10 +127,19 @@ class FieldReader:
         message = self._observer.receive(data, heard).message
         if message is None or message.number < 1:  # the latter was sent before the first that was heard
             return None
-        return self.graph.add(message, heard, data.receipts, data.complete)[0]
+        node = self.graph.add(message, heard, data.receipts, data.complete)[0]
+        self._note_causes()
+        return node
+
+    def _note_causes(self) -> None:
+        """Note what settled messages name, before they leave the graph's window."""
+        while self.graph.settled:
+            node = self.graph.settled.popleft()
+            named = (cause for cause, how in node.causes.items() if how != ORDER)
+            node.note = sorted((cause.source, cause.number) for cause in named)
 
     def _count(self) -> None:
-        self.graph.settled.clear()
+        self._note_causes()
         while self.settled < len(self._nodes):
             node = self._nodes[self.settled]
             if node is not None and not node.settled:

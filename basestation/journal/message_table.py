@@ -14,7 +14,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,7 @@ from basestation.causality.boots import MoteBoots
 from basestation.causality.modular import nearest
 from basestation.observer import PATIENCE
 from basestation.traces.schema import messages_table, payload_column
-from basestation.traces.stamp_columns import stamp_columns
+from basestation.traces.stamp_columns import read_stamps
 from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
@@ -35,6 +35,7 @@ from .record_format import NO_TIME, RecordKind, Records
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+Pairs = Iterable[tuple[int, Any]]
 
 IN_SYNC, LQI_KNOWN, RSSI_UNKNOWN = 1, 4, -128
 NOTHING = NO_TIME
@@ -71,7 +72,13 @@ class Carry:
         plain: dict[str, Any] = {"rows": self.rows, "cycles": self.cycles, "epoch": self.epoch}
         plain |= {"wraps": self.wraps, "tick": self.tick, "pending": sorted(self.pending.items())}
         plain["motes"] = [
-            [source, mote.life, mote.booted, sorted(mote.sequences.items())]
+            [
+                source,
+                mote.life,
+                mote.booted,
+                *(sorted(known.items()) for known in (mote.sequences, mote.bases)),
+                mote.newest,
+            ]
             for source, mote in sorted(self.motes.items())
         ]
         return json.dumps(plain)
@@ -86,8 +93,15 @@ class Carry:
             wraps=plain["wraps"],
             tick=plain["tick"],
             pending={line: tuple(values) for line, values in plain["pending"]},
-            motes={source: MoteBoots(life, at, dict(known)) for source, life, at, known in plain["motes"]},
+            motes={source: _mote(*told) for source, *told in plain["motes"]},
         )
+
+
+def _mote(
+    life: int, booted: int, sequences: Pairs, bases: Pairs = (), newest: int | None = None
+) -> MoteBoots:
+    """An older carry has no numbers."""
+    return MoteBoots(life, booted, dict(sequences), dict(bases), newest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,17 +158,18 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
     ticks = np.where(timed, times.heard[taken] >> shift, 0)
     clock = _never_falling(np.where(timed, times.clock[taken] >> shift, 0), before.tick)
     patience = PATIENCE * (deployment.clock.delta + 2 * deployment.clock.epsilon)
-    numbers, lives, first, motes = _unwrap_sequences(data[taken], ticks, patience, before.motes)
+    named, first, motes = _unwrap_sequences(data[taken], ticks, patience, before.motes)
     fates[taken[~timed]] = Fate.UNTIMED
     fates[taken[~first]] = Fate.DUPLICATE
     chosen = first & timed
     rows = taken[chosen]
-    columns = stamp_columns(data[rows], ticks[chosen], deployment)
-    columns |= _plain_columns(data[rows], frames.payload[rows, : layout.length], layout)
+    columns = _plain_columns(data[rows], frames.payload[rows, : layout.length], layout)
     columns |= _heard_columns(heard, rows)
     columns |= {
         "in_sync": data["in_sync"][rows] & ~times.untimed[rows],
-        "sequence": numbers[chosen],
+        "sequence": named.sequence[chosen],
+        "number": pa.array(named.number[chosen], mask=named.number[chosen] == NOTHING),
+        "stamp": read_stamps(data[rows], ticks[chosen], deployment),
         "heard": ticks[chosen],
         "clock": clock[chosen],
         "batch": before.rows + np.arange(len(rows)),
@@ -171,18 +186,18 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
         pending=pending,
         motes=motes,
     )
-    table = messages_table(columns, layout, deployment.network.motes, len(rows))
-    names = _names(data, taken, lives, numbers)
+    table = messages_table(columns, len(rows))
+    names = _names(data, taken, named)
     return ReadMessages(
         table, arrived, fates, heard, names, times.heard, data["source"][taken[~first]], after
     )
 
 
-def _names(data: NDArray[np.void], taken: Ints, lives: Ints, numbers: Ints) -> Names:
+def _names(data: NDArray[np.void], taken: Ints, named: _Named) -> Names:
     names = Names(
         np.zeros(len(data), np.bool_), data, np.zeros(len(data), np.int64), np.zeros(len(data), np.int64)
     )
-    names.known[taken], names.life[taken], names.sequence[taken] = True, lives, numbers
+    names.known[taken], names.life[taken], names.sequence[taken] = True, named.life, named.sequence
     return names
 
 
@@ -342,29 +357,38 @@ def _never_falling(ticks: Ints, last: int) -> Ints:
     return np.maximum.accumulate(np.maximum(ticks, last))
 
 
+class _Named(NamedTuple):
+    """Which message of its mote each one is: boot count, sequence number in it, and number over all boots (`NOTHING`
+    for copies, and where the numbers were not kept)."""
+
+    life: Ints
+    sequence: Ints
+    number: Ints
+
+
 def _unwrap_sequences(
     data: NDArray[np.void], ticks: Ints, patience: int, before: dict[int, MoteBoots]
-) -> tuple[Ints, Ints, Bools, dict[int, MoteBoots]]:
-    """Each message's unwrapped number and boot count, whether it is the first of its copies, and what is known of each
-    mote then."""
+) -> tuple[_Named, Bools, dict[int, MoteBoots]]:
+    """The messages' names, whether each is the first of its copies, and what is known of each mote then."""
     motes = {source: mote.copy() for source, mote in before.items()}
-    numbers, lives, first = [0] * len(data), [0] * len(data), [True] * len(data)
-    columns = (data[name].tolist() for name in ("source", "boot", "sequence"))
-    for i, (source, boot, number, now) in enumerate(zip(*columns, ticks.tolist(), strict=True)):
+    rows: list[tuple[int, int, int, bool]] = []
+    fields = (data[name].tolist() for name in ("source", "boot", "sequence"))
+    for source, boot, told, now in zip(*fields, ticks.tolist(), strict=True):
         mote = motes.get(source)
         if mote is None:
             mote = motes[source] = MoteBoots(boot, now)
-        lives[i], numbers[i], copy, _, _ = mote.accept(boot, number, now, patience)
-        if copy:
-            first[i] = False
-    return np.array(numbers, np.int64), np.array(lives, np.int64), np.array(first, np.bool_), motes
+        life, sequence, copy, fresh, _ = mote.accept(boot, told, now, patience)
+        number = None if copy else mote.number(boot, sequence, fresh)
+        rows.append((life, sequence, NOTHING if number is None else number, not copy))
+    columns = np.array(rows, np.int64).reshape(-1, 4).T
+    return _Named(*columns[:3]), columns[3].astype(np.bool_), motes
 
 
 def _plain_columns(data: NDArray[np.void], payload: NDArray[np.uint8], layout: DataLayout) -> dict[str, Any]:
     return {
         "source": data["source"],
         "boot": data["boot"],
-        "am_type": np.full(len(data), layout.am_type, np.uint8),
+        "am_type": np.full(len(data), layout.am_type),
         "payload": payload_column(payload, bulk.data_lengths(data, layout)),
         "saturated": data["saturated"],
     }

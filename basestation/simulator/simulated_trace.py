@@ -7,14 +7,22 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from basestation.causality.schemes import Scheme
 from basestation.causality.stream import CORRUPT, MERGE, RECEIVE, SEND, Int32, Int64, Stream
 from basestation.deployed import timed_scheme_of
 from basestation.traces.files import Trace, TraceError
-from basestation.traces.schema import KINDS, binary_column, events_schema, messages_table, payload_column
-from basestation.traces.stamp_columns import stamp_columns
+from basestation.traces.schema import (
+    KINDS,
+    binary_column,
+    events_schema,
+    messages_table,
+    payload_column,
+    stamp_column,
+)
+from basestation.traces.stamp_columns import read_stamps
 from packet_formats import bulk
 from packet_formats.boards import DEFAULT_BOARD
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
@@ -75,7 +83,7 @@ def trace_of(run: SimulatedRun, deployment: Deployment) -> Trace:
     )
 
 
-def _ours(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], dict[str, Any]]:
+def _ours(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], pa.StructArray]:
     """The stamp fields of all sent messages, and what the observer reads in each arrival."""
     scheme = timed_scheme_of(deployment)
     stamped = engine.stamp(run.stream, scheme, run.fault)
@@ -85,18 +93,16 @@ def _ours(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], 
     rows["c"] = stamped.c
     rows["entries"] = stamped.kn
     rows["saturated"] = (stamped.kn == scheme.entry_max).any(axis=1)
-    columns: dict[str, Any] = {"r": observed.r, "c": observed.c.astype(np.uint16)}
-    columns |= {f"kn{i}": observed.kn[:, i].astype(np.uint16) for i in range(observed.kn.shape[1])}
-    return rows, columns
+    return rows, stamp_column(observed.r, observed.c, observed.kn)
 
 
-def _papers(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], dict[str, Any]]:
+def _papers(run: SimulatedRun, deployment: Deployment) -> tuple[NDArray[np.void], pa.StructArray]:
     """The same for the papers' schemes, whose entries stay as they are on the wire."""
     if run.fault is not None:
         raise OptionError("corrupt", deployment.stamp.scheme, "faults are for Causeway's own stamps")
     stream = run.stream
     rows = stamp_rows(stream, deployment)
-    return rows, stamp_columns(rows[stream.arrival_message], stream.arrival_clock, deployment)
+    return rows, read_stamps(rows[stream.arrival_message], stream.arrival_clock, deployment)
 
 
 def _wire_rows(stream: Stream, stamped: NDArray[np.void]) -> NDArray[np.void]:
@@ -116,31 +122,33 @@ def _wire_rows(stream: Stream, stamped: NDArray[np.void]) -> NDArray[np.void]:
 def _messages(
     run: SimulatedRun,
     rows: NDArray[np.void],
-    stamps: dict[str, Any],
+    stamps: pa.StructArray,
     payload: NDArray[np.uint8],
     deployment: Deployment,
     layout: DataLayout,
 ) -> pa.Table:
     stream = run.stream
     message, count = stream.arrival_message, stream.arrivals
-    vectors = np.ascontiguousarray(run.vectors[message].astype("<i4"))
+    index = stream.sent_index[message].astype(np.int64)
     columns: dict[str, Any] = {
-        "source": stream.sent_by[message].astype(np.uint16),
-        "boot": np.zeros(count, np.uint8),
-        "sequence": stream.sent_index[message].astype(np.int64) - 1,
-        "am_type": np.full(count, layout.am_type, np.uint8),
+        "source": stream.sent_by[message],
+        "boot": np.zeros(count, np.int32),
+        "sequence": index - 1,
+        "number": index,
+        "am_type": np.full(count, layout.am_type),
         "payload": payload_column(payload, bulk.data_lengths(rows, layout)),
-        "heard_time": (stream.arrival_clock << deployment.clock.tick_log2).astype(np.uint32),
+        "heard_time": (stream.arrival_clock << deployment.clock.tick_log2).astype(np.uint32),  # it wraps
         "heard": stream.arrival_clock,
         "batch": stream.arrival_batch,
         "fresh": stream.arrival_fresh.astype(np.bool_),
-        "gateway": np.full(count, deployment.network.motes, np.uint16),
+        "gateway": np.full(count, deployment.network.motes),
         "in_sync": np.ones(count, np.bool_),
         "saturated": (payload[:, layout.flags_at] & bulk.FLAG_SATURATED).astype(np.bool_),
+        "stamp": stamps,
         "sent": stream.sent_at[message],
-        "vector": binary_column(vectors.view(np.uint8).reshape(count, 4 * stream.motes)),
+        "vector": binary_column(run.vectors[message].astype("<i4")),
     }
-    return messages_table(columns | stamps, layout, stream.motes, count)
+    return messages_table(columns, count)
 
 
 def _events(stream: Stream) -> pa.Table:
@@ -148,11 +156,11 @@ def _events(stream: Stream) -> pa.Table:
     kind = stream.event_kind[real]
     message = stream.event_message[real]
     arrays = [
-        pa.DictionaryArray.from_arrays(pa.array((kind != SEND).astype(np.int8)), pa.array(KINDS)),
+        pa.array(KINDS).take(pa.array((kind != SEND).astype(np.int8))),
         pa.array(kind != MERGE),
-        pa.array(stream.event_mote[real].astype(np.uint16)),
+        pa.array(stream.event_mote[real]),
         pa.array(stream.event_clock[real]),
-        pa.array(stream.sent_by[message].astype(np.uint16)),
+        pa.array(stream.sent_by[message]),
         pa.array(stream.sent_index[message].astype(np.int64) - 1),
     ]
     return pa.Table.from_arrays(arrays, schema=events_schema())
@@ -166,7 +174,7 @@ def stream_of(trace: Trace) -> tuple[Stream, Int32]:
     if trace.events is None:
         raise TraceError(f"run {trace.run} holds no events of the motes, only what its observer received")
     motes = trace.deployment.network.motes
-    sends = _column(trace.events, "kind") == KINDS[0]
+    sends = pc.equal(trace.events["kind"], KINDS[0]).to_numpy()
     mote, clock = _integers(trace.events, "mote"), _column(trace.events, "clock")
     sequence = _integers(trace.events, "sequence")
     if (mote >= motes).any():

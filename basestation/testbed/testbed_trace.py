@@ -120,11 +120,11 @@ def _events_table(rows: Sequence[tuple[int, int, int, int, int]]) -> pa.Table:
     """The table of events, from rows of (kind, mote, clock, source, number)."""
     kind, mote, clock, source, number = np.array(rows, np.int64).reshape(-1, 5).T
     columns = [
-        pa.DictionaryArray.from_arrays(pa.array(kind.astype(np.int8)), pa.array(KINDS)),
+        pa.array(KINDS).take(pa.array(kind)),
         pa.array(np.ones(len(rows), np.bool_)),
-        pa.array(mote.astype(np.uint16)),
+        pa.array(mote, pa.int32()),
         pa.array(clock),
-        pa.array(source.astype(np.uint16)),
+        pa.array(source, pa.int32()),
         pa.array(number),
     ]
     return pa.Table.from_arrays(columns, schema=events_schema())
@@ -135,19 +135,21 @@ def _with_truth(messages: pa.Table, book: MessageBook, network: ScenarioNetwork)
     motes = network.deployment.network.motes
     vectors = np.zeros((len(messages), motes), "<i4")
     sent_at: list[int | None] = []
+    numbers: list[int | None] = []
     for row, (source, sequence, t, heard) in enumerate(zip(*columns, strict=True)):
         sent = book.find(source, sequence % 256, t)
         sent_at.append(None if sent is None else nearest(sent.began, heard, TICKS))
+        numbers.append(None if sent is None else sent.send.index)
         if sent is not None:
             vectors[row, : len(network.motes)] = sent.send.vector
     found = np.array([at is not None for at in sent_at], np.bool_)
-    vector = binary_column(vectors.view(np.uint8).reshape(len(messages), 4 * motes))
     schema = messages.schema
-    truth = {"sent": pa.array(sent_at, pa.int64()), "vector": _where(found, vector)}
+    truth = {"sent": pa.array(sent_at, pa.int64()), "number": pa.array(numbers, pa.int64())}
+    truth["vector"] = _where(found, binary_column(vectors))
     for name, column in truth.items():
         messages = messages.set_column(schema.get_field_index(name), schema.field(name), column)
     return messages
 
 
-def _where(known: NDArray[np.bool_], column: pa.Array) -> pa.Array:
+def _where(known: NDArray[np.bool_], column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pa.array(known), column, pa.scalar(None, column.type))

@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,11 +14,23 @@ import pyarrow.parquet as pq
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 
-from . import schema
+from . import present, schema
 
 ROW_GROUP = 1 << 17  # so that a segment's halo is a row group or two
 # Columns whose values rise in small steps.
-COUNTED = ("sequence", "heard_time", "heard", "batch", "r", "sent", "clock", "mono_ns", "wall_ns")
+COUNTED = (
+    "sequence",
+    "heard_time",
+    "heard",
+    "batch",
+    "stamp.r",
+    "sent",
+    "clock",
+    "mono_ns",
+    "wall_ns",
+    "number",
+)
+FEW = ("kind", "journal", "fate", "stamp.kn.list.element")  # columns with few different values
 
 
 class TraceError(ValueError):
@@ -61,29 +74,32 @@ def check_new(folder: Path) -> None:
 
 def write_table(table: pa.Table, path: Path) -> None:
     """Write a table in the format of all trace files, and wait until it is on the disk."""
-    counted = [name for name in table.column_names if name in COUNTED]
     with path.open("wb") as file:  # Arrow itself opens only UTF-8 paths
-        pq.write_table(
-            table,
-            file,
-            compression="zstd",
-            row_group_size=ROW_GROUP,
-            use_dictionary=[name for name in table.column_names if name == "kind"],
-            column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
-            write_page_checksum=True,  # so that a byte changed later is found and not counted
-        )
+        pq.write_table(table, file, row_group_size=ROW_GROUP, **encodings(table.schema))
         file.flush()
         os.fsync(file.fileno())
 
 
+def encodings(columns: pa.Schema) -> dict[str, Any]:
+    """How the columns of all our tables are written."""
+    return {
+        "compression": "zstd",
+        "use_dictionary": [name for name in FEW if name.partition(".")[0] in columns.names],
+        "column_encoding": {
+            name: "DELTA_BINARY_PACKED" for name in COUNTED if name.partition(".")[0] in columns.names
+        },
+        "write_page_checksum": True,  # so that a byte changed later is found and not counted
+    }
+
+
 def read_trace(folder: Path) -> Trace:
     """Read a run. `TraceError` says what is missing or unknown."""
-    messages = schema.with_later(_read(folder / "messages.parquet"))
-    run = _run_of(messages, folder / "messages.parquet")
+    messages = _read(folder / "messages.parquet", schema.messages_schema())
+    run = _run_of(messages)
     path = folder / "events.parquet"
-    events = _read(path) if path.exists() else None
-    if events is not None and _run_of(events, path) != run:
-        raise TraceError(f"{folder}: its tables are of two runs, {run} and {_run_of(events, path)}")
+    events = _read(path, schema.events_schema()) if path.exists() else None
+    if events is not None and _run_of(events) != run:
+        raise TraceError(f"{folder}: its tables are of two runs, {run} and {_run_of(events)}")
     metadata = messages.schema.metadata
     return Trace(
         run=run,
@@ -94,18 +110,17 @@ def read_trace(folder: Path) -> Trace:
     )
 
 
-def _run_of(table: pa.Table, path: Path) -> str:
-    metadata = table.schema.metadata or {}
-    if metadata.get(schema.META_FORMAT) != schema.FORMAT.encode():
-        found = metadata.get(schema.META_FORMAT, b"none").decode(errors="replace")
-        raise TraceError(f"{path}: format {found}, this version reads format {schema.FORMAT}")
-    return str(metadata[schema.META_RUN].decode())
+def _run_of(table: pa.Table) -> str:
+    return str(table.schema.metadata[schema.META_RUN].decode())
 
 
-def _read(path: Path) -> pa.Table:
+def _read(path: Path, wanted: pa.Schema) -> pa.Table:
     try:
         with path.open("rb") as file:
-            return pq.read_table(file, page_checksum_verification=True)
+            table = pq.read_table(file, page_checksum_verification=True)
+            if said := schema.wrong_format(table.schema.metadata):
+                raise TraceError(f"{path}: {said}")
+            return present.present(table, wanted.names, wanted)
     except FileNotFoundError:
         raise TraceError(f"{path} does not exist: a trace is a folder with messages.parquet in it") from None
     except (OSError, pa.ArrowException) as error:

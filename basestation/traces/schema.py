@@ -7,6 +7,9 @@ A trace is a folder of one run:
 
 The run's id and its deployment are in the metadata of each file. The raw payload is the evidence; the columns beside
 it hold what was read from it, and can be read again. A value that is not known is null.
+
+All runs have the same columns, whatever their stamps and however many motes they have, in types that every reader of
+Parquet knows. `present` reads the tables of older versions as such.
 """
 
 from __future__ import annotations
@@ -19,9 +22,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from packet_formats.deployment import Deployment
-from packet_formats.layout import DataLayout
 
-FORMAT = "1"
+FORMAT = "2"
+FORMATS = (b"1", b"2")  # that can be read
 META_FORMAT, META_RUN, META_DEPLOYMENT, META_ORIGIN = (
     b"causeway.format",
     b"causeway.run",
@@ -29,7 +32,8 @@ META_FORMAT, META_RUN, META_DEPLOYMENT, META_ORIGIN = (
     b"causeway.origin",
 )
 KINDS = ("send", "receive")
-LATER = "vector_most"  # the one column that older traces do not have; there it is null
+LATER = "vector_most"
+MOST_BYTES = 1 << 30  # of one array of byte strings, whose places are 32-bit numbers
 
 
 def metadata(run: str, deployment: Deployment, origin: str) -> dict[bytes, str]:
@@ -41,80 +45,162 @@ def metadata(run: str, deployment: Deployment, origin: str) -> dict[bytes, str]:
     }
 
 
-def messages_schema(layout: DataLayout, motes: int) -> pa.Schema:
+def wrong_format(said: Mapping[bytes, bytes] | None) -> str | None:
+    """Why a file with this metadata can't be read, by its format."""
+    found = (said or {}).get(META_FORMAT, b"none")
+    known = " and ".join(one.decode() for one in FORMATS)
+    return (
+        None
+        if found in FORMATS
+        else f"format {found.decode(errors='replace')}, this version reads formats {known}"
+    )
+
+
+_KN = pa.list_(pa.field("element", pa.int32(), False))
+STAMP = pa.struct(
+    [pa.field("r", pa.int64(), False), pa.field("c", pa.int32(), False), pa.field("kn", _KN, False)]
+)
+CAUSES = pa.list_(
+    pa.field(
+        "element",
+        pa.struct([pa.field("source", pa.int32(), False), pa.field("number", pa.int64(), False)]),
+        False,
+    )
+)
+
+
+def messages_schema() -> pa.Schema:
     return pa.schema(
         [
-            pa.field("source", pa.uint16(), False),
-            pa.field("boot", pa.uint8(), False),
+            pa.field("source", pa.int32(), False),
+            pa.field("boot", pa.int32(), False),
             pa.field("sequence", pa.int64(), False),
-            pa.field("am_type", pa.uint8(), False),
-            pa.field("payload", pa.binary(-1 if layout.stamp.is_variable else layout.length), False),
-            pa.field("heard_time", pa.uint32()),
+            pa.field("number", pa.int64()),
+            pa.field("am_type", pa.int32(), False),
+            pa.field("payload", pa.binary(), False),
+            pa.field("heard_time", pa.int64()),
             pa.field("heard", pa.int64(), False),
             pa.field("clock", pa.int64()),
             pa.field("batch", pa.int64(), False),
             pa.field("fresh", pa.bool_(), False),
-            pa.field("gateway", pa.uint16()),
-            pa.field("rssi", pa.int8()),
-            pa.field("lqi", pa.uint8()),
+            pa.field("gateway", pa.int32()),
+            pa.field("rssi", pa.int32()),
+            pa.field("lqi", pa.int32()),
             pa.field("mono_ns", pa.int64()),
             pa.field("wall_ns", pa.int64()),
             pa.field("in_sync", pa.bool_(), False),
             pa.field("saturated", pa.bool_(), False),
-            pa.field("r", pa.int64(), False),
-            pa.field("c", pa.uint16(), False),
-            *(pa.field(f"kn{i}", pa.uint16(), False) for i in range(layout.stamp.entries)),
+            pa.field("stamp", STAMP, False),
+            pa.field("causes", CAUSES),
             pa.field("sent", pa.int64()),
-            pa.field("vector", pa.binary(4 * motes)),
-            pa.field(LATER, pa.binary(4 * motes)),
+            pa.field("vector", pa.binary()),
+            pa.field(LATER, pa.binary()),
         ]
     )
 
 
-def with_later(messages: pa.Table) -> pa.Table:
-    """A table of messages, with the column that older ones do not have; any other table as it is."""
-    if LATER in messages.column_names or "vector" not in messages.column_names:
-        return messages
-    field = messages.schema.field("vector").with_name(LATER)
-    return messages.append_column(field, pa.nulls(len(messages), field.type))
-
-
-def messages_table(columns: Mapping[str, Any], layout: DataLayout, motes: int, count: int) -> pa.Table:
+def messages_table(columns: Mapping[str, Any], count: int) -> pa.Table:
     """Make a table of messages from the columns that are known; the others are null."""
-    schema = messages_schema(layout, motes)
+    schema = messages_schema()
     arrays = [
-        pa.array(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
+        column_of(columns[field.name], field.type) if field.name in columns else pa.nulls(count, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def binary_column(rows: NDArray[np.uint8]) -> pa.Array:
-    """A column of byte strings of one length."""
-    count, width = rows.shape
-    return pa.FixedSizeBinaryArray.from_buffers(
-        pa.binary(width), count, [None, pa.py_buffer(np.ascontiguousarray(rows))]
-    )
+def column_of(values: Any, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
+    """A column of this type, of numpy's values or Arrow's."""
+    return values.cast(kind) if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values, kind)
 
 
-def payload_column(rows: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.Array:
+def stamp_column(r: NDArray[Any], c: NDArray[Any], kn: NDArray[Any]) -> pa.StructArray:
+    """A column of stamps; `kn` has a row for each."""
+    columns = [pa.array(r, pa.int64()), pa.array(c, pa.int32()), list_column(kn)]
+    return pa.StructArray.from_arrays(columns, fields=list(STAMP))
+
+
+def list_column(kn: NDArray[Any]) -> pa.ListArray:
+    """A column of lists, one for each row."""
+    count, entries = kn.shape
+    ends = pa.array(np.arange(count + 1, dtype=np.int32) * entries)
+    return pa.ListArray.from_arrays(ends, pa.array(np.asarray(kn, np.int32).reshape(-1)), type=_KN)
+
+
+def binary_column(rows: NDArray[Any]) -> pa.ChunkedArray:
+    """A column of byte strings of one length: those of each row of numbers."""
+    count, width = len(rows), rows.shape[1] * rows.itemsize
+    together = max(MOST_BYTES // max(width, 1), 1)
+    parts = [rows[at : at + together] for at in range(0, count, together)]
+    return pa.chunked_array([bytes_array(part, np.full(len(part), width)) for part in parts], pa.binary())
+
+
+def payload_column(rows: NDArray[np.uint8], lengths: NDArray[np.int64]) -> pa.ChunkedArray:
     """A column of payloads, each with its own length."""
     if (lengths == rows.shape[1]).all():
         return binary_column(rows)
     inside = np.arange(rows.shape[1]) < lengths[:, None]
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(rows[inside]))]
-    return pa.Array.from_buffers(pa.binary(), len(rows), buffers)
+    return pa.chunked_array([bytes_array(rows[inside], lengths)])
+
+
+def bytes_array(content: NDArray[Any], lengths: NDArray[np.int64]) -> pa.BinaryArray:
+    """Byte strings that stand one after the other in `content`."""
+    ends = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
+    buffers = [None, pa.py_buffer(ends), pa.py_buffer(np.ascontiguousarray(content))]
+    return pa.BinaryArray.from_buffers(pa.binary(), len(lengths), buffers)
+
+
+class UnevenRow(ValueError):
+    """A row that is longer or shorter than all rows must be."""
+
+    def __init__(self, row: int, found: int, wanted: int) -> None:
+        super().__init__(f"{found} instead of {wanted}")
+        self.row = row
+
+
+def matrix_of(column: pa.ChunkedArray, width: int) -> NDArray[np.int32]:
+    """A column of byte strings or lists, which each hold `width` 32-bit integers, without copying if it can. Null is
+    zeros. `UnevenRow` names a row of another length."""
+    size = width if pa.types.is_list(column.type) else 4 * width
+    found, first = [], 0
+    for chunk in column.chunks:
+        found.append(_matrix(chunk, first, width, size))
+        first += len(chunk)
+    return found[0] if len(found) == 1 else np.concatenate([np.zeros((0, width), np.int32), *found])
+
+
+def _matrix(chunk: pa.Array, first: int, width: int, size: int) -> NDArray[np.int32]:
+    if chunk.null_count:
+        told = chunk.is_valid().to_numpy(zero_copy_only=False)
+        whole = np.zeros((len(chunk), width), np.int32)
+        try:
+            whole[told] = _matrix(chunk.drop_null(), 0, width, size)
+        except UnevenRow as fault:
+            fault.row = first + int(np.flatnonzero(told)[fault.row])
+            raise
+        return whole
+    ends = np.frombuffer(chunk.buffers()[1] or bytes(4), np.int32)[
+        chunk.offset : chunk.offset + len(chunk) + 1
+    ]
+    lengths = np.diff(ends)
+    uneven = np.flatnonzero(lengths != size)
+    if len(uneven):
+        raise UnevenRow(first + int(uneven[0]), int(lengths[uneven[0]]), size)
+    if pa.types.is_list(chunk.type):
+        values: NDArray[np.int32] = chunk.flatten().to_numpy()
+    else:
+        values = np.frombuffer(chunk.buffers()[2] or b"", "<i4", len(chunk) * width, int(ends[0]))
+    return values.reshape(len(chunk), width)
 
 
 def events_schema() -> pa.Schema:
     return pa.schema(
         [
-            pa.field("kind", pa.dictionary(pa.int8(), pa.string()), False),
+            pa.field("kind", pa.string(), False),
             pa.field("ends", pa.bool_(), False),
-            pa.field("mote", pa.uint16(), False),
+            pa.field("mote", pa.int32(), False),
             pa.field("clock", pa.int64(), False),
-            pa.field("source", pa.uint16(), False),
+            pa.field("source", pa.int32(), False),
             pa.field("sequence", pa.int64(), False),
         ]
     )

@@ -1,21 +1,21 @@
-"""Computes the columns of a trace that hold stamps."""
+"""Computes the column of a trace that holds stamps."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from basestation.causality.modular import unwrap
+from basestation.traces.schema import stamp_column
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 
 Ints = NDArray[np.int64]
 
 
-def stamp_columns(data: NDArray[np.void], now: Ints, deployment: Deployment) -> dict[str, Any]:
-    """The columns `r`, `c` and `kn0`, ... for rows of `bulk.data_dtype` that were heard at the ticks `now`.
+def read_stamps(data: NDArray[np.void], now: Ints, deployment: Deployment) -> pa.StructArray:
+    """The stamps of rows of `bulk.data_dtype` that were heard at the ticks `now`.
 
     Our stamps are read as the observer reads them: `Scheme.decode` and `Scheme.observe` over arrays. The papers'
     entries stay as they were on the wire, since the meaning of a counter depends on all earlier messages. For a stamp
@@ -25,7 +25,5 @@ def stamp_columns(data: NDArray[np.void], now: Ints, deployment: Deployment) -> 
     c = data["c"].astype(np.int64)
     r = unwrap(data["clock"].astype(np.int64), latest, layout.modulus) if layout.clock_bits else now
     beyond = (r + c > latest) if deployment.scheme.is_ordered else np.zeros(len(data), np.bool_)
-    columns: dict[str, Any] = {"r": r, "c": np.where(beyond, latest - r, c).astype(np.uint16)}
-    for i in range(layout.entries):
-        columns[f"kn{i}"] = np.where(beyond, 0, data["entries"][:, i]).astype(np.uint16)
-    return columns
+    kn = np.where(beyond[:, None], 0, data["entries"])
+    return stamp_column(r, np.where(beyond, latest - r, c), kn)

@@ -377,7 +377,7 @@ def delays_by_stamps(messages: Iterator[pa.Table]) -> tuple[Ints, Ints]:
     ticks, motes = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for batch in messages:
         rows = batch.filter(batch["in_sync"])
-        ticks.append(np.maximum(_ints(rows, "heard") - _ints(rows, "r"), 0))
+        ticks.append(np.maximum(_ints(rows, "heard") - _ints(rows, "stamp.r"), 0))
         motes.append(_ints(rows, "source"))
     return np.concatenate(ticks), np.concatenate(motes)
 
@@ -410,7 +410,7 @@ def of_run(run: StoredRun, moment_s: float) -> Clocks:
     deployment = run.deployment
     times = times_in(run.batches("frames", COLUMNS), deployment)
     timed = layout_of(deployment).stamp.clock_bits > 0
-    columns = ("source", "heard", "r", "in_sync")
+    columns = ("source", "heard", "stamp.r", "in_sync")
     stamped = delays_by_stamps(run.batches("messages", columns) if timed else iter(()))
     return clocks_of(times, stamped, deployment, moment_s)
 

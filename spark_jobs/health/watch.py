@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from basestation.journal.parquet_parts import PARTS
 from basestation.journal.recovery import write_whole
 from basestation.traces import schema
+from basestation.traces.present import present
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
 from spark_jobs import session
@@ -100,9 +101,9 @@ def _read(path: Path) -> tuple[pa.Table, str]:
     try:
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             said = file.schema_arrow.metadata or {}
-            if said.get(schema.META_FORMAT) != schema.FORMAT.encode() or schema.META_RUN not in said:
+            if schema.wrong_format(said) or schema.META_RUN not in said:
                 raise JobError("no part of Causeway's")
-            table = file.read(columns=list(COLUMNS))
+            table = present(file.read(columns=list(COLUMNS)), COLUMNS, schema.messages_schema())
             text = said.get(schema.META_DEPLOYMENT, b"").decode(errors="replace")
             check_motes(table["source"].to_numpy(), deployments.parse(text), "can't be taken")
             return table, said[schema.META_RUN].decode(errors="replace")

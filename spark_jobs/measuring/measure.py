@@ -20,6 +20,8 @@ from basestation.causality.kernels import segment_pairs
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.violations import Violations
+from basestation.traces.present import present
+from basestation.traces.schema import messages_schema
 from spark_jobs.traces.files import TraceFiles
 from spark_jobs.traces.segments import Part, TraceSegment, View, load
 
@@ -42,7 +44,7 @@ class StampReading:
 
     @property
     def columns(self) -> list[str]:
-        return ["r", "c", *(f"kn{i}" for i in range(self.entries))]
+        return ["stamp.r", "stamp.c", *(["stamp.kn"] if self.entries else [])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,11 +212,13 @@ def _reading(
 def _stamps(view: View, reading: StampReading) -> tuple[Ints, Ints, Ints]:
     table = view.table if reading.stamps is None else _rows_of(reading.stamps, view.rows, reading.columns)
     count = len(view.rows)
-    r = table["r"].to_numpy()
-    c = table["c"].to_numpy().astype(np.int64) if reading.carries_c else np.zeros(count, np.int64)
+    r = table["stamp.r"].to_numpy()
+    c = table["stamp.c"].to_numpy().astype(np.int64) if reading.carries_c else np.zeros(count, np.int64)
     kn = np.zeros((count, reading.entries), np.uint16)
-    for i in range(reading.entries):
-        np.minimum(table[f"kn{i}"].to_numpy(), reading.entry_max, out=kn[:, i])
+    if reading.entries:
+        told = view.trace.layout.stamp.entries if reading.stamps is None else reading.entries
+        recorded = view.matrix(table["stamp.kn"], told, "entries of its stamp")
+        np.minimum(recorded[:, : reading.entries], reading.entry_max, out=kn, casting="unsafe")
     return r, c, kn
 
 
@@ -226,6 +230,7 @@ def _rows_of(path: Path, rows: Ints, columns: list[str]) -> pa.Table:
         low = int(np.searchsorted(starts, rows[0], "right")) - 1 if len(rows) else 0
         high = int(np.searchsorted(starts, rows[-1], "right")) if len(rows) else 0
         table = file.read_row_groups(list(range(low, high)), columns=columns, use_threads=False)
+        table = present(table, columns, messages_schema())
     if len(rows) and int(rows[-1] - rows[0]) + 1 == len(rows):
         return table.slice(int(rows[0] - starts[low]), len(rows))
     return table.take(pa.array(rows - starts[low]))

@@ -24,8 +24,8 @@ from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
 from basestation.simulator.simulated_trace import stream_of
 from basestation.traces.files import TraceError, write_table
-from basestation.traces.schema import LATER
-from basestation.traces.stamp_columns import stamp_columns
+from basestation.traces.schema import LATER, UnevenRow, matrix_of, stamp_column
+from basestation.traces.stamp_columns import read_stamps
 from packet_formats.deployment import Deployment
 from spark_jobs.traces.field import causes_in
 from spark_jobs.traces.files import TraceFault, TraceFiles, read_whole
@@ -55,7 +55,7 @@ def restamp(task: RestampTask) -> Restamped:
     stamped = engine_numba.stamp(stream, task.scheme)
     observed = engine_numba.observe(stream, stamped, task.scheme)
     partial = task.path.with_name(f".{uuid4().hex}")  # another try of the same task may be writing too
-    write_table(_table(observed), partial)
+    write_table(pa.table({"stamp": _column(observed)}), partial)
     partial.replace(task.path)
     return Restamped(
         sent=stream.messages,
@@ -71,28 +71,32 @@ def differing(trace: TraceFiles) -> int:
     """
     stream = _stream(trace)
     made = (_ours if trace.deployment.scheme.is_ordered else _papers)(stream, trace.deployment)
-    recorded = read_whole(trace, [*made.column_names, "in_sync"]).messages
+    recorded = read_whole(trace, ["stamp.r", "stamp.c", "stamp.kn", "in_sync"]).messages
     wrong = np.zeros(len(made), np.bool_)
-    for name in made.column_names:
-        wrong |= made[name].to_numpy() != recorded[name].to_numpy()
+    for name in ("r", "c"):
+        wrong |= made.field(name).to_numpy() != recorded[f"stamp.{name}"].to_numpy()
+    entries = trace.layout.stamp.entries
+    try:
+        kn = matrix_of(recorded["stamp.kn"], entries)
+    except UnevenRow as fault:
+        raise TraceFault(f"{trace.folder}: row {fault.row}: entries of its stamp: {fault}") from None
+    wrong |= (matrix_of(pa.chunked_array([made.field("kn")]), entries) != kn).any(axis=1)
     return int((wrong & recorded["in_sync"].to_numpy()).sum())
 
 
-def _ours(stream: Stream, deployment: Deployment) -> pa.Table:
+def _ours(stream: Stream, deployment: Deployment) -> pa.StructArray:
     scheme = timed_scheme_of(deployment)
-    return _table(engine_numba.observe(stream, engine_numba.stamp(stream, scheme), scheme))
+    return _column(engine_numba.observe(stream, engine_numba.stamp(stream, scheme), scheme))
 
 
-def _papers(stream: Stream, deployment: Deployment) -> pa.Table:
+def _papers(stream: Stream, deployment: Deployment) -> pa.StructArray:
     """The entries as they were on the wire. If a mote did not begin with number 0, its counters differ."""
     rows = stamp_rows(stream, deployment)[stream.arrival_message]
-    return pa.table(stamp_columns(rows, stream.arrival_clock, deployment))
+    return read_stamps(rows, stream.arrival_clock, deployment)
 
 
-def _table(observed: Observed) -> pa.Table:
-    columns = {"r": pa.array(observed.r), "c": pa.array(observed.c, pa.uint16())}
-    columns |= {f"kn{i}": pa.array(observed.kn[:, i], pa.uint16()) for i in range(observed.kn.shape[1])}
-    return pa.table(columns)
+def _column(observed: Observed) -> pa.StructArray:
+    return stamp_column(observed.r, observed.c, observed.kn)
 
 
 @lru_cache(maxsize=1)
@@ -100,8 +104,7 @@ def _stream(trace: TraceFiles) -> Stream:
     """The stream of a trace. A worker stamps it by several schemes, and reads it once."""
     try:
         if trace.events is None:
-            later = [LATER] if trace.unsure else []
-            return field_stream(causes_in(read_whole(trace, [*FIELD_COLUMNS, *later])))[0]
+            return field_stream(causes_in(read_whole(trace, [*FIELD_COLUMNS, LATER])))[0]
         stream, _ = stream_of(read_whole(trace, TAKEN))
     except TraceError as error:
         raise TraceFault(f"{trace.events or trace.folder}: {error}") from None

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from basestation.journal import locking
 from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import write_whole
-from basestation.traces.files import COUNTED, ROW_GROUP
+from basestation.traces.files import ROW_GROUP, encodings
 from basestation.traces.schema import metadata
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
@@ -134,15 +134,7 @@ def _metadata(group: Group) -> dict[bytes, str]:
 
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    counted = [name for name in schema.names if name in COUNTED or name == "number"]
-    return pq.ParquetWriter(
-        path,
-        schema,
-        compression="zstd",
-        use_dictionary=[item.name for item in schema if pa.types.is_dictionary(item.type)],
-        column_encoding=dict.fromkeys(counted, "DELTA_BINARY_PACKED"),
-        write_page_checksum=True,
-    )
+    return pq.ParquetWriter(path, schema, **encodings(schema))
 
 
 Each = Callable[[list[Group], Path], Iterator[Done]]

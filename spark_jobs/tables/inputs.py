@@ -206,11 +206,8 @@ def _metadata(path: Path) -> dict[bytes, bytes]:
         metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path.name} can't be read, it may have been cut off: {error}") from None
-    told = _said(metadata, schema.META_FORMAT) or "none"
-    if told != schema.FORMAT:
-        raise InputError(
-            f"{path.name} is no table of Causeway's: its format is {told}, this version reads {schema.FORMAT}"
-        )
+    if fault := schema.wrong_format(metadata):
+        raise InputError(f"{path.name} is no table of Causeway's: {fault}")
     if schema.META_RUN not in metadata:
         raise InputError(f"{path.name} does not say of which run it is")
     return metadata

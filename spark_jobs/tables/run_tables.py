@@ -25,7 +25,8 @@ from basestation.journal.reader import faults_of, read_segment, segment_paths
 from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
-from basestation.traces.schema import events_schema, messages_schema, with_later
+from basestation.traces.present import names_in, present
+from basestation.traces.schema import events_schema, messages_schema
 from packet_formats import bulk
 from packet_formats import deployment as deployments
 from packet_formats.bulk import Frames
@@ -38,26 +39,26 @@ Ints = NDArray[np.int64]
 
 FRAMES = pa.schema(
     [
-        ("journal", pa.dictionary(pa.int32(), pa.string())),  # the run as its base station called it
+        ("journal", pa.string()),  # the run as its base station called it
         ("number", pa.int64()),  # of the record in its journal
-        ("kind", pa.dictionary(pa.int8(), pa.string())),
-        ("line", pa.uint8()),
+        ("kind", pa.string()),
+        ("line", pa.int32()),
         ("mono_ns", pa.int64()),
         ("wall_ns", pa.int64()),
         ("payload", pa.binary()),
-        ("fate", pa.dictionary(pa.int8(), pa.string())),  # frames alone; what became of it
-        ("source", pa.uint16()),  # data messages alone, copies too; up to hops
-        ("boot", pa.uint8()),
+        ("fate", pa.string()),  # frames alone; what became of it
+        ("source", pa.int32()),  # data messages alone, copies too; up to hops
+        ("boot", pa.int32()),
         ("life", pa.int64()),
         ("sequence", pa.int64()),
-        ("hops", pa.uint8()),
-        ("gateway", pa.uint16()),  # by the heard record; up to heard_time
-        ("epoch", pa.uint8()),
+        ("hops", pa.int32()),
+        ("gateway", pa.int32()),  # by the heard record; up to heard_time
+        ("epoch", pa.int32()),
         ("synced", pa.bool_()),
         ("root", pa.bool_()),
-        ("rssi", pa.int8()),
-        ("lqi", pa.uint8()),
-        ("heard_time", pa.uint32()),
+        ("rssi", pa.int32()),
+        ("lqi", pa.int32()),
+        ("heard_time", pa.int64()),
         ("heard", pa.int64()),  # cycles, unwrapped
     ]
 )
@@ -307,11 +308,9 @@ def _frames(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.Tabl
     head = chunk.records.head
     payload, lengths = chunk.records.payloads()
     columns: dict[str, Any] = {
-        "journal": _words(chunk.journal, [item.run for item in group.inputs], pa.int32()),
+        "journal": _words(chunk.journal, [item.run for item in group.inputs]),
         "number": head["number"].astype(np.int64),
-        "kind": _words(
-            np.where(head["kind"] < len(KINDS), head["kind"], 0), [UNKNOWN_KIND, *KINDS[1:]], pa.int8()
-        ),
+        "kind": _words(np.where(head["kind"] < len(KINDS), head["kind"], 0), [UNKNOWN_KIND, *KINDS[1:]]),
         "line": chunk.line,
         "mono_ns": head["mono_ns"],
         "wall_ns": head["wall_ns"],
@@ -326,8 +325,8 @@ def _frames(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.Tabl
     return pa.Table.from_arrays(arrays, schema=FRAMES)
 
 
-def _words(index: NDArray[Any], words: list[str], kind: pa.DataType) -> pa.Array:
-    return pa.DictionaryArray.from_arrays(pa.array(index, kind), pa.array(words))
+def _words(index: NDArray[Any], words: list[str]) -> pa.Array:
+    return pa.array(words).take(pa.array(index, pa.int64()))
 
 
 def _binary(payload: NDArray[np.uint8], lengths: Ints) -> pa.Array:
@@ -361,12 +360,12 @@ def _read_columns(frames: NDArray[np.bool_], reading: ReadMessages) -> dict[str,
             ("lqi", flags & LQI_KNOWN == 0),
         )
     }
-    fates = spread(reading.fates, np.zeros(len(nobody), np.bool_), pa.int8())
+    fates = spread(reading.fates, np.zeros(len(nobody), np.bool_), pa.int64())
     return columns | {
-        "fate": pa.DictionaryArray.from_arrays(fates, pa.array(FATES)),
+        "fate": pa.array(FATES).take(fates),
         "synced": spread((flags & SYNCED).astype(np.bool_), nobody, pa.bool_()),
         "root": spread((flags & ROOT).astype(np.bool_), nobody, pa.bool_()),
-        "heard_time": spread(said["time"], nobody, pa.uint32()),
+        "heard_time": spread(said["time"], nobody, pa.int64()),
         "heard": spread(reading.cycles, reading.cycles == NOTHING, pa.int64()),
     }
 
@@ -408,13 +407,14 @@ def _why(fate: int, reason: int, packet: bytes, layout: DataLayout, deployment: 
 def _trace(item: Input) -> Iterator[Batch]:
     """The tables of a trace, checked row by row."""
     deployment = deployments.parse(item.deployment)
-    wanted = messages_schema(layout_of(deployment), deployment.network.motes)
+    entries = layout_of(deployment).stamp.entries
     number, truth = 0, FieldTruth(deployment)
     for path in part_files(Path(item.path)):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
-            _same_columns(with_later(file.schema_arrow.empty_table()).schema, wanted, path)
+            _same_columns(file.schema_arrow.names, names_in(file.schema_arrow.names, entries), path)
             for batch in file.iter_batches(1 << 17):
-                for name, rows in _checked(_as(batch, wanted, path), deployment, item, str(path), number):
+                rows_of = _as(batch, messages_schema(), path)
+                for name, rows in _checked(rows_of, deployment, item, str(path), number):
                     yield from (
                         (name, table) for table in (truth.add(rows) if name == "messages" else [rows])
                     )
@@ -423,7 +423,7 @@ def _trace(item: Input) -> Iterator[Batch]:
     events = Path(item.path) / EVENTS
     if events.exists():
         with pq.ParquetFile(events, page_checksum_verification=True) as file:
-            _same_columns(file.schema_arrow, events_schema(), events)
+            _same_columns(file.schema_arrow.names, events_schema().names, events)
             for batch in file.iter_batches(1 << 17):
                 yield "events", _as(batch, events_schema(), events)
 
@@ -431,14 +431,14 @@ def _trace(item: Input) -> Iterator[Batch]:
 def _as(batch: pa.RecordBatch, wanted: pa.Schema, path: Path) -> pa.Table:
     try:
         table = pa.Table.from_batches([batch]).replace_schema_metadata(None)
-        return with_later(table).cast(wanted)
+        return present(table, wanted.names, wanted).cast(wanted)
     except ValueError as error:  # a null where there can be none is not told as Arrow's own
         raise InputError(f"{path}: {error}") from None
 
 
-def _same_columns(found: pa.Schema, wanted: pa.Schema, path: Path) -> None:
-    if found.names != wanted.names:
-        odd = sorted(set(found.names) ^ set(wanted.names)) or found.names
+def _same_columns(found: list[str], wanted: list[str], path: Path) -> None:
+    if found != wanted:
+        odd = sorted(set(found) ^ set(wanted)) or found
         raise InputError(f"{path}: not the columns that its deployment has: {', '.join(odd)}")
 
 
@@ -463,11 +463,12 @@ def _faults(table: pa.Table, deployment: Deployment) -> list[str | None]:
     """The reason why each row is refused: its columns must agree with its payload."""
     layout = layout_of(deployment)
     data, reasons = bulk.decode_data(Frames.of_payload_list(table["payload"].to_pylist(), layout), layout)
-    column = {name: table[name].to_numpy() for name in ("source", "boot", "sequence", "r", "am_type")}
+    column = {name: table[name].to_numpy() for name in ("source", "boot", "sequence", "am_type")}
+    r = pc.struct_field(table["stamp"], "r").to_numpy()
     motes = deployment.network.motes
     told: list[str | None] = [None] * len(table)
     checks = (
-        ("its stamp is not what its payload says", column["r"] % layout.stamp.modulus != data["clock"]),
+        ("its stamp is not what its payload says", r % layout.stamp.modulus != data["clock"]),
         ("its number is not what its payload says", column["sequence"] % 256 != data["sequence"]),
         ("its boot count is not what its payload says", column["boot"] != data["boot"]),
         ("its source is not what its payload says", column["source"] != data["source"]),
@@ -488,10 +489,10 @@ def _frames_of(messages: pa.Table, numbers: pa.Array, item: Input, deployment: D
     columns: dict[str, Any] = {name: messages[name].combine_chunks() for name in names}
     columns |= {name: messages[name].combine_chunks() for name in ("gateway", "rssi", "lqi", "heard_time")}
     columns |= {
-        "journal": _words(np.zeros(count), [item.run], pa.int32()),
+        "journal": _words(np.zeros(count), [item.run]),
         "number": numbers,
-        "kind": _words(np.zeros(count), ["message"], pa.int8()),
-        "fate": _words(np.zeros(count), FATES, pa.int8()),
+        "kind": _words(np.zeros(count), ["message"]),
+        "fate": _words(np.zeros(count), FATES),
         "life": messages["boot"].combine_chunks(),
         "heard": pc.shift_left(messages["heard"].combine_chunks(), deployment.clock.tick_log2),
     }

@@ -13,16 +13,15 @@ import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
+from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from packet_formats.layout import layout_of
 from spark_jobs import session
 from spark_jobs.engine import Spark
 from spark_jobs.session import JobError, note, one_line, prepare
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import FRAMES
-from spark_jobs.traces.files import plain_type
 
 if TYPE_CHECKING:
     pass
@@ -62,9 +61,12 @@ class StoredRun:
         path = self.file(table)
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                self._check(path, file.schema_arrow, _schema(table, self), columns)
-                for batch in file.iter_batches(ROWS, columns=list(columns)):
-                    yield pa.Table.from_batches([batch])
+                wanted = _schema(table)
+                self._check(path, file.schema_arrow, wanted, columns)
+                for batch in file.iter_batches(
+                    ROWS, columns=stored_columns(file.schema_arrow.names, columns)
+                ):
+                    yield present(pa.Table.from_batches([batch]), columns, wanted)
         except FileNotFoundError:
             raise JobError(f"{path} is gone; ingest --again brings it back") from None
         except (OSError, pa.ArrowException) as error:
@@ -72,30 +74,21 @@ class StoredRun:
 
     def _check(self, path: Path, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
         """Check that it is the file that `ingest` wrote for this run."""
-        absent = set(columns) - set(found.names)
-        if absent:
-            raise JobError(f"{path}: no column {', '.join(sorted(absent))}; ingest has not written this file")
         for name in columns:
-            if (kind := plain_type(found.field(name).type)) != plain_type(wanted.field(name).type):
-                raise JobError(f"{path}: {name} is {kind}; ingest has not written this file")
+            if fault := wrong_column(found, name, wanted):
+                raise JobError(f"{path}: {fault}; ingest has not written this file")
         said = (found.metadata or {}).get(META_RUN, self.name.encode()).decode(errors="replace")
         if said != self.name:
             raise JobError(f"{path}: mixed runs: it is of run {said}, in the place of {self.name}")
 
     def all(self, table: str, columns: Sequence[str]) -> pa.Table:
-        found = list(self.batches(table, columns))
-        return (
-            pa.concat_tables(found)
-            if found
-            else pq.read_schema(self.file(table)).empty_table().select(columns)
-        )
+        wanted = _schema(table)
+        nothing = present(wanted.empty_table(), columns, wanted)
+        return pa.concat_tables([nothing, *self.batches(table, columns)])
 
 
-def _schema(table: str, run: StoredRun) -> pa.Schema:
-    if table == "frames":
-        return FRAMES
-    deployment = run.deployment
-    return messages_schema(layout_of(deployment), deployment.network.motes)
+def _schema(table: str) -> pa.Schema:
+    return FRAMES if table == "frames" else messages_schema()
 
 
 def manifest(tables: Path) -> list[StoredRun]:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from basestation.journal.field_truth import with_field_truth
 from basestation.traces import schema
-from basestation.traces.files import ROW_GROUP, Trace
+from basestation.traces.files import ROW_GROUP, Trace, encodings
 from spark_jobs.traces.files import MESSAGES, TraceFiles, open_trace, read_rows
 
 
@@ -22,22 +22,19 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
     place = scratch / "field"
     place.mkdir(parents=True, exist_ok=True)
     said = schema.metadata(trace.run, trace.deployment, trace.origin)
-    wanted = schema.messages_schema(trace.layout, trace.motes).with_metadata(said)
-    with pq.ParquetWriter(place / MESSAGES, wanted, compression="zstd", write_page_checksum=True) as writer:
-        for table in with_field_truth(_tables(trace, wanted), trace.deployment):
-            writer.write_table(table.cast(wanted), ROW_GROUP)
+    wanted = schema.messages_schema().with_metadata(said)
+    with pq.ParquetWriter(place / MESSAGES, wanted, **encodings(wanted)) as writer:
+        for table in with_field_truth(_tables(trace), trace.deployment):
+            writer.write_table(table, ROW_GROUP)
     return replace(open_trace(place), folder=trace.folder, events=trace.events, is_field=True)
 
 
 def causes_in(trace: Trace) -> Trace:
     """The same for a trace in memory; it needs its payloads."""
-    tables = with_field_truth([schema.with_later(trace.messages)], trace.deployment)
-    return replace(trace, messages=pa.concat_tables(tables))
+    return replace(trace, messages=pa.concat_tables(with_field_truth([trace.messages], trace.deployment)))
 
 
-def _tables(trace: TraceFiles, wanted: pa.Schema) -> Iterator[pa.Table]:
+def _tables(trace: TraceFiles) -> Iterator[pa.Table]:
     """The rows, one row group at a time."""
     for group in trace.groups():
-        yield schema.with_later(
-            read_rows(trace, [group], [name for name in wanted.names if name != schema.LATER])
-        )
+        yield read_rows(trace, [group], schema.messages_schema().names)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from basestation.journal.reader import find_journals
 from basestation.traces import schema
 from basestation.traces.files import Trace
+from basestation.traces.present import present, stored_columns, wrong_column
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.layout import DataLayout, layout_of
@@ -98,9 +99,9 @@ def open_trace(folder: Path, events: Path | None = None) -> TraceFiles:
         if head.deployment != heads[0].deployment:
             raise TraceFault(f"{path}: another deployment than {parts[0].name}, though the run is the same")
     deployment = _deployment(parts[0], heads[0].deployment)
-    wanted = schema.messages_schema(layout_of(deployment), deployment.network.motes)
     for path, footer in zip(parts, footers, strict=True):
-        _check_columns(path, footer, wanted)
+        _check_columns(path, footer, schema.messages_schema())
+        _check_entries(path, footer, layout_of(deployment).stamp.entries)
     return TraceFiles(
         folder=folder,
         run=heads[0].run,
@@ -157,12 +158,10 @@ def _footer(path: Path) -> pq.FileMetaData:
 
 def _head(path: Path, footer: pq.FileMetaData) -> _Head:
     metadata = footer.metadata or {}
-    found = metadata.get(schema.META_FORMAT)
-    if found is None:
+    if schema.META_FORMAT not in metadata:
         raise TraceFault(f"{path}: a foreign schema, no file of a trace: it says nothing of a run")
-    if found != schema.FORMAT.encode():
-        said = found.decode(errors="replace")
-        raise TraceFault(f"{path}: format {said}, this version reads format {schema.FORMAT}")
+    if said := schema.wrong_format(metadata):
+        raise TraceFault(f"{path}: {said}")
     keys = (schema.META_RUN, schema.META_ORIGIN, schema.META_DEPLOYMENT)
     return _Head(*(metadata.get(key, b"").decode(errors="replace") for key in keys))
 
@@ -179,21 +178,28 @@ def _deployment(path: Path, text: str) -> Deployment:
 def _check_columns(path: Path, footer: pq.FileMetaData, wanted: pa.Schema) -> None:
     found = footer.schema.to_arrow_schema()
     for field in wanted:
-        if field.name not in found.names:
-            if field.name == schema.LATER:
-                continue
-            raise TraceFault(f"{path}: a foreign schema: the column {field.name} is missing")
-        if (kind := plain_type(found.field(field.name).type)) != plain_type(field.type):
-            raise TraceFault(
-                f"{path}: a foreign schema: {field.name} is {kind}, not {plain_type(field.type)}"
-            )
-        if not field.nullable and (empty := _nulls(path, footer, field.name)):
-            raise TraceFault(f"{path}: {empty} rows have no {field.name}")
+        if fault := wrong_column(found, field.name, wanted):
+            raise TraceFault(f"{path}: a foreign schema: {fault}")
+        for leaf in _leaves(found, field):
+            if empty := _nulls(path, footer, leaf):
+                raise TraceFault(f"{path}: {empty} rows have no {leaf}")
 
 
-def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type without dictionary encoding, which is up to the writer."""
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def _leaves(found: pa.Schema, field: pa.Field) -> list[str]:
+    """The columns of a file that have a value in each row, if this one must."""
+    if field.nullable:
+        return []
+    if not pa.types.is_struct(field.type):
+        return [field.name]
+    return stored_columns(found.names, ["stamp.r", "stamp.c"])
+
+
+def _check_entries(path: Path, footer: pq.FileMetaData, entries: int) -> None:
+    """An older table has a column for each entry of its stamps."""
+    names = footer.schema.to_arrow_schema().names
+    absent = [f"kn{i}" for i in range(entries) if f"kn{i}" not in names]
+    if "stamp" not in names and absent:
+        raise TraceFault(f"{path}: a foreign schema: the column {absent[0]} is missing")
 
 
 def _nulls(path: Path, footer: pq.FileMetaData, column: str) -> int:
@@ -201,7 +207,8 @@ def _nulls(path: Path, footer: pq.FileMetaData, column: str) -> int:
     told = [footer.row_group(g).column(place).statistics for g in range(footer.num_row_groups)]
     if all(one is not None and one.has_null_count for one in told):
         return sum(one.null_count for one in told)
-    return int(pq.read_table(path, columns=[column])[column].null_count)
+    with pq.ParquetFile(path) as file:
+        return int(file.read(columns=[column]).flatten()[column].null_count)
 
 
 def _told(path: Path, footer: pq.FileMetaData, column: str) -> int:
@@ -235,7 +242,9 @@ def _tables(
         path = trace.parts[number].path
         chosen = [group for _, part, group in groups if part == number]
         with _undamaged(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
-            yield file.read_row_groups(chosen, columns=columns, use_threads=False)
+            stored = stored_columns(file.schema_arrow.names, columns)
+            table = file.read_row_groups(chosen, columns=stored, use_threads=False)
+            yield present(table, columns, schema.messages_schema())
 
 
 def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
@@ -245,6 +254,7 @@ def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
     if trace.events is not None:
         with _undamaged(trace.events):
             events = pq.read_table(trace.events, page_checksum_verification=True)
+            events = present(events, schema.events_schema().names, schema.events_schema())
     return Trace(trace.run, trace.deployment, trace.origin, messages, events)
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from basestation.causality.kernels import segment_pairs
-from basestation.traces.schema import LATER
+from basestation.traces.schema import LATER, UnevenRow, matrix_of
 from spark_jobs.engine import Spread
 from spark_jobs.traces.files import TraceFault, TraceFiles, read_rows
 
@@ -46,6 +46,7 @@ class View:
     Messages out of sync are left out: every policy delivers them at once, and they are in no pair.
     """
 
+    trace: TraceFiles
     table: pa.Table
     rows: Ints  # their numbers in the trace
     clock: Ints
@@ -58,11 +59,19 @@ class View:
 
     def vectors(self, motes: int) -> Ints:
         """How many messages of each mote led to a message; where all that may have is wanted, those."""
-        sure = _fixed(self.table["vector"], motes)
+        sure = self.matrix(self.table["vector"], motes, "bytes of its vector clock")
         if LATER not in self.table.column_names or self.table[LATER].null_count == len(sure):
             return sure
         most = self.table[LATER]
-        return np.where(most.is_null().to_numpy()[:, None], sure, _fixed(most, motes))
+        more = self.matrix(most, motes, f"bytes of its {LATER}")
+        return np.where(most.is_null().to_numpy()[:, None], sure, more)
+
+    def matrix(self, column: pa.ChunkedArray, width: int, what: str) -> Ints:
+        """A column of equally long rows of integers."""
+        try:
+            return matrix_of(column, width)
+        except UnevenRow as fault:
+            raise TraceFault(f"{self.trace.folder}: row {self.rows[fault.row]}: {what}: {fault}") from None
 
 
 def cut(trace: TraceFiles, parts: int = 1, rows: int = ROWS) -> list[TraceSegment]:
@@ -110,7 +119,7 @@ def _in_sync(segment: TraceSegment, table: pa.Table, clock: Ints, start: int) ->
     if not kept.all():
         table, clock, rows = table.filter(table["in_sync"]), clock[kept], rows[kept]
     first, last = np.searchsorted(rows, [segment.first, segment.last]).tolist()
-    return View(table, rows, clock, first, last, segment.last - segment.first - (last - first))
+    return View(segment.trace, table, rows, clock, first, last, segment.last - segment.first - (last - first))
 
 
 def _clock(table: pa.Table, trace: TraceFiles, start: int) -> Ints:
@@ -135,15 +144,6 @@ def _clock(table: pa.Table, trace: TraceFiles, start: int) -> Ints:
 def _numbers(table: pa.Table, name: str) -> Ints:
     values: Ints = table[name].to_numpy()
     return values
-
-
-def _fixed(column: pa.ChunkedArray, width: int) -> Ints:
-    """A column of equally long rows of 32-bit integers."""
-    chunks = []
-    for chunk in column.chunks:
-        whole = np.frombuffer(chunk.buffers()[1], "<i4").reshape(-1, width)
-        chunks.append(whole[chunk.offset : chunk.offset + len(chunk)])
-    return chunks[0] if len(chunks) == 1 else np.concatenate([np.zeros((0, width), "<i4"), *chunks])
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,12 +225,15 @@ class SurveyTask:
 def survey(task: SurveyTask) -> Survey:
     """Survey one segment's arrivals, without their stamps."""
     segment, trace = task.segment, task.segment.trace
-    view = load(segment, ["r", "c", *trace.truth_columns], task.horizon if trace.has_truth else 0, 0)
+    view = load(
+        segment, ["stamp.r", "stamp.c", *trace.truth_columns], task.horizon if trace.has_truth else 0, 0
+    )
     own = slice(view.first, view.last)
     _check(view, trace)
     lead = 2 * trace.deployment.clock.epsilon  # of any stamp's clock that the run may be stamped with again
     ahead = (
-        np.maximum(view.column("heard") + lead, view.column("r") + view.column("c"))[own] - view.clock[own]
+        np.maximum(view.column("heard") + lead, view.column("stamp.r") + view.column("stamp.c"))[own]
+        - view.clock[own]
     )
     reach = int(ahead.max(initial=lead))
     if reach > MOST_REACH:
@@ -249,7 +252,7 @@ def survey(task: SurveyTask) -> Survey:
 def _check(view: View, trace: TraceFiles) -> None:
     """Refuse values that make no sense, and name the row."""
     source, batch = view.column("source"), view.column("batch")
-    strangers = np.flatnonzero(source >= trace.motes)
+    strangers = np.flatnonzero((source < 0) | (source >= trace.motes))
     if len(strangers):
         at = int(strangers[0])
         raise TraceFault(

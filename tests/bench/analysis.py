@@ -25,7 +25,7 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces import schema
-from basestation.traces.files import COUNTED, ROW_GROUP
+from basestation.traces.files import ROW_GROUP, encodings
 from spark_jobs.engine import Cores, Spark, Spread
 from spark_jobs.measuring.choices import Choice, candidates
 from spark_jobs.measuring.continuum import continuum
@@ -62,13 +62,8 @@ def write_long_trace(folder: Path, messages: int) -> TraceFiles:
     vectors = run.vectors[run.stream.arrival_message]
     folder.mkdir()
     metadata = schema.metadata(trace.run, trace.deployment, trace.origin)
-    with pq.ParquetWriter(
-        folder / "messages.parquet",
-        table.schema.with_metadata(metadata),
-        compression="zstd",
-        use_dictionary=False,
-        column_encoding={name: "DELTA_BINARY_PACKED" for name in COUNTED if name in table.column_names},
-    ) as writer:
+    wanted = table.schema.with_metadata(metadata)
+    with pq.ParquetWriter(folder / "messages.parquet", wanted, **encodings(wanted)) as writer:
         for tile in range(messages // TILE):
             writer.write_table(_later(table, tile, ticks, sends, vectors), ROW_GROUP)
     return open_trace(folder)
@@ -78,21 +73,22 @@ def _later(table: pa.Table, tile: int, ticks: int, sends: np.ndarray, vectors: n
     source = table["source"].to_numpy()
     shifted = {
         "heard": table["heard"].to_numpy() + tile * ticks,
-        "r": table["r"].to_numpy() + tile * ticks,
+        "stamp": _stamps_later(table["stamp"].combine_chunks(), tile * ticks),
         "batch": table["batch"].to_numpy() + tile * (int(table["batch"][-1].as_py()) + 1),
         "sequence": table["sequence"].to_numpy() + tile * sends[source],
-        "vector": schema.binary_column(
-            np.ascontiguousarray((vectors + tile * sends).astype("<i4"))
-            .view(np.uint8)
-            .reshape(len(table), -1)
-        ),
+        "number": table["number"].to_numpy() + tile * sends[source],
+        "vector": schema.binary_column((vectors + tile * sends).astype("<i4")),
     }
     for name, values in shifted.items():
         place = table.schema.get_field_index(name)
         field = table.schema.field(place)
-        column = values if isinstance(values, pa.Array) else pa.array(values, field.type)
-        table = table.set_column(place, field, column)
+        table = table.set_column(place, field, schema.column_of(values, field.type))
     return table
+
+
+def _stamps_later(stamps: pa.StructArray, ticks: int) -> pa.StructArray:
+    r = pa.array(stamps.field("r").to_numpy() + ticks)
+    return pa.StructArray.from_arrays([r, stamps.field("c"), stamps.field("kn")], fields=list(schema.STAMP))
 
 
 def timed(what: str, trace: TraceFiles, spread: Spread, workers: int, rounds: int = 2) -> Pace:

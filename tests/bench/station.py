@@ -16,10 +16,11 @@ from basestation.live.station import Station
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
-from basestation.simulator.simulation import build_scheme, generate
+from basestation.simulator.simulation import build_named, build_scheme, generate
 from basestation.sources import SourceOptions, open_source
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder, encode_frame
+from packet_formats.schemes import descriptor
 
 from .journal import BYTES_PER_SECOND, Rate
 
@@ -38,10 +39,7 @@ class Punctuality(NamedTuple):
 
 def bench() -> list[Rate]:
     """In frames a second, a message being two of them."""
-    options = WorldOptions(motes=MOTES, messages=MESSAGES)
-    deployment = deployment_for(options, build_scheme(options, "shlc"), "cbd", 100)
-    trace = trace_of(generate(options), deployment)
-    pieces = list(serial_line(trace))
+    deployment, pieces = _line_of("shlc")
     decoder = FrameDecoder()
     packets = [packet for _, raw in pieces for packet in decoder.feed(raw)]
     on_line = sum(len(encode_frame(packet)) for packet in packets) / len(packets)
@@ -50,7 +48,17 @@ def bench() -> list[Rate]:
     rates.append(_work(pieces, deployment, tick_ns, None))
     for sync in SYNCS:
         rates.append(_work(pieces[: FEW if sync == "always" else None], deployment, tick_ns, sync))
+    deployment, pieces = _line_of("barrier")
+    rates.append(_work(pieces, deployment, tick_ns, None))
     return rates
+
+
+def _line_of(scheme: str) -> tuple[Deployment, list[tuple[int, bytes]]]:
+    """What the gateway of a simulated network sends, in ticks; the same sends for each scheme."""
+    options = WorldOptions(motes=MOTES, messages=MESSAGES)
+    build = build_scheme if descriptor(scheme).is_ordered else build_named
+    deployment = deployment_for(options, build(options, scheme), "cbd", 100)
+    return deployment, list(serial_line(trace_of(generate(options), deployment)))
 
 
 def _work(pieces: list[tuple[int, bytes]], deployment: Deployment, tick_ns: int, sync: Sync | None) -> Rate:
@@ -70,7 +78,7 @@ def _work(pieces: list[tuple[int, bytes]], deployment: Deployment, tick_ns: int,
         if journal is not None:
             journal.close()
     what = f"read, journal (sync {sync}), observe, deliver" if sync else "read, observe, deliver"
-    return Rate(what, frames / took)
+    return Rate(f"{deployment.stamp.scheme}: {what}", frames / took)
 
 
 class _Overdue:

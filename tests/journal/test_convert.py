@@ -69,16 +69,24 @@ def _payload(line):
 def read_csv(text, schema):
     """The table of messages."""
     rows = list(csv.DictReader(io.StringIO(text)))
-    columns = {field.name: [_value(row[field.name], field.type) for row in rows] for field in schema}
-    return pa.table(columns, schema=schema)
+    flat = schema.empty_table().flatten().schema
+    columns = [pa.array([_value(row[field.name], field.type) for row in rows], field.type) for field in flat]
+    columns = dict(zip(flat.names, columns, strict=True))
+    stamps = [columns.pop(f"stamp.{part.name}") for part in schema.field("stamp").type]
+    columns["stamp"] = pa.StructArray.from_arrays(stamps, fields=list(schema.field("stamp").type))
+    return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
 def _value(cell, type_):
+    if pa.types.is_list(type_):
+        return None if cell == "" else [_value(one, type_.value_type) for one in cell.split() if one != "-"]
+    if pa.types.is_struct(type_):
+        return tuple(map(int, cell.split(":")))
     if cell == "":
         return None
     if pa.types.is_boolean(type_):
         return {"true": True, "false": False}[cell]
-    return bytes.fromhex(cell) if pa.types.is_fixed_size_binary(type_) else int(cell)
+    return bytes.fromhex(cell) if pa.types.is_binary(type_) else int(cell)
 
 
 def read_pcap(raw):

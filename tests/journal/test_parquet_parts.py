@@ -12,11 +12,11 @@ from tests.journal.logs import refuse, simulated, write
 
 
 def whole(folder):
-    """All but the vectors: those of the last messages in a segment may need the next one, so parts have none."""
+    """All but vectors and causes: those of the last messages in a segment may need the next one, so parts have none."""
     journal = read_journal(folder)
     messages = trace_of(journal, journal.deployment, refuse).messages
     assert messages["vector"].null_count == 0
-    for name in ("vector", "vector_most"):
+    for name in ("vector", "vector_most", "causes"):
         place = messages.schema.get_field_index(name)
         field = messages.schema.field(place)
         messages = messages.set_column(place, field, pa.nulls(len(messages), field.type))

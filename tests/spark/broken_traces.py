@@ -127,13 +127,11 @@ def _with(
 
 def _messages(table: pa.Table, observed: Observed, heard, clock, batch, fresh, in_sync) -> pa.Table:
     columns = {"heard": heard, "clock": clock, "batch": batch, "fresh": fresh, "in_sync": in_sync}
-    columns |= {"r": observed.r, "c": observed.c}
-    columns |= {f"kn{i}": observed.kn[:, i] for i in range(observed.kn.shape[1])}
+    columns["stamp"] = schema.stamp_column(observed.r, observed.c, observed.kn)
     for name, values in columns.items():
         place = table.schema.get_field_index(name)
-        table = table.set_column(
-            place, table.schema.field(place), pa.array(values, table.schema.field(place).type)
-        )
+        field = table.schema.field(place)
+        table = table.set_column(place, field, schema.column_of(values, field.type))
     return table
 
 
@@ -172,8 +170,9 @@ def by_the_objects(
         arrival_batch=batch,
         arrival_fresh=table["fresh"].to_numpy().astype(np.int8),
     )
-    kn = np.array([table[f"kn{i}"].to_numpy() for i in range(scheme.entries)]).T
-    observed = Observed(table["r"].to_numpy(), table["c"].to_numpy().astype(np.int64), kn, 0, 0)
+    stamps = table["stamp"].combine_chunks()
+    kn = np.array(stamps.field("kn").to_pylist()).reshape(count, scheme.entries)
+    observed = Observed(stamps.field("r").to_numpy(), stamps.field("c").to_numpy().astype(np.int64), kn, 0, 0)
     delivered = engine_objects.deliver(stream, observed, scheme, policy, phi, tolerate=tolerate)
     sends = [
         Send(int(source[i]), int(vectors[i, source[i]]), tuple(vectors[i].tolist())) for i in delivered.order

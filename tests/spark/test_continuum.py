@@ -113,7 +113,7 @@ def test_without_the_truth_violations_lie_between_bounds_and_holds_are_known(tmp
     trace = trace_of(simulated, deployment_for(OPTIONS, build_scheme(OPTIONS, "kn"), "cbd", 100))
     place = trace.messages.schema.get_field_index("vector")
     untold = trace.messages.set_column(
-        place, trace.messages.schema.field(place), pa.nulls(len(trace.messages), pa.binary(4 * OPTIONS.motes))
+        place, trace.messages.schema.field(place), pa.nulls(len(trace.messages), pa.binary())
     )
     write_trace(replace(trace, messages=untold, events=None), tmp_path / "trace")
     rows = rows_of(tmp_path / "trace", SMALL, tmp_path / "scratch")
@@ -295,6 +295,14 @@ def no_self(folder: Path, trace: Trace) -> None:
     changed(folder, trace, "vector", 3, bytes(4 * OPTIONS.motes))
 
 
+def short_vector(folder, trace):
+    changed(folder, trace, "vector", 3, bytes(8))
+
+
+def short_stamp(folder, trace):
+    changed(folder, trace, "stamp", 700, {"r": 1, "c": 0, "kn": [0] * 4})
+
+
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
@@ -304,7 +312,7 @@ def no_self(folder: Path, trace: Trace) -> None:
         (foreign_type, "a foreign schema: heard is double, not int64"),
         (other_events, "mixed runs"),
         (mixed_parts, "mixed runs"),
-        (newer, "format 9, this version reads format 1"),
+        (newer, "format 9, this version reads formats 1 and 2"),
         (empty, "holds neither messages.parquet nor parts of it"),
         (no_rows, "no message arrived in this run"),
         (stranger, "row 17: mote 6, but the deployment has 6 motes"),
@@ -312,12 +320,14 @@ def no_self(folder: Path, trace: Trace) -> None:
         (batch_back, "row 900: batches are not in order"),
         (twice, "some messages are there twice"),
         (no_self, "row 3: its vector clock does not count the message itself"),
+        (short_vector, "row 3: bytes of its vector clock: 8 instead of 24"),
+        (short_stamp, "row 700: entries of its stamp: 4 instead of 5"),
     ],
 )
 def test_bad_input_is_named(tmp_path, simulated, capsys, damage, words):
     folder = written(tmp_path / "trace", simulated)
     damage(folder, trace_of(simulated, deployment_for(OPTIONS, build_scheme(OPTIONS, "kn"), "cbd", 100)))
-    arguments = [str(folder), "--no-spark", "--scheme", "dpc1", "--segment", "500"]
+    arguments = [str(folder), "--no-spark", "--scheme", "kn", "--segment", "500"]
     assert run("continuum", arguments) == 1
     captured = capsys.readouterr()
     assert words in captured.err

@@ -147,8 +147,8 @@ def test_two_gateways_journals_equal_one_observers_merged_log(tmp_path, logged, 
     write(tmp_path / "one/c", both, trace.deployment, "c", **options)
     take(tmp_path / "t2", tmp_path / "two")
     take(tmp_path / "t1", tmp_path / "one")
-    two, one = table(tmp_path / "t2", "messages"), table(tmp_path / "t1", "messages")
-    moved = {"heard", "clock", "r"}  # no observer's clock was noted; they begin a wrap of 32 bits apart
+    two, one = (table(tmp_path / name, "messages").flatten() for name in ("t2", "t1"))
+    moved = {"heard", "clock", "stamp.r"}  # no observer's clock was noted; they begin a wrap of 32 bits apart
     kept = [name for name in one.column_names if name not in moved]
     assert two.select(kept) == one.select(kept)
     shift = (1 << 32) >> trace.deployment.clock.tick_log2
@@ -241,9 +241,9 @@ def test_bad_rows_of_a_trace_are_quarantined(tmp_path, logged):
     trace, _ = logged
     messages = trace.messages
     motes = trace.deployment.network.motes
-    source, r = messages["source"].to_pylist(), messages["r"].to_pylist()
-    source[3], r[7] = motes + 5, r[7] + 1
-    for name, values in (("source", source), ("r", r)):
+    source, stamp = messages["source"].to_pylist(), messages["stamp"].to_pylist()
+    source[3], stamp[7] = motes + 5, stamp[7] | {"r": stamp[7]["r"] + 1}
+    for name, values in (("source", source), ("stamp", stamp)):
         at = messages.schema.get_field_index(name)
         field = messages.schema.field(at)
         messages = messages.set_column(at, field, pa.array(values, field.type))
@@ -309,7 +309,7 @@ def test_bad_inputs_are_named_and_the_rest_is_taken(tmp_path, logged, capsys):
     write_table(table_of.replace_schema_metadata(said), logs / "mixed/events.parquet")
     (logs / "narrow").mkdir()
     write_table(
-        trace.messages.drop_columns(["kn0"]).replace_schema_metadata(
+        trace.messages.drop_columns(["stamp"]).replace_schema_metadata(
             pq.read_schema(logs / "mixed/messages.parquet").metadata
         ),
         logs / "narrow/messages.parquet",
@@ -323,7 +323,7 @@ def test_bad_inputs_are_named_and_the_rest_is_taken(tmp_path, logged, capsys):
     assert "cut off" in refused["cut"]
     assert "no table of Causeway's" in refused["foreign"]
     assert "2 runs" in refused["mixed"]
-    assert "not the columns that its deployment has: kn0" in refused["narrow"]
+    assert "not the columns that its deployment has: stamp" in refused["narrow"]
     assert "nor a log of the testbed" in refused["what.jsonl"]
     assert "Traceback" not in told.err
     assert len(table(tmp_path / "tables", "messages")) == len(trace.messages)

@@ -136,10 +136,10 @@ def keys(table):
 def ordered(table, policy, phi, deployment):
     """By the kernels."""
     table = table.filter(table["in_sync"])
-    r, c, clock, source, sequence = (
-        table[name].to_numpy() for name in ("r", "c", "clock", "source", "sequence")
-    )
-    kn = np.array([table["kn0"].to_numpy()]).T.astype(np.uint16)
+    stamps = table["stamp"].combine_chunks()
+    r, c, kn = (stamps.field(name) for name in ("r", "c", "kn"))
+    r, c, kn = r.to_numpy(), c.to_numpy(), kn.flatten().to_numpy().reshape(-1, 1).astype(np.uint16)
+    clock, source, sequence = (table[name].to_numpy() for name in ("clock", "source", "sequence"))
     epsilon, delta = deployment.clock.epsilon, deployment.clock.delta
     rank = kernels.ranks(r, c.astype(np.int64), kn, source, sequence)
     due_at, _ = kernels.due_ticks(r, c.astype(np.int64), clock, phi, epsilon, delta)

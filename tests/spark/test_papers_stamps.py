@@ -106,10 +106,9 @@ def test_the_table_of_a_log_holds_what_travelled(logged, tmp_path):
     done = CliRunner().invoke(log, ["convert", str(folder), "--to", "parquet", "-o", str(tmp_path / "trace")])
     assert done.exit_code == 0, done.stderr
     messages = read_trace(tmp_path / "trace").messages
-    assert messages["r"].to_pylist() == messages["heard"].to_pylist()
-    payload = messages["payload"].to_pylist()
-    for column in range(3):
-        assert messages[f"kn{column}"].to_pylist() == [raw[3 + column] for raw in payload]
+    stamps = messages["stamp"].to_pylist()
+    assert [stamp["r"] for stamp in stamps] == messages["heard"].to_pylist()
+    assert [stamp["kn"] for stamp in stamps] == [list(raw[3:6]) for raw in messages["payload"].to_pylist()]
 
 
 def test_simulate_takes_the_deployments_stamp_with_its_rule(logged, tmp_path):

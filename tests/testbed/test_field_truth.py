@@ -7,7 +7,7 @@ from basestation.testbed.through_station import run_field
 from tools.schemes_table import MOTES, RATE, deployment_of
 
 SECONDS = 10.0
-MOSTLY_COMPLETE = ("vector", "barrier")
+MOSTLY_COMPLETE = ("barrier",)
 
 
 @pytest.mark.parametrize("scheme", ["shlc", *MOSTLY_COMPLETE])

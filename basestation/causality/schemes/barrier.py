@@ -73,7 +73,10 @@ class Barrier(Scheme):
 
     def alias(self, message: Message) -> int | None:
         _, _, close, _ = message.stamp.kn[:HEAD]
-        return None if close else message.sequence % RESIDUES
+        return None if close else self.alias_of(message.sequence)
+
+    def alias_of(self, sequence: int) -> int:
+        return sequence % RESIDUES
 
     def causes(self, message: Message, sent: int) -> Causes:
         """What it names; what it cut is as old as its age, and what it left out is older than WIN."""

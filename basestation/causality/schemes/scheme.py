@@ -190,6 +190,10 @@ class Scheme(ABC):
         """What the stamps of others call this message, if not by its number."""
         return None
 
+    def alias_of(self, sequence: int) -> int | None:
+        """What they would call a message of which only the sequence number is known; None: that does not tell."""
+        return None
+
     def causes(self, message: Message, sent: int) -> Causes:
         """What the stamp of a message in sync tells of its causes; here nothing."""
         return Causes(gap=sent + self.reach)

@@ -34,7 +34,7 @@ WORLDS = {
     "reboots": Limits(rate=0.15, reboots=0.01),
     "lost sync": Limits(rate=0.15, lost_syncs=0.01),
 }
-SEEDS = range(12)
+SEEDS = range(max(6, settings().max_examples // 20))  # 50 in `make test-all`
 
 
 def scheme(epsilon: int, delta: int, motes: int = 12, kind: type[Barrier] = Barrier, **more: Any) -> Barrier:
@@ -176,7 +176,7 @@ def nonsense(draw: st.DrawFn) -> Observed:
 
 
 @given(nonsense(), st.sampled_from([0, 2, 5]))
-@settings(max_examples=120)
+@settings(max_examples=max(120, settings().max_examples))
 def test_the_fast_rule_is_equal_for_any_stamps_and_any_wait(observed: Observed, wait: int) -> None:
     constants = BarrierConstants.of(2, 3)
     rule = BarrierRule(4, constants, Ledger(0.0, wait))
