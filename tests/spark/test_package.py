@@ -251,7 +251,7 @@ def test_the_manual_as_printed(tmp_path, root, require_tool):
     require_tool("java")
     pytest.importorskip("pyspark")
     shared, alone = tmp_path / "shared", tmp_path / "alone"
-    logs_of(shared / "logs", runs=8, records=60_000)
+    logs_of(shared / "logs", runs=4, records=24_000)
     checkout = Checkout(root, folder_in(tmp_path / "checkout"), shared)
     checkout.package()
     with ExitStack() as stack:
@@ -263,7 +263,7 @@ def test_the_manual_as_printed(tmp_path, root, require_tool):
         kill_half_way(cluster, checkout, "continuum")
         checkout.alone("continuum", alone, "--no-spark")
         told = checkout.run("links")
-        assert [json.loads(line)["run"] for line in told.stdout.splitlines()] == [f"r{n}" for n in range(8)]
+        assert [json.loads(line)["run"] for line in told.stdout.splitlines()] == [f"r{n}" for n in range(4)]
         checkout.alone("links", alone, "--no-spark")
         assert (
             files(shared / "report", ".parquet", ".csv") == files(alone / "report", ".parquet", ".csv") != {}
@@ -280,7 +280,7 @@ def test_the_manual_as_printed(tmp_path, root, require_tool):
         for name in ("health", "links")
     ]
     assert kept[:2] == kept[2:]
-    assert len(kept[0]) == 8
+    assert len(kept[0]) == 4
 
 
 def folder_in(path):
