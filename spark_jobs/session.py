@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,8 @@ def note(text: str) -> None:
         from pyspark import SparkContext
 
         SparkContext._ensure_initialized()
-        SparkContext._jvm.System.err.println(text)
+        java: Any = SparkContext._jvm
+        java.System.err.println(text)
     else:
         print(text, file=sys.stderr, flush=True)
 
@@ -143,15 +144,17 @@ def settings_of(given: list[str]) -> dict[str, str]:
 
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """Make a session; `JobError` if there is no Java to run it."""
-    submitted = is_submitted()
-    if not submitted and "SPARK_REMOTE" not in os.environ:
+    submitted, remote = is_submitted(), master if (master or "").startswith("sc://") else None
+    if not submitted and not remote and "SPARK_REMOTE" not in os.environ:
         check_java()
     from pyspark.sql import SparkSession
 
-    chosen = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
-    if not submitted:
-        chosen |= _alone(master)
-    builder = SparkSession.builder.appName(name)
+    builder, chosen = SparkSession.builder.appName(name), {}
+    if remote:
+        builder = builder.remote(remote)
+    elif "SPARK_REMOTE" not in os.environ:  # to a server these settings could not be told any more
+        chosen = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+        chosen |= {} if submitted else _alone(master)
     for key, value in (chosen | dict(settings or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

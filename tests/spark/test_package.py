@@ -5,12 +5,10 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import zipfile
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 
 import pytest
 
@@ -18,9 +16,8 @@ from basestation.journal.parquet_parts import make_parts
 from basestation.simulator.options import WorldOptions
 from spark_jobs import package, run
 from tests.bench import big_journal
+from tests.spark.servers import PATIENCE_S, free_port, running, spark_home, without_python
 from tests.waiting import wait_until
-
-PATIENCE_S = 900  # a busy machine takes minutes to start Java
 
 
 def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
@@ -107,9 +104,7 @@ class Checkout:
             copy = shutil.copytree if (root / name).is_dir() else shutil.copy
             copy(root / name, folder / name)
         (folder / ".venv").symlink_to(sys.prefix)
-        names = {name for name in os.environ if name.startswith(("PYTHON", "PYSPARK", "SPARK"))}
-        self.environment = {name: value for name, value in os.environ.items() if name not in names}
-        self.environment |= {"SPARK_LOCAL_IP": "127.0.0.1"}
+        self.environment = without_python()
 
     def package(self):
         # What `make setup` would do was done before the tests.
@@ -152,40 +147,12 @@ class Checkout:
         subprocess.run(command, cwd=self.folder, env=self.environment, check=True, capture_output=True)
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-@contextmanager
-def running(command, environment, log, folder=None):
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env=environment, cwd=folder, stdout=output, stderr=output, start_new_session=True
-        )
-    try:
-        yield process
-    finally:
-        end(process)
-
-
-def end(process):
-    """Kill a process that we started, with its own children."""
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-
-
 class Cluster:
     """A master and two workers of one core each."""
 
     def __init__(self, folder, environment, stack):
-        import pyspark
-
         self.folder, self.stack = folder, stack
-        self.spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-        self.environment = environment | {"SPARK_HOME": str(Path(pyspark.__file__).parent)}
+        self.environment = environment | {"SPARK_HOME": str(spark_home())}
         port = free_port()
         self.address = f"spark://127.0.0.1:{port}"
         self.log = folder / "master.log"
@@ -198,7 +165,7 @@ class Cluster:
             self.add_worker()
 
     def _start(self, name, options, log):
-        command = [self.spark_class, f"org.apache.spark.deploy.{name}", *options]
+        command = [str(spark_home() / "bin/spark-class"), f"org.apache.spark.deploy.{name}", *options]
         return self.stack.enter_context(running(command, self.environment, log))
 
     def add_worker(self):
