@@ -93,7 +93,7 @@ lint: setup firmware-check ## ruff, strict mypy, and cppcheck and clang-format o
 
 figures: setup ## draw the figures of docs/ again
 	$(BIN)/basestation figures --out docs/figures
-	$(BIN)/basestation compare --seeds 2 --out docs/figures/schemes
+	$(BIN)/basestation compare --seeds 2 --document docs/figures/schemes
 	$(BIN)/python -m tools.screenshot docs/figures/screen.svg
 
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives

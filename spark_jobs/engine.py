@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -70,7 +71,9 @@ class Cores(Engine):
 
     def _pool(self, workers: int) -> Executor:
         if self._processes:  # spawned: a fork would take other threads' locks with it
-            return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+            # An interrupt ends them without a word: the one that waits for them tells it.
+            quietly = (signal.SIGINT, signal.SIG_DFL)
+            return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), signal.signal, quietly)
         return ThreadPoolExecutor(workers)
 
     def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:

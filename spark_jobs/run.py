@@ -1,90 +1,45 @@
-"""Run a job: `spark-submit spark_jobs/run.py JOB ...`, or `python -m spark_jobs.run JOB ...` on this machine alone.
-
-A job is a module with `configure(parser)`, which adds its options, and `main(arguments)`, which returns an exit code.
-Its work is in functions that do not know the command line; most do not know Spark.
+"""Run a job: `spark-submit spark_jobs/run.py JOB ...` is `basestation analyse JOB ...`, or `basestation compare ...` or
+`figures ...`, on a cluster.
 """
 
 from __future__ import annotations
 
-import argparse
+import io
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-# name: module, and what it does. Modules are imported when their job is asked for.
-JOBS: dict[str, tuple[str, str]] = {
-    "ingest": ("spark_jobs.tables.ingest", "turn journals, traces and testbed logs into tables"),
-    "links": (
-        "spark_jobs.health.links",
-        "show deliveries, losses, copies, reboots and signal strength of each mote and link over time",
-    ),
-    "clocks": ("spark_jobs.health.clocks", "measure the epsilon and the delta that a deployment really kept"),
-    "watch": (
-        "spark_jobs.health.watch",
-        "follow a growing folder of logs and keep its link health up to date",
-    ),
-    "continuum": ("spark_jobs.measuring.continuum", "measure each stamp, policy and phi on a trace"),
-    "recommend": (
-        "spark_jobs.advice.recommend",
-        "choose the smallest stamp and the shortest wait within a tolerance",
-    ),
-    "figures": ("spark_jobs.figures", "simulate the paper's figures on all workers"),
-    "compare": ("spark_jobs.compare", "compare our schemes with those of other papers, on the same events"),
-}
+OWN_COMMANDS = ("compare", "figures")
 
 
-def parser_for(job: str, program: str = "run.py") -> argparse.ArgumentParser:
-    """The parser for the options of one job, for callers that start it in another way."""
-    module, summary = JOBS[job]
-    parser = argparse.ArgumentParser(prog=f"{program} {job}", description=summary)
-    import_module(module).configure(parser)
-    parser.set_defaults(job=job)
-    return parser
+class JavasErrors(io.RawIOBase):
+    """The standard error of the Java that `spark-submit` runs in. It prints ours to its standard output."""
+
+    def __init__(self) -> None:
+        from pyspark import java_gateway
+
+        joined: Any = java_gateway.launch_gateway()  # type: ignore[no-untyped-call]
+        self._stream = joined.jvm.java.lang.System.err
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._stream.write(bytes(data), 0, len(data))
+        self._stream.flush()
+        return len(data)
 
 
-def run(job: str, arguments: Sequence[str], program: str = "run.py") -> int:
-    """Run a job. A fault of its input is one line on standard error and exit code 1; a wrong option is 2."""
-    from spark_jobs.session import JobError, WrongOption, note
+def main(arguments: Sequence[str]) -> int:
+    """Run the command line, and return its exit code."""
+    from basestation import cli
 
-    options = parser_for(job, program).parse_args(arguments)
-    try:
-        code: Any = import_module(JOBS[job][0]).main(options)
-    except JobError as error:
-        note(f"{job}: {error}")
-        return 2 if isinstance(error, WrongOption) else 1
-    except OSError as error:
-        note(f"{job}: {error.filename or 'a file'}: {error.strerror or error}")
-        return 1
-    except UnicodeEncodeError as error:
-        note(f"{job}: {error.object!r}: a name that is not UTF-8")
-        return 1
-    except Exception as error:
-        if not type(error).__module__.startswith(("pyspark", "py4j")):
-            raise
-        said = getattr(error, "java_exception", error)
-        note(f"{job}: Spark says: {str(said).strip().splitlines()[0]}")
-        return 1
-    except KeyboardInterrupt:
-        note(f"{job}: interrupted")
-        return 130
-    return int(code or 0)
+    return cli.main([*([] if arguments[:1] and arguments[0] in OWN_COMMANDS else ["analyse"]), *arguments])
 
 
-def main(arguments: Sequence[str], program: str = "run.py") -> int:
-    """Run the command line; `program` is the name that the user typed."""
-    lines = "\n".join(f"  {name:12} {summary}" for name, (_, summary) in JOBS.items())
-    parser = argparse.ArgumentParser(
-        prog=program,
-        description="Analyse logs and traces, with Spark where there is much to do.",
-        epilog=f"jobs:\n{lines}\n\n{program} JOB --help shows a job's options.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("job", choices=JOBS, metavar="JOB")
-    parser.add_argument("rest", nargs=argparse.REMAINDER, metavar="...")
-    chosen = parser.parse_args(arguments)
-    return run(chosen.job, chosen.rest, program)
+def run(job: str, arguments: Sequence[str]) -> int:
+    return main([job, *arguments])
 
 
 if __name__ == "__main__":
@@ -92,4 +47,9 @@ if __name__ == "__main__":
     root = Path(__file__).resolve().parents[1]
     if (root / "spark_jobs" / "__init__.py").exists():
         sys.path[0] = str(root)
+    from spark_jobs.session import is_submitted
+
+    if is_submitted():
+        told = io.BufferedWriter(JavasErrors())
+        sys.stderr = io.TextIOWrapper(told, "utf-8", "backslashreplace", line_buffering=True)
     sys.exit(main(sys.argv[1:]))

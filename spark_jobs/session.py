@@ -6,7 +6,6 @@ master is named.
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import shutil
@@ -16,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,15 +23,10 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 QUIET = Path(__file__).with_name("log4j2.properties")
 OLDEST_JAVA = 17
-LEAST_S, MOST_S = 0.001, 1e9
 
 
 class JobError(Exception):
-    """A job that can't be done. The message says what is wrong and what to do; `run` prints it as one line."""
-
-
-class WrongOption(JobError):
-    """An option, or a combination of options, that can't be used."""
+    """A job that can't be done. The message says what is wrong and what to do, in one line."""
 
 
 def one_line(error: Exception) -> str:
@@ -50,58 +44,9 @@ def prepare(out: Path, option: str = "--out") -> None:
         raise JobError(f"{option} {out}: nothing can be written there: {error.strerror or error}") from None
 
 
-def seconds(text: str) -> float:
-    """Read an option that is a length of time."""
-    number = float(text)
-    if not LEAST_S <= number <= MOST_S:
-        raise argparse.ArgumentTypeError(f"seconds, from {LEAST_S} to {MOST_S:.0e}")
-    return number
-
-
 def note(text: str) -> None:
     """Tell the user something on standard error; it is never part of a result."""
-    if is_submitted():  # spark-submit joins the driver's standard error with its output; Java's own is apart
-        from pyspark import SparkContext
-
-        SparkContext._ensure_initialized()
-        java: Any = SparkContext._jvm
-        java.System.err.println(text)
-    else:
-        print(text, file=sys.stderr, flush=True)
-
-
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the Spark options of a job that is not started by `spark-submit`."""
-    group = parser.add_argument_group("Spark")
-    group.add_argument("--master", help="Spark master (local[*]); spark-submit's own --master comes first")
-    group.add_argument(
-        "--conf",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="a Spark setting; may be repeated",
-    )
-
-
-def add_choice(parser: argparse.ArgumentParser, otherwise: str) -> None:
-    """Add the choice whether to use Spark, and its options. `otherwise` says how the job runs without it."""
-    how = parser.add_mutually_exclusive_group()
-    how.add_argument("--spark", action="store_const", const=True, help="use Spark in any case")
-    how.add_argument(
-        "--no-spark",
-        action="store_const",
-        const=False,
-        dest="spark",
-        help=f"{otherwise}, without Spark; the default if there is little to do",
-    )
-    add_options(parser)
-
-
-def is_wanted(arguments: argparse.Namespace, large: bool) -> bool:
-    """Whether to use Spark: if asked for, if a master is named, or if there is much to do. It takes long to start."""
-    if arguments.spark is not None:
-        return bool(arguments.spark)
-    return large or arguments.master is not None or is_submitted()
+    print(text, file=sys.stderr, flush=True)
 
 
 def is_submitted() -> bool:
@@ -125,13 +70,6 @@ def started(
         yield spark
     finally:
         spark.stop()
-
-
-@contextmanager
-def of(arguments: argparse.Namespace) -> Iterator[SparkSession]:
-    """Open a session according to the options of `add_options`."""
-    with started(f"causeway {arguments.job}", arguments.master, settings_of(arguments.conf)) as spark:
-        yield spark
 
 
 def settings_of(given: list[str]) -> dict[str, str]:

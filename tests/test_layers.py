@@ -16,7 +16,8 @@ TABLE = re.compile(r"^\| `([\w.]+)` \|.*\| ([^|]*) \|$", re.MULTILINE)
 
 def full(name: str) -> str:
     """A package of the base station is named there without the prefix."""
-    return name if name in ("basestation", "packet_formats", "spark_jobs", "tools") else f"basestation.{name}"
+    tops = ("basestation", "packet_formats", "spark_jobs", "tools")
+    return name if name.partition(".")[0] in tops else f"basestation.{name}"
 
 
 def layers() -> dict[str, set[str]]:

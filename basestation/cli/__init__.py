@@ -11,7 +11,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -74,27 +75,35 @@ PROVIDED_BY = {
 
 
 class LazyGroup(click.Group):
-    """A group that knows its commands' names and one-line helps, and imports one only to run it."""
+    """A group that knows its commands' names and one-line helps, and imports one only to run it.
+
+    `modules` maps a command's name to its module and its line.
+    """
+
+    def __init__(self, *args: Any, modules: Mapping[str, tuple[str, str]], **more: Any) -> None:
+        super().__init__(*args, **{"invoke_without_command": True} | more)
+        self.modules = modules
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return list(self.modules)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        if cmd_name not in self.modules:
             return None
-        command = importlib.import_module(COMMANDS[cmd_name][0]).command
+        name = self.modules[cmd_name][0]
+        command = importlib.import_module(name).command
         if not isinstance(command, click.Command):
-            raise TypeError(f"{COMMANDS[cmd_name][0]}.command is not a click command")
+            raise TypeError(f"{name}.command is not a click command")
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl([(name, line) for name, (_, line) in self.modules.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         names = [
             CompletionItem(name, help=line)
-            for name, (_, line) in COMMANDS.items()
+            for name, (_, line) in self.modules.items()
             if name.startswith(incomplete)
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
@@ -102,7 +111,7 @@ class LazyGroup(click.Group):
 
 @click.group(
     cls=LazyGroup,
-    invoke_without_command=True,
+    modules=COMMANDS,
     context_settings={
         "help_option_names": ["-h", "--help"],
         "max_content_width": 110,
@@ -117,6 +126,11 @@ def cli(ctx: click.Context) -> None:
     Results go to standard output, everything else to standard error.
     Every option can also be set in the environment, e.g. BASESTATION_SIMULATE_MOTES=50.
     """
+    show_help_alone(ctx)
+
+
+def show_help_alone(ctx: click.Context) -> None:
+    """Show the help of a group that is called without a command."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from basestation.causality.rules import RULES
-from basestation.cli import common
+from basestation.cli import common, job_options
 from basestation.comparing.catalogue import NAMES, Terms
-from basestation.comparing.comparison import ComparisonRow, measure_network
 from basestation.comparing.comparison_options import FIXED, SWEPT, default, give_up_ticks, networks
 from basestation.comparing.comparison_table import show
+from basestation.comparing.spread import Compared, Spot, check, compare, network_spot
 from basestation.simulator.options import READINGS, OptionError, WorldOptions
-from basestation.traces.files import TraceError
+
+if TYPE_CHECKING:
+    from spark_jobs.engine import EngineOptions
 
 PICTURES = (".png", ".svg", ".pdf")
 
@@ -40,18 +42,20 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
 
 
 @click.command(
-    cls=common.PanelCommand,
+    cls=job_options.JobCommand,
     panels={"Readings of the paper's model": READINGS},
     epilog=common.example(
         """
         basestation compare
         basestation compare --scheme none --scheme vector --scheme shlc --motes 5 --motes 20 --loss 0 --loss 0.1
         basestation compare --loss 0.1 --give-up never
-        basestation compare --trace runs/one --json
+        basestation compare runs/one tables --json
+        basestation compare --motes 5 --motes 50 --seeds 20 --out comparison --spark
         basestation compare --rate 0.01 --rate 0.1 --rate 0.5 --plot rates.png
         """
     ),
 )
+@click.argument("traces", nargs=-1, type=job_options.FOLDER, metavar="[TRACE]...")
 @click.option(
     "--scheme",
     "schemes",
@@ -90,84 +94,122 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
     show_default=True,
     help="Share of the safe wait in per cent, for our own stamps.",
 )
-@click.option(
-    "--trace", type=click.Path(path_type=Path), help="Compare on this recorded run instead of a simulation."
-)
+@click.option("--trace", "more", type=job_options.FOLDER, multiple=True, help="The same as TRACE.")
 @click.option(
     "--plot", type=click.Path(path_type=Path, dir_okay=False), help="Draw the comparison into this file."
 )
+@job_options.out_option("Write compare.parquet, compare.csv and report.html here.")
 @click.option(
-    "--out",
+    "--document",
     type=click.Path(path_type=Path, file_okay=False),
     help="Make the tables and pictures of docs/schemes.md in this folder, on networks of their own.",
 )
 @common.json_option
+@job_options.engine_options
 @click.pass_context
 def command(
     ctx: click.Context,
     /,
+    traces: Sequence[Path],
+    more: Sequence[Path],
     schemes: Sequence[str],
     seeds: int,
-    trace: Path | None,
     plot: Path | None,
     out: Path | None,
+    document: Path | None,
     as_json: bool,
+    engine: EngineOptions,
     **given: Any,
 ) -> None:
     """Compare our schemes with those of other papers, on the same simulated or recorded stream of events.
 
+    TRACE is a trace, or the tables that `analyse ingest` wrote. Without one, networks are simulated: all combinations
+    of --motes, --loss, --rate, --epsilon and --delta.
+
     Every scheme stamps the same sends and orders the same arrivals, so no difference is due to chance. Only where a
     second send in a tick waits for some schemes, these have a stream of their own (see --second-send).
     Violations are in per cent of the messages delivered. The hold is the time from arrival to delivery, in ticks.
-    All combinations of --motes, --loss, --rate, --epsilon and --delta are compared.
     """
     terms = Terms(given["policy"], given["phi"], given["give_up"], given["min_wait"])
+    schemes, traces = list(dict.fromkeys(schemes)), (*traces, *more)
     if plot is not None and plot.suffix not in PICTURES:
         raise click.UsageError(f"--plot {plot}: a picture's name ends in {', '.join(PICTURES)}")
     try:
-        if out is not None:
-            _write_document(out, given["messages"], seeds)
+        if document is not None:
+            _write_document(document, given["messages"], seeds)
             return
-        rows = _recorded(ctx, trace, schemes, terms) if trace else _simulated(given, schemes, terms, seeds)
-        shown: list[ComparisonRow] = []
-        for row in rows:
-            shown.append(row)
-            if as_json:
-                common.emit_json(row.to_dict(), flush=True)
+        spots, faults = _recorded(ctx, traces) if traces else (_simulated(given, seeds), [])
+        check(spots, schemes, terms)
     except OptionError as error:
         raise click.UsageError(str(error)) from None
-    except TraceError as error:
-        common.fail(str(error))
-    if plot is not None:
-        from basestation.comparing.comparison_plot import draw  # matplotlib, only for pictures
-
-        draw(shown, plot)
-        common.note(f"wrote {plot}")
+    if out is not None:
+        _prepare(out)
+    found = []
+    for fault in faults:
+        common.note(f"compare: {fault}")
+    for one in _compared(spots, schemes, terms, engine):
+        if one.fault:
+            faults.append(one.fault)
+            common.note(f"compare: {one.fault}")
+            continue
+        found.append(one)
+        if as_json:
+            _emit(one)
+    if not found:
+        common.fail("nothing could be compared")
+    _leave(found, terms, plot, out)
     if not as_json:
-        show(common.out, shown)
+        show(common.out, [(one.spot.run, one.rows) for one in found])
+    if faults:
+        ctx.exit(1)
 
 
-def _simulated(
-    given: dict[str, Any], schemes: Sequence[str], terms: Terms, seeds: int
-) -> Iterator[ComparisonRow]:
-    swept = networks(given)
-    with common.progress(len(swept) * len(schemes), "comparing") as advance:
-        for options in swept:
-            for row in measure_network(options, schemes, terms, seeds):
-                advance()
-                yield row
+def _simulated(given: dict[str, Any], seeds: int) -> list[Spot]:
+    return [network_spot(options, seeds) for options in networks(given)]
 
 
-def _recorded(
-    ctx: click.Context, trace: Path, schemes: Sequence[str], terms: Terms
-) -> Iterator[ComparisonRow]:
-    from basestation.comparing.recorded_run import measure_trace
+def _recorded(ctx: click.Context, traces: Sequence[Path]) -> tuple[list[Spot], list[str]]:
+    from spark_jobs.comparing import trace_spots
 
     for name in (*SWEPT, *FIXED, "seeds"):
         if ctx.get_parameter_source(name) not in (None, click.core.ParameterSource.DEFAULT):
-            raise OptionError(name, ctx.params.get(name), "a recorded run sets this itself")
-    with common.progress(measure_trace(trace, schemes, terms), "comparing") as each:
-        yield from each
+            raise click.UsageError(f"--{name.replace('_', '-')}: a recorded run says that itself")
+    return trace_spots(traces)
+
+
+def _prepare(out: Path) -> None:
+    from spark_jobs.session import prepare
+
+    prepare(out)
+
+
+def _compared(
+    spots: Sequence[Spot], schemes: Sequence[str], terms: Terms, options: EngineOptions
+) -> Iterator[Compared]:
+    from spark_jobs.engine import chosen
+
+    if spots:
+        with chosen("compare", options, processes=True) as engine:
+            yield from compare(spots, schemes, terms, engine.each)
+
+
+def _emit(one: Compared) -> None:
+    named = {} if one.spot.run is None else {"run": one.spot.run}
+    for row in one.rows:
+        common.emit_json(named | row.to_dict(), flush=True)
+
+
+def _leave(found: Sequence[Compared], terms: Terms, plot: Path | None, out: Path | None) -> None:
+    if plot is not None:
+        from basestation.comparing.comparison_plot import draw  # matplotlib, only for pictures
+
+        draw([row for one in found for row in one.rows], plot)
+        common.note(f"wrote {plot}")
+    if out is not None:
+        from spark_jobs import comparing
+
+        comparing.write(out, found, terms)
+        common.note(f"wrote compare.parquet, compare.csv and report.html in {out}")
 
 
 def _write_document(out: Path, messages: int, seeds: int) -> None:

@@ -5,42 +5,57 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
 
-from basestation.cli import common
+from basestation.cli import common, job_options
 from basestation.figures.algorithm_tables import sheets
 from basestation.figures.claims import Verdict, judge
-from basestation.figures.grid import TITLES, CurvePoint, gather, measure_network, networks
+from basestation.figures.grid import TITLES, CurvePoint, measure_figures
+from basestation.figures.intervals import interval, with_intervals
+from basestation.simulator.options import OptionError, WorldOptions
+
+if TYPE_CHECKING:
+    from spark_jobs.engine import EngineOptions
 
 
 @click.command(
+    cls=job_options.JobCommand,
     epilog=common.example(
         """
         basestation figures --out docs/figures
         basestation figures --messages 2000 --seeds 1 --json
+        basestation figures --seeds 100 --out figures --spark
         """
-    )
+    ),
 )
-@click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), help="Write pictures and tables here."
-)
+@job_options.out_option("Write pictures, tables and report.html here.")
 @click.option(
     "--messages", type=common.Whole(100), default=20_000, show_default=True, help="Messages per network."
 )
 @click.option("--seeds", type=common.Whole(1), default=5, show_default=True, help="Networks per point.")
 @common.json_option
-def command(out: Path | None, messages: int, seeds: int, as_json: bool) -> None:
+@job_options.engine_options
+def command(out: Path | None, messages: int, seeds: int, as_json: bool, engine: EngineOptions) -> None:
     """Draw the paper's figures 2 to 7 from our own runs, and check its claims against them.
 
     With --out it writes a PNG for each figure, points.csv with every point and seed, claims.md with the paper's claims
     beside ours, and tables.md with what the paper does not show: exactness under loss, the modulus, faults, counter
-    widths.
+    widths. figures.parquet, figures.csv and report.html have the 95% confidence interval of each point.
     """
-    grid = networks(messages, seeds)
-    with common.progress(grid, f"simulating {len(grid)} networks") as each:
-        points = gather([measure_network(network) for network in each])
+    from spark_jobs.engine import chosen
+    from spark_jobs.session import prepare
+
+    try:
+        WorldOptions(messages=messages)
+    except OptionError as error:
+        raise click.UsageError(str(error)) from None
+    if out is not None:
+        prepare(out)
+    with chosen("figures", engine) as workers:
+        points = measure_figures(messages, seeds, workers.each)
     verdicts = judge(points)
     if out is not None:
         _write(out, points, verdicts, messages, seeds)
@@ -56,7 +71,6 @@ def _write(
 ) -> None:
     from basestation.figures.draw import draw  # matplotlib, only for pictures
 
-    out.mkdir(parents=True, exist_ok=True)
     for figure in TITLES:
         common.note(f"wrote {draw(figure, points, out)}")
     with (out / "points.csv").open("w", newline="") as file:
@@ -70,6 +84,30 @@ def _write(
     with common.progress(sheets(messages), "measuring tables") as each:
         (out / "tables.md").write_text("\n\n".join(sheet.markdown() for sheet in each) + "\n")
     common.note(f"wrote points.csv, claims.md and tables.md in {out}")
+    _write_report(out, points, verdicts, messages, seeds)
+
+
+def _write_report(
+    out: Path, points: Sequence[CurvePoint], verdicts: Sequence[Verdict], messages: int, seeds: int
+) -> None:
+    from basestation.figures.draw import picture
+    from spark_jobs.advice import report
+
+    report.write_tables(out, "figures", with_intervals(points))
+    agreed = sum(verdict.agrees for verdict in verdicts)
+    parts = [
+        report.paragraph(
+            f"{messages} messages a network, {seeds} seeds; shaded: 95% confidence for the mean over seeds; grey: what "
+            f"the paper states. {agreed} of {len(verdicts)} of the paper's claims agree."
+        )
+    ]
+    for figure in TITLES:
+        drawn = picture(figure, points, lambda point: interval(point.values))
+        parts.append(report.svg(drawn, f"figure{figure}"))
+    cells = [(str(v.figure), v.claim, v.ours, "yes" if v.agrees else "no") for v in verdicts]
+    parts.append(report.sheet(("figure", "the paper says", "we measure", "agrees"), cells))
+    report.write_html(out / "report.html", "The paper's figures, simulated again", parts)
+    common.note(f"wrote figures.parquet, figures.csv and report.html in {out}")
 
 
 def _markdown(verdicts: Sequence[Verdict], messages: int, seeds: int) -> str:

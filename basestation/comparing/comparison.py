@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import product
 from typing import Any
 
@@ -15,7 +14,7 @@ from basestation.causality.violations import Violations
 from basestation.simulator.engine import engine
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.scheme_run import Played, play
-from basestation.simulator.simulation import generate, world_for
+from basestation.simulator.simulation import generate
 
 from .catalogue import Terms, build
 
@@ -133,16 +132,6 @@ def simulated(options: WorldOptions) -> KnownStream:
 
 def place_of(options: WorldOptions) -> SweepPoint:
     return SweepPoint(options.motes, options.epsilon, options.delta, options.rate, options.loss)
-
-
-def measure_network(
-    options: WorldOptions, names: Sequence[str], terms: Terms, seeds: int
-) -> Iterator[ComparisonRow]:
-    """Measure every scheme on the same streams, one stream a seed; `world_for` says who needs another one."""
-    stream_in = cache(simulated)
-    for name in names:
-        recorded = [stream_in(world_for(one, name)) for one in seeded(options, seeds)]
-        yield measure(place_of(options), recorded, name, terms)
 
 
 def measure(place: SweepPoint, recorded: Sequence[KnownStream], name: str, terms: Terms) -> ComparisonRow:

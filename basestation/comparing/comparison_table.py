@@ -22,16 +22,14 @@ LEGEND = (
 )
 
 
-def show(console: Console, rows: Sequence[ComparisonRow]) -> None:
-    show_places(console, rows)
+def show(console: Console, found: Sequence[tuple[str | None, Sequence[ComparisonRow]]]) -> None:
+    """A table for each network, or each run with its name."""
+    for run, rows in found:
+        if run is not None:
+            console.print(f"run {run}", markup=False)
+        console.print(about(rows[0]))
+        console.print(_table(rows))
     console.print("\n".join(LEGEND), style="dim")
-
-
-def show_places(console: Console, rows: Sequence[ComparisonRow]) -> None:
-    for place in dict.fromkeys(row.place for row in rows):
-        here = [row for row in rows if row.place == place]
-        console.print(about(here[0]))
-        console.print(_table(here))
 
 
 def about(row: ComparisonRow) -> str:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +10,7 @@ import pyarrow as pa
 from basestation.causality.stream import Int32, Int64, Stream
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.simulated_trace import stream_of
-from basestation.traces.files import Trace, TraceError, read_trace
+from basestation.traces.files import Trace, TraceError
 from basestation.traces.schema import matrix_of
 from packet_formats.deployment import Deployment
 
@@ -23,14 +21,6 @@ from .field_run import field_stream
 # The columns of a message that a comparison reads.
 COLUMNS = ("source", "sequence", "heard", "clock", "batch", "fresh", "vector")
 FIELD_COLUMNS = (*COLUMNS, "payload", "in_sync", "stamp")  # where there are no events
-
-
-def measure_trace(folder: Path, names: Sequence[str], terms: Terms) -> Iterator[ComparisonRow]:
-    """Measure every scheme on the events of a trace, which must hold those of the motes too."""
-    trace = read_trace(folder)
-    recorded = [recorded_in(trace)]
-    for name in names:
-        yield measure(place_in(trace.deployment), recorded, name, terms)
 
 
 def ways_to_order(trace: Trace, ours: str, papers: str) -> dict[str, ComparisonRow]:

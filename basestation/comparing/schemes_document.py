@@ -16,13 +16,14 @@ from basestation.simulator.options import WorldOptions
 from packet_formats.schemes import descriptor, names
 
 from .catalogue import NAMES, Terms, build
-from .comparison import DATA_BYTES, PAYLOAD_BYTES, ComparisonRow, measure_network, most_motes, sweep
+from .comparison import DATA_BYTES, PAYLOAD_BYTES, ComparisonRow, most_motes, sweep
 from .comparison_plot import draw, draw_bytes
+from .spread import measure_network
 
 MOTES = (5, 10, 20, 50)
 LOSSES = (0.0, 0.01, 0.1)
 WAITING = tuple(name for name in names() if descriptor(name).waits_by_name)
-COMMAND = "basestation compare --seeds 2 --out docs/figures/schemes"
+COMMAND = "basestation compare --seeds 2 --document docs/figures/schemes"
 Advance = Callable[..., None]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any, Literal, get_args
@@ -15,6 +16,8 @@ LAWS: tuple[DelayLaw, ...] = get_args(DelayLaw)
 Policy = Literal["dapw", "cbd"]
 POLICIES: tuple[Policy, ...] = get_args(Policy)
 FULL = "all"
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
+"""How a function is applied to many tasks: `map`, or an engine of `spark_jobs`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +123,14 @@ def _measure_curves(run: SimulatedRun, network: FigureNetwork) -> list[CurvePoin
                 CurvePoint(curve, network.law, policy, delivery.phi, (row.violations.percent()["mean"],))
             )
     return points
+
+
+def measure_figures(messages: int, seeds: int, spread: Spread = map) -> list[CurvePoint]:
+    """Measure every point of every figure. The largest networks start first, so that no worker waits at the end."""
+    grid = networks(messages, seeds)
+    begun = sorted(range(len(grid)), key=lambda place: -dict(grid[place].changes).get("motes", 10))
+    found = dict(zip(begun, spread(measure_network, [grid[place] for place in begun]), strict=True))
+    return gather([found[place] for place in range(len(grid))])
 
 
 def gather(batches: list[list[CurvePoint]]) -> list[CurvePoint]:

@@ -5,24 +5,17 @@ It is about this trace. `basestation plan` is for a network that is not built ye
 
 from __future__ import annotations
 
-import argparse
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-
-from rich.console import Console
 
 from basestation.causality.policy_choice import policy_label
 from packet_formats.boards import BOARDS
 from packet_formats.phrases import many
 from spark_jobs.advice import report
-from spark_jobs.measuring import continuum
-from spark_jobs.measuring.continuum import ContinuumRow
-from spark_jobs.session import note
+from spark_jobs.measuring.continuum import Analysed, ContinuumRow
 from spark_jobs.traces.files import TraceFiles
 
-FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
 VOLTS = 3.0
 WORTH_IT = 0.95  # of the hold, for more bytes
 
@@ -147,61 +140,47 @@ def energy(air_bytes: int, board: str) -> float:
     return radio.sending_ma * VOLTS * air_bytes * radio.byte_ms
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    continuum.add_trace_options(parser)
-    continuum.add_choice_options(parser)
-    parser.add_argument(
-        "--tolerance", type=continuum.share, default=0.0, help="violations allowed, in per cent (%(default)s)"
-    )
-    parser.add_argument(
-        "--figure", choices=FIGURES, default="mean", help="how to count violations (%(default)s)"
-    )
-    parser.add_argument("--out", type=Path, help="write tables and report.html here")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+@dataclass(frozen=True, slots=True)
+class Advised:
+    """A trace, its continuum, and what to take for it: nothing, if nothing will do."""
+
+    trace: TraceFiles
+    rows: list[ContinuumRow]
+    advice: list[Advice]
 
 
-def main(options: argparse.Namespace) -> int:
-    # The ledger is offered at the tolerance itself. At 0 it is causal delivery.
-    options.tolerate = [options.tolerance] if options.tolerance and not options.policy else None
-    traces, rows, whole = continuum.analyse(options)
-    found: list[Advice] = []
-    parts: list[str] = []
-    for trace in traces:
-        mine = [row for row in rows if row.run == trace.run]
-        if not mine:
-            continue
-        advice = recommend(mine, trace.deployment.network.board, options.figure, options.tolerance)
-        found += advice
-        if options.out is not None:
-            parts += [*_parts(trace, mine, advice, options), *report.continuum_parts(trace, mine)]
-        if options.json and not advice:
-            note(f"{options.job}: run {trace.run}: {why_nothing(trace, mine, options.figure)}")
-        if not options.json:
-            for line in _lines(trace, mine, advice, options):
-                Console(highlight=False).print(line, markup=False, soft_wrap=True)
-        whole = whole and bool(advice)
-    if options.json:
-        for one in found:
-            print(json.dumps(asdict(one)))
-    if options.out is not None:
-        report.write_tables(options.out, "continuum", rows)
-        if found:
-            report.write_tables(options.out, "recommend", found)
-        report.write_html(options.out / "report.html", "A stamp and a wait for this network", parts)
-        note(f"wrote tables and report.html in {options.out}")
-    return 0 if whole else 1
+def advise(found: Analysed, figure: str, tolerance: float) -> list[Advised]:
+    """The recommendation for each trace that could be analysed."""
+    advised = []
+    for trace in found.traces:
+        mine = [row for row in found.rows if row.run == trace.run]
+        if mine:
+            board = trace.deployment.network.board
+            advised.append(Advised(trace, mine, recommend(mine, board, figure, tolerance)))
+    return advised
 
 
-def _lines(
-    trace: TraceFiles, rows: Sequence[ContinuumRow], advice: Sequence[Advice], options: argparse.Namespace
-) -> list[str]:
-    lines = [f"run {trace.run}: at most {options.tolerance:g}% of messages violated ({options.figure})"]
-    if not advice:
-        return [*lines, "  " + why_nothing(trace, rows, options.figure)]
-    for one in advice:
-        mark = "take" if one.chosen else "or  "
-        lines.append(f"  {mark} {_sentence(one)}")
-    return lines
+def write(
+    out: Path, rows: Sequence[ContinuumRow], advised: Sequence[Advised], figure: str, tolerance: float
+) -> None:
+    """Write the tables of the continuum and of the recommendation, and the report."""
+    report.write_tables(out, "continuum", rows)
+    if found := [advice for one in advised for advice in one.advice]:
+        report.write_tables(out, "recommend", found)
+    parts = [
+        part
+        for one in advised
+        for part in (*_parts(one, figure, tolerance), *report.continuum_parts(one.trace, one.rows))
+    ]
+    report.write_html(out / "report.html", "A stamp and a wait for this network", parts)
+
+
+def lines(one: Advised, figure: str, tolerance: float) -> list[str]:
+    """The recommendation for a trace in words."""
+    told = [f"run {one.trace.run}: at most {tolerance:g}% of messages violated ({figure})"]
+    if not one.advice:
+        return [*told, "  " + why_nothing(one.trace, one.rows, figure)]
+    return told + [f"  {'take' if advice.chosen else 'or  '} {_sentence(advice)}" for advice in one.advice]
 
 
 def _sentence(one: Advice) -> str:
@@ -247,12 +226,10 @@ def _by(row: Advice | ContinuumRow) -> str:
     return label if row.tolerate is not None else f"{label} at phi {row.phi}%"
 
 
-def _parts(
-    trace: TraceFiles, rows: Sequence[ContinuumRow], advice: Sequence[Advice], options: argparse.Namespace
-) -> list[str]:
-    title = f"What to take: run {trace.run}, at most {options.tolerance:g}% ({options.figure})"
-    if not advice:
-        return [report.heading(title), report.paragraph(why_nothing(trace, rows, options.figure))]
+def _parts(found: Advised, figure: str, tolerance: float) -> list[str]:
+    title = f"What to take: run {found.trace.run}, at most {tolerance:g}% ({figure})"
+    if not found.advice:
+        return [report.heading(title), report.paragraph(why_nothing(found.trace, found.rows, figure))]
     columns = (
         "stamp",
         "policy",
@@ -276,11 +253,11 @@ def _parts(
             str(one.bytes_saved),
             f"{one.microjoules_saved:.1f}",
         )
-        for one in advice
+        for one in found.advice
     ]
     return [
         report.heading(title),
-        report.sheet(columns, cells, [one.chosen for one in advice]),
+        report.sheet(columns, cells, [one.chosen for one in found.advice]),
         report.paragraph(
             "Marked: the smallest stamp. The others take more bytes and let messages go sooner. Saved: in each "
             "message, against the stamp that the trace carries; energy of the sender's radio for one transmission.",

@@ -6,7 +6,6 @@ The HTML contains its pictures as SVG and needs no other file.
 from __future__ import annotations
 
 import html
-import json
 import re
 import types
 import typing
@@ -65,8 +64,11 @@ def _arrow(hint: Any) -> pa.DataType:
 def write_tables(out: Path, name: str, rows: Sequence[Any]) -> None:
     """Write the tables. Each file appears completely or not at all. In CSV, a list is its values with blanks
     between."""
+    put_table(out, name, table_of(rows))
+
+
+def put_table(out: Path, name: str, table: pa.Table) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    table = table_of(rows)
     _put(out / f"{name}.parquet", lambda path: pq.write_table(table, path, compression="zstd"))
     _put(out / f"{name}.csv", lambda path: pa_csv.write_csv(_flat(table), path))
 
@@ -341,13 +343,8 @@ def _lines(rows: Sequence[ContinuumRow], policy: str) -> list[tuple[str, list[Co
     return [(stamp, sorted(line, key=lambda row: row.phi)) for stamp, line in grouped]
 
 
-def print_rows(rows: Sequence[ContinuumRow], *, as_json: bool) -> None:
-    """Print rows on standard output, as a table or as one JSON object a line."""
-    if as_json:
-        for row in rows:
-            print(json.dumps(asdict(row)))
-        return
-    console = Console(width=None if Console().is_terminal else 110, highlight=False)
+def show(console: Console, rows: Sequence[ContinuumRow]) -> None:
+    """Print rows as a table for each run."""
     for run, of_run in groupby(rows, key=lambda row: row.run):
         mine = list(of_run)
         answered = _without_repeats([row for row in mine if row.is_answered])

@@ -12,10 +12,8 @@ clock field wraps.
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -30,8 +28,8 @@ from packet_formats.bulk import Frames
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Beacon, Health, Reason, Record
-from spark_jobs.session import seconds
-from spark_jobs.tables.stored import StoredRun, add_options, chosen, over_runs, write_results
+from spark_jobs.engine import EngineOptions
+from spark_jobs.tables.stored import StoredRun, names_of, over_runs
 
 MOMENT_S = 20.0  # the longest time between two beacons of a mote in sync
 SHARES = (0.99, 0.999, 1.0)
@@ -396,16 +394,6 @@ def _reach(deployment: Deployment) -> str:
 # ---- The job ----
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_options(parser)
-    parser.add_argument(
-        "--moment",
-        type=seconds,
-        default=MOMENT_S,
-        help=f"seconds within which clocks are compared ({MOMENT_S:g})",
-    )
-
-
 def of_run(run: StoredRun, moment_s: float) -> Clocks:
     deployment = run.deployment
     times = times_in(run.batches("frames", COLUMNS), deployment)
@@ -415,21 +403,20 @@ def of_run(run: StoredRun, moment_s: float) -> Clocks:
     return clocks_of(times, stamped, deployment, moment_s)
 
 
-def main(arguments: argparse.Namespace) -> int:
-    moment_s = arguments.moment
-    found, refused = over_runs(arguments, lambda run: of_run(run, moment_s), chosen(arguments))
-    for run, clocks in found:
-        print(json.dumps({"site": run.group.site, "run": run.name} | plain(clocks)), flush=True)
-    if arguments.out and found:
-        write_results(
-            arguments.out,
-            {
-                "clocks": _table(found, _coverings, COVERINGS),
-                "clock_motes": _table(found, lambda clocks: map(asdict, clocks.motes), MOTES),
-                "clock_breaks": _table(found, lambda clocks: map(asdict, clocks.breaks), BREAKS),
-            },
-        )
-    return 1 if refused else 0
+def clocks(
+    runs: Sequence[StoredRun], options: EngineOptions, moment_s: float = MOMENT_S
+) -> tuple[list[tuple[StoredRun, Clocks]], dict[str, str]]:
+    """What each run's clocks kept, and the faults of the runs that have none."""
+    return over_runs("clocks", options, lambda run: of_run(run, moment_s), runs)
+
+
+def tables_of(found: Sequence[tuple[StoredRun, Clocks]]) -> dict[str, pa.Table]:
+    """The tables of all runs in one, with the names of site and run."""
+    return {
+        "clocks": _table(found, _coverings, COVERINGS),
+        "clock_motes": _table(found, lambda clocks: map(asdict, clocks.motes), MOTES),
+        "clock_breaks": _table(found, lambda clocks: map(asdict, clocks.breaks), BREAKS),
+    }
 
 
 def _coverings(clocks: Clocks) -> Iterator[dict[str, Any]]:
@@ -438,12 +425,12 @@ def _coverings(clocks: Clocks) -> Iterator[dict[str, Any]]:
 
 
 def _table(
-    found: list[tuple[StoredRun, Clocks]],
+    found: Sequence[tuple[StoredRun, Clocks]],
     rows: Callable[[Clocks], Iterable[dict[str, Any]]],
     columns: list[tuple[str, pa.DataType]],
 ) -> pa.Table:
     named = [("site", pa.string()), ("run", pa.string()), *columns]
-    told = [{"site": run.group.site, "run": run.name} | row for run, clocks in found for row in rows(clocks)]
+    told = [names_of(run) | row for run, clocks in found for row in rows(clocks)]
     return pa.Table.from_pylist(told, schema=pa.schema(named))
 
 

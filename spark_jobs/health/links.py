@@ -7,9 +7,7 @@ last arrival can't be missed.
 
 from __future__ import annotations
 
-import argparse
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +16,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
-from spark_jobs.session import JobError, seconds
-from spark_jobs.tables.stored import StoredRun, add_options, chosen, over_runs, write_results
+from spark_jobs.engine import EngineOptions
+from spark_jobs.session import JobError
+from spark_jobs.tables.stored import StoredRun, over_runs
 
 WINDOW_S = 600
 COLUMNS = (
@@ -233,13 +232,6 @@ def _nullable(values: Floats) -> pa.Array:
 # ---- The job ----
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_options(parser)
-    parser.add_argument(
-        "--window", type=seconds, default=WINDOW_S, help=f"length of a window in seconds ({WINDOW_S})"
-    )
-
-
 def of_run(run: StoredRun, window_s: float) -> tuple[pa.Table, pa.Table]:
     seen = seen_in(run.all("frames", COLUMNS))
     check_motes(seen.mote, run.deployment, str(run.file("frames")))
@@ -254,19 +246,19 @@ def check_motes(mote: Ints, deployment: Deployment, where: str) -> None:
         )
 
 
-def main(arguments: argparse.Namespace) -> int:
-    window_s = arguments.window
-    found, refused = over_runs(arguments, lambda run: of_run(run, window_s), chosen(arguments))
-    tables = {
+def links(
+    runs: Sequence[StoredRun], options: EngineOptions, window_s: float = WINDOW_S
+) -> tuple[list[tuple[StoredRun, tuple[pa.Table, pa.Table]]], dict[str, str]]:
+    """The motes' and links' tables of each run, and the faults of the runs that have none."""
+    return over_runs("links", options, lambda run: of_run(run, window_s), runs)
+
+
+def tables_of(found: Sequence[tuple[StoredRun, tuple[pa.Table, pa.Table]]]) -> dict[str, pa.Table]:
+    """The tables of all runs in one, with the names of site and run."""
+    return {
         name: pa.concat_tables([_of(run, result[at]) for run, result in found])
         for at, name in enumerate(("motes", "links"))
-        if found
     }
-    if arguments.out and tables:
-        write_results(arguments.out, tables)
-    for run, (motes, _) in found:
-        print(json.dumps({"site": run.group.site, "run": run.name} | summary(motes)), flush=True)
-    return 1 if refused else 0
 
 
 def _of(run: StoredRun, table: pa.Table) -> pa.Table:

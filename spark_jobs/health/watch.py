@@ -14,7 +14,6 @@ the job is killed.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from collections.abc import Callable, Sequence
@@ -35,13 +34,12 @@ from basestation.traces import schema
 from basestation.traces.present import present
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
-from spark_jobs import session
 from spark_jobs.advice.report import table_of
-from spark_jobs.engine import Spark, Spread
-from spark_jobs.health.links import LINKS, MOTES, WINDOW_S, Seen, check_motes, health, summary
+from spark_jobs.engine import EngineOptions, Spark, Spread, chosen
+from spark_jobs.health.links import LINKS, MOTES, WINDOW_S, Seen, check_motes, health
 from spark_jobs.measuring.choices import Choice
 from spark_jobs.measuring.continuum import continuum
-from spark_jobs.session import JobError, note, one_line, prepare, seconds
+from spark_jobs.session import JobError, note, one_line, prepare
 from spark_jobs.traces.files import open_trace
 
 if TYPE_CHECKING:
@@ -184,6 +182,10 @@ class Book:
         write_whole(self._path(number), json.dumps(told, indent=1).encode())
 
 
+Tell = Callable[[int, Sequence[LinkHealth]], None]
+"""Called after each batch, with its number and the runs that changed."""
+
+
 def take_batch(
     number: int,
     paths: Sequence[str],
@@ -238,38 +240,33 @@ def _put(path: Path, table: pa.Table) -> None:
 # ---- The job ----
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("logs", type=Path, help="the folder of logs, a run in each of its folders")
-    parser.add_argument("--out", "-o", type=Path, required=True, help="the folder of results")
-    parser.add_argument(
-        "--window", type=seconds, default=WINDOW_S, help=f"length of a window in seconds ({WINDOW_S})"
-    )
-    parser.add_argument(
-        "--every", type=seconds, default=10.0, help="seconds between two looks at the folder (10)"
-    )
-    parser.add_argument(
-        "--continuum", action="store_true", help="also what each stamp and policy makes of each run"
-    )
-    parser.add_argument("--once", action="store_true", help="take what is there, and end")
-    session.add_options(parser)
-
-
-def main(arguments: argparse.Namespace) -> int:
-    if not arguments.logs.is_dir():
-        raise JobError(f"{arguments.logs}: there is no such folder")
+def watch(
+    logs: Path,
+    out: Path,
+    options: EngineOptions,
+    tell: Tell,
+    *,
+    window_s: float = WINDOW_S,
+    every_s: float | None = None,
+    with_continuum: bool = False,
+) -> dict[str, str]:
+    """Check the folders, and `follow` on Spark. Return what could not be read."""
+    if not logs.is_dir():
+        raise JobError(f"{logs}: there is no such folder")
     for folder in ("batches", "health", "links", "continuum"):
-        prepare(arguments.out / folder)
-    if arguments.once and not any(arguments.logs.glob(NAMED)):
-        raise JobError(f"{arguments.logs}: no part of a log in it, which would be called {NAMED}")
-    _same_logs(arguments.out, arguments.logs)
-    Book(arguments.out).before(NEVER)  # whether all of it can be read
-    with session.of(arguments) as spark:
-        every_s = None if arguments.once else arguments.every
-        faults = follow(spark, arguments.logs, arguments.out, arguments.window, every_s, arguments.continuum)
-    unseen = _unseen(arguments.logs)
+        prepare(out / folder)
+    if every_s is None and not any(logs.glob(NAMED)):
+        raise JobError(f"{logs}: no part of a log in it, which would be called {NAMED}")
+    _same_logs(out, logs)
+    Book(out).before(NEVER)  # whether all of it can be read
+    with chosen("watch", options) as engine:
+        if not isinstance(engine, Spark):
+            raise JobError("it needs Spark, which streams")
+        faults = follow(engine.spark, logs, out, window_s, every_s, with_continuum, tell)
+    unseen = _unseen(logs)
     for path, why in unseen.items():
         note(f"{path}: {why}")
-    return 1 if faults or unseen else 0
+    return faults | unseen
 
 
 def _unseen(logs: Path) -> dict[str, str]:
@@ -300,6 +297,7 @@ def follow(
     window_s: float,
     every_s: float | None,
     with_continuum: bool = False,
+    tell: Tell = lambda number, found: None,
 ) -> dict[str, str]:
     """Watch until interrupted; if `every_s` is None, take what is there and return. Return what could not be read."""
     book = Book(out)
@@ -321,6 +319,8 @@ def follow(
             raise
         faults.update(book.faults(number))
         tell(number, found)
+        for path, why in (item for result in found for item in result.faults.items()):
+            note(f"{path}: {why}")
 
     pattern = f"{logs.resolve()}/{NAMED}"
     parts = spark.readStream.format("binaryFile").schema(FILES).load(pattern).select("path")
@@ -342,11 +342,3 @@ def follow(
 
 def _local(uri: str) -> str:
     return unquote(urlparse(uri).path) if ":" in uri else uri
-
-
-def tell(number: int, found: Sequence[LinkHealth]) -> None:
-    """Print a line of JSON for each run that changed."""
-    for result in found:
-        print(json.dumps({"batch": number, "run": result.run} | summary(result.motes)), flush=True)
-        for path, why in result.faults.items():
-            note(f"{path}: {why}")

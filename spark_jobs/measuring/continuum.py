@@ -6,11 +6,7 @@ that a trace can't answer has a row with the reason.
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,15 +18,9 @@ from basestation.causality.schemes import TimedScheme
 from basestation.causality.violations import Violations
 from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.schemes import COUNTS, LEDGER, MAX_FIELD_BITS, PACKINGS, descriptor
-from spark_jobs import session
-from spark_jobs.advice import report
-from spark_jobs.engine import Cores, Spark, Spread
+from packet_formats.schemes import LEDGER, descriptor
+from spark_jobs.engine import EngineOptions, Spread, chosen
 from spark_jobs.measuring.choices import (
-    ENTRIES,
-    PHIS,
-    POLICIES,
-    SCHEMES,
     Candidate,
     Choice,
     candidates,
@@ -49,7 +39,7 @@ from spark_jobs.measuring.measure import (
     total,
 )
 from spark_jobs.measuring.restamp import Restamped, RestampTask, differing, restamp
-from spark_jobs.session import JobError, note
+from spark_jobs.session import JobError, note, prepare
 from spark_jobs.tables.stored import MANIFEST, manifest
 from spark_jobs.traces.field import with_causes
 from spark_jobs.traces.files import TraceFault, TraceFiles, open_trace
@@ -364,122 +354,6 @@ def _of_fields(fields: Fields) -> dict[str, Any]:
     return asdict(fields)
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    add_trace_options(parser)
-    add_choice_options(parser)
-    parser.add_argument(
-        "--tolerate",
-        type=share,
-        metavar="PERCENT",
-        action="append",
-        default=None,
-        help="deliver by the ledger too, with at most this share of messages in a violation; repeatable",
-    )
-    parser.add_argument(
-        "--out", type=Path, help="write continuum.parquet, continuum.csv and report.html here"
-    )
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
-
-
-def add_trace_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the traces and for how to work on them."""
-    parser.add_argument(
-        "traces",
-        nargs="+",
-        type=Path,
-        metavar="TRACE",
-        help="a trace, a run's log, or the tables that ingest wrote",
-    )
-    parser.add_argument(
-        "--workers",
-        type=positive,
-        help="cores to use, or Spark tasks at a time (all)",
-    )
-    parser.add_argument("--segment", type=positive, default=ROWS, help="messages in a segment (%(default)s)")
-    parser.add_argument(
-        "--scratch", type=Path, help="a folder that all workers share (the system's temporary folder)"
-    )
-    session.add_choice(parser, "on this machine's cores")
-
-
-def add_choice_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options for the configurations."""
-    several: dict[str, Any] = {"action": "append", "default": None}
-    parser.add_argument("--scheme", choices=SCHEMES, help="stamp; repeatable (all of them)", **several)
-    parser.add_argument(
-        "--entries", type=_entries, metavar="K|all", help=f"kn entries; repeatable {ENTRIES}", **several
-    )
-    parser.add_argument("--packing", choices=PACKINGS, help="repeatable (both)", **several)
-    parser.add_argument(
-        "--count", choices=COUNTS, help="what kn counts; repeatable (as the trace's own)", **several
-    )
-    parser.add_argument("--policy", choices=POLICIES, help="delivery; repeatable (all of them)", **several)
-    parser.add_argument("--phi", type=_phi, help=f"per cent of the safe wait; repeatable {PHIS}", **several)
-    parser.add_argument("--counter-bits", type=_bits, help="width of an entry or a counter (as deployed)")
-    parser.add_argument(
-        "--ties",
-        choices=("sequence", "arrival"),
-        default="sequence",
-        help="between equal stamps (%(default)s)",
-    )
-
-
-def choice_of(options: argparse.Namespace) -> Choice:
-    return Choice(
-        schemes=options.scheme or SCHEMES,
-        entries=options.entries or ENTRIES,
-        packings=options.packing or PACKINGS,
-        counts=options.count or (),
-        policies=options.policy or POLICIES,
-        phis=options.phi or PHIS,
-        counter_bits=options.counter_bits,
-        tolerates=options.tolerate or (),
-    )
-
-
-def positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError("at least 1")
-    return number
-
-
-def _bits(text: str) -> int:
-    number = int(text)
-    if not 1 <= number <= MAX_FIELD_BITS:
-        raise argparse.ArgumentTypeError(f"from 1 to {MAX_FIELD_BITS}")
-    return number
-
-
-def _phi(text: str) -> int:
-    number = int(text)
-    if not 0 <= number <= 100:
-        raise argparse.ArgumentTypeError("a whole percentage from 0 to 100")
-    return number
-
-
-def share(text: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 <= float(text) <= 100:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0 to 100")
-
-
-def _entries(text: str) -> int | str:
-    return "all" if text == "all" else positive(text)
-
-
-@contextmanager
-def spread_for(options: argparse.Namespace, traces: Sequence[TraceFiles]) -> Iterator[tuple[Spread, int]]:
-    """Choose Spark or threads, by the options or the size of the traces; and say how many tasks run at a time."""
-    if session.is_wanted(options, sum(trace.rows for trace in traces) > SMALL):
-        with session.of(options) as spark:
-            yield Spark(spark).each, options.workers or Spark(spark).workers
-    else:
-        workers = options.workers or os.cpu_count() or 1
-        yield Cores(workers).each, workers
-
-
 def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:
     """Open the traces that can be analysed, and list the faults of the others."""
     traces: dict[str, TraceFiles] = {}
@@ -507,46 +381,51 @@ def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None, str | 
             yield folder.resolve(), None, None
 
 
-def analyse(options: argparse.Namespace) -> tuple[list[TraceFiles], list[ContinuumRow], bool]:
-    """Compute the continuum of each trace. Faults are reported when found; the last value is false if there were
-    any."""
-    for place in (options.out, options.scratch):
-        if place is not None:
-            session.prepare(place, "--scratch" if place is options.scratch else "--out")
-    traces, faults = open_traces(options.traces)
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """The continuum of each trace that could be analysed, and what was wrong with the others."""
+
+    traces: list[TraceFiles]
+    rows: list[ContinuumRow]
+    faults: list[TraceFault]
+
+
+def analyse(
+    folders: Sequence[Path],
+    choice: Choice,
+    options: EngineOptions,
+    *,
+    job: str = "continuum",
+    scratch: Path | None = None,
+    segment: int | None = None,
+    ties: Ties = "sequence",
+) -> Analysed:
+    """Compute the continuum of each trace. Faults are noted when found."""
+    if scratch is not None:
+        prepare(scratch, "--scratch")
+    traces, faults = open_traces(folders)
     for fault in faults:
-        note(f"{options.job}: {fault}")
+        note(f"{job}: {fault}")
     rows: list[ContinuumRow] = []
+    large = sum(trace.rows for trace in traces) > SMALL
     if traces:
-        with (
-            spread_for(options, traces) as (spread, workers),
-            TemporaryDirectory(dir=options.scratch) as place,
-        ):
+        with chosen(job, options, large=large) as engine, TemporaryDirectory(dir=scratch) as place:
             for number, trace in enumerate(traces):
-                scratch = Path(place) / str(number)
-                scratch.mkdir()
+                own = Path(place) / str(number)
+                own.mkdir()
                 try:
                     rows += continuum(
                         trace,
-                        choice_of(options),
-                        spread,
-                        scratch,
-                        workers=workers,
-                        rows=options.segment,
-                        ties=options.ties,
+                        choice,
+                        engine.each,
+                        own,
+                        workers=engine.workers,
+                        rows=segment or ROWS,
+                        ties=ties,
                     )
                 except TraceFault as fault:
                     faults.append(fault)
-                    note(f"{options.job}: {fault}")
+                    note(f"{job}: {fault}")
     if not rows:
         raise JobError("nothing could be analysed")
-    return traces, rows, not faults
-
-
-def main(options: argparse.Namespace) -> int:
-    traces, rows, whole = analyse(options)
-    if options.out is not None:
-        report.write_continuum(options.out, traces, rows)
-        note(f"wrote continuum.parquet, continuum.csv and report.html in {options.out}")
-    report.print_rows(rows, as_json=options.json)
-    return 0 if whole else 1
+    return Analysed(traces, rows, faults)

@@ -13,15 +13,14 @@ tables of a job that was killed, and running it twice changes nothing.
 
 from __future__ import annotations
 
-import argparse
 import json
 import shutil
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,17 +31,12 @@ from basestation.journal.recovery import write_whole
 from basestation.traces.files import ROW_GROUP, encodings
 from basestation.traces.schema import metadata
 from packet_formats import deployment as deployments
-from packet_formats.deployment import DeploymentError
 from packet_formats.phrases import many
-from spark_jobs import session
-from spark_jobs.engine import Spark
+from spark_jobs.engine import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, one_line, prepare
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, InputError, distinct, find, grouped
 from spark_jobs.tables.run_tables import tables_of
 from spark_jobs.tables.stored import MANIFEST, manifest
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 TABLES = ("frames", "messages", "events", "quarantine")
 STAGE = ".stage"
@@ -51,43 +45,26 @@ SMALL = 1 << 28  # bytes up to which Spark is not worth its start
 TOGETHER = 256  # runs that one Spark job takes in before they are put in place
 
 
-def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "inputs", nargs="+", type=Path, help="journals, traces, logs of the testbed, or folders of them"
-    )
-    parser.add_argument("--tables", "-t", type=Path, required=True, help="the folder of the tables")
-    parser.add_argument(
-        "--deployment", "-d", type=Path, help="deployment.toml for inputs that have none of their own"
-    )
-    parser.add_argument("--gateways", type=int, default=1, help="how many gateways a testbed log has (1)")
-    parser.add_argument(
-        "--again", action="store_true", help="also redo runs in the tables that have not changed"
-    )
-    session.add_choice(parser, "run by run in this process")
-
-
-def main(arguments: argparse.Namespace) -> int:
-    prepare(arguments.tables, "--tables")
-    text = _deployment(arguments.deployment)
-    found = find(arguments.inputs, text, arguments.gateways)
+def take_in(
+    inputs: Sequence[Path],
+    tables: Path,
+    options: EngineOptions,
+    *,
+    deployment: str = "",
+    gateways: int = 1,
+    again: bool = False,
+) -> IngestReport:
+    """Find what is in these files and folders, and update the tables with it. Refused inputs are noted."""
+    prepare(tables, "--tables")
+    found = find(inputs, deployment, gateways)
     if not found.inputs and not found.refused:
-        places = ", ".join(map(str, arguments.inputs))
+        places = ", ".join(map(str, inputs))
         raise JobError(f"{places}: no journal, no trace and no log of the testbed in it")
-    if session.is_wanted(arguments, sum(item.size for item in found.inputs) > SMALL):
-        with session.of(arguments) as spark:
-            report = ingest(found, arguments.tables, spread_over(spark), arguments.again)
-    else:
-        report = ingest(found, arguments.tables, each_here, arguments.again)
-    return _tell(report)
-
-
-def _deployment(path: Path | None) -> str:
-    try:
-        return deployments.load(path).to_toml() if path else ""
-    except OSError as error:
-        raise JobError(f"{path}: {error.strerror}") from None
-    except DeploymentError as error:
-        raise JobError(f"{path}: {error}") from None
+    with chosen("ingest", options, large=sum(item.size for item in found.inputs) > SMALL) as engine:
+        report = ingest(found, tables, spread_over(engine), again)
+    for path, why in report.refused.items():
+        note(f"{path}: {why}")
+    return report
 
 
 # ---- The work of one task ----
@@ -145,15 +122,13 @@ def each_here(groups: list[Group], stage: Path) -> Iterator[Done]:
         yield stage_group(group, stage)
 
 
-def spread_over(spark: SparkSession) -> Each:
-    """Run one Spark task for each run. Spark carries only the runs' descriptions and the counts."""
+def spread_over(engine: Engine) -> Each:
+    """Make one task of each run. Spark carries only the runs' descriptions and the counts."""
 
     def each(groups: list[Group], stage: Path) -> Iterator[Done]:
         place = str(stage)
         for at in range(0, len(groups), TOGETHER):
-            yield from Spark(spark).each(
-                lambda group: stage_group(group, Path(place)), groups[at : at + TOGETHER]
-            )
+            yield from engine.each(lambda group: stage_group(group, Path(place)), groups[at : at + TOGETHER])
 
     return each
 
@@ -166,6 +141,15 @@ class IngestReport:
     done: list[Done]
     refused: dict[str, str]
     unchanged: int
+
+    @property
+    def totals(self) -> dict[str, Any]:
+        """What was taken in, and what was refused, as plain values."""
+        total: Counter[str] = Counter()
+        for done in self.done:
+            total.update(done.counts)
+        told: dict[str, Any] = {"runs": len(self.done), "unchanged": self.unchanged}
+        return told | {table: total[table] for table in TABLES} | {"refused": self.refused}
 
 
 def ingest(found: FoundInputs, tables: Path, each: Each, again: bool = False) -> IngestReport:
@@ -254,17 +238,3 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
 
 def _counted(counts: dict[str, int]) -> str:
     return ", ".join(many(counts[table], WORDS[table]) for table in TABLES if counts.get(table))
-
-
-def _tell(report: IngestReport) -> int:
-    """Print the totals on standard output, and what was refused on standard error. The exit code is 1 if anything
-    was."""
-    total: Counter[str] = Counter()
-    for done in report.done:
-        total.update(done.counts)
-    plain: dict[str, Any] = {"runs": len(report.done), "unchanged": report.unchanged}
-    plain |= {table: total[table] for table in TABLES} | {"refused": report.refused}
-    for path, why in report.refused.items():
-        note(f"{path}: {why}")
-    print(json.dumps(plain), flush=True)
-    return 1 if report.refused else 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 import pyarrow.csv as pc_csv
@@ -17,14 +16,12 @@ from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from spark_jobs import session
-from spark_jobs.engine import Spark
+from spark_jobs.engine import EngineOptions, chosen
 from spark_jobs.session import JobError, note, one_line, prepare
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import FRAMES
 
-if TYPE_CHECKING:
-    pass
+T = TypeVar("T")
 
 MANIFEST = "manifest"
 ROWS = 1 << 17  # at a time
@@ -106,49 +103,42 @@ def manifest(tables: Path) -> list[StoredRun]:
     return runs
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of all jobs that read the tables."""
-    parser.add_argument("tables", type=Path, help="the folder that ingest wrote")
-    parser.add_argument("--run", action="append", default=[], help="only this run; may be repeated")
-    parser.add_argument("--site", action="append", default=[], help="only runs of this site; may be repeated")
-    parser.add_argument("--out", "-o", type=Path, help="a folder for the tables of results, Parquet and CSV")
-    session.add_choice(parser, "run by run in this process")
+def select_runs(
+    tables: Path, runs: Sequence[str] = (), sites: Sequence[str] = (), out: Path | None = None
+) -> list[StoredRun]:
+    """The runs with these names and of these sites, or all; `JobError` when there is none.
 
-
-def chosen(arguments: argparse.Namespace) -> list[StoredRun]:
-    """The runs that were asked for; `JobError` when there is none."""
-    if not arguments.tables.is_dir():
-        raise JobError(f"{arguments.tables}: there is no such folder")
-    if arguments.out is not None:
-        prepare(arguments.out)
-    runs = manifest(arguments.tables)
-    if not runs:
-        raise JobError(f"{arguments.tables}: no tables in it; ingest makes them")
-    for name in arguments.run:
-        if name not in [run.name for run in runs]:
-            raise JobError(
-                f"{arguments.tables}: no run {name}; there are {', '.join(run.name for run in runs)}"
-            )
+    `out` is the folder of results, which must be writable.
+    """
+    if not tables.is_dir():
+        raise JobError(f"{tables}: there is no such folder")
+    if out is not None:
+        prepare(out)
+    held = manifest(tables)
+    if not held:
+        raise JobError(f"{tables}: no tables in it; ingest makes them")
+    for name in runs:
+        if name not in [run.name for run in held]:
+            raise JobError(f"{tables}: no run {name}; there are {', '.join(run.name for run in held)}")
     wanted = [
-        run
-        for run in runs
-        if (not arguments.run or run.name in arguments.run)
-        and (not arguments.site or run.group.site in arguments.site)
+        run for run in held if (not runs or run.name in runs) and (not sites or run.group.site in sites)
     ]
     if not wanted:
-        raise JobError(f"{arguments.tables}: no run of site {', '.join(arguments.site)}")
+        raise JobError(f"{tables}: no run of site {', '.join(sites)}")
     return wanted
 
 
+def names_of(run: StoredRun) -> dict[str, str]:
+    """What a row of results says about its run."""
+    return {"site": run.group.site, "run": run.name}
+
+
 def over_runs(
-    arguments: argparse.Namespace, function: Callable[[StoredRun], Any], runs: Sequence[StoredRun]
-) -> tuple[list[tuple[StoredRun, Any]], dict[str, str]]:
+    job: str, options: EngineOptions, function: Callable[[StoredRun], T], runs: Sequence[StoredRun]
+) -> tuple[list[tuple[StoredRun, T]], dict[str, str]]:
     """Apply a function to each run; the results, and the faults of the runs where it failed."""
-    if session.is_wanted(arguments, sum(run.counts.get("frames", 0) for run in runs) > SMALL):
-        with session.of(arguments) as spark:
-            results = list(Spark(spark).each(lambda run: _told(function, run), runs))
-    else:
-        results = [_told(function, run) for run in runs]
+    with chosen(job, options, large=sum(run.counts.get("frames", 0) for run in runs) > SMALL) as engine:
+        results = list(engine.each(lambda run: _told(function, run), runs))
     found, refused = [], {}
     for run, (fault, result) in zip(runs, results, strict=True):
         if fault:

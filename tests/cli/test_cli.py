@@ -23,6 +23,8 @@ from rich.console import Console
 
 from basestation import __version__, cli
 from basestation.cli import common
+from basestation.cli.analyse import JOBS
+from basestation.cli.analyse import command as analyse
 from tests.waiting import wait_until
 
 COMMAND = """
@@ -122,18 +124,41 @@ def test_help_lists_every_command_and_imports_none(
         assert module in before or module not in sys.modules
 
 
-@pytest.mark.parametrize("name", list(cli.COMMANDS))
+LISTED = {name: module for name, (module, _) in cli.COMMANDS.items()}
+LISTED |= {f"analyse {name}": module for name, (module, _) in JOBS.items()}
+
+
+@pytest.mark.parametrize("name", LISTED)
 def test_every_listed_command_loads(name: str) -> None:
-    command = importlib.import_module(cli.COMMANDS[name][0]).command
+    command = importlib.import_module(LISTED[name]).command
     assert isinstance(command, click.Command)
-    result = CliRunner().invoke(cli.cli, [name, "--help"])
+    result = CliRunner().invoke(cli.cli, [*name.split(), "--help"])
     assert result.exit_code == 0, result.output
 
 
-@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_the_help_of_a_job_loads_no_heavy_library() -> None:
+    program = (
+        "import sys; from basestation.cli import main\n"
+        f"for job in {list(JOBS)}: main(['analyse', job, '--help'])\n"
+        "print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert not {"pyspark", "numba", "matplotlib", "pyarrow"} & set(told.splitlines()[-1].split())
+
+
+def test_a_job_takes_its_options_from_the_environment(tmp_path: Path) -> None:
+    asked = {"BASESTATION_ANALYSE_LINKS_WINDOW": "soon"}
+    result = CliRunner().invoke(
+        cli.cli, ["analyse", "links", str(tmp_path)], env=asked, auto_envvar_prefix="BASESTATION"
+    )
+    assert result.exit_code == 2
+    assert "'--window'" in result.output
+
+
+@pytest.mark.parametrize("name", LISTED)
 def test_every_number_is_refused_beyond_reason(name: str) -> None:
     """NaN, infinities and what no network, clock or crystal has: in all options that have a range, by one rule."""
-    command = importlib.import_module(cli.COMMANDS[name][0]).command
+    command = importlib.import_module(LISTED[name]).command
     for param in command.params:
         if not isinstance(param.type, click.FloatRange | click.IntRange):
             continue
@@ -145,6 +170,7 @@ def test_every_number_is_refused_beyond_reason(name: str) -> None:
 def test_names_are_completed_without_an_import() -> None:
     context = click.Context(cli.cli)
     assert [item.value for item in cli.cli.shell_complete(context, "de")] == ["describe", "decode", "demo"]
+    assert [item.value for item in analyse.shell_complete(context, "c")] == ["clocks", "continuum"]
 
 
 def test_the_shell_can_ask_for_completions() -> None:

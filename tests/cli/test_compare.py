@@ -11,10 +11,11 @@ from basestation.comparing import schemes_document
 from basestation.comparing.catalogue import NAMES
 
 QUICK = ["--messages", "200"]
+ALONE = ["--workers", "1"]
 
 
 def run(*args):
-    return CliRunner().invoke(command, args)
+    return CliRunner().invoke(command, [*args, *ALONE])
 
 
 def rows(*args):
@@ -110,7 +111,7 @@ def test_a_picture(tmp_path):
 
 def test_the_documents_tables_are_made_by_one_command(tmp_path, monkeypatch):
     monkeypatch.setattr(schemes_document, "MOTES", (10,))
-    result = run("--out", str(tmp_path), "--messages", "60")
+    result = run("--document", str(tmp_path), "--messages", "60")
     assert result.exit_code == 0, result.output
     tables = (tmp_path / "tables.md").read_text()
     for name in NAMES:

@@ -3,6 +3,7 @@
 import csv
 import json
 
+import pyarrow.parquet as pq
 from click.testing import CliRunner
 
 from basestation.cli.figures import command
@@ -22,6 +23,11 @@ def test_everything_is_written(tmp_path):
     assert all(float(row["mean_percent"]) == 0 for row in full)
     assert "claims agree" in (tmp_path / "claims.md").read_text()
     assert (tmp_path / "tables.md").read_text().count("**") == 8
+    table = pq.read_table(tmp_path / "figures.parquet")
+    assert set(table["figure"].to_pylist()) == {2, 3, 4, 5, 6, 7}
+    assert len((tmp_path / "figures.csv").read_text().splitlines()) == len(table) + 1
+    assert (tmp_path / "report.html").read_text().count("<svg") == 6
+    assert "figures: without Spark" in result.stderr
 
 
 def test_verdicts_as_json():

@@ -15,10 +15,10 @@ from basestation.comparing.comparison import (
     KnownStream,
     SweepPoint,
     measure,
-    measure_network,
     most_motes,
     sweep,
 )
+from basestation.comparing.spread import measure_network
 from basestation.simulator import simulation as simulator
 from basestation.simulator.options import OptionError, WorldOptions
 from basestation.simulator.scheme_run import play

@@ -3,7 +3,8 @@
 import pytest
 
 from basestation.comparing.catalogue import NAMES, Terms
-from basestation.comparing.comparison import measure_network, sweep
+from basestation.comparing.comparison import sweep
+from basestation.comparing.spread import measure_network
 from basestation.simulator.options import WorldOptions
 
 comparison_plot = pytest.importorskip("basestation.comparing.comparison_plot")

@@ -10,7 +10,8 @@ import pytest
 
 from basestation.causality.stream import SEND, Stream
 from basestation.comparing.catalogue import Terms
-from basestation.comparing.comparison import measure, measure_network, place_of, simulated
+from basestation.comparing.comparison import measure, place_of, simulated
+from basestation.comparing.spread import measure_network
 from basestation.simulator import engine_numba, engine_objects
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulation import world_for

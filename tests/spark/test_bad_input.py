@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.cli.analyse import JOBS
 from basestation.journal.parquet_parts import make_parts
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.run import JOBS, run
+from spark_jobs.run import OWN_COMMANDS, run
 from tests.journal.logs import simulated, write
 
 ON_TRACES = {
@@ -248,7 +249,7 @@ def test_whoever_names_a_log_is_told_how_to_go_on(places, told, job):
 
 
 @pytest.mark.parametrize("kind", PLACES)
-@pytest.mark.parametrize("job", sorted(set(JOBS) - {"figures"}))
+@pytest.mark.parametrize("job", [*JOBS, "compare"])
 def test_a_place_that_holds_nothing_to_analyse(places, told, job, kind):
     code, _, err = told(job, *arguments_of(job, places / kind, places / "out"))
     assert code == 1
@@ -256,7 +257,7 @@ def test_a_place_that_holds_nothing_to_analyse(places, told, job, kind):
     assert str(places / kind) in err
 
 
-@pytest.mark.parametrize("job", JOBS)
+@pytest.mark.parametrize("job", [*JOBS, *OWN_COMMANDS])
 def test_results_that_can_not_be_written(places, whole, told, job):
     """It is told before the work, which may take hours, and not after it."""
     place, _ = whole
@@ -288,11 +289,7 @@ def test_results_that_can_not_be_written(places, whole, told, job):
 )
 def test_a_wrong_option_ends_with_2(asked, capsys):
     job, *rest = asked
-    try:
-        code = run(job, [*rest, *(["--no-spark"] if job in ("figures", "compare") else [])])
-    except SystemExit as refused:
-        code = refused.code
-    assert code == 2
+    assert run(job, rest) == 2
     assert capsys.readouterr().err
 
 

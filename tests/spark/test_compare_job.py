@@ -1,4 +1,4 @@
-"""The comparison over workers: the very rows of `basestation compare`, times aside."""
+"""`basestation compare` over workers, on traces and on tables: the same rows, times aside."""
 
 import json
 from dataclasses import replace
@@ -6,9 +6,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
-from basestation.cli.compare import command
 from basestation.comparing.catalogue import NAMES
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
@@ -33,12 +31,6 @@ def of_lines(text):
     return rows
 
 
-def by_command(*arguments):
-    result = CliRunner().invoke(command, ["--json", *arguments])
-    assert result.exit_code == 0, result.output
-    return of_lines(result.stdout)
-
-
 @pytest.fixture
 def by_job(capsys):
     def rows(*arguments, code=0):
@@ -49,19 +41,25 @@ def by_job(capsys):
     return rows
 
 
-@pytest.mark.parametrize(
-    "asked", [SWEEP, ["--messages", "100", "--give-up", "never", "--delay", "each", "--rate", "0.3"]]
-)
-def test_a_sweep_is_that_of_the_command(by_job, asked):
-    assert by_job(*asked, *ALONE) == by_command(*asked)
+def test_processes_give_what_one_gives(by_job):
+    assert by_job(*SWEEP, "--workers", 2) == by_job(*SWEEP, *ALONE)
 
 
-def test_a_recorded_run_is_that_of_the_command(tmp_path, by_job):
+def test_a_scheme_that_sends_once_a_tick_has_a_world_of_its_own(by_job):
+    asked = ["--messages", "200", "--sends", "any", "--rate", "0.6", "--second-send", "waits", *ALONE]
+    names = ["delta-vector", "vector"]
+    found = by_job(*asked, "--scheme", names[0], "--scheme", names[1])
+    apart = [row for name in names for row in by_job(*asked, "--scheme", name)]
+    assert found == apart
+    assert found[0]["arrived"] != found[1]["arrived"] or found[0]["hold"] != found[1]["hold"]
+
+
+def test_a_trace_can_be_given_either_way(tmp_path, by_job):
     write_trace(trace_with(), tmp_path / "run")
     asked = ["--policy", "dapw", "--phi", "40", "--scheme", "kn", "--scheme", "vector"]
     found = by_job(tmp_path / "run", *asked, *ALONE)
-    assert {row.pop("run") for row in found} == {trace_with().run}
-    assert found == by_command("--trace", str(tmp_path / "run"), *asked)
+    assert {row["run"] for row in found} == {trace_with().run}
+    assert found == by_job("--trace", tmp_path / "run", *asked, *ALONE)
 
 
 def test_spark_gives_the_same(tmp_path, by_job, spark):

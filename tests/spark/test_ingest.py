@@ -23,6 +23,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
+from spark_jobs.engine import Spark
 from spark_jobs.session import JobError
 from spark_jobs.tables.ingest import TABLES, each_here, ingest, spread_over
 from spark_jobs.tables.inputs import find, grouped
@@ -391,7 +392,7 @@ def test_spark_gives_the_same_tables(tmp_path, logged, spark):
     (logs / "cut").mkdir()
     (logs / "cut/messages.parquet").write_bytes((logs / "sim/messages.parquet").read_bytes()[:999])
     here = take(tmp_path / "here", logs)
-    there = take(tmp_path / "there", logs, each=spread_over(spark))
+    there = take(tmp_path / "there", logs, each=spread_over(Spark(spark)))
     assert content(tmp_path / "there") == content(tmp_path / "here")
     assert set(there.refused) == set(here.refused) == {str(logs / "cut")}
     read = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "there/messages"))

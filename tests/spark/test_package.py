@@ -12,9 +12,10 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from basestation.cli.analyse import JOBS
 from basestation.journal.parquet_parts import make_parts
 from basestation.simulator.options import WorldOptions
-from spark_jobs import package, run
+from spark_jobs import package
 from tests.bench import big_journal
 from tests.spark.servers import PATIENCE_S, free_port, running, spark_home, without_python
 from tests.waiting import wait_until
@@ -34,9 +35,10 @@ def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
     package.write_zip(root, again)
     assert again.read_bytes() == archive.read_bytes()
     # From the zip alone, away from the checkout.
-    modules = ", ".join(module for module, _ in run.JOBS.values())
+    modules = ", ".join(f"basestation.cli.{name}" for name in ("compare", "figures"))
+    modules += "".join(f", {module}" for module, _ in JOBS.values()) + ", spark_jobs.run"
     told = subprocess.run(
-        [sys.executable, "-c", f"import {modules}; print(spark_jobs.__file__)"],
+        [sys.executable, "-c", f"import {modules}, spark_jobs.comparing; print(spark_jobs.__file__)"],
         env={"PYTHONPATH": str(archive), "PATH": os.environ["PATH"]},
         cwd=tmp_path,
         capture_output=True,

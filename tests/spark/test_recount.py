@@ -3,11 +3,12 @@
 import pytest
 
 from basestation.comparing.catalogue import Terms
+from basestation.comparing.spread import compare
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.compare import compare, spot_of_trace
+from spark_jobs.comparing import trace_spots
 from spark_jobs.engine import Cores
 from spark_jobs.measuring.choices import Choice
 from spark_jobs.measuring.continuum import continuum
@@ -69,9 +70,9 @@ def test_the_continuum(network, tmp_path):
 
 def test_the_barrier(network):
     world, trace, run = network
-    found, faults = compare([spot_of_trace(trace)], ["barrier"], Terms(), Cores(1).each)
+    spots, faults = trace_spots([trace.folder])
     assert not faults
-    ((_, (row,)),) = found
+    ((row,),) = (found.rows for found in compare(spots, ["barrier"], Terms()))
     assert row.violations.percent() | {"hold_mean": row.hold_mean} == run.count(
         recount.barrier(run, world.epsilon, world.delta)
     )

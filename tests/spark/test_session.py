@@ -1,10 +1,15 @@
 """Starting: Java is looked for first, and every fault is one line."""
 
 import stat
+import subprocess
+from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 
 from spark_jobs import run, session
+from spark_jobs.engine import EngineOptions, Spark, chosen
+from spark_jobs.tables import stored
 
 
 def fake_java(folder, version):
@@ -43,43 +48,89 @@ def test_settings_of_spark():
         session.settings_of(["memory=4g"])
 
 
-def test_spark_is_for_those_who_ask_or_have_much_to_do(monkeypatch):
+def test_spark_is_for_those_who_ask_or_have_much_to_do(monkeypatch, capsys):
+    class Started:
+        version = "0"
+
+        class sparkContext:
+            defaultParallelism = 7
+
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
-    parser = run.parser_for("links")
+    monkeypatch.setattr(session, "started", lambda *asked: nullcontext(Started))
 
-    def wanted(*options, large=False):
-        return session.is_wanted(parser.parse_args(["tables", *options]), large)
+    def wanted(large=False, **options):
+        with chosen("job", EngineOptions(**options), large=large) as engine:
+            said = capsys.readouterr().err
+            assert said.startswith(
+                "job: on Spark 0, 7 tasks" if isinstance(engine, Spark) else "job: without"
+            )
+            return isinstance(engine, Spark)
 
-    assert [wanted(), wanted("--spark"), wanted("--master", "local[2]"), wanted(large=True)] == [
-        False,
-        True,
-        True,
-        True,
-    ]
-    assert not wanted("--no-spark", "--master", "local[2]", large=True)
+    assert not wanted()
+    assert wanted(spark=True)
+    assert wanted(master="local[2]")
+    assert wanted(large=True)
+    assert not wanted(spark=False, master="local[2]", large=True)
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # as spark-submit does
     assert wanted()
-    assert not wanted("--no-spark")
+    assert not wanted(spark=False)
 
 
-def test_a_fault_is_one_line(monkeypatch, capsys):
-    class Broken:
-        @staticmethod
-        def configure(parser):
-            parser.add_argument("--deep", action="store_true")
+class Py4JJavaError(Exception):
+    __module__ = "py4j.protocol"
+    java_exception = "org.apache.Broken: no more memory\n\tat org.apache"
 
-        @staticmethod
-        def main(arguments):
-            assert arguments.job == "broken"
-            raise session.JobError("the folder is empty")
 
-    monkeypatch.setattr(run, "JOBS", {"broken": ("nowhere", "breaks")})
-    monkeypatch.setattr(run, "import_module", lambda name: Broken)
-    assert run.main(["broken", "--deep"]) == 1
-    assert capsys.readouterr().err == "broken: the folder is empty\n"
-    with pytest.raises(SystemExit) as refused:
-        run.main(["unknown"])
-    assert refused.value.code == 2
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        (session.JobError("the folder is empty"), "Error: the folder is empty\n"),
+        (OSError(13, "Permission denied", "f"), "Error: f: Permission denied\n"),
+        ("\udcff".encode, "Error: '\\udcff': a name that is not UTF-8\n"),
+        (Py4JJavaError(), "Error: Spark says: org.apache.Broken: no more memory\n"),
+        (ZeroDivisionError(), None),
+    ],
+    ids=["job", "file", "name", "Spark", "bug"],
+)
+def test_a_fault_is_one_line(monkeypatch, capsys, fault, told):
+    def broken(*given, **options):
+        if callable(fault):
+            fault()
+        raise fault
+
+    monkeypatch.setattr(stored, "select_runs", broken)
+    if told is None:
+        with pytest.raises(ZeroDivisionError):
+            run.main(["links", "tables"])
+        return
+    assert run.main(["links", "tables"]) == 1
+    assert capsys.readouterr().err == told
+
+
+def test_an_unknown_job_is_wrong_usage(capsys):
+    assert run.main(["unknown"]) == 2
+    assert "No such command 'unknown'" in capsys.readouterr().err
+
+
+def test_notes_go_to_standard_error_under_spark_submit(require_tool, root, tmp_path):
+    """It prints all that Python says to its own standard output."""
+    require_tool("java")
+    pyspark = pytest.importorskip("pyspark")
+    told = subprocess.run(
+        [
+            Path(pyspark.__file__).parent / "bin/spark-submit",
+            root / "spark_jobs/run.py",
+            "links",
+            tmp_path / "no",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert told.returncode == 1
+    assert told.stdout == ""
+    assert f"Error: {tmp_path / 'no'}: there is no such folder\n" in told.stderr
 
 
 def square(batches):

@@ -141,30 +141,34 @@ def test_bad_requests_are_named(tmp_path, capsys):
     assert "another folder needs another --out" in capsys.readouterr().err
 
 
-def test_a_growing_folder_and_a_batch_whose_end_was_lost(tmp_path, logged, spark, capsys):
+def test_a_growing_folder_and_a_batch_whose_end_was_lost(tmp_path, logged, spark):
     folder, _ = logged
     logs, out = tmp_path / "logs", new_out(tmp_path / "out")
     (logs / "a/messages").mkdir(parents=True)
     paths = parts_of(folder / "a")
+    told = []
+
+    def watch():
+        follow(spark, logs, out, 1, None, tell=lambda *batch: told.append(batch))
+
     for path in paths[:2]:
         shutil.copy(path, logs / "a/messages")
-    follow(spark, logs, out, 1, None)
+    watch()
     for path in paths[2:]:
         shutil.copy(path, logs / "a/messages")
-    follow(spark, logs, out, 1, None)
+    watch()
     last = sorted((out / "checkpoint/commits").glob("[0-9]*"), key=lambda path: int(path.name))[-1]
     for path in (last, last.with_name(f".{last.name}.crc")):
         path.unlink(missing_ok=True)  # as if killed after the results were written
-    follow(spark, logs, out, 1, None)
-    follow(spark, logs, out, 1, None)
+    watch()
+    watch()
     batches = [json.loads(path.read_text())["parts"] for path in sorted((out / "batches").glob("*"))]
     seen = [part for parts in batches for run_parts in parts.values() for part in run_parts]
     assert sorted(seen) == parts_of(logs)
     once = new_out(tmp_path / "once")
     take_batch(0, parts_of(logs), Book(once), 1, here)
     assert content(out) == content(once)
-    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    assert [line["batch"] for line in told] == [0, 1, 1]
+    assert [number for number, _ in told] == [0, 1, 1]
     assert told[1] == told[2]
 
 

@@ -3,13 +3,11 @@
 from statistics import fmean
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
-from basestation.figures.grid import gather, measure_network, networks
+from basestation.figures.grid import gather, measure_figures, measure_network, networks
+from basestation.figures.intervals import interval, with_intervals
 from spark_jobs.engine import Cores
-from spark_jobs.figures import interval, measure_figures, points_of
-from spark_jobs.run import run
 
 
 def test_the_points_are_those_of_the_figures_command():
@@ -30,24 +28,12 @@ def test_intervals_cover_the_mean_as_often_as_they_say():
 
 
 def test_a_point_holds_its_seeds():
-    points = points_of(gather(list(map_two())))
+    points = with_intervals(gather(list(map_two())))
     assert all(point.low <= point.mean <= point.high for point in points)
     assert all(point.mean == fmean(point.values) and len(point.values) == point.seeds for point in points)
 
 
 def map_two():
-    from basestation.figures.grid import measure_network
-
     return map(
         measure_network, [network for network in networks(100, 2) if network.changes == (("motes", 10),)]
     )
-
-
-def test_the_command(tmp_path, capsys):
-    arguments = ["--no-spark", "--messages", "100", "--seeds", "2", "--out", str(tmp_path)]
-    assert run("figures", arguments) == 0
-    assert "figure 2: DAPW rises" in capsys.readouterr().out
-    table = pq.read_table(tmp_path / "figures.parquet")
-    assert set(table["figure"].to_pylist()) == {2, 3, 4, 5, 6, 7}
-    assert (tmp_path / "report.html").read_text().count("<svg") == 6
-    assert (tmp_path / "figures.csv").exists()

@@ -1,0 +1,76 @@
+"""`basestation analyse continuum`: each stamp, policy and phi on a trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from basestation.cli import common, job_options
+
+if TYPE_CHECKING:
+    from basestation.causality.order import Ties
+    from spark_jobs.engine import EngineOptions
+    from spark_jobs.measuring.choices import Choice
+
+
+@click.command(
+    cls=job_options.JobCommand,
+    epilog=common.example(
+        """
+        basestation analyse continuum run1 --out report
+        basestation analyse continuum run1 --scheme kn --entries 2 --entries all --policy cbd --phi 40 --json
+        """
+    ),
+)
+@job_options.trace_options
+@job_options.choice_options
+@click.option(
+    "--tolerate",
+    type=job_options.PERCENT,
+    multiple=True,
+    help="Deliver by the ledger too, with at most this share of messages in a violation; repeatable.",
+)
+@job_options.out_option("Write continuum.parquet, continuum.csv and report.html here.")
+@common.json_option
+@job_options.engine_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    traces: Sequence[Path],
+    segment: int | None,
+    scratch: Path | None,
+    choice: Choice,
+    ties: Ties,
+    tolerate: Sequence[float],
+    out: Path | None,
+    as_json: bool,
+    engine: EngineOptions,
+) -> None:
+    """Measure each stamp, policy and phi on traces.
+
+    TRACE is a trace, a run's log, or the tables that ingest wrote.
+    """
+    from spark_jobs.advice import report
+    from spark_jobs.measuring.continuum import analyse
+    from spark_jobs.session import prepare
+
+    if out is not None:
+        prepare(out)
+    found = analyse(
+        traces, replace(choice, tolerates=tolerate), engine, scratch=scratch, segment=segment, ties=ties
+    )
+    if out is not None:
+        report.write_continuum(out, found.traces, found.rows)
+        common.note(f"wrote continuum.parquet, continuum.csv and report.html in {out}")
+    if as_json:
+        for row in found.rows:
+            common.emit_json(row)
+    else:
+        report.show(common.out, found.rows)
+    if found.faults:
+        ctx.exit(1)

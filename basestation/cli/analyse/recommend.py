@@ -1,0 +1,98 @@
+"""`basestation analyse recommend`: the smallest stamp and the shortest wait that are good enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from basestation.cli import common, job_options
+
+if TYPE_CHECKING:
+    from basestation.causality.order import Ties
+    from spark_jobs.engine import EngineOptions
+    from spark_jobs.measuring.choices import Choice
+
+FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
+
+
+@click.command(
+    cls=job_options.JobCommand,
+    epilog=common.example(
+        """
+        basestation analyse recommend run1 --tolerance 0.5
+        basestation analyse recommend tables --tolerance 0.5 --out report --json
+        """
+    ),
+)
+@job_options.trace_options
+@job_options.choice_options
+@click.option(
+    "--tolerance",
+    type=job_options.PERCENT,
+    default=0.0,
+    show_default=True,
+    help="Violations allowed, in per cent.",
+)
+@click.option(
+    "--figure",
+    type=click.Choice(FIGURES),
+    default="mean",
+    show_default=True,
+    help="How to count violations.",
+)
+@job_options.out_option("Write tables and report.html here.")
+@common.json_option
+@job_options.engine_options
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    traces: Sequence[Path],
+    segment: int | None,
+    scratch: Path | None,
+    choice: Choice,
+    ties: Ties,
+    tolerance: float,
+    figure: str,
+    out: Path | None,
+    as_json: bool,
+    engine: EngineOptions,
+) -> None:
+    """Choose the smallest stamp and the shortest wait that keep a trace's violations within a tolerance.
+
+    TRACE is a trace, a run's log, or the tables that ingest wrote. `basestation plan` is for a network that is not
+    built yet.
+    """
+    from spark_jobs.advice import recommend
+    from spark_jobs.measuring.choices import POLICIES
+    from spark_jobs.measuring.continuum import analyse
+    from spark_jobs.session import prepare
+
+    if out is not None:
+        prepare(out)
+    # The ledger is offered at the tolerance itself. At 0 it is causal delivery.
+    if tolerance and tuple(choice.policies) == POLICIES:
+        choice = replace(choice, tolerates=[tolerance])
+    found = analyse(traces, choice, engine, job="recommend", scratch=scratch, segment=segment, ties=ties)
+    advised = recommend.advise(found, figure, tolerance)
+    for one in advised:
+        if not as_json:
+            for line in recommend.lines(one, figure, tolerance):
+                common.out.print(line, markup=False, soft_wrap=True)
+        elif not one.advice:
+            common.note(
+                f"recommend: run {one.trace.run}: {recommend.why_nothing(one.trace, one.rows, figure)}"
+            )
+    if as_json:
+        for one in advised:
+            for advice in one.advice:
+                common.emit_json(advice)
+    if out is not None:
+        recommend.write(out, found.rows, advised, figure, tolerance)
+        common.note(f"wrote tables and report.html in {out}")
+    if found.faults or not all(one.advice for one in advised):
+        ctx.exit(1)

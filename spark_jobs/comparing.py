@@ -1,0 +1,132 @@
+"""What `basestation.comparing` needs to compare schemes on traces and tables; and its table and report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from basestation.comparing.catalogue import Terms
+from basestation.comparing.comparison import ComparisonRow, KnownStream
+from basestation.comparing.comparison_table import COLUMNS as SHOWN
+from basestation.comparing.comparison_table import LEGEND, about, cells
+from basestation.comparing.recorded_run import COLUMNS, FIELD_COLUMNS, options_in, place_in, recorded_in
+from basestation.comparing.spread import Compared, Spot
+from basestation.simulator.options import WorldOptions
+from basestation.traces.files import TraceError
+from basestation.traces.schema import LATER
+from spark_jobs.advice import report
+from spark_jobs.measuring.continuum import open_traces
+from spark_jobs.traces.field import causes_in
+from spark_jobs.traces.files import TraceFault, TraceFiles, read_whole
+
+TEXT = ("run", "scheme", "policy")
+REAL = (
+    *("rate", "loss", "pairs", "backward", "forward", "mean", "any", "related"),
+    *("mean_most", "any_most", "pairs_most", "hold_mean", "hold_p99", "bits_mean", "mote_us", "observer_us"),
+)
+SAME = (
+    *(
+        "messages",
+        "arrived",
+        "hold_mean",
+        "hold_p99",
+        "hold_max",
+        "late",
+        "gave_up",
+        "discarded",
+        "concurrent",
+    ),
+    *("stuck", "bits_mean", "bits_max", "fits", "mote_us", "observer_us"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A trace as a source of `compare`."""
+
+    trace: TraceFiles
+
+    def network(self) -> WorldOptions:
+        return options_in(self.trace.deployment, self.trace.rows)
+
+    def stream(self, scheme: str) -> KnownStream:
+        return _stream(self.trace)
+
+
+@lru_cache(maxsize=1)
+def _stream(trace: TraceFiles) -> KnownStream:
+    """The recorded stream. A worker plays several schemes on it, and reads it once."""
+    try:
+        if trace.events is not None:
+            return recorded_in(read_whole(trace, list(COLUMNS)))
+        return recorded_in(causes_in(read_whole(trace, [*FIELD_COLUMNS, LATER])))
+    except TraceFault as fault:
+        raise TraceError(str(fault)) from None
+    except TraceError as error:
+        raise TraceError(f"{trace.folder}: {error}") from None
+
+
+def trace_spots(folders: Sequence[Path]) -> tuple[list[Spot], list[str]]:
+    """The runs in these traces and tables, and what is wrong with the others."""
+    traces, faults = open_traces(folders)
+    told = [str(fault) for fault in faults]
+    told += [f"{trace.folder}: no message arrived in this run" for trace in traces if not trace.rows]
+    spots = [
+        Spot(trace.run, place_in(trace.deployment), (Recorded(trace),)) for trace in traces if trace.rows
+    ]
+    return spots, told
+
+
+def table_of(found: Sequence[Compared], terms: Terms) -> pa.Table:
+    """One row for each scheme at each spot. A trace has `run`; a simulation has rate, loss and seeds."""
+    rows = [_plain(one.spot, row, terms) for one in found for row in one.rows]
+    kinds = dict.fromkeys(TEXT, pa.string()) | dict.fromkeys(REAL, pa.float64()) | {"fits": pa.bool_()}
+    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in rows[0]])
+    return pa.Table.from_pylist(rows, schema)
+
+
+def _plain(spot: Spot, row: ComparisonRow, terms: Terms) -> dict[str, Any]:
+    most = row.violations_most.percent() if row.violations_most else {}
+    return {
+        "run": spot.run,
+        "scheme": row.scheme,
+        **asdict(row.place),
+        "seeds": None if spot.run is not None else len(spot.sources),
+        "policy": terms.policy,
+        "phi": terms.phi,
+        "delivered": row.violations.delivered,
+        **row.violations.percent(),
+        "violated_pairs": row.violations.pairs,
+        **{f"{name}_most": most.get(name) for name in ("mean", "any", "pairs")},
+        "stamp_bytes": row.size,
+        **{name: getattr(row, name) for name in SAME},
+    }
+
+
+def write(out: Path, found: Sequence[Compared], terms: Terms) -> None:
+    """Write `compare.parquet`, `compare.csv` and `report.html`."""
+    from basestation.comparing.comparison_plot import picture  # matplotlib, only for pictures
+
+    report.put_table(out, "compare", table_of(found, terms))
+    parts: list[str] = []
+    for name, rows in _chapters(found):
+        parts += [report.heading(name), report.svg(picture(rows), name)]
+        for place in dict.fromkeys(row.place for row in rows):
+            here = [row for row in rows if row.place == place]
+            parts += [report.paragraph(about(here[0])), report.sheet(SHOWN, [cells(row) for row in here])]
+    parts += [report.paragraph(line, "note") for line in LEGEND]
+    report.write_html(out / "report.html", "Every scheme on the same events", parts)
+
+
+def _chapters(found: Sequence[Compared]) -> Iterator[tuple[str, list[ComparisonRow]]]:
+    """The parts of the report: one for each run, and one for all simulated networks."""
+    for one in found:
+        if one.spot.run is not None:
+            yield f"Run {one.spot.run}", one.rows
+    if swept := [row for one in found if one.spot.run is None for row in one.rows]:
+        yield "Simulated networks", swept
