@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import IO, Any, cast
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -208,6 +207,17 @@ def _key(path: UriPath) -> str:
     return path.path if path.scheme in ("s3", "gs") else f"/{path.path.partition('/')[2]}"
 
 
+def listed(folder: Place, pattern: str) -> list[Place]:
+    """The paths in a folder that match, in order."""
+    found: list[Any] = sorted(folder.glob(pattern))
+    return found
+
+
+def as_path(path: Place) -> Path:
+    """For functions of the base station: they use those methods of a path that both kinds have."""
+    return cast(Path, path)
+
+
 def reading(path: Place) -> Any:
     """What Arrow's readers take: a local path as it is, which is fastest, or an open file."""
     return path if isinstance(path, Path) else path.open()
@@ -234,18 +244,3 @@ def remove_tree(path: Place) -> None:
         shutil.rmtree(path, ignore_errors=True)
     elif path.exists():
         filesystem(path).delete_dir(_key(path))
-
-
-def prepare(out: Place, option: str = "--out") -> None:
-    """Make a folder of results, and check before the work that files can be written to it."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if isinstance(out, Path):
-            with TemporaryFile(dir=out):
-                pass
-        else:
-            (out / ".probe").write_bytes(b"")
-            (out / ".probe").unlink()
-    except (OSError, pa.ArrowException) as error:
-        why = getattr(error, "strerror", None) or one_line(error)
-        raise JobError(f"{option} {out}: nothing can be written there: {why}") from None

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from basestation.causality.policy_choice import policy_label
 from packet_formats.boards import BOARDS
 from packet_formats.phrases import many
 from spark_jobs.advice import report
 from spark_jobs.measuring.continuum import Analysed, ContinuumRow
+from spark_jobs.storage import Place
 from spark_jobs.traces.files import TraceFiles
 
 VOLTS = 3.0
@@ -161,7 +161,7 @@ def advise(found: Analysed, figure: str, tolerance: float) -> list[Advised]:
 
 
 def write(
-    out: Path, rows: Sequence[ContinuumRow], advised: Sequence[Advised], figure: str, tolerance: float
+    out: Place, rows: Sequence[ContinuumRow], advised: Sequence[Advised], figure: str, tolerance: float
 ) -> None:
     """Write the tables of the continuum and of the recommendation, and the report."""
     report.write_tables(out, "continuum", rows)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
@@ -18,6 +18,7 @@ from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from spark_jobs.engine import EngineOptions, chosen
 from spark_jobs.session import JobError, note, one_line, prepare
+from spark_jobs.storage import Place, listed, place, reading, write_whole
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import FRAMES
 
@@ -50,14 +51,14 @@ class StoredRun:
         except DeploymentError as error:
             raise JobError(f"run {self.name}: its deployment can't be read: {error}") from None
 
-    def file(self, table: str) -> Path:
-        return Path(self.tables) / table / self.group.place / f"{table}.parquet"
+    def file(self, table: str) -> Place:
+        return place(self.tables) / table / self.group.place / f"{table}.parquet"
 
     def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
         """A table's rows in order, in batches. `JobError` says what is wrong with its file."""
         path = self.file(table)
         try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            with pq.ParquetFile(reading(path), page_checksum_verification=True) as file:
                 wanted = _schema(table)
                 self._check(path, file.schema_arrow, wanted, columns)
                 for batch in file.iter_batches(
@@ -69,7 +70,7 @@ class StoredRun:
         except (OSError, pa.ArrowException) as error:
             raise JobError(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
 
-    def _check(self, path: Path, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
+    def _check(self, path: Place, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
         """Check that it is the file that `ingest` wrote for this run."""
         for name in columns:
             if fault := wrong_column(found, name, wanted):
@@ -88,10 +89,10 @@ def _schema(table: str) -> pa.Schema:
     return FRAMES if table == "frames" else messages_schema()
 
 
-def manifest(tables: Path) -> list[StoredRun]:
+def manifest(tables: Place) -> list[StoredRun]:
     """All runs of the tables, by their names."""
     runs = []
-    for path in sorted((tables / MANIFEST).glob("*.json")):
+    for path in listed(tables / MANIFEST, "*.json"):
         try:
             plain = json.loads(path.read_text())
             group = Group(tuple(Input.from_plain(item) for item in plain["inputs"]))
@@ -104,7 +105,7 @@ def manifest(tables: Path) -> list[StoredRun]:
 
 
 def select_runs(
-    tables: Path, runs: Sequence[str] = (), sites: Sequence[str] = (), out: Path | None = None
+    tables: Place, runs: Sequence[str] = (), sites: Sequence[str] = (), out: Place | None = None
 ) -> list[StoredRun]:
     """The runs with these names and of these sites, or all; `JobError` when there is none.
 
@@ -157,10 +158,12 @@ def _told(function: Callable[[StoredRun], Any], run: StoredRun) -> tuple[str, An
         return str(error), None
 
 
-def write_results(folder: Path, tables: dict[str, pa.Table]) -> None:
+def write_results(folder: Place, tables: dict[str, pa.Table]) -> None:
     """Write each table as Parquet, and as CSV for people."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
-        pq.write_table(table, folder / f".{name}.parquet", compression="zstd")
-        (folder / f".{name}.parquet").replace(folder / f"{name}.parquet")
-        pc_csv.write_csv(table, folder / f"{name}.csv")
+        parquet, csv = io.BytesIO(), io.BytesIO()
+        pq.write_table(table, parquet, compression="zstd")
+        pc_csv.write_csv(table, csv)
+        write_whole(folder / f"{name}.parquet", parquet.getvalue())
+        write_whole(folder / f"{name}.csv", csv.getvalue())
