@@ -16,6 +16,7 @@ from spark_jobs.traces.files import open_trace
 from tests.spark import recount
 
 FIGURES = ("pairs", "backward", "forward", "mean", "any", "related", "hold_mean")
+SCHEMES = ("dpc1", "dpc2", "kn", "hlc", "shlc", "barrier")
 NETWORKS = {
     "the paper's": WorldOptions(messages=350, seed=11),
     "few motes, slow clocks": WorldOptions(messages=300, motes=3, epsilon=2, delta=25, rate=0.3, seed=12),
@@ -41,6 +42,8 @@ def network(request, tmp_path_factory):
 
 def by_hand(run, world, row, made):
     """The figures of one row of the continuum."""
+    if row.scheme == "barrier":
+        return run.count(recount.barrier(run, world.epsilon, world.delta))
     full = 2**row.counter_bits - 1
     start = {
         "kn": lambda: recount.Figure1(world.epsilon, row.count == "events"),
@@ -56,7 +59,9 @@ def by_hand(run, world, row, made):
 
 def test_the_continuum(network, tmp_path):
     world, trace, run = network
-    choice = Choice(entries=(1, "all"), packings=("bits",), phis=(0, 30, 100), counter_bits=8)
+    choice = Choice(
+        schemes=SCHEMES, entries=(1, "all"), packings=("bits",), phis=(0, 30, 100), counter_bits=(8,)
+    )
     rows = continuum(trace, choice, Cores(1).each, tmp_path, rows=97)
     made = {}
     for row in rows:
@@ -64,7 +69,7 @@ def test_the_continuum(network, tmp_path):
         found = by_hand(run, world, row, made)
         said = {name: getattr(row, name) for name in FIGURES}
         assert said == found, (row.scheme, row.entries, row.policy, row.phi)
-    assert {row.scheme for row in rows} == {"dpc1", "dpc2", "kn", "hlc", "shlc"}
+    assert {row.scheme for row in rows} == set(SCHEMES)
     assert max(row.any for row in rows) > 1 < max(row.hold_mean for row in rows)
 
 
