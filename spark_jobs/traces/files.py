@@ -25,7 +25,7 @@ from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.schemes import LayoutError
 from spark_jobs.session import JobError, one_line
-from spark_jobs.storage import Place, as_path, listed, reading
+from spark_jobs.storage import Place, listed, path_of, reading
 
 MESSAGES, EVENTS = "messages.parquet", "events.parquet"
 
@@ -145,7 +145,7 @@ def _way_on(folder: Place) -> str:
     """A hint on what in the folder can be analysed instead."""
     if (folder / "trace" / MESSAGES).exists():
         return f", but {folder / 'trace'} is one"
-    if find_journals(as_path(folder)):
+    if find_journals(path_of(folder)):
         made = f"basestation analyse ingest {quote(str(folder))} --tables tables"
         return f", but a log: `{made}` makes tables of it, and those can be analysed"
     return ""
