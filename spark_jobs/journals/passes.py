@@ -8,7 +8,6 @@ rows of any segment alone, and they are those that reading the whole run at once
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow as pa
 from basestation.journal.message_table import Carry, carry_after, read_messages
 from packet_formats import deployment as deployments
 from spark_jobs.journals import fast
+from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import (
     bad_row,
@@ -79,7 +79,7 @@ def _ignored(row: dict[str, Any]) -> None:
 
 
 def read_part(segment: Segment) -> PartRows:
-    item, path = segment.item, Path(segment.path)
+    item, path = segment.item, path_of(segment.path)
     bad: list[dict[str, Any]] = []
     if segment.place == 0 and not item.deployment:
         bad.append(bad_row(item, NO_DEPLOYMENT))

@@ -13,6 +13,7 @@ from basestation.journal.record_format import JournalError, Records, decode_head
 from basestation.traces.schema import bytes_array
 from spark_jobs.journals import fast
 from spark_jobs.session import JobError
+from spark_jobs.storage import path_of
 from spark_jobs.tables.run_tables import kind_column
 
 ROWS = 1 << 16  # of a batch
@@ -34,7 +35,7 @@ RECORDS = pa.schema(
 def journal_folders(paths: Sequence[str | Path]) -> list[Path]:
     """The folders of all journals in these folders, at any depth. `JobError` for a place that does not exist."""
     found: dict[Path, None] = {}
-    for place in map(Path, paths):
+    for place in map(path_of, paths):
         if not place.exists():
             raise JobError(f"{place}: there is no such folder")
         files = [place] if place.suffix == SUFFIX else sorted(place.rglob(f"[0-9]*{SUFFIX}"))

@@ -17,6 +17,7 @@ from spark_jobs.engine import Engine, Frame
 from spark_jobs.journals.passes import PartRows, Segment, begun, read_part
 from spark_jobs.journals.records import RECORDS, described, intact, journal_folders, record_batches
 from spark_jobs.session import JobError
+from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Input, find
 from spark_jobs.tables.run_tables import FRAMES
 
@@ -76,7 +77,7 @@ def _without_graph() -> pa.Schema:
 
 
 def _journals(paths: Paths, deployment: str) -> list[Input]:
-    found = find(map(Path, paths), deployment)
+    found = find(map(path_of, paths), deployment)
     for path, why in found.refused.items():
         raise JobError(f"{path}: {why}")
     return [item for item in found.inputs if item.kind == "journal"]
@@ -114,4 +115,4 @@ def _messages(part: PartRows) -> pa.Table | None:
 
 def _records_of(task: tuple[str, str, str]) -> Iterator[pa.RecordBatch]:
     path, run, site = task
-    yield from record_batches(intact(Path(path))[0], run, site, path)
+    yield from record_batches(intact(path_of(path))[0], run, site, path)

@@ -22,7 +22,9 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from basestation.journal.reader import segment_paths
+from spark_jobs.engine import equip
 from spark_jobs.journals.records import RECORDS, described, intact, journal_folders, record_batches
+from spark_jobs.storage import path_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,6 +34,7 @@ Offset = dict[str, list[Any]]  # by folder: segment, byte, number
 
 def register(spark: SparkSession) -> None:
     """Make the format known to a session."""
+    equip(spark)
     spark.dataSource.register(CausewaySource)
 
 
@@ -47,7 +50,7 @@ class Stretch(InputPartition):
     last: int = -1
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        records = intact(Path(self.path), self.begin, self.end, self.last)[0]
+        records = intact(path_of(self.path), self.begin, self.end, self.last)[0]
         yield from record_batches(records, self.run, self.site, self.path)
 
 
@@ -104,7 +107,7 @@ class JournalStream(DataSourceStreamReader):
         return dict(self._ends)
 
     def partitions(self, start: Offset, end: Offset) -> list[Stretch]:
-        folders = ((Path(folder), start.get(folder, ["", 0, -1]), end[folder]) for folder in end)
+        folders = ((path_of(folder), start.get(folder, ["", 0, -1]), end[folder]) for folder in end)
         return list(chain.from_iterable(self._stretches(*told) for told in folders))
 
     def _stretches(self, folder: Path, start: list[Any], end: list[Any]) -> Iterator[Stretch]:

@@ -14,19 +14,19 @@ nothing.
 from __future__ import annotations
 
 import json
-import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from basestation.journal import locking
 from basestation.journal.record_format import JournalError
-from basestation.journal.recovery import write_whole
 from packet_formats.phrases import many
 from spark_jobs.engine import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, prepare
+from spark_jobs.storage import is_local, path_of, remove_tree, write_whole
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
 from spark_jobs.tables.staging import Done, staged
 from spark_jobs.tables.stored import MANIFEST, manifest
@@ -85,7 +85,7 @@ def ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool = False
     """Update the tables with what was found; they keep what they hold."""
     tables.mkdir(parents=True, exist_ok=True)
     try:
-        with locking.locked(tables):
+        with locking.locked(tables) if is_local(tables) else nullcontext():  # elsewhere nobody can lock
             return _ingest(found, tables, engine, again)
     except JournalError as error:
         raise JobError(
@@ -95,7 +95,7 @@ def ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool = False
 
 def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> IngestReport:
     given = {item.run for item in found.inputs}
-    shutil.rmtree(tables / STAGE, ignore_errors=True)
+    remove_tree(tables / STAGE)
     held = {run.name: run.group for run in manifest(tables)}
     _sweep(tables, {group.place for group in held.values()})
     found = _with_held(found, [item for group in held.values() for item in group.inputs])
@@ -107,7 +107,7 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
     ]
     report = IngestReport([], dict(found.refused), len(groups) - len(todo))
     stage = tables / STAGE
-    stage.mkdir()
+    stage.mkdir(exist_ok=True)
     if todo:
         note(f"{many(len(todo), 'run')} to take in, {report.unchanged} unchanged")
     for done in _staged(todo, stage, engine):
@@ -115,10 +115,10 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             report.refused[" + ".join(item.path for item in done.group.inputs)] = done.fault
         else:
             _commit(done, held, tables)
-            shutil.rmtree(done.stage)  # what the passes left to each other
+            remove_tree(path_of(done.stage))  # what the passes left to each other
             report.done.append(done)
             note(f"  {done.group.run}: {_counted(done.counts)}")
-    shutil.rmtree(stage)
+    remove_tree(stage)
     return report
 
 
@@ -133,7 +133,7 @@ def _sweep(tables: Path, places: set[str]) -> None:
     for table in TABLES:
         for folder in (tables / table).glob("site=*/date=*/run=*"):
             if str(folder.relative_to(tables / table)) not in places:
-                shutil.rmtree(folder)
+                remove_tree(folder)
 
 
 def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
@@ -141,7 +141,9 @@ def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
     paths = {item.path for item in found.inputs}
     runs = {item.run for item in found.inputs}
     kept = [
-        item for item in held if item.path not in paths and (item.run not in runs or Path(item.path).exists())
+        item
+        for item in held
+        if item.path not in paths and (item.run not in runs or path_of(item.path).exists())
     ]
     return distinct(FoundInputs([*kept, *found.inputs], found.refused))
 
@@ -159,9 +161,9 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
         _entry(tables, group).unlink(missing_ok=True)
     for group in {group.place: group for group in [*replaced, done.group]}.values():
         for table in TABLES:
-            shutil.rmtree(tables / table / group.place, ignore_errors=True)
+            remove_tree(tables / table / group.place)
     for table in TABLES:
-        staged = Path(done.stage) / table
+        staged = path_of(done.stage) / table
         if staged.exists():
             place = tables / table / done.group.place
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -34,6 +34,7 @@ from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Reason
 from spark_jobs.journals import fast
+from spark_jobs.storage import is_local, path_of, reading
 from spark_jobs.tables.inputs import EVENTS, Group, Input, InputError, part_files
 
 Ints = NDArray[np.int64]
@@ -152,8 +153,8 @@ def _records(item: Input, report: Report) -> Iterator[Records]:
 
 def segments_of(item: Input) -> list[tuple[Path, bool]]:
     """The segment files of a run, and whether somebody is writing to them."""
-    folder = Path(item.path)
-    busy, segments = locking.is_taken(folder), segment_paths(folder)
+    folder = path_of(item.path)
+    busy, segments = is_local(folder) and locking.is_taken(folder), segment_paths(folder)
     if not segments:
         raise InputError(f"{folder}: the journal of run {item.run} is no longer there")
     return [(path, busy) for path in segments]
@@ -411,8 +412,8 @@ def _trace(item: Input) -> Iterator[Batch]:
     deployment = deployments.parse(item.deployment)
     entries = layout_of(deployment).stamp.entries
     number, truth = 0, FieldTruth(deployment)
-    for path in part_files(Path(item.path)):
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    for path in part_files(path_of(item.path)):
+        with pq.ParquetFile(reading(path), page_checksum_verification=True) as file:
             _same_columns(file.schema_arrow.names, names_in(file.schema_arrow.names, entries), path)
             for batch in file.iter_batches(1 << 17):
                 rows_of = _as(batch, messages_schema(), path)
@@ -422,9 +423,9 @@ def _trace(item: Input) -> Iterator[Batch]:
                     )
                 number += len(batch)
     yield from (("messages", table) for table in truth.finish())
-    events = Path(item.path) / EVENTS
+    events = path_of(item.path) / EVENTS
     if events.exists():
-        with pq.ParquetFile(events, page_checksum_verification=True) as file:
+        with pq.ParquetFile(reading(events), page_checksum_verification=True) as file:
             _same_columns(file.schema_arrow.names, events_schema().names, events)
             for batch in file.iter_batches(1 << 17):
                 yield "events", _as(batch, events_schema(), events)
@@ -508,7 +509,7 @@ def _frames_of(messages: pa.Table, numbers: pa.Array, item: Input, deployment: D
 def _testbed(item: Input) -> Iterator[Batch]:
     deployment = deployments.parse(item.deployment)
     try:
-        events = list(truth_log.read(Path(item.path)))
+        events = list(truth_log.read(path_of(item.path)))
         network = testbed.network_of(events[0] if events else None, deployment, item.gateways)
     except truth_log.TruthError as error:
         raise InputError(str(error)) from None

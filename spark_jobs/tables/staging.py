@@ -12,6 +12,7 @@ Journals to be merged, traces and testbed logs are one task each.
 
 from __future__ import annotations
 
+import io
 import uuid
 from bisect import bisect_right
 from collections import Counter
@@ -46,6 +47,7 @@ from packet_formats.deployment import Deployment
 from spark_jobs.engine import Engine
 from spark_jobs.journals.passes import Segment, begun, read_part
 from spark_jobs.session import one_line
+from spark_jobs.storage import arrow_file, is_local, path_of
 from spark_jobs.tables.inputs import Group, Input, InputError
 from spark_jobs.tables.run_tables import quarantine, tables_of
 
@@ -83,7 +85,7 @@ def part_name(place: int) -> str:
 
 
 def _stage_whole(group: Group, stage: str) -> Done:
-    own = Path(stage) / uuid.uuid4().hex
+    own = path_of(stage) / uuid.uuid4().hex
     counts: Counter[str] = Counter()
     writers: dict[str, _Writer] = {}
     said = _metadata(group)
@@ -112,7 +114,8 @@ class _Writer:
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
         self._path, self._partial = path, _partial(path)
-        self._file = pq.ParquetWriter(self._partial, schema, **encodings(schema))
+        self._sink = arrow_file(self._partial, "wb")
+        self._file = pq.ParquetWriter(self._sink, schema, **encodings(schema))
         self._schema, self._waiting = schema, list[pa.Table]()
 
     def write(self, table: pa.Table) -> None:
@@ -130,15 +133,26 @@ class _Writer:
         if self._waiting:
             self._flush()
         self._file.close()
-        self._partial.replace(self._path)
+        self._sink.close()
+        _settle(self._partial, self._path)
 
 
 def _partial(path: Path) -> Path:
-    """A place for a file that is being written. A task may be done twice, and only one of the files stays."""
+    """A place for a file that is being written. A task may be done twice, and only one of the files stays.
+
+    On an object store a file is not there before it is whole.
+    """
+    if not is_local(path):
+        return path
     folder = path.parents[1] / PARTIAL
     for place in (path.parent, folder):
         place.mkdir(parents=True, exist_ok=True)
     return folder / uuid.uuid4().hex
+
+
+def _settle(partial: Path, path: Path) -> None:
+    if partial != path:
+        partial.replace(path)
 
 
 # ---- Runs in parts ----
@@ -200,7 +214,7 @@ def _told(function: Callable[[Any], Any], task: Any) -> tuple[str, Any]:
 def _stage_part(task: tuple[Segment, str]) -> tuple[dict[str, int], Tails]:
     """Write the frames, the quarantine and the raw messages of a segment; how many, and the newest of each mote."""
     segment, place = task
-    folder, rows = Path(place), read_part(segment)
+    folder, rows = path_of(place), read_part(segment)
     said = _metadata(Group((segment.item,)))
     tables = dict([quarantine(rows.quarantine)])
     if rows.frames is not None:
@@ -242,7 +256,7 @@ class _Graph:
         return deployments.parse(self.item.deployment)
 
     def file(self, what: str, place: int) -> Path:
-        return Path(self.folder) / what / f"{place:06d}"
+        return path_of(self.folder) / what / f"{place:06d}"
 
     def rows(self, what: str, begin: int, end: int) -> Iterator[pa.Table]:
         """These rows of the run, a batch at a time, none of them of two parts."""
@@ -323,7 +337,7 @@ def _stage_messages(graph: _Graph) -> None:
         begin, end = graph.edges[part : part + 2]
         if begin < end or part == 0:
             schema = messages_schema().with_metadata(said)
-            writer = _Writer(Path(graph.folder) / "messages" / part_name(part), schema)
+            writer = _Writer(path_of(graph.folder) / "messages" / part_name(part), schema)
             for table in graph.rows(GRAPH, begin, end):
                 writer.write(with_past(table, past, doubt))
             writer.close()
@@ -335,15 +349,15 @@ def _stage_messages(graph: _Graph) -> None:
 def _write_rows(path: Path, tables: Iterable[pa.Table]) -> None:
     partial, schema = _partial(path), messages_schema()
     options = ipc.IpcWriteOptions(compression="zstd")
-    with pa.OSFile(str(partial), "wb") as file, ipc.new_file(file, schema, options=options) as writer:
+    with arrow_file(partial, "wb") as file, ipc.new_file(file, schema, options=options) as writer:
         for table in tables:
             writer.write_table(table.cast(schema), BATCH)
-    partial.replace(path)
+    _settle(partial, path)
 
 
 def _read_rows(path: Path, begin: int, end: int) -> Iterator[pa.Table]:
     """The rows of a file from one place to before another, a batch at a time."""
-    with pa.OSFile(str(path)) as file, ipc.open_file(file) as reader:
+    with arrow_file(path) as file, ipc.open_file(file) as reader:
         at = 0
         for number in range(reader.num_record_batches):
             batch = reader.get_batch(number)
@@ -356,12 +370,12 @@ def _read_rows(path: Path, begin: int, end: int) -> Iterator[pa.Table]:
 
 
 def _write_arrays(path: Path, *arrays: NDArray[Any]) -> None:
-    partial = _partial(path)
-    with partial.open("wb") as file:
-        np.savez(file, *arrays)
-    partial.replace(path)
+    partial, kept = _partial(path), io.BytesIO()
+    np.savez(kept, *arrays)
+    partial.write_bytes(kept.getvalue())
+    _settle(partial, path)
 
 
 def _read_arrays(path: Path) -> list[NDArray[Any]]:
-    with np.load(path) as found:
+    with np.load(io.BytesIO(path.read_bytes())) as found:
         return [found[name] for name in found.files]
