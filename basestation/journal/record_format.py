@@ -269,8 +269,8 @@ class Records:
     def of(cls, raw: bytes, starts: list[int]) -> Records:
         buffer = np.frombuffer(raw, np.uint8)
         at = np.array(starts, np.int64)
-        head = buffer[at[:, None] + np.arange(HEAD.itemsize)].view(HEAD)[:, 0]
-        return cls(buffer, head, at)
+        anywhere = np.ndarray(max(len(raw) - HEAD.itemsize + 1, 0), HEAD, raw, strides=(1,))
+        return cls(buffer, anywhere[at], at)
 
     def __len__(self) -> int:
         return len(self.head)
