@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,13 +96,13 @@ class Cores(Engine):
             return
         with self._pool(at_once) as pool:
             for done, result in enumerate(pool.map(function, tasks), start=1):
-                _show(getattr(function, "__name__", "tasks"), done, len(tasks))
+                _show(_name(function), done, len(tasks))
                 yield result
 
     def rows(
         self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
     ) -> pa.Table:
-        found = self.each(lambda task: list(function(task)), tasks)
+        found = self.each(partial(_listed, function), tasks)
         return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
 
     def mapped(self, frame: pa.Table, function: Batches, schema: pa.Schema) -> pa.Table:
@@ -121,6 +121,10 @@ class Cores(Engine):
 
     def collect(self, frame: pa.Table) -> pa.Table:
         return frame
+
+
+def _listed(function: Callable[[Any], Iterable[pa.RecordBatch]], task: Any) -> list[pa.RecordBatch]:
+    return list(function(task))
 
 
 def groups_of(table: pa.Table, keys: Sequence[str]) -> Iterator[NDArray[np.int64]]:
@@ -215,6 +219,12 @@ def _raised(result: Any) -> Any:
     if isinstance(result, JobError):
         raise result
     return result
+
+
+def _name(function: Callable[[Any], Any]) -> str:
+    """What a function is called, also if some of its arguments are given."""
+    inner = getattr(function, "args", ()) or [getattr(function, "func", function)]
+    return str(getattr(inner[0], "__name__", "tasks")).strip("_")
 
 
 def _show(what: str, done: int, of: int) -> None:

@@ -478,7 +478,7 @@ def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None, str | 
     for folder in folders:
         if (folder / MANIFEST).is_dir():
             runs = manifest(folder.resolve())
-            yield from ((run.file("messages").parent, run.file("events"), run.name) for run in runs)
+            yield from ((run.folder("messages"), run.files("events")[0], run.name) for run in runs)
         else:
             yield folder.resolve(), None, None
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
@@ -49,14 +50,18 @@ class StoredRun:
         except DeploymentError as error:
             raise JobError(f"run {self.name}: its deployment can't be read: {error}") from None
 
-    def file(self, table: str) -> Path:
-        return Path(self.tables) / table / self.group.place / f"{table}.parquet"
+    def folder(self, table: str) -> Path:
+        return Path(self.tables) / table / self.group.place
+
+    def files(self, table: str) -> list[Path]:
+        """The parts of a table, in order. Older versions wrote one file."""
+        parts = sorted(self.folder(table).glob("[0-9]*.parquet"))
+        return parts or [self.folder(table) / f"{table}.parquet"]
 
     def batches(
-        self, table: str, columns: Sequence[str], groups: Sequence[int] | None = None
+        self, table: str, columns: Sequence[str], path: Path, groups: Sequence[int]
     ) -> Iterator[pa.Table]:
-        """A table's rows in order, in batches, or those of some row groups. `JobError` says what is wrong with it."""
-        path = self.file(table)
+        """The rows of some row groups of a file, in batches. `JobError` says what is wrong with it."""
         with self._readable(path) as file:
             wanted = _schema(table)
             self._check(path, file.schema_arrow, wanted, columns)
@@ -85,29 +90,39 @@ class StoredRun:
 
     def pieces(self, table: str) -> list[Piece]:
         """A table in pieces that tasks can read, in order."""
-        path = self.file(table)
-        with self._readable(path) as file:
-            sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+        sizes: list[int] = []
+        places: list[tuple[Path, int]] = []
+        for path in self.files(table):
+            with self._readable(path) as file:
+                sizes += [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+                places += [(path, at) for at in range(file.num_row_groups)]
+        if sum(sizes) != self.counts.get(table, sum(sizes)):
+            raise JobError(
+                f"{self.folder(table)}: {sum(sizes)} rows, and ingest wrote {self.counts[table]}: a part is gone; "
+                "ingest --again brings it back"
+            )
         whose = np.cumsum([0, *sizes])[:-1] // PIECE
         return [
-            Piece(self, table, tuple(np.flatnonzero(whose == number).tolist())) for number in np.unique(whose)
+            Piece(self, table, tuple(places[at] for at in np.flatnonzero(whose == number).tolist()))
+            for number in np.unique(whose)
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some row groups of a run's table."""
+    """Some row groups of a run's table, each with its file."""
 
     run: StoredRun
     table: str
-    groups: tuple[int, ...]
+    places: tuple[tuple[Path, int], ...]
 
     @property
     def path(self) -> Path:
-        return self.run.file(self.table)
+        return self.places[0][0]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        return self.run.batches(self.table, columns, self.groups)
+        for path, groups in groupby(self.places, key=lambda place: place[0]):
+            yield from self.run.batches(self.table, columns, path, [group for _, group in groups])
 
 
 def pieces(runs: Sequence[StoredRun], *tables: str) -> tuple[list[Piece], dict[str, str]]:

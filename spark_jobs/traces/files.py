@@ -1,7 +1,8 @@
 """The Parquet files of one trace, checked before anything is computed. A fault names its file.
 
-Only footers are read here. A trace is `messages.parquet`, or its parts in `messages/` in the order of their names, as
-the journal writes them. `events.parquet` says what the motes did, where known.
+Only footers are read here. A trace is `messages.parquet`, or its parts in the order of their names: in `messages/`, as
+the journal writes them, or in the folder itself, as `ingest` does. `events.parquet` says what the motes did, where
+known.
 """
 
 from __future__ import annotations
@@ -132,6 +133,7 @@ def _parts_of(folder: Path) -> list[Path]:
         raise TraceFault(f"{folder} is a file: a trace is a folder with {MESSAGES} in it")
     whole = folder / MESSAGES
     parts = [whole] if whole.exists() else sorted((folder / "messages").glob("[!.]*.parquet"))
+    parts = parts or sorted(folder.glob("[0-9]*.parquet"))  # a run in the tables of ingest
     if not parts:
         raise TraceFault(
             f"{folder} holds neither {MESSAGES} nor parts of it in messages/: it is no trace{_way_on(folder)}"

@@ -18,7 +18,8 @@ from basestation.cli.analyse import JOBS
 from basestation.journal.reader import read_segment
 from basestation.journal.record_format import encode_header
 from spark_jobs import package, run
-from spark_jobs.tables.ingest import TABLES, each_here, ingest
+from spark_jobs.engine import Cores
+from spark_jobs.tables.ingest import TABLES, ingest
 from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
 from tests.waiting import wait_until
@@ -224,5 +225,5 @@ def test_a_worker_that_dies_changes_nothing(tmp_path, packed, root, require_tool
         capsys.readouterr()
         assert run.main([*wanted, "--no-spark"]) == 0
         assert told.stdout == capsys.readouterr().out != ""
-    ingest(find([logs]), tmp_path / "here", each_here)
+    ingest(find([logs]), tmp_path / "here", Cores(1))
     assert content(tables) == content(tmp_path / "here")
