@@ -6,25 +6,27 @@ testbeds know the events, so such runs fit into memory.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
 from basestation.comparing.field_run import field_stream
 from basestation.comparing.recorded_run import FIELD_COLUMNS
-from basestation.deployed import timed_scheme_of
+from basestation.deployed import scheme_of, timed_scheme_of
 from basestation.simulator import engine_numba
 from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
 from basestation.simulator.simulated_trace import stream_of
 from basestation.traces.files import TraceError, write_table
-from basestation.traces.schema import LATER, UnevenRow, matrix_of, stamp_column
+from basestation.traces.schema import KINDS, LATER, UnevenRow, matrix_of, stamp_column
 from basestation.traces.stamp_columns import read_stamps
 from packet_formats.deployment import Deployment
 from spark_jobs.traces.field import causes_in
@@ -67,10 +69,11 @@ def restamp(task: RestampTask) -> Restamped:
 def differing(trace: TraceFiles) -> int:
     """Count the recorded stamps that can't be reproduced. If there are any, events are missing.
 
-    A mote out of sync has a clock of its own that no event shows; its messages are not ordered.
+    A mote out of sync has a clock of its own that no event shows; its messages are not ordered. No event shows either
+    when a mote gained the time: while stamps depend on that, their clock alone is compared.
     """
     stream = _stream(trace)
-    made = (_ours if trace.deployment.scheme.is_ordered else _papers)(stream, trace.deployment)
+    made = _ours(stream, trace.deployment) if trace.deployment.scheme.is_ordered else _papers(trace, stream)
     recorded = read_whole(trace, ["stamp.r", "stamp.c", "stamp.kn", "in_sync"]).messages
     wrong = np.zeros(len(made), np.bool_)
     for name in ("r", "c"):
@@ -80,8 +83,24 @@ def differing(trace: TraceFiles) -> int:
         kn = matrix_of(recorded["stamp.kn"], entries)
     except UnevenRow as fault:
         raise TraceFault(f"{trace.folder}: row {fault.row}: entries of its stamp: {fault}") from None
-    wrong |= (matrix_of(pa.chunked_array([made.field("kn")]), entries) != kn).any(axis=1)
-    return int((wrong & recorded["in_sync"].to_numpy()).sum())
+    in_sync = recorded["in_sync"].to_numpy()
+    unlike = (matrix_of(pa.chunked_array([made.field("kn")]), entries) != kn).any(axis=1)
+    wrong |= unlike & _settled(stream, in_sync, scheme_of(trace.deployment).settling)
+    return int((wrong & in_sync).sum())
+
+
+def _settled(stream: Stream, in_sync: NDArray[np.bool_], ticks: int) -> NDArray[np.bool_]:
+    """Which arrivals were sent when no mote had gained the time in the last `ticks`, so far as arrivals tell."""
+    at, source = stream.sent_at[stream.arrival_message], stream.sent_by[stream.arrival_message]
+    settled = np.ones(len(at), np.bool_)
+    for mote in range(stream.motes if ticks else 0):
+        since = stream.sent_at[stream.sent_by == mote].min(initial=at.max(initial=0))
+        was = False
+        for row in sorted(np.flatnonzero(source == mote), key=stream.arrival_message.__getitem__):
+            if in_sync[row] and not was:
+                settled &= (at < since) | (at > at[row] + ticks)
+            since, was = at[row], in_sync[row]
+    return settled
 
 
 def _ours(stream: Stream, deployment: Deployment) -> pa.StructArray:
@@ -89,10 +108,14 @@ def _ours(stream: Stream, deployment: Deployment) -> pa.StructArray:
     return _column(engine_numba.observe(stream, engine_numba.stamp(stream, scheme), scheme))
 
 
-def _papers(stream: Stream, deployment: Deployment) -> pa.StructArray:
-    """The entries as they were on the wire. If a mote did not begin with number 0, its counters differ."""
-    rows = stamp_rows(stream, deployment)[stream.arrival_message]
-    return read_stamps(rows, stream.arrival_clock, deployment)
+def _papers(trace: TraceFiles, stream: Stream) -> pa.StructArray:
+    """The entries as they were on the wire. They name messages by the numbers that the motes gave them."""
+    events = read_whole(trace, []).events
+    if events is not None:  # a stream counts each mote's messages from 1, whatever number came first
+        sends = events.filter(pc.equal(events["kind"], KINDS[0]))
+        stream = replace(stream, sent_index=sends["sequence"].to_numpy() + 1)
+    rows = stamp_rows(stream, trace.deployment)[stream.arrival_message]
+    return read_stamps(rows, stream.arrival_clock, trace.deployment)
 
 
 def _column(observed: Observed) -> pa.StructArray:
