@@ -16,10 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from spark_jobs import session
 from spark_jobs.session import JobError, note
@@ -31,6 +34,9 @@ Spread = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """How a function is applied to many tasks (`Engine.each`)."""
 Frame = Any
 """Rows: a table of Arrow's on this machine, a DataFrame on Spark."""
+Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""Rows in, rows out, batch by batch: what was taken need not stay in memory."""
+PIECE = 1 << 20  # rows of a frame that one task takes on this machine
 
 
 class Engine(ABC):
@@ -49,10 +55,20 @@ class Engine(ABC):
         """All rows that a function makes of its tasks."""
 
     @abstractmethod
-    def grouped(
-        self, frame: Frame, keys: Sequence[str], function: Callable[[pa.Table], pa.Table], schema: pa.Schema
-    ) -> Frame:
-        """The rows that a function makes of each group with equal keys."""
+    def mapped(self, frame: Frame, function: Batches, schema: pa.Schema) -> Frame:
+        """The rows that a function makes of pieces of a frame. Each piece has rows in their order."""
+
+    @abstractmethod
+    def grouped(self, frame: Frame, keys: Sequence[str], function: Batches, schema: pa.Schema) -> Frame:
+        """The rows that a function makes of each group with equal keys. Its rows come in any order."""
+
+    @abstractmethod
+    def where(self, frame: Frame, column: str, value: str | None) -> Frame:
+        """The rows with this value; with any value, if it is None."""
+
+    @abstractmethod
+    def joined(self, frames: Sequence[Frame]) -> Frame:
+        """The rows of several frames with the same columns."""
 
     @abstractmethod
     def collect(self, frame: Frame) -> pa.Table:
@@ -89,29 +105,32 @@ class Cores(Engine):
         found = self.each(lambda task: list(function(task)), tasks)
         return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
 
-    def grouped(
-        self,
-        frame: pa.Table,
-        keys: Sequence[str],
-        function: Callable[[pa.Table], pa.Table],
-        schema: pa.Schema,
-    ) -> pa.Table:
-        found = self.each(function, list(groups_of(frame, keys)))
-        return pa.concat_tables([schema.empty_table(), *(table.cast(schema) for table in found)])
+    def mapped(self, frame: pa.Table, function: Batches, schema: pa.Schema) -> pa.Table:
+        pieces = [frame.slice(at, PIECE) for at in range(0, len(frame), PIECE)]
+        return self.rows(lambda piece: function(iter(piece.to_batches())), pieces, schema)
+
+    def grouped(self, frame: pa.Table, keys: Sequence[str], function: Batches, schema: pa.Schema) -> pa.Table:
+        groups = list(groups_of(frame, keys))
+        return self.rows(lambda rows: function(iter(frame.take(rows).to_batches())), groups, schema)
+
+    def where(self, frame: pa.Table, column: str, value: str | None) -> pa.Table:
+        return frame.filter(frame[column].is_valid() if value is None else pc.equal(frame[column], value))
+
+    def joined(self, frames: Sequence[pa.Table]) -> pa.Table:
+        return pa.concat_tables(frames)
 
     def collect(self, frame: pa.Table) -> pa.Table:
         return frame
 
 
-def groups_of(table: pa.Table, keys: Sequence[str]) -> Iterator[pa.Table]:
-    """The rows with equal keys, in their order, group by group."""
+def groups_of(table: pa.Table, keys: Sequence[str]) -> Iterator[NDArray[np.int64]]:
+    """The numbers of the rows with equal keys, in their order, group by group."""
     if not len(table):
         return
     codes = [table[key].combine_chunks().dictionary_encode().indices.to_numpy() for key in keys]
     order = np.lexsort(codes[::-1])
     changes = np.any([np.diff(code[order]) != 0 for code in codes], axis=0)
-    for rows in np.split(order, np.flatnonzero(changes) + 1):
-        yield table.take(pa.array(rows))
+    yield from np.split(order, np.flatnonzero(changes) + 1)
 
 
 class Spark(Engine):
@@ -148,19 +167,26 @@ class Spark(Engine):
         numbers = self.spark.range(0, len(tasks), 1, max(len(tasks), 1))
         return numbers.mapInArrow(work, from_arrow_schema(schema))
 
+    def mapped(self, frame: DataFrame, function: Batches, schema: pa.Schema) -> DataFrame:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        return frame.mapInArrow(function, from_arrow_schema(schema))
+
     def grouped(
-        self,
-        frame: DataFrame,
-        keys: Sequence[str],
-        function: Callable[[pa.Table], pa.Table],
-        schema: pa.Schema,
+        self, frame: DataFrame, keys: Sequence[str], function: Batches, schema: pa.Schema
     ) -> DataFrame:
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        def work(table: pa.Table) -> pa.Table:
-            return function(table).cast(schema)
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:  # its hints choose the form
+            return function(batches)
 
         return frame.groupBy(*keys).applyInArrow(work, from_arrow_schema(schema))
+
+    def where(self, frame: DataFrame, column: str, value: str | None) -> DataFrame:
+        return frame.where(frame[column].isNotNull() if value is None else frame[column] == value)
+
+    def joined(self, frames: Sequence[DataFrame]) -> DataFrame:
+        return reduce(lambda one, other: one.union(other), frames)
 
     def collect(self, frame: DataFrame) -> pa.Table:
         return frame.toArrow()

@@ -174,10 +174,11 @@ def choice_options(function: F) -> F:
             several(
                 "--phi", "phis", common.Whole(0, 100), "Per cent of the safe wait. " + every(_listed(PHIS))
             ),
-            click.option(
+            several(
                 "--counter-bits",
-                type=common.Whole(1, MAX_FIELD_BITS),
-                help="Width of an entry or a counter. [default: as deployed]",
+                "counter_bits",
+                common.Whole(1, MAX_FIELD_BITS),
+                "Width of an entry or a counter. " + every("all that make a difference"),
             ),
             click.option(
                 "--ties",

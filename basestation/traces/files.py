@@ -30,7 +30,14 @@ COUNTED = (
     "wall_ns",
     "number",
 )
-FEW = ("kind", "journal", "fate", "stamp.kn.list.element")  # columns with few different values
+FEW = (
+    "kind",
+    "journal",
+    "fate",
+    "source",
+    "stamp.c",
+    "stamp.kn.list.element",
+)  # columns with few different values
 
 
 class TraceError(ValueError):

@@ -58,12 +58,6 @@ def present(table: pa.Table, wanted: Sequence[str], of: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields, table.schema.metadata))
 
 
-def whole(table: pa.Table) -> pa.Table:
-    """A table of messages with all columns of the present schema."""
-    made = schema.messages_schema()
-    return present(table, made.names, made)
-
-
 def _column(table: pa.Table, name: str, of: pa.Schema) -> pa.ChunkedArray:
     head, _, part = name.partition(".")
     kind = of.field(head).type

@@ -10,7 +10,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, fields
+from dataclasses import fields
 from io import StringIO
 from itertools import groupby
 from pathlib import Path
@@ -25,6 +25,8 @@ from rich.table import Table
 
 from basestation.causality.policy_choice import policy_label
 from packet_formats.schemes import ordered
+from spark_jobs.measuring.choices import NAMED
+from spark_jobs.measuring.front import able, most, on_front
 from spark_jobs.traces.files import TraceFiles
 
 if TYPE_CHECKING:
@@ -32,7 +34,9 @@ if TYPE_CHECKING:
 
     from spark_jobs.measuring.continuum import ContinuumRow
 
-MARKERS = dict(zip(ordered(), ("x", "P", "^", "s", "o", "D", "v", "*"), strict=False))
+MARKERS = dict(
+    zip((*ordered(), *NAMED), ("X", "P", "^", "s", "o", "D", "v", "<", ">", "*", "p"), strict=False)
+)
 ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
 STYLE = """
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; color: #222 }
@@ -42,6 +46,9 @@ td:first-child, th:first-child { text-align: left }
 tr.own { background: #eef6ff }
 svg { max-width: 100%; height: auto }
 p.note { color: #666 }
+p.answer { font-size: 1.35em; margin: 0.6em 0 }
+details { margin: 0.8em 0; border-top: 1px solid #ddd; padding-top: 0.4em }
+summary { cursor: pointer; font-weight: 600 }
 """
 
 
@@ -49,8 +56,13 @@ def table_of(rows: Sequence[Any]) -> pa.Table:
     """A table from rows of one dataclass, with a column for each field."""
     kind = type(rows[0])
     hints = typing.get_type_hints(kind)
-    schema = pa.schema([pa.field(field.name, _arrow(hints[field.name])) for field in fields(kind)])
-    return pa.Table.from_pylist([asdict(row) for row in rows], schema=schema)
+    schema = pa.schema([pa.field(name, _arrow(hints[name])) for name in plain(rows[0])])
+    return pa.Table.from_pylist([plain(row) for row in rows], schema=schema)
+
+
+def plain(row: Any) -> dict[str, Any]:
+    """The fields of a row for tables and JSON, without those that are kept inside."""
+    return {field.name: getattr(row, field.name) for field in fields(row) if not field.metadata.get("inside")}
 
 
 def _arrow(hint: Any) -> pa.DataType:
@@ -105,6 +117,12 @@ def heading(text: str) -> str:
     return f"<h2>{html.escape(text)}</h2>"
 
 
+def folded(title: str, parts: Iterable[str]) -> str:
+    """Parts that open on a click."""
+    body = "\n".join(parts)
+    return f"<details><summary>{html.escape(title)}</summary>\n{body}</details>"
+
+
 def sheet(columns: Sequence[str], rows: Iterable[Sequence[str]], marked: Sequence[bool] = ()) -> str:
     """An HTML table; `marked` rows are highlighted."""
     head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
@@ -139,40 +157,45 @@ def continuum_parts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str
     """The part of the report for one trace."""
     if not rows:
         return [heading(f"Run {trace.run}"), paragraph("This trace could not be analysed.")]
-    parts = [heading(f"Run {trace.run}"), *_facts(trace, rows)]
     answered = [row for row in rows if row.is_answered]
+    parts = [heading(f"Run {trace.run}"), *facts(trace, rows)]
     if answered and answered[0].mean is not None:
-        parts += [svg(_by_bytes(answered), f"bytes-{trace.run}"), svg(_by_phi(answered), f"phi-{trace.run}")]
-        parts.append(svg(_hold(answered), f"hold-{trace.run}"))
-        parts.append(paragraph(known_causes(answered[0])))
+        parts.append(svg(front_picture(answered, "mean"), f"front-{trace.run}"))
     elif answered:
         parts.append(paragraph(why_no_violations(trace)))
+    return [*parts, *details_of(trace, rows)]
+
+
+def details_of(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
+    """All configurations of one trace, folded."""
+    answered = [row for row in rows if row.is_answered]
+    parts = []
+    if answered and answered[0].mean is not None:
+        pictures = [svg(_by_phi(answered), f"phi-{trace.run}"), svg(_hold(answered), f"hold-{trace.run}")]
+        parts.append(folded("Violations and hold against φ", pictures))
     columns = (
-        "stamp",
-        "bytes",
-        "policy",
-        "φ",
-        "mean %",
-        "any %",
-        "pairs %",
-        "related %",
-        "hold",
-        "p99",
-        "late",
-    )
+        "stamp", "bytes", "policy", "φ", "mean %", "any %", "pairs %", "related %", "hold ms", "p99 ms", "late",
+    )  # fmt: skip
     shown = _without_repeats(answered)
-    parts.append(sheet(columns, [_cells(row) for row in shown], [row.own for row in shown]))
+    said = (
+        "Violations in per cent of the messages delivered, related of the causally related pairs; hold from arrival to "
+        "delivery, its mean and its 99th percentile. Marked: the stamp that the trace carries."
+    )
+    table = sheet(columns, [_cells(row) for row in shown], [row.own for row in shown])
+    known = [paragraph(known_causes(answered[0]))] if answered and answered[0].complete is not None else []
     parts.append(
-        paragraph(
-            "Violations in per cent of the messages delivered, related of the causally related pairs; hold in ticks "
-            "from arrival to delivery, its mean and its 99th percentile. Marked: the stamp that the trace carries.",
-            "note",
-        )
+        folded(f"All {len(shown)} configurations", [*known, table, paragraph(said, "note"), _ticks(trace)])
     )
     refused = {row.stamp: row.reason or "" for row in rows if not row.is_answered}
     if refused:
-        parts += [paragraph("What this trace can't answer:"), sheet(("stamp", "why"), refused.items())]
+        parts.append(folded("What this trace can't answer", [sheet(("stamp", "why"), refused.items())]))
     return parts
+
+
+def _ticks(trace: TraceFiles) -> str:
+    clock = trace.deployment.clock
+    tick = 1000 * 2**clock.tick_log2 / 32768
+    return paragraph(f"A tick is {tick:.3g} ms; ε = {clock.epsilon} and δ = {clock.delta} ticks.", "note")
 
 
 def bounds(row: ContinuumRow, figure: str) -> str:
@@ -198,17 +221,18 @@ def why_no_violations(trace: TraceFiles) -> str:
     )
 
 
-def _facts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
+def facts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
+    """A paragraph on the network and the run."""
     deployment = trace.deployment
     clock, first = deployment.clock, next((row for row in rows if row.is_answered), None)
-    facts = [
-        f"{trace.origin}; network {deployment.network.name}: {deployment.network.motes} motes, ε = {clock.epsilon}, "
-        f"δ = {clock.delta} ticks of {1000 * 2**clock.tick_log2 / 32768:.3g} ms.",
-        f"{trace.rows} messages arrived",
-    ]
+    tick = 1000 * 2**clock.tick_log2 / 32768
+    facts = (
+        f"{trace.origin}; network {deployment.network.name}: {deployment.network.motes} motes, "
+        f"ε = {clock.epsilon * tick:.1f} ms, δ = {clock.delta * tick:.1f} ms. {trace.rows} messages arrived"
+    )
     if first is not None and first.out_of_sync:
-        facts[1] += f", {first.out_of_sync} of them out of sync and not counted in any figure"
-    return [paragraph(facts[0]), paragraph(facts[1] + ".")]
+        facts += f", {first.out_of_sync} of them out of sync and not counted in any figure"
+    return [paragraph(facts + ".", "note")]
 
 
 def _without_repeats(rows: Sequence[ContinuumRow]) -> list[ContinuumRow]:
@@ -228,14 +252,19 @@ def _cells(row: ContinuumRow) -> list[str]:
     arrival = row.policy == "none"
     return [
         "(arrival order)" if arrival else row.stamp,
-        "" if arrival else str(row.stamp_bytes),
+        "" if arrival else size(row),
         policy_label(row.policy, row.tolerate),
-        "" if arrival else f"{row.phi}%",
+        "" if arrival or row.has_own_rule else f"{row.phi}%",
         *(_between(row, figure) for figure in ("mean", "any", "pairs", "related")),
-        "" if row.hold_mean is None else f"{row.hold_mean:.1f}",
-        "" if row.hold_p99 is None else f"{row.hold_p99:.0f}",
+        "" if row.hold_mean_ms is None else f"{row.hold_mean_ms:.1f}",
+        "" if row.hold_p99_ms is None else f"{row.hold_p99_ms:.0f}",
         "" if arrival else str(row.late),
     ]
+
+
+def size(row: ContinuumRow) -> str:
+    """The bytes of a stamp: the mean of one whose length varies."""
+    return str(row.stamp_bytes) if row.bytes_mean is None else f"{row.bytes_mean:.1f}"
 
 
 def _between(row: ContinuumRow, figure: str) -> str:
@@ -278,27 +307,66 @@ def _log_but_zero(set_scale: Any, values: Iterable[float | None]) -> None:
         set_scale("symlog", linthresh=min(shown))
 
 
-def _by_bytes(rows: Sequence[ContinuumRow]) -> Figure:
-    figure, panels = _panels(rows, "Violations against bytes of the stamp; colour: φ")
-    arrival = next((row for row in rows if row.policy == "none"), None)
-    for policy, axes in panels:
-        shown = [row for row in rows if row.policy == policy]
-        for row in shown:
-            place = row.stamp_bytes + 0.1 * (list(MARKERS).index(row.scheme) - 2)
-            axes.scatter(
-                [place], [row.mean], marker=MARKERS[row.scheme], color=[_colour(row.phi)], clip_on=False
-            )
-        if arrival is not None:
-            axes.axhline(arrival.mean, color="grey", linestyle=":", label="arrival order")
-        for scheme in dict.fromkeys(row.scheme for row in shown):
-            axes.scatter([], [], marker=MARKERS[scheme], color="black", label=scheme)
-        for phi in sorted({row.phi for row in shown}):
-            axes.scatter([], [], marker=".", color=[_colour(phi)], label=f"φ {phi}%")
-        _log_but_zero(axes.set_yscale, (row.mean for row in shown))
-        axes.set_xlabel("bytes")
-        axes.set_ylabel("violations (mean, %)")
-        _legend_below(axes)
-    return figure
+def front_picture(
+    rows: Sequence[ContinuumRow],
+    figure: str,
+    chosen: ContinuumRow | None = None,
+    tolerance: float | None = None,
+) -> Figure:
+    """Violations against hold, a shape for each kind of stamp and a colour for its bytes. Large: the front."""
+    from matplotlib import colormaps
+    from matplotlib.figure import Figure
+
+    picture = Figure(figsize=(9, 5), layout="constrained")
+    axes = picture.subplots()
+    shown = [row for row in rows if able(row) and most(row, figure) < float("inf")]
+    best = on_front(shown, figure)
+    bytes_ = sorted({round(row.mean_bytes) for row in shown})
+    colours = {size: colormaps["turbo"](at / max(len(bytes_) - 1, 1)) for at, size in enumerate(bytes_)}
+    for row, front in zip(shown, best, strict=True):
+        colour = colours[round(row.mean_bytes)]
+        look = {"s": 70, "edgecolors": "black", "zorder": 3} if front else {"s": 16, "alpha": 0.35}
+        place = [row.hold_mean_ms or 0.0], [most(row, figure)]
+        axes.scatter(*place, marker=MARKERS.get(row.scheme, "h"), color=[colour], clip_on=False, **look)
+    if tolerance:
+        axes.axhline(
+            tolerance, color="firebrick", linestyle="--", linewidth=1, label=f"tolerated: {tolerance:g}%"
+        )
+    if chosen is not None:
+        spot = chosen.hold_mean_ms or 0.0, most(chosen, figure)
+        axes.scatter(
+            *spot, s=420, facecolors="none", edgecolors="firebrick", linewidths=2, zorder=4, clip_on=False
+        )
+        said = f"take {chosen.stamp}, {by(chosen)}"
+        left = spot[0] > 0.6 * max(row.hold_mean_ms or 0.0 for row in shown)
+        axes.annotate(
+            said,
+            spot,
+            (-14 if left else 14, 16),
+            textcoords="offset points",
+            ha="right" if left else "left",
+            color="firebrick",
+            weight="bold",
+            zorder=5,
+        )
+    for scheme in dict.fromkeys(row.scheme for row in shown):
+        axes.scatter([], [], marker=MARKERS.get(scheme, "h"), color="black", label=scheme)
+    for size_, colour in colours.items():
+        axes.scatter([], [], marker="s", color=[colour], label=f"{size_} B")
+    _log_but_zero(axes.set_yscale, (most(row, figure) for row in shown))
+    axes.set_ylim(0)
+    axes.set_xlabel("mean hold (ms)")
+    axes.set_ylabel(f"violations ({figure}, at most, %)")
+    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+    return picture
+
+
+def by(row: Any) -> str:
+    """How a configuration delivers, in words."""
+    label = policy_label(row.policy, row.tolerate)
+    if row.policy == row.scheme:
+        return "by its own rule"
+    return label if row.tolerate is not None else f"{label} at phi {row.phi}%"
 
 
 def _by_phi(rows: Sequence[ContinuumRow]) -> Figure:
@@ -363,7 +431,7 @@ def show(console: Console, rows: Sequence[ContinuumRow]) -> None:
 def _terminal_table(rows: Sequence[ContinuumRow]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=0)
     table.add_column("stamp", no_wrap=True)
-    for name in ("B", "policy", "phi", "mean %", "any %", "pairs %", "hold, ticks", "p99", "late"):
+    for name in ("B", "policy", "phi", "mean %", "any %", "pairs %", "hold ms", "p99 ms", "late"):
         table.add_column(name, justify="right")
     for row in rows:
         cells = _cells(row)

@@ -1,23 +1,27 @@
 """`watch`: follow a growing folder of logs with Structured Streaming, and keep the link health of each run up to date.
 
     LOGS/RUN/messages/000000.parquet ...     parts, as the base station rolls them
-    OUT/health/RUN.parquet                   motes over time windows, from all parts of the run so far
-    OUT/links/RUN.parquet                    links, the same
+    OUT/health/RUN/000000000000.parquet ...  motes over time windows, from all parts of the run so far
+    OUT/links/RUN/000000000000.parquet ...   links, the same; each file has the same `RANGE` windows for good
     OUT/continuum/RUN.parquet                with --continuum: the result of each stamp and policy so far
-    OUT/batches/000000.json                  which parts came in which batch, and what could not be read
+    OUT/batches/000000.json                  which parts came in which batch, what came late, what could not be read
+    OUT/state/RUN/000000.parquet             what the next batch has to know of the run: the rows of its open windows
     OUT/checkpoint/                          Spark's own
 
-Spark carries the names of new parts. A batch's parts are in its checkpoint before it starts. The results are made from
-the parts alone, each file appears completely, and a repeated batch writes the same. So each part counts once, whenever
-the job is killed.
+Spark carries the names of new parts. A batch's parts are in its checkpoint before it starts. A batch reads its parts
+and the state that the batch before it left, and writes the windows that are open; older ones are final. Each file
+appears completely, a state is kept until the batch after it is done, and a repeated batch writes the same. So each part
+counts once, whenever the job is killed, and a batch costs the same however long the run is.
+
+A part that comes after a later one is told, and the run is counted again from its first part.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -36,7 +40,19 @@ from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
 from spark_jobs.advice.report import table_of
 from spark_jobs.engine import EngineOptions, Spark, Spread, chosen
-from spark_jobs.health.links import LINKS, MOTES, WINDOW_S, Seen, check_motes, health
+from spark_jobs.health.links import (
+    KINDS,
+    LINKS,
+    MOTES,
+    WINDOW_S,
+    Groups,
+    Seen,
+    check_motes,
+    chosen_rows,
+    column,
+    health,
+    summary,
+)
 from spark_jobs.measuring.choices import Choice
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.session import JobError, note, one_line, prepare
@@ -49,6 +65,12 @@ NAMED = f"*/{PARTS}/[0-9]*.parquet"
 NEVER = 1 << 63  # no batch has this number
 COLUMNS = ("source", "boot", "sequence", "heard", "gateway", "rssi", "lqi", "wall_ns")
 FILES = "path string, modificationTime timestamp, length long, content binary"
+RANGE = 64  # windows of a file
+OPEN_S = 60.0  # the least time for which a window stays open after its end
+AT_ONCE = 256  # parts of a batch at most, so that a long log is taken in bounded memory
+ALL = -(1 << 62)  # no window is older
+META_STATE = b"causeway.watch"
+KEPT = [item.name for item in fields(Seen) if item.name not in ("first", "line")]  # parts have neither
 Ints = NDArray[np.int64]
 
 
@@ -57,47 +79,164 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A run's parts so far, in order, and the window of its tables."""
+    """Parts of a run, in order, where its state is that they go on from, and the window of its tables."""
 
     run: str
     paths: tuple[str, ...]
     window_s: float
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What is known of a run after some parts. `rows` are those of open windows, and of closed ones those that the
+    next messages are compared with: the last of each mote, and its highest numbers."""
+
+    rows: Seen
+    run: str = ""  # as the parts say
+    part: int = -1  # the number of the last one
+    open: int = ALL  # the first window that is not final
+    totals: dict[str, int] = field(default_factory=dict)  # of the final windows
 
 
 @dataclass(frozen=True, slots=True)
 class LinkHealth:
-    """The link health of a run, and the parts that could not be read, with the reason."""
+    """What is new of a run: the rows of all windows from `since` on, the parts that could not be read, with the reason,
+    and what came late."""
 
     run: str
     motes: pa.Table
     links: pa.Table
     faults: dict[str, str]
+    late: dict[str, str]
+    since: int
+    state: State
+    total: dict[str, Any]  # of all windows of the run
 
 
 def health_of(parts: Parts) -> LinkHealth:
-    """The link health from all parts. They are read again each time: that is cheap, and needs no state."""
-    tables, faults = [], {}
-    runs: set[str] = set()
+    """Go on from the state with these parts, one after another."""
+    state = _load(parts.state) if parts.state else State(_nobody())
+    since = state.open
+    faults: dict[str, str] = {}
+    late: dict[str, str] = {}
+    closed: list[tuple[pa.Table, pa.Table]] = []
+    opened = _tables(state, parts.window_s)
     for path in parts.paths:
         try:
             table, run = _read(Path(path))
+            if state.run and run != state.run:
+                raise JobError(f"a part of another run, {run}")
+            state = replace(state, run=run)
         except JobError as error:
             faults[path] = str(error)
-            continue
-        if runs and run not in runs:
-            faults[path] = f"a part of another run, {run}"
-            continue
-        runs.add(run)
-        tables.append(table)
-    if not tables:
-        return LinkHealth(parts.run, MOTES.empty_table(), LINKS.empty_table(), faults)
-    motes, links = health(_seen(pa.concat_tables(tables)), parts.window_s)
-    return LinkHealth(parts.run, motes, links, faults)
+            table = None
+        state = replace(state, part=max(state.part, _number(path)))
+        if table is not None:
+            before, (state, opened, told) = state.open, _advance(state, table, parts.window_s)
+            late |= {path: told} if told else {}
+            closed.append(tuple(_between(each, before, state.open, parts.window_s) for each in opened))
+            opened = tuple(_between(each, state.open, NEVER, parts.window_s) for each in opened)
+    motes, links = (pa.concat_tables(each) for each in zip(*closed, opened, strict=True))
+    total = _sum(state.totals, summary(opened[0]))
+    sent = total["received"] + total["lost"]
+    total |= {"delivery": total["received"] / sent if sent else None}
+    return LinkHealth(parts.run, motes, links, faults, late, since, state, total)
+
+
+def _advance(
+    state: State, messages: pa.Table, window_s: float
+) -> tuple[State, tuple[pa.Table, pa.Table], str]:
+    """The state after these messages, the tables of all windows that were open, and what came late."""
+    seen, told = _seen(messages, state), []
+    oldest = state.open * window_s
+    if count := int(np.sum(seen.at < oldest)):
+        told.append(f"the clock was set back: {count} messages count in the oldest window that is open")
+        seen = replace(seen, at=np.where(seen.at < oldest, oldest + window_s / 2, seen.at))
+    highest = chosen_rows(state.rows, np.floor(state.rows.at / window_s) < state.open)
+    if count := _stragglers(seen, highest):
+        told.append(
+            f"{count} messages came when their numbers were lost for good: they count as received and as lost"
+        )
+    rows = _together(state.rows, seen)
+    tables = health(rows, window_s)
+    tables = tuple(_between(table, state.open, NEVER, window_s) for table in tables)
+    window = np.floor(rows.at / window_s)
+    newest = float(rows.at.max(initial=oldest))
+    final = max(state.open, int(np.floor((newest - max(window_s, OPEN_S)) / window_s)))
+    over = _between(tables[0], state.open, final, window_s)
+    kept = replace(
+        state,
+        rows=chosen_rows(rows, _kept(rows, window < final)),
+        open=final,
+        totals=_sum(state.totals, summary(over)),
+    )
+    return kept, tables, "; ".join(told)
+
+
+def _tables(state: State, window_s: float) -> tuple[pa.Table, pa.Table]:
+    """The tables of the open windows."""
+    motes, links = (_between(table, state.open, NEVER, window_s) for table in health(state.rows, window_s))
+    return motes, links
+
+
+def _between(table: pa.Table, first: int, end: int, window_s: float) -> pa.Table:
+    """The rows of windows from `first` on, before `end`."""
+    window = np.rint(table["start"].to_numpy() / window_s)
+    return table.filter(pa.array((window >= first) & (window < end)))
+
+
+def _sum(one: dict[str, int], other: dict[str, Any]) -> dict[str, Any]:
+    """The summary of two spans of time."""
+    names = ("received", "lost", "copies", "bursts", "reboots")
+    longest = max(one.get("longest_burst", 0), other["longest_burst"])
+    return {name: one.get(name, 0) + other[name] for name in names} | {"longest_burst": longest}
+
+
+def _kept(rows: Seen, over: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The rows that are not over, and those that they or later ones are compared with.
+
+    These are the last of each mote, the highest number of its two highest lives, and the one before each kept number.
+    """
+    kept = ~over
+    order = np.lexsort((rows.sequence, rows.life, rows.mote))
+    follows = ~_last_of(rows.mote[order], rows.life[order])[:-1]
+    kept[order[:-1][follows & ~over[order[1:]]]] = True
+    order = order[over[order]]
+    order = order[_last_of(rows.mote[order], rows.life[order])]
+    mote = rows.mote[order]
+    two = np.ones(len(order), np.bool_)
+    two[:-2] = mote[:-2] != mote[2:]  # the second life after it is another mote's
+    kept[order[two]] = True
+    order = np.argsort(rows.mote, kind="stable")
+    kept[order[_last_of(rows.mote[order])]] = True
+    return kept
+
+
+def _last_of(*keys: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows are the last with their keys, if equal ones are together."""
+    last = np.ones(len(keys[0]), np.bool_)
+    last[:-1] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
+    return last
+
+
+def _stragglers(seen: Seen, final: Seen) -> int:
+    """How many messages have lower numbers than one of the same life in a final window."""
+    both = _together(final, seen)
+    lives, count = Groups(both.mote, both.life), len(final.at)
+    highest = np.full(lives.size, -1, np.int64)
+    np.maximum.at(highest, lives.at[:count], final.sequence)
+    return int(np.sum(seen.sequence < highest[lives.at[count:]]))
+
+
+def _together(one: Seen, other: Seen) -> Seen:
+    names = [item.name for item in fields(Seen)]
+    return Seen(**{name: np.concatenate((getattr(one, name), getattr(other, name))) for name in names})
 
 
 def _read(path: Path) -> tuple[pa.Table, str]:
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with path.open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
             said = file.schema_arrow.metadata or {}
             if schema.wrong_format(said) or schema.META_RUN not in said:
                 raise JobError("no part of Causeway's")
@@ -111,38 +250,62 @@ def _read(path: Path) -> tuple[pa.Table, str]:
         raise JobError(f"can't be read, it may have been cut off: {one_line(error)}") from None
 
 
-def _seen(messages: pa.Table) -> Seen:
-    """The messages of the parts. Each is there once: parts hold neither copies nor lines."""
-
-    def column(name: str, kind: Any, absent: float) -> NDArray[Any]:
-        values: NDArray[Any] = (
-            messages[name].cast(pa.from_numpy_dtype(kind), safe=False).fill_null(absent).to_numpy()
-        )
-        return values
-
-    mote, boot = column("source", np.int64, -1), column("boot", np.int64, 0)
-    return Seen(
-        at=column("wall_ns", np.float64, np.nan) / 1e9,
-        first=np.ones(len(messages), np.bool_),
-        mote=mote,
-        life=_lives(mote, boot),
-        sequence=column("sequence", np.int64, 0),
-        gateway=column("gateway", np.int64, -1),
-        line=np.full(len(messages), -1, np.int64),
-        rssi=column("rssi", np.float64, np.nan),
-        lqi=column("lqi", np.float64, np.nan),
-    )
+def _number(path: str) -> int:
+    return int(Path(path).stem)
 
 
-def _lives(mote: Ints, boot: Ints) -> Ints:
-    """Unwrap the boot counts (modulo 8) of each mote: up to four more is a later boot, else it is a straggler."""
+def _seen(messages: pa.Table, state: State) -> Seen:
+    """The messages of a part. Each is there once: parts hold neither copies nor lines. The clock must be known."""
+    messages = messages.filter(messages["wall_ns"].is_valid())
+    mote, boot = column(messages, "source", np.int64, -1), column(messages, "boot", np.int64, 0)
+    before = dict(zip(state.rows.mote.tolist(), state.rows.life.tolist(), strict=True))  # the last one stays
+    found = {name: column(messages, name, KINDS[name], -1) for name in ("sequence", "gateway", "rssi", "lqi")}
+    found |= {
+        "at": column(messages, "wall_ns", np.float64, 0) / 1e9,
+        "mote": mote,
+        "life": _lives(mote, boot, before),
+    }
+    return _from(found)
+
+
+def _from(found: dict[str, NDArray[Any]]) -> Seen:
+    count = len(found["mote"])
+    found |= {"first": np.ones(count, np.bool_), "line": np.full(count, -1)}
+    return Seen(**{name: found[name].astype(kind) for name, kind in KINDS.items()})
+
+
+def _nobody() -> Seen:
+    return _from({name: np.zeros(0) for name in KEPT})
+
+
+def _lives(mote: Ints, boot: Ints, before: Mapping[int, int] | None = None) -> Ints:
+    """Unwrap the boot counts (modulo 8) of each mote: up to four more is a later boot, else it is a straggler.
+
+    `before` has the lives in which motes were.
+    """
     lives = np.zeros(len(mote), np.int64)
     order = np.argsort(mote, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(mote[order])) + 1):
         if len(rows):
-            steps = (np.diff(boot[rows], prepend=boot[rows][0]) + 3) % 8 - 3
-            lives[rows] = boot[rows][0] + np.cumsum(steps)
+            start = (before or {}).get(int(mote[rows[0]]), int(boot[rows[0]]))
+            lives[rows] = start + np.cumsum((np.diff(boot[rows], prepend=start) + 3) % 8 - 3)
     return lives
+
+
+def _load(path: str) -> State:
+    try:
+        with Path(path).open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
+            told = json.loads(file.schema_arrow.metadata[META_STATE])
+            table = file.read()
+    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+        raise JobError(f"{path}: no state of watch's: {one_line(error)}; another --out begins anew") from None
+    return State(_from({name: column(table, name, KINDS[name], -1) for name in KEPT}), **told)
+
+
+def _state_table(state: State) -> pa.Table:
+    told = {name: getattr(state, name) for name in ("run", "part", "open", "totals")}
+    table = pa.table({name: getattr(state.rows, name) for name in KEPT})
+    return table.replace_schema_metadata({META_STATE: json.dumps(told)})
 
 
 # ---- Batches ----
@@ -150,7 +313,7 @@ def _lives(mote: Ints, boot: Ints) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The record of all batches so far, kept in the folder of results."""
+    """The results, the states, and the record of all batches so far."""
 
     out: Path
 
@@ -158,7 +321,7 @@ class Book:
         return self.out / "batches" / f"{number:06d}.json"
 
     def before(self, number: int) -> dict[str, list[str]]:
-        """The parts of each run that came in earlier batches."""
+        """The parts of each run that came in earlier batches. It reads the record of each."""
         known: dict[str, list[str]] = {}
         for path in sorted((self.out / "batches").glob("[0-9]*.json")):
             if int(path.stem) < number:
@@ -177,9 +340,40 @@ class Book:
         found: dict[str, str] = json.loads(self._path(number).read_bytes())["faults"]
         return found
 
-    def write(self, number: int, parts: dict[str, list[str]], faults: dict[str, str]) -> None:
-        told = {"batch": number, "parts": parts, "faults": faults}
-        write_whole(self._path(number), json.dumps(told, indent=1).encode())
+    def write(self, number: int, parts: dict[str, list[str]], **told: dict[str, str]) -> None:
+        write_whole(
+            self._path(number), json.dumps({"batch": number, "parts": parts} | told, indent=1).encode()
+        )
+
+    def states(self, run: str, number: int) -> list[Path]:
+        """The states of a run that batches before this one left, in order."""
+        found = sorted((self.out / "state" / run).glob("[0-9]*.parquet"))
+        return [path for path in found if int(path.stem) < number]
+
+    def put(self, number: int, result: LinkHealth, window_s: float) -> None:
+        """Write the windows that changed, then the state."""
+        for name, table in (("health", result.motes), ("links", result.links)):
+            folder = self.out / name / result.run
+            folder.mkdir(parents=True, exist_ok=True)
+            window = np.rint(table["start"].to_numpy() / window_s).astype(np.int64) // RANGE
+            files = {
+                folder / f"{at:012d}.parquet": pa.array(window == at) for at in np.unique(window).tolist()
+            }
+            for path, rows in files.items():
+                _put(path, pa.concat_tables([_older(path, result, window_s), table.filter(rows)]))
+            for stale in set(folder.glob("[0-9-]*.parquet")) - files.keys() if result.since == ALL else ():
+                stale.unlink()
+        folder = self.out / "state" / result.run
+        folder.mkdir(parents=True, exist_ok=True)
+        _put(folder / f"{number:06d}.parquet", _state_table(result.state))
+
+
+def _older(path: Path, result: LinkHealth, window_s: float) -> pa.Table:
+    """The rows of a file that are final."""
+    if result.since == ALL or not path.exists():
+        return (MOTES if path.parent.parent.name == "health" else LINKS).empty_table()
+    with path.open("rb") as raw:
+        return _between(pq.read_table(raw), ALL, result.since, window_s)
 
 
 Tell = Callable[[int, Sequence[LinkHealth]], None]
@@ -196,28 +390,51 @@ def take_batch(
 ) -> list[LinkHealth]:
     """Update the results with this batch. Doing it twice gives the same."""
     new: dict[str, list[str]] = {}
-    for path in sorted(paths):
+    for path in sorted(paths, key=_number):
         new.setdefault(Path(path).parent.parent.name, []).append(path)
-    before = book.before(number)
+    states = {run: book.states(run, number) for run in sorted(new)}
+    late = {run: told for run in states if (told := _late(new[run], states[run]))}
+    before = book.before(number) if late or measure else {}
+    whole = {run: tuple(sorted({*before.get(run, ()), *parts}, key=_number)) for run, parts in new.items()}
     tasks = [
-        Parts(run, tuple(sorted({*before.get(run, []), *parts})), window_s)
-        for run, parts in sorted(new.items())
+        Parts(run, whole[run], window_s)
+        if run in late
+        else Parts(run, tuple(new[run]), window_s, str(held[-1]) if held else "")
+        for run, held in states.items()
     ]
     found = over(tasks)
     for result in found:
-        _put(book.out / "health" / f"{result.run}.parquet", result.motes)
-        _put(book.out / "links" / f"{result.run}.parquet", result.links)
+        book.put(number, result, window_s)
+        late |= result.late
     faults = {path: why for result in found for path, why in result.faults.items()}
     for task in tasks if measure else ():
-        sound = tuple(path for path in task.paths if path not in faults)
+        sound = tuple(path for path in whole[task.run] if path not in faults)
         try:
             if sound and measure:
                 _put(book.out / "continuum" / f"{task.run}.parquet", measure(replace(task, paths=sound)))
         except JobError as error:
             faults[task.run] = str(error)
             note(f"continuum: {error}")
-    book.write(number, new, faults)
-    return found
+    book.write(number, new, faults=faults, late=late)
+    for held in states.values():
+        for old in held[:-1]:  # the last one is needed if this batch is done again
+            old.unlink()
+    return [replace(result, late=_of(result, late)) for result in found]
+
+
+def _of(result: LinkHealth, late: dict[str, str]) -> dict[str, str]:
+    return result.late | ({result.run: late[result.run]} if result.run in late else {})
+
+
+def _late(paths: Sequence[str], states: Sequence[Path]) -> str:
+    """Say it if a part comes after one with a higher number."""
+    if not states:
+        return ""
+    part = _load(str(states[-1])).part
+    behind = [Path(path).name for path in paths if _number(path) <= part]
+    if not behind:
+        return ""
+    return f"{', '.join(behind)} came after part {part}: the run is counted again from its first part"
 
 
 def continuum_of(parts: Parts, spread_over: Spread, choice: Choice | None = None) -> pa.Table:
@@ -232,6 +449,9 @@ def continuum_of(parts: Parts, spread_over: Spread, choice: Choice | None = None
 
 
 def _put(path: Path, table: pa.Table) -> None:
+    if "start" in table.column_names:
+        keys = [name for name in ("mote", "start", "gateway") if name in table.column_names]
+        table = table.sort_by([(name, "ascending") for name in keys])
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink, compression="zstd")
     write_whole(path, sink.getvalue().to_pybytes())
@@ -253,11 +473,11 @@ def watch(
     """Check the folders, and `follow` on Spark. Return what could not be read."""
     if not logs.is_dir():
         raise JobError(f"{logs}: there is no such folder")
-    for folder in ("batches", "health", "links", "continuum"):
+    for folder in ("batches", "health", "links", "continuum", "state"):
         prepare(out / folder)
     if every_s is None and not any(logs.glob(NAMED)):
         raise JobError(f"{logs}: no part of a log in it, which would be called {NAMED}")
-    _same_logs(out, logs)
+    _same(out, logs, window_s)
     Book(out).before(NEVER)  # whether all of it can be read
     with chosen("watch", options) as engine:
         if not isinstance(engine, Spark):
@@ -280,14 +500,16 @@ def _unseen(logs: Path) -> dict[str, str]:
     return found
 
 
-def _same_logs(out: Path, logs: Path) -> None:
-    """Check that the checkpoint belongs to this folder of logs."""
-    note_of = out / "logs"
-    here = os.fsencode(logs.resolve())
-    if note_of.exists() and (watched := note_of.read_bytes()) != here:
-        where = watched.decode(errors="replace")
-        raise JobError(f"{out} holds what was watched in {where}; another folder needs another --out")
-    write_whole(note_of, here)
+def _same(out: Path, logs: Path, window_s: float) -> None:
+    """Check that the states and the checkpoint belong to this folder of logs and to this window."""
+    if any((out / "health").glob("*.parquet")):
+        raise JobError(f"{out} was written by an older version, which kept no state; take another --out")
+    for name, here in (("logs", os.fsencode(logs.resolve())), ("window", f"{window_s:g} s".encode())):
+        noted = out / name
+        if noted.exists() and (watched := noted.read_bytes()) != here:
+            was = f"{out} holds what was watched with {name} {watched.decode(errors='replace')}"
+            raise JobError(f"{was}; another {'folder' if name == 'logs' else name} needs another --out")
+        write_whole(noted, here)
 
 
 def follow(
@@ -319,11 +541,12 @@ def follow(
             raise
         faults.update(book.faults(number))
         tell(number, found)
-        for path, why in (item for result in found for item in result.faults.items()):
+        for path, why in (item for result in found for item in (result.faults | result.late).items()):
             note(f"{path}: {why}")
 
     pattern = f"{logs.resolve()}/{NAMED}"
-    parts = spark.readStream.format("binaryFile").schema(FILES).load(pattern).select("path")
+    reader = spark.readStream.format("binaryFile").schema(FILES).option("maxFilesPerTrigger", AT_ONCE)
+    parts = reader.load(pattern).select("path")
     writer = parts.writeStream.foreachBatch(batch).option("checkpointLocation", str(out / "checkpoint"))
     writer = (
         writer.trigger(availableNow=True)

@@ -12,22 +12,35 @@ from itertools import product
 from typing import Any
 
 from basestation.causality.policy_choice import PolicyChoice
-from basestation.causality.schemes import TimedScheme
-from basestation.deployed import scheme_of_layout
+from basestation.causality.schemes import Scheme, TimedScheme, make_scheme
+from basestation.deployed import scheme_of_layout, setting_of, setting_of_layout
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import StampLayout, layout_of, stamp_layout
-from packet_formats.schemes import COUNTS, LEDGER, PACKINGS, LayoutError, descriptor, ordered
+from packet_formats.schemes import (
+    COUNTS,
+    LEDGER,
+    MAX_FIELD_BITS,
+    PACKINGS,
+    LayoutError,
+    descriptor,
+    names,
+    ordered,
+)
 
-SCHEMES = ordered()
+NAMED = tuple(name for name in names() if not descriptor(name).is_ordered and descriptor(name).in_firmware)
+SCHEMES = (*ordered(), *NAMED)
 ENTRIES: tuple[int | str, ...] = (1, 2, 4, 6, "all")
-POLICIES = ("none", "causal", "dapw", "cbd")
+OWN = "own"  # the rule of a stamp that has its own
+POLICIES = ("none", "causal", "dapw", "cbd", OWN)
+NARROWEST = 2  # bits of a counter
 PHIS = (0, 20, 40, 60, 80, 100)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The choice of what to compare. Empty `counts` mean the trace's own, or both."""
+    """The choice of what to compare. Empty `counts` mean the trace's own, or both; empty `counter_bits` all widths that
+    make a difference for hlc and shlc, and the deployment's or the network's for kn."""
 
     schemes: Sequence[str] = SCHEMES
     entries: Sequence[int | str] = ENTRIES
@@ -35,89 +48,167 @@ class Choice:
     counts: Sequence[str] = ()
     policies: Sequence[str] = POLICIES
     phis: Sequence[int] = PHIS
-    counter_bits: int | None = None
+    counter_bits: Sequence[int] = ()
     tolerates: Sequence[float] = ()
 
     def deliveries(self) -> list[PolicyChoice]:
         """The policies with their phis, and the ledger. Arrival order and causal delivery have one phi only."""
         fixed = {"none": (0,), "causal": (100,)}
         asked = [
-            PolicyChoice(policy, phi) for policy in self.policies for phi in fixed.get(policy, self.phis)
+            PolicyChoice(policy, phi)
+            for policy in self.policies
+            if policy != OWN
+            for phi in fixed.get(policy, self.phis)
         ]
         return list(dict.fromkeys([*asked, *(PolicyChoice(LEDGER, 100, share) for share in self.tolerates)]))
 
+    def rules(self, scheme: str) -> list[PolicyChoice]:
+        """The own rule of a stamp that does not order any two messages, and that rule with a ledger's wait."""
+        if OWN not in self.policies:
+            return []
+        shares = self.tolerates if descriptor(scheme).takes_ledger else ()
+        return [PolicyChoice(scheme, 100), *(PolicyChoice(LEDGER, 100, share) for share in shares)]
+
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A stamp in the widths of a deployment, and its size in a message. `fits` if there is room for the data."""
+class Sizes:
+    """The size of a payload with some stamp, in bytes, and on the air. `fits` if there is room for the data."""
 
-    layout: StampLayout
-    scheme: TimedScheme
     payload_bytes: int
     air_bytes: int
     fits: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A stamp in the widths of a deployment, and its size in a message."""
+
+    layout: StampLayout
+    scheme: TimedScheme
+    sizes: Sizes
+
+
+@dataclass(frozen=True, slots=True)
+class NamedCandidate:
+    """The same for a stamp whose rule is its own."""
+
+    layout: StampLayout
+    scheme: Scheme
+    sizes: Sizes
+
+
 def candidates(deployment: Deployment, choice: Choice) -> list[Candidate]:
-    """All stamps to compare, without those whose fields would be too wide for this network."""
-    found = dict.fromkeys(
-        layout
-        for settings in _settings(deployment, choice)
-        if (layout := _layout(deployment, settings, choice))
-    )
-    return [_candidate(deployment, layout) for layout in found]
+    """All stamps to compare of which any two compare, without those whose fields would be too wide for this network."""
+    clock = deployment.clock
+    return [
+        Candidate(layout, scheme_of_layout(layout, clock.epsilon, clock.delta), sizes(deployment, layout))
+        for layout in _layouts(deployment, choice)[0]
+    ]
+
+
+def refused(deployment: Deployment, choice: Choice) -> list[str]:
+    """The stamps that were asked for and that this network cannot have, each with the reason."""
+    return _layouts(deployment, choice)[1] if choice.counter_bits else []
+
+
+def named_candidates(deployment: Deployment, choice: Choice) -> list[NamedCandidate]:
+    """The stamps to compare that have a rule of their own, and that fit a payload of this network at all."""
+    found = []
+    for name in (name for name in choice.schemes if not descriptor(name).is_ordered and choice.rules(name)):
+        try:
+            own = name == deployment.stamp.scheme
+            network = _network(deployment) | {"clock_bits": None}  # a barrier's clock may need a bit more
+            layout = own_layout(deployment) if own else stamp_layout(name, **network)
+        except LayoutError:
+            continue
+        scheme = make_scheme(name, setting_of_layout(layout, setting_of(deployment)))
+        found.append(NamedCandidate(layout, scheme, sizes(deployment, layout)))
+    return found
+
+
+def stamp_name(stamp: Any) -> str:
+    """A short name for tables and plots, of a layout or of a row that has its columns."""
+    settings = descriptor(stamp.scheme).settings
+    name: str = stamp.scheme
+    if "entries" in settings:
+        name = f"{stamp.scheme} {stamp.entries} {stamp.count}"
+    if "carry" in settings:
+        bits = stamp.entry_bits if isinstance(stamp, StampLayout) else stamp.counter_bits
+        name = f"{stamp.scheme} {bits} bits" + (" sum" if stamp.carry == "sum" else "")
+    return name + (", bytes" if stamp.packing == "bytes" else "")
 
 
 def own_layout(deployment: Deployment) -> StampLayout:
     return layout_of(deployment).stamp
 
 
+def is_exact(deployment: Deployment, layout: StampLayout) -> bool:
+    """Whether the stamp's order is causal by proof, while G1 and G2 hold and no field is full."""
+    return bool(descriptor(layout.scheme).exact(layout, deployment.clock.epsilon))
+
+
+def _layouts(deployment: Deployment, choice: Choice) -> tuple[list[StampLayout], list[str]]:
+    found: dict[StampLayout, None] = {}
+    refused = []
+    for settings in _settings(deployment, choice):
+        try:
+            found[stamp_layout(**settings, **_network(deployment))] = None
+        except LayoutError as error:
+            refused.append(f"{settings['scheme']}: {error}")
+    return list(found), list(dict.fromkeys(refused))
+
+
+def _network(deployment: Deployment) -> dict[str, Any]:
+    clock = deployment.clock
+    return {
+        "epsilon": clock.epsilon,
+        "delta": clock.delta,
+        "motes": deployment.network.motes,
+        "events_per_tick": deployment.stamp.events_per_tick,
+        "clock_bits": clock.clock_bits,
+    }
+
+
 def _settings(deployment: Deployment, choice: Choice) -> Iterator[dict[str, Any]]:
-    stamp = deployment.stamp
+    """The settings of every stamp: with the trace's own widths for its own scheme, else with the network's."""
+    stamp, own = deployment.stamp, own_layout(deployment)
     counts = choice.counts or ((stamp.count,) if "count" in deployment.scheme.settings else COUNTS)
     most = deployment.clock.epsilon + 1
     entries = dict.fromkeys("all" if k == "all" or int(k) >= most else int(k) for k in choice.entries)
     asked = {"packing": choice.packings, "count": counts, "entries": entries}
-    for scheme in choice.schemes:
-        taken = [key for key in asked if key in descriptor(scheme).settings]
+    for scheme in (scheme for scheme in choice.schemes if descriptor(scheme).is_ordered):
+        known = descriptor(scheme).settings
+        taken = [key for key in asked if key in known]
         for values in product(*(asked[key] for key in taken)):
-            yield {"scheme": scheme, "packing": "bits", **dict(zip(taken, values, strict=True))}
+            given = {"scheme": scheme, "packing": "bits", **dict(zip(taken, values, strict=True))}
+            if scheme == stamp.scheme and "carry" in known:
+                given["carry"] = own.carry
+            same = scheme == stamp.scheme and given["packing"] == stamp.packing
+            for bits in _widths(deployment, scheme, own.entry_bits if same else None, choice):
+                yield given | ({} if bits is None else {"counter_bits": bits})
 
 
-def _layout(deployment: Deployment, settings: dict[str, Any], choice: Choice) -> StampLayout | None:
-    """The layout of a stamp: with the trace's own widths for its own scheme, else with the network's."""
-    clock, stamp = deployment.clock, deployment.stamp
-    given = dict(settings)
-    if given["scheme"] == stamp.scheme:
-        if "carry" in deployment.scheme.settings:
-            given["carry"] = own_layout(deployment).carry
-        if given["packing"] == stamp.packing and not choice.counter_bits:
-            given["counter_bits"] = own_layout(deployment).entry_bits or None
-    if choice.counter_bits and "counter_bits" in descriptor(given["scheme"]).settings:
-        given["counter_bits"] = choice.counter_bits
-    try:
-        return stamp_layout(
-            epsilon=clock.epsilon,
-            delta=clock.delta,
-            motes=deployment.network.motes,
-            events_per_tick=stamp.events_per_tick,
-            clock_bits=clock.clock_bits,
-            **given,
-        )
-    except LayoutError:
-        return None
+def _widths(deployment: Deployment, scheme: str, own: int | None, choice: Choice) -> list[int | None]:
+    """The widths of a counter to try; None is what the network's settings lead to.
+
+    A counter that no legal value fills can't become better, so wider ones are not tried.
+    """
+    if "counter_bits" not in descriptor(scheme).settings:
+        return [None]
+    if choice.counter_bits:
+        return list(dict.fromkeys(choice.counter_bits))
+    if "carry" not in descriptor(scheme).settings:  # kn: its entries have one width in all of its sizes
+        return [own]
+    events = deployment.stamp.events_per_tick * deployment.network.motes
+    enough = min((events + 2).bit_length(), MAX_FIELD_BITS)
+    return [*range(NARROWEST, enough + 1), None, *([own] if own else [])]
 
 
-def _candidate(deployment: Deployment, layout: StampLayout) -> Candidate:
+def sizes(deployment: Deployment, layout: StampLayout) -> Sizes:
+    """The sizes of a message of this deployment if it had another stamp."""
     own, radio = layout_of(deployment), BOARDS[deployment.network.board].radio
     payload = own.length - own.stamp.size + layout.size
-    return Candidate(
-        layout=layout,
-        scheme=scheme_of_layout(layout, deployment.clock.epsilon, deployment.clock.delta),
-        payload_bytes=payload,
-        air_bytes=radio.air_bytes(payload, own.tinyos),
-        fits=payload <= own.limit,
-    )
+    return Sizes(payload, radio.air_bytes(payload, own.tinyos), payload <= own.limit)
 
 
 def missing_in(recorded: TimedScheme, wanted: TimedScheme) -> str | None:

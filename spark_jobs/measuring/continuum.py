@@ -6,8 +6,9 @@ that a trace can't answer has a row with the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, lru_cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,17 +19,22 @@ from basestation.causality.schemes import TimedScheme
 from basestation.causality.violations import Violations
 from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
-from packet_formats.schemes import LEDGER, descriptor
-from spark_jobs.engine import EngineOptions, Spread, chosen
+from packet_formats.schemes import LEDGER, TIMED_POLICIES, descriptor
+from spark_jobs.engine import Engine, EngineOptions, Spread, chosen
 from spark_jobs.measuring.choices import (
     Candidate,
     Choice,
+    NamedCandidate,
     candidates,
+    is_exact,
     missing_in,
+    named_candidates,
     own_layout,
+    refused,
+    stamp_name,
 )
+from spark_jobs.measuring.front import on_front
 from spark_jobs.measuring.measure import (
-    Fields,
     LedgerTask,
     Measured,
     MeasureTask,
@@ -38,7 +44,9 @@ from spark_jobs.measuring.measure import (
     measure,
     total,
 )
+from spark_jobs.measuring.named import PlayedRule, play_all
 from spark_jobs.measuring.restamp import Restamped, RestampTask, differing, restamp
+from spark_jobs.measuring.uncertainty import FIGURES, HOLD, Uncertain, clumping
 from spark_jobs.session import JobError, note, prepare
 from spark_jobs.tables.stored import MANIFEST, manifest
 from spark_jobs.traces.field import with_causes
@@ -54,7 +62,8 @@ class ContinuumRow:
 
     Violations are in per cent of the messages delivered (`related`: of the related pairs), holds in ticks. There are at
     least so many, and at most as many as `_most` says: they differ where not all causes are known. `complete` is the
-    share of messages whose causes are, in per cent.
+    share of messages whose causes are, in per cent. `low` and `high` are the 95% interval of `mean`. `front`: no other
+    configuration is better in bytes, hold and `mean`. `exact`: its order is causal by proof at phi 100.
     """
 
     run: str
@@ -110,6 +119,29 @@ class ContinuumRow:
     bounded: int | None = None
     wrong_unwraps: int | None = None
     wire_bytes: int | None = None
+    bytes_mean: float | None = None  # of a stamp whose length varies
+    exact: bool = False
+    front: bool = False
+    low: float | None = None
+    high: float | None = None
+    hold_low_ms: float | None = None
+    hold_high_ms: float | None = None
+    uncertain: Uncertain | None = field(default=None, repr=False, compare=False, metadata={"inside": True})
+
+    @property
+    def mean_bytes(self) -> float:
+        return float(self.stamp_bytes) if self.bytes_mean is None else self.bytes_mean
+
+    @property
+    def has_own_rule(self) -> bool:
+        return not descriptor(self.scheme).is_ordered
+
+    @property
+    def guaranteed(self) -> bool:
+        """Whether it is exact while G1 and G2 hold: no stamp was full, cut or misread on this trace."""
+        strained = self.saturated or self.bounded or self.wrong_unwraps
+        waits = self.policy == self.scheme or (self.policy in TIMED_POLICIES and self.phi == 100)
+        return self.is_answered and self.exact and waits and not strained
 
     @property
     def is_answered(self) -> bool:
@@ -117,14 +149,7 @@ class ContinuumRow:
 
     @property
     def stamp(self) -> str:
-        """A short name for tables and plots."""
-        name = self.scheme
-        settings = descriptor(self.scheme).settings
-        if "entries" in settings:
-            name = f"{self.scheme} {self.entries} {self.count}"
-        if "carry" in settings:
-            name = f"{self.scheme} {self.counter_bits} bits" + (" sum" if self.carry == "sum" else "")
-        return name + (", bytes" if self.packing == "bytes" else "")
+        return stamp_name(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,24 +175,59 @@ def continuum(
     """Measure every configuration on one trace. `scratch` is a folder that all workers share, for computed stamps."""
     if not trace.rows:
         raise TraceFault(f"{trace.folder}: no message arrived in this run")
-    trace = with_causes(trace, scratch)
-    stamps = candidates(trace.deployment, choice)
-    answers = _answers(trace, list(dict.fromkeys(stamp.scheme for stamp in stamps)), spread, scratch)
-    deliveries = choice.deliveries()
-    used = tuple(dict.fromkeys(answer.reading for answer in answers.values() if answer.reading))
-    distinct = _distinct(deliveries)
-    readings = tuple((reading, tuple(distinct)) for reading in used)
-    whole = ledgers(trace, used, distinct, ties, spread, scratch)
+    made = prepared(with_causes(trace, scratch), choice, spread, scratch, ties)
 
     def counted(trace: TraceFiles) -> tuple[Plan, Measured]:
-        planned = plan(cut(trace, workers, rows), spread)
-        tasks = [MeasureTask(part, readings, ties, whole) for part in planned.parts]
+        planned = plan(cut(trace, workers, rows), spread, made.longest)
+        tasks = [MeasureTask(part, made.readings, ties, made.whole, made.paths) for part in planned.parts]
         return planned, total(spread(measure, tasks))
 
-    planned, least = counted(trace)
-    most = counted(replace(trace, most=True))[1] if trace.unsure else least
-    found = _MeasuredTrace(trace, planned.arrived, planned.out_of_sync, (least, most), used, distinct)
-    return [found.row(stamp, answers[stamp.scheme], delivery) for stamp in stamps for delivery in deliveries]
+    planned, least = counted(made.trace)
+    most = counted(replace(made.trace, most=True))[1] if made.trace.unsure else least
+    found = _MeasuredTrace(made, planned.arrived, planned.out_of_sync, (least, most))
+    out = [
+        found.row(stamp, made.answers[stamp.scheme], one)
+        for stamp in made.stamps
+        for one in choice.deliveries()
+    ]
+    out += [found.played_row(*rule, result) for rule, result in zip(made.rules, made.played, strict=True)]
+    return [replace(row, front=best) for row, best in zip(out, on_front(out), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A trace with all that must be done before its parts are counted: stamps made, ledgers and own rules played."""
+
+    trace: TraceFiles
+    stamps: Sequence[Candidate]
+    answers: dict[TimedScheme, _Answer]
+    readings: tuple[tuple[StampReading, tuple[PolicyChoice, ...]], ...]
+    whole: dict[tuple[StampReading, PolicyChoice], Path]
+    rules: Sequence[tuple[NamedCandidate, PolicyChoice]]
+    played: Sequence[PlayedRule]
+
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        return tuple(rule.path for rule in self.played if rule.path)
+
+    @property
+    def longest(self) -> int:
+        return max((rule.longest for rule in self.played), default=0)
+
+
+def prepared(trace: TraceFiles, choice: Choice, spread: Spread, scratch: Path, ties: Ties) -> Prepared:
+    """Make what the parts of a trace with known causes share."""
+    stamps, named = candidates(trace.deployment, choice), named_candidates(trace.deployment, choice)
+    no_events = lru_cache(lambda: _no_events(trace, spread))  # asked for only if something needs them
+    schemes = list(dict.fromkeys(stamp.scheme for stamp in stamps))
+    answers = _answers(trace, schemes, no_events, spread, scratch)
+    rules = [(stamp, rule) for stamp in named for rule in choice.rules(stamp.layout.scheme)]
+    played = play_all(trace, rules, no_events() if rules else None, spread, scratch)
+    used = tuple(dict.fromkeys(answer.reading for answer in answers.values() if answer.reading))
+    distinct = _distinct(choice.deliveries())
+    readings = tuple((reading, tuple(distinct)) for reading in used)
+    whole = ledgers(trace, used, distinct, ties, spread, scratch)
+    return Prepared(trace, stamps, answers, readings, whole, rules, played)
 
 
 def ledgers(
@@ -188,15 +248,20 @@ def ledgers(
 def _distinct(deliveries: Sequence[PolicyChoice]) -> list[PolicyChoice]:
     """The distinct deliveries. Causal delivery is dapw at 100, and arrival order needs no stamp: each is measured
     once."""
-    return list(dict.fromkeys(_same_as(delivery) for delivery in deliveries if delivery.policy != "none"))
+    return list(dict.fromkeys(same_as(delivery) for delivery in deliveries if delivery.policy != "none"))
 
 
-def _same_as(delivery: PolicyChoice) -> PolicyChoice:
+def same_as(delivery: PolicyChoice) -> PolicyChoice:
+    """The delivery that is measured in place of this one."""
     return PolicyChoice("dapw", 100) if delivery.policy == "causal" else delivery
 
 
 def _answers(
-    trace: TraceFiles, schemes: Sequence[TimedScheme], spread: Spread, scratch: Path
+    trace: TraceFiles,
+    schemes: Sequence[TimedScheme],
+    no_events: Callable[[], str | None],
+    spread: Spread,
+    scratch: Path,
 ) -> dict[TimedScheme, _Answer]:
     own = trace.deployment.stamp.scheme
     recorded = timed_scheme_of(trace.deployment) if trace.deployment.scheme.is_ordered else None
@@ -205,39 +270,38 @@ def _answers(
         for scheme in schemes
     }
     wanted = [scheme for scheme, lack in lacks.items() if lack]
-    made = _made(trace, wanted, spread, scratch) if wanted else "nothing to make"
+    fault = no_events() if wanted else None
+    paths = {scheme: scratch / f"stamps-{number}.parquet" for number, scheme in enumerate(wanted)}
+    tasks = [] if fault else [RestampTask(trace, scheme, path) for scheme, path in paths.items()]
+    made = dict(zip(wanted, spread(restamp, tasks), strict=False))
+    how = "graph" if trace.events is None else "restamped"
     answers = {}
     for scheme, lack in lacks.items():
         if lack is None:
             answers[scheme] = _Answer(_reading(scheme, None), "recorded", None, None)
-        elif isinstance(made, str):
-            answers[scheme] = _Answer(None, "no", f"{lack}; {made}", None)
+        elif fault:
+            answers[scheme] = _Answer(None, "no", f"{lack}; {fault}", None)
         else:
-            path, what = made[scheme]
-            how = "graph" if trace.events is None else "restamped"
-            answers[scheme] = _Answer(_reading(scheme, path), how, None, what)
+            answers[scheme] = _Answer(_reading(scheme, paths[scheme]), how, None, made[scheme])
     return answers
 
 
-def _made(
-    trace: TraceFiles, schemes: Sequence[TimedScheme], spread: Spread, scratch: Path
-) -> dict[TimedScheme, tuple[Path, Restamped]] | str:
-    """The files of stamps made from the motes' events, or the reason why they can't be made.
+def _no_events(trace: TraceFiles, spread: Spread) -> str | None:
+    """Why stamps can't be made from the motes' events; None if they can.
 
     Without events, those of the causal graph serve, if its stamps were made to tell causes.
     """
     if trace.events is None and (trace.deployment.scheme.is_ordered or not trace.has_truth):
         return "and there are no events to make these stamps from"
-    if trace.events is not None:
-        try:
-            (wrong,) = spread(differing, [trace])
-        except TraceFault as fault:
-            return f"and of its events: {fault}"
-        if wrong:
-            return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
-    paths = [scratch / f"stamps-{number}.parquet" for number in range(len(schemes))]
-    tasks = [RestampTask(trace, scheme, path) for scheme, path in zip(schemes, paths, strict=True)]
-    return dict(zip(schemes, zip(paths, spread(restamp, tasks), strict=True), strict=True))
+    if trace.events is None:
+        return None
+    try:
+        (wrong,) = spread(differing, [trace])
+    except TraceFault as fault:
+        return f"and of its events: {fault}"
+    if wrong:
+        return f"and {wrong} of {trace.rows} recorded stamps don't come out of the events, which can't be all"
+    return None
 
 
 def _reading(scheme: TimedScheme, path: Path | None) -> StampReading:
@@ -246,19 +310,46 @@ def _reading(scheme: TimedScheme, path: Path | None) -> StampReading:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _MeasuredTrace:
     """The measurements on one trace."""
 
-    trace: TraceFiles
+    made: Prepared
     arrived: int
     out_of_sync: int
     measured: tuple[Measured, Measured]  # with what surely led to each message, and with all that may have
-    readings: Sequence[StampReading]
-    deliveries: Sequence[PolicyChoice]
+
+    @property
+    def trace(self) -> TraceFiles:
+        return self.made.trace
 
     def row(self, stamp: Candidate, answer: _Answer, delivery: PolicyChoice) -> ContinuumRow:
-        layout = stamp.layout
+        figures: dict[str, Any] = {}
+        if answer.reading is not None:
+            fields = self.measured[0].readings[self._at(answer.reading)][0]
+            tallies = [self._tally(measured, answer.reading, delivery) for measured in self.measured]
+            figures = self._figures(stamp, *tallies) | asdict(fields)
+            figures |= asdict(answer.made) if answer.made else {}
+        return self._row(stamp, delivery, answer.how, answer.reason, figures)
+
+    def played_row(self, stamp: NamedCandidate, rule: PolicyChoice, played: PlayedRule) -> ContinuumRow:
+        if played.path is None:
+            return self._row(stamp, rule, "no", played.reason, {})
+        at = self.made.paths.index(played.path)
+        figures = self._figures(stamp, *(measured.played[at] for measured in self.measured))
+        figures |= {"late": played.late, "saturated": played.saturated}
+        figures |= {"bytes_mean": played.bytes_mean} if stamp.layout.is_variable else {}
+        return self._row(stamp, rule, "played", None, figures)
+
+    def _row(
+        self,
+        stamp: Candidate | NamedCandidate,
+        delivery: PolicyChoice,
+        answered: str,
+        reason: str | None,
+        figures: dict[str, Any],
+    ) -> ContinuumRow:
+        layout, deployment = stamp.layout, self.trace.deployment
         return ContinuumRow(
             run=self.trace.run,
             scheme=layout.scheme,
@@ -267,40 +358,55 @@ class _MeasuredTrace:
             carry=layout.carry,
             packing=layout.packing,
             counter_bits=layout.entry_bits,
-            own=layout == own_layout(self.trace.deployment),
+            own=layout == own_layout(deployment),
             stamp_bits=layout.bits,
             stamp_bytes=layout.size,
-            payload_bytes=stamp.payload_bytes,
-            air_bytes=stamp.air_bytes,
-            fits=stamp.fits,
+            **asdict(stamp.sizes),
+            exact=is_exact(deployment, layout),
             policy=delivery.policy,
             phi=delivery.phi,
             tolerate=delivery.tolerate,
-            answered=answer.how,
-            reason=answer.reason,
-            **self._figures(stamp, answer, delivery),
+            answered=answered,
+            reason=reason,
+            **figures,
         )
 
-    def _figures(self, stamp: Candidate, answer: _Answer, delivery: PolicyChoice) -> dict[str, Any]:
-        if answer.reading is None:
-            return {}
-        fields = self.measured[0].readings[self.readings.index(answer.reading)][0]
-        least, most = (self._tally(measured, answer.reading, delivery) for measured in self.measured)
-        found = {
+    def _figures(self, stamp: Candidate | NamedCandidate, least: Tally, most: Tally) -> dict[str, Any]:
+        trace = self.trace
+        return {
             "arrived": self.arrived,
             "out_of_sync": self.out_of_sync,
-            "wire_bytes": self.arrived * stamp.air_bytes,
-            **_of_tally(least, self.trace.deployment.clock.tick_log2),
-            **_bounds(least.violations, most.violations, self.trace.is_field),
-            "complete": 100 * (1 - self.trace.unsure / self.trace.rows) if self.trace.has_truth else None,
-            **_of_fields(fields),
+            "wire_bytes": self.arrived * stamp.sizes.air_bytes,
+            **_of_tally(least, trace.deployment.clock.tick_log2),
+            **_bounds(least.violations, most.violations, trace.is_field),
+            **self._intervals(least, most),
+            "complete": 100 * (1 - trace.unsure / trace.rows) if trace.has_truth else None,
         }
-        return found | (asdict(answer.made) if answer.made else {})
+
+    def _intervals(self, least: Tally, most: Tally) -> dict[str, Any]:
+        found = Uncertain(least.blocks, most.blocks, self.clumps)
+        tick_ms = 1000 * 2.0**self.trace.deployment.clock.tick_log2 / CRYSTAL_HZ
+        names = ("hold_low_ms", "hold_high_ms")
+        told: dict[str, Any] = {"uncertain": found}
+        told |= dict(zip(names, (tick_ms * one for one in found.interval(HOLD) or ()), strict=False))
+        if least.told:
+            told |= dict(zip(("low", "high"), found.interval("mean") or (), strict=False))
+        return told
+
+    @cached_property
+    def clumps(self) -> dict[str, float]:
+        most = self.measured[1]
+        tallies = [most.arrival, *(one for _, several in most.readings for one in several), *most.played]
+        return {figure: clumping([one.blocks for one in tallies], figure) for figure in FIGURES}
 
     def _tally(self, measured: Measured, reading: StampReading, delivery: PolicyChoice) -> Tally:
         if delivery.policy == "none":
             return measured.arrival
-        return measured.readings[self.readings.index(reading)][1][self.deliveries.index(_same_as(delivery))]
+        at = self._at(reading)
+        return measured.readings[at][1][self.made.readings[at][1].index(same_as(delivery))]
+
+    def _at(self, reading: StampReading) -> int:
+        return [one for one, _ in self.made.readings].index(reading)
 
 
 def _bounds(least: Violations | None, most: Violations | None, is_field: bool) -> dict[str, float]:
@@ -350,10 +456,6 @@ def _of_tally(tally: Tally, tick_log2: int) -> dict[str, Any]:
     )
 
 
-def _of_fields(fields: Fields) -> dict[str, Any]:
-    return asdict(fields)
-
-
 def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:
     """Open the traces that can be analysed, and list the faults of the others."""
     traces: dict[str, TraceFiles] = {}
@@ -399,8 +501,10 @@ def analyse(
     scratch: Path | None = None,
     segment: int | None = None,
     ties: Ties = "sequence",
+    after: Callable[[TraceFiles, list[ContinuumRow], Engine, Path], None] | None = None,
 ) -> Analysed:
-    """Compute the continuum of each trace. Faults are noted when found."""
+    """Compute the continuum of each trace. Faults are noted when found. `after` is called with the rows of each, while
+    the engine is there."""
     if scratch is not None:
         prepare(scratch, "--scratch")
     traces, faults = open_traces(folders)
@@ -413,8 +517,10 @@ def analyse(
             for number, trace in enumerate(traces):
                 own = Path(place) / str(number)
                 own.mkdir()
+                for lack in refused(trace.deployment, choice):
+                    note(f"{job}: run {trace.run}: {lack}")
                 try:
-                    rows += continuum(
+                    found = continuum(
                         trace,
                         choice,
                         engine.each,
@@ -423,6 +529,9 @@ def analyse(
                         rows=segment or ROWS,
                         ties=ties,
                     )
+                    rows += found
+                    if after is not None:
+                        after(trace, found, engine, own)
                 except TraceFault as fault:
                     faults.append(fault)
                     note(f"{job}: {fault}")

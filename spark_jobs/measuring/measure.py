@@ -5,8 +5,9 @@ The segment is read and judged once; each stamp is ordered once; each policy and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ class MeasureTask:
     ties: Ties = "sequence"
     whole: Mapping[tuple[StampReading, PolicyChoice], Path] = field(default_factory=dict)
     """The files of what was delivered over the whole trace, by policies that no part alone can follow."""
+    played: tuple[Path, ...] = ()
+    """The same for rules of other stamps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +72,30 @@ class LedgerTask:
     path: Path
 
 
+# The columns of `Tally.blocks`.
+IN_BLOCK = ("delivered", "pairs", "backward", "forward", "any", "related_pairs", "ticks")
+
+
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The counts of one delivery over some parts. `held[t]` messages were held t ticks."""
+    """The counts of one delivery over some parts. `held[t]` messages were held t ticks.
 
-    violations: Violations | None
+    `blocks` has a row for each block of time, with the counts of `IN_BLOCK`; `ticks` is the sum of the holds.
+    """
+
+    told: bool
     held: Ints
     late: int
+    blocks: Ints
+
+    @property
+    def violations(self) -> Violations | None:
+        """The violations of all blocks; None if nobody knows what happened before what."""
+        return Violations(*self.blocks.sum(axis=0)[:-1].tolist()) if self.told else None
 
     def __add__(self, other: Tally) -> Tally:
-        added = None
-        if self.violations is not None and other.violations is not None:
-            names = Violations.__dataclass_fields__
-            added = Violations(*(getattr(self.violations, n) + getattr(other.violations, n) for n in names))
-        return Tally(added, self.held + other.held, self.late + other.late)
+        held, late = self.held + other.held, self.late + other.late
+        return Tally(self.told, held, late, self.blocks + other.blocks)
 
     @property
     def delivered(self) -> int:
@@ -121,10 +134,12 @@ class Fields:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The tally of arrival order and, for each reading, the use of its fields and a tally for each delivery."""
+    """The tally of arrival order and, for each reading, the use of its fields and a tally for each delivery; then the
+    tallies of what was `played`."""
 
     arrival: Tally
     readings: tuple[tuple[Fields, tuple[Tally, ...]], ...]
+    played: tuple[Tally, ...] = ()
 
     def __add__(self, other: Measured) -> Measured:
         both = zip(self.readings, other.readings, strict=True)
@@ -134,6 +149,7 @@ class Measured:
                 (f + g, tuple(a + b for a, b in zip(ours, theirs, strict=True)))
                 for (f, ours), (g, theirs) in both
             ),
+            tuple(a + b for a, b in zip(self.played, other.played, strict=True)),
         )
 
 
@@ -144,11 +160,12 @@ def measure(task: MeasureTask) -> Measured:
     columns = dict.fromkeys(["sequence", *told, *(name for names in own_columns for name in names)])
     halo = 2 * task.part.horizon
     view = load(task.part.segment, list(columns), halo, halo)
-    judge = _Judge(task.part, view)
+    judge = Judge(task.part, view)
     arrival = judge.tally(np.arange(len(view.rows)), view.clock, 0)
     return Measured(
         arrival,
         tuple(_reading(task, view, judge, reading, deliveries) for reading, deliveries in task.readings),
+        tuple(judge.tally(*of_whole(path, view)) for path in task.played),
     )
 
 
@@ -157,8 +174,8 @@ def deliver_whole(task: LedgerTask) -> None:
     reading, trace = task.reading, task.trace
     columns = reading.columns if reading.stamps is None else []
     view = load(TraceSegment(trace, 0, trace.rows), ["sequence", *columns], 0, 0)
-    r, c, kn = _stamps(view, reading)
-    rank = _rank(view, r, c, kn, task.ties)
+    r, c, kn = stamps_of(view, reading)
+    rank = rank_of(view, r, c, kn, task.ties)
     alpha, most = (task.delivery.tolerate or 0.0) / 100, reading.epsilon + reading.delta
     order, left, late = kernels.ledger_order(rank, r + c, view.clock, alpha, most)
     found = np.zeros((3, trace.rows), np.int64)
@@ -168,7 +185,7 @@ def deliver_whole(task: LedgerTask) -> None:
     found.tofile(task.path)
 
 
-def _of_whole(path: Path, view: View) -> tuple[Ints, Ints, int]:
+def of_whole(path: Path, view: View) -> tuple[Ints, Ints, int]:
     """The order in which a view's rows left, when each did, and how many of its own rows came late."""
     # Plain numbers: numpy's own files have a header in Python's syntax, and Python 3.11 can't parse it in two threads.
     found = np.memmap(path, np.int64, "r").reshape(3, -1)[:, view.rows]
@@ -176,40 +193,47 @@ def _of_whole(path: Path, view: View) -> tuple[Ints, Ints, int]:
     return order, found[1][order], int(found[2, view.first : view.last].sum())
 
 
-def _rank(view: View, r: Ints, c: Ints, kn: Ints, ties: Ties) -> Ints:
+def rank_of(view: View, r: Ints, c: Ints, kn: Ints, ties: Ties) -> Ints:
+    """Each row's place in the order of the stamps."""
     last = view.column("sequence") if ties == "sequence" else np.zeros(len(r), np.int64)
     rank: Ints = kernels.ranks(r, c, kn, view.column("source"), last)
     return rank
 
 
 def _reading(
-    task: MeasureTask, view: View, judge: _Judge, reading: StampReading, deliveries: Sequence[PolicyChoice]
+    task: MeasureTask, view: View, judge: Judge, reading: StampReading, deliveries: Sequence[PolicyChoice]
 ) -> tuple[Fields, tuple[Tally, ...]]:
-    r, c, kn = _stamps(view, reading)
-    rank = _rank(view, r, c, kn, task.ties)
+    r, c, kn = stamps_of(view, reading)
+    rank = rank_of(view, r, c, kn, task.ties)
     own = slice(view.first, view.last)
     fields = Fields(
         saturated=int(np.count_nonzero((kn[own] == reading.entry_max).any(axis=1))),
         max_c=int(c[own].max(initial=0)),
         max_kn=int(kn[own].max(initial=0)),
     )
-    tallies = []
-    for delivery in deliveries:
-        if path := task.whole.get((reading, delivery)):
-            tallies.append(judge.tally(*_of_whole(path, view)))
-            continue
-        phi = 100 if delivery.policy == "causal" else delivery.phi
-        due_at, _ = kernels.due_ticks(r, c, view.clock, phi, reading.epsilon, reading.delta)
-        late = int(np.count_nonzero(view.clock[own] > due_at[own] - (phi > 0)))
-        if delivery.policy == "cbd":
-            order, left = kernels.cbd_order(rank, due_at, view.clock)
-        else:
-            order, left = kernels.dapw_order(rank, due_at, view.clock)
-        tallies.append(judge.tally(order, left, late))
-    return fields, tuple(tallies)
+    made = [
+        of_whole(path, view)
+        if (path := task.whole.get((reading, one)))
+        else deliver(view, reading, (r, c), rank, one)
+        for one in deliveries
+    ]
+    return fields, tuple(judge.tally(*one) for one in made)
 
 
-def _stamps(view: View, reading: StampReading) -> tuple[Ints, Ints, Ints]:
+def deliver(
+    view: View, reading: StampReading, stamps: tuple[Ints, Ints], rank: Ints, delivery: PolicyChoice
+) -> tuple[Ints, Ints, int]:
+    """The order in which a view's rows leave by a timed policy, when each does, and how many of its own came late."""
+    own, (r, c) = slice(view.first, view.last), stamps
+    phi = 100 if delivery.policy == "causal" else delivery.phi
+    due_at, _ = kernels.due_ticks(r, c, view.clock, phi, reading.epsilon, reading.delta)
+    late = int(np.count_nonzero(view.clock[own] > due_at[own] - (phi > 0)))
+    ordered = kernels.cbd_order if delivery.policy == "cbd" else kernels.dapw_order
+    return *ordered(rank, due_at, view.clock), late
+
+
+def stamps_of(view: View, reading: StampReading) -> tuple[Ints, Ints, Ints]:
+    """(r, c, kn) of a view's rows."""
     table = view.table if reading.stamps is None else _rows_of(reading.stamps, view.rows, reading.columns)
     count = len(view.rows)
     r = table["stamp.r"].to_numpy()
@@ -236,58 +260,58 @@ def _rows_of(path: Path, rows: Ints, columns: list[str]) -> pa.Table:
     return table.take(pa.array(rows - starts[low]))
 
 
-class _Judge:
+class Judge:
     """The counts that do not depend on the delivery: far pairs, related pairs, and each mote's sends in order."""
 
     def __init__(self, part: Part, view: View) -> None:
         self._part, self._view = part, view
-        self._told = part.sends is not None
+        self._own = slice(view.first, view.last)
+        self._block = part.block_of(view.clock)
+        self._cuts = np.searchsorted(self._block[self._own], np.arange(len(part.begins) + 1))
+        self._before = np.zeros((len(part.begins), len(IN_BLOCK)), np.int64)
+        self._before[:, 0] = np.diff(self._cuts)
         if part.sends is None:
             return
         motes = part.segment.trace.motes
         source, vectors = view.column("source").astype(np.int64), view.vectors(motes)
         late = np.isin(view.rows, part.stragglers.row)
         self._arrivals = segment_pairs.arrivals(source, vectors, view.clock, late)
-        own = slice(view.first, view.last)
         self._overtaken, self._hasty = late.copy(), np.zeros(len(source), np.bool_)
-        self._far = self._count_far(vectors[own], view.clock[own], self._hasty[own])
-        self._related = sum(
-            int(part.sends.up_to(mote, vectors[own, mote]).sum()) for mote in range(motes)
-        ) - (view.last - view.first)
+        self._count_far(vectors[self._own])
+        known = [part.sends.up_to(mote, vectors[self._own, mote]) for mote in range(motes)]
+        self._before[:, 5] = self._by_block(np.sum, np.sum(known, axis=0) - 1)
 
-    def _count_far(self, vectors: Ints, clock: Ints, hasty: Ints) -> int:
-        late = self._part.stragglers
+    def _by_block(self, count: Callable[[Ints], Any], values: Ints) -> list[Any]:
+        return [count(values[a:b]) for a, b in pairwise(self._cuts.tolist())]
+
+    def _count_far(self, vectors: Ints) -> None:
+        late, own = self._part.stragglers, self._own
         if not len(late):
-            return 0
+            return
         order = np.lexsort((late.index, late.source))
-        per_mote = np.bincount(late.source, minlength=vectors.shape[1])
-        row_of = np.concatenate(([0], np.cumsum(per_mote)))
-        return int(
-            segment_pairs.count_far(
-                vectors, clock, self._part.horizon, row_of, late.index[order], late.clock[order], hasty
-            )
-        )
+        row_of = np.concatenate(([0], np.cumsum(np.bincount(late.source, minlength=vectors.shape[1]))))
+        which = row_of, late.index[order], late.clock[order]
+        clock, horizon, hasty = self._view.clock[own], self._part.horizon, self._hasty[own]
+        segment_pairs.count_far(vectors, clock, horizon, *which, hasty, self._block[own], self._before[:, 1])
 
     def tally(self, order: Ints, left: Ints, late: int) -> Tally:
-        view, horizon = self._view, self._part.horizon
-        held = segment_pairs.hold_histogram(order, left, view.clock, view.first, view.last, horizon)
-        return Tally(self._violations(order, left) if self._told else None, held, late)
+        view, horizon, blocks = self._view, self._part.horizon, self._before.copy()
+        held = segment_pairs.hold_histogram(
+            order, left, view.clock, view.first, view.last, horizon, self._block, blocks[:, 6]
+        )
+        if told := self._part.sends is not None:
+            overtaken, hasty = self.flags(order, left, blocks[:, 1])
+            for column, flags in ((2, overtaken), (3, hasty), (4, overtaken | hasty)):
+                blocks[:, column] = self._by_block(np.count_nonzero, flags)
+        return Tally(told, held, late, blocks)
 
-    def _violations(self, order: Ints, left: Ints) -> Violations:
+    def flags(self, order: Ints, left: Ints, pairs: Ints) -> tuple[Ints, Ints]:
+        """Which of the part's own messages came after one of their effects, and which before one of their causes."""
         view = self._view
-        own = slice(view.first, view.last)
         overtaken, hasty = self._overtaken.copy(), self._hasty.copy()
-        pairs = segment_pairs.count_near(
-            order, left, self._arrivals, self._part.horizon, view.first, view.last, overtaken, hasty
-        )
-        return Violations(
-            delivered=view.last - view.first,
-            pairs=self._far + int(pairs),
-            backward=int(np.count_nonzero(overtaken[own])),
-            forward=int(np.count_nonzero(hasty[own])),
-            any=int(np.count_nonzero(overtaken[own] | hasty[own])),
-            related_pairs=self._related,
-        )
+        where = self._part.horizon, view.first, view.last
+        segment_pairs.count_near(order, left, self._arrivals, *where, overtaken, hasty, self._block, pairs)
+        return overtaken[self._own], hasty[self._own]
 
 
 def total(parts: Iterable[Measured]) -> Measured:

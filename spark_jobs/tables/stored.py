@@ -1,13 +1,14 @@
-"""Reads the tables of `ingest` for other jobs, one task for each run."""
+"""Reads the tables of `ingest` for other jobs, in pieces of a run."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
@@ -16,12 +17,10 @@ from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
-from spark_jobs.engine import EngineOptions, chosen
-from spark_jobs.session import JobError, note, one_line, prepare
+from spark_jobs.engine import PIECE, Engine, EngineOptions, chosen
+from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import FRAMES
-
-T = TypeVar("T")
 
 MANIFEST = "manifest"
 ROWS = 1 << 17  # at a time
@@ -53,17 +52,23 @@ class StoredRun:
     def file(self, table: str) -> Path:
         return Path(self.tables) / table / self.group.place / f"{table}.parquet"
 
-    def batches(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """A table's rows in order, in batches. `JobError` says what is wrong with its file."""
+    def batches(
+        self, table: str, columns: Sequence[str], groups: Sequence[int] | None = None
+    ) -> Iterator[pa.Table]:
+        """A table's rows in order, in batches, or those of some row groups. `JobError` says what is wrong with it."""
         path = self.file(table)
+        with self._readable(path) as file:
+            wanted = _schema(table)
+            self._check(path, file.schema_arrow, wanted, columns)
+            stored = stored_columns(file.schema_arrow.names, columns)
+            for batch in file.iter_batches(ROWS, groups, columns=stored):
+                yield present(pa.Table.from_batches([batch]), columns, wanted)
+
+    @contextmanager
+    def _readable(self, path: Path) -> Iterator[pq.ParquetFile]:
         try:
             with pq.ParquetFile(path, page_checksum_verification=True) as file:
-                wanted = _schema(table)
-                self._check(path, file.schema_arrow, wanted, columns)
-                for batch in file.iter_batches(
-                    ROWS, columns=stored_columns(file.schema_arrow.names, columns)
-                ):
-                    yield present(pa.Table.from_batches([batch]), columns, wanted)
+                yield file
         except FileNotFoundError:
             raise JobError(f"{path} is gone; ingest --again brings it back") from None
         except (OSError, pa.ArrowException) as error:
@@ -78,10 +83,42 @@ class StoredRun:
         if said != self.name:
             raise JobError(f"{path}: mixed runs: it is of run {said}, in the place of {self.name}")
 
-    def all(self, table: str, columns: Sequence[str]) -> pa.Table:
-        wanted = _schema(table)
-        nothing = present(wanted.empty_table(), columns, wanted)
-        return pa.concat_tables([nothing, *self.batches(table, columns)])
+    def pieces(self, table: str) -> list[Piece]:
+        """A table in pieces that tasks can read, in order."""
+        path = self.file(table)
+        with self._readable(path) as file:
+            sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+        whose = np.cumsum([0, *sizes])[:-1] // PIECE
+        return [
+            Piece(self, table, tuple(np.flatnonzero(whose == number).tolist())) for number in np.unique(whose)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some row groups of a run's table."""
+
+    run: StoredRun
+    table: str
+    groups: tuple[int, ...]
+
+    @property
+    def path(self) -> Path:
+        return self.run.file(self.table)
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
+        return self.run.batches(self.table, columns, self.groups)
+
+
+def pieces(runs: Sequence[StoredRun], *tables: str) -> tuple[list[Piece], dict[str, str]]:
+    """The pieces of these tables of all runs, and why runs have none that can't be read."""
+    found, faults = [], {}
+    for run in runs:
+        try:
+            found += [piece for table in tables for piece in run.pieces(table)]
+        except JobError as error:
+            faults[run.name] = str(error)
+    return found, faults
 
 
 def _schema(table: str) -> pa.Schema:
@@ -133,28 +170,11 @@ def names_of(run: StoredRun) -> dict[str, str]:
     return {"site": run.group.site, "run": run.name}
 
 
-def over_runs(
-    job: str, options: EngineOptions, function: Callable[[StoredRun], T], runs: Sequence[StoredRun]
-) -> tuple[list[tuple[StoredRun, T]], dict[str, str]]:
-    """Apply a function to each run; the results, and the faults of the runs where it failed."""
+@contextmanager
+def engine_for(job: str, options: EngineOptions, runs: Sequence[StoredRun]) -> Iterator[Engine]:
+    """The engine for work on all frames of these runs."""
     with chosen(job, options, large=sum(run.counts.get("frames", 0) for run in runs) > SMALL) as engine:
-        results = list(engine.each(lambda run: _told(function, run), runs))
-    found, refused = [], {}
-    for run, (fault, result) in zip(runs, results, strict=True):
-        if fault:
-            refused[run.name] = fault
-            note(fault)
-        else:
-            found.append((run, result))
-    return found, refused
-
-
-def _told(function: Callable[[StoredRun], Any], run: StoredRun) -> tuple[str, Any]:
-    """Return a fault of the input as a result: an exception in a worker would become a page of Java's."""
-    try:
-        return "", function(run)
-    except JobError as error:
-        return str(error), None
+        yield engine
 
 
 def write_results(folder: Path, tables: dict[str, pa.Table]) -> None:

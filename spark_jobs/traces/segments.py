@@ -26,6 +26,7 @@ Ints = NDArray[Any]
 ROWS = 1_000_000  # of a segment: enough that its halo costs little
 MOST_SENDS = 1 << 27  # of a mote: ten a second for five months. Which of them arrived is kept in memory
 MOST_REACH = 1 << 20  # ticks ahead of the observer: holds are counted tick by tick, in memory
+BLOCKS, BLOCK_HORIZONS = 64, 4  # at most so many blocks of time, each of at least so many horizons
 MOST_CLOCK = 1 << 60  # beyond it sums of times would not be numbers any more
 TIMES = ["clock", "heard", "batch", "in_sync", "source"]
 
@@ -321,6 +322,11 @@ class Part:
     horizon: int
     stragglers: Stragglers  # in its view, or later causes of its own rows
     sends: Sends | None  # that arrived, as far as its own rows count
+    begins: Ints  # the tick in which each block of time begins, in the whole trace
+
+    def block_of(self, clock: Ints) -> Ints:
+        """The block of each arrival; what came before the first block or after the last is in the halo."""
+        return np.maximum(np.searchsorted(self.begins, clock, "right") - 1, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,12 +339,15 @@ class Plan:
     out_of_sync: int
 
 
-def plan(segments: Sequence[TraceSegment], spread: Spread) -> Plan:
-    """Survey the trace and plan its parts. The first guess of the horizon is right unless its clocks are broken."""
+def plan(segments: Sequence[TraceSegment], spread: Spread, longest: int = 0) -> Plan:
+    """Survey the trace and plan its parts. The first guess of the horizon is right unless its clocks are broken.
+
+    `longest`: the longest hold, in ticks, of rules other than the timed ones.
+    """
     trace = segments[0].trace
     clock = trace.deployment.clock
-    horizon = clock.delta + 3 * clock.epsilon + 1
-    firsts = [_first_clock(segment) for segment in segments]
+    horizon = max(clock.delta + 3 * clock.epsilon + 1, longest)
+    firsts = [_clock_of(trace, segment.first) for segment in segments]
     while True:
         tasks = _survey_tasks(segments, firsts, horizon)
         surveys: list[Survey] = list(spread(survey, tasks))
@@ -346,7 +355,8 @@ def plan(segments: Sequence[TraceSegment], spread: Spread) -> Plan:
         if needed <= horizon:
             break
         horizon = needed
-    parts = [Part(segment, horizon, NO_STRAGGLERS, None) for segment in segments]
+    begins = block_begins(firsts[0], _clock_of(trace, trace.rows - 1), horizon)
+    parts = [Part(segment, horizon, NO_STRAGGLERS, None, begins) for segment in segments]
     if trace.has_truth:
         parts = _with_truth(parts, _survey_again(tasks, surveys, firsts, spread), firsts)
     return Plan(
@@ -357,12 +367,19 @@ def plan(segments: Sequence[TraceSegment], spread: Spread) -> Plan:
     )
 
 
-def _first_clock(segment: TraceSegment) -> int:
-    """The first clock of a row group; only the times are read."""
-    groups = segment.trace.groups()
-    at = bisect_right([first for first, _, _ in groups], segment.first) - 1
-    table = read_rows(segment.trace, groups[at : at + 1], ["clock", "heard"])
-    return int(_clock(table, segment.trace, groups[at][0])[segment.first - groups[at][0]])
+def block_begins(first: int, last: int, horizon: int) -> Ints:
+    """Cut the time of a trace into equal blocks that are much longer than the horizon (docs/algorithms.md)."""
+    span = last - first + 1
+    count = max(1, min(BLOCKS, span // (BLOCK_HORIZONS * horizon)))
+    return np.array([first + span * number // count for number in range(count)])
+
+
+def _clock_of(trace: TraceFiles, row: int) -> int:
+    """The clock at one row; only the times of its row group are read."""
+    groups = trace.groups()
+    at = bisect_right([first for first, _, _ in groups], row) - 1
+    table = read_rows(trace, groups[at : at + 1], ["clock", "heard"])
+    return int(_clock(table, trace, groups[at][0])[row - groups[at][0]])
 
 
 def _survey_tasks(segments: Sequence[TraceSegment], firsts: Sequence[int], horizon: int) -> list[SurveyTask]:

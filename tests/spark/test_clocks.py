@@ -1,8 +1,10 @@
 """Clocks: offsets, delays and breaks that were put into a log are found in it, and what nobody knows stays unknown."""
 
 import json
+import random
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
@@ -17,10 +19,12 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import encode_packet
-from spark_jobs import run
-from spark_jobs.health.clocks import Offsets, _spreads
+from spark_jobs import engine, run
+from spark_jobs.engine import Cores, Spark
+from spark_jobs.health.clocks import COLUMNS, Offsets, _named, _spreads, _sure, clocks, of_runs
 from spark_jobs.tables.ingest import each_here, ingest
 from spark_jobs.tables.inputs import find
+from spark_jobs.tables.stored import manifest
 from tests.journal.logs import simulated, write
 
 WALL = 1_700_000_000_000_000_000
@@ -116,6 +120,108 @@ def test_shares(tmp_path, capsys):
     assert delta["broken"] == 2
 
 
+def test_few_measurements_say_what_they_are_worth(tmp_path, capsys):
+    line = Line()
+    for step in range(18):
+        line.health(step, 0, 128 * (step % 7 + 1))
+    delta = line.clocks(tmp_path, capsys)["delta"]
+    assert (delta["covers_99"], delta["covers_99_9"], delta["covers_100"]) == (None, None, 7)
+    # If 84.6% of all delays were below the bound, 18 would all be below it with a chance of 5%.
+    assert delta["sure_share"] == pytest.approx(100 * 0.05 ** (1 / 18), abs=1e-4)
+    assert delta["why"] == (
+        "18 measurements are too few to say what covers 99 or 99.9%; one can be 95% sure that covers_100 covers 84.6% "
+        "of all times, if measurements are independent"
+    )
+    (row,) = [
+        row for row in pq.read_table(tmp_path / "out/clocks.parquet").to_pylist() if row["bound"] == "delta"
+    ]
+    assert row["covers_99_9"] is None
+    assert row["sure_share"] == delta["sure_share"]
+
+
+def test_the_largest_value_covers_the_sure_share_in_95_of_100_cases():
+    chance = np.random.default_rng(5)
+    for count in (3, 18, 100):
+        largest = chance.random((20_000, count)).max(
+            axis=1
+        )  # the share that it covers, if all are equally likely
+        assert np.mean(largest >= _sure(count) / 100) == pytest.approx(0.95, abs=0.01)
+
+
+def busy_line(seed):
+    """Beacons, health messages and their copies on two lines, with new epochs and times that step back."""
+    chance, line, at = random.Random(seed), Line(), 1.0
+    for _ in range(600):
+        at += chance.expovariate(2)
+        kind, mote = chance.random(), chance.randrange(4)
+        if kind < 0.5:
+            line.beacon(at, mote, chance.randrange(-400, 400), chance.random() < 0.9)
+        elif kind < 0.97:
+            delay = chance.randrange(10, 6000)
+            line.health(at, mote, delay)
+            if chance.random() < 0.3:
+                line.health(at + 0.05, mote, delay + round(0.05 * CRYSTAL_HZ))
+        else:
+            line.epoch, line.ahead = line.epoch + (kind < 0.985), line.ahead - 5 * CRYSTAL_HZ
+    pairs = [line.arrivals[i : i + 2] for i in range(0, len(line.arrivals), 2)]
+    line.arrivals = [
+        arrival._replace(gateway=of) for pair in pairs for of in [chance.randrange(2)] for arrival in pair
+    ]
+    return line
+
+
+def test_pieces_in_any_order_and_on_both_engines_give_the_same(tmp_path, capsys, spark):
+    lines = {name: busy_line(seed) for seed, name in enumerate("ab")}
+    for name, line in lines.items():
+        write(tmp_path / name, line.arrivals, line.deployment, name, segment_bytes=2000, site=name)
+    tables = tmp_path / "tables"
+    ingest(find([tmp_path / name for name in lines]), tables, each_here)
+    runs = manifest(tables)
+    whole, faults = of_runs(Cores(1), runs, 20)
+    assert not faults
+    assert {item["kind"] for row in whole for item in row["clock_breaks"]} == {
+        "epsilon", "delta", "epoch", "restart", "sync",
+    }  # fmt: skip
+    frames = pa.concat_tables(
+        pa.Table.from_batches([batch])
+        for run in runs
+        for piece in run.pieces("frames")
+        for batch in _named(piece.batches(COLUMNS), {"site": run.group.site, "run": run.name})
+    )
+    stamps = {
+        "source": [0, 1, 0, 2],
+        "heard": [9, 9, 9, 9],
+        "stamp": [{"r": r} for r in (5, 9, 5, 12)],
+        "in_sync": [True, True, True, False],
+    }
+    messages = pa.table({"site": ["a"] * 4, "run": ["a"] * 4} | stamps)
+    deployments = {run.name: run.deployment for run in runs}
+    cut = np.split(np.arange(len(frames)), np.arange(100, len(frames), 100))
+    random.Random(3).shuffle(cut)
+    torn = pa.concat_tables(frames.take(rows) for rows in cut)
+
+    def rows_of(found):
+        rows = sorted(found.to_pylist(), key=lambda row: row["run"])
+        stamped = [row["clocks"].pop() for row in rows]
+        assert [item["measured"] for item in stamped] == [3, 0]
+        assert (stamped[0]["motes"], stamped[0]["covers_100"]) == (2, 4)
+        return rows
+
+    for row in whole:
+        row["clocks"].pop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "PIECE", 70)
+        assert rows_of(clocks(Cores(2), torn, messages, deployments, 20)) == whole
+    there = clocks(
+        Spark(spark),
+        spark.createDataFrame(torn).repartition(3),
+        spark.createDataFrame(messages),
+        deployments,
+        20,
+    )
+    assert rows_of(there.toArrow()) == whole
+
+
 def test_without_times_it_is_unknown(tmp_path, capsys):
     trace, _ = simulated("kn", messages=100)
     write_trace(trace, tmp_path / "sim")
@@ -157,7 +263,8 @@ def test_the_farthest_two_of_a_moment():
     at = np.sort(chance.integers(0, 200 * CRYSTAL_HZ, count))
     gateway, mote = chance.integers(10, 12, count), chance.integers(0, 5, count)
     cycles = chance.integers(-500, 500, count)
-    spread, when, who = _spreads(Offsets(at, mote, gateway, cycles), 20)
+    spread, rows = _spreads(Offsets(at, at, mote, gateway, cycles), 20)
+    when, who = at[rows], mote[rows]
     wanted = []
     for one in (10, 11):
         for moment in range(10):

@@ -14,10 +14,18 @@ import pytest
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
-from basestation.simulator.simulation import MemoryFault, build_scheme, generate, measure
+from basestation.simulator.simulation import (
+    MemoryFault,
+    build_named,
+    build_scheme,
+    generate,
+    measure,
+    measure_rule,
+)
 from basestation.traces.files import Trace, write_trace
+from packet_formats.deployment import load
 from spark_jobs.engine import Cores
-from spark_jobs.measuring.choices import Choice, candidates, missing_in
+from spark_jobs.measuring.choices import Choice, candidates, missing_in, refused
 from spark_jobs.measuring.continuum import ContinuumRow, continuum
 from spark_jobs.run import run
 from spark_jobs.traces.files import open_trace
@@ -57,19 +65,20 @@ def figures(row: ContinuumRow) -> dict:
 def test_every_configuration_equals_the_simulation(tmp_path, simulated, name, entries):
     folder = written(tmp_path / "trace", simulated, name, entries)
     rows = rows_of(folder, CHOICE, tmp_path / "scratch")
-    assert {row.answered for row in rows} <= {"recorded", "restamped"}
+    assert {row.answered for row in rows if not row.has_own_rule} <= {"recorded", "restamped"}
     own = deployment_for(OPTIONS, build_scheme(OPTIONS, name, entries=entries), "cbd", 100)
     for stamp in candidates(own, CHOICE):
         mine = [
             row
             for row in rows
-            if (row.scheme, row.entries, row.count, row.packing, row.carry)
+            if (row.scheme, row.entries, row.count, row.packing, row.carry, row.counter_bits)
             == (
                 stamp.layout.scheme,
                 stamp.layout.entries,
                 stamp.layout.count,
                 stamp.layout.packing,
                 stamp.layout.carry,
+                stamp.layout.entry_bits,
             )
         ]
         deliveries = [PolicyChoice(row.policy, row.phi, row.tolerate) for row in mine]
@@ -89,6 +98,73 @@ def test_every_configuration_equals_the_simulation(tmp_path, simulated, name, en
                     want.bounded,
                     want.wrong_unwraps,
                 )
+
+
+def test_stamps_with_their_own_rule_equal_the_simulation(tmp_path, simulated):
+    folder = written(tmp_path / "trace", simulated)
+    choice = replace(CHOICE, schemes=("kn", "barrier", "vector", "delta-vector"), entries=("all",))
+    rows = [row for row in rows_of(folder, choice, tmp_path / "scratch") if row.has_own_rule]
+    for name, tolerances in (("barrier", (None, 0.0, 3.0)), ("vector", (None,))):
+        mine = [row for row in rows if row.scheme == name]
+        found = list(measure_rule(simulated, build_named(OPTIONS, name), tolerances))[1:]
+        assert [(row.policy, row.tolerate) for row in mine] == [
+            (one.delivery.policy, one.delivery.tolerate) for one in found
+        ]
+        for row, want in zip(mine, found, strict=True):
+            assert row.answered == "played"
+            assert row.violated_pairs == want.violations.pairs
+            assert {
+                name: getattr(row, name) for name in want.violations.percent()
+            } == want.violations.percent()
+            assert (row.hold_mean, row.hold_p99, row.late) == (want.hold_mean, want.hold_p99, want.late)
+    (barrier, *_) = [row for row in rows if row.scheme == "barrier"]
+    assert 2 < barrier.mean_bytes < barrier.stamp_bytes
+    assert next(row for row in rows if row.scheme == "delta-vector").is_answered
+
+
+@pytest.mark.parametrize(
+    ("scheme", "changes", "why"),
+    [
+        ("delta-vector", {"delta": 20}, "discards messages that come too late"),
+        ("delta-vector", {"sends": "any"}, "a mote sent twice in a tick"),
+    ],
+)
+def test_a_rule_that_can_not_be_played_says_why(tmp_path, scheme, changes, why):
+    options = replace(OPTIONS, messages=400, **changes)
+    promised = replace(options, delta=6)
+    own = deployment_for(promised, build_scheme(promised, "kn"), "cbd", 100)
+    write_trace(trace_of(generate(options), own), tmp_path / "trace")
+    (row,) = rows_of(tmp_path / "trace", Choice(schemes=(scheme,)), tmp_path / "scratch")
+    assert (row.answered, why in row.reason) == ("no", True)
+
+
+def test_a_long_trace_says_why_rules_are_not_played(tmp_path, simulated, monkeypatch):
+    monkeypatch.setattr("spark_jobs.measuring.named.MOST_PLAYED", 1000)
+    folder = written(tmp_path / "trace", simulated)
+    rows = rows_of(folder, Choice(schemes=("barrier",)), tmp_path / "scratch")
+    assert [row.is_answered for row in rows] == [False]
+    assert "on 1000 messages at most" in rows[0].reason
+
+
+def test_all_widths_that_make_a_difference_are_tried(simulated):
+    example = load(Path(__file__).parents[2] / "examples" / "micaz.toml")
+    found = [stamp.layout for stamp in candidates(example, Choice())]
+    widths = {name: [one.entry_bits for one in found if one.scheme == name] for name in ("hlc", "shlc")}
+    assert widths == {"hlc": [2, 3, 4, 5], "shlc": [2, 3, 4, 5, 7]}  # 7: as deployed
+    assert min(one.size for one in found if one.scheme == "shlc") == 1
+
+
+def test_a_width_that_was_asked_for_is_tried_or_refused_in_words():
+    example = load(Path(__file__).parents[2] / "examples" / "micaz.toml")
+    choice = Choice(schemes=("hlc", "kn"), entries=(2,), counter_bits=(3, 9, 1))
+    found = [
+        (one.layout.scheme, one.layout.packing, one.layout.entry_bits) for one in candidates(example, choice)
+    ]
+    assert {bits for _, _, bits in found} == {3, 9}
+    assert len(found) == 2 + 2 * (2 + 1)  # kn counts events and sends; bytes have no room for 9 bits
+    said = refused(example, choice)
+    assert any("hlc" in one and "counter_bits = 1" in one for one in said)
+    assert any("kn" in one and "2..8 in bytes packing" in one for one in said)
 
 
 def test_a_trace_of_few_entries_without_events_says_what_it_lacks(tmp_path, simulated):
@@ -163,7 +239,7 @@ def test_what_follows_from_which_stamp():
 
 def test_a_narrower_field_is_the_wider_one_cut(tmp_path, simulated):
     """Two bits saturate often here: read from the wide trace, and stamped afresh, they must agree."""
-    narrow = replace(SMALL, schemes=("kn",), counter_bits=2)
+    narrow = replace(SMALL, schemes=("kn",), counter_bits=(2,))
     wide = rows_of(written(tmp_path / "trace", simulated), narrow, tmp_path / "scratch")
     assert {row.answered for row in wide} == {"recorded"}
     assert any(row.saturated for row in wide)

@@ -3,10 +3,12 @@
 import json
 from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.journal.field_truth import FieldReader
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, generate
@@ -47,6 +49,40 @@ def test_tables_hold_what_surely_led_to_a_message_and_what_may_have(barrier, tab
     assert messages["vector"].null_count == 0
     unsure = len(messages) - messages[LATER].null_count
     assert 0 < unsure < 0.3 * len(messages)
+
+
+def test_the_named_causes_are_true_and_explain_the_vectors(barrier, tables):
+    (path,) = tables.glob("messages/*/*/*/*.parquet")
+    rows = pq.ParquetFile(path).read().to_pylist()
+    truth = {(row["source"], row["number"]): numbers(row) for row in barrier.messages.to_pylist()}
+    known = {(row["source"], row["number"]): numbers(row) for row in rows}
+    explained = named = 0
+    for row in rows:
+        own = row["source"], row["number"]
+        causes = [(cause["source"], cause["number"]) for cause in row["causes"]]
+        assert all(source != own[0] and number <= truth[own][source] for source, number in causes)
+        before = [*causes, *([(own[0], own[1] - 1)] if own[1] > 1 else [])]
+        named += len(causes)
+        if all(cause in known for cause in before):
+            told = np.max([known[cause] for cause in before] or [[0] * OPTIONS.motes], axis=0)
+            told[own[0]] = own[1]
+            assert known[own] == told.tolist()
+            explained += 1
+    assert explained > 0.8 * len(rows)
+    assert named > 0.8 * len(rows)
+
+
+def numbers(row):
+    return np.frombuffer(row["vector"], "<i4").tolist()
+
+
+def test_causes_are_noted_before_they_leave_the_window(barrier):
+    small, large = (FieldReader(barrier.deployment, window) for window in (150, 4096))
+    for reader in (small, large):
+        reader.read(barrier.messages)
+        reader.finish()
+    count = len(barrier.messages)
+    assert [node.note for node in small.take(count)] == [node.note for node in large.take(count)]
 
 
 def test_the_continuum_of_a_field_log_lies_around_the_truth(barrier, tables, tmp_path, capsys):

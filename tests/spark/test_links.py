@@ -2,16 +2,20 @@
 
 import json
 import random
+import tracemalloc
 from collections import Counter, defaultdict
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
 from spark_jobs import run
-from spark_jobs.health.links import Seen, health
+from spark_jobs.engine import Cores, Spark
+from spark_jobs.health.links import Seen, health, links, seen_in
 from spark_jobs.tables.ingest import each_here, ingest
 from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
@@ -103,6 +107,70 @@ def test_random_logs_by_plain_counting(seed):
         assert row["delivery"] is None or row["delivery"] <= 1
 
 
+def frames(count, seed=1):
+    """Frames of two motes of two runs, as in the table."""
+    chance = np.random.default_rng(seed)
+    number = np.arange(count)
+    columns = {
+        "site": pa.array(np.where(number % 3, "here", "there")),
+        "run": pa.array(np.where(number % 3, "a", "b")),
+        "fate": pa.array(np.where(chance.random(count) < 0.2, "duplicate", "message")),
+        "line": pa.array(number % 2, pa.int32()),
+        "wall_ns": pa.array(number * 10**8, pa.int64()),
+        "heard": pa.array(number * 3276, pa.int64()),
+        "source": pa.array(chance.integers(0, 2, count), pa.int32(), mask=number % 7 == 0),
+        "life": pa.array(number // 300, pa.int64()),
+        "sequence": pa.array(number // 2, pa.int64()),
+        "gateway": pa.array(20 + number % 2, pa.int32(), mask=number % 5 == 0),
+        "rssi": pa.array(chance.integers(-90, -40, count), pa.int32()),
+        "lqi": pa.array(chance.integers(0, 255, count), pa.int32(), mask=number % 5 == 0),
+        "payload": pa.nulls(count, pa.binary()),
+    }
+    return pa.table(columns)
+
+
+def sorted_rows(table):
+    return sorted(map(str, table.to_pylist()))
+
+
+def test_frames_in_any_order_and_on_both_engines_give_the_same_tables(spark):
+    table = frames(1000)
+    mixed = table.take(np.random.default_rng(2).permutation(1000))
+    cores, cluster = Cores(2), Spark(spark)
+    here = [sorted_rows(found) for found in links(cores, table, 10)]
+    assert [sorted_rows(found) for found in links(cores, mixed, 10)] == here
+    there = links(cluster, spark.createDataFrame(mixed.drop(["payload"])).repartition(3), 10)
+    assert [sorted_rows(found.toArrow()) for found in there] == here
+    motes, _ = links(cores, table, 10)
+    for row in motes.to_pylist():
+        assert row["start_utc"].timestamp() == row["start"]
+        assert row["site"] == {"a": "here", "b": "there"}[row["run"]]
+    counted = pc.and_(pc.equal(table["fate"], "message"), table["source"].is_valid())
+    assert sum(motes["received"].to_pylist()) == pc.sum(counted).as_py()
+
+
+def test_without_a_wall_clock_windows_are_of_the_networks_time():
+    table = frames(100)
+    table = table.set_column(4, "wall_ns", pa.nulls(100, pa.int64()))
+    motes, _ = links(Cores(1), table, 1)
+    assert motes["start_utc"].null_count == len(motes) > 5
+    assert max(motes["start"].to_pylist()) == 99 * 3276 // 32768
+
+
+def test_a_frame_takes_little_memory():
+    """A mote's frames are in memory at once, so each must be small."""
+    count = 100_000
+    batches = frames(count).to_batches(4096)
+    tracemalloc.start()
+    try:
+        read, _ = seen_in(iter(batches))
+        health(read, 600)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 120 * count
+
+
 def test_the_job_agrees_with_the_summary_of_the_journal(tmp_path, capsys):
     trace, arrivals = simulated("kn", messages=600)
     chance = random.Random(1)
@@ -153,3 +221,52 @@ def test_bad_input_is_named(tmp_path, capsys):
     told = capsys.readouterr()
     assert "cut off" in told.err
     assert [json.loads(line)["run"] for line in told.out.splitlines()] == ["b"]
+
+
+@pytest.mark.parametrize("way", ["--spark", "--no-spark"])
+def test_a_run_with_a_strangers_id_is_refused_and_the_others_go_on(tmp_path, capsys, request, way):
+    if way == "--spark":
+        request.getfixturevalue("spark")
+    trace, arrivals = simulated("kn", messages=100)
+    for name in "ab":
+        write(tmp_path / name, arrivals, trace.deployment, name, site=name)
+    tables = tmp_path / "tables"
+    ingest(find([tmp_path / "a", tmp_path / "b"]), tables, each_here)
+    path = next((tables / "frames").rglob("run=a/*.parquet"))
+    rows = pq.read_table(path, partitioning=None)
+    at = rows.column_names.index("source")
+    rows = rows.set_column(at, rows.field(at), pa.repeat(999, len(rows)).cast(rows.field(at).type))
+    pq.write_table(rows, path)
+    assert run.main(["links", str(tables), way]) == 1
+    told = capsys.readouterr()
+    assert "mote 999, but the deployment has" in told.err
+    assert [json.loads(line)["run"] for line in told.out.splitlines()] == ["b"]
+
+
+def test_the_worst_come_first(tmp_path, capsys):
+    trace, arrivals = simulated("kn", messages=400)
+    pairs = [arrivals[i : i + 2] for i in range(0, len(arrivals), 2)]
+    chance = random.Random(3)
+    write(
+        tmp_path / "a",
+        [one for pair in pairs if chance.random() < 0.7 for one in pair],
+        trace.deployment,
+        "a",
+    )
+    write(tmp_path / "b", arrivals, trace.deployment, "b", site="s")
+    ingest(find([tmp_path / "a", tmp_path / "b"]), tmp_path / "tables", each_here)
+    out = str(tmp_path / "out")
+    arguments = [str(tmp_path / "tables"), "--no-spark", "--window", "1", "--out", out, "--worst", "3"]
+    assert run.main(["links", *arguments]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[::4]] == ["mote", "link", "time"]
+    motes = pq.read_table(tmp_path / "out/motes.parquet").to_pylist()
+    found = []
+    for mote in {row["mote"] for row in motes if row["run"] == "a"}:
+        mine = [row for row in motes if (row["run"], row["mote"]) == ("a", mote)]
+        received, lost = (sum(row[name] for row in mine) for name in ("received", "lost"))
+        found.append((received / (received + lost), mote, received, lost))
+    share, mote, received, lost = min(found)
+    assert lines[1].split()[-5:] == ["a", str(mote), str(received), str(lost), f"{share:.1%}"]
+    shares = [float(line.split()[-1].rstrip("%")) for line in lines[5:8]]
+    assert shares == sorted(shares)

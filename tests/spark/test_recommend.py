@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -10,11 +11,18 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.advice.recommend import _sentence, energy, recommend, upper_bound
-from spark_jobs.measuring.continuum import ContinuumRow
+from packet_formats.deployment import load
+from spark_jobs.advice.pooled import pool, worst
+from spark_jobs.advice.recommend import energy, over_all_runs, recommend, sentence
+from spark_jobs.engine import Cores
+from spark_jobs.measuring.choices import Choice
+from spark_jobs.measuring.continuum import ContinuumRow, continuum
+from spark_jobs.measuring.front import on_front
 from spark_jobs.run import run
+from spark_jobs.traces.files import open_trace
 
 OPTIONS = WorldOptions(messages=2000, seed=2)
+EXAMPLE = load(Path(__file__).parents[2] / "examples" / "micaz.toml")  # a stamp of 2 bytes in a payload of 17
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +45,8 @@ def row(stamp_bytes: int, mean: float | None, hold: float, **changes) -> Continu
         own=False,
         stamp_bits=8 * stamp_bytes,
         stamp_bytes=stamp_bytes,
-        payload_bytes=7 + stamp_bytes,
-        air_bytes=24 + stamp_bytes,
+        payload_bytes=15 + stamp_bytes,
+        air_bytes=32 + stamp_bytes,
         fits=True,
         policy="cbd",
         phi=40,
@@ -61,7 +69,7 @@ def test_the_smallest_then_the_shortest():
         row(5, 0.0, 4.9),
         row(4, 0.0, 7.0),
     ]
-    found = recommend(rows, "micaz", "mean", 0.5)
+    found = recommend(rows, EXAMPLE, "mean", 0.5)
     assert [(one.stamp_bytes, one.hold_mean_ms, one.chosen) for one in found] == [
         (2, 28.0, True),
         (3, 20.0, False),
@@ -75,26 +83,97 @@ def test_what_is_not_known_or_does_not_fit_is_never_recommended():
         row(1, None, 1.0, answered="no"),
         row(1, 0.0, 0.0, policy="none"),
     ]
-    assert recommend(rows, "micaz", "mean", 100.0) == []
+    assert recommend(rows, EXAMPLE, "mean", 100.0) == []
 
 
-def test_savings_are_against_the_stamp_that_the_trace_carries():
-    own = row(7, 0.0, 9.0, own=True)
-    (chosen, *_) = recommend([own, row(2, 0.0, 9.0)], "micaz", "mean", 0.0)
-    assert chosen.bytes_saved == 5
-    assert chosen.microjoules_saved == pytest.approx(5 * 0.032 * 17.4 * 3)
+def test_savings_are_against_the_deployment_s_own_stamp_also_if_it_was_not_measured():
+    (chosen, *_) = recommend([row(1, 0.0, 9.0)], EXAMPLE, "mean", 0.0)
+    assert chosen.bytes_saved == 1
+    assert chosen.microjoules_saved == pytest.approx(1 * 0.032 * 17.4 * 3)
     assert energy(100, "mica2") == pytest.approx(100 * 8 / 19.2 * 10.4 * 3)
 
 
-@pytest.mark.parametrize(("size", "said"), [(6, "saves 1 byte and"), (5, "saves 2 bytes and")])
+@pytest.mark.parametrize(
+    ("size", "said"),
+    [(1, "saves 1 byte and"), (2, "no bytes saved"), (5, "costs 3 bytes and")],
+)
 def test_savings_are_said_in_words(size, said):
-    own = row(7, 0.0, 9.0, own=True)
-    assert said in _sentence(recommend([own, row(size, 0.0, 9.0)], "micaz", "mean", 0.0)[0])
+    assert said in sentence(recommend([row(size, 0.0, 9.0)], EXAMPLE, "mean", 0.0)[0])
 
 
-def test_none_seen_is_not_none_ever():
-    assert upper_bound(row(1, 0.0, 1.0), "mean") == 0.3
-    assert upper_bound(row(1, 0.2, 1.0), "mean") == 0.2
+def test_a_stamp_of_varying_length_counts_with_its_mean():
+    rows = [row(5, 0.0, 1.0, scheme="barrier", policy="barrier", phi=100, bytes_mean=2.5, answered="played")]
+    (chosen,) = recommend(rows, EXAMPLE, "mean", 0.0)
+    assert (chosen.stamp_bytes, chosen.bytes_saved) == (2.5, -0.5)
+    assert "by its own rule: 2.5-byte stamp" in sentence(chosen)
+
+
+def test_among_equals_the_provable_stamp_is_taken():
+    rows = [row(1, 0.0, 5.0, counter_bits=9, stamp_bits=9, phi=100), row(1, 0.0, 5.0, exact=True, phi=100)]
+    (chosen,) = recommend(rows, EXAMPLE, "mean", 0.0)
+    assert (chosen.exact, chosen.guaranteed) == (True, True)
+    strained = replace(rows[1], saturated=1)
+    assert not recommend([strained], EXAMPLE, "mean", 0.0)[0].guaranteed
+
+
+def test_guaranteed_leaves_only_what_is_exact_by_proof():
+    rows = [
+        row(1, 0.0, 5.0, phi=100),
+        row(2, 0.0, 5.0, exact=True, phi=40),
+        row(3, 0.0, 5.0, exact=True, phi=100, wrong_unwraps=1),
+        row(4, 0.0, 5.0, exact=True, phi=100),
+        row(5, 0.0, 1.0, exact=True, scheme="barrier", policy="barrier", phi=100, answered="played"),
+        row(6, 0.0, 0.5, exact=True, policy="ledger", phi=100, tolerate=1.0),
+    ]
+    found = recommend(rows, EXAMPLE, "mean", 0.0, guaranteed=True)
+    assert [one.stamp_bytes for one in found] == [4, 5]
+
+
+def test_the_front_is_what_nothing_beats():
+    rows = [
+        row(1, 2.0, 5.0),
+        row(1, 2.0, 6.0),  # waits longer for the same
+        row(2, 1.0, 5.0),
+        row(2, 1.0, 5.0),  # an equal one stays too
+        row(2, 3.0, 5.0),  # more bytes, no better
+        row(9, 0.0, 0.0, fits=False),
+        row(1, 0.0, 0.0, policy="none"),
+        row(1, None, 0.0, answered="no"),
+    ]
+    assert on_front(rows) == [True, False, True, True, False, False, False, False]
+
+
+def measured(folder, scratch, **options) -> list[ContinuumRow]:
+    scratch.mkdir()
+    world = replace(OPTIONS, **options)
+    kn = build_scheme(world, "kn")
+    write_trace(trace_of(generate(world), deployment_for(world, kn, "cbd", 100)), folder)
+    return continuum(open_trace(folder), Choice(schemes=("kn",), phis=(40, 100)), Cores(1).each, scratch)
+
+
+def test_several_runs_are_pooled_and_the_worst_is_named(tmp_path):
+    runs = [
+        measured(tmp_path / "a", tmp_path / "sa", seed=1),
+        measured(tmp_path / "b", tmp_path / "sb", seed=2, messages=500),
+    ]
+    rows = [one for several in runs for one in several]
+    together = pool(rows)
+    assert len(together) == len(runs[0])
+    key = ("kn 2 events", "cbd", 40)
+    (whole,) = [one for one in together if (one.stamp, one.policy, one.phi) == key and one.packing == "bits"]
+    a, b = (next(o for o in r if (o.stamp, o.policy, o.phi, o.packing) == (*key, "bits")) for r in runs)
+    assert whole.violated_pairs == a.violated_pairs + b.violated_pairs
+    assert whole.pairs == pytest.approx(
+        (a.pairs * a.delivered + b.pairs * b.delivered) / (a.delivered + b.delivered)
+    )
+    assert whole.hold_mean_ms == pytest.approx(
+        (a.hold_mean_ms * a.delivered + b.hold_mean_ms * b.delivered) / (a.delivered + b.delivered)
+    )
+    assert whole.low < whole.mean < whole.high
+    assert worst(rows, whole, "mean").run == max((a, b), key=lambda one: one.mean).run
+    advice = over_all_runs(rows, open_trace(tmp_path / "a").deployment, "mean", 50.0)
+    assert {one.run for one in advice} == {"all runs"}
+    assert advice[0].worst >= advice[0].violations
 
 
 def test_the_command(trace, tmp_path, capsys):
@@ -102,7 +181,12 @@ def test_the_command(trace, tmp_path, capsys):
     first = json.loads(capsys.readouterr().out.splitlines()[0])
     assert (first["scheme"], first["stamp_bytes"], first["violations"]) == ("shlc", 1, 0.0)
     assert pq.read_table(tmp_path / "recommend.parquet")["chosen"].to_pylist()[0]
-    assert "What to take" in (tmp_path / "report.html").read_text()
+    page = (tmp_path / "report.html").read_text()
+    words = page[: page.index("<details")]
+    assert "Take shlc" in words[: words.index("<svg")]  # the answer, then the picture, then the rest
+    assert words.count("<svg") == 1
+    assert "ticks" not in words
+    assert page.count("<details") == page.count("</details") >= 3
 
 
 def test_the_ledger_is_offered_at_the_tolerance(trace, tmp_path, capsys):

@@ -1,5 +1,6 @@
 """Watch: each part counts once, however often the job is killed and started again."""
 
+import contextlib
 import json
 import os
 import random
@@ -8,18 +9,37 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from basestation.journal.parquet_parts import make_parts
+from basestation.journal.parquet_parts import PARTS, make_parts
 from basestation.journal.reader import read_journal
+from basestation.journal.recovery import write_whole
 from basestation.journal.summary import summarise
+from basestation.traces import schema
 from spark_jobs import run
 from spark_jobs.engine import Cores
-from spark_jobs.health.watch import Book, Parts, _lives, continuum_of, follow, health_of, take_batch
+from spark_jobs.health import watch
+from spark_jobs.health.links import health, summary
+from spark_jobs.health.watch import (
+    RANGE,
+    Book,
+    Parts,
+    State,
+    _lives,
+    _nobody,
+    _read,
+    _seen,
+    continuum_of,
+    follow,
+    health_of,
+    take_batch,
+)
 from spark_jobs.measuring.choices import Choice
 from tests.journal.logs import simulated, write
 from tests.waiting import wait_until
@@ -66,12 +86,12 @@ def content(out):
     return {
         str(path.relative_to(out)): path.read_bytes()
         for name in ("health", "links", "continuum")
-        for path in sorted((out / name).glob("*"))
+        for path in sorted((out / name).rglob("*.parquet"))
     }
 
 
 def new_out(path):
-    for name in ("batches", "health", "links", "continuum"):
+    for name in ("batches", "health", "links", "continuum", "state"):
         (path / name).mkdir(parents=True)
     return path
 
@@ -88,6 +108,208 @@ def test_batches_in_any_cut_and_done_again_come_to_the_same(tmp_path, logged):
         for _ in range(2):  # killed before its end was noted
             take_batch(number, paths[number::4], Book(out), 1, here)
     assert content(out) == content(whole)
+
+
+MINUTE = 60 * 10**9
+
+
+def long_log(folder, parts, chance, run="a", late_ns=20 * 10**9, reboots=0.02):
+    """Parts of a long run: losses, messages that come late, reboots, three motes, one of them rarely heard."""
+    deployment = simulated("kn", messages=10)[0].deployment
+    rows, sequence, boots = [], [0, 0, 0], [0, 0, 0]
+    part_ns = 10 * MINUTE
+    at = WALL = 1_700_000_000 * 10**9
+    while at < WALL + parts * part_ns:
+        at += int(chance.expovariate(1) * 5 * 10**9)
+        mote = chance.choice((0, 0, 1, 1, 1, 2)) if chance.random() < 0.5 else chance.randrange(2)
+        if chance.random() < reboots:
+            boots[mote], sequence[mote] = boots[mote] + 1, 0
+        sequence[mote] += 1
+        if chance.random() < 0.8:
+            came = at + chance.randrange(late_ns if chance.random() < 0.1 else 10**8)
+            rows.append((came, mote, boots[mote] % 8, sequence[mote]))
+    rows.sort()
+    (folder / run / PARTS).mkdir(parents=True)
+    for number in range(parts):
+        end = WALL + (number + 1) * part_ns
+        mine = [row for row in rows if end - part_ns <= row[0] < end]
+        came, source, boot, numbers = (np.array(column, np.int64) for column in zip(*mine, strict=True))
+        columns = {
+            "source": source, "boot": boot, "sequence": numbers, "wall_ns": came, "heard": came // 10**6,
+            "gateway": 20 + came % 2, "rssi": -60 - came % 30, "lqi": came % 100,
+        }  # fmt: skip
+        kinds = schema.messages_schema()
+        table = pa.table({name: pa.array(values, kinds.field(name).type) for name, values in columns.items()})
+        said = schema.metadata(run, deployment, "journal")
+        pq.write_table(table.replace_schema_metadata(said), folder / run / PARTS / f"{number:06d}.parquet")
+    return parts_of(folder)
+
+
+def counted_at_once(paths, window_s):
+    """What `health` makes of all rows at once, with no state and no windows that end."""
+    tables = [_read(Path(path))[0] for path in paths]
+    return health(_seen(pa.concat_tables(tables), State(_nobody())), window_s)
+
+
+def stored(out, name, run="a"):
+    files = sorted((out / name / run).glob("*.parquet"))
+    return pa.concat_tables([pq.read_table(path) for path in files]), files
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_windows_that_end_are_what_all_parts_say(tmp_path, seed):
+    chance = random.Random(seed)
+    paths = long_log(tmp_path / "logs", 30, chance)
+    out, waiting, number = new_out(tmp_path / "out"), list(paths), 0
+    while waiting:
+        count = chance.randrange(1, 4)
+        (found,) = take_batch(number, waiting[:count], Book(out), 60, here)
+        waiting, number = waiting[count:], number + 1
+        assert not found.late
+    for name, whole in zip(("health", "links"), counted_at_once(paths, 60), strict=True):
+        table, files = stored(out, name)
+        order = [(key, "ascending") for key in ("mote", "start", "gateway") if key in table.column_names]
+        assert table.sort_by(order) == whole.sort_by(order)
+        assert len(files) >= 300 // RANGE
+    total = summary(counted_at_once(paths, 60)[0])
+    assert found.total == total
+    assert total["reboots"] > 10
+    assert total["lost"] > 100
+    assert len(list((out / "state/a").glob("*"))) == 2
+
+
+def test_a_batch_reads_as_much_however_many_came_before(tmp_path):
+    paths = long_log(tmp_path / "logs", 40, random.Random(1))
+    out, reads = new_out(tmp_path / "out"), []
+    for number, path in enumerate(paths):
+        with watched_reads() as opened:
+            take_batch(number, [path], Book(out), 60, here)
+        reads.append(
+            sorted(name.split("/")[-3] for name in opened if Path(name).suffix in (".parquet", ".json"))
+        )
+    assert reads[30] == reads[5] == ["a", "health", "links", "state", "state"]  # "a": the part
+
+
+def test_killed_after_any_write_it_comes_to_the_same(tmp_path, monkeypatch):
+    paths = long_log(tmp_path / "logs", 6, random.Random(2))
+    paths += long_log(tmp_path / "logs", 6, random.Random(3), "b")[6:]
+    batches = [[path for path in paths if int(Path(path).stem) // 2 == number] for number in range(3)]
+    whole = new_out(tmp_path / "whole")
+    writes = []
+    monkeypatch.setattr(watch, "write_whole", lambda path, raw: (writes.append(path), write_whole(path, raw)))
+    for number, batch in enumerate(batches):
+        before = len(writes)
+        take_batch(number, batch, Book(whole), 60, here)
+    last = len(writes) - before
+    assert last >= 7  # of each run: motes, links, state; then the book
+    for kill in range(last):
+        for written in (False, True):
+            out = new_out(tmp_path / f"out{kill}{written}")
+            for number, batch in enumerate(batches):
+                with pytest.MonkeyPatch.context() as patch:
+                    patch.setattr(watch, "write_whole", dying(kill, written))
+                    with contextlib.suppress(Killed):
+                        take_batch(number, batch, Book(out), 60, here)
+                take_batch(number, batch, Book(out), 60, here)
+            assert content(out) == content(whole)
+            assert entries(out) == entries(whole)
+
+
+class Killed(Exception):
+    pass
+
+
+def dying(kill, written):
+    """A way to write that dies at a write, before it or after it."""
+    left = [kill]
+
+    def write(path, raw):
+        if left[0] or written:
+            write_whole(path, raw)
+        left[0] -= 1
+        if left[0] < 0:
+            raise Killed
+
+    return write
+
+
+def entries(out):
+    return [json.loads(path.read_text()) for path in sorted((out / "batches").glob("*.json"))]
+
+
+def test_a_part_that_comes_late_is_told_and_counted(tmp_path):
+    paths = long_log(tmp_path / "logs", 12, random.Random(4))
+    out, whole = new_out(tmp_path / "out"), new_out(tmp_path / "whole")
+    take_batch(0, paths, Book(whole), 60, here)
+    for number, batch in enumerate((paths[:4], paths[6:9], [paths[5], paths[9]], paths[10:], [paths[4]])):
+        take_batch(number, batch, Book(out), 60, here)
+    assert content(out) == content(whole)
+    late = [entry["late"] for entry in entries(out)]
+    assert late[0] == late[1] == late[3] == {}
+    told = "000005.parquet came after part 8: the run is counted again from its first part"
+    assert late[2] == {"a": told}
+    assert "000004.parquet came after part 11" in late[4]["a"]
+
+
+def test_messages_that_come_when_their_window_is_final_are_told(tmp_path):
+    """A clock that is set back, and a message that was on its way for longer than windows stay open."""
+    paths = long_log(tmp_path / "logs", 4, random.Random(5), late_ns=10**9, reboots=0)
+    table = pq.read_table(paths[3], partitioning=None)
+    at = table.column_names.index("wall_ns")
+    back = table.set_column(at, table.field(at), pc.subtract(table["wall_ns"], 25 * MINUTE))
+    pq.write_table(back, paths[3])
+    first = pq.read_table(paths[0], partitioning=None)
+    numbers = first["sequence"].to_pylist()
+    gone, straggler = first.slice(0, 40), first.slice(40, 1)
+    pq.write_table(pa.concat_tables([gone, first.slice(41)]), paths[0])
+    second = pq.read_table(paths[2], partitioning=None)
+    moved = straggler.set_column(at, table.field(at), second["wall_ns"].slice(0, 1))
+    pq.write_table(pa.concat_tables([moved, second]), paths[2])
+    out, told = new_out(tmp_path / "out"), []
+    for number, path in enumerate(paths):
+        told += [found.late for found in take_batch(number, [path], Book(out), 60, here)]
+    assert len(numbers) > 41
+    assert told[:2] == [{}, {}]
+    assert told[2][paths[2]].startswith("1 messages came when their numbers were lost for good")
+    assert told[3][paths[3]].startswith(
+        f"the clock was set back: {len(back)} messages count in the oldest window"
+    )
+    motes, _ = stored(out, "health")
+    assert sum(motes["received"].to_pylist()) == sum(pq.read_metadata(path).num_rows for path in paths)
+
+
+def test_a_folder_of_another_window_or_version_is_refused(tmp_path, capsys):
+    (tmp_path / "logs").mkdir()
+    out = new_out(tmp_path / "o")
+    (out / "window").write_text("600 s")
+    arguments = ["watch", str(tmp_path / "logs"), "--out", str(out), "--window", "60"]
+    assert run.main(arguments) == 1
+    assert "another window needs another --out" in capsys.readouterr().err
+    (out / "health/a.parquet").touch()
+    assert run.main(arguments) == 1
+    assert "older version" in capsys.readouterr().err
+
+
+@contextlib.contextmanager
+def watched_reads():
+    """The files that Python opens to read them, each time."""
+    opened = []
+    HOOKS.append(opened)
+    try:
+        yield opened
+    finally:
+        HOOKS.remove(opened)
+
+
+HOOKS = []
+
+
+def _audit(event, arguments):
+    if event == "open" and HOOKS and isinstance(arguments[0], str | Path) and "w" not in (arguments[1] or ""):
+        HOOKS[-1].append(str(arguments[0]))
+
+
+sys.addaudithook(_audit)
 
 
 def test_the_continuum_so_far(tmp_path, logged):
@@ -169,7 +391,9 @@ def test_a_growing_folder_and_a_batch_whose_end_was_lost(tmp_path, logged, spark
     take_batch(0, parts_of(logs), Book(once), 1, here)
     assert content(out) == content(once)
     assert [number for number, _ in told] == [0, 1, 1]
-    assert told[1] == told[2]
+    assert [(one.total, one.motes, one.links) for one in told[1][1]] == [
+        (one.total, one.motes, one.links) for one in told[2][1]
+    ]
 
 
 @pytest.mark.slow

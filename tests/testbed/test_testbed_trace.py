@@ -25,6 +25,7 @@ def test_messages_carry_what_led_to_them():
     assert trace.messages["source"].to_pylist() == [0, 1, 2]
     assert trace.messages["sequence"].to_pylist() == [1, 1, 2]
     assert vectors(trace) == [[1, 0, 0], [1, 1, 0], [0, 0, 2]]
+    assert trace.messages["number"].to_pylist() == [1, 1, 2]
     assert trace.events.select(["kind", "mote", "source", "sequence"]).to_pylist() == [
         {"kind": kind, "mote": mote, "source": source, "sequence": number}
         for kind, mote, source, number in [

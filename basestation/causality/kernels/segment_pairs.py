@@ -78,8 +78,11 @@ def count_near(
     last: int,
     overtaken: Ints,
     hasty: Ints,
-) -> int:
-    """Count near pairs whose effect is one of the arrivals `first` to `last`; flag every message in a near pair.
+    block: Ints,
+    pairs: Ints,
+) -> None:
+    """Count near pairs whose effect is one of the arrivals `first` to `last`, in `pairs` at the effect's block of time;
+    flag every message in a near pair.
 
     `order` and `left` come from the delivery kernels. The loop follows the deliveries; `waited_for` holds each mote's
     first send that is not delivered yet: a message that counts further than that is ahead of a cause.
@@ -93,7 +96,7 @@ def count_near(
     for mote in range(motes):
         waited_for[mote] = index[at_slot[head[mote]]] if head[mote] < row_of[mote + 1] else NO_MORE
     open_ = np.empty(len(stragglers), np.int64)
-    opened = closed = pairs = 0
+    opened = closed = 0
     for place in range(len(order)):
         b = order[place]
         while opened < len(stragglers) and clock[stragglers[opened]] - horizon <= left[place]:
@@ -117,7 +120,7 @@ def count_near(
         for i in range(closed):
             a = open_[i]
             if vectors[b, source[a]] >= index[a] and clock[a] <= clock[b] + horizon:
-                pairs += owned
+                pairs[block[b]] += owned
                 hasty[b] = True
                 overtaken[a] = True
         ahead = False
@@ -129,40 +132,53 @@ def count_near(
             slot = head[mote]
             while slot < row_of[mote + 1] and index[at_slot[slot]] <= vectors[b, mote]:
                 if not gone[slot]:
-                    pairs += owned
+                    pairs[block[b]] += owned
                     hasty[b] = True
                     overtaken[at_slot[slot]] = True
                 slot += 1
-    return pairs
 
 
 @compiled
 def count_far(
-    vectors: Ints, clock: Ints, horizon: int, row_of: Ints, index: Ints, late: Ints, hasty: Ints
-) -> int:
-    """Count far pairs of these effects and flag the effects. Stragglers are by mote and index, with clocks `late`."""
+    vectors: Ints,
+    clock: Ints,
+    horizon: int,
+    row_of: Ints,
+    index: Ints,
+    late: Ints,
+    hasty: Ints,
+    block: Ints,
+    pairs: Ints,
+) -> None:
+    """Count far pairs of these effects, in `pairs` at the effect's block of time, and flag the effects.
+
+    Stragglers are by mote and index, with clocks `late`.
+    """
     latest = late.copy()
     for mote in range(vectors.shape[1]):
         for i in range(row_of[mote] + 1, row_of[mote + 1]):
             latest[i] = max(latest[i], latest[i - 1])
-    pairs = 0
     for b in range(len(clock)):
         for mote in range(vectors.shape[1]):
             low, high = row_of[mote], row_of[mote + 1]
             i = low + np.searchsorted(index[low:high], vectors[b, mote], side="right") - 1
             while i >= low and latest[i] > clock[b] + horizon:
                 if late[i] > clock[b] + horizon:
-                    pairs += 1
+                    pairs[block[b]] += 1
                     hasty[b] = True
                 i -= 1
-    return pairs
 
 
 @compiled
-def hold_histogram(order: Ints, left: Ints, clock: Ints, first: int, last: int, longest: int) -> Ints:
-    """How many of the arrivals `first` to `last` were held 0, 1, ... `longest` ticks."""
+def hold_histogram(
+    order: Ints, left: Ints, clock: Ints, first: int, last: int, longest: int, block: Ints, ticks: Ints
+) -> Ints:
+    """How many of the arrivals `first` to `last` were held 0, 1, ... `longest` ticks; `ticks` sums them by block."""
     held = np.zeros(longest + 1, np.int64)
     for place in range(len(order)):
-        if first <= order[place] < last:
-            held[left[place] - clock[order[place]]] += 1
+        b = order[place]
+        if first <= b < last:
+            hold = left[place] - clock[b]
+            held[hold] += 1
+            ticks[block[b]] += hold
     return held

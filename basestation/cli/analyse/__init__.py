@@ -28,6 +28,14 @@ JOBS: dict[str, tuple[str, str]] = {
         "basestation.cli.analyse.recommend",
         "Choose the smallest stamp and the shortest wait within a tolerance.",
     ),
+    "fit": (
+        "basestation.cli.analyse.fit",
+        "Predict the violations of a log that does not tell causes, by networks like its own.",
+    ),
+    "changes": (
+        "basestation.cli.analyse.changes",
+        "Tell what became better or worse between two runs, deployments or firmwares.",
+    ),
 }
 
 

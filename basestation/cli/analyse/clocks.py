@@ -44,10 +44,12 @@ def command(
     from spark_jobs.health import clocks
     from spark_jobs.tables import stored
 
-    found, refused = clocks.clocks(stored.select_runs(tables, runs, sites, out), engine, moment)
+    chosen = stored.select_runs(tables, runs, sites, out)
+    with stored.engine_for("clocks", engine, chosen) as where:
+        found, refused = clocks.of_runs(where, chosen, moment)
     if out is not None and found:
         stored.write_results(out, clocks.tables_of(found))
-    for run, kept in found:
-        common.emit_json(stored.names_of(run) | clocks.plain(kept))
+    for row in found:
+        common.emit_json(clocks.plain(row))
     if refused:
         ctx.exit(1)

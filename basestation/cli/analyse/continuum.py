@@ -69,7 +69,7 @@ def command(
         common.note(f"wrote continuum.parquet, continuum.csv and report.html in {out}")
     if as_json:
         for row in found.rows:
-            common.emit_json(row)
+            common.emit_json(report.plain(row))
     else:
         report.show(common.out, found.rows)
     if found.faults:

@@ -20,11 +20,18 @@ if TYPE_CHECKING:
         """
         basestation analyse links tables
         basestation analyse links tables --window 600 --out report
+        basestation analyse links tables --window 3600 --worst 10
         """
     ),
 )
 @job_options.tables_options
 @job_options.window_option
+@click.option(
+    "--worst",
+    type=common.Whole(1),
+    metavar="N",
+    help="Instead of JSON, print the N worst motes, links and windows.",
+)
 @job_options.engine_options
 @click.pass_context
 def command(
@@ -35,6 +42,7 @@ def command(
     sites: Sequence[str],
     out: Path | None,
     window: float,
+    worst: int | None,
     engine: EngineOptions,
 ) -> None:
     """Show deliveries, losses, copies, reboots and signal strength of each mote and link over time.
@@ -44,10 +52,15 @@ def command(
     from spark_jobs.health import links
     from spark_jobs.tables import stored
 
-    found, refused = links.links(stored.select_runs(tables, runs, sites, out), engine, window)
-    if out is not None and found:
-        stored.write_results(out, links.tables_of(found))
-    for run, (motes, _) in found:
-        common.emit_json(stored.names_of(run) | links.summary(motes))
+    chosen = stored.select_runs(tables, runs, sites, out)
+    with stored.engine_for("links", engine, chosen) as where:
+        found, refused = links.of_runs(where, chosen, window)
+    sound = [run for run in chosen if run.name not in refused]
+    if out is not None and sound:
+        stored.write_results(out, found)
+    if worst is not None:
+        click.echo("\n".join(links.worst_lines(found, worst)))
+    for run in sound if worst is None else ():
+        common.emit_json(stored.names_of(run) | links.summary(links.of_run(found["motes"], run.name)))
     if refused:
         ctx.exit(1)

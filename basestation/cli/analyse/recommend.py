@@ -24,7 +24,8 @@ FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
     epilog=common.example(
         """
         basestation analyse recommend run1 --tolerance 0.5
-        basestation analyse recommend tables --tolerance 0.5 --out report --json
+        basestation analyse recommend run1 --guaranteed
+        basestation analyse recommend tables --tolerance 0.5 --sensitivity --out report --json
         """
     ),
 )
@@ -44,6 +45,17 @@ FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
     show_default=True,
     help="How to count violations.",
 )
+@click.option(
+    "--guaranteed",
+    is_flag=True,
+    help="Choose only a stamp and a wait that are exact by proof while epsilon and delta hold, and that were never "
+    "full, cut or misread here.",
+)
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Simulate networks like this one, to tell which assumption breaks the choice first.",
+)
 @job_options.out_option("Write tables and report.html here.")
 @common.json_option
 @job_options.engine_options
@@ -58,6 +70,8 @@ def command(
     ties: Ties,
     tolerance: float,
     figure: str,
+    guaranteed: bool,
+    sensitivity: bool,
     out: Path | None,
     as_json: bool,
     engine: EngineOptions,
@@ -77,22 +91,34 @@ def command(
     # The ledger is offered at the tolerance itself. At 0 it is causal delivery.
     if tolerance and tuple(choice.policies) == POLICIES:
         choice = replace(choice, tolerates=[tolerance])
-    found = analyse(traces, choice, engine, job="recommend", scratch=scratch, segment=segment, ties=ties)
-    advised = recommend.advise(found, figure, tolerance)
+    asked = recommend.Question(figure, tolerance, guaranteed, sensitivity)
+    adviser = recommend.Adviser(asked)
+    found = analyse(
+        traces,
+        choice,
+        engine,
+        job="recommend",
+        scratch=scratch,
+        segment=segment,
+        ties=ties,
+        after=adviser.take,
+    )
+    advised, together = adviser.advised, adviser.together
     for one in advised:
         if not as_json:
-            for line in recommend.lines(one, figure, tolerance):
+            for line in recommend.lines(one, asked):
                 common.out.print(line, markup=False, soft_wrap=True)
         elif not one.advice:
             common.note(
                 f"recommend: run {one.trace.run}: {recommend.why_nothing(one.trace, one.rows, figure)}"
             )
+    if not as_json and together:
+        common.out.print(f"all runs: take {recommend.sentence(together[0])}", markup=False, soft_wrap=True)
     if as_json:
-        for one in advised:
-            for advice in one.advice:
-                common.emit_json(advice)
+        for advice in (*together, *(advice for one in advised for advice in one.advice)):
+            common.emit_json(advice)
     if out is not None:
-        recommend.write(out, found.rows, advised, figure, tolerance)
+        recommend.write(out, found.rows, adviser)
         common.note(f"wrote tables and report.html in {out}")
     if found.faults or not all(one.advice for one in advised):
         ctx.exit(1)

@@ -31,7 +31,11 @@ if TYPE_CHECKING:
 @click.option(
     "--every", type=SECONDS, default=10.0, show_default=True, help="Seconds between two looks at the folder."
 )
-@click.option("--continuum", is_flag=True, help="Also what each stamp and policy makes of each run.")
+@click.option(
+    "--continuum",
+    is_flag=True,
+    help="Also what each stamp and policy makes of each run. A batch then costs more the longer the run is.",
+)
 @click.option("--once", is_flag=True, help="Take what is there, and end.")
 @job_options.spark_options
 @click.pass_context
@@ -58,7 +62,5 @@ def command(
 
 
 def _tell(batch: int, found: Sequence[LinkHealth]) -> None:
-    from spark_jobs.health.links import summary
-
     for result in found:
-        common.emit_json({"batch": batch, "run": result.run} | summary(result.motes), flush=True)
+        common.emit_json({"batch": batch, "run": result.run} | result.total, flush=True)

@@ -77,10 +77,13 @@ def near_counted(one: Sample) -> tuple[int, np.ndarray, np.ndarray]:
     """The pairs that `count_near` finds, and the flags that it sets."""
     overtaken, hasty = np.zeros((2, len(one.clock)), np.bool_)
     arrivals = segment_pairs.arrivals(one.source, one.vectors, one.clock, one.stragglers)
-    pairs = segment_pairs.count_near(
-        one.order, one.left, arrivals, one.horizon, one.first, one.last, overtaken, hasty
+    block, pairs = one.clock % 3, np.zeros(3, np.int64)
+    segment_pairs.count_near(
+        one.order, one.left, arrivals, one.horizon, one.first, one.last, overtaken, hasty, block, pairs
     )
-    return int(pairs), overtaken, hasty
+    owned = [b for a, b in one.violated() if not one.is_far(a, b)]
+    assert pairs.tolist() == np.bincount(block[owned], minlength=3).tolist()
+    return int(pairs.sum()), overtaken, hasty
 
 
 def far_counted(one: Sample) -> tuple[int, np.ndarray]:
@@ -89,10 +92,10 @@ def far_counted(one: Sample) -> tuple[int, np.ndarray]:
     row_of = np.concatenate(([0], np.cumsum(np.bincount(one.source[late], minlength=3))))
     own = slice(one.first, one.last)
     hasty = np.zeros(one.last - one.first, np.bool_)
-    pairs = segment_pairs.count_far(
-        one.vectors[own], one.clock[own], one.horizon, row_of, one.number[late], one.clock[late], hasty
-    )
-    return int(pairs), hasty
+    block, pairs = one.clock[own] % 3, np.zeros(3, np.int64)
+    where = row_of, one.number[late], one.clock[late]
+    segment_pairs.count_far(one.vectors[own], one.clock[own], one.horizon, *where, hasty, block, pairs)
+    return int(pairs.sum()), hasty
 
 
 def test_the_samples_have_near_pairs_and_far_ones():
@@ -180,5 +183,7 @@ def test_each_motes_regular_sends_are_in_their_own_order():
 def test_holds_are_counted_by_their_ticks():
     order, left, clock = np.array([1, 0, 2, 3]), np.array([5, 6, 6, 9]), np.array([4, 5, 6, 6])
     # 1 is held for 0 ticks, 0 for 2, 2 for 0, 3 for 3.
-    assert segment_pairs.hold_histogram(order, left, clock, 0, 4, 3).tolist() == [2, 0, 1, 1]
-    assert segment_pairs.hold_histogram(order, left, clock, 1, 3, 3).tolist() == [2, 0, 0, 0]
+    block, ticks = np.array([0, 0, 1, 1]), np.zeros(2, np.int64)
+    assert segment_pairs.hold_histogram(order, left, clock, 0, 4, 3, block, ticks).tolist() == [2, 0, 1, 1]
+    assert ticks.tolist() == [2, 3]
+    assert segment_pairs.hold_histogram(order, left, clock, 1, 3, 3, block, ticks).tolist() == [2, 0, 0, 0]

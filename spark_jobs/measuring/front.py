@@ -1,0 +1,29 @@
+"""The Pareto front: the configurations that no other one beats in bytes, hold and violations at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_jobs.measuring.continuum import ContinuumRow
+
+
+def most(row: ContinuumRow, figure: str) -> float:
+    """The most violations that there can be, in per cent: not all causes may be known. Unknown is infinite."""
+    value = getattr(row, f"{figure}_most")
+    value = getattr(row, figure) if value is None else value
+    return float("inf") if value is None else float(value)
+
+
+def able(row: ContinuumRow) -> bool:
+    """Whether the configuration could be deployed and has an answer."""
+    return row.is_answered and row.fits and row.policy != "none"
+
+
+def on_front(rows: Sequence[ContinuumRow], figure: str = "mean") -> list[bool]:
+    """For each row, whether nothing equals or beats it in bytes, hold and violations. Of equal ones all stay."""
+    points = [(row.mean_bytes, round(row.hold_mean or 0.0, 9), most(row, figure)) for row in rows]
+    rivals = {point for point, row in zip(points, rows, strict=True) if able(row) and point[2] < float("inf")}
+    best = {p for p in rivals if not any(q != p and all(map(float.__le__, q, p)) for q in rivals)}
+    return [able(row) and point in best for point, row in zip(points, rows, strict=True)]

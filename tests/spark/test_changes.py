@@ -1,0 +1,97 @@
+"""What became worse is told from what chance explains."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from basestation.simulator.options import PRESETS, WorldOptions
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_scheme, generate
+from basestation.traces.files import write_trace
+from spark_jobs.advice.changes import THRESHOLDS, changes, facts_in
+from spark_jobs.advice.facts import Fact
+from spark_jobs.engine import Cores
+from spark_jobs.run import run
+from spark_jobs.traces.files import open_trace
+
+OPTIONS = WorldOptions(motes=6, epsilon=3, delta=10, rate=0.1, messages=4000, **PRESETS["network"])
+
+
+def facts(folder, **options):
+    world = replace(OPTIONS, **options)
+    own = deployment_for(world, build_scheme(world, "shlc"), "cbd", 100)
+    write_trace(trace_of(generate(world), own), folder / "trace")
+    (folder / "scratch").mkdir()
+    return facts_in(open_trace(folder / "trace"), Cores(1).each, folder / "scratch")
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory):
+    place = tmp_path_factory.mktemp("changes")
+    return {
+        name: facts(place / name, **options)
+        for name, options in {
+            "one": {"seed": 1},
+            "two": {"seed": 2},
+            "lossy": {"seed": 3, "loss": 0.2},
+        }.items()
+    }
+
+
+def test_another_seed_is_no_change(runs):
+    found = changes([runs["one"]], [runs["two"]])
+    assert {one.figure for one in found} >= {
+        "rate",
+        "loss",
+        "out_of_order",
+        "delay",
+        "late",
+        "hold",
+        "violations",
+    }
+    assert not any(one.regression for one in found)
+
+
+def test_more_loss_is_a_regression(runs):
+    found = {one.figure: one for one in changes([runs["one"]], [runs["lossy"]])}
+    loss = found["loss"]
+    assert (loss.verdict, loss.regression) == ("worse", True)
+    assert 15 < loss.low < loss.difference < loss.high < 25
+    assert not found["rate"].regression
+    back = {one.figure: one for one in changes([runs["lossy"]], [runs["one"]])}
+    assert (back["loss"].verdict, back["loss"].regression) == ("better", False)
+    loose = changes([runs["one"]], [runs["lossy"]], THRESHOLDS | {"loss": 50.0})
+    assert not any(one.regression for one in loose if one.figure == "loss")
+
+
+def test_several_runs_are_taken_together(runs):
+    (loss,) = [one for one in changes([runs["one"], runs["lossy"]], [runs["lossy"]]) if one.figure == "loss"]
+    assert 5 < loss.before < 15
+    assert loss.regression
+
+
+def test_a_run_that_is_too_short_has_no_interval():
+    short = {"loss": Fact(np.array([1.0]), np.array([10.0]), 100.0)}
+    (one,) = changes([short], [{"loss": Fact(np.array([5.0]), np.array([10.0]), 100.0)}])
+    assert (one.low, one.high, one.difference, one.regression) == (None, None, 40.0, True)
+
+
+def written(folder, **options):
+    world = replace(OPTIONS, **options)
+    own = deployment_for(world, build_scheme(world, "shlc"), "cbd", 100)
+    write_trace(trace_of(generate(world), own), folder)
+    return str(folder)
+
+
+def test_the_command_has_an_exit_code_for_regression_tests(tmp_path, capsys):
+    before, after = written(tmp_path / "a"), written(tmp_path / "b", seed=3, loss=0.2)
+    assert run("changes", [before, before, "--no-spark"]) == 0
+    assert "same" in capsys.readouterr().out
+    assert run("changes", [before, after, "--no-spark", "--json"]) == 1
+    told = {row["figure"]: row for row in map(json.loads, capsys.readouterr().out.splitlines())}
+    assert told["loss"]["regression"]
+    assert run("changes", [before, after, "--no-spark", "--threshold", "loss=40"]) == 0
+    assert run("changes", [before, after, "--no-spark", "--threshold", "weather=1"]) == 2
+    assert run("changes", [before, str(tmp_path / "none"), "--no-spark"]) == 1
