@@ -306,42 +306,44 @@ def _breaks(epoch: Ints, time: Ints) -> tuple[NDArray[np.bool_], NDArray[np.bool
 # ---- A whole run ----
 
 
-def _times_of(rows: dict[str, NDArray[Any]]) -> MessageTimes:
-    """Put together what the pieces told, in order of arrival."""
-    merged = len(set(rows["journal"].tolist())) > 1
+Rows = dict[str, NDArray[Any]]
+"""Columns of `TIMES`, as numbers."""
+
+
+def _times_of(rows: Rows) -> MessageTimes:
+    """Put together what the pieces told, in order of arrival. `rows` are sorted in place, since they may be many."""
+    journals = np.unique(rows["journal"])
+    merged = np.sum(journals >= 0) > 1
     order = np.lexsort(
         (rows["number"], rows["wall"] * merged)
     )  # a journal's own order, else the wall clocks'
-    rows = {name: values[order] for name, values in rows.items()}
-    beacons, healths = (_of_kind(rows, kind) for kind in (BEACON, HEALTH))
-    both = _of_kind(rows, BEACON, HEALTH)
+    for name in rows:
+        rows[name] = rows[name][order]
+    del order
+    sound = (
+        rows["flags"] & (SAME_EPOCH | BOTH_SYNCED) == SAME_EPOCH | BOTH_SYNCED
+    )  # both in sync, with one root
+    offsets = _where(rows, sound & (rows["kind"] == BEACON), "at", "wall", "mote", "gateway", "value")
     return MessageTimes(
-        offsets=_offsets(_sound(beacons)),
-        delays=_delays(_sound(healths)),
-        falls=_falls(both),
+        falls=_falls(_where(rows, rows["kind"] <= HEALTH, "kind", "at", "wall", "mote", "flags")),
+        delays=_delays(
+            _where(rows, sound & (rows["kind"] == HEALTH), "at", "wall", "mote", "value", "other")
+        ),
         breaks=tuple(_across(_of_kind(rows, BORDER, BREAK))),
+        offsets=Offsets(*offsets.values()),
     )
 
 
-def _of_kind(rows: dict[str, NDArray[Any]], *kinds: int) -> dict[str, NDArray[Any]]:
+def _of_kind(rows: Rows, *kinds: int) -> Rows:
     return _where(rows, np.isin(rows["kind"], kinds))
 
 
-def _where(rows: dict[str, NDArray[Any]], which: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    return {name: values[which] for name, values in rows.items()}
+def _where(rows: Rows, which: NDArray[Any], *names: str) -> Rows:
+    """Some rows, of these columns or of all."""
+    return {name: rows[name][which] for name in names or rows}
 
 
-def _sound(rows: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """The rows in which both clocks were in sync and followed the same root."""
-    wanted = SAME_EPOCH | BOTH_SYNCED
-    return _where(rows, rows["flags"] & wanted == wanted)
-
-
-def _offsets(sound: dict[str, NDArray[Any]]) -> Offsets:
-    return Offsets(*(sound[name] for name in ("at", "wall", "mote", "gateway", "value")))
-
-
-def _delays(sound: dict[str, NDArray[Any]]) -> Delays:
+def _delays(sound: Rows) -> Delays:
     """The delays of health messages. Of several copies the first counts."""
     order = np.lexsort((sound["other"], sound["mote"]))  # stable: the first of equals comes first
     mote, sent = sound["mote"][order], sound["other"][order]
@@ -351,7 +353,7 @@ def _delays(sound: dict[str, NDArray[Any]]) -> Delays:
     return Delays(rows["at"], rows["wall"], rows["mote"], -rows["value"])
 
 
-def _falls(rows: dict[str, NDArray[Any]]) -> Falls:
+def _falls(rows: Rows) -> Falls:
     """The moments at which a mote that was in sync first said that it no longer is."""
     order = np.lexsort((rows["kind"], rows["at"], rows["mote"]))
     synced = rows["flags"][order] & MOTE_SYNCED != 0
@@ -362,7 +364,7 @@ def _falls(rows: dict[str, NDArray[Any]]) -> Falls:
     return Falls(found["at"], found["wall"], found["mote"])
 
 
-def _across(rows: dict[str, NDArray[Any]]) -> Iterator[Break]:
+def _across(rows: Rows) -> Iterator[Break]:
     """The breaks inside stretches, and those between the end of a stretch and the next one of its line."""
     inside = _of_kind(rows, BREAK)
     borders = _of_kind(rows, BORDER)
@@ -604,12 +606,10 @@ def _of_run(
     yield from _results(named, rows, deployments[named["run"]], moment_s).to_batches()
 
 
-def _results(
-    named: dict[str, str], rows: dict[str, NDArray[Any]], deployment: Deployment, moment_s: float
-) -> pa.Table:
+def _results(named: dict[str, str], rows: Rows, deployment: Deployment, moment_s: float) -> pa.Table:
     stamped = _of_kind(rows, STAMPED)
     found = clocks_of(
-        _times_of(_where(rows, rows["kind"] != STAMPED)),
+        _times_of(rows),
         (stamped["value"], stamped["mote"], stamped["other"]),
         deployment,
         moment_s,

@@ -241,7 +241,7 @@ def _tables(
     for number in dict.fromkeys(part for _, part, _ in groups):
         path = trace.parts[number].path
         chosen = [group for _, part, group in groups if part == number]
-        with _undamaged(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with undamaged(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
             stored = stored_columns(file.schema_arrow.names, columns)
             table = file.read_row_groups(chosen, columns=stored, use_threads=False)
             yield present(table, columns, schema.messages_schema())
@@ -252,14 +252,15 @@ def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
     messages = read_rows(trace, trace.groups(), columns)
     events = None
     if trace.events is not None:
-        with _undamaged(trace.events):
+        with undamaged(trace.events):
             events = pq.read_table(trace.events, page_checksum_verification=True)
             events = present(events, schema.events_schema().names, schema.events_schema())
     return Trace(trace.run, trace.deployment, trace.origin, messages, events)
 
 
 @contextmanager
-def _undamaged(path: Path) -> Iterator[None]:
+def undamaged(path: Path) -> Iterator[None]:
+    """Reads in this block tell a damaged file by its name."""
     try:
         yield
     except (OSError, pa.ArrowException) as error:

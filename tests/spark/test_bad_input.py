@@ -228,6 +228,8 @@ def arguments_of(job, place, out):
         return [place, "--out", out, "--once"]
     if job == "figures":
         return ["--messages", "100", "--seeds", "1", "--no-spark", "--out", out]
+    if job == "changes":
+        return [place, place, "--no-spark", "--out", out]
     return [place, "--no-spark", "--out", out, *ON_TRACES.get(job, [])]
 
 

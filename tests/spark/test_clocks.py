@@ -2,6 +2,7 @@
 
 import json
 import random
+import tracemalloc
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +22,19 @@ from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import encode_packet
 from spark_jobs import engine, run
 from spark_jobs.engine import Cores, Spark
-from spark_jobs.health.clocks import COLUMNS, Offsets, _named, _spreads, _sure, clocks, of_runs
+from spark_jobs.health.clocks import (
+    BEACON,
+    COLUMNS,
+    HEALTH,
+    TIMES,
+    Offsets,
+    _named,
+    _of_run,
+    _spreads,
+    _sure,
+    clocks,
+    of_runs,
+)
 from spark_jobs.tables.ingest import each_here, ingest
 from spark_jobs.tables.inputs import find
 from spark_jobs.tables.stored import manifest
@@ -220,6 +233,28 @@ def test_pieces_in_any_order_and_on_both_engines_give_the_same(tmp_path, capsys,
         20,
     )
     assert rows_of(there.toArrow()) == whole
+
+
+def test_a_beacon_takes_little_memory():
+    """A run's beacons and health messages are in memory at once, so each must be small."""
+    count, chance = 50_000, np.random.default_rng(1)
+    whole = {
+        "number": np.arange(count), "at": np.arange(count) * 3000, "wall": np.arange(count) * 10**7,
+        "mote": chance.integers(0, 4, count), "gateway": np.full(count, GATEWAY), "flags": np.full(count, 7),
+        "value": -chance.integers(0, 100, count), "other": chance.integers(0, 1 << 32, count),
+        "kind": chance.integers(BEACON, HEALTH + 1, count),
+    }  # fmt: skip
+    words = {name: pa.repeat("r", count) for name in ("site", "run", "journal")}
+    columns = words | {name: pa.array(values, TIMES.field(name).type) for name, values in whole.items()}
+    batches = pa.table([columns[name] for name in TIMES.names], schema=TIMES).to_batches(4096)
+    tracemalloc.start()
+    try:
+        ((row,),) = (found.to_pylist() for found in _of_run(iter(batches), {"r": Line().deployment}, 20))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sum(mote["beacons"] for mote in row["clock_motes"]) > count // 3
+    assert peak < 180 * count
 
 
 def test_without_times_it_is_unknown(tmp_path, capsys):

@@ -436,6 +436,18 @@ def test_events_that_do_not_number_their_sends_are_refused(tmp_path, simulated):
     assert all("are not numbered one after the other" in row.reason for row in rows if row.scheme == "hlc")
 
 
+@pytest.mark.parametrize("batch", [97, 1000])
+def test_events_in_any_batches_give_the_same_stamps(tmp_path, simulated, monkeypatch, batch):
+    """A receive event that brings several messages is cut by some border, and the motes go on where they were."""
+    folder = written(tmp_path / "trace", simulated, "dpc1")
+    choice = replace(SMALL, schemes=("kn", "dpc2", "hlc", "shlc"), counter_bits=(3,))
+    want = rows_of(folder, choice, tmp_path / "scratch")
+    assert {row.answered for row in want} == {"restamped"}
+    monkeypatch.setattr("spark_jobs.measuring.events.BATCH", batch)
+    assert rows_of(folder, choice, tmp_path / "scratch2") == want
+    assert not list((tmp_path / "scratch2").glob("tmp*"))  # the stamps of all that was sent are gone
+
+
 def test_the_tables_of_ingest_are_traces_too(tmp_path, simulated, capsys):
     folder = written(tmp_path / "trace", simulated)
     assert run("ingest", [str(folder), "--tables", str(tmp_path / "tables"), "--no-spark"]) == 0

@@ -126,7 +126,7 @@ def test_a_trace_from_before_the_upper_bounds_is_read(barrier, tmp_path, capsys)
     old = replace(barrier, messages=barrier.messages.drop_columns([LATER]))
     write_trace(old, tmp_path / "old")
     assert read_trace(tmp_path / "old").messages.equals(barrier.messages)
-    words = ("--scheme", "shlc", "--policy", "cbd", "--phi", 100)
+    words = ("--scheme", "shlc", "--counter-bits", 4, "--policy", "cbd", "--phi", 100)
     (row,) = printed(capsys, "continuum", tmp_path / "old", *words)
     assert (row["complete"], row["violated_pairs"]) == (100, 0)
     tables = tmp_path / "tables"

@@ -25,7 +25,9 @@ from spark_jobs.measuring.restamp import differing
 from spark_jobs.traces.files import open_trace
 
 OPTIONS = WorldOptions(messages=800, motes=4, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
-CHOICE = Choice(schemes=("shlc",), packings=("bits",), policies=("none", "cbd"), phis=(100,))
+CHOICE = Choice(
+    counter_bits=(3,), schemes=("shlc",), packings=("bits",), policies=("none", "cbd"), phis=(100,)
+)
 SOURCE = "simulate@?messages=300&rate=0.05&loss=0.05&pace=0"
 
 

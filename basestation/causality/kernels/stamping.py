@@ -6,7 +6,7 @@ entry, that of DPC2 none.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,23 @@ def _hlc_count(top: Ints, kn: Ints, mote: int, rt: int, entry_max: int, epsilon:
         kn[mote, 0] = entry_max
 
 
-@compiled
+class Motes(NamedTuple):
+    """The state of all motes between two parts of a stream of events."""
+
+    top: Ints
+    kn: Ints
+    within: Ints  # one value: a receive event has begun and not ended
+
+
+def start_motes(motes: int, program: int, entries: int, entry_max: int) -> Motes:
+    """The motes before the first event; kn counts the start as one."""
+    state = Motes(np.zeros(motes, np.int64), np.zeros((motes, entries), np.int64), np.zeros(1, np.bool_))
+    if program == KN:
+        for mote in range(motes):
+            _kn_count(state.top, state.kn, mote, 0, entry_max)
+    return state
+
+
 def stamp_events(
     kind: Ints,
     mote_of: Ints,
@@ -120,16 +136,47 @@ def stamp_events(
     corrupt_kn: Ints,
 ) -> tuple[Ints, Ints, Ints, int, int]:
     """Run one program on every mote. Returns (r, c, kn) per message, cuts by the bound, stamps unwrapped wrongly."""
-    out_r = np.zeros(messages, np.int64)
-    out_c = np.zeros(messages, np.int64)
-    out_kn = np.zeros((messages, entries), np.int64)
-    top = np.zeros(motes, np.int64)
-    kn = np.zeros((motes, entries), np.int64)
-    bounded = wrong = 0
-    if program == KN:
-        for mote in range(motes):
-            _kn_count(top, kn, mote, 0, entry_max)
-    within = False  # a receive event has begun and not ended
+    stamps = (
+        np.zeros(messages, np.int64),
+        np.zeros(messages, np.int64),
+        np.zeros((messages, entries), np.int64),
+    )
+    state = start_motes(motes, program, entries, entry_max)
+    widths, counted = (epsilon, lead, modulus, entry_max), (counts_receives, carries_sum)
+    rows, fault = (kind, mote_of, clock, message_of), (corrupt_offset, corrupt_c, corrupt_kn)
+    counts = stamp_more(*rows, state, *stamps, program, *widths, *counted, *fault)
+    return *stamps, int(counts[0]), int(counts[1])
+
+
+@compiled
+def stamp_more(
+    kind: Ints,
+    mote_of: Ints,
+    clock: Ints,
+    message_of: Ints,
+    state: Motes,
+    out_r: Ints,
+    out_c: Ints,
+    out_kn: Ints,
+    program: int,
+    epsilon: int,
+    lead: int,
+    modulus: int,
+    entry_max: int,
+    counts_receives: bool,
+    carries_sum: bool,
+    corrupt_offset: Ints,
+    corrupt_c: Ints,
+    corrupt_kn: Ints,
+) -> tuple[int, int, int]:
+    """Run one program over the next events, with the motes' state before them and the stamps of all messages.
+
+    Returns the cuts by the bound, the stamps unwrapped wrongly, and the receptions of a stamp with a negative c: of
+    what was not sent yet.
+    """
+    top, kn, within = state
+    entries = kn.shape[1]
+    bounded = wrong = unsent = 0
     for row in range(len(kind)):
         mote, rt, message = mote_of[row], clock[row], message_of[row]
         if kind[row] == CORRUPT:
@@ -137,7 +184,7 @@ def stamp_events(
             for i in range(entries):
                 kn[mote, i] = min(corrupt_kn[message, i], entry_max)
             continue
-        if program != DPC1 and not within:
+        if program != DPC1 and not within[0]:
             bounded += _bound(top, kn, mote, rt, lead)
             if program == KN:
                 _raise_top(top, kn, mote, rt)
@@ -148,8 +195,10 @@ def stamp_events(
                 _hlc_count(top, kn, mote, rt, entry_max, epsilon)
             out_r[message] = top[mote] if carries_sum else rt
             out_c[message] = 0 if carries_sum or program == DPC1 else top[mote] - rt
-            out_kn[message] = kn[mote]
+            for i in range(entries):
+                out_kn[message, i] = kn[mote, i]
             continue
+        unsent += out_c[message] < 0
         read_r = _unwrap(out_r[message], rt, lead, modulus)
         wrong += read_r != out_r[message]
         read_c = out_c[message]
@@ -157,13 +206,13 @@ def stamp_events(
             bounded += _kn_merge(top, kn, mote, rt, lead, read_r, read_c, out_kn[message])
         elif program != DPC1:
             bounded += _hlc_take(top, kn, mote, rt, lead, read_r + read_c, out_kn[message, 0])
-        within = kind[row] == MERGE
-        if not within:
+        within[0] = kind[row] == MERGE
+        if not within[0]:
             if program == KN and counts_receives:
                 _kn_count(top, kn, mote, rt, entry_max)
             elif program == HLC:
                 _hlc_count(top, kn, mote, rt, entry_max, epsilon)
-    return out_r, out_c, out_kn, bounded, wrong
+    return bounded, wrong, unsent
 
 
 @compiled

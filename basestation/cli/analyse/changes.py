@@ -51,6 +51,7 @@ class Threshold(click.ParamType[tuple[str, float]]):
     multiple=True,
     help="How much worse a figure may become, in percentage points or ms; repeatable.",
 )
+@job_options.out_option("Write changes here, as Parquet and CSV.")
 @common.json_option
 @job_options.engine_options
 @click.pass_context
@@ -60,6 +61,7 @@ def command(
     before: Path,
     after: Path,
     thresholds: Sequence[tuple[str, float]],
+    out: Path | None,
     as_json: bool,
     engine: EngineOptions,
 ) -> None:
@@ -67,8 +69,12 @@ def command(
 
     The exit code is 1 if something became worse by more than its threshold, and not by chance.
     """
+    from spark_jobs.advice import report
     from spark_jobs.advice.changes import THRESHOLDS, between
+    from spark_jobs.session import prepare
 
+    if out is not None:
+        prepare(out)
     found = between(before, after, engine, THRESHOLDS | dict(thresholds))
     if as_json:
         for one in found:
@@ -84,5 +90,7 @@ def command(
             verdict = "REGRESSION" if one.regression else one.verdict
             table.add_row(f"{one.figure}, {one.unit}", *values, interval, allowed, verdict)
         common.out.print(table)
+    if out is not None:
+        report.write_tables(out, "changes", found)
     if any(one.regression for one in found):
         ctx.exit(1)
