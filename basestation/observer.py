@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from basestation.causality.boots import Numbers
+from basestation.causality.boots import ROUND, Numbers
 from basestation.causality.causal_graph import CausalGraph
 from basestation.causality.ledger import Ledger
 from basestation.causality.order import Message
@@ -114,6 +114,21 @@ class Observer:
             boot_before,
             before + rule.due(now),
         )
+
+    def read(self, data: Data, sequence: int, number: int, fresh: bool, heard: int) -> Message:
+        """A message that is numbered already, with its stamp unwrapped. `fresh`: it is the first of a boot.
+
+        A counter that others told may be a round or more ahead of the numbers: then it begins anew with them.
+        """
+        known = self._reader.newest(data.source)
+        if known is not None and (fresh or known - number >= ROUND // 2):
+            self._reader.forget(data.source)
+        stamp = self._reader.read(data.stamp, data.source, number, heard)
+        return Message(data.source, sequence, stamp, data.in_sync, data.data, number - sequence)
+
+    def resume(self, source: int, number: int) -> None:
+        """Read stamps as if this had been the newest message of a mote."""
+        self._reader.resume(source, number)
 
     def graph(self, window: int) -> CausalGraph:
         """A causal graph for the messages that it reads."""

@@ -85,8 +85,8 @@ class Frames:
         length = np.where(packet, length, 0).astype(np.uint8)
         columns = np.arange(limit)
         inside = columns < length[:, None]
-        at = np.where(inside, (body + header)[:, None] + columns, 0)
-        payload = np.where(inside, buffer[at] if len(buffer) else np.uint8(0), 0).astype(np.uint8)
+        padded = np.concatenate((buffer, np.zeros(header + 2 + limit, np.uint8)))
+        payload = np.lib.stride_tricks.sliding_window_view(padded, limit)[body + header] * inside
         zeroed = [np.where(packet, column, 0).astype(np.uint8) for column in (group, type_)]
         return cls(tinyos, packet, zeroed[0], zeroed[1], length, payload)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +20,7 @@ from basestation.traces.files import TraceError
 from basestation.traces.schema import LATER
 from spark_jobs.advice import report
 from spark_jobs.measuring.continuum import open_traces
+from spark_jobs.storage import Place
 from spark_jobs.traces.field import causes_in
 from spark_jobs.traces.files import TraceFault, TraceFiles, read_whole
 
@@ -71,7 +71,7 @@ def _stream(trace: TraceFiles) -> KnownStream:
         raise TraceError(f"{trace.folder}: {error}") from None
 
 
-def trace_spots(folders: Sequence[Path]) -> tuple[list[Spot], list[str]]:
+def trace_spots(folders: Sequence[Place]) -> tuple[list[Spot], list[str]]:
     """The runs in these traces and tables, and what is wrong with the others."""
     traces, faults = open_traces(folders)
     told = [str(fault) for fault in faults]
@@ -108,7 +108,7 @@ def _plain(spot: Spot, row: ComparisonRow, terms: Terms) -> dict[str, Any]:
     }
 
 
-def write(out: Path, found: Sequence[Compared], terms: Terms) -> None:
+def write(out: Place, found: Sequence[Compared], terms: Terms) -> None:
     """Write `compare.parquet`, `compare.csv` and `report.html`."""
     from basestation.comparing.comparison_plot import picture  # matplotlib, only for pictures
 

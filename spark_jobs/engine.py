@@ -16,8 +16,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
@@ -96,13 +99,13 @@ class Cores(Engine):
             return
         with self._pool(at_once) as pool:
             for done, result in enumerate(pool.map(function, tasks), start=1):
-                _show(getattr(function, "__name__", "tasks"), done, len(tasks))
+                _show(_name(function), done, len(tasks))
                 yield result
 
     def rows(
         self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
     ) -> pa.Table:
-        found = self.each(lambda task: list(function(task)), tasks)
+        found = self.each(partial(_listed, function), tasks)
         return pa.Table.from_batches([batch for batches in found for batch in batches], schema)
 
     def mapped(self, frame: pa.Table, function: Batches, schema: pa.Schema) -> pa.Table:
@@ -123,6 +126,10 @@ class Cores(Engine):
         return frame
 
 
+def _listed(function: Callable[[Any], Iterable[pa.RecordBatch]], task: Any) -> list[pa.RecordBatch]:
+    return list(function(task))
+
+
 def groups_of(table: pa.Table, keys: Sequence[str]) -> Iterator[NDArray[np.int64]]:
     """The numbers of the rows with equal keys, in their order, group by group."""
     if not len(table):
@@ -138,6 +145,7 @@ class Spark(Engine):
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark
+        equip(spark)
         self.workers = _slots(spark)
 
     def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
@@ -192,15 +200,35 @@ class Spark(Engine):
         return frame.toArrow()
 
 
+_EQUIPPED: WeakSet[Any] = WeakSet()  # sessions of Spark Connect that have our code
 _RESULT = pa.schema([("number", pa.int64()), ("result", pa.binary())])
 
 
+def is_connect(spark: SparkSession) -> bool:
+    """Whether the session is one of Spark Connect: Java is elsewhere, and there is no `sparkContext`."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
 def _slots(spark: SparkSession) -> int:
-    """The number of tasks that run at a time. Over Spark Connect it is not known."""
-    try:
+    """The number of tasks that run at a time. Over Spark Connect, the parts into which Spark itself cuts."""
+    if not is_connect(spark):
         return int(spark.sparkContext.defaultParallelism)
-    except Exception:  # Connect has its own exception for what it does not offer
-        return os.cpu_count() or 1
+    from pyspark.sql.functions import spark_partition_id
+
+    return int(spark.range(1 << 12).select(spark_partition_id()).distinct().count())
+
+
+def equip(spark: SparkSession) -> None:
+    """Over Spark Connect, give our packages to the server's workers, once in a session. A data source of ours can be
+    registered only after this."""
+    from spark_jobs.package import ZIP, write_zip
+
+    if not is_connect(spark) or spark in _EQUIPPED:
+        return
+    with TemporaryDirectory() as place:
+        write_zip(session.ROOT, Path(place) / ZIP)
+        spark.addArtifacts(str(Path(place) / ZIP), pyfile=True)
+    _EQUIPPED.add(spark)
 
 
 def _told(function: Callable[[Any], Any], task: Any) -> Any:
@@ -215,6 +243,12 @@ def _raised(result: Any) -> Any:
     if isinstance(result, JobError):
         raise result
     return result
+
+
+def _name(function: Callable[[Any], Any]) -> str:
+    """What a function is called, also if some of its arguments are given."""
+    inner = getattr(function, "args", ()) or [getattr(function, "func", function)]
+    return str(getattr(inner[0], "__name__", "tasks")).strip("_")
 
 
 def _show(what: str, done: int, of: int) -> None:

@@ -1,7 +1,7 @@
-"""Packages what a cluster needs besides Spark: our code as a zip, and an environment for its Python workers.
+"""Packages what a cluster needs besides Spark: our code as a zip, an environment for its Python workers, and the
+settings that name both.
 
-    spark-submit --py-files dist/causeway-jobs.zip --archives dist/causeway-env.tar.gz#environment \\
-        --conf spark.pyspark.python=./environment/bin/python spark_jobs/run.py JOB ...
+    spark-submit --properties-file dist/causeway.conf spark_jobs/run.py JOB ...
 
 The environment holds the libraries that the jobs import, and no Python: its `bin/python` links to the one
 that this was made with, which every machine must have at the same place and in the same version.
@@ -24,7 +24,7 @@ from spark_jobs.session import ROOT, JobError, note
 PACKAGES = ("basestation", "packet_formats", "spark_jobs")
 SUFFIXES = (".py", ".json", ".properties", ".typed", ".toml")
 LIBRARIES = ("click", "construct", "matplotlib", "numba", "numpy", "pandas", "pyarrow", "rich")
-ZIP, ENVIRONMENT = "causeway-jobs.zip", "causeway-env.tar.gz"
+ZIP, ENVIRONMENT, SETTINGS = "causeway-jobs.zip", "causeway-env.tar.gz", "causeway.conf"
 THEN = (1980, 1, 1, 0, 0, 0)  # the same sources make the same zip
 
 
@@ -89,19 +89,33 @@ def write_environment(path: Path) -> list[str]:
     return sorted(libraries)
 
 
+def settings(out: Path) -> dict[str, str]:
+    """What `spark-submit` must be told. The driver is no worker: the archive is not unpacked for it, so it runs on the
+    Python that made this."""
+    return {
+        "spark.submit.pyFiles": str(out / ZIP),
+        "spark.archives": f"{out / ENVIRONMENT}#environment",
+        "spark.pyspark.python": "./environment/bin/python",
+        "spark.pyspark.driver.python": sys.executable,
+    }
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m spark_jobs.package", description="Pack for a cluster.")
     parser.add_argument("--out", type=Path, default=ROOT / "dist", help="the folder of the archives (dist)")
-    out: Path = parser.parse_args(arguments).out
+    out: Path = parser.parse_args(arguments).out.resolve()
     out.mkdir(parents=True, exist_ok=True)
     try:
         count = write_zip(ROOT, out / ZIP)
         libraries = write_environment(out / ENVIRONMENT)
+        lines = [f"{key} {value}\n" for key, value in settings(out).items()]
+        (out / SETTINGS).write_text("".join(lines))
     except JobError as error:
         note(str(error))
         return 1
     print(f"{out / ZIP}: {count} files")
     print(f"{out / ENVIRONMENT}: {', '.join(libraries)}")
+    print(f"{out / SETTINGS}: for spark-submit --properties-file")
     return 0
 
 

@@ -14,11 +14,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_jobs.storage import Place
 
 ROOT = Path(__file__).resolve().parents[1]
 QUIET = Path(__file__).with_name("log4j2.properties")
@@ -34,14 +35,16 @@ def one_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def prepare(out: Path, option: str = "--out") -> None:
+def prepare(out: Place, option: str = "--out") -> None:
     """Make the folder of results, and check before the work that files can be written to it."""
     try:
         out.mkdir(parents=True, exist_ok=True)
-        with TemporaryFile(dir=out):
-            pass
+        probe = out / f".probe-{os.getpid()}"
+        probe.write_bytes(b"")
+        probe.unlink()
     except OSError as error:
-        raise JobError(f"{option} {out}: nothing can be written there: {error.strerror or error}") from None
+        why = error.strerror or one_line(error)
+        raise JobError(f"{option} {out}: nothing can be written there: {why}") from None
 
 
 def note(text: str) -> None:
@@ -82,15 +85,17 @@ def settings_of(given: list[str]) -> dict[str, str]:
 
 def start(name: str, master: str | None = None, settings: Mapping[str, str] | None = None) -> SparkSession:
     """Make a session; `JobError` if there is no Java to run it."""
-    submitted = is_submitted()
-    if not submitted and "SPARK_REMOTE" not in os.environ:
+    submitted, remote = is_submitted(), master if (master or "").startswith("sc://") else None
+    if not submitted and not remote and "SPARK_REMOTE" not in os.environ:
         check_java()
     from pyspark.sql import SparkSession
 
-    chosen = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
-    if not submitted:
-        chosen |= _alone(master)
-    builder = SparkSession.builder.appName(name)
+    builder, chosen = SparkSession.builder.appName(name), {}
+    if remote:
+        builder = builder.remote(remote)
+    elif "SPARK_REMOTE" not in os.environ:  # to a server these settings could not be told any more
+        chosen = {"spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower()}
+        chosen |= {} if submitted else _alone(master)
     for key, value in (chosen | dict(settings or {})).items():
         builder = builder.config(key, value)
     return builder.getOrCreate()

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from tempfile import TemporaryFile
-from typing import IO, Any
+from typing import Any, cast
 from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
@@ -110,6 +109,12 @@ class UriPath:
                     yield from inner.glob(rest)
                 else:
                     yield inner
+
+    def rglob(self, pattern: str) -> Iterator[UriPath]:
+        """The files below this folder, at any depth, whose names match."""
+        for info in filesystem(self).get_file_info(fs.FileSelector(_key(self), recursive=True)):
+            if info.type == fs.FileType.File and fnmatchcase(info.base_name, pattern):
+                yield self / info.path[len(_key(self)) :].lstrip("/")
 
     def open(self, mode: str = "rb") -> Any:
         where, key = filesystem(self), _key(self)
@@ -208,13 +213,29 @@ def _key(path: UriPath) -> str:
     return path.path if path.scheme in ("s3", "gs") else f"/{path.path.partition('/')[2]}"
 
 
+def is_local(path: Place) -> bool:
+    return isinstance(path, Path)
+
+
+def listed(folder: Place, pattern: str) -> list[Place]:
+    """The paths in a folder that match, in order."""
+    found: list[Any] = sorted(folder.glob(pattern))
+    return found
+
+
+def path_of(text: str | Place) -> Path:
+    """`place`, for functions that use only those methods of a path that both kinds have."""
+    return cast(Path, place(text))
+
+
 def reading(path: Place) -> Any:
     """What Arrow's readers take: a local path as it is, which is fastest, or an open file."""
     return path if isinstance(path, Path) else path.open()
 
 
-def writing(path: Place) -> IO[bytes] | Any:
-    return path.open("wb")
+def arrow_file(path: Place, mode: str = "rb") -> Any:
+    """An open file of Arrow's."""
+    return pa.OSFile(str(path), mode) if isinstance(path, Path) else path.open(mode)
 
 
 def write_whole(path: Place, data: bytes) -> None:
@@ -234,18 +255,3 @@ def remove_tree(path: Place) -> None:
         shutil.rmtree(path, ignore_errors=True)
     elif path.exists():
         filesystem(path).delete_dir(_key(path))
-
-
-def prepare(out: Place, option: str = "--out") -> None:
-    """Make a folder of results, and check before the work that files can be written to it."""
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        if isinstance(out, Path):
-            with TemporaryFile(dir=out):
-                pass
-        else:
-            (out / ".probe").write_bytes(b"")
-            (out / ".probe").unlink()
-    except (OSError, pa.ArrowException) as error:
-        why = getattr(error, "strerror", None) or one_line(error)
-        raise JobError(f"{option} {out}: nothing can be written there: {why}") from None

@@ -185,6 +185,14 @@ class CausalGraph:
         grown, self._grown = self._grown, []
         return node, grown
 
+    def resume(self, source: int, number: int, above: int, heard: int) -> None:
+        """Go on after this message of a mote, of whose causes nothing is known."""
+        node = Node(source, number, above, self._start(source, number), arrived=True, heard=heard, time=heard)
+        node.settled = True
+        self._chains[source].append(node)
+        self._recent.append(node)
+        self._newest[source] = number
+
     def finish(self) -> None:
         """Nothing more comes: settle everything."""
         while self._unsettled:

@@ -5,6 +5,7 @@ Nothing of a job is imported before it runs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -17,7 +18,31 @@ from packet_formats.schemes import COUNTS, MAX_FIELD_BITS, PACKINGS
 
 F = TypeVar("F", bound=Callable[..., object])
 
-FOLDER = click.Path(path_type=Path)  # a job says itself what is wrong with it
+
+class AnyFolder(click.Path):
+    """A path of this machine, or a URI (`spark_jobs/storage.py`). A job says itself what is wrong with it."""
+
+    def __init__(self, local: bool = False) -> None:
+        super().__init__(path_type=Path)
+        self._local = local
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str) or not re.match(r"[a-z0-9]+:/", value):
+            return super().convert(value, param, ctx)
+        from spark_jobs.session import JobError
+        from spark_jobs.storage import place
+
+        try:
+            found = place(value)
+        except JobError as error:
+            self.fail(str(error), param, ctx)
+        if self._local and not isinstance(found, Path):
+            self.fail(f"{value}: must be a folder of this machine, or one that is mounted here", param, ctx)
+        return found
+
+
+FOLDER = AnyFolder()
+LOCAL_FOLDER = AnyFolder(local=True)
 SECONDS = common.FiniteFloat(0.001)
 PERCENT = common.FiniteFloat(0, 100)
 ENGINE = ("spark", "workers", "master", "conf")
@@ -126,7 +151,7 @@ def trace_options(function: F) -> F:
             ),
             click.option(
                 "--scratch",
-                type=FOLDER,
+                type=LOCAL_FOLDER,
                 help="A folder that all workers share. [default: the system's temporary folder]",
             ),
         )

@@ -9,6 +9,7 @@ itself, by its stamp or its receipts; its mote's message before goes without say
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from basestation.causality.causal_graph import ORDER, CausalGraph, Node
+from basestation.causality.order import Message
 from basestation.observer import Observer
 from basestation.traces.schema import CAUSES, LATER, binary_column
 from packet_formats import bulk
@@ -24,22 +26,41 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data
 
 WINDOW = 4096  # messages that a later one may still name
+LINGER = 2 * WINDOW  # rows after which nothing more is learnt of one: what it names is out of the window, too
+
+
+class Tail(NamedTuple):
+    """A mote's newest message among the rows before a part: its number, how far that is above its sequence number, when
+    it was heard, and its row."""
+
+    source: int
+    number: int
+    above: int
+    heard: int
+    row: int
 
 
 class FieldTruth:
     """Gives tables of messages their vectors; a table that has the truth stays as it is.
 
-    A row waits until what it names has come, or is lost: memory does not grow with the run.
+    A row waits until what it names has come, or is lost, and it is out of the graph's window: then nothing more is
+    learnt of it. Memory does not grow with the run. `tails`: the rows are a part of a run, with what was before it.
     """
 
-    def __init__(self, deployment: Deployment) -> None:
-        self._reader, self._motes = FieldReader(deployment), deployment.network.motes
+    def __init__(self, deployment: Deployment, tails: Iterable[Tail] | None = None) -> None:
+        self._reader, self._motes = FieldReader(deployment, tails=tails), deployment.network.motes
         self._waiting: list[pa.Table] = []
+        self._given = 0
 
     @property
     def refused(self) -> int:
         """The names that contradict others."""
         return self._reader.graph.refused
+
+    @property
+    def settled(self) -> int:
+        """The rows from the first on of which it is known what may have led to them."""
+        return self._given + self._reader.settled
 
     def add(self, table: pa.Table) -> Iterator[pa.Table]:
         """Take the next rows of the run, and give those that are settled by now, in the same tables."""
@@ -48,16 +69,18 @@ class FieldTruth:
             return
         self._reader.read(table)
         self._waiting.append(table)
-        yield from self._ready()
+        yield from self.ready(LINGER)
 
     def finish(self) -> Iterator[pa.Table]:
         """Nothing more comes: all that is left."""
         self._reader.finish()
-        yield from self._ready()
+        yield from self.ready()
 
-    def _ready(self) -> Iterator[pa.Table]:
-        while self._waiting and self._reader.settled >= len(self._waiting[0]):
+    def ready(self, behind: int = 0) -> Iterator[pa.Table]:
+        """The tables that are settled, and so many rows behind the newest."""
+        while self._waiting and self._reader.settled >= len(self._waiting[0]) + behind:
             table = self._waiting.pop(0)
+            self._given += len(table)
             yield _with_vectors(table, self._reader.take(len(table)), self._motes)
 
 
@@ -99,16 +122,29 @@ def _numbers(table: pa.Table, nodes: list[Node | None]) -> pa.Array:
 class FieldReader:
     """Reads tables of messages into a causal graph, row by row, as the observer reads what arrives."""
 
-    def __init__(self, deployment: Deployment, window: int = WINDOW) -> None:
+    def __init__(
+        self, deployment: Deployment, window: int = WINDOW, tails: Iterable[Tail] | None = None
+    ) -> None:
         self._layout = layout_of(deployment)
         self._observer = Observer(deployment, "none")
         self.graph: CausalGraph = self._observer.graph(window)
         self._nodes: list[Node | None] = []
         self.settled = 0  # rows from the first on whose vectors are final
+        self._above: dict[int, int] | None = None if tails is None else {}
+        for tail in tails or ():
+            self.graph.resume(tail.source, tail.number, tail.above, tail.heard)
+            self._observer.resume(tail.source, tail.number)
+            self._above[tail.source] = tail.above  # type: ignore[index]
 
     def read(self, table: pa.Table) -> list[Node | None]:
         """The node of each row; None for a copy of an earlier one, and for one that cannot be numbered."""
-        found = [self._read(data, heard) for data, heard in messages_in(table, self._layout)]
+        messages = messages_in(table, self._layout)
+        if self._above is None:
+            found = [self._read(data, heard) for data, heard in messages]
+        else:
+            numbers = zip(*(table[name].to_pylist() for name in ("sequence", "number")), strict=True)
+            named = zip(messages, numbers, strict=True)
+            found = [self._place(data, heard, *number) for (data, heard), number in named]
         self._nodes += found
         self._count()
         return found
@@ -125,7 +161,19 @@ class FieldReader:
 
     def _read(self, data: Data, heard: int) -> Node | None:
         message = self._observer.receive(data, heard).message
-        if message is None or message.number < 1:  # the latter was sent before the first that was heard
+        return None if message is None else self._add(message, data, heard)
+
+    def _place(self, data: Data, heard: int, sequence: int, number: int | None) -> Node | None:
+        """The node of a row of a part: its number is that of the table, the same in every part."""
+        if number is None or self._above is None:
+            return None
+        above = number - sequence
+        fresh = above > self._above.get(data.source, above - 1)
+        self._above[data.source] = max(above, self._above.get(data.source, above))
+        return self._add(self._observer.read(data, sequence, number, fresh, heard), data, heard)
+
+    def _add(self, message: Message, data: Data, heard: int) -> Node | None:
+        if message.number < 1:  # sent before the first that was heard
             return None
         node = self.graph.add(message, heard, data.receipts, data.complete)[0]
         self._note_causes()

@@ -11,7 +11,7 @@ The observer's clock is the one that was noted in the journal. Where none was, i
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -140,9 +140,64 @@ class ReadMessages:
     carry: Carry
 
 
-def read_messages(records: Records, deployment: Deployment, carry: Carry | None = None) -> ReadMessages:
+def read_messages(
+    records: Records,
+    deployment: Deployment,
+    carry: Carry | None = None,
+    numbering: Numbering | None = None,
+) -> ReadMessages:
     """The table of messages in a journal's records, given what the records before them left."""
-    before = carry or Carry()
+    before, layout = carry or Carry(), layout_of(deployment)
+    read = _read(records, deployment, before, numbering or number_by_objects)
+    data, times, named, taken, fates = read.data, read.times, read.named, read.taken, read.fates
+    timed = times.heard[taken] != NOTHING
+    fates[taken[~timed]] = Fate.UNTIMED
+    fates[taken[~named.first]] = Fate.DUPLICATE
+    chosen = named.first & timed
+    rows = taken[chosen]
+    columns = _plain_columns(data[rows], read.frames.payload[rows, : layout.length], layout)
+    columns |= _heard_columns(read.heard, rows)
+    columns |= {
+        "in_sync": data["in_sync"][rows] & ~times.untimed[rows],
+        "sequence": named.sequence[chosen],
+        "number": pa.array(named.number[chosen], mask=named.number[chosen] == NOTHING),
+        "stamp": read_stamps(data[rows], read.ticks[chosen], deployment),
+        "heard": read.ticks[chosen],
+        "clock": read.clock[chosen],
+        "batch": before.rows + np.arange(len(rows)),
+        "fresh": np.zeros(len(rows), np.bool_),
+        "mono_ns": read.arrived.head["mono_ns"][rows],
+        "wall_ns": read.arrived.head["wall_ns"][rows],
+    }
+    table = messages_table(columns, len(rows))
+    copies = data["source"][taken[~named.first]]
+    names = _names(data, taken, named)
+    return ReadMessages(table, read.arrived, fates, read.heard, names, times.heard, copies, read.after)
+
+
+def carry_after(records: Records, deployment: Deployment, carry: Carry, numbering: Numbering) -> Carry:
+    """What `read_messages` would leave to the next records, without making a table."""
+    return _read(records, deployment, carry, numbering).after
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What is read of all frames, and of the data messages among them, which are those at `taken`."""
+
+    arrived: Records
+    frames: Frames
+    data: NDArray[np.void]
+    heard: Heards
+    times: _HeardTimes
+    fates: NDArray[np.uint8]
+    taken: Ints
+    ticks: Ints
+    clock: Ints
+    named: Named
+    after: Carry
+
+
+def _read(records: Records, deployment: Deployment, before: Carry, numbering: Numbering) -> _Read:
     layout = layout_of(deployment)
     arrived = records.of_kind(RecordKind.FRAME)
     frames = Frames.of_buffer(*arrived.payloads(), layout.tinyos)
@@ -158,27 +213,9 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
     ticks = np.where(timed, times.heard[taken] >> shift, 0)
     clock = _never_falling(np.where(timed, times.clock[taken] >> shift, 0), before.tick)
     patience = PATIENCE * (deployment.clock.delta + 2 * deployment.clock.epsilon)
-    named, first, motes = _unwrap_sequences(data[taken], ticks, patience, before.motes)
-    fates[taken[~timed]] = Fate.UNTIMED
-    fates[taken[~first]] = Fate.DUPLICATE
-    chosen = first & timed
-    rows = taken[chosen]
-    columns = _plain_columns(data[rows], frames.payload[rows, : layout.length], layout)
-    columns |= _heard_columns(heard, rows)
-    columns |= {
-        "in_sync": data["in_sync"][rows] & ~times.untimed[rows],
-        "sequence": named.sequence[chosen],
-        "number": pa.array(named.number[chosen], mask=named.number[chosen] == NOTHING),
-        "stamp": read_stamps(data[rows], ticks[chosen], deployment),
-        "heard": ticks[chosen],
-        "clock": clock[chosen],
-        "batch": before.rows + np.arange(len(rows)),
-        "fresh": np.zeros(len(rows), np.bool_),
-        "mono_ns": arrived.head["mono_ns"][rows],
-        "wall_ns": arrived.head["wall_ns"][rows],
-    }
+    named, motes = numbering(data[taken], ticks, patience, before.motes)
     after = Carry(
-        rows=before.rows + len(rows),
+        rows=before.rows + int(np.count_nonzero(named.first & timed)),
         cycles=int(cycles[-1]) if len(cycles) and cycles[-1] != NOTHING else before.cycles,
         epoch=epoch,
         wraps=times.wraps,
@@ -186,14 +223,10 @@ def read_messages(records: Records, deployment: Deployment, carry: Carry | None 
         pending=pending,
         motes=motes,
     )
-    table = messages_table(columns, len(rows))
-    names = _names(data, taken, named)
-    return ReadMessages(
-        table, arrived, fates, heard, names, times.heard, data["source"][taken[~first]], after
-    )
+    return _Read(arrived, frames, data, heard, times, fates, taken, ticks, clock, named, after)
 
 
-def _names(data: NDArray[np.void], taken: Ints, named: _Named) -> Names:
+def _names(data: NDArray[np.void], taken: Ints, named: Named) -> Names:
     names = Names(
         np.zeros(len(data), np.bool_), data, np.zeros(len(data), np.int64), np.zeros(len(data), np.int64)
     )
@@ -357,19 +390,24 @@ def _never_falling(ticks: Ints, last: int) -> Ints:
     return np.maximum.accumulate(np.maximum(ticks, last))
 
 
-class _Named(NamedTuple):
+class Named(NamedTuple):
     """Which message of its mote each one is: boot count, sequence number in it, and number over all boots (`NOTHING`
-    for copies, and where the numbers were not kept)."""
+    for copies, and where the numbers were not kept); and whether it is the first of its copies."""
 
     life: Ints
     sequence: Ints
     number: Ints
+    first: Bools
 
 
-def _unwrap_sequences(
-    data: NDArray[np.void], ticks: Ints, patience: int, before: dict[int, MoteBoots]
-) -> tuple[_Named, Bools, dict[int, MoteBoots]]:
-    """The messages' names, whether each is the first of its copies, and what is known of each mote then."""
+Motes = dict[int, MoteBoots]
+# Names messages (their rows, ticks and the patience), given what is known of each mote; and what is known then.
+Numbering = Callable[[NDArray[np.void], Ints, int, Motes], tuple[Named, Motes]]
+
+
+def number_by_objects(
+    data: NDArray[np.void], ticks: Ints, patience: int, before: Motes
+) -> tuple[Named, Motes]:
     motes = {source: mote.copy() for source, mote in before.items()}
     rows: list[tuple[int, int, int, bool]] = []
     fields = (data[name].tolist() for name in ("source", "boot", "sequence"))
@@ -381,7 +419,7 @@ def _unwrap_sequences(
         number = None if copy else mote.number(boot, sequence, fresh)
         rows.append((life, sequence, NOTHING if number is None else number, not copy))
     columns = np.array(rows, np.int64).reshape(-1, 4).T
-    return _Named(*columns[:3]), columns[3].astype(np.bool_), motes
+    return Named(columns[0], columns[1], columns[2], columns[3].astype(np.bool_)), motes
 
 
 def _plain_columns(data: NDArray[np.void], payload: NDArray[np.uint8], layout: DataLayout) -> dict[str, Any]:

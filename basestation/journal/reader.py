@@ -20,9 +20,11 @@ from .record_format import (
     RecordKind,
     Records,
     Scan,
+    Walk,
     decode_header,
     encode_record,
     scan,
+    walk_intact,
 )
 
 SUFFIX = ".cwj"
@@ -66,13 +68,13 @@ class JournalFault:
 Report = Callable[[JournalFault], None]
 
 
-def read_segment(path: Path) -> JournalSegment:
+def read_segment(path: Path, walk: Walk = walk_intact) -> JournalSegment:
     raw = path.read_bytes()
     try:
         header, begin = decode_header(raw)
     except JournalError as error:
         raise JournalError(f"{path}: {error}") from None
-    found = scan(raw, begin)
+    found = scan(raw, begin, walk)
     if header is None and found.damages and found.damages[0].at == 0:
         lost, *others = found.damages  # where the header was
         begin, found = lost.length, Scan(found.starts, others, found.end)

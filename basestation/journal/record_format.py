@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from typing import Any, NamedTuple
@@ -207,31 +207,39 @@ class Scan:
     end: int
 
 
-def scan(raw: bytes, at: int) -> Scan:
-    """Walk over a segment from `at` on and check every record; after damage, look for the next intact one."""
+Walk = Callable[[bytes, int, int], tuple[list[int], int, int]]
+
+
+def walk_intact(raw: bytes, at: int, last: int) -> tuple[list[int], int, int]:
+    """The intact records from `at` on without a break, where they end, and the number of the last (or `last`)."""
     starts: list[int] = []
-    damages: list[Damage] = []
-    view, size, last = memoryview(raw), len(raw), -1
+    view, size = memoryview(raw), len(raw)
     unpack, head = _RECORD.unpack_from, _RECORD.size
-    good = end = at
     while at + head <= size:
         mark, crc, number, length, _, _, _, _ = unpack(raw, at)
         end = at + head + length
-        if (
-            mark == RECORD_MARK
-            and end <= size
-            and number > last
-            and crc32(view[at + _COVERED_FROM : end]) == crc
-        ):
+        if mark != RECORD_MARK or end > size or number <= last:
+            break
+        if crc32(view[at + _COVERED_FROM : end]) != crc:
+            break
+        starts.append(at)
+        last, at = number, end
+    return starts, at, last
+
+
+def scan(raw: bytes, at: int, walk: Walk = walk_intact) -> Scan:
+    """Walk over a segment from `at` on and check every record; after damage, look for the next intact one."""
+    starts: list[int] = []
+    damages: list[Damage] = []
+    good, last = at, -1
+    while at >= 0:
+        found, end, newest = walk(raw, at, last)
+        if found:
             if at != good:
                 damages.append(Damage(good, at - good, _why(raw, good, last)))
-            starts.append(at)
-            last, at = number, end
-            good = at
-        else:
-            at = raw.find(RECORD_MARK, at + 1)
-            if at < 0:
-                break
+            starts += found
+            good, last = end, newest
+        at = raw.find(RECORD_MARK, end + 1)
     return Scan(starts, damages, good)
 
 
@@ -261,8 +269,8 @@ class Records:
     def of(cls, raw: bytes, starts: list[int]) -> Records:
         buffer = np.frombuffer(raw, np.uint8)
         at = np.array(starts, np.int64)
-        head = buffer[at[:, None] + np.arange(HEAD.itemsize)].view(HEAD)[:, 0]
-        return cls(buffer, head, at)
+        anywhere = np.ndarray(max(len(raw) - HEAD.itemsize + 1, 0), HEAD, raw, strides=(1,))
+        return cls(buffer, anywhere[at], at)
 
     def __len__(self) -> int:
         return len(self.head)

@@ -20,6 +20,7 @@ from spark_jobs.measuring.choices import NAMED, Choice, own_layout
 from spark_jobs.measuring.continuum import ContinuumRow, continuum, open_traces
 from spark_jobs.measuring.uncertainty import HOLD, draws, middle, ratio
 from spark_jobs.session import JobError
+from spark_jobs.storage import Place
 from spark_jobs.traces.files import TraceFiles
 
 # How much worse each figure may become: percentage points, or milliseconds.
@@ -119,14 +120,14 @@ def as_deployed(trace: TraceFiles) -> Choice:
 
 
 def between(
-    before: Path, after: Path, options: EngineOptions, thresholds: Mapping[str, float] = THRESHOLDS
+    before: Place, after: Place, options: EngineOptions, thresholds: Mapping[str, float] = THRESHOLDS
 ) -> list[Change]:
     """Compare all runs of one place with all runs of another."""
     with chosen("changes", options) as engine:
         return changes(_facts_at(before, engine), _facts_at(after, engine), thresholds)
 
 
-def _facts_at(place: Path, engine: Engine) -> list[dict[str, Fact]]:
+def _facts_at(place: Place, engine: Engine) -> list[dict[str, Fact]]:
     traces, faults = open_traces([place])
     if faults:
         raise faults[0]

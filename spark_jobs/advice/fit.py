@@ -46,6 +46,7 @@ from spark_jobs.measuring.choices import (
 from spark_jobs.measuring.continuum import continuum, open_traces
 from spark_jobs.measuring.uncertainty import HOLD
 from spark_jobs.session import JobError, note
+from spark_jobs.storage import Place
 from spark_jobs.traces.files import TraceFiles
 
 SEEDS = 5
@@ -335,7 +336,7 @@ def _as_deployed(
 
 
 def fit_traces(
-    folders: Sequence[Path],
+    folders: Sequence[Place],
     choice: Choice,
     figure: str,
     options: EngineOptions,

@@ -31,6 +31,7 @@ from spark_jobs.measuring.continuum import ContinuumRow
 from spark_jobs.measuring.details import DetailRow, details, only
 from spark_jobs.measuring.front import able, most
 from spark_jobs.session import JobError
+from spark_jobs.storage import Place
 from spark_jobs.traces.files import TraceFiles
 
 VOLTS = 3.0
@@ -268,7 +269,7 @@ def strain(
     return sensitivity(network, stamps[0].scheme, delivery, asked.tolerance, asked.figure, engine.each)
 
 
-def write(out: Path, rows: Sequence[ContinuumRow], adviser: Adviser) -> None:
+def write(out: Place, rows: Sequence[ContinuumRow], adviser: Adviser) -> None:
     """Write the tables of the continuum and of the recommendation, and the report."""
     advised, together = adviser.advised, adviser.together
     tables = {

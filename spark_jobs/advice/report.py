@@ -11,9 +11,8 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import fields
-from io import StringIO
+from io import BytesIO, StringIO
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from basestation.causality.policy_choice import policy_label
 from packet_formats.schemes import ordered
 from spark_jobs.measuring.choices import NAMED
 from spark_jobs.measuring.front import able, most, on_front
+from spark_jobs.storage import Place, write_whole
 from spark_jobs.traces.files import TraceFiles
 
 if TYPE_CHECKING:
@@ -73,13 +73,13 @@ def _arrow(hint: Any) -> pa.DataType:
     return ARROW[hint]
 
 
-def write_tables(out: Path, name: str, rows: Sequence[Any]) -> None:
+def write_tables(out: Place, name: str, rows: Sequence[Any]) -> None:
     """Write the tables. Each file appears completely or not at all. In CSV, a list is its values with blanks
     between."""
     put_table(out, name, table_of(rows))
 
 
-def put_table(out: Path, name: str, table: pa.Table) -> None:
+def put_table(out: Place, name: str, table: pa.Table) -> None:
     out.mkdir(parents=True, exist_ok=True)
     _put(out / f"{name}.parquet", lambda path: pq.write_table(table, path, compression="zstd"))
     _put(out / f"{name}.csv", lambda path: pa_csv.write_csv(_flat(table), path))
@@ -93,19 +93,19 @@ def _flat(table: pa.Table) -> pa.Table:
     return table
 
 
-def _put(path: Path, write: Callable[[Path], Any]) -> None:
-    partial = path.with_name(f".{path.name}")
-    write(partial)
-    partial.replace(path)
+def _put(path: Place, write: Callable[[Any], Any]) -> None:
+    sink = BytesIO()
+    write(sink)
+    write_whole(path, sink.getvalue())
 
 
-def write_html(path: Path, title: str, parts: Iterable[str]) -> None:
+def write_html(path: Place, title: str, parts: Iterable[str]) -> None:
     body = "\n".join(parts)
     text = (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
         f"<style>{STYLE}</style></head>\n<body><h1>{html.escape(title)}</h1>\n{body}\n</body></html>\n"
     )
-    _put(path, lambda partial: partial.write_text(text))
+    write_whole(path, text.encode())
 
 
 def paragraph(text: str, kind: str = "") -> str:
@@ -144,7 +144,7 @@ def svg(figure: Figure, name: str) -> str:
     return re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
 
 
-def write_continuum(out: Path, traces: Sequence[TraceFiles], rows: Sequence[ContinuumRow]) -> None:
+def write_continuum(out: Place, traces: Sequence[TraceFiles], rows: Sequence[ContinuumRow]) -> None:
     """Write `continuum.parquet`, `continuum.csv` and `report.html`."""
     write_tables(out, "continuum", rows)
     parts = [

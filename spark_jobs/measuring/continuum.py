@@ -48,6 +48,7 @@ from spark_jobs.measuring.named import PlayedRule, play_all
 from spark_jobs.measuring.restamp import Restamped, RestampTask, differing, restamp
 from spark_jobs.measuring.uncertainty import FIGURES, HOLD, Uncertain, clumping
 from spark_jobs.session import JobError, note, prepare
+from spark_jobs.storage import Place
 from spark_jobs.tables.stored import MANIFEST, manifest
 from spark_jobs.traces.field import with_causes
 from spark_jobs.traces.files import TraceFault, TraceFiles, open_trace
@@ -456,7 +457,7 @@ def _of_tally(tally: Tally, tick_log2: int) -> dict[str, Any]:
     )
 
 
-def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFault]]:
+def open_traces(folders: Sequence[Place]) -> tuple[list[TraceFiles], list[TraceFault]]:
     """Open the traces that can be analysed, and list the faults of the others."""
     traces: dict[str, TraceFiles] = {}
     faults = []
@@ -473,12 +474,12 @@ def open_traces(folders: Sequence[Path]) -> tuple[list[TraceFiles], list[TraceFa
     return list(traces.values()), faults
 
 
-def _places(folders: Sequence[Path]) -> Iterator[tuple[Path, Path | None, str | None]]:
+def _places(folders: Sequence[Place]) -> Iterator[tuple[Place, Place | None, str | None]]:
     """The places of messages and events: of a trace, or of every run in the tables of `ingest`, with its name."""
     for folder in folders:
         if (folder / MANIFEST).is_dir():
             runs = manifest(folder.resolve())
-            yield from ((run.file("messages").parent, run.file("events"), run.name) for run in runs)
+            yield from ((run.folder("messages"), run.files("events")[0], run.name) for run in runs)
         else:
             yield folder.resolve(), None, None
 
@@ -493,7 +494,7 @@ class Analysed:
 
 
 def analyse(
-    folders: Sequence[Path],
+    folders: Sequence[Place],
     choice: Choice,
     options: EngineOptions,
     *,

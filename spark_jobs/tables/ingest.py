@@ -1,48 +1,42 @@
 """`ingest`: turn journals, traces and testbed logs into tables that the other jobs read.
 
-    TABLES/frames/site=.../date=.../run=.../frames.parquet     all raw frames
+    TABLES/frames/site=.../date=.../run=.../000000.parquet ... all raw frames
     TABLES/messages/...                                        data messages, each once
     TABLES/events/...                                          what the motes did, where known
     TABLES/quarantine/...                                      what was refused, and why
     TABLES/manifest/...                                        what each run was made from
 
-A run is one task: its records are read once, in order, a segment at a time. A task writes to a staging folder, and the
-driver moves the result into place. A run without an entry in the manifest is done again. So the next job completes the
-tables of a job that was killed, and running it twice changes nothing.
+`staging` writes a run in parts, into a staging folder, and this moves the result into place. A run without an entry in
+the manifest is done again. So the next job completes the tables of a job that was killed, and running it twice changes
+nothing.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-import uuid
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from basestation.journal import locking
 from basestation.journal.record_format import JournalError
-from basestation.journal.recovery import write_whole
-from basestation.traces.files import ROW_GROUP, encodings
-from basestation.traces.schema import metadata
-from packet_formats import deployment as deployments
 from packet_formats.phrases import many
 from spark_jobs.engine import Engine, EngineOptions, chosen
-from spark_jobs.session import JobError, note, one_line, prepare
-from spark_jobs.tables.inputs import FoundInputs, Group, Input, InputError, distinct, find, grouped
-from spark_jobs.tables.run_tables import tables_of
+from spark_jobs.session import JobError, note, prepare
+from spark_jobs.storage import is_local, path_of, remove_tree, write_whole
+from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
+from spark_jobs.tables.staging import Done, staged
 from spark_jobs.tables.stored import MANIFEST, manifest
 
 TABLES = ("frames", "messages", "events", "quarantine")
 STAGE = ".stage"
 WORDS = {"frames": "record", "messages": "message", "events": "event", "quarantine": "refused record"}
 SMALL = 1 << 28  # bytes up to which Spark is not worth its start
-TOGETHER = 256  # runs that one Spark job takes in before they are put in place
+QUICK = 1 << 24  # bytes up to which other processes are not worth theirs
+TOGETHER = 256  # runs that are taken in before they are put in place
 
 
 def take_in(
@@ -60,77 +54,12 @@ def take_in(
     if not found.inputs and not found.refused:
         places = ", ".join(map(str, inputs))
         raise JobError(f"{places}: no journal, no trace and no log of the testbed in it")
-    with chosen("ingest", options, large=sum(item.size for item in found.inputs) > SMALL) as engine:
-        report = ingest(found, tables, spread_over(engine), again)
+    size = sum(item.size for item in found.inputs)
+    with chosen("ingest", options, large=size > SMALL, processes=size > QUICK) as engine:
+        report = ingest(found, tables, engine, again)
     for path, why in report.refused.items():
         note(f"{path}: {why}")
     return report
-
-
-# ---- The work of one task ----
-
-
-@dataclass(frozen=True, slots=True)
-class Done:
-    """The result of a task: what it wrote, or why it could not."""
-
-    group: Group
-    stage: str
-    fault: str
-    counts: dict[str, int]
-
-
-def stage_group(group: Group, stage: Path) -> Done:
-    """Write a run's tables into a folder of this attempt. Faults of the run are returned, not raised."""
-    own = stage / uuid.uuid4().hex
-    counts: Counter[str] = Counter()
-    writers: dict[str, pq.ParquetWriter] = {}
-    said = _metadata(group)
-    try:
-        for table, rows in tables_of(group):
-            if not len(rows) and table in writers:
-                continue
-            if table not in writers:
-                folder = own / table
-                folder.mkdir(parents=True)
-                writers[table] = _writer(folder / f"{table}.parquet", rows.schema.with_metadata(said))
-            writers[table].write_table(rows, ROW_GROUP)
-            counts[table] += len(rows)
-    except (InputError, JournalError, OSError, pa.ArrowException) as error:
-        return Done(group, str(own), one_line(error), {})
-    finally:
-        for writer in writers.values():
-            writer.close()
-    return Done(group, str(own), "", dict(counts))
-
-
-def _metadata(group: Group) -> dict[bytes, str]:
-    text = group.inputs[0].deployment
-    origin = f"{group.inputs[0].kind}, site {group.site or 'unknown'}"
-    return metadata(group.run, deployments.parse(text), origin) if text else {}
-
-
-def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    return pq.ParquetWriter(path, schema, **encodings(schema))
-
-
-Each = Callable[[list[Group], Path], Iterator[Done]]
-
-
-def each_here(groups: list[Group], stage: Path) -> Iterator[Done]:
-    for group in groups:
-        yield stage_group(group, stage)
-
-
-def spread_over(engine: Engine) -> Each:
-    """Make one task of each run. Spark carries only the runs' descriptions and the counts."""
-
-    def each(groups: list[Group], stage: Path) -> Iterator[Done]:
-        place = str(stage)
-        for at in range(0, len(groups), TOGETHER):
-            yield from engine.each(lambda group: stage_group(group, Path(place)), groups[at : at + TOGETHER])
-
-    return each
 
 
 # ---- The tables as a whole ----
@@ -152,21 +81,21 @@ class IngestReport:
         return told | {table: total[table] for table in TABLES} | {"refused": self.refused}
 
 
-def ingest(found: FoundInputs, tables: Path, each: Each, again: bool = False) -> IngestReport:
+def ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool = False) -> IngestReport:
     """Update the tables with what was found; they keep what they hold."""
     tables.mkdir(parents=True, exist_ok=True)
     try:
-        with locking.locked(tables):
-            return _ingest(found, tables, each, again)
+        with locking.locked(tables) if is_local(tables) else nullcontext():  # elsewhere nobody can lock
+            return _ingest(found, tables, engine, again)
     except JournalError as error:
         raise JobError(
             str(error).replace("the journal is being written by", "another ingest is at work:")
         ) from None
 
 
-def _ingest(found: FoundInputs, tables: Path, each: Each, again: bool) -> IngestReport:
+def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> IngestReport:
     given = {item.run for item in found.inputs}
-    shutil.rmtree(tables / STAGE, ignore_errors=True)
+    remove_tree(tables / STAGE)
     held = {run.name: run.group for run in manifest(tables)}
     _sweep(tables, {group.place for group in held.values()})
     found = _with_held(found, [item for group in held.values() for item in group.inputs])
@@ -178,18 +107,25 @@ def _ingest(found: FoundInputs, tables: Path, each: Each, again: bool) -> Ingest
     ]
     report = IngestReport([], dict(found.refused), len(groups) - len(todo))
     stage = tables / STAGE
-    stage.mkdir()
+    stage.mkdir(exist_ok=True)
     if todo:
         note(f"{many(len(todo), 'run')} to take in, {report.unchanged} unchanged")
-    for done in each(todo, stage) if todo else ():
+    for done in _staged(todo, stage, engine):
         if done.fault:
             report.refused[" + ".join(item.path for item in done.group.inputs)] = done.fault
         else:
             _commit(done, held, tables)
+            remove_tree(path_of(done.stage))  # what the passes left to each other
             report.done.append(done)
             note(f"  {done.group.run}: {_counted(done.counts)}")
-    shutil.rmtree(stage)
+    remove_tree(stage)
     return report
+
+
+def _staged(todo: list[Group], stage: Path, engine: Engine) -> Iterator[Done]:
+    """Some runs at a time, so that a job that is killed has put others in place."""
+    for at in range(0, len(todo), TOGETHER):
+        yield from staged(todo[at : at + TOGETHER], stage, engine)
 
 
 def _sweep(tables: Path, places: set[str]) -> None:
@@ -197,7 +133,7 @@ def _sweep(tables: Path, places: set[str]) -> None:
     for table in TABLES:
         for folder in (tables / table).glob("site=*/date=*/run=*"):
             if str(folder.relative_to(tables / table)) not in places:
-                shutil.rmtree(folder)
+                remove_tree(folder)
 
 
 def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
@@ -205,7 +141,9 @@ def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
     paths = {item.path for item in found.inputs}
     runs = {item.run for item in found.inputs}
     kept = [
-        item for item in held if item.path not in paths and (item.run not in runs or Path(item.path).exists())
+        item
+        for item in held
+        if item.path not in paths and (item.run not in runs or path_of(item.path).exists())
     ]
     return distinct(FoundInputs([*kept, *found.inputs], found.refused))
 
@@ -223,9 +161,9 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
         _entry(tables, group).unlink(missing_ok=True)
     for group in {group.place: group for group in [*replaced, done.group]}.values():
         for table in TABLES:
-            shutil.rmtree(tables / table / group.place, ignore_errors=True)
+            remove_tree(tables / table / group.place)
     for table in TABLES:
-        staged = Path(done.stage) / table
+        staged = path_of(done.stage) / table
         if staged.exists():
             place = tables / table / done.group.place
             place.parent.mkdir(parents=True, exist_ok=True)

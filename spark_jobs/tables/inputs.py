@@ -19,6 +19,7 @@ from basestation.traces import schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
 from spark_jobs.session import one_line
+from spark_jobs.storage import path_of, reading
 
 LOOK = 1 << 17  # bytes at either end of a journal in which its first and last record are looked for
 UNDATED = "undated"
@@ -203,7 +204,7 @@ def _trace(path: Path, deployment: str, gateways: int) -> Input:
 
 def _metadata(path: Path) -> dict[bytes, bytes]:
     try:
-        metadata: dict[bytes, bytes] = pq.read_schema(path).metadata or {}
+        metadata: dict[bytes, bytes] = pq.read_schema(reading(path)).metadata or {}
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{path.name} can't be read, it may have been cut off: {error}") from None
     if fault := schema.wrong_format(metadata):
@@ -221,8 +222,8 @@ def _span(files: list[Path]) -> tuple[int, int] | None:
     """The time span of a trace, from the statistics in its files."""
     bounds: list[int] = []
     for path in files:
-        meta = pq.read_metadata(path)
-        at = pq.read_schema(path).get_field_index("wall_ns")
+        meta = pq.read_metadata(reading(path))
+        at = pq.read_schema(reading(path)).get_field_index("wall_ns")
         for group in range(meta.num_row_groups):
             known = meta.row_group(group).column(at).statistics if at >= 0 else None
             if known is not None and known.has_min_max:
@@ -290,9 +291,9 @@ def is_copy(part: Input, whole: Input) -> bool:
 
 def _file(item: Input, name: str) -> Path:
     if item.kind == "testbed":
-        return Path(item.path)
-    inner = Path(item.path) / PARTS / name
-    return inner if inner.exists() and item.kind == "trace" else Path(item.path) / name
+        return path_of(item.path)
+    inner = path_of(item.path) / PARTS / name
+    return inner if inner.exists() and item.kind == "trace" else path_of(item.path) / name
 
 
 def _begins_with(whole: Path, part: Path, size: int) -> bool:

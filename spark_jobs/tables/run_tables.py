@@ -33,6 +33,8 @@ from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Reason
+from spark_jobs.journals import fast
+from spark_jobs.storage import is_local, path_of, reading
 from spark_jobs.tables.inputs import EVENTS, Group, Input, InputError, part_files
 
 Ints = NDArray[np.int64]
@@ -87,10 +89,11 @@ WHY = {
     Reason.VALUE: "a stamp's value is too large for its field",
 }
 Batch = tuple[str, pa.Table]  # which table, and rows of it
+Report = Callable[[dict[str, Any]], None]
 
 
 def tables_of(group: Group) -> Iterator[Batch]:
-    """The rows of a run's tables, in order, some megabytes at a time."""
+    """The rows of a run's tables, in order, some megabytes at a time. A journal alone is read in parts instead."""
     kind = group.inputs[0].kind
     if kind == "journal":
         yield from _journals(group)
@@ -117,86 +120,82 @@ class Chunk:
 
 
 def _journals(group: Group) -> Iterator[Batch]:
+    """Journals of one network at one time, merged. Clock records of several observers do not fit together, and network
+    time is used instead."""
     bad: list[dict[str, Any]] = []
-    streams = [_records(item, bad.append) for item in group.inputs]
-    merged = len(streams) > 1
-    chunks = merge(streams) if merged else ((_single(records)) for records in streams[0])
-    text = group.inputs[0].deployment
-    deployment = deployments.parse(text) if text else None
-    truth = FieldTruth(deployment) if deployment else None
-    carry = Carry(wraps=1) if merged else Carry()  # an observer's clock begins there, too
-    for chunk in chunks:
-        if deployment is None or truth is None:
-            yield "frames", _frames(chunk, None, group)
-        else:
-            reading = read_messages(_readable(chunk.records, merged), deployment, carry)
-            carry = reading.carry
-            yield "frames", _frames(chunk, reading, group)
-            yield from (("messages", table) for table in truth.add(reading.messages))
-            yield quarantine(list(_refused(chunk, reading, deployment, group)))
-        if bad:
-            yield quarantine(bad)
-            bad.clear()
-    if truth is not None:
-        yield from (("messages", table) for table in truth.finish())
-    else:
-        why = "written without a deployment: its frames are kept, not read; --deployment tells what they are"
-        bad.append(_bad(group.inputs[0], why))
+    deployment = deployments.parse(group.inputs[0].deployment)
+    truth = FieldTruth(deployment)
+    carry = Carry(wraps=1)  # an observer's clock begins there, too
+    for chunk in merge([_records(item, bad.append) for item in group.inputs]):
+        kept = chunk.records.head["kind"] != RecordKind.CLOCK
+        reading = read_messages(_chosen(chunk.records, kept), deployment, carry, fast.numbering())
+        carry = reading.carry
+        yield "frames", frame_rows(chunk, reading, group)
+        yield from (("messages", table) for table in truth.add(reading.messages))
+        yield quarantine([*refused_rows(chunk, reading, deployment, group), *bad])
+        bad.clear()
+    yield from (("messages", table) for table in truth.finish())
     yield quarantine(bad)
 
 
-def _single(records: Records) -> Chunk:
+def single(records: Records) -> Chunk:
     return Chunk(records, np.zeros(len(records), np.int32), records.head["gateway"].copy())
 
 
-def _readable(records: Records, merged: bool) -> Records:
-    """Drop clock records if several observers noted them, since they do not fit together. Network time is used then."""
-    if not merged:
-        return records
-    kept = records.head["kind"] != RecordKind.CLOCK
-    return Records(records.raw, records.head[kept], records.starts[kept])
-
-
-def _records(item: Input, report: Callable[[dict[str, Any]], None]) -> Iterator[Records]:
+def _records(item: Input, report: Report) -> Iterator[Records]:
     """A journal's records, segment by segment. Damage is reported."""
-    folder, expected = Path(item.path), 0
-    busy, segments = locking.is_taken(folder), segment_paths(folder)
+    expected = 0
+    for path, busy in segments_of(item):
+        if (records := read_records(item, path, busy, report)) is not None:
+            yield sound_records(item, path, records, expected, report)
+            expected = next_number(records, expected)
+
+
+def segments_of(item: Input) -> list[tuple[Path, bool]]:
+    """The segment files of a run, and whether somebody is writing to them."""
+    folder = path_of(item.path)
+    busy, segments = is_local(folder) and locking.is_taken(folder), segment_paths(folder)
     if not segments:
         raise InputError(f"{folder}: the journal of run {item.run} is no longer there")
-    for path in segments:
-        try:
-            segment = read_segment(path)
-        except (JournalError, OSError) as error:
-            report(_bad(item, str(error).removeprefix(f"{path}: "), path=str(path)))
-            continue
-        if segment.header is not None and segment.header.run != item.run:
-            why = f"a segment of another run, {segment.header.run}"
-            report(_bad(item, why, path=str(path)))
-            continue
-        for fault in faults_of(segment):
-            if not (fault.tail and busy):
-                raw = segment.raw[fault.at : fault.at + fault.length]
-                report(_bad(item, fault.reason, path=str(path), at=fault.at, bytes=raw))
-        records, broken = _sound(segment.records)
-        for record in broken:
-            why = f"a clock record of {len(record.payload)} bytes, it has {CLOCK.itemsize}"
-            told = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
-            report(_bad(item, why, path=str(path), **told))
-        for first, last in _holes(segment.records, expected):
-            report(_bad(item, f"records {first} to {last} are missing", path=str(path), number=first))
-        expected = int(segment.records.head["number"][-1]) + 1 if len(segment.records) else expected
-        yield records
+    return [(path, busy) for path in segments]
 
 
-def _bad(item: Input, reason: str, **where: Any) -> dict[str, Any]:
-    return {"journal": item.run, "path": item.path, "reason": reason} | where
+def read_records(item: Input, path: Path, busy: bool, report: Report) -> Records | None:
+    """The intact records of a segment; None if it is none of this run's. Damage is reported."""
+    try:
+        segment = read_segment(path, fast.walk())
+    except (JournalError, OSError) as error:
+        report(bad_row(item, str(error).removeprefix(f"{path}: "), path=str(path)))
+        return None
+    if segment.header is not None and segment.header.run != item.run:
+        report(bad_row(item, f"a segment of another run, {segment.header.run}", path=str(path)))
+        return None
+    for fault in faults_of(segment):
+        if not (fault.tail and busy):
+            raw = segment.raw[fault.at : fault.at + fault.length]
+            report(bad_row(item, fault.reason, path=str(path), at=fault.at, bytes=raw))
+    return segment.records
 
 
-def _sound(records: Records) -> tuple[Records, Records]:
-    """The records without clock records of the wrong size, and those."""
+def sound_records(item: Input, path: Path, records: Records, expected: int, report: Report) -> Records:
+    """The records without clock records of the wrong size. Those are reported, and missing records."""
     head = records.head
     broken = (head["kind"] == RecordKind.CLOCK) & (head["length"] != CLOCK.itemsize)
-    return _chosen(records, ~broken), _chosen(records, broken)
+    for record in _chosen(records, broken) if broken.any() else ():
+        why = f"a clock record of {len(record.payload)} bytes, it has {CLOCK.itemsize}"
+        told = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
+        report(bad_row(item, why, path=str(path), **told))
+    for first, last in _holes(records, expected):
+        report(bad_row(item, f"records {first} to {last} are missing", path=str(path), number=first))
+    return _chosen(records, ~broken)
+
+
+def next_number(records: Records, expected: int) -> int:
+    return int(records.head["number"][-1]) + 1 if len(records) else expected
+
+
+def bad_row(item: Input, reason: str, **where: Any) -> dict[str, Any]:
+    return {"journal": item.run, "path": item.path, "reason": reason} | where
 
 
 def _chosen(records: Records, which: NDArray[Any] | slice) -> Records:
@@ -303,14 +302,14 @@ def _trimmed(records: Records) -> Records:
 # ---- Rows ----
 
 
-def _frames(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.Table:
+def frame_rows(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.Table:
     """The rows for all records of any kind: a journal can be made from them again."""
     head = chunk.records.head
     payload, lengths = chunk.records.payloads()
     columns: dict[str, Any] = {
         "journal": _words(chunk.journal, [item.run for item in group.inputs]),
         "number": head["number"].astype(np.int64),
-        "kind": _words(np.where(head["kind"] < len(KINDS), head["kind"], 0), [UNKNOWN_KIND, *KINDS[1:]]),
+        "kind": kind_column(head["kind"]),
         "line": chunk.line,
         "mono_ns": head["mono_ns"],
         "wall_ns": head["wall_ns"],
@@ -323,6 +322,10 @@ def _frames(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.Tabl
         for item in FRAMES
     ]
     return pa.Table.from_arrays(arrays, schema=FRAMES)
+
+
+def kind_column(kinds: NDArray[Any]) -> pa.Array:
+    return _words(np.where(kinds < len(KINDS), kinds, 0), [UNKNOWN_KIND, *KINDS[1:]])
 
 
 def _words(index: NDArray[Any], words: list[str]) -> pa.Array:
@@ -370,7 +373,7 @@ def _read_columns(frames: NDArray[np.bool_], reading: ReadMessages) -> dict[str,
     }
 
 
-def _refused(
+def refused_rows(
     chunk: Chunk, reading: ReadMessages, deployment: Deployment, group: Group
 ) -> Iterator[dict[str, Any]]:
     """The rows for frames that should have given a message and did not, and for unknown frames."""
@@ -388,7 +391,7 @@ def _refused(
         if fate == Fate.NO_MESSAGE and record.payload[:1] and record.payload[0] in ACKNOWLEDGEMENTS:
             continue
         told = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
-        yield _bad(group.inputs[journal], _why(fate, reason, record.payload, layout, deployment), **told)
+        yield bad_row(group.inputs[journal], _why(fate, reason, record.payload, layout, deployment), **told)
 
 
 def _why(fate: int, reason: int, packet: bytes, layout: DataLayout, deployment: Deployment) -> str:
@@ -409,8 +412,8 @@ def _trace(item: Input) -> Iterator[Batch]:
     deployment = deployments.parse(item.deployment)
     entries = layout_of(deployment).stamp.entries
     number, truth = 0, FieldTruth(deployment)
-    for path in part_files(Path(item.path)):
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+    for path in part_files(path_of(item.path)):
+        with pq.ParquetFile(reading(path), page_checksum_verification=True) as file:
             _same_columns(file.schema_arrow.names, names_in(file.schema_arrow.names, entries), path)
             for batch in file.iter_batches(1 << 17):
                 rows_of = _as(batch, messages_schema(), path)
@@ -420,9 +423,9 @@ def _trace(item: Input) -> Iterator[Batch]:
                     )
                 number += len(batch)
     yield from (("messages", table) for table in truth.finish())
-    events = Path(item.path) / EVENTS
+    events = path_of(item.path) / EVENTS
     if events.exists():
-        with pq.ParquetFile(events, page_checksum_verification=True) as file:
+        with pq.ParquetFile(reading(events), page_checksum_verification=True) as file:
             _same_columns(file.schema_arrow.names, events_schema().names, events)
             for batch in file.iter_batches(1 << 17):
                 yield "events", _as(batch, events_schema(), events)
@@ -453,7 +456,7 @@ def _checked(table: pa.Table, deployment: Deployment, item: Input, path: str, fi
     rows = zip(places, bad["payload"].to_pylist(), bad["wall_ns"].to_pylist(), strict=True)
     yield quarantine(
         [
-            _bad(item, reasons[at] or "", path=path, number=first + at, wall_ns=wall, bytes=payload)
+            bad_row(item, reasons[at] or "", path=path, number=first + at, wall_ns=wall, bytes=payload)
             for at, payload, wall in rows
         ]
     )
@@ -506,15 +509,15 @@ def _frames_of(messages: pa.Table, numbers: pa.Array, item: Input, deployment: D
 def _testbed(item: Input) -> Iterator[Batch]:
     deployment = deployments.parse(item.deployment)
     try:
-        events = list(truth_log.read(Path(item.path)))
+        events = list(truth_log.read(path_of(item.path)))
         network = testbed.network_of(events[0] if events else None, deployment, item.gateways)
     except truth_log.TruthError as error:
         raise InputError(str(error)) from None
     records = testbed.records_of(events, network)
     reading = read_messages(records, deployment)
-    chunk, group = _single(records), Group((item,))
+    chunk, group = single(records), Group((item,))
     traced = testbed.trace_of(events, network)
-    yield "frames", _frames(chunk, reading, group)
+    yield "frames", frame_rows(chunk, reading, group)
     yield "messages", traced.messages
     yield "events", traced.events
-    yield quarantine(list(_refused(chunk, reading, deployment, group)))
+    yield quarantine(list(refused_rows(chunk, reading, deployment, group)))

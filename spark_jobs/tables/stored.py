@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from spark_jobs.engine import PIECE, Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, one_line, prepare
+from spark_jobs.storage import Place, listed, place, reading, write_whole
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import FRAMES
 
@@ -49,14 +51,18 @@ class StoredRun:
         except DeploymentError as error:
             raise JobError(f"run {self.name}: its deployment can't be read: {error}") from None
 
-    def file(self, table: str) -> Path:
-        return Path(self.tables) / table / self.group.place / f"{table}.parquet"
+    def folder(self, table: str) -> Place:
+        return place(self.tables) / table / self.group.place
+
+    def files(self, table: str) -> list[Place]:
+        """The parts of a table, in order. Older versions wrote one file."""
+        parts = listed(self.folder(table), "[0-9]*.parquet")
+        return parts or [self.folder(table) / f"{table}.parquet"]
 
     def batches(
-        self, table: str, columns: Sequence[str], groups: Sequence[int] | None = None
+        self, table: str, columns: Sequence[str], path: Place, groups: Sequence[int]
     ) -> Iterator[pa.Table]:
-        """A table's rows in order, in batches, or those of some row groups. `JobError` says what is wrong with it."""
-        path = self.file(table)
+        """The rows of some row groups of a file, in batches. `JobError` says what is wrong with it."""
         with self._readable(path) as file:
             wanted = _schema(table)
             self._check(path, file.schema_arrow, wanted, columns)
@@ -65,16 +71,16 @@ class StoredRun:
                 yield present(pa.Table.from_batches([batch]), columns, wanted)
 
     @contextmanager
-    def _readable(self, path: Path) -> Iterator[pq.ParquetFile]:
+    def _readable(self, path: Place) -> Iterator[pq.ParquetFile]:
         try:
-            with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            with pq.ParquetFile(reading(path), page_checksum_verification=True) as file:
                 yield file
         except FileNotFoundError:
             raise JobError(f"{path} is gone; ingest --again brings it back") from None
         except (OSError, pa.ArrowException) as error:
             raise JobError(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
 
-    def _check(self, path: Path, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
+    def _check(self, path: Place, found: pa.Schema, wanted: pa.Schema, columns: Sequence[str]) -> None:
         """Check that it is the file that `ingest` wrote for this run."""
         for name in columns:
             if fault := wrong_column(found, name, wanted):
@@ -85,29 +91,39 @@ class StoredRun:
 
     def pieces(self, table: str) -> list[Piece]:
         """A table in pieces that tasks can read, in order."""
-        path = self.file(table)
-        with self._readable(path) as file:
-            sizes = [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+        sizes: list[int] = []
+        places: list[tuple[Place, int]] = []
+        for path in self.files(table):
+            with self._readable(path) as file:
+                sizes += [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
+                places += [(path, at) for at in range(file.num_row_groups)]
+        if sum(sizes) != self.counts.get(table, sum(sizes)):
+            raise JobError(
+                f"{self.folder(table)}: {sum(sizes)} rows, and ingest wrote {self.counts[table]}: a part is gone; "
+                "ingest --again brings it back"
+            )
         whose = np.cumsum([0, *sizes])[:-1] // PIECE
         return [
-            Piece(self, table, tuple(np.flatnonzero(whose == number).tolist())) for number in np.unique(whose)
+            Piece(self, table, tuple(places[at] for at in np.flatnonzero(whose == number).tolist()))
+            for number in np.unique(whose)
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """Some row groups of a run's table."""
+    """Some row groups of a run's table, each with its file."""
 
     run: StoredRun
     table: str
-    groups: tuple[int, ...]
+    places: tuple[tuple[Place, int], ...]
 
     @property
-    def path(self) -> Path:
-        return self.run.file(self.table)
+    def path(self) -> Place:
+        return self.places[0][0]
 
     def batches(self, columns: Sequence[str]) -> Iterator[pa.Table]:
-        return self.run.batches(self.table, columns, self.groups)
+        for path, groups in groupby(self.places, key=lambda one: one[0]):
+            yield from self.run.batches(self.table, columns, path, [group for _, group in groups])
 
 
 def pieces(runs: Sequence[StoredRun], *tables: str) -> tuple[list[Piece], dict[str, str]]:
@@ -125,10 +141,10 @@ def _schema(table: str) -> pa.Schema:
     return FRAMES if table == "frames" else messages_schema()
 
 
-def manifest(tables: Path) -> list[StoredRun]:
+def manifest(tables: Place) -> list[StoredRun]:
     """All runs of the tables, by their names."""
     runs = []
-    for path in sorted((tables / MANIFEST).glob("*.json")):
+    for path in listed(tables / MANIFEST, "*.json"):
         try:
             plain = json.loads(path.read_text())
             group = Group(tuple(Input.from_plain(item) for item in plain["inputs"]))
@@ -141,7 +157,7 @@ def manifest(tables: Path) -> list[StoredRun]:
 
 
 def select_runs(
-    tables: Path, runs: Sequence[str] = (), sites: Sequence[str] = (), out: Path | None = None
+    tables: Place, runs: Sequence[str] = (), sites: Sequence[str] = (), out: Place | None = None
 ) -> list[StoredRun]:
     """The runs with these names and of these sites, or all; `JobError` when there is none.
 
@@ -177,10 +193,12 @@ def engine_for(job: str, options: EngineOptions, runs: Sequence[StoredRun]) -> I
         yield engine
 
 
-def write_results(folder: Path, tables: dict[str, pa.Table]) -> None:
+def write_results(folder: Place, tables: dict[str, pa.Table]) -> None:
     """Write each table as Parquet, and as CSV for people."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, table in tables.items():
-        pq.write_table(table, folder / f".{name}.parquet", compression="zstd")
-        (folder / f".{name}.parquet").replace(folder / f"{name}.parquet")
-        pc_csv.write_csv(table, folder / f"{name}.csv")
+        parquet, csv = io.BytesIO(), io.BytesIO()
+        pq.write_table(table, parquet, compression="zstd")
+        pc_csv.write_csv(table, csv)
+        write_whole(folder / f"{name}.parquet", parquet.getvalue())
+        write_whole(folder / f"{name}.csv", csv.getvalue())

@@ -1,7 +1,8 @@
 """The Parquet files of one trace, checked before anything is computed. A fault names its file.
 
-Only footers are read here. A trace is `messages.parquet`, or its parts in `messages/` in the order of their names, as
-the journal writes them. `events.parquet` says what the motes did, where known.
+Only footers are read here. A trace is `messages.parquet`, or its parts in the order of their names: in `messages/`, as
+the journal writes them, or in the folder itself, as `ingest` does. `events.parquet` says what the motes did, where
+known.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 from shlex import quote
 
 import pyarrow as pa
@@ -25,6 +25,7 @@ from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.schemes import LayoutError
 from spark_jobs.session import JobError, one_line
+from spark_jobs.storage import Place, listed, path_of, reading
 
 MESSAGES, EVENTS = "messages.parquet", "events.parquet"
 
@@ -37,7 +38,7 @@ class TraceFault(JobError):
 class PartFile:
     """A file, and the number of rows in each of its row groups."""
 
-    path: Path
+    path: Place
     groups: tuple[int, ...]
 
 
@@ -45,13 +46,13 @@ class PartFile:
 class TraceFiles:
     """One run with all its files. Rows are numbered over all parts, in order of arrival."""
 
-    folder: Path
+    folder: Place
     run: str
     origin: str
     deployment: Deployment
     parts: tuple[PartFile, ...]
     untold: int  # rows whose causes nobody knows
-    events: Path | None
+    events: Place | None
     unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
     most: bool = False  # count instead with those that may be
     is_field: bool = False  # its vectors, if any, are those of its causal graph
@@ -86,7 +87,7 @@ class TraceFiles:
         return [(first, *place) for first, place in zip(accumulate([0, *sizes]), places, strict=False)]
 
 
-def open_trace(folder: Path, events: Path | None = None) -> TraceFiles:
+def open_trace(folder: Place, events: Place | None = None) -> TraceFiles:
     """Find the files of a run and check that they belong together. `events` is their place, if not in the folder."""
     parts = _parts_of(folder)
     footers = [_footer(path) for path in parts]
@@ -125,13 +126,14 @@ class _Head:
     deployment: str
 
 
-def _parts_of(folder: Path) -> list[Path]:
+def _parts_of(folder: Place) -> list[Place]:
     if not folder.exists():
         raise TraceFault(f"{folder} does not exist")
     if not folder.is_dir():
         raise TraceFault(f"{folder} is a file: a trace is a folder with {MESSAGES} in it")
     whole = folder / MESSAGES
-    parts = [whole] if whole.exists() else sorted((folder / "messages").glob("[!.]*.parquet"))
+    parts = [whole] if whole.exists() else listed(folder / "messages", "[!.]*.parquet")
+    parts = parts or listed(folder, "[0-9]*.parquet")  # a run in the tables of ingest
     if not parts:
         raise TraceFault(
             f"{folder} holds neither {MESSAGES} nor parts of it in messages/: it is no trace{_way_on(folder)}"
@@ -139,24 +141,24 @@ def _parts_of(folder: Path) -> list[Path]:
     return parts
 
 
-def _way_on(folder: Path) -> str:
+def _way_on(folder: Place) -> str:
     """A hint on what in the folder can be analysed instead."""
     if (folder / "trace" / MESSAGES).exists():
         return f", but {folder / 'trace'} is one"
-    if find_journals(folder):
+    if find_journals(path_of(folder)):
         made = f"basestation analyse ingest {quote(str(folder))} --tables tables"
         return f", but a log: `{made}` makes tables of it, and those can be analysed"
     return ""
 
 
-def _footer(path: Path) -> pq.FileMetaData:
+def _footer(path: Place) -> pq.FileMetaData:
     try:
-        return pq.read_metadata(path)
+        return pq.read_metadata(reading(path))
     except (OSError, pa.ArrowException) as error:
         raise TraceFault(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
 
 
-def _head(path: Path, footer: pq.FileMetaData) -> _Head:
+def _head(path: Place, footer: pq.FileMetaData) -> _Head:
     metadata = footer.metadata or {}
     if schema.META_FORMAT not in metadata:
         raise TraceFault(f"{path}: a foreign schema, no file of a trace: it says nothing of a run")
@@ -166,7 +168,7 @@ def _head(path: Path, footer: pq.FileMetaData) -> _Head:
     return _Head(*(metadata.get(key, b"").decode(errors="replace") for key in keys))
 
 
-def _deployment(path: Path, text: str) -> Deployment:
+def _deployment(path: Place, text: str) -> Deployment:
     try:
         deployment = deployments.parse(text)
         layout_of(deployment)
@@ -175,7 +177,7 @@ def _deployment(path: Path, text: str) -> Deployment:
     return deployment
 
 
-def _check_columns(path: Path, footer: pq.FileMetaData, wanted: pa.Schema) -> None:
+def _check_columns(path: Place, footer: pq.FileMetaData, wanted: pa.Schema) -> None:
     found = footer.schema.to_arrow_schema()
     for field in wanted:
         if fault := wrong_column(found, field.name, wanted):
@@ -194,7 +196,7 @@ def _leaves(found: pa.Schema, field: pa.Field) -> list[str]:
     return stored_columns(found.names, ["stamp.r", "stamp.c"])
 
 
-def _check_entries(path: Path, footer: pq.FileMetaData, entries: int) -> None:
+def _check_entries(path: Place, footer: pq.FileMetaData, entries: int) -> None:
     """An older table has a column for each entry of its stamps."""
     names = footer.schema.to_arrow_schema().names
     absent = [f"kn{i}" for i in range(entries) if f"kn{i}" not in names]
@@ -202,23 +204,23 @@ def _check_entries(path: Path, footer: pq.FileMetaData, entries: int) -> None:
         raise TraceFault(f"{path}: a foreign schema: the column {absent[0]} is missing")
 
 
-def _nulls(path: Path, footer: pq.FileMetaData, column: str) -> int:
+def _nulls(path: Place, footer: pq.FileMetaData, column: str) -> int:
     place = [footer.schema.column(i).path for i in range(len(footer.schema))].index(column)
     told = [footer.row_group(g).column(place).statistics for g in range(footer.num_row_groups)]
     if all(one is not None and one.has_null_count for one in told):
         return sum(one.null_count for one in told)
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(reading(path)) as file:
         return int(file.read(columns=[column]).flatten()[column].null_count)
 
 
-def _told(path: Path, footer: pq.FileMetaData, column: str) -> int:
+def _told(path: Place, footer: pq.FileMetaData, column: str) -> int:
     """The rows that have a value; none of a column that is not there."""
     if column not in footer.schema.to_arrow_schema().names:
         return 0
     return int(footer.num_rows) - _nulls(path, footer, column)
 
 
-def _events(path: Path, run: str) -> Path | None:
+def _events(path: Place, run: str) -> Place | None:
     if not path.exists() and not path.is_symlink():  # a link that leads nowhere is a fault
         return None
     footer = _footer(path)
@@ -241,7 +243,7 @@ def _tables(
     for number in dict.fromkeys(part for _, part, _ in groups):
         path = trace.parts[number].path
         chosen = [group for _, part, group in groups if part == number]
-        with undamaged(path), pq.ParquetFile(path, page_checksum_verification=True) as file:
+        with undamaged(path), pq.ParquetFile(reading(path), page_checksum_verification=True) as file:
             stored = stored_columns(file.schema_arrow.names, columns)
             table = file.read_row_groups(chosen, columns=stored, use_threads=False)
             yield present(table, columns, schema.messages_schema())
@@ -253,13 +255,13 @@ def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
     events = None
     if trace.events is not None:
         with undamaged(trace.events):
-            events = pq.read_table(trace.events, page_checksum_verification=True)
+            events = pq.read_table(reading(trace.events), page_checksum_verification=True)
             events = present(events, schema.events_schema().names, schema.events_schema())
     return Trace(trace.run, trace.deployment, trace.origin, messages, events)
 
 
 @contextmanager
-def undamaged(path: Path) -> Iterator[None]:
+def undamaged(path: Place) -> Iterator[None]:
     """Reads in this block tell a damaged file by its name."""
     try:
         yield

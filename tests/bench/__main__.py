@@ -18,7 +18,7 @@ from rich.table import Table
 from basestation.testbed.engine import EngineError
 from basestation.testbed.images import FirmwareImageError
 from spark_jobs.session import JobError
-from tests.bench import analysis, journal, kernels, station, testbed
+from tests.bench import analysis, journal, kernels, pipeline, station, testbed
 
 
 @dataclass(frozen=True)
@@ -65,12 +65,21 @@ def analysis_parts() -> Iterator[Part]:
         yield Part("the analysis of longer traces", [asdict(pace) for pace in analysis.growth()])
 
 
+def pipeline_parts() -> Iterator[Part]:
+    paces = list(pipeline.bench((5, 50) if "--growth" in sys.argv[1:] else (1,)))
+    title = "a long journal: million records a second, and the most MB of a Python process"
+    yield Part(title, [asdict(pace) for pace in paces])
+    yield Part("a long journal: ratios", list(pipeline.ratios(paces)))
+    yield Part("watch: processor time of a batch", [asdict(cost) for cost in pipeline.watching()])
+
+
 PARTS: dict[str, Callable[[], Iterator[Part]]] = {
     "kernels": kernel_parts,
     "journal": journal_parts,
     "station": station_parts,
     "testbed": testbed_parts,
     "analysis": analysis_parts,
+    "pipeline": pipeline_parts,
 }
 
 

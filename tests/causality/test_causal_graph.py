@@ -54,9 +54,9 @@ def may_be_late(messages, deployment):
     """For each message of a mote, by number: the last tick in which it may have left."""
     clock = deployment.clock
     wait = clock.delta + 2 * clock.epsilon + 1
-    names = ("source", "sequence", "heard", "r")
+    names = ("source", "sequence", "heard", "stamp")
     rows = zip(*(messages[name].to_pylist() for name in names), strict=True)
-    return {(source, sequence + 1): max(heard, r + wait) for source, sequence, heard, r in rows}
+    return {(source, sequence + 1): max(heard, stamp["r"] + wait) for source, sequence, heard, stamp in rows}
 
 
 @pytest.mark.parametrize("options", [FIELD, DENSE], ids=["field", "dense"])

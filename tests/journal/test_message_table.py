@@ -246,8 +246,8 @@ def test_numbers_unwrap_as_the_observer_does(steps, cut):
     data, at = np.array(rows, dtype).reshape(-1), np.array(ticks, np.int64)
     got, known = [], {}
     for part in (slice(0, cut), slice(cut, None)):
-        named, first, known = message_table._unwrap_sequences(data[part], at[part], patience, known)
-        got += [int(n) if f else None for n, f in zip(named.sequence, first, strict=True)]
+        named, known = message_table.number_by_objects(data[part], at[part], patience, known)
+        got += [int(n) if f else None for n, f in zip(named.sequence, named.first, strict=True)]
     assert got == wanted
 
 
@@ -257,7 +257,7 @@ def test_boots_unwrap():
     ticks = [0, 10, 11, 20, 30, 31, 200, 300, 400]
     data = np.zeros(len(boots), bulk.data_dtype(layout_of(deployed())))
     data["boot"], data["sequence"] = boots, range(len(boots))
-    named, _, _ = message_table._unwrap_sequences(data, np.array(ticks, np.int64), 100, {})
+    named, _ = message_table.number_by_objects(data, np.array(ticks, np.int64), 100, {})
     assert named.life.tolist() == [6, 7, 6, 8, 10, 9, 10, 15, 18]
 
 
@@ -278,7 +278,7 @@ def test_messages_are_numbered_over_boots_as_the_observer_numbers_them(steps, cu
         wanted.append(message_table.NOTHING if known is None else known.number)
     got, carry = [], Carry()
     for part in (slice(0, cut), slice(cut, None)):
-        named, _, motes = message_table._unwrap_sequences(data[part], ticks[part], patience, carry.motes)
+        named, motes = message_table.number_by_objects(data[part], ticks[part], patience, carry.motes)
         got += named.number.tolist()
         carry = Carry.from_json(Carry(motes=motes).to_json())
     assert got == wanted

@@ -168,7 +168,7 @@ def test_tables_that_are_not_sound(tmp_path, whole, told, job, damage):
     place, names = whole
     tables = tmp_path / "tables"
     shutil.copytree(place / "tables", tables)
-    damage(next((tables / "frames").rglob(f"run={names['bad']}")) / "frames.parquet")
+    damage(next((tables / "frames").rglob(f"run={names['bad']}")) / "000000.parquet")
     code, out, err = told(job, tables, "--no-spark")
     if (job, damage) == ("clocks", a_stranger):  # nobody's times are in it
         assert code == 0

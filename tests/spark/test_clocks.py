@@ -35,7 +35,7 @@ from spark_jobs.health.clocks import (
     clocks,
     of_runs,
 )
-from spark_jobs.tables.ingest import each_here, ingest
+from spark_jobs.tables.ingest import ingest
 from spark_jobs.tables.inputs import find
 from spark_jobs.tables.stored import manifest
 from tests.journal.logs import simulated, write
@@ -90,7 +90,7 @@ class Line:
 
     def clocks(self, tmp_path, capsys, *options):
         write(tmp_path / "run", self.arrivals, self.deployment, "r", segment_bytes=2000)
-        ingest(find([tmp_path / "run"]), tmp_path / "tables", each_here)
+        ingest(find([tmp_path / "run"]), tmp_path / "tables", Cores(1))
         out = str(tmp_path / "out")
         capsys.readouterr()
         assert run.main(["clocks", str(tmp_path / "tables"), "--no-spark", "--out", out, *options]) == 0
@@ -188,7 +188,7 @@ def test_pieces_in_any_order_and_on_both_engines_give_the_same(tmp_path, capsys,
     for name, line in lines.items():
         write(tmp_path / name, line.arrivals, line.deployment, name, segment_bytes=2000, site=name)
     tables = tmp_path / "tables"
-    ingest(find([tmp_path / name for name in lines]), tables, each_here)
+    ingest(find([tmp_path / name for name in lines]), tables, Cores(1))
     runs = manifest(tables)
     whole, faults = of_runs(Cores(1), runs, 20)
     assert not faults
@@ -260,7 +260,7 @@ def test_a_beacon_takes_little_memory():
 def test_without_times_it_is_unknown(tmp_path, capsys):
     trace, _ = simulated("kn", messages=100)
     write_trace(trace, tmp_path / "sim")
-    ingest(find([tmp_path / "sim"]), tmp_path / "tables", each_here)
+    ingest(find([tmp_path / "sim"]), tmp_path / "tables", Cores(1))
     capsys.readouterr()
     out = str(tmp_path / "out")
     assert run.main(["clocks", str(tmp_path / "tables"), "--no-spark", "--out", out]) == 0
@@ -326,7 +326,7 @@ def test_the_testbeds_truth_bears_it_out(tmp_path, capsys, root, require_tool):
     assert result.exit_code == 0, result.stderr
     (truth,) = json.loads(result.stdout)["networks"]
     described = (root / "examples/micaz.toml").read_text()
-    ingest(find([log], load_text(described).to_toml()), tmp_path / "tables", each_here)
+    ingest(find([log], load_text(described).to_toml()), tmp_path / "tables", Cores(1))
     messages = next((tmp_path / "tables/messages").rglob("*.parquet"))
     assert pq.read_metadata(messages).num_rows == truth["delivered"]["messages"]
     capsys.readouterr()

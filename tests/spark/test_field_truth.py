@@ -43,7 +43,7 @@ def printed(capsys, job, *words, code=0):
 
 
 def test_tables_hold_what_surely_led_to_a_message_and_what_may_have(barrier, tables):
-    (path,) = tables.glob("messages/*/*/*/messages.parquet")
+    (path,) = tables.glob("messages/*/*/*/000000.parquet")
     messages = pq.read_table(path)
     assert len(messages) == len(barrier.messages)
     assert messages["vector"].null_count == 0
@@ -131,5 +131,5 @@ def test_a_trace_from_before_the_upper_bounds_is_read(barrier, tmp_path, capsys)
     assert (row["complete"], row["violated_pairs"]) == (100, 0)
     tables = tmp_path / "tables"
     assert run("ingest", [str(tmp_path / "old"), "--tables", str(tables), "--no-spark"]) == 0
-    (path,) = tables.glob("messages/*/*/*/messages.parquet")
+    (path,) = tables.glob("messages/*/*/*/000000.parquet")
     assert pq.read_schema(path).field(LATER).type == pa.binary()

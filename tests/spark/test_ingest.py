@@ -23,18 +23,19 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.tinyos import encode_packet
 from spark_jobs import run
-from spark_jobs.engine import Spark
+from spark_jobs.engine import Cores, Spark
 from spark_jobs.session import JobError
-from spark_jobs.tables.ingest import TABLES, each_here, ingest, spread_over
+from spark_jobs.tables.ingest import TABLES, ingest
 from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.run_tables import merge
 from tests.journal.logs import simulated, write, write_everything
 
 SECOND = 1_000_000_000
+HERE = Cores(1)
 
 
-def take(tables, *paths, each=each_here, **options):
-    return ingest(find(paths, **options), tables, each)
+def take(tables, *paths, engine=HERE, **options):
+    return ingest(find(paths, **options), tables, engine)
 
 
 def table(tables, name):
@@ -106,7 +107,7 @@ def test_twice_is_once_and_growing_is_whole(tmp_path, logged):
     assert content(step) == before
     assert take(once, logs).unchanged == 3
     assert content(once) == before
-    ingest(find([logs]), once, each_here, again=True)
+    ingest(find([logs]), once, HERE, again=True)
     assert content(once) == before
 
 
@@ -392,7 +393,7 @@ def test_spark_gives_the_same_tables(tmp_path, logged, spark):
     (logs / "cut").mkdir()
     (logs / "cut/messages.parquet").write_bytes((logs / "sim/messages.parquet").read_bytes()[:999])
     here = take(tmp_path / "here", logs)
-    there = take(tmp_path / "there", logs, each=spread_over(Spark(spark)))
+    there = take(tmp_path / "there", logs, engine=Spark(spark))
     assert content(tmp_path / "there") == content(tmp_path / "here")
     assert set(there.refused) == set(here.refused) == {str(logs / "cut")}
     read = spark.read.option("mergeSchema", "true").parquet(str(tmp_path / "there/messages"))

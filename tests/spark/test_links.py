@@ -16,7 +16,7 @@ from basestation.journal.summary import summarise
 from spark_jobs import run
 from spark_jobs.engine import Cores, Spark
 from spark_jobs.health.links import Seen, health, links, seen_in
-from spark_jobs.tables.ingest import each_here, ingest
+from spark_jobs.tables.ingest import ingest
 from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
 
@@ -179,7 +179,7 @@ def test_the_job_agrees_with_the_summary_of_the_journal(tmp_path, capsys):
         arrival for pair in pairs if chance.random() < 0.8 for arrival in pair * (1 + (chance.random() < 0.1))
     ]
     write(tmp_path / "run", lines, trace.deployment, "r")
-    ingest(find([tmp_path / "run"]), tmp_path / "tables", each_here)
+    ingest(find([tmp_path / "run"]), tmp_path / "tables", Cores(1))
     arguments = [str(tmp_path / "tables"), "--no-spark", "--window", "2", "--out", str(tmp_path / "out")]
     assert run.main(["links", *arguments]) == 0
     told = json.loads(capsys.readouterr().out)
@@ -196,7 +196,7 @@ def test_spark_gives_the_same(tmp_path, capsys, spark):
     trace, arrivals = simulated("shlc", messages=200)
     write(tmp_path / "a", arrivals, trace.deployment, "a")
     write(tmp_path / "b", arrivals[:100], trace.deployment, "b", site="other")
-    ingest(find([tmp_path]), tmp_path / "tables", each_here)
+    ingest(find([tmp_path]), tmp_path / "tables", Cores(1))
     ways = ("--spark", "--no-spark")
     for way in ways:
         out = tmp_path / f"out{way}"
@@ -211,7 +211,7 @@ def test_bad_input_is_named(tmp_path, capsys):
     write(tmp_path / "a", arrivals, trace.deployment, "a")
     write(tmp_path / "b", arrivals, trace.deployment, "b", site="other")
     tables = tmp_path / "tables"
-    ingest(find([tmp_path / "a", tmp_path / "b"]), tables, each_here)
+    ingest(find([tmp_path / "a", tmp_path / "b"]), tables, Cores(1))
     assert run.main(["links", str(tables), "--no-spark", "--run", "c"]) == 1
     assert "no run c; there are a, b" in capsys.readouterr().err
     broken = next((tables / "frames").rglob("run=a/*.parquet"))
@@ -231,7 +231,7 @@ def test_a_run_with_a_strangers_id_is_refused_and_the_others_go_on(tmp_path, cap
     for name in "ab":
         write(tmp_path / name, arrivals, trace.deployment, name, site=name)
     tables = tmp_path / "tables"
-    ingest(find([tmp_path / "a", tmp_path / "b"]), tables, each_here)
+    ingest(find([tmp_path / "a", tmp_path / "b"]), tables, Cores(1))
     path = next((tables / "frames").rglob("run=a/*.parquet"))
     rows = pq.read_table(path, partitioning=None)
     at = rows.column_names.index("source")
@@ -254,7 +254,7 @@ def test_the_worst_come_first(tmp_path, capsys):
         "a",
     )
     write(tmp_path / "b", arrivals, trace.deployment, "b", site="s")
-    ingest(find([tmp_path / "a", tmp_path / "b"]), tmp_path / "tables", each_here)
+    ingest(find([tmp_path / "a", tmp_path / "b"]), tmp_path / "tables", Cores(1))
     out = str(tmp_path / "out")
     arguments = [str(tmp_path / "tables"), "--no-spark", "--window", "1", "--out", out, "--worst", "3"]
     assert run.main(["links", *arguments]) == 0

@@ -1,29 +1,24 @@
-"""Packing for a cluster, and a real one: two workers on this machine, one of which dies half-way."""
+"""Packing for a cluster, and a real one on this machine: the manual's commands, as printed, while workers die."""
 
+import json
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
-import tarfile
 import zipfile
-from contextlib import contextmanager
-from dataclasses import replace
-from pathlib import Path
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
 from basestation.cli.analyse import JOBS
-from basestation.journal.reader import read_segment
-from basestation.journal.record_format import encode_header
-from spark_jobs import package, run
-from spark_jobs.tables.ingest import TABLES, each_here, ingest
-from spark_jobs.tables.inputs import find
-from tests.journal.logs import simulated, write
+from basestation.journal.parquet_parts import make_parts
+from basestation.simulator.options import WorldOptions
+from spark_jobs import package
+from tests.bench import big_journal
+from tests.spark.servers import PATIENCE_S, free_port, running, spark_home, without_python
 from tests.waiting import wait_until
-
-PATIENCE_S = 900  # a busy machine takes minutes to start Java
 
 
 def test_the_zip_holds_all_that_the_jobs_import(tmp_path, root):
@@ -74,155 +69,189 @@ def package_without(name):
         return package.needed([name])
 
 
+def test_the_settings_name_the_driver_s_python(tmp_path):
+    """Without it the driver would look for the workers' environment, which is unpacked for them alone."""
+    told = package.settings(tmp_path)
+    assert told["spark.pyspark.driver.python"] == sys.executable
+    assert told["spark.archives"] == f"{tmp_path}/{package.ENVIRONMENT}#environment"
+
+
 # ---- A cluster ----
 
 
-@pytest.fixture(scope="module")
-def packed(tmp_path_factory, root):
-    """The two archives, and the environment unpacked, for it is the driver's too."""
-    folder = tmp_path_factory.mktemp("dist")
-    package.write_zip(root, folder / package.ZIP)
-    package.write_environment(folder / package.ENVIRONMENT)
-    with tarfile.open(folder / package.ENVIRONMENT) as archive:
-        archive.extractall(folder / "environment", filter="fully_trusted")
-    return folder
+def manual(root):
+    """The commands that the manual prints: those before `spark-submit`, and that of each job."""
+    section = (root / "docs/analysis.md").read_text().partition("## On a cluster\n")[2].partition("\n## ")[0]
+    lines = re.findall(r"^ {4}(.*)$", section, re.M)
+    commands = "\n".join(lines).replace("\\\n", "").splitlines()
+    before = [command for command in commands if "spark-submit" not in command]
+    jobs = {command.split("run.py")[1].split()[0]: command for command in commands if command not in before}
+    return before, jobs
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+def test_the_manual_prints_each_step(root):
+    before, jobs = manual(root)
+    assert before == ["make package", "source .venv/bin/activate"]
+    assert list(jobs) == ["ingest", "continuum", "links", "watch"]
+    assert all("--master spark://HOST:7077 " in command for command in jobs.values())
 
 
-@contextmanager
-def running(command, environment, log):
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env=environment, stdout=output, stderr=output, start_new_session=True
+class Checkout:
+    """A copy of the project in which the manual's commands run; only the master and /shared are put in their place."""
+
+    def __init__(self, root, folder, shared):
+        self.before, self.jobs = manual(root)
+        self.folder, self.shared, self.master = folder, shared, ""
+        for name in (*package.PACKAGES, "Makefile"):
+            copy = shutil.copytree if (root / name).is_dir() else shutil.copy
+            copy(root / name, folder / name)
+        (folder / ".venv").symlink_to(sys.prefix)
+        self.environment = without_python()
+
+    def package(self):
+        # What `make setup` would do was done before the tests.
+        script = 'make() { command make -o setup "$@"; }; set -e; ' + "; ".join(self.before)
+        subprocess.run(["bash", "-c", script], cwd=self.folder, env=self.environment, check=True)
+
+    def script(self, job):
+        """The printed command of a job, in a shell that has taken the steps before it."""
+        command = (
+            self.jobs[job].replace("spark://HOST:7077", self.master).replace("/shared", str(self.shared))
         )
-    try:
-        yield process
-    finally:
-        end(process)
+        return ["bash", "-c", f"{self.before[1]} && exec {command}"]
+
+    def run(self, job):
+        told = subprocess.run(
+            self.script(job),
+            cwd=self.folder,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert told.returncode == 0, told.stderr
+        return told
+
+    @contextmanager
+    def running(self, job):
+        """The job, and its log, which grows."""
+        log = self.shared / f"{job}.log"
+        with running(self.script(job), self.environment, log, self.folder) as process:
+            yield process, log
+
+    def alone(self, job, folder, *more):
+        """The same job without a cluster, on results of its own."""
+        words = self.jobs[job].partition("run.py")[2].replace("/shared/logs", f"{self.shared}/logs").split()
+        words = [
+            word.replace("/shared", str(folder)) if word.startswith("/shared") else word for word in words
+        ]
+        command = [sys.executable, "spark_jobs/run.py", *words, *more]
+        subprocess.run(command, cwd=self.folder, env=self.environment, check=True, capture_output=True)
 
 
-def end(process):
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+class Cluster:
+    """A master and two workers of one core each."""
+
+    def __init__(self, folder, environment, stack):
+        self.folder, self.stack = folder, stack
+        self.environment = environment | {"SPARK_HOME": str(spark_home())}
+        port = free_port()
+        self.address = f"spark://127.0.0.1:{port}"
+        self.log = folder / "master.log"
+        options = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
+        self._start("master.Master", options, self.log)
+        ready = f"Starting Spark master at {self.address}"
+        wait_until(lambda: ready in self.log.read_text(), "the master", PATIENCE_S)
+        self.workers = []
+        for _ in range(2):
+            self.add_worker()
+
+    def _start(self, name, options, log):
+        command = [str(spark_home() / "bin/spark-class"), f"org.apache.spark.deploy.{name}", *options]
+        return self.stack.enter_context(running(command, self.environment, log))
+
+    def add_worker(self):
+        number = len(self.workers)
+        options = ["--host", "127.0.0.1", "--cores", "1", "--memory", "1g", "--webui-port", "0"]
+        options += ["--work-dir", str(self.folder / f"work{number}"), self.address]
+        self.workers.append(self._start("worker.Worker", options, self.folder / f"worker{number}.log"))
+        known = "Registering worker"
+        wait_until(lambda: self.log.read_text().count(known) > number, "a worker", PATIENCE_S)
+
+    def kill_worker(self):
+        """Kill the oldest worker that lives, and let another come."""
+        victim = next(worker for worker in self.workers if worker.poll() is None)
+        os.killpg(victim.pid, signal.SIGKILL)
+        self.add_worker()
 
 
-@contextmanager
-def cluster(folder):
-    """A master and two workers of one core each; gives the master's address and the workers."""
-    import pyspark
-
-    spark_class = str(Path(pyspark.__file__).parent / "bin" / "spark-class")
-    environment = {
-        key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "PYSPARK"))
-    }
-    environment |= {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": str(Path(pyspark.__file__).parent)}
-    port = free_port()
-    address = f"spark://127.0.0.1:{port}"
-    master = [spark_class, "org.apache.spark.deploy.master.Master", "--host", "127.0.0.1"]
-    master += ["--port", str(port), "--webui-port", "0"]
-    worker = [spark_class, "org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1"]
-    worker += ["--memory", "1g", "--webui-port", "0"]
-    log = folder / "master.log"
-    with running(master, environment, log):
-        wait_until(lambda: f"Starting Spark master at {address}" in log.read_text(), "the master", PATIENCE_S)
-        workers = []
-        try:
-            for number in range(2):
-                place = ["--work-dir", str(folder / f"work{number}"), address]
-                with (folder / f"worker{number}.log").open("wb") as output:
-                    workers.append(
-                        subprocess.Popen(
-                            worker + place,
-                            env=environment,
-                            stdout=output,
-                            stderr=output,
-                            start_new_session=True,
-                        )
-                    )
-            wait_until(lambda: log.read_text().count("Registering worker") == 2, "the workers", PATIENCE_S)
-            yield address, workers, environment
-        finally:
-            for process in workers:
-                end(process)
+def logs_of(folder, runs, records):
+    """Runs of one network, each with journal and parts."""
+    play = big_journal.play_of(WorldOptions(messages=records // 4, rate=0.05, loss=0.02))
+    for number in range(runs):
+        run = folder / f"r{number}"
+        big_journal.write_big_journal(
+            run, records - number, play, run=run.name, site=f"s{number}", segment_bytes=1 << 19
+        )
+        make_parts(run, lambda fault: None)
 
 
-def submit(address, environment, packed, script, *arguments):
-    import pyspark
-
-    python = str(packed / "environment/bin/python")
-    command = [
-        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
-        "--master", address,
-        "--py-files", str(packed / package.ZIP),
-        "--archives", f"{packed / package.ENVIRONMENT}#environment",
-        "--conf", "spark.pyspark.python=./environment/bin/python",
-        "--conf", f"spark.pyspark.driver.python={python}",
-        "--conf", "spark.executor.memory=700m",
-        "--conf", "spark.ui.enabled=false",
-        str(script),
-        *map(str, arguments),
-    ]  # fmt: skip
-    return command, environment
+def files(folder, *suffixes):
+    found = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.suffix in suffixes]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
-def copies(folder, count):
-    """Many runs: one journal at many places."""
-    trace, arrivals = simulated("kn", messages=6000, seed=9)
-    write(folder / "r0", arrivals, trace.deployment, "r0", site="s0")
-    segment = read_segment(folder / "r0/000000.cwj")
-    for number in range(1, count):
-        (folder / f"r{number}").mkdir()
-        header = encode_header(replace(segment.header, run=f"r{number}", site=f"s{number}"))
-        (folder / f"r{number}/000000.cwj").write_bytes(header + segment.raw[segment.begin :])
-
-
-def content(tables):
-    files = [path for name in TABLES for path in sorted((tables / name).rglob("*")) if path.is_file()]
-    return {str(path.relative_to(tables)): path.read_bytes() for path in files}
+def kill_half_way(cluster, checkout, job):
+    """A worker dies when the job's first tasks are done and others are not; the job ends well all the same."""
+    with checkout.running(job) as (process, log):
+        begun = "Starting task 1.0 in stage"
+        wait_until(
+            lambda: process.poll() is not None or begun in log.read_text(), f"tasks of {job}", PATIENCE_S
+        )
+        assert process.poll() is None, log.read_text()
+        cluster.kill_worker()
+        assert process.wait(PATIENCE_S) == 0, log.read_text()
+        assert re.search(r"Lost (executor|task)", log.read_text()), "the worker was not missed"
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_changes_nothing(tmp_path, packed, root, require_tool, capsys):
+def test_the_manual_as_printed(tmp_path, root, require_tool):
+    """Ingest, continuum, links and watch on a cluster whose workers die come to what one machine makes alone."""
     require_tool("java")
     pytest.importorskip("pyspark")
-    logs, tables = tmp_path / "logs", tmp_path / "tables"
-    copies(logs, 24)
-    script = tmp_path / "run.py"  # away from the checkout: the packages come from the zip
-    shutil.copy(root / "spark_jobs/run.py", script)
-    with cluster(tmp_path) as (address, workers, environment):
-        command, environment = submit(
-            address, environment, packed, script, "ingest", logs, "--tables", tables
+    shared, alone = tmp_path / "shared", tmp_path / "alone"
+    logs_of(shared / "logs", runs=4, records=24_000)
+    checkout = Checkout(root, folder_in(tmp_path / "checkout"), shared)
+    checkout.package()
+    with ExitStack() as stack:
+        cluster = Cluster(tmp_path, checkout.environment, stack)
+        checkout.master = cluster.address
+        kill_half_way(cluster, checkout, "ingest")
+        checkout.alone("ingest", alone, "--no-spark")
+        assert files(shared / "tables", ".parquet") == files(alone / "tables", ".parquet") != {}
+        kill_half_way(cluster, checkout, "continuum")
+        checkout.alone("continuum", alone, "--no-spark")
+        told = checkout.run("links")
+        assert [json.loads(line)["run"] for line in told.stdout.splitlines()] == [f"r{n}" for n in range(4)]
+        checkout.alone("links", alone, "--no-spark")
+        assert (
+            files(shared / "report", ".parquet", ".csv") == files(alone / "report", ".parquet", ".csv") != {}
         )
-        log = tmp_path / "submit.log"
-        with running(command, environment, log) as job:
-            staged = tables / ".stage"
-            wait_until(
-                lambda: job.poll() is not None or len(list(staged.glob("*/messages/*.parquet"))) >= 6,
-                "the first runs",
-                PATIENCE_S,
-            )
-            assert job.poll() is None, log.read_text()
-            os.killpg(workers[0].pid, signal.SIGKILL)
-            assert len(list(staged.glob("*"))) < 24, "too late: all was done"
-            assert job.wait(PATIENCE_S) == 0, log.read_text()
-        lost = "Lost executor" in log.read_text() or "lost" in (tmp_path / "master.log").read_text().lower()
-        assert lost
-        # The kernels, compiled from the zip on the worker that is left, count as they do here.
-        trace = next((tables / "messages").rglob("run=r0"))
-        wanted = ["continuum", str(trace), "--scheme", "kn", "--phi", "50", "--phi", "100", "--json"]
-        command, environment = submit(address, environment, packed, script, *wanted, "--spark")
-        told = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S
-        )
-        assert told.returncode == 0, told.stderr
-        capsys.readouterr()
-        assert run.main([*wanted, "--no-spark"]) == 0
-        assert told.stdout == capsys.readouterr().out != ""
-    ingest(find([logs]), tmp_path / "here", each_here)
-    assert content(tables) == content(tmp_path / "here")
+        with checkout.running("watch") as (process, log):
+            commits = shared / "health/checkpoint/offsets/0"
+            wait_until(lambda: process.poll() is not None or commits.exists(), "a batch", PATIENCE_S)
+            assert process.poll() is None, log.read_text()
+        checkout.run("watch")  # the driver was killed, and this one goes on
+    checkout.alone("watch", alone)
+    kept = [
+        files(place / "health" / name, ".parquet")
+        for place in (shared, alone)
+        for name in ("health", "links")
+    ]
+    assert kept[:2] == kept[2:]
+    assert all(kept)
+
+
+def folder_in(path):
+    path.mkdir(parents=True)
+    return path

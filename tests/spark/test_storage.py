@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.session import JobError
-from spark_jobs.storage import UriPath, place, prepare, remove_tree, write_whole
+from spark_jobs.session import JobError, prepare
+from spark_jobs.storage import UriPath, place, remove_tree, write_whole
 
 PLACES = ["local", "file", "s3"]
 

@@ -110,6 +110,10 @@ class StampReader(ABC):
         """Forget a mote that has restarted its numbers."""
         self._newest.pop(source, None)
 
+    def resume(self, source: int, number: int) -> None:
+        """Go on after this message of a mote, which another receiver has heard."""
+        self._hear(source, number)
+
     def _hear(self, source: int, number: int) -> None:
         self._newest[source] = max(number, self._newest.get(source, number))
 

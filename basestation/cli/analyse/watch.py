@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from basestation.cli import common, job_options
-from basestation.cli.job_options import FOLDER, SECONDS
+from basestation.cli.job_options import LOCAL_FOLDER, SECONDS
 
 if TYPE_CHECKING:
     from spark_jobs.engine import EngineOptions
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
         """
     ),
 )
-@click.argument("logs", type=FOLDER)
-@click.option("--out", "-o", type=FOLDER, required=True, help="The folder of results.")
+@click.argument("logs", type=LOCAL_FOLDER)
+@click.option("--out", "-o", type=LOCAL_FOLDER, required=True, help="The folder of results.")
 @job_options.window_option
 @click.option(
     "--every", type=SECONDS, default=10.0, show_default=True, help="Seconds between two looks at the folder."

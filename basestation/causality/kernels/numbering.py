@@ -1,0 +1,142 @@
+"""Boots, sequence numbers and copies of all messages at once: `basestation.causality.boots.Numbers` over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from basestation.causality.boots import BOOTS, ROUND, WINDOW, MoteBoots
+
+from .compiled import compiled
+from .stamping import Ints
+
+Flags = NDArray[np.bool_]
+Bits = NDArray[np.uint64]
+HALF = 64  # bits of a word: which of the last 128 numbers came is two words
+LOW = (1 << HALF) - 1
+UNKNOWN = -(1 << 63)
+
+
+class BootState(NamedTuple):
+    """What is known of each mote, and of each of its boot counts. It is stepped in place."""
+
+    heard: Flags
+    life: Ints
+    booted: Ints
+    newest: Ints  # its largest number, 0 for none
+    known: Flags  # from here on by mote and boot count
+    sequence: Ints
+    tick: Ints
+    seen: Bits  # by word, the low one first
+    base: Ints  # -1 where the numbers were not kept
+
+    @classmethod
+    def of(cls, motes: Mapping[int, MoteBoots], count: int) -> BootState:
+        one, pair = count, (count, BOOTS)
+        state = cls(
+            heard=np.zeros(one, np.bool_),
+            life=np.zeros(one, np.int64),
+            booted=np.zeros(one, np.int64),
+            newest=np.zeros(one, np.int64),
+            known=np.zeros(pair, np.bool_),
+            sequence=np.zeros(pair, np.int64),
+            tick=np.zeros(pair, np.int64),
+            seen=np.zeros((*pair, 2), np.uint64),
+            base=np.full(pair, -1, np.int64),
+        )
+        for source, mote in motes.items():
+            state.heard[source], state.life[source], state.booted[source] = True, mote.life, mote.booted
+            state.newest[source] = mote.newest or 0
+            for boot, (sequence, tick, seen) in mote.sequences.items():
+                at = source, boot
+                state.known[at], state.sequence[at], state.tick[at] = True, sequence, tick
+                state.seen[at] = seen & LOW, seen >> HALF
+            for boot, base in mote.bases.items():
+                state.base[source, boot] = base
+        return state
+
+    def motes(self) -> dict[int, MoteBoots]:
+        return {source: self._mote(source) for source in np.flatnonzero(self.heard).tolist()}
+
+    def _mote(self, source: int) -> MoteBoots:
+        sequences = {
+            boot: [
+                int(self.sequence[source, boot]),
+                int(self.tick[source, boot]),
+                int(self.seen[source, boot, 0]) | int(self.seen[source, boot, 1]) << HALF,
+            ]
+            for boot in np.flatnonzero(self.known[source]).tolist()
+        }
+        bases = {
+            boot: int(self.base[source, boot]) for boot in np.flatnonzero(self.base[source] >= 0).tolist()
+        }
+        newest = int(self.newest[source]) or None
+        return MoteBoots(int(self.life[source]), int(self.booted[source]), sequences, bases, newest)
+
+
+@compiled
+def _shift(seen: Bits, by: int) -> None:
+    """Shift two words up, and set the lowest bit."""
+    if by >= 2 * HALF:
+        seen[0], seen[1] = np.uint64(0), np.uint64(0)
+    elif by >= HALF:
+        seen[1] = seen[0] << np.uint64(by - HALF)
+        seen[0] = np.uint64(0)
+    else:
+        seen[1] = seen[1] << np.uint64(by) | seen[0] >> np.uint64(HALF - by)
+        seen[0] = seen[0] << np.uint64(by)
+    seen[0] |= np.uint64(1)
+
+
+@compiled
+def number_messages(
+    source: Ints, boot: Ints, field: Ints, tick: Ints, patience: int, state: BootState
+) -> tuple[Ints, Ints, Ints, Flags]:
+    """For each message its life, its sequence number in it, its number among all of its mote (`UNKNOWN` for a copy, and
+    where numbers were not kept), and whether it is the first of its copies."""
+    heard, life_of, booted, newest, known, sequence_of, tick_of, seen_of, base = state
+    count = len(source)
+    lives, sequences = np.empty(count, np.int64), np.empty(count, np.int64)
+    numbers, first = np.full(count, UNKNOWN, np.int64), np.ones(count, np.bool_)
+    for i in range(count):
+        mote, told, now = source[i], boot[i], tick[i]
+        if not heard[mote]:
+            heard[mote], life_of[mote], booted[mote] = True, told, now
+        life = life_of[mote]
+        if told != life % BOOTS:
+            later = (told - life) % BOOTS
+            if later > BOOTS // 2 and abs(now - booted[mote]) <= patience:
+                life = life - BOOTS + later
+            else:
+                life += later
+                life_of[mote], booted[mote], known[mote, told] = life, now, False
+        seen = seen_of[mote, told]
+        if not known[mote, told]:
+            sequence = field[i]
+            if newest[mote]:
+                base[mote, told] = (newest[mote] // ROUND + 2) * ROUND
+            elif not known[mote].any():
+                base[mote, told] = 0
+            known[mote, told] = True
+            sequence_of[mote, told], tick_of[mote, told] = sequence, now
+            seen[0], seen[1] = np.uint64(1), np.uint64(0)
+        else:
+            last = sequence_of[mote, told]
+            latest = last + (ROUND if now - tick_of[mote, told] > patience else WINDOW)
+            sequence = latest - (latest - field[i]) % ROUND
+            ahead = sequence - last
+            if ahead > 0:
+                sequence_of[mote, told], tick_of[mote, told] = sequence, now
+                _shift(seen, ahead)
+            else:
+                word, bit = -ahead // HALF, np.uint64(1) << np.uint64(-ahead % HALF)
+                first[i] = seen[word] & bit == 0
+                seen[word] |= bit
+        lives[i], sequences[i] = life, sequence
+        if first[i] and base[mote, told] >= 0:
+            numbers[i] = base[mote, told] + sequence + 1
+            newest[mote] = max(newest[mote], numbers[i])
+    return lives, sequences, numbers, first

@@ -1,0 +1,87 @@
+"""Raw records of segment files, as rows: what every reader of journals begins with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from basestation.journal.reader import SUFFIX, read_header, segment_paths
+from basestation.journal.record_format import JournalError, Records, decode_header, scan
+from basestation.traces.schema import bytes_array
+from spark_jobs.journals import fast
+from spark_jobs.session import JobError
+from spark_jobs.storage import path_of
+from spark_jobs.tables.run_tables import kind_column
+
+ROWS = 1 << 16  # of a batch
+RECORDS = pa.schema(
+    [
+        ("run", pa.string()),
+        ("site", pa.string()),
+        ("segment", pa.string()),  # the file
+        ("number", pa.int64()),
+        ("kind", pa.string()),
+        ("line", pa.int32()),
+        ("mono_ns", pa.int64()),
+        ("wall_ns", pa.int64()),
+        ("payload", pa.binary()),
+    ]
+)
+
+
+def journal_folders(paths: Sequence[str | Path]) -> list[Path]:
+    """The folders of all journals in these folders, at any depth. `JobError` for a place that does not exist."""
+    found: dict[Path, None] = {}
+    for place in map(path_of, paths):
+        if not place.exists():
+            raise JobError(f"{place}: there is no such folder")
+        files = [place] if place.suffix == SUFFIX else sorted(place.rglob(f"[0-9]*{SUFFIX}"))
+        found |= dict.fromkeys(file.parent.resolve() for file in files)
+    return list(found)
+
+
+def described(folder: Path) -> tuple[str, str]:
+    """The run and the site of a journal, of the first segment that tells."""
+    for path in segment_paths(folder):
+        try:
+            if (header := read_header(path)) is not None:
+                return header.run, header.site
+        except JournalError:
+            continue
+    raise JobError(f"{folder}: none of its segments has a header that can be read")
+
+
+def intact(path: Path, begin: int = 0, end: int | None = None, last: int = -1) -> tuple[Records, int, int]:
+    """The intact records of a segment file between two bytes, those numbered up to `last` left out; the byte after the
+    last of them, and its number."""
+    with path.open("rb") as file:
+        file.seek(begin)
+        raw = file.read() if end is None else file.read(max(end - begin, 0))
+    start = 0 if begin else decode_header(raw)[1]
+
+    def walk(buffer: bytes, at: int, newest: int) -> tuple[list[int], int, int]:
+        return fast.walk()(buffer, at, max(newest, last))
+
+    found = scan(raw, start, walk)
+    records = Records.of(raw, found.starts)
+    newest = int(records.head["number"][-1]) if len(records) else last
+    return records, begin + found.end, newest
+
+
+def record_batches(records: Records, run: str, site: str, segment: str) -> Iterator[pa.RecordBatch]:
+    for at in range(0, len(records), ROWS):
+        some = Records(records.raw, records.head[at : at + ROWS], records.starts[at : at + ROWS])
+        head, count = some.head, len(some)
+        columns = [
+            *(pa.array([word]).take(pa.array(np.zeros(count, np.int32))) for word in (run, site, segment)),
+            head["number"].astype(np.int64),
+            kind_column(head["kind"]),
+            head["gateway"].astype(np.int32),
+            head["mono_ns"].astype(np.int64),
+            head["wall_ns"].astype(np.int64),
+            bytes_array(*some.payloads()),
+        ]
+        yield pa.record_batch(columns, RECORDS)

@@ -1,0 +1,118 @@
+"""Journals as tables, without the tables of `ingest`: their runs, raw records, frames and messages.
+
+All take an engine and give its rows: a table of Arrow's, or a DataFrame of Spark's. A segment is a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import pyarrow as pa
+
+from basestation.journal.reader import segment_paths
+from basestation.traces.schema import LATER, messages_schema
+from spark_jobs.engine import Engine, Frame
+from spark_jobs.journals.passes import PartRows, Segment, begun, read_part
+from spark_jobs.journals.records import RECORDS, described, intact, journal_folders, record_batches
+from spark_jobs.session import JobError
+from spark_jobs.storage import path_of
+from spark_jobs.tables.inputs import Input, find
+from spark_jobs.tables.run_tables import FRAMES
+
+Paths = Sequence[str | Path]
+WHERE = [pa.field("run", pa.string()), pa.field("site", pa.string())]
+RUNS = pa.schema(
+    [
+        *WHERE,
+        ("path", pa.string()),
+        ("deployment", pa.string()),
+        ("first_wall_ns", pa.int64()),
+        ("last_wall_ns", pa.int64()),
+        ("segments", pa.int32()),
+        ("bytes", pa.int64()),
+    ]
+)
+
+
+def runs(paths: Paths, deployment: str = "") -> pa.Table:
+    """The runs in these folders: what each is, when it was, and how large."""
+    rows = [
+        (
+            item.run,
+            item.site,
+            item.path,
+            item.deployment,
+            *(item.span or (None, None)),
+            len(item.files),
+            item.size,
+        )
+        for item in _journals(paths, deployment)
+    ]
+    return pa.Table.from_pylist([dict(zip(RUNS.names, row, strict=True)) for row in rows], RUNS)
+
+
+def records(engine: Engine, paths: Paths) -> Frame:
+    """Every record as it was written."""
+    tasks = [
+        (str(path), *described(folder)) for folder in journal_folders(paths) for path in segment_paths(folder)
+    ]
+    return engine.rows(_records_of, tasks, RECORDS)
+
+
+def frames(engine: Engine, paths: Paths, deployment: str = "") -> Frame:
+    """Every record, with what became of it: the table `frames` of `ingest`."""
+    return _rows_of(engine, _frames, paths, deployment, pa.schema([*WHERE, *FRAMES]))
+
+
+def messages(engine: Engine, paths: Paths, deployment: str = "") -> Frame:
+    """The data messages, each once: the table `messages` of `ingest`, without what needs the causal graph."""
+    return _rows_of(engine, _messages, paths, deployment, _without_graph())
+
+
+def _without_graph() -> pa.Schema:
+    graph = ("causes", "sent", "vector", LATER)
+    return pa.schema([*WHERE, *(field for field in messages_schema() if field.name not in graph)])
+
+
+def _journals(paths: Paths, deployment: str) -> list[Input]:
+    found = find(map(path_of, paths), deployment)
+    for path, why in found.refused.items():
+        raise JobError(f"{path}: {why}")
+    return [item for item in found.inputs if item.kind == "journal"]
+
+
+def _rows_of(
+    engine: Engine,
+    which: Callable[[PartRows], pa.Table | None],
+    paths: Paths,
+    deployment: str,
+    schema: pa.Schema,
+) -> Frame:
+    segments = [one for found in engine.each(begun, _journals(paths, deployment)) for one in found]
+    return engine.rows(partial(_part, which, schema), segments, schema)
+
+
+def _part(
+    which: Callable[[PartRows], pa.Table | None], schema: pa.Schema, segment: Segment
+) -> Iterator[pa.RecordBatch]:
+    table = which(read_part(segment))
+    if table is not None:
+        for name in ("site", "run"):
+            word = pa.array([getattr(segment.item, name)])
+            table = table.add_column(0, name, word.take(pa.array([0] * len(table), pa.int32())))
+        yield from table.select(schema.names).cast(schema).to_batches()
+
+
+def _frames(part: PartRows) -> pa.Table | None:
+    return part.frames
+
+
+def _messages(part: PartRows) -> pa.Table | None:
+    return part.messages
+
+
+def _records_of(task: tuple[str, str, str]) -> Iterator[pa.RecordBatch]:
+    path, run, site = task
+    yield from record_batches(intact(path_of(path))[0], run, site, path)

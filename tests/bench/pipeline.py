@@ -1,0 +1,184 @@
+"""How fast and in how much memory a long journal is taken in and looked at: `ingest`, `links`, `clocks` and `watch`.
+
+    python -m tests.bench.pipeline --millions 5 --millions 50 --cores 1 --cores 2
+
+Each figure is that of a process of its own, Java's start included. Memory is the most that one of its Python processes
+ever had; on Spark that is a worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from basestation.journal.parquet_parts import make_parts
+from basestation.simulator.options import WorldOptions
+from spark_jobs.health.links import WINDOW_S
+from spark_jobs.health.watch import Book, health_of, take_batch
+from spark_jobs.session import JobError
+from tests.bench.big_journal import play_of, write_big_journal
+
+MILLION = 1_000_000
+JOBS = ("ingest", "links", "clocks")
+WAYS = {"without Spark": ["--no-spark"], "Spark": ["--spark"]}
+EARLY, LATE, AROUND = 10, 500, 5  # batches
+LOOK_S = 0.1
+
+
+@dataclass(frozen=True)
+class Pace:
+    """`rate`: million records in a second; `peak_mb`: of the Python process that took most."""
+
+    job: str
+    way: str
+    cores: int
+    records: int
+    seconds: float
+    rate: float
+    peak_mb: int
+
+
+@dataclass(frozen=True)
+class BatchCost:
+    """The processor's milliseconds for a batch of one part, the median of some neighbours."""
+
+    batch: int
+    ms: float
+
+
+def bench(
+    millions: Sequence[float] = (1,),
+    cores: Sequence[int] = (1, 2),
+    ways: Sequence[str] = tuple(WAYS),
+    place: Path = Path(),
+) -> Iterator[Pace]:
+    """Each job on journals of these sizes. The last way's tables are those that `links` and `clocks` read."""
+    with TemporaryDirectory(dir=place, prefix=".bench-") as scratch:
+        play = play_of()
+        for size in millions:
+            logs = Path(scratch) / f"logs{size}"
+            records = write_big_journal(logs / "run", int(size * MILLION), play)
+            for way in ways:
+                for count in cores:
+                    tables = Path(scratch) / f"tables{size}-{way.replace(' ', '-')}-{count}"
+                    words = {"ingest": [str(logs), "--tables"]}
+                    for job in JOBS:
+                        command = [job, *words.get(job, []), str(tables), *WAYS[way]]
+                        seconds, peak = measured([*command, *_on(way, count)])
+                        yield Pace(job, way, count, records, seconds, records / seconds / MILLION, peak)
+                    subprocess.run(["rm", "-r", str(tables)], check=True)
+            subprocess.run(["rm", "-r", str(logs)], check=True)
+
+
+def _on(way: str, cores: int) -> list[str]:
+    workers = ["--workers", str(cores)]
+    return [*workers, "--master", f"local[{cores}]"] if way == "Spark" else workers
+
+
+def measured(words: Sequence[str]) -> tuple[float, int]:
+    """Run a job; the seconds that it took, and the most MB of one of its Python processes."""
+    begun, peak = time.perf_counter(), 0
+    with TemporaryDirectory() as place:
+        told = Path(place) / "told"
+        with told.open("wb") as output:
+            job = subprocess.Popen(
+                [sys.executable, "-m", "spark_jobs.run", *words], stdout=output, stderr=output
+            )
+            while job.poll() is None:
+                peak = max(peak, *map(_peak_mb, descendants(job.pid)))
+                time.sleep(LOOK_S)
+        if job.returncode:
+            raise JobError(f"{words[0]}: {told.read_text()[-500:]}")
+    return time.perf_counter() - begun, peak
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that came of it."""
+    found = [pid]
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            children = Path(f"/proc/{pid}/task/{task}/children").read_text().split()
+            found += [one for child in children for one in descendants(int(child))]
+    except OSError:
+        pass  # it has ended
+    return found
+
+
+def _peak_mb(pid: int) -> int:
+    """The most memory that a process ever had; 0 for Java, whose heap is set by its options."""
+    try:
+        said = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    except OSError:
+        return 0
+    return 0 if said["Name"].strip() == "java" else int(said.get("VmHWM", "0 kB").split()[0]) // 1024
+
+
+def watching(place: Path = Path(), batches: int = LATE) -> list[BatchCost]:
+    """What a batch of one part costs, early and late in a run."""
+    with TemporaryDirectory(dir=place, prefix=".bench-") as scratch:
+        run, out = Path(scratch) / "logs/run", Path(scratch) / "health"
+        play = play_of(WorldOptions(messages=5000, rate=0.004, loss=0.02))
+        write_big_journal(run, batches * 4000, play, segment_bytes=4000 * 58)
+        parts = make_parts(run, _refuse)
+        for name in ("batches", "health", "links", "continuum"):
+            (out / name).mkdir(parents=True)
+        took = []
+        for number, part in enumerate(parts):
+            begun = time.process_time()
+            take_batch(number, [str(part)], Book(out), WINDOW_S, lambda tasks: list(map(health_of, tasks)))
+            took.append(1000 * (time.process_time() - begun))
+    return [BatchCost(at, _median(took[at - AROUND : at + AROUND])) for at in (EARLY, len(parts) - AROUND)]
+
+
+def _median(values: Sequence[float]) -> float:
+    return sorted(values)[len(values) // 2]
+
+
+def _refuse(fault: object) -> None:
+    raise AssertionError(str(fault))
+
+
+def ratios(paces: Sequence[Pace]) -> Iterator[dict[str, object]]:
+    """What a second core brings, and how the time grows with the records: 1 is linear."""
+    for pace in paces:
+        same = [other for other in paces if (other.job, other.way) == (pace.job, pace.way)]
+        for other in same:
+            told = {"job": pace.job, "way": pace.way}
+            if (other.records, other.cores) == (pace.records, 1) and pace.cores == 2:
+                yield told | {
+                    "what": f"two cores against one, {pace.records:,}",
+                    "ratio": pace.rate / other.rate,
+                }
+            if other.cores == pace.cores and other.records > pace.records:
+                what = f"{other.records:,} records against {pace.records:,}, {pace.cores} cores"
+                yield told | {"what": what, "ratio": pace.rate / other.rate}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.pipeline", description=__doc__)
+    parser.add_argument("--millions", type=float, action="append", help="records, in millions (1)")
+    parser.add_argument("--cores", type=int, action="append", help="(1 and 2)")
+    parser.add_argument("--way", choices=WAYS, action="append", help="(both)")
+    parser.add_argument("--place", type=Path, default=Path(), help="a folder for the journals")
+    parser.add_argument("--no-watch", action="store_true")
+    asked = parser.parse_args()
+    paces = []
+    for pace in bench(asked.millions or (1,), asked.cores or (1, 2), asked.way or tuple(WAYS), asked.place):
+        paces.append(pace)
+        print(json.dumps(asdict(pace)), flush=True)
+    for row in ratios(paces):
+        print(json.dumps(row), flush=True)
+    for cost in () if asked.no_watch else watching(asked.place):
+        print(json.dumps(asdict(cost)), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""Jobs on other file systems: the same results, wherever tables and traces are."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.run import run
+from spark_jobs.storage import place, write_whole
+from tests.bench import big_journal
+from tests.spark.test_package import files
+
+JOBS = {
+    "ingest": (),
+    "continuum": ("--scheme", "kn", "--phi", "50"),
+    "recommend": ("--scheme", "kn", "--tolerance", "99"),
+    "links": (),
+    "clocks": (),
+}
+
+
+def work(at):
+    """From the log to results, at a path or a URI."""
+    for job, more in JOBS.items():
+        where = [f"{at}/logs", "--tables", f"{at}/tables"] if job == "ingest" else [f"{at}/tables"]
+        out = [] if job == "ingest" else ["--out", f"{at}/{job}"]
+        assert run(job, [*where, *out, *more, "--no-spark"]) == 0
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory):
+    """A log, its tables, and what the jobs make of them on this machine."""
+    folder = tmp_path_factory.mktemp("local")
+    big_journal.write_big_journal(folder / "logs/run", 9_000, segment_bytes=1 << 18)
+    work(folder)
+    return folder
+
+
+@pytest.fixture(params=["file", "s3"])
+def elsewhere(request, tmp_path, local, s3):
+    """Another place that holds the same log, as its user names it."""
+    root = place({"file": tmp_path.as_uri(), "s3": f"{s3}/all"}[request.param])
+    for name, content in files(local / "logs", ".cwj").items():
+        write_whole(root / "logs" / name, content)
+    return {"file": tmp_path.as_uri(), "s3": f"{s3.replace('s3://', 's3a://')}/all"}[request.param]
+
+
+def content(at):
+    root = place(str(at))
+    found = [path for suffix in ("parquet", "csv") for path in root.rglob(f"*.{suffix}")]
+    return {str(path.relative_to(root)): path.read_bytes() for path in found}
+
+
+def test_results_are_those_of_this_machine(local, elsewhere, capsys):
+    work(elsewhere)
+    found, wanted = content(elsewhere), content(local)
+    assert found.keys() == wanted.keys()
+    assert {name.partition("/")[0] for name in wanted} == {"tables", *JOBS} - {"ingest"}
+    for name in wanted:
+        assert found[name] == wanted[name], name
+    capsys.readouterr()
+    assert run("ingest", [f"{elsewhere}/logs", "--tables", f"{elsewhere}/tables"]) == 0
+    assert json.loads(capsys.readouterr().out)["unchanged"] == 1
+
+
+def test_an_unknown_kind_is_told(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert run("continuum", ["ftp://host/tables"]) == 2
+    assert "ftp:// is not a file system that we know" in " ".join(capsys.readouterr().err.split())
+    assert run("links", ["s3://nobody/tables", "--no-spark"]) == 1
+    assert "s3://nobody/tables" in capsys.readouterr().err
+    assert not list(Path().iterdir())
+
+
+def test_what_must_be_mounted_is_told(capsys):
+    assert run("watch", ["s3://bucket/logs", "--out", "health"]) == 2
+    assert "must be a folder of this machine" in " ".join(capsys.readouterr().err.split())

@@ -1,0 +1,227 @@
+"""A run in parts: its tables are those of the run read at once, however its journal is cut into segments."""
+
+import random
+import shutil
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from basestation.arrivals import Arrival, Gap
+from basestation.journal.reader import read_segment, segment_paths
+from basestation.journal.record_format import HEAD, RecordKind, encode_header
+from basestation.journal.writer import JournalWriter
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.simulated_trace import deployment_for, trace_of
+from basestation.simulator.simulation import build_named, build_scheme, generate
+from basestation.traces.schema import LATER, matrix_of
+from packet_formats.layout import layout_of
+from packet_formats.messages import decode_message, encode_message
+from packet_formats.schemes import descriptor
+from packet_formats.tinyos import decode_packet, encode_packet
+from spark_jobs.engine import Cores, Spark
+from spark_jobs.tables import staging
+from spark_jobs.tables.stored import manifest
+from tests.journal.logs import TICK_NS, arrivals_of, simulated, write
+from tests.spark.test_ingest import content, table, take
+
+GRAPH = ("vector", LATER, "causes")
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Graphs of few rows, so that a short run has many."""
+    monkeypatch.setattr(staging, "TOGETHER", 40)
+    monkeypatch.setattr(staging, "WARM_UP", 40)
+
+
+def pieces(segment):
+    """All bytes of a segment behind its header, record by record, damage with the record before it."""
+    starts = [*segment.scan.starts, len(segment.raw)]
+    yield segment.raw[segment.begin : starts[0]]
+    yield from (segment.raw[begin:end] for begin, end in pairwise(starts))
+
+
+def cut(log, folder, chance, count):
+    """The same journal, cut into segments at random records.
+
+    The writer begins no segment with a clock record; and damage at the end of one has another name.
+    """
+    (segment,) = (read_segment(path) for path in segment_paths(log))
+    rows = list(pieces(segment))
+    head = segment.records.head
+    whole = np.array([len(row) for row in rows[1:]]) == HEAD.itemsize + head["length"]
+    begins = 2 + np.flatnonzero((head["kind"][1:] != RecordKind.CLOCK) & whole[:-1])
+    edges = sorted({0, len(rows), *chance.sample(begins.tolist(), count)})
+    folder.mkdir(parents=True)
+    for place, (begin, end) in enumerate(pairwise(edges)):
+        content = encode_header(segment.header) + b"".join(rows[begin:end])
+        (folder / f"{place:06d}.cwj").write_bytes(content)
+
+
+def rough_journal(folder, chance):
+    """A journal with all that makes reading depend on what came before: boots, copies, three lines, gaps, damage."""
+    trace, arrivals = simulated("kn", messages=260, seed=chance.randrange(1000))
+    layout, lines, booted = layout_of(trace.deployment), [], {}
+    for i, arrival in enumerate(arrivals):
+        message = decode_packet(arrival.packet)
+        if message.type == layout.am_type:
+            data = decode_message(message, layout)
+            if chance.random() < 0.02:
+                booted[data.source] = booted.get(data.source, 0) + 1
+            data = replace(data, boot=booted.get(data.source, 0) % 8)
+            arrival = arrival._replace(packet=encode_packet(encode_message(data, layout)))
+        lines.append(arrival._replace(gateway=(i // 2) % 3))
+        if chance.random() < 0.1:
+            lines.append(arrival._replace(gateway=chance.randrange(3)))
+        if chance.random() < 0.03:
+            lines.append(Gap(chance.randrange(3), arrival.mono_ns, arrival.wall_ns, False, "gone"))
+        if chance.random() < 0.03:
+            lines.append(Arrival(0, arrival.mono_ns, arrival.wall_ns, chance.randbytes(20)))
+    with JournalWriter(folder, trace.deployment, "r", "never", segment_bytes=1 << 30) as journal:
+        for line in lines:
+            number = journal.append(line)
+            if chance.random() < 0.3:
+                cycles = line.mono_ns // TICK_NS << trace.deployment.clock.tick_log2
+                journal.append_clock(number, line, cycles, chance.choice([cycles, None]))
+    (path,) = segment_paths(folder)
+    segment, raw = read_segment(path), bytearray(path.read_bytes())
+    for start in chance.sample(segment.scan.starts[20:], 6):
+        raw[start + 8] ^= 0x55
+    path.write_bytes(raw)
+
+
+def rows(tables, name):
+    """A table's rows without what only the causal graph knows. The file of a fault depends on the cuts."""
+    found = table(tables, name)
+    if name == "quarantine":
+        plain = [{k: v for k, v in row.items() if k not in ("path", "at")} for row in found.to_pylist()]
+        return sorted(plain, key=str)
+    return found.drop_columns([column for column in GRAPH if column in found.column_names])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_segments_make_no_difference(tmp_path, small, seed):
+    chance = random.Random(seed)
+    rough_journal(tmp_path / "whole", chance)
+    take(tmp_path / "t", tmp_path / "whole")
+    damaged = rows(tmp_path / "t", "quarantine")
+    assert {"a record with a wrong check sum"} < {row["reason"] for row in damaged}
+    assert {"duplicate", "message", "record"} <= set(table(tmp_path / "t", "frames")["fate"].to_pylist())
+    assert len(set(table(tmp_path / "t", "messages")["boot"].to_pylist())) > 1
+    for many in (1, 7, 30):
+        name = f"cut{many}"
+        cut(tmp_path / "whole", tmp_path / name, chance, many)
+        take(tmp_path / f"t{name}", tmp_path / name)
+        for what in ("frames", "messages", "quarantine"):
+            assert rows(tmp_path / f"t{name}", what) == rows(tmp_path / "t", what)
+    parts = sorted(path.name for path in (tmp_path / "tcut30/frames").rglob("*.parquet"))
+    assert parts == [f"{place:06d}.parquet" for place in range(len(parts))]
+    assert len(parts) > 20
+
+
+def test_processes_and_spark_write_the_same_bytes(tmp_path, small, spark):
+    rough_journal(tmp_path / "whole", random.Random(9))
+    cut(tmp_path / "whole", tmp_path / "log", random.Random(9), 12)
+    take(tmp_path / "here", tmp_path / "log")
+    for name, engine in (("processes", Cores(2, processes=True)), ("spark", Spark(spark))):
+        take(tmp_path / name, tmp_path / "log", engine=engine)
+        assert content(tmp_path / name) == content(tmp_path / "here")
+    assert len(content(tmp_path / "here")) > 20
+
+
+def field_log(scheme, folder, loss, **options):
+    given = {"messages": 900, "motes": 6, "epsilon": 3, "delta": 32, "rate": 0.0156, "loss": loss} | options
+    world = WorldOptions(**given)
+    build = build_scheme if descriptor(scheme).is_ordered else build_named
+    deployment = deployment_for(world, build(world, scheme), "cbd", 100)
+    trace = trace_of(generate(world), deployment)
+    write(folder, arrivals_of(trace), deployment, "r", segment_bytes=2_000)
+    return trace
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+@pytest.mark.parametrize("scheme", ["barrier", "vector", "delta-vector", "last-sender", "shlc"])
+def test_the_causes_of_parts_are_sound(tmp_path, small, scheme, loss):
+    trace = field_log(scheme, tmp_path / "log", loss)
+    take(tmp_path / "t", tmp_path / "log")
+    made, told = table(tmp_path / "t", "messages"), trace.messages
+    assert len(made) == len(told)
+    motes, clock = trace.deployment.network.motes, trace.deployment.clock
+    true, sure = matrix_of(told["vector"], motes), matrix_of(made["vector"], motes)
+    unsure = np.array(made[LATER].is_valid())
+    most = np.where(unsure[:, None], matrix_of(made[LATER], motes), sure)
+    assert (sure <= true).all()
+    assert (sure <= most).all()
+    # What is missed had left before.
+    wait = clock.delta + 2 * clock.epsilon + 1
+    heard, sent = made["heard"].to_numpy(), pa.compute.struct_field(told["stamp"], "r").to_numpy()
+    names = zip(told["source"].to_pylist(), told["number"].to_pylist(), strict=True)
+    left = {name: max(h, r + wait) for name, h, r in zip(names, heard, sent, strict=True)}
+    for row in np.flatnonzero((most < true).any(axis=1)).tolist():
+        for mote in np.flatnonzero(most[row] < true[row]).tolist():
+            missed = range(most[row, mote] + 1, true[row, mote] + 1)
+            assert max((left.get((mote, number), -1) for number in missed), default=-1) < heard[row]
+
+
+def graph_of(tables):
+    return table(tables, "messages").select([*GRAPH, "number"])
+
+
+def test_with_a_warm_up_the_causes_of_parts_are_those_of_the_whole(tmp_path, monkeypatch):
+    field_log("barrier", tmp_path / "log", 0.05, messages=3000)
+    take(tmp_path / "whole", tmp_path / "log")
+    monkeypatch.setattr(staging, "TOGETHER", 600)
+    monkeypatch.setattr(staging, "WARM_UP", 600)
+    take(tmp_path / "parts", tmp_path / "log")
+    assert graph_of(tmp_path / "parts") == graph_of(tmp_path / "whole")
+
+
+def test_a_mote_that_fell_silent_long_ago_is_still_known(tmp_path, monkeypatch):
+    """What nobody in a part says any more goes from part to part."""
+    trace = field_log("vector", tmp_path / "all", 0.0, messages=2500)
+    silent, layout = 2, layout_of(trace.deployment)
+    arrivals = arrivals_of(trace)
+
+    def speaks(pair):
+        return decode_message(decode_packet(pair[1].packet), layout).source != silent
+
+    pairs = [arrivals[at : at + 2] for at in range(0, len(arrivals), 2)]
+    kept = [pair for at, pair in enumerate(pairs) if at < 300 or speaks(pair)]
+    write(tmp_path / "log", [a for pair in kept for a in pair], trace.deployment, "r", segment_bytes=4_000)
+    take(tmp_path / "whole", tmp_path / "log")
+    monkeypatch.setattr(staging, "TOGETHER", 200)
+    monkeypatch.setattr(staging, "WARM_UP", 200)
+    take(tmp_path / "parts", tmp_path / "log")
+    motes = trace.deployment.network.motes
+    whole, parts = (matrix_of(table(tmp_path / t, "messages")["vector"], motes) for t in ("whole", "parts"))
+    assert parts[-1, silent] > 0
+    assert (parts == whole).all(axis=1).mean() > 0.99
+
+
+def test_a_part_that_is_gone_is_noticed(tmp_path, small):
+    rough_journal(tmp_path / "whole", random.Random(3))
+    cut(tmp_path / "whole", tmp_path / "log", random.Random(3), 5)
+    take(tmp_path / "t", tmp_path / "log")
+    (run,) = manifest(tmp_path / "t")
+    read = [batch for piece in run.pieces("frames") for batch in piece.batches(["number"])]
+    assert sum(map(len, read)) == run.counts["frames"]
+    run.files("frames")[-1].unlink()
+    with pytest.raises(Exception, match="a part is gone; ingest --again brings it back"):
+        run.pieces("frames")
+
+
+def test_the_last_segment_may_still_be_written(tmp_path, small):
+    rough_journal(tmp_path / "whole", random.Random(5))
+    cut(tmp_path / "whole", tmp_path / "log", random.Random(5), 6)
+    shutil.copytree(tmp_path / "log", tmp_path / "half")
+    last = segment_paths(tmp_path / "half")[-1]
+    last.write_bytes(last.read_bytes()[:-3])
+    take(tmp_path / "t", tmp_path / "half")
+    for path in segment_paths(tmp_path / "log"):
+        shutil.copy(path, tmp_path / "half" / path.name)
+    take(tmp_path / "t", tmp_path / "half")
+    take(tmp_path / "once", tmp_path / "log")
+    assert rows(tmp_path / "t", "frames") == rows(tmp_path / "once", "frames")
