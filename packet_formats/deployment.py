@@ -26,6 +26,7 @@ from packet_formats.schemes import (
     descriptor,
     least_clock_bits,
     names,
+    phi_refusal,
     policies,
     refusal,
     source_bytes,
@@ -333,9 +334,8 @@ def _observer(table: _Table, clock: ClockSettings, scheme: str) -> ObserverSetti
     if reason := refusal(policy, scheme):
         raise DeploymentError(table.key("policy"), policy, reason)
     phi = table.whole("phi", 0, 100, 100, why="it is a whole per cent")
-    if phi != 100 and policy not in ("dapw", "cbd"):
-        why = {"none": "delivers on arrival", "causal": "is phi = 100"}.get(policy, "knows no phi")
-        raise DeploymentError(table.key("phi"), phi, f"policy {policy} {why}; dapw and cbd take any phi")
+    if phi != 100 and (reason := phi_refusal(policy)):
+        raise DeploymentError(table.key("phi"), phi, reason)
     give_up = table.whole("give_up", 0, 1 << 30, _give_up(clock))
     return ObserverSettings(policy, phi, give_up, _tolerate(table, policy), _sources(table))
 

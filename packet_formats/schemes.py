@@ -24,6 +24,10 @@ PACKINGS = ("bits", "bytes")
 COUNTS = ("events", "sends")
 CARRIES = ("pair", "sum")
 TIMED_POLICIES = ("causal", "dapw", "cbd")  # they compare stamps, and wait for the clock
+PHI_POLICIES = ("dapw", "cbd")  # those of them whose wait can be a part of the safe one
+SEQUENCE = (
+    "sequence"  # each mote's own order: the scheme whose rule reads only the header, so with every stamp
+)
 LEDGER = "ledger"  # the policy whose wait keeps a promised share of violations
 
 COUNTER_BITS = 8  # of a message's number or name: as wide as the sequence in each header
@@ -129,7 +133,7 @@ class SchemeDescriptor:
         """The policies that can read its stamp; `none` and `sequence` read only the header."""
         own = TIMED_POLICIES if self.is_ordered else (self.name,)
         ledger = (LEDGER,) if self.is_ordered or self.takes_ledger else ()
-        return tuple(dict.fromkeys(("none", *own, *ledger, "sequence")))
+        return tuple(dict.fromkeys(("none", *own, *ledger, SEQUENCE)))
 
     @property
     def policy(self) -> str:
@@ -594,3 +598,11 @@ def refusal(policy: str, scheme: str) -> str | None:
         return None
     able = [name for name in names() if policy in descriptor(name).policies]
     return f"needs stamps of {', '.join(able)}; the stamp here is {scheme}, which allows {', '.join(allowed)}"
+
+
+def phi_refusal(policy: str) -> str | None:
+    """Why a policy cannot have a phi; None when it can."""
+    if policy in PHI_POLICIES:
+        return None
+    why = {"none": "delivers on arrival", "causal": "is phi = 100"}.get(policy, "knows no phi")
+    return f"policy {policy} {why}; {' and '.join(PHI_POLICIES)} take any phi"

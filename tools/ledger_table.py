@@ -121,9 +121,11 @@ def points_of(law: str, messages: int, seed: int) -> list[Point]:
     options = WorldOptions(motes=MOTES, epsilon=EPSILON, delta=DELTA, rate=RATE, messages=messages, seed=seed)
     stream = stream_of(law, messages, seed)
     run = SimulatedRun(options, stream, engine.vector_clocks(stream))
-    deliveries = [PolicyChoice("cbd", 100), *(PolicyChoice("ledger", 100, share) for share in TARGETS)]
-    rows: list[Measurement] = list(measure(run, build_scheme(options, "shlc"), deliveries))
-    rows += list(measure_rule(run, build_named(options, "barrier"), [None, *TARGETS]))[1:]
+    ledgers = [PolicyChoice("ledger", 100, share) for share in TARGETS]
+    rows: list[Measurement] = list(
+        measure(run, build_scheme(options, "shlc"), [PolicyChoice("cbd", 100), *ledgers])
+    )
+    rows += measure_rule(run, build_named(options, "barrier"), [PolicyChoice("barrier", 100), *ledgers])
     return [_point(law, row) for row in rows]
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from basestation.cli import common
 from basestation.live.happenings import Happening, Note, Sink
@@ -20,7 +21,7 @@ from basestation.live.station import Station
 from basestation.views.lines import FinalRows, LinesView, summary
 from basestation.views.ndjson import JsonView
 from packet_formats.layout import layout_of
-from packet_formats.schemes import LEDGER, policies, refusal
+from packet_formats.schemes import LEDGER, phi_refusal, policies, refusal
 
 if TYPE_CHECKING:
     from basestation.views.terminal import TerminalView
@@ -41,6 +42,7 @@ class Choices:
     seconds: float | None
     final: bool
     as_json: bool
+    phi_said: bool = False  # on the command line: the environment's is for the policies that have one
 
     def check(self) -> None:
         if self.tolerate is not None and self.policy not in (None, LEDGER):
@@ -57,6 +59,8 @@ class Choices:
         policy = LEDGER if self.tolerate is not None else self.policy or observer.policy
         if reason := refusal(policy, deployment.stamp.scheme):
             raise click.UsageError(f"--policy {policy}: it {reason}")
+        if self.phi_said and (reason := phi_refusal(policy)):
+            raise click.UsageError(f"--phi {phi}: {reason}")
         allowance_ns = None if self.allowance is None else round(self.allowance * 1_000_000)
         return Station(deployment, policy, phi, self.tolerate, allowance_ns=allowance_ns)
 
@@ -117,7 +121,9 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(function)
     def command(*args: Any, **given: Any) -> None:
-        choices = Choices(**{field.name: given.pop(field.name) for field in fields(Choices)})
+        said = click.get_current_context().get_parameter_source("phi") is ParameterSource.COMMANDLINE
+        asked = {field.name: given.pop(field.name) for field in fields(Choices) if field.name in given}
+        choices = Choices(**asked, phi_said=said)
         choices.check()
         function(*args, choices=choices, **given)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
@@ -14,7 +14,6 @@ from rich.table import Table
 
 from basestation.causality.order import Ties
 from basestation.causality.policy_choice import PolicyChoice, policy_label
-from basestation.causality.rules import RULES
 from basestation.causality.schemes import Scheme, TimedScheme
 from basestation.causality.schemes.scheme import Carry, Count
 from basestation.cli import common
@@ -34,7 +33,17 @@ from basestation.simulator.simulation import (
 from basestation.traces.files import TraceError, check_new, write_trace
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import did_you_mean
-from packet_formats.schemes import LEDGER, TIMED_POLICIES, descriptor, names, ordered, refusal
+from packet_formats.schemes import (
+    LEDGER,
+    PHI_POLICIES,
+    TIMED_POLICIES,
+    descriptor,
+    names,
+    ordered,
+    phi_refusal,
+    policies,
+    refusal,
+)
 
 ARRIVAL_ORDER = PolicyChoice("none", 0)
 FEW_ENTRIES = (2, 6)  # of a stamp whose entries are a choice, beside all of them
@@ -60,7 +69,7 @@ class Request:
 
     options: WorldOptions
     schemes: tuple[Scheme, ...]
-    deliveries: tuple[PolicyChoice, ...]
+    deliveries: tuple[tuple[PolicyChoice, ...], ...]  # of each scheme
     ties: Ties
     fault: MemoryFault | None
 
@@ -104,9 +113,9 @@ MAIN_OPTIONS = [
     click.option(
         "--policy",
         "policies",
-        type=click.Choice([*RULES, LEDGER]),
+        type=click.Choice(policies()),
         multiple=True,
-        help="Delivery of stamps that compare; repeatable. Other stamps have a rule of their own. [default: cbd]",
+        help="Delivery; repeatable. Each stamp takes those that can read it. [default: cbd, or the stamp's own rule]",
     ),
     click.option(
         "--phi",
@@ -270,15 +279,12 @@ def _request(ctx: click.Context, given: dict[str, Any]) -> Request:
         **{name: settled[name] for name in WorldOptions.__dataclass_fields__ if name in settled}
     )
     schemes = tuple(dict.fromkeys(_schemes(options, settled)))
-    for scheme in schemes if settled["tolerates"] or LEDGER in settled["policies"] else ():
-        if reason := refusal(LEDGER, scheme.name):
-            raise OptionError("policy", LEDGER, reason)
     if settled["corrupt"] and not all(isinstance(scheme, TimedScheme) for scheme in schemes):
         raise OptionError("corrupt", settled["corrupt"], f"faults are for {', '.join(ordered())}")
     return Request(
         options=options,
         schemes=schemes,
-        deliveries=tuple(_deliveries(settled["policies"], settled["phis"] or (100,), settled["tolerates"])),
+        deliveries=tuple(_deliveries(schemes, settled)),
         ties=settled["ties"],
         fault=_fault(options, settled),
     )
@@ -304,6 +310,7 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
     for name in ("positions", "links"):
         if name in said and said & {"motes", "hops"}:
             raise OptionError(name, given[name], "also sets the number of motes and their hops")
+    given["phi_said"] = "phis" in said
     if path is None:
         return given
     described = common.load_deployment(path)
@@ -312,17 +319,10 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
         del offered["policies"]  # another was asked for
     elif "policies" in said:
         del offered["tolerates"]
-    if not described.scheme.is_ordered or described.observer.policy not in (*RULES, LEDGER):
-        own = described.scheme.policy
-        if described.observer.policy not in (own, LEDGER) and not said & {"policies", "tolerates"}:
-            reason = f"simulate delivers {described.stamp.scheme} stamps by {own}"
-            raise OptionError(
-                "policy", described.observer.policy, f"{reason}; say --policy to choose another"
-            )
-        offered = {name: value for name, value in offered.items() if name not in ("policies", "phis")}
-        offered["give_up"] = described.observer.give_up
+    if any(refusal(described.observer.policy, name) for name in given["schemes"]):
+        offered = {name: value for name, value in offered.items() if name not in ("policies", "tolerates")}
     if said & {"epsilon", "delta"}:
-        del offered["modulus"]  # it was made for the deployment's own
+        del offered["modulus"], offered["give_up"]  # they were made for the deployment's own
     if "schemes" not in said or set(given["schemes"]) == {described.stamp.scheme}:
         offered |= _stamp_settings(described)
     if "rate" not in said:
@@ -341,6 +341,7 @@ def _network_settings(described: Deployment) -> dict[str, Any]:
         "delta": clock.delta,
         "events_per_tick": described.stamp.events_per_tick,
         "modulus": 1 << clock.clock_bits,
+        "give_up": described.observer.give_up,
         "policies": (described.observer.policy,),
         "phis": (described.observer.phi,),
         "tolerates": () if described.observer.tolerate is None else (described.observer.tolerate,),
@@ -384,7 +385,7 @@ def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[Scheme]:
             continue
         if isinstance(k, int) and not given["entries"]:
             k = min(k, options.epsilon + 1)  # the default continuum, cut to what there is
-        yield build_scheme(
+        scheme = build_scheme(
             options,
             name,
             entries=k,
@@ -393,6 +394,7 @@ def _schemes(options: WorldOptions, given: dict[str, Any]) -> Iterator[Scheme]:
             carry=given["carry"],
             modulus=given["modulus"],
         )
+        yield replace(scheme, setting=replace(scheme.setting, give_up=given.get("give_up")))
 
 
 def _asked(schemes: Sequence[str], entries: Sequence[int | str]) -> Iterator[tuple[str, int | str]]:
@@ -405,16 +407,39 @@ def _asked(schemes: Sequence[str], entries: Sequence[int | str]) -> Iterator[tup
         yield from ((name, k) for k in chosen)
 
 
-def _deliveries(
-    policies: Sequence[str], phis: Sequence[int], tolerates: Sequence[float]
-) -> list[PolicyChoice]:
-    """The policies with their phis, and the ledger. Arrival order and causal delivery have only one phi each."""
-    fixed = {"none": [0], "causal": [100], LEDGER: []}
-    if LEDGER in policies and not tolerates:
-        tolerates = (0.0,)
-    asked = policies or (() if tolerates else ("cbd",))
-    by_phi = [PolicyChoice(policy, phi) for policy in asked for phi in fixed.get(policy, phis)]
-    return list(dict.fromkeys([*by_phi, *(PolicyChoice(LEDGER, 100, share) for share in tolerates)]))
+def _deliveries(schemes: Sequence[Scheme], given: dict[str, Any]) -> Iterator[tuple[PolicyChoice, ...]]:
+    """How each scheme's stamps are delivered. What is asked for and cannot be done is refused.
+
+    Every policy must suit a scheme, and every scheme must have a policy that suits it.
+    """
+    asked = dict.fromkeys([*given["policies"], *([LEDGER] if given["tolerates"] else [])])
+    for policy in asked:
+        if reason := _refused([policy], schemes):
+            raise OptionError("policy", policy, reason)
+    used = {policy for scheme in schemes for policy in asked or (descriptor(scheme.name).policy,)}
+    if given["phi_said"] and not used.intersection(PHI_POLICIES):
+        raise OptionError("phi", given["phis"][0], str(phi_refusal(min(used))))
+    for scheme in schemes:
+        if asked and (reason := _refused(asked, [scheme])):
+            raise OptionError("policy", next(iter(asked)), reason)
+        suited = [policy for policy in asked if not refusal(policy, scheme.name)]
+        suited = suited or [descriptor(scheme.name).policy]
+        yield tuple(one for policy in suited for one in _choices(policy, given["phis"], given["tolerates"]))
+
+
+def _refused(policies: Iterable[str], schemes: Sequence[Scheme]) -> str | None:
+    """Why none of these policies can read a stamp of any of these schemes."""
+    reasons = [refusal(policy, scheme.name) for policy in policies for scheme in schemes]
+    return reasons[0] if all(reasons) else None
+
+
+def _choices(policy: str, phis: Sequence[int], tolerates: Sequence[float]) -> Iterator[PolicyChoice]:
+    if policy == LEDGER:
+        yield from (PolicyChoice(LEDGER, 100, share) for share in dict.fromkeys(tolerates or (0.0,)))
+    elif policy in PHI_POLICIES:
+        yield from (PolicyChoice(policy, phi) for phi in dict.fromkeys(phis or (100,)))
+    else:
+        yield ARRIVAL_ORDER if policy == ARRIVAL_ORDER.policy else PolicyChoice(policy, 100)
 
 
 def _fault(options: WorldOptions, given: dict[str, Any]) -> MemoryFault | None:
@@ -433,13 +458,12 @@ def _measure_all(
     run_in: Callable[[WorldOptions], SimulatedRun], request: Request, advance: Callable[[], None]
 ) -> Iterator[tuple[Measurement, Measurement]]:
     """Each measurement, with arrival order on the same stream beside it."""
-    for scheme in request.schemes:
+    for scheme, deliveries in zip(request.schemes, request.deliveries, strict=True):
         run = run_in(world_for(request.options, scheme.name))
         if isinstance(scheme, TimedScheme):
-            rows = measure(run, scheme, [ARRIVAL_ORDER, *request.deliveries], request.ties)
+            rows = measure(run, scheme, [ARRIVAL_ORDER, *deliveries], request.ties)
         else:
-            shares = dict.fromkeys(delivery.tolerate for delivery in request.deliveries)
-            rows = measure_rule(run, scheme, list(shares))
+            rows = measure_rule(run, scheme, [ARRIVAL_ORDER, *deliveries])
         base = next(rows)
         for row in rows:
             yield base, row
@@ -453,7 +477,7 @@ def _trace_deployment(request: Request, folder: Path) -> Deployment:
     check_new(folder)
     if len(request.schemes) != 1:
         raise OptionError("trace", folder, "a trace holds one kind of stamp: give one --scheme")
-    scheme, first = request.schemes[0], request.deliveries[0]
+    scheme, first = request.schemes[0], request.deliveries[0][0]
     return deployment_for(request.options, scheme, first.policy, first.phi, first.tolerate)
 
 

@@ -303,13 +303,15 @@ def _measure_named(
     for stamp in named_candidates(budget):
         world = world_for(options, stamp.scheme.name)
         world = replace(world, messages=min(world.messages, NAMED_MESSAGES))
-        ledger = tolerance > 0 and descriptor(stamp.scheme.name).takes_ledger
+        deliveries = [PolicyChoice(stamp.scheme.name, 100)]
+        if tolerance > 0 and descriptor(stamp.scheme.name).takes_ledger:
+            deliveries.append(PolicyChoice(LEDGER, 100, tolerance))
         runs = []
         for seed in range(effort.seed, effort.seed + effort.seeds):
             run = generate(replace(world, seed=seed))
-            runs.append(list(measure_rule(run, stamp.scheme, (None, tolerance) if ledger else (None,))))
+            runs.append(list(measure_rule(run, stamp.scheme, deliveries)))
             advance()
-        yield from (row for row in _rows(stamp, runs) if row.policy != "none")
+        yield from _rows(stamp, runs)
 
 
 def steps_of(budget: Budget, effort: Effort) -> int:

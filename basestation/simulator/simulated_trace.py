@@ -27,7 +27,7 @@ from packet_formats import bulk
 from packet_formats.boards import DEFAULT_BOARD
 from packet_formats.deployment import Deployment, DeploymentError, from_dict
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.schemes import descriptor
+from packet_formats.schemes import PHI_POLICIES, descriptor
 
 from .engine import engine
 from .options import OptionError, WorldOptions
@@ -40,7 +40,7 @@ TICK_LOG2 = 7  # the paper's ticks have no length; 3.9 ms lets its numbers fit a
 def deployment_for(
     options: WorldOptions, scheme: Scheme, policy: str, phi: int, tolerate: float | None = None
 ) -> Deployment:
-    """The deployment whose motes would send what this simulation stamps."""
+    """The deployment whose motes would send what this simulation stamps. A policy that cannot read it gives way."""
     setting, row = scheme.setting, descriptor(scheme.name)
     clock: dict[str, Any] = {"tick_log2": TICK_LOG2, "epsilon": options.epsilon, "delta": options.delta}
     if setting.modulus:
@@ -58,9 +58,9 @@ def deployment_for(
         "motes": options.motes,
         "hops": max(options.network.hops),
     }
-    observer: dict[str, Any] = {"policy": policy if row.is_ordered or tolerate is not None else row.policy}
+    observer: dict[str, Any] = {"policy": policy if policy in row.policies else row.policy}
     observer |= {} if tolerate is None else {"tolerate": tolerate}
-    observer |= {"phi": phi} if observer["policy"] in ("dapw", "cbd") else {}
+    observer |= {"phi": phi} if observer["policy"] in PHI_POLICIES else {}
     try:
         return from_dict({"network": network, "clock": clock, "stamp": stamp, "observer": observer})
     except DeploymentError as error:

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from basestation.causality.order import Ties
+from basestation.causality.order import Message, Ties
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme, Setting, TimedScheme, make_scheme
 from basestation.causality.stream import Int32, Int64, Stream
 from basestation.causality.violations import Violations
 from basestation.deployed import scheme_of_layout, setting_of_layout
 from packet_formats.layout import StampLayout, stamp_layout
-from packet_formats.schemes import LEDGER, MAX_FIELD_BITS, LayoutError, descriptor, names
+from packet_formats.schemes import LEDGER, MAX_FIELD_BITS, SEQUENCE, LayoutError, descriptor, names
 
 from .corruption import Corruption, corrupt_stream, draw_corruption
 from .engine import engine
@@ -178,29 +178,42 @@ def measure(
     ranked = engine.rank(run.stream, observed, ties)
     use = _stamp_use(scheme, stamped, observed)
     for delivery in deliveries:
-        asked = delivery.policy, delivery.phi, ties, ranked, delivery.tolerate
-        delivered = engine.deliver(run.stream, observed, scheme, *asked)
+        if delivery.policy == SEQUENCE:  # it does not look at the stamp
+            delivered = _by_rule(
+                run.stream, make_scheme(SEQUENCE, replace(scheme.setting, motes=run.stream.motes))
+            )
+        else:
+            asked = delivery.policy, delivery.phi, ties, ranked, delivery.tolerate
+            delivered = engine.deliver(run.stream, observed, scheme, *asked)
         yield _measurement(run, scheme, scheme.bits, delivery, delivered, use)
 
 
 def measure_rule(
-    run: SimulatedRun, scheme: Scheme, tolerances: Sequence[float | None] = (None,)
+    run: SimulatedRun, scheme: Scheme, deliveries: Sequence[PolicyChoice]
 ) -> Iterator[Measurement]:
-    """Arrival order, then the run stamped by a scheme and delivered by its own rule, or with ledgers; None: without."""
+    """The same for a scheme with a rule of its own, which is the policy of its name."""
     stream, asked = run.stream, {"entries": scheme.setting.entries or "all"}
-    layout = _layout_for(run.options, scheme.name, asked)
+    layout, codec = _layout_for(run.options, scheme.name, asked), scheme.codec()
+    messages = stamp_messages(stream, scheme)
+    sizes = [scheme.stamp_bits(message.stamp) for message in messages]
+    bits = round(float(np.mean(sizes)), 1) if layout.is_variable else layout.bits
+    use = {"saturated": sum(codec.saturated(message.stamp) for message in messages)}
+    for delivery in deliveries:
+        if delivery.policy == LEDGER:
+            delivered = _by_rule(stream, scheme.tolerating(delivery.tolerate or 0.0), messages)
+        elif delivery.policy == scheme.name:
+            delivered = _by_rule(stream, scheme, messages)
+        else:
+            delivered = _by_rule(stream, make_scheme(delivery.policy, scheme.setting))
+        yield _measurement(run, scheme, bits, delivery, delivered, use)
+
+
+def _by_rule(stream: Stream, scheme: Scheme, messages: Sequence[Message] | None = None) -> DeliveryOrder:
+    """What a scheme's own rule delivers; without `messages` it stamps them itself."""
+    played = play(stream, scheme, messages)
     arrival_of = np.zeros(stream.messages, np.int64)
     arrival_of[stream.arrival_message] = np.arange(stream.arrivals)
-    rules: list[tuple[Scheme, float | None]] = [(make_scheme("none", scheme.setting), None)]
-    rules += [(scheme if share is None else scheme.tolerating(share), share) for share in tolerances]
-    messages = stamp_messages(stream, scheme)
-    for rule, tolerate in rules:
-        played = play(stream, rule, None if rule.name == "none" else messages)
-        bits = round(float(played.bits.mean()), 1) if layout.is_variable else layout.bits
-        delivered = DeliveryOrder(arrival_of[played.order], played.left, played.late)
-        use = {"saturated": played.saturated}
-        name = rule.name if tolerate is None else LEDGER
-        yield _measurement(run, scheme, bits, PolicyChoice(name, 100, tolerate), delivered, use)
+    return DeliveryOrder(arrival_of[played.order], played.left, played.late)
 
 
 def _stamp_use(scheme: TimedScheme, stamped: Stamped, observed: Observed) -> dict[str, int]:

@@ -214,7 +214,7 @@ def simulate(task: SeedTask) -> SeedResult:
         if isinstance(scheme, TimedScheme):
             found.append(tuple(measure(run, scheme, deliveries)))
         else:
-            found.append(tuple(measure_rule(few, scheme, [one.tolerate for one in deliveries]))[1:])
+            found.append(tuple(measure_rule(few, scheme, deliveries)))
     shown = facts_of(arrivals_of(run.stream), task.fit.horizon, task.fit.tick_ms)
     return SeedResult(values(shown), tuple(found))
 

@@ -8,28 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
 from basestation.comparing.field_run import field_stream
 from basestation.comparing.recorded_run import FIELD_COLUMNS
-from basestation.deployed import timed_scheme_of
+from basestation.deployed import scheme_of, timed_scheme_of
 from basestation.simulator import engine_numba
 from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
 from basestation.simulator.simulated_trace import stream_of
 from basestation.traces.files import TraceError
-from basestation.traces.schema import LATER, UnevenRow, matrix_of, stamp_column
+from basestation.traces.schema import KINDS, LATER, UnevenRow, matrix_of, stamp_column
 from basestation.traces.stamp_columns import read_stamps
-from packet_formats.deployment import Deployment
 from spark_jobs.measuring import events
 from spark_jobs.traces.field import causes_in
 from spark_jobs.traces.files import TraceFault, TraceFiles, read_rows, read_whole
@@ -88,10 +89,12 @@ def _made(
 def differing(trace: TraceFiles) -> int:
     """Count the recorded stamps that can't be reproduced. If there are any, events are missing.
 
-    A mote out of sync has a clock of its own that no event shows; its messages are not ordered.
+    A mote out of sync has a clock of its own that no event shows; its messages are not ordered. No event shows either
+    when a mote gained the time: while names depend on that, the stamps' clock alone is compared.
     """
     if not trace.deployment.scheme.is_ordered:
-        return _differs(trace, trace.groups(), _papers(_stream(trace), trace.deployment))
+        stream = _stream(trace)
+        return _differs(trace, trace.groups(), _papers(trace, stream), stream)
     with _made(trace, timed_scheme_of(trace.deployment), None) as (_, parts):
         wrong, groups = 0, iter(trace.groups())
         for part in parts:
@@ -102,7 +105,12 @@ def differing(trace: TraceFiles) -> int:
         return wrong
 
 
-def _differs(trace: TraceFiles, groups: Sequence[tuple[int, int, int]], made: pa.StructArray) -> int:
+def _differs(
+    trace: TraceFiles,
+    groups: Sequence[tuple[int, int, int]],
+    made: pa.StructArray,
+    stream: Stream | None = None,
+) -> int:
     recorded = read_rows(trace, groups, ["stamp.r", "stamp.c", "stamp.kn", "in_sync"])
     wrong = np.zeros(len(made), np.bool_)
     for name in ("r", "c"):
@@ -113,14 +121,35 @@ def _differs(trace: TraceFiles, groups: Sequence[tuple[int, int, int]], made: pa
     except UnevenRow as fault:
         row = groups[0][0] + fault.row
         raise TraceFault(f"{trace.folder}: row {row}: entries of its stamp: {fault}") from None
-    wrong |= (matrix_of(pa.chunked_array([made.field("kn")]), entries) != kn).any(axis=1)
-    return int((wrong & recorded["in_sync"].to_numpy()).sum())
+    in_sync = recorded["in_sync"].to_numpy()
+    unlike = (matrix_of(pa.chunked_array([made.field("kn")]), entries) != kn).any(axis=1)
+    if stream is not None:
+        unlike &= _settled(stream, in_sync, scheme_of(trace.deployment).settling)
+    return int(((wrong | unlike) & in_sync).sum())
 
 
-def _papers(stream: Stream, deployment: Deployment) -> pa.StructArray:
-    """The entries as they were on the wire. If a mote did not begin with number 0, its counters differ."""
-    rows = stamp_rows(stream, deployment)[stream.arrival_message]
-    return read_stamps(rows, stream.arrival_clock, deployment)
+def _settled(stream: Stream, in_sync: NDArray[np.bool_], ticks: int) -> NDArray[np.bool_]:
+    """Which arrivals were sent when no mote had gained the time in the last `ticks`, so far as arrivals tell."""
+    at, source = stream.sent_at[stream.arrival_message], stream.sent_by[stream.arrival_message]
+    settled = np.ones(len(at), np.bool_)
+    for mote in range(stream.motes if ticks else 0):
+        since = stream.sent_at[stream.sent_by == mote].min(initial=at.max(initial=0))
+        was = False
+        for row in sorted(np.flatnonzero(source == mote), key=stream.arrival_message.__getitem__):
+            if in_sync[row] and not was:
+                settled &= (at < since) | (at > at[row] + ticks)
+            since, was = at[row], in_sync[row]
+    return settled
+
+
+def _papers(trace: TraceFiles, stream: Stream) -> pa.StructArray:
+    """The entries as they were on the wire. They name messages by the numbers that the motes gave them."""
+    told = read_whole(trace, []).events
+    if told is not None:  # a stream counts each mote's messages from 1, whatever number came first
+        sends = told.filter(pc.equal(told["kind"], KINDS[0]))
+        stream = replace(stream, sent_index=sends["sequence"].to_numpy() + 1)
+    rows = stamp_rows(stream, trace.deployment)[stream.arrival_message]
+    return read_stamps(rows, stream.arrival_clock, trace.deployment)
 
 
 def _column(observed: Observed) -> pa.StructArray:

@@ -112,6 +112,24 @@ def test_a_tolerance_is_in_the_log_and_the_summary_tells_what_was_spent(here):
     assert "--tolerate is for the policy ledger" in wrong.stderr
 
 
+def test_a_phi_is_refused_where_the_policy_has_none(here, monkeypatch):
+    live = SIMULATE, "-d", "net.toml", "--view", "none"
+    assert invoke(listen, *live, "--policy", "none", "--log", "logs").exit_code == 0
+    for command, words in (
+        (listen, (*live, "--policy", "none")),
+        (listen, (*live, "--policy", "sequence")),
+        (listen, (*live, "--tolerate", "1")),
+        (replay, ("logs",)),
+        (replay, ("logs", "--policy", "causal")),
+    ):
+        wrong = invoke(command, *words, "--phi", "40")
+        assert wrong.exit_code == 2
+        assert re.search(r"--phi 40: policy \w+ .*; dapw and cbd take any phi", wrong.stderr)
+        assert invoke(command, *words).exit_code == 0
+    monkeypatch.setenv("CAUSEWAY_PHI", "40")
+    assert invoke(replay, "logs", "--view", "none").exit_code == 0
+
+
 def test_final_prints_final_rows_alone(here, monkeypatch):
     def rows(command, *words: str) -> list[list[str]]:
         done = invoke(command, *words)

@@ -63,8 +63,10 @@ def test_the_same_seed_gives_the_same_lines_and_another_does_not():
 
 
 def test_arrival_order_and_causal_delivery_have_one_phi():
-    found = rows("--scheme", "shlc", "--policy", "none", "--policy", "causal", "--phi", "20", "--phi", "60")
-    assert [(row["policy"], row["phi"]) for row in found] == [("none", 0), ("causal", 100)]
+    asked = ("--policy", "none", "--policy", "causal", "--policy", "cbd", "--phi", "20", "--phi", "60")
+    found = rows("--scheme", "shlc", *asked)
+    expected = [("none", 0), ("causal", 100), ("cbd", 20), ("cbd", 60)]
+    assert [(row["policy"], row["phi"]) for row in found] == expected
     assert found[0]["violations"] == found[0]["arrival_order"]
     assert found[0]["violations"]["pairs"] > 0
     assert found[1]["violations"]["pairs"] == 0
@@ -81,9 +83,52 @@ def test_a_tolerance_delivers_by_the_ledger():
     (exact,) = rows("--scheme", "shlc", "--messages", "3000")
     assert exact["tolerate"] is None
     assert exact["delay"] == found[0]["delay"]
-    own, shared = rows("--scheme", "barrier", "--policy", "cbd", "--tolerate", "5", "--messages", "3000")
+    own, shared = rows("--scheme", "barrier", "--policy", "barrier", "--tolerate", "5", "--messages", "3000")
     assert [row["policy"] for row in (own, shared)] == ["barrier", "ledger"]
     assert own["violations"]["any"] == 0 < shared["violations"]["any"] <= 5
+
+
+def test_a_policy_is_taken_by_the_stamps_that_it_can_read():
+    asked = ("none", "sequence", "barrier", "cbd")
+    schemes = ("--scheme", "barrier", "--scheme", "shlc", "--scheme", "sequence")
+    found = rows(*schemes, *(word for policy in asked for word in ("--policy", policy)))
+    assert [(row["scheme"], row["policy"]) for row in found] == [
+        ("barrier", "none"),
+        ("barrier", "sequence"),
+        ("barrier", "barrier"),
+        ("shlc", "none"),
+        ("shlc", "sequence"),
+        ("shlc", "cbd"),
+        ("sequence", "none"),
+        ("sequence", "sequence"),
+    ]
+    unordered, by_sender, own, *_, plain, fifo = found
+    assert unordered["violations"] == unordered["arrival_order"] == plain["violations"]
+    assert unordered["delay"]["mean"] == 0 < own["delay"]["mean"]
+    assert unordered["stamp_bits"] == by_sender["stamp_bits"] == own["stamp_bits"] > 0
+    assert own["violated_pairs"] == 0 < by_sender["violated_pairs"]
+    for row in (by_sender, found[4]):
+        assert (row["violated_pairs"], row["delay"]) == (fifo["violated_pairs"], fifo["delay"])
+
+
+def test_a_deployments_policy_is_simulated_with_the_stamps_that_it_can_read(tmp_path):
+    text = (
+        '[network]\nname = "a"\nboard = "micaz"\nmotes = 10\n[clock]\ntick_log2 = 7\nepsilon = 10\ndelta = 10\n'
+        '[stamp]\nscheme = "barrier"\n[observer]\npolicy = "sequence"\n'
+    )
+    path = tmp_path / "net.toml"
+    path.write_text(text)
+    for words, expected in (
+        ([], ("barrier", "sequence")),
+        (["--policy", "none"], ("barrier", "none")),
+        (["--scheme", "shlc"], ("shlc", "sequence")),
+    ):
+        assert [(row["scheme"], row["policy"]) for row in rows("-d", str(path), *words)] == [expected]
+    path.write_text(text.replace('"sequence"', '"barrier"'))
+    assert [row["policy"] for row in rows("-d", str(path), "--scheme", "shlc")] == ["cbd"]
+    short = [row["delay"] for row in rows("-d", str(path), "--policy", "sequence")]
+    path.write_text(f"{text}give_up = 0\n")
+    assert [row["delay"] for row in rows("-d", str(path))] != short
 
 
 def test_a_deployments_tolerance_is_simulated(tmp_path):
@@ -200,6 +245,13 @@ def test_a_network_laid_out_by_files(tmp_path):
         (["--epsilon", "99999999"], "at most"),
         (["--positions", "x", "--range", "3", "--motes", "4"], "also sets the number of motes"),
         (["--phi", "101"], "101"),
+        (["--phi", "40", "--policy", "none"], "policy none delivers on arrival; dapw and cbd take any phi"),
+        (["--phi", "40", "--scheme", "barrier"], "policy barrier knows no phi"),
+        (["--phi", "40", "--tolerate", "1"], "policy ledger knows no phi"),
+        (["--policy", "causal", "--scheme", "barrier"], "which allows none, barrier, ledger, sequence"),
+        (["--policy", "cbd", "--scheme", "kn", "--scheme", "barrier"], "the stamp here is barrier"),
+        (["--policy", "cbd", "--policy", "barrier", "--scheme", "barrier"], "the stamp here is barrier"),
+        (["--policy", "barrier"], "needs stamps of barrier"),
         (["--tolerate", "101"], "101"),
         (["--tolerate", "1", "--scheme", "vector"], "the stamp here is vector"),
         (["--corrupt-after", "3"], "needs --corrupt"),

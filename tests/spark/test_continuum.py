@@ -106,7 +106,8 @@ def test_stamps_with_their_own_rule_equal_the_simulation(tmp_path, simulated):
     rows = [row for row in rows_of(folder, choice, tmp_path / "scratch") if row.has_own_rule]
     for name, tolerances in (("barrier", (None, 0.0, 3.0)), ("vector", (None,))):
         mine = [row for row in rows if row.scheme == name]
-        found = list(measure_rule(simulated, build_named(OPTIONS, name), tolerances))[1:]
+        asked = [PolicyChoice(name if one is None else "ledger", 100, one) for one in tolerances]
+        found = list(measure_rule(simulated, build_named(OPTIONS, name), asked))
         assert [(row.policy, row.tolerate) for row in mine] == [
             (one.delivery.policy, one.delivery.tolerate) for one in found
         ]

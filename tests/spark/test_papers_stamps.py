@@ -3,10 +3,13 @@
 import json
 from dataclasses import replace
 
+import numpy as np
+import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
 
 from basestation.causality.policy_choice import PolicyChoice
+from basestation.causality.schemes.barrier import Barrier, BarrierProgram
 from basestation.cli.listen import command as listen
 from basestation.cli.simulate import command as simulate
 from basestation.simulator.options import WorldOptions
@@ -18,6 +21,7 @@ from spark_jobs import run
 from spark_jobs.engine import Cores
 from spark_jobs.measuring.choices import Choice, candidates
 from spark_jobs.measuring.continuum import continuum
+from spark_jobs.measuring.restamp import differing
 from spark_jobs.traces.files import open_trace
 
 OPTIONS = WorldOptions(messages=800, motes=4, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
@@ -51,6 +55,46 @@ def test_the_continuum_of_a_trace_with_events_is_the_simulations(tmp_path, capsy
     for row in rows:
         (want,) = measure(simulated, stamp.scheme, [PolicyChoice(row.policy, row.phi)])
         assert (row.violated_pairs, row.hold_mean) == (want.violations.pairs, want.hold_mean)
+
+
+@pytest.mark.parametrize("scheme", ["vector", "last-sender", "barrier"])
+def test_motes_may_begin_with_any_number(tmp_path, scheme):
+    """On the testbed the first message of a mote has number 1, and names are made of numbers."""
+    simulated, deployment = generate(OPTIONS), deployed(scheme)
+    began = np.array([1, 5, 0, 250], np.int32)[simulated.stream.sent_by]
+    later = replace(simulated.stream, sent_index=simulated.stream.sent_index + began)
+    for name, stream in (("from 0", simulated.stream), ("later", later)):
+        write_trace(trace_of(replace(simulated, stream=stream), deployment), tmp_path / name)
+    wanted, rows = (
+        continuum(open_trace(tmp_path / name), CHOICE, Cores(1).each, tmp_path)
+        for name in ("from 0", "later")
+    )
+    assert {row.answered for row in rows} == {"restamped"}
+    assert [(row.violated_pairs, row.hold_mean) for row in rows] == [
+        (row.violated_pairs, row.hold_mean) for row in wanted
+    ]
+
+
+def test_motes_that_have_just_gained_the_time_are_no_sign_of_missing_events(tmp_path, monkeypatch):
+    """What they send at first is close, so nobody names it; a reception that lacks later on is still seen."""
+
+    def started(scheme, mote):
+        program = BarrierProgram(scheme, mote)
+        program.restart(-scheme.constants.Y - 1)  # in sync from tick 0 on
+        return program
+
+    simulated, deployment = generate(OPTIONS), deployed("barrier")
+    with monkeypatch.context() as patch:
+        patch.setattr(Barrier, "start", started)
+        trace = trace_of(simulated, deployment)
+    assert trace.messages["stamp"] != trace_of(simulated, deployment).messages["stamp"]
+    write_trace(trace, tmp_path / "whole")
+    assert differing(open_trace(tmp_path / "whole")) == 0
+    receptions = np.flatnonzero(pc.equal(trace.events["kind"], "receive").to_numpy())
+    lost = receptions[len(receptions) // 2 :][:5]
+    events = trace.events.take(np.setdiff1d(np.arange(len(trace.events)), lost))
+    write_trace(replace(trace, events=events), tmp_path / "lacking")
+    assert differing(open_trace(tmp_path / "lacking")) > 0
 
 
 def test_without_events_other_stamps_are_made_from_the_causal_graph(tmp_path):

@@ -71,6 +71,11 @@ class Barrier(Scheme):
     def sent(self, message: Message, heard: int) -> int:
         return message.stamp.r
 
+    @property
+    def settling(self) -> int:
+        """What a mote sends in 2Z after its start is close: it may be Y ahead, and for WIN nobody names it."""
+        return 2 * self.constants.Z + self.constants.Y + self.constants.WIN
+
     def alias(self, message: Message) -> int | None:
         _, _, close, _ = message.stamp.kn[:HEAD]
         return None if close else self.alias_of(message.sequence)

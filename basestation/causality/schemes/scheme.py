@@ -175,6 +175,11 @@ class Scheme(ABC):
         """The stamp as the observer reads it, bounded by its clock."""
         return stamp
 
+    @property
+    def settling(self) -> int:
+        """For how many ticks after a mote's first message in sync others' stamps may depend on when it started."""
+        return 0
+
     def tolerating(self, percent: float) -> Scheme:
         """The same with a rule whose wait is a ledger's: at most so many per cent of the messages in a violation."""
         raise ValueError(f"the rule of {self.name} has no wait that a ledger could shorten")
