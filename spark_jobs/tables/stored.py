@@ -95,6 +95,7 @@ class StoredRun:
         places: list[tuple[Place, int]] = []
         for path in self.files(table):
             with self._readable(path) as file:
+                self._check(path, file.schema_arrow, schema_of(table), ["mono_ns"])
                 sizes += [file.metadata.row_group(at).num_rows for at in range(file.num_row_groups)]
                 places += [(path, at) for at in range(file.num_row_groups)]
         if sum(sizes) != self.counts.get(table, sum(sizes)):

@@ -1,31 +1,110 @@
-"""The functions that analysts call: DataFrames in and out, equal to what the commands print."""
+"""The functions that analysts call: DataFrames in and out, equal to what the commands make."""
 
 import json
+from dataclasses import fields
 
-import pyarrow as pa
-import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 
 import spark_jobs
-from basestation.cli import main as commands
+from basestation.cli import main as basestation
+from spark_jobs.advice.recommend import Advice
 from spark_jobs.journals.source import register
 from spark_jobs.measuring.choices import Choice
 from spark_jobs.session import JobError
-from tests.journal.logs import simulated, write_everything
 
 CHOICE = Choice(schemes=["shlc"], policies=["none", "cbd"], phis=[40, 100])
+CHOSEN = ["--scheme", "shlc", "--policy", "none", "--policy", "cbd", "--phi", "40", "--phi", "100"]
+
+
+def command(*words):
+    assert basestation([*map(str, words)]) == 0
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory):
+def place(root, tmp_path_factory):
+    """A log of ten simulated motes with barrier stamps, and the tables that `ingest` makes of it."""
     folder = tmp_path_factory.mktemp("api")
-    run = CliRunner().invoke(
-        commands.command,
-        [
-            *("listen", "simulate@?messages=400&rate=0.0156&loss=0.05&pace=0", "-d", "examples/barrier.toml"),
-            *("--log", str(folder / "logs"), "--view", "none"),
-        ],
-    )
-    assert run.exit_code == 0, run.output
-    return folder / "logs"
+    line = "simulate@?messages=400&rate=0.0156&loss=0.05&pace=0"
+    deployment = root / "examples" / "barrier.toml"
+    command("listen", line, "-d", deployment, "--log", folder / "logs", "--view", "none")
+    command("analyse", "ingest", folder / "logs", "--tables", folder / "tables", "--no-spark")
+    return folder
+
+
+def rows_of(frame):
+    return sorted(map(str, frame.toArrow().to_pylist()))
+
+
+def test_a_log_is_read_as_records_frames_and_messages(spark, place):
+    logs, tables = str(place / "logs"), str(place / "tables")
+    register(spark)
+    records = spark_jobs.read_journals(spark, logs)
+    assert records.count() > 1000
+    assert rows_of(records) == rows_of(spark.read.format("causeway").load(logs).select(records.columns))
+    assert rows_of(spark_jobs.frames(spark, logs)) == rows_of(spark_jobs.frames(spark, tables))
+    of_log, of_tables = spark_jobs.messages(spark, logs), spark_jobs.messages(spark, tables)
+    assert rows_of(of_log) == rows_of(of_tables.select(of_log.columns))
+    assert of_tables.where("vector is not null").count() == of_log.count()
+
+
+def test_links_and_clocks_are_those_of_the_commands(spark, place, capsys):
+    tables = str(place / "tables")
+    frames, runs = spark_jobs.frames(spark, tables), spark_jobs.runs(spark, tables)
+    command("analyse", "links", tables, "--out", place / "report", "--no-spark")
+    found = spark_jobs.links(frames)
+    for name in ("motes", "links"):
+        wanted = pq.read_table(place / "report" / f"{name}.parquet").to_pylist()
+        assert rows_of(getattr(found, name)) == sorted(map(str, wanted))
+    capsys.readouterr()
+    command("analyse", "clocks", tables, "--no-spark")
+    told = json.loads(capsys.readouterr().out)
+    (row,) = spark_jobs.clocks(frames, spark_jobs.messages(spark, tables), runs).collect()
+    (stamped,) = (bound for bound in row.clocks if bound.bound == "stamped")
+    assert stamped.measured == told["stamped"]["measured"] > 300
+    assert stamped.covers_100 == told["stamped"]["covers_100"]
+
+
+def test_a_recommendation_follows_from_a_continuum(spark, place, capsys):
+    tables = str(place / "tables")
+    found = spark_jobs.continuum(spark, tables, CHOICE)
+    capsys.readouterr()
+    command("analyse", "continuum", tables, *CHOSEN, "--json", "--no-spark")
+    wanted = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert rows_of(found) == sorted(map(str, wanted))
+    advice = spark_jobs.recommend(found, spark_jobs.runs(spark, tables), tolerance=100).collect()
+    command("analyse", "recommend", tables, *CHOSEN, "--tolerance", "100", "--json", "--no-spark")
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row.asDict() for row in advice] == told
+    assert advice[0].chosen
+
+
+def test_nothing_good_enough_is_an_empty_table(spark, place):
+    found = spark_jobs.continuum(spark, str(place / "tables"), CHOICE).where("policy = 'none'")
+    advice = spark_jobs.recommend(found, spark_jobs.runs(spark, str(place / "tables")))
+    assert advice.count() == 0
+    assert set(advice.columns) == {field.name for field in fields(Advice)}
+
+
+def test_schemes_are_compared_on_a_table(spark, place):
+    rows = spark_jobs.compare(spark, str(place / "tables"), ["none", "barrier"]).collect()
+    assert [row.scheme for row in rows] == ["none", "barrier"]
+    assert rows[1].pairs == 0 < rows[0].pairs
+
+
+def test_ingest_and_watch_say_what_they_could_not_read(spark, place, tmp_path):
+    done = spark_jobs.ingest(spark, [str(place / "logs")], tmp_path / "again")
+    assert done["refused"] == {}
+    assert done["messages"] == spark_jobs.messages(spark, tmp_path / "again").count()
+    assert spark_jobs.watch(spark, place / "logs", tmp_path / "health") == {}
+    assert any((tmp_path / "health" / "health").iterdir())
+
+
+def test_tables_and_logs_are_not_mixed(spark, place):
+    with pytest.raises(JobError, match="name one kind at a time"):
+        spark_jobs.frames(spark, [place / "logs", place / "tables"])
+
+
+def test_there_is_nothing_else_in_the_package(spark):
+    with pytest.raises(AttributeError, match="spark_jobs has no nonsense"):
+        _ = spark_jobs.nonsense
