@@ -1,1 +1,41 @@
-"""Analysis of logged traces with Spark."""
+"""Analysis of logs and traces on Spark's DataFrames (docs/analysis.md). `spark_jobs.api` has the functions."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_jobs.api import (
+        clocks,
+        compare,
+        continuum,
+        frames,
+        ingest,
+        links,
+        messages,
+        read_journals,
+        recommend,
+        runs,
+        watch,
+    )
+
+__all__ = (
+    "clocks",
+    "compare",
+    "continuum",
+    "frames",
+    "ingest",
+    "links",
+    "messages",
+    "read_journals",
+    "recommend",
+    "runs",
+    "watch",
+)
+
+
+def __getattr__(name: str) -> Any:
+    """The functions of the API, imported when first asked for: the commands' help needs none of it."""
+    if name not in __all__:
+        raise AttributeError(f"spark_jobs has no {name}")
+    from spark_jobs import api
+
+    return getattr(api, name)

@@ -265,6 +265,7 @@ class EngineOptions:
     master: str | None = None
     conf: tuple[str, ...] = ()
     workers: int | None = None
+    engine: Engine | None = None  # of a program that has one
 
 
 @contextmanager
@@ -272,6 +273,9 @@ def chosen(
     job: str, options: EngineOptions, *, large: bool = False, processes: bool = False
 ) -> Iterator[Engine]:
     """Open Spark if it is asked for, if a master is named, or if there is much to do; else this machine's cores."""
+    if options.engine is not None:
+        yield options.engine
+        return
     wanted = large or options.master is not None or session.is_submitted()
     if not (wanted if options.spark is None else options.spark):
         engine = Cores(options.workers, processes)

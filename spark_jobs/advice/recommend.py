@@ -138,7 +138,7 @@ def _advice(
     before, spared = own.payload_bytes - shorter, row.stamp_bytes - row.mean_bytes
     board = deployment.network.board
     uses, used = energy(row.air_bytes - spared, board), energy(own.air_bytes - shorter, board)
-    low, high = (row.uncertain.interval(figure) if row.uncertain else None) or (None, None)
+    low, high = row.interval(figure)
     return Advice(
         run=row.run,
         chosen=chosen,

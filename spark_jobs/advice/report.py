@@ -52,17 +52,22 @@ summary { cursor: pointer; font-weight: 600 }
 """
 
 
-def table_of(rows: Sequence[Any]) -> pa.Table:
-    """A table from rows of one dataclass, with a column for each field."""
-    kind = type(rows[0])
+def table_of(rows: Sequence[Any], kind: type | None = None) -> pa.Table:
+    """A table from rows of one dataclass, with a column for each field. `kind` is that class, where no row may be."""
+    kind = kind or type(rows[0])
     hints = typing.get_type_hints(kind)
-    schema = pa.schema([pa.field(name, _arrow(hints[name])) for name in plain(rows[0])])
+    schema = pa.schema([pa.field(name, _arrow(hints[name])) for name in columns_of(kind)])
     return pa.Table.from_pylist([plain(row) for row in rows], schema=schema)
 
 
 def plain(row: Any) -> dict[str, Any]:
     """The fields of a row for tables and JSON, without those that are kept inside."""
-    return {field.name: getattr(row, field.name) for field in fields(row) if not field.metadata.get("inside")}
+    return {name: getattr(row, name) for name in columns_of(type(row))}
+
+
+def columns_of(kind: type) -> list[str]:
+    """The fields of a class of rows that tables and JSON have."""
+    return [field.name for field in fields(kind) if not field.metadata.get("inside")]
 
 
 def _arrow(hint: Any) -> pa.DataType:

@@ -5,7 +5,7 @@ All take an engine and give its rows: a table of Arrow's, or a DataFrame of Spar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +30,7 @@ RUNS = pa.schema(
         ("deployment", pa.string()),
         ("first_wall_ns", pa.int64()),
         ("last_wall_ns", pa.int64()),
-        ("segments", pa.int32()),
+        ("files", pa.int32()),
         ("bytes", pa.int64()),
     ]
 )
@@ -38,6 +38,10 @@ RUNS = pa.schema(
 
 def runs(paths: Paths, deployment: str = "") -> pa.Table:
     """The runs in these folders: what each is, when it was, and how large."""
+    return runs_of(_inputs(paths, deployment))
+
+
+def runs_of(inputs: Iterable[Input]) -> pa.Table:
     rows = [
         (
             item.run,
@@ -48,7 +52,7 @@ def runs(paths: Paths, deployment: str = "") -> pa.Table:
             len(item.files),
             item.size,
         )
-        for item in _journals(paths, deployment)
+        for item in inputs
     ]
     return pa.Table.from_pylist([dict(zip(RUNS.names, row, strict=True)) for row in rows], RUNS)
 
@@ -76,11 +80,15 @@ def _without_graph() -> pa.Schema:
     return pa.schema([*WHERE, *(field for field in messages_schema() if field.name not in graph)])
 
 
-def _journals(paths: Paths, deployment: str) -> list[Input]:
+def _inputs(paths: Paths, deployment: str) -> list[Input]:
     found = find(map(path_of, paths), deployment)
     for path, why in found.refused.items():
         raise JobError(f"{path}: {why}")
-    return [item for item in found.inputs if item.kind == "journal"]
+    return found.inputs
+
+
+def _journals(paths: Paths, deployment: str) -> list[Input]:
+    return [item for item in _inputs(paths, deployment) if item.kind == "journal"]
 
 
 def _rows_of(

@@ -129,6 +129,12 @@ class ContinuumRow:
     hold_high_ms: float | None = None
     uncertain: Uncertain | None = field(default=None, repr=False, compare=False, metadata={"inside": True})
 
+    def interval(self, figure: str) -> tuple[float | None, float | None]:
+        """Between what a figure lies, at 95% confidence. A row from a table knows it of `mean` alone."""
+        if self.uncertain is not None:
+            return self.uncertain.interval(figure) or (None, None)
+        return (self.low, self.high) if figure == "mean" else (None, None)
+
     @property
     def mean_bytes(self) -> float:
         return float(self.stamp_bytes) if self.bytes_mean is None else self.bytes_mean

@@ -27,6 +27,7 @@ from basestation.causality.stream import MERGE, RECEIVE, SEND
 from basestation.simulator.engine_numba import NO_CORRUPTION
 from basestation.simulator.results import Observed
 from basestation.traces.schema import KINDS
+from spark_jobs.storage import reading
 from spark_jobs.traces.files import TraceFault, TraceFiles, read_rows, undamaged
 
 Ints = NDArray[Any]
@@ -141,7 +142,10 @@ def _on_file(path: Path, kind: Any, shape: tuple[int, int]) -> Ints:
 def _batches(trace: TraceFiles) -> Iterator[dict[str, Ints]]:
     """The events, with their kinds as the kernels have them."""
     assert trace.events is not None
-    with undamaged(trace.events), pq.ParquetFile(trace.events, page_checksum_verification=True) as file:
+    with (
+        undamaged(trace.events),
+        pq.ParquetFile(reading(trace.events), page_checksum_verification=True) as file,
+    ):
         for batch in file.iter_batches(BATCH):
             found = {
                 name: batch[name].to_numpy(zero_copy_only=False).astype(np.int64)

@@ -64,7 +64,7 @@ class StoredRun:
     ) -> Iterator[pa.Table]:
         """The rows of some row groups of a file, in batches. `JobError` says what is wrong with it."""
         with self._readable(path) as file:
-            wanted = _schema(table)
+            wanted = schema_of(table)
             self._check(path, file.schema_arrow, wanted, columns)
             stored = stored_columns(file.schema_arrow.names, columns)
             for batch in file.iter_batches(ROWS, groups, columns=stored):
@@ -137,7 +137,7 @@ def pieces(runs: Sequence[StoredRun], *tables: str) -> tuple[list[Piece], dict[s
     return found, faults
 
 
-def _schema(table: str) -> pa.Schema:
+def schema_of(table: str) -> pa.Schema:
     return FRAMES if table == "frames" else messages_schema()
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from basestation.traces.files import write_trace
 from spark_jobs.run import run
 from spark_jobs.storage import place, write_whole
 from tests.bench import big_journal
+from tests.journal.logs import simulated
 from tests.spark.test_package import files
 
 JOBS = {
@@ -61,6 +63,19 @@ def test_results_are_those_of_this_machine(local, elsewhere, capsys):
     capsys.readouterr()
     assert run("ingest", [f"{elsewhere}/logs", "--tables", f"{elsewhere}/tables"]) == 0
     assert json.loads(capsys.readouterr().out)["unchanged"] == 1
+
+
+def test_a_trace_with_events_is_stamped_again(tmp_path, s3, capsys):
+    trace, _ = simulated("kn", messages=300)
+    write_trace(trace, tmp_path / "run")
+    for name, content in files(tmp_path / "run", ".parquet").items():
+        write_whole(place(f"{s3}/trace/{name}"), content)
+    said = []
+    for where in (tmp_path / "run", f"{s3}/trace"):
+        assert run("continuum", [str(where), "--scheme", "shlc", "--phi", "50", "--json", "--no-spark"]) == 0
+        said.append(capsys.readouterr().out)
+    assert said[0] == said[1]
+    assert '"restamped"' in said[0]
 
 
 def test_an_unknown_kind_is_told(tmp_path, capsys, monkeypatch):
