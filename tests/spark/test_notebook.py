@@ -1,4 +1,4 @@
-"""The notebook of examples/ runs from its first cell to its last. It starts Java itself, so it is among Spark's tests."""
+"""The notebook of examples/ runs from its first cell to its last. It starts Java, so it is among Spark's tests."""
 
 import json
 import os
