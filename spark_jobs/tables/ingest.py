@@ -83,6 +83,7 @@ class IngestReport:
 
 def ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool = False) -> IngestReport:
     """Update the tables with what was found; they keep what they hold."""
+    tables = tables.resolve()  # workers may be in another folder
     tables.mkdir(parents=True, exist_ok=True)
     try:
         with locking.locked(tables) if is_local(tables) else nullcontext():  # elsewhere nobody can lock

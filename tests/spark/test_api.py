@@ -110,7 +110,7 @@ def test_tables_and_logs_are_not_mixed(spark, place):
 def test_the_manual_goes_from_logs_to_an_answer_as_printed(
     root, spark, place, tmp_path, monkeypatch, require_module, capsys
 ):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(tmp_path)  # Spark stays where it was started
     (tmp_path / "logs").symlink_to(place / "logs")
     page = (root / "docs" / "analysis.md").read_text()
     section = page.split("## From Python\n")[1].split("\n## ")[0]
@@ -118,7 +118,7 @@ def test_the_manual_goes_from_logs_to_an_answer_as_printed(
     answer, source, others = re.findall(r"(?:^    .+\n|^\n(?=    ))+", section, re.MULTILINE)
     exec(dedent(answer), found)
     assert "|  true|" in capsys.readouterr().out  # a chosen row
-    exec(dedent(source), found)
+    exec(dedent(source).replace('"logs"', f'"{place}/logs"'), found)
     assert found["records"].count() > 1000
     assert found["growing"].isStreaming
     counts = [eval(line.strip(), found) for line in others.splitlines() if line]
