@@ -90,9 +90,7 @@ def clocks(
 ) -> DataFrame:
     """Which epsilon and delta each run really kept: a row each, with lists of bounds, motes and breaks."""
     told = _deployments(runs)
-    found: DataFrame = clock_bounds.clocks(
-        Spark(frames.sparkSession), frames, messages, told, moment_s
-    )
+    found: DataFrame = clock_bounds.clocks(Spark(frames.sparkSession), frames, messages, told, moment_s)
     return found
 
 
