@@ -1,7 +1,9 @@
 """The functions that analysts call: DataFrames in and out, equal to what the commands make."""
 
 import json
+import re
 from dataclasses import fields
+from textwrap import dedent
 
 import pyarrow.parquet as pq
 import pytest
@@ -103,6 +105,26 @@ def test_ingest_and_watch_say_what_they_could_not_read(spark, place, tmp_path):
 def test_tables_and_logs_are_not_mixed(spark, place):
     with pytest.raises(JobError, match="name one kind at a time"):
         spark_jobs.frames(spark, [place / "logs", place / "tables"])
+
+
+def test_the_manual_goes_from_logs_to_an_answer_as_printed(
+    root, spark, place, tmp_path, monkeypatch, require_module, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").symlink_to(place / "logs")
+    page = (root / "docs" / "analysis.md").read_text()
+    section = page.split("## From Python\n")[1].split("\n## ")[0]
+    found = {name: require_module(name) for name in ("duckdb", "pandas", "polars")}
+    answer, source, others = re.findall(r"(?:^    .+\n|^\n(?=    ))+", section, re.MULTILINE)
+    exec(dedent(answer), found)
+    assert "|  true|" in capsys.readouterr().out  # a chosen row
+    exec(dedent(source), found)
+    assert found["records"].count() > 1000
+    assert found["growing"].isStreaming
+    counts = [eval(line.strip(), found) for line in others.splitlines() if line]
+    messages = spark_jobs.messages(spark, "tables").count()
+    assert sum(row[-1] for row in counts[0].fetchall()) == messages
+    assert len(counts[1]) == len(counts[2].collect()) == messages
 
 
 def test_there_is_nothing_else_in_the_package(spark):
