@@ -14,7 +14,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial, reduce
 from pathlib import Path
@@ -85,12 +85,27 @@ class Cores(Engine):
         self.workers = workers or os.cpu_count() or 1
         self._processes = processes
 
-    def _pool(self, workers: int) -> Executor:
-        if self._processes:  # spawned: a fork would take other threads' locks with it
+        self._kept: Executor | None = None
+
+    @contextmanager
+    def _pool(self, workers: int) -> Iterator[Executor]:
+        """Threads for one call; or processes for all, since each of them takes seconds to start."""
+        if not self._processes:
+            with ThreadPoolExecutor(workers) as threads:
+                yield threads
+            return
+        if self._kept is None:  # spawned: a fork would take other threads' locks with it
             # An interrupt ends them without a word: the one that waits for them tells it.
             quietly = (signal.SIGINT, signal.SIG_DFL)
-            return ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), signal.signal, quietly)
-        return ThreadPoolExecutor(workers)
+            context = multiprocessing.get_context("spawn")
+            self._kept = ProcessPoolExecutor(self.workers, context, signal.signal, quietly)
+        yield self._kept
+
+    def close(self) -> None:
+        """End its processes; the next call begins new ones."""
+        if self._kept is not None:
+            self._kept.shutdown(cancel_futures=True)
+            self._kept = None
 
     def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
         at_once = min(self.workers, len(tasks))
@@ -280,7 +295,8 @@ def chosen(
     if not (wanted if options.spark is None else options.spark):
         engine = Cores(options.workers, processes)
         note(f"{job}: without Spark, on {engine.workers} cores of this machine")
-        yield engine
+        with closing(engine):
+            yield engine
         return
     with session.started(f"causeway {job}", options.master, session.settings_of(list(options.conf))) as spark:
         found = Spark(spark)

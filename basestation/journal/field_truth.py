@@ -9,7 +9,7 @@ itself, by its stamp or its receipts; its mote's message before goes without say
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from basestation.causality.causal_graph import ORDER, CausalGraph, Node
 from basestation.causality.order import Message
+from basestation.causality.schemes import Scheme
+from basestation.deployed import scheme_of
 from basestation.observer import Observer
 from basestation.traces.schema import CAUSES, LATER, binary_column
 from packet_formats import bulk
@@ -25,6 +27,7 @@ from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data
 
+Columns = dict[str, Any]  # of Arrow, by name
 WINDOW = 4096  # messages that a later one may still name
 LINGER = 2 * WINDOW  # rows after which nothing more is learnt of one: what it names is out of the window, too
 
@@ -48,14 +51,14 @@ class FieldTruth:
     """
 
     def __init__(self, deployment: Deployment, tails: Iterable[Tail] | None = None) -> None:
-        self._reader, self._motes = FieldReader(deployment, tails=tails), deployment.network.motes
+        self._reader = reader_of(deployment, tails)
         self._waiting: list[pa.Table] = []
         self._given = 0
 
     @property
     def refused(self) -> int:
         """The names that contradict others."""
-        return self._reader.graph.refused
+        return self._reader.refused
 
     @property
     def settled(self) -> int:
@@ -81,7 +84,42 @@ class FieldTruth:
         while self._waiting and self._reader.settled >= len(self._waiting[0]) + behind:
             table = self._waiting.pop(0)
             self._given += len(table)
-            yield _with_vectors(table, self._reader.take(len(table)), self._motes)
+            yield with_columns(table, self._reader.told(len(table)))
+
+
+class Reader(Protocol):
+    """Reads tables of messages. `settled`: the rows from the first on, of those not told yet, that are final."""
+
+    settled: int
+
+    @property
+    def refused(self) -> int: ...
+
+    def read(self, table: pa.Table) -> object: ...
+
+    def finish(self) -> None: ...
+
+    def told(self, count: int) -> Columns:
+        """The columns of the first rows that were not told yet; a number is null where the table has it."""
+
+
+def reader_of(deployment: Deployment, tails: Iterable[Tail] | None = None, window: int = WINDOW) -> Reader:
+    """The graph of stamps that name nothing is made by a kernel, where numba is installed. Results are the same."""
+    if names_nothing(deployment):
+        try:
+            from .plain_truth import PlainReader
+        except ImportError:
+            pass
+        else:
+            return PlainReader(deployment, window, tails)
+    return FieldReader(deployment, window, tails)
+
+
+def names_nothing(deployment: Deployment) -> bool:
+    """Whether its messages tell of no cause, neither by their stamps nor by receipts."""
+    scheme = type(scheme_of(deployment))
+    plain = scheme.causes is Scheme.causes and scheme.alias is Scheme.alias
+    return plain and not layout_of(deployment).receipts
 
 
 def with_field_truth(tables: Iterable[pa.Table], deployment: Deployment) -> Iterator[pa.Table]:
@@ -92,13 +130,10 @@ def with_field_truth(tables: Iterable[pa.Table], deployment: Deployment) -> Iter
     yield from truth.finish()
 
 
-def _with_vectors(table: pa.Table, nodes: list[Node | None], motes: int) -> pa.Table:
-    columns = {
-        "vector": _vectors([None if node is None else node.vector for node in nodes], motes),
-        LATER: _vectors([None if node is None else node.most for node in nodes], motes),
-        "causes": pa.array([None if node is None else node.note for node in nodes], CAUSES),
-        "number": _numbers(table, nodes),
-    }
+def with_columns(table: pa.Table, columns: Columns) -> pa.Table:
+    """The table with these in place of its own; it may have fewer."""
+    if "number" in table.column_names:
+        columns = columns | {"number": pc.coalesce(columns["number"], table["number"])}
     for name in columns.keys() & set(table.column_names):
         place = table.schema.get_field_index(name)
         table = table.set_column(place, table.schema.field(place), columns[name])
@@ -108,15 +143,12 @@ def _with_vectors(table: pa.Table, nodes: list[Node | None], motes: int) -> pa.T
 def _vectors(vectors: list[list[int] | None], motes: int) -> pa.ChunkedArray:
     nothing = [0] * motes
     rows = np.array([vector or nothing for vector in vectors], "<i4").reshape(len(vectors), motes)
+    return vector_column(rows, np.array([vector is not None for vector in vectors], np.bool_))
+
+
+def vector_column(rows: NDArray[np.int32], known: NDArray[np.bool_]) -> pa.ChunkedArray:
     whole = binary_column(rows)
-    known = pa.array([vector is not None for vector in vectors], pa.bool_())
-    return pc.if_else(known, whole, pa.scalar(None, whole.type))
-
-
-def _numbers(table: pa.Table, nodes: list[Node | None]) -> pa.Array:
-    """The numbers in the graph, which also knows from others' stamps how many were lost."""
-    numbers = pa.array([None if node is None else node.number for node in nodes], pa.int64())
-    return pc.coalesce(numbers, table["number"]) if "number" in table.column_names else numbers
+    return pc.if_else(pa.array(known), whole, pa.scalar(None, whole.type))
 
 
 class FieldReader:
@@ -125,7 +157,7 @@ class FieldReader:
     def __init__(
         self, deployment: Deployment, window: int = WINDOW, tails: Iterable[Tail] | None = None
     ) -> None:
-        self._layout = layout_of(deployment)
+        self._layout, self._motes = layout_of(deployment), deployment.network.motes
         self._observer = Observer(deployment, "none")
         self.graph: CausalGraph = self._observer.graph(window)
         self._nodes: list[Node | None] = []
@@ -135,6 +167,10 @@ class FieldReader:
             self.graph.resume(tail.source, tail.number, tail.above, tail.heard)
             self._observer.resume(tail.source, tail.number)
             self._above[tail.source] = tail.above  # type: ignore[index]
+
+    @property
+    def refused(self) -> int:
+        return self.graph.refused
 
     def read(self, table: pa.Table) -> list[Node | None]:
         """The node of each row; None for a copy of an earlier one, and for one that cannot be numbered."""
@@ -158,6 +194,16 @@ class FieldReader:
         taken, self._nodes = self._nodes[:count], self._nodes[count:]
         self.settled -= count
         return taken
+
+    def told(self, count: int) -> Columns:
+        nodes = self.take(count)
+        return {
+            "vector": _vectors([None if node is None else node.vector for node in nodes], self._motes),
+            LATER: _vectors([None if node is None else node.most for node in nodes], self._motes),
+            "causes": pa.array([None if node is None else node.note for node in nodes], CAUSES),
+            # The graph also knows from others' stamps how many were lost.
+            "number": pa.array([None if node is None else node.number for node in nodes], pa.int64()),
+        }
 
     def _read(self, data: Data, heard: int) -> Node | None:
         message = self._observer.receive(data, heard).message
@@ -197,8 +243,7 @@ class FieldReader:
 
 def messages_in(table: pa.Table, layout: DataLayout) -> Iterator[tuple[Data, int]]:
     """The messages of a table, and the ticks at which they were heard."""
-    frames = bulk.Frames.of_payload_list(table["payload"].to_pylist(), layout)
-    rows: NDArray[np.void] = bulk.decode_data(frames, layout)[0]
+    rows = decoded(table, layout)
     names = ("source", "sequence", "saturated", "complete", "boot", "receipt_source", "receipt_sequence")
     columns = [rows[name].tolist() for name in names]
     stamps = bulk.stamps_of(rows, layout.stamp)
@@ -207,3 +252,9 @@ def messages_in(table: pa.Table, layout: DataLayout) -> Iterator[tuple[Data, int
         own = (source, sequence)
         receipts = tuple(pair for pair in zip(motes, numbers, strict=True) if pair != own)
         yield Data(source, sequence, stamp, in_sync, saturated, complete, boot, 0, receipts), heard
+
+
+def decoded(table: pa.Table, layout: DataLayout) -> NDArray[np.void]:
+    frames = bulk.Frames.of_payload_list(table["payload"].to_pylist(), layout)
+    rows: NDArray[np.void] = bulk.decode_data(frames, layout)[0]
+    return rows

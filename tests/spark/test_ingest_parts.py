@@ -1,7 +1,10 @@
 """A run in parts: its tables are those of the run read at once, however its journal is cut into segments."""
 
+import multiprocessing
+import os
 import random
 import shutil
+from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
 
@@ -126,9 +129,10 @@ def test_processes_and_spark_write_the_same_bytes(tmp_path, small, spark):
     rough_journal(tmp_path / "whole", random.Random(9))
     cut(tmp_path / "whole", tmp_path / "log", random.Random(9), 12)
     take(tmp_path / "here", tmp_path / "log")
-    for name, engine in (("processes", Cores(2, processes=True)), ("spark", Spark(spark))):
-        take(tmp_path / name, tmp_path / "log", engine=engine)
-        assert content(tmp_path / name) == content(tmp_path / "here")
+    with closing(Cores(2, processes=True)) as cores:
+        for name, engine in (("processes", cores), ("spark", Spark(spark))):
+            take(tmp_path / name, tmp_path / "log", engine=engine)
+            assert content(tmp_path / name) == content(tmp_path / "here")
     assert len(content(tmp_path / "here")) > 20
 
 
@@ -225,3 +229,15 @@ def test_the_last_segment_may_still_be_written(tmp_path, small):
     take(tmp_path / "t", tmp_path / "half")
     take(tmp_path / "once", tmp_path / "log")
     assert rows(tmp_path / "t", "frames") == rows(tmp_path / "once", "frames")
+
+
+def own_pid(_):
+    return os.getpid()
+
+
+def test_processes_are_started_once_and_end_with_the_engine():
+    with closing(Cores(2, processes=True)) as engine:
+        used = [pid for _ in range(3) for pid in engine.each(own_pid, range(4))]
+    assert len(set(used)) <= 2
+    assert os.getpid() not in used
+    assert not {child.pid for child in multiprocessing.active_children()} & set(used)

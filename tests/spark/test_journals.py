@@ -61,7 +61,7 @@ def test_runs_say_what_and_when(logs, logged):
     walls = [record.wall_ns for record in all_records(logs / "more/dale")]
     assert (found["d"]["first_wall_ns"], found["d"]["last_wall_ns"]) == (walls[0], walls[-1])
     assert found["d"]["deployment"] == trace.deployment.to_toml()
-    assert found["d"]["segments"] == len(list((logs / "more/dale").glob("*.cwj"))) > 3
+    assert found["d"]["files"] == len(list((logs / "more/dale").glob("*.cwj"))) > 3
 
 
 @pytest.mark.parametrize("processes", [False, True])
