@@ -12,7 +12,8 @@ import pickle
 import signal
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -46,9 +47,10 @@ class Engine(ABC):
     """Applies functions to tasks and to groups of rows."""
 
     workers: int  # tasks that run at a time
+    overlaps: bool = False  # the first tasks of an iterator are done while the next are made
 
     @abstractmethod
-    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+    def each(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterable[Any]:
         """The small results of a function, in the tasks' order. A `JobError` of one of them is raised here."""
 
     @abstractmethod
@@ -81,6 +83,8 @@ class Engine(ABC):
 class Cores(Engine):
     """This machine's cores: threads for numpy and Arrow, which release Python's lock, processes for Python."""
 
+    overlaps = True
+
     def __init__(self, workers: int | None = None, processes: bool = False) -> None:
         self.workers = workers or os.cpu_count() or 1
         self._processes = processes
@@ -107,15 +111,22 @@ class Cores(Engine):
             self._kept.shutdown(cancel_futures=True)
             self._kept = None
 
-    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
-        at_once = min(self.workers, len(tasks))
+    def each(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
+        at_once = min(self.workers, len(tasks)) if isinstance(tasks, Sized) else self.workers
         if at_once < 2:
             yield from map(function, tasks)
             return
         with self._pool(at_once) as pool:
-            for done, result in enumerate(pool.map(function, tasks), start=1):
-                _show(_name(function), done, len(tasks))
-                yield result
+            waiting = deque([pool.submit(function, task) for task in tasks])
+            many = len(waiting)
+            try:
+                while waiting:
+                    result = waiting.popleft().result()
+                    _show(_name(function), many - len(waiting), many)
+                    yield result
+            finally:
+                for future in waiting:
+                    future.cancel()
 
     def rows(
         self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema
@@ -163,17 +174,18 @@ class Spark(Engine):
         equip(spark)
         self.workers = _slots(spark)
 
-    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
+    def each(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterable[Any]:
         def work(task: Any) -> Iterator[pa.RecordBatch]:
             number, own = task
             result = pickle.dumps(_told(function, own))
             yield pa.record_batch([pa.array([number]), pa.array([result], pa.binary())], _RESULT)
 
-        if not tasks:
+        numbered = list(enumerate(tasks))
+        if not numbered:
             return []
-        rows = self.rows(work, list(enumerate(tasks)), _RESULT).collect()
+        rows = self.rows(work, numbered, _RESULT).collect()
         found = {row.number: pickle.loads(row.result) for row in rows}
-        return [_raised(found[number]) for number in range(len(tasks))]
+        return [_raised(found[number]) for number, _ in numbered]
 
     def rows(
         self, function: Callable[[Any], Iterable[pa.RecordBatch]], tasks: Sequence[Any], schema: pa.Schema

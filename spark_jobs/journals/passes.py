@@ -7,6 +7,7 @@ rows of any segment alone, and they are those that reading the whole run at once
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,14 +57,18 @@ class PartRows:
 
 def begun(item: Input) -> list[Segment]:
     """All segments of a run, each with what it is begun with."""
+    return list(walked(item))
+
+
+def walked(item: Input) -> Iterator[Segment]:
+    """The same, each as soon as it is known."""
     deployment = deployments.parse(item.deployment) if item.deployment else None
     carry, expected = Carry(), 0
-    found: list[Segment] = []
     files = segments_of(item)
     for place, (path, busy) in enumerate(files):
-        found.append(Segment(item, str(path), place, busy, expected, carry.to_json()))
+        yield Segment(item, str(path), place, busy, expected, carry.to_json())
         if place + 1 == len(files):
-            break
+            return
         records = read_records(item, path, busy, _ignored)
         if records is None:
             continue
@@ -71,7 +76,6 @@ def begun(item: Input) -> list[Segment]:
             sound = sound_records(item, path, records, expected, _ignored)
             carry = carry_after(sound, deployment, carry, fast.numbering())
         expected = next_number(records, expected)
-    return found
 
 
 def _ignored(row: dict[str, Any]) -> None:

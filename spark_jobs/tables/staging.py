@@ -2,7 +2,8 @@
 
 A run that one base station logged is many tasks, each within a segment of its journal:
 
-    begun          one task for each run: what every segment begins with (`journals.passes`)
+    begun          one task for each run: what every segment begins with (`journals.passes`). On one machine, and where
+                   runs are fewer than cores, this process does it while others make the first parts
     parts          one for each segment: its frames, what was refused, and its messages without their causes
     causal graph   one for each part, or several small ones: the messages' causes, as far as the part tells
     messages       the same: the vectors are joined over the parts (`basestation.journal.field_parts`), and written
@@ -45,7 +46,7 @@ from basestation.traces.schema import messages_schema, metadata
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 from spark_jobs.engine import Engine
-from spark_jobs.journals.passes import Segment, begun, read_part
+from spark_jobs.journals.passes import Segment, begun, read_part, walked
 from spark_jobs.session import one_line
 from spark_jobs.storage import arrow_file, is_local, path_of
 from spark_jobs.tables.inputs import Group, Input, InputError
@@ -176,8 +177,7 @@ class _Run:
 
 def _stage_parts(groups: Sequence[Group], stage: Path, engine: Engine) -> Iterator[Done]:
     runs = [_Run(group, stage / uuid.uuid4().hex) for group in groups]
-    begins = _over(engine, begun, [(run, run.item) for run in runs])
-    parts = [(run, (segment, str(run.folder))) for run, _, segments in begins for segment in segments]
+    parts = ((run, (segment, str(run.folder))) for run, segment in _segments(runs, engine))
     for run, _, (counts, tails) in _over(engine, _stage_part, parts):
         first = sum(run.rows)
         moved = {mote: tail._replace(row=tail.row + first) for mote, tail in tails.items()}
@@ -190,14 +190,34 @@ def _stage_parts(groups: Sequence[Group], stage: Path, engine: Engine) -> Iterat
     yield from (Done(run.group, str(run.folder), run.fault, dict(run.counts)) for run in runs)
 
 
+def _segments(runs: list[_Run], engine: Engine) -> Iterator[tuple[_Run, Segment]]:
+    """The segments of all runs. Those of few runs are walked over here, while others make the rows of the first."""
+    if not engine.overlaps or len(runs) >= engine.workers:
+        for run, _, segments in _over(engine, begun, [(run, run.item) for run in runs]):
+            yield from ((run, segment) for segment in segments)
+        return
+    for run in runs:
+        try:
+            yield from ((run, segment) for segment in walked(run.item))
+        except FAULTS as error:
+            run.fault = one_line(error)
+
+
 def _over(
-    engine: Engine, function: Callable[[Any], Any], tasks: list[tuple[_Run, Any]]
+    engine: Engine, function: Callable[[Any], Any], tasks: Iterable[tuple[_Run, Any]]
 ) -> list[tuple[_Run, Any, Any]]:
     """Apply a function to the tasks of runs without a fault: the runs, the tasks and the results."""
-    tasks = [(run, task) for run, task in tasks if not run.fault]
-    told = engine.each(partial(_told, function), [task for _, task in tasks])
+    given: list[tuple[_Run, Any]] = []
+
+    def sound() -> Iterator[Any]:
+        for run, task in tasks:
+            if not run.fault:
+                given.append((run, task))
+                yield task
+
+    asked = list(sound()) if isinstance(tasks, list) else sound()
     found = []
-    for (run, task), (fault, result) in zip(tasks, told, strict=True):
+    for (fault, result), (run, task) in zip(engine.each(partial(_told, function), asked), given, strict=True):
         run.fault = run.fault or fault
         found.append((run, task, result))
     return [row for row in found if not row[0].fault]

@@ -3,7 +3,7 @@
     python -m tests.bench.pipeline --millions 5 --millions 50 --cores 1 --cores 2
 
 Each figure is that of a process of its own, Java's start included. Memory is the most that one of its Python processes
-ever had; on Spark that is a worker.
+ever had; on Spark that is a worker. Where other work shares the machine, `cpu_seconds` tells what the job itself took.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -35,7 +36,7 @@ LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class Pace:
-    """`rate`: million records in a second; `peak_mb`: of the Python process that took most."""
+    """`rate`: million records in a second; `peak_mb`: of the Python process that took most; `cpu_seconds`: of all."""
 
     job: str
     way: str
@@ -44,6 +45,7 @@ class Pace:
     seconds: float
     rate: float
     peak_mb: int
+    cpu_seconds: float
 
 
 @dataclass(frozen=True)
@@ -72,8 +74,8 @@ def bench(
                     words = {"ingest": [str(logs), "--tables"]}
                     for job in JOBS:
                         command = [job, *words.get(job, []), str(tables), *WAYS[way]]
-                        seconds, peak = measured([*command, *_on(way, count)])
-                        yield Pace(job, way, count, records, seconds, records / seconds / MILLION, peak)
+                        seconds, peak, cpu = measured([*command, *_on(way, count)])
+                        yield Pace(job, way, count, records, seconds, records / seconds / MILLION, peak, cpu)
                     subprocess.run(["rm", "-r", str(tables)], check=True)
             subprocess.run(["rm", "-r", str(logs)], check=True)
 
@@ -83,9 +85,9 @@ def _on(way: str, cores: int) -> list[str]:
     return [*workers, "--master", f"local[{cores}]"] if way == "Spark" else workers
 
 
-def measured(words: Sequence[str]) -> tuple[float, int]:
-    """Run a job; the seconds that it took, and the most MB of one of its Python processes."""
-    begun, peak = time.perf_counter(), 0
+def measured(words: Sequence[str]) -> tuple[float, int, float]:
+    """Run a job; the seconds that it took, the most MB of one of its Python processes, and the processors' seconds."""
+    begun, peak, before = time.perf_counter(), 0, _cpu_seconds()
     with TemporaryDirectory() as place:
         told = Path(place) / "told"
         with told.open("wb") as output:
@@ -97,7 +99,12 @@ def measured(words: Sequence[str]) -> tuple[float, int]:
                 time.sleep(LOOK_S)
         if job.returncode:
             raise JobError(f"{words[0]}: {told.read_text()[-500:]}")
-    return time.perf_counter() - begun, peak
+    return time.perf_counter() - begun, peak, _cpu_seconds() - before
+
+
+def _cpu_seconds() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def descendants(pid: int) -> list[int]:

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import threading
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -26,6 +27,7 @@ from packet_formats.schemes import descriptor
 from packet_formats.tinyos import decode_packet, encode_packet
 from spark_jobs.engine import Cores, Spark
 from spark_jobs.tables import staging
+from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.stored import manifest
 from tests.journal.logs import TICK_NS, arrivals_of, simulated, write
 from tests.spark.test_ingest import content, table, take
@@ -241,3 +243,28 @@ def test_processes_are_started_once_and_end_with_the_engine():
     assert len(set(used)) <= 2
     assert os.getpid() not in used
     assert not {child.pid for child in multiprocessing.active_children()} & set(used)
+
+
+def test_the_first_tasks_are_done_while_the_next_are_made():
+    begun = threading.Event()
+
+    def tasks():
+        yield 0
+        assert begun.wait(30)
+        yield 1
+
+    def work(number):
+        begun.set()
+        return number
+
+    assert list(Cores(2).each(work, tasks())) == [0, 1]
+
+
+def test_a_run_that_is_gone_is_a_fault_of_that_run(tmp_path, small):
+    for name in ("here", "gone"):
+        rough_journal(tmp_path / name, random.Random(1))
+    groups = [group for name in ("here", "gone") for group in grouped(find([tmp_path / name]).inputs)]
+    shutil.rmtree(tmp_path / "gone")
+    done = {one.group.inputs[0].path: one for one in staging.staged(groups, tmp_path / "stage", Cores(3))}
+    assert not done[str(tmp_path / "here")].fault
+    assert "is no longer there" in done[str(tmp_path / "gone")].fault
