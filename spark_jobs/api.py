@@ -82,6 +82,7 @@ def ingest(spark: SparkSession, paths: Paths, tables: str | Place, deployment: s
 
 def links(frames: DataFrame, window_s: float = link_health.WINDOW_S) -> LinkTables:
     """Deliveries, losses, copies, reboots and signal strength, of `frames`."""
+    _check_seconds(window_s=window_s)
     return LinkTables(*link_health.links(Spark(frames.sparkSession), frames, window_s))
 
 
@@ -89,6 +90,7 @@ def clocks(
     frames: DataFrame, messages: DataFrame, runs: DataFrame, moment_s: float = clock_bounds.MOMENT_S
 ) -> DataFrame:
     """Which epsilon and delta each run really kept: a row each, with lists of bounds, motes and breaks."""
+    _check_seconds(moment_s=moment_s)
     told = _deployments(runs)
     found: DataFrame = clock_bounds.clocks(Spark(frames.sparkSession), frames, messages, told, moment_s)
     return found
@@ -148,9 +150,16 @@ def watch(
 
     Without `every_s`, take what is there and return. Returns what could not be read.
     """
+    _check_seconds(window_s=window_s)
     return watching.watch(
         Path(logs), Path(out), _on(spark), lambda number, found: None, window_s=window_s, every_s=every_s
     )
+
+
+def _check_seconds(**told: float) -> None:
+    for name, seconds in told.items():
+        if not 0.001 <= seconds <= 1e9:  # as the commands take it
+            raise JobError(f"{name} is {seconds}: from 0.001 to 1e9 seconds")
 
 
 def _on(spark: SparkSession) -> EngineOptions:

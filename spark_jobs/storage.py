@@ -172,12 +172,17 @@ def place(text: str | Place) -> Place:
     if not colons:
         return Path(text.removeprefix("file:")) if text.startswith("file:/") else Path(text)
     if scheme == "file":
-        return Path(unquote(urlparse(text).path))
+        told = urlparse(text)
+        if told.netloc not in ("", "localhost"):
+            raise JobError(f"{text}: {told.netloc} would be a host: a file of this machine is file:///PATH")
+        return Path(unquote(told.path))
     if scheme not in SCHEMES:
         raise JobError(
             f"{text}: {scheme}:// is not a file system that we know; {', '.join(SCHEMES)}, file are"
         )
     path, _, query = rest.partition("?")
+    if scheme != "hdfs" and not path.partition("/")[0]:  # HDFS has a host of its own settings
+        raise JobError(f"{text}: no bucket is named; {scheme}://BUCKET/KEY is a place")
     return UriPath("s3" if scheme == "s3a" else scheme, path.rstrip("/"), query)
 
 
@@ -210,6 +215,8 @@ def filesystem(path: UriPath) -> fs.FileSystem:
 
 def _key(path: UriPath) -> str:
     """The path as its file system says it: with the bucket, without a host."""
+    if path.scheme.startswith("abfs"):  # the container may be before an @, after the host, or in its place
+        return str(fs.FileSystem.from_uri(str(path))[1]).lstrip("/")
     return path.path if path.scheme in ("s3", "gs") else f"/{path.path.partition('/')[2]}"
 
 

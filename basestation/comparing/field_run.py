@@ -110,8 +110,7 @@ class _FieldRun:
         for key in reversed(self._order):
             for source, number in enumerate(self._knew.get(key, ())):
                 place = self._index(source, number) - (source == key[0])
-                cause = (source, self._own[source][place - 1])
-                if place and cause not in read:
+                if place and (cause := (source, self._own[source][place - 1])) not in read:
                     self._sent[cause] = min(self._sent[cause], self._sent[key])
 
     def _index(self, mote: int, number: int) -> int:

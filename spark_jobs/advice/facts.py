@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from basestation.causality.stream import Stream
 from spark_jobs.measuring.uncertainty import drawn
-from spark_jobs.traces.files import TraceFiles
+from spark_jobs.traces.files import TraceFault, TraceFiles
 from spark_jobs.traces.segments import TraceSegment, block_begins, load
 
 Ints = NDArray[Any]
@@ -60,10 +60,14 @@ class Fact:
 
 def arrivals_in(trace: TraceFiles) -> Arrivals:
     """The arrivals of a trace in sync. A few columns of the whole run are in memory: 50 bytes a message."""
+    if not trace.rows:
+        raise TraceFault(f"{trace.folder}: no message arrived in this run")
     timed = trace.layout.stamp.clock_bits > 0
     view = load(
         TraceSegment(trace, 0, trace.rows), ["boot", "sequence", *(["stamp.r"] if timed else [])], 0, 0
     )
+    if not len(view.clock):
+        raise TraceFault(f"{trace.folder}: no message that arrived in this run is in sync")
     delay = np.maximum(view.column("heard") - view.column("stamp.r"), 0) if timed else None
     source, life, sequence = (view.column(name).astype(np.int64) for name in ("source", "boot", "sequence"))
     return Arrivals(trace.motes, source, life, sequence, view.clock, delay)

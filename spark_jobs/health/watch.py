@@ -250,6 +250,10 @@ def _read(path: Path) -> tuple[pa.Table, str]:
         raise JobError(f"can't be read, it may have been cut off: {one_line(error)}") from None
 
 
+def _is_numbered(path: str | Path) -> bool:
+    return Path(path).stem.isdecimal()
+
+
 def _number(path: str) -> int:
     return int(Path(path).stem)
 
@@ -490,13 +494,15 @@ def watch(
 
 
 def _unseen(logs: Path) -> dict[str, str]:
-    """The files that are named like parts and that Spark skips silently."""
+    """The files that are named like parts, and that Spark or we skip silently."""
     found = {}
     for path in sorted(logs.glob(NAMED)):
         if not path.is_file():
             found[str(path)] = "no file, or a link to none"
         elif not path.stat().st_size:
             found[str(path)] = "empty, it may have been cut off"
+        elif not _is_numbered(path):
+            found[str(path)] = "its name is no number, so it is no part"
     return found
 
 
@@ -533,7 +539,8 @@ def follow(
         return continuum_of(parts, Spark(spark).each)
 
     def batch(frame: DataFrame, number: int) -> None:
-        paths = [_local(row.path) for row in frame.select("path").collect()]
+        named = [_local(row.path) for row in frame.select("path").collect()]
+        paths = [path for path in named if _is_numbered(path)]  # `_unseen` tells of the others
         try:
             found = take_batch(number, paths, book, window_s, over, measure if with_continuum else None)
         except (JobError, OSError) as error:

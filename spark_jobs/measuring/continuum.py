@@ -49,7 +49,7 @@ from spark_jobs.measuring.restamp import Restamped, RestampTask, differing, rest
 from spark_jobs.measuring.uncertainty import FIGURES, HOLD, Uncertain, clumping
 from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import Place
-from spark_jobs.tables.stored import MANIFEST, manifest
+from spark_jobs.tables.stored import MANIFEST, StoredRun, manifest
 from spark_jobs.traces.field import with_causes
 from spark_jobs.traces.files import TraceFault, TraceFiles, open_trace
 from spark_jobs.traces.segments import ROWS, Plan, cut, plan
@@ -467,11 +467,15 @@ def open_traces(folders: Sequence[Place]) -> tuple[list[TraceFiles], list[TraceF
     """Open the traces that can be analysed, and list the faults of the others."""
     traces: dict[str, TraceFiles] = {}
     faults = []
-    for folder, events, run in dict.fromkeys(_places(folders)):
+    for folder, stored in _places(folders):
         try:
-            trace = open_trace(folder, events)
-            if run is not None and trace.run != run:
-                raise TraceFault(f"{folder}: mixed runs: it is of run {trace.run}, in the place of {run}")
+            if stored is not None and not stored.group.inputs[0].deployment:
+                raise TraceFault(
+                    f"run {stored.name}: its deployment is not known; ingest it with --deployment"
+                )
+            trace = open_trace(folder, stored.files("events")[0] if stored else None)
+            if stored is not None:
+                _check_stored(trace, stored)
             if trace.run in traces:
                 raise TraceFault(f"{folder}: run {trace.run}, which {traces[trace.run].folder} is already")
             traces[trace.run] = trace
@@ -480,14 +484,28 @@ def open_traces(folders: Sequence[Place]) -> tuple[list[TraceFiles], list[TraceF
     return list(traces.values()), faults
 
 
-def _places(folders: Sequence[Place]) -> Iterator[tuple[Place, Place | None, str | None]]:
-    """The places of messages and events: of a trace, or of every run in the tables of `ingest`, with its name."""
-    for folder in folders:
+def _places(folders: Sequence[Place]) -> Iterator[tuple[Place, StoredRun | None]]:
+    """The place of the messages: of a trace, or of every run in the tables of `ingest`. A place comes once."""
+    for folder in dict.fromkeys(folder.resolve() for folder in folders):
         if (folder / MANIFEST).is_dir():
-            runs = manifest(folder.resolve())
-            yield from ((run.folder("messages"), run.files("events")[0], run.name) for run in runs)
+            yield from ((run.folder("messages"), run) for run in manifest(folder))
         else:
-            yield folder.resolve(), None, None
+            yield folder, None
+
+
+def _check_stored(trace: TraceFiles, stored: StoredRun) -> None:
+    """Check that these are the files that `ingest` wrote for this run, and all of them."""
+    if trace.run != stored.name:
+        raise TraceFault(
+            f"{trace.folder}: mixed runs: it is of run {trace.run}, in the place of {stored.name}"
+        )
+    if trace.rows != (wrote := stored.counts.get("messages", trace.rows)):
+        raise TraceFault(
+            f"{trace.folder}: {trace.rows} rows, and ingest wrote {wrote}: a part is gone; "
+            "ingest --again brings it back"
+        )
+    if trace.events is None and stored.counts.get("events"):
+        raise TraceFault(f"{stored.files('events')[0]} is gone; ingest --again brings it back")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,6 +50,15 @@ def test_a_log_of_stamps_without_a_clock_makes_no_violation_up(scheme):
     assert measured(told, scheme).violations.pairs == 0
 
 
+@pytest.mark.parametrize("scheme", ["barrier", "vector", "shlc"])
+def test_a_mote_may_have_been_silent(scheme):
+    true = simulated(scheme, **FIELD | {"messages": 200})
+    heard = true.messages.filter(pc.not_equal(true.messages["source"], 0))
+    told = pa.concat_tables(with_field_truth([untold(heard)], true.deployment))
+    trace = Trace(true.run, true.deployment, true.origin, told, None)
+    assert measured(trace, "shlc").arrived == len(heard)
+
+
 def test_lost_names_are_those_of_messages_that_were_sent_and_received(barrier_log):
     told, true = barrier_log
     vectors = [memoryview(value).cast("i") for value in true.messages["vector"].to_pylist()]

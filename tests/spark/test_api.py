@@ -130,3 +130,13 @@ def test_the_manual_goes_from_logs_to_an_answer_as_printed(
 def test_there_is_nothing_else_in_the_package(spark):
     with pytest.raises(AttributeError, match="spark_jobs has no nonsense"):
         _ = spark_jobs.nonsense
+
+
+@pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf")])
+def test_a_length_of_time_that_is_none_is_refused(seconds):
+    with pytest.raises(JobError, match="window_s is"):
+        spark_jobs.links(None, seconds)
+    with pytest.raises(JobError, match="moment_s is"):
+        spark_jobs.clocks(None, None, None, seconds)
+    with pytest.raises(JobError, match="window_s is"):
+        spark_jobs.watch(None, "logs", "out", window_s=seconds)

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from basestation.simulator.options import PRESETS, WorldOptions
@@ -95,3 +96,19 @@ def test_the_command_has_an_exit_code_for_regression_tests(tmp_path, capsys):
     assert run("changes", [before, after, "--no-spark", "--threshold", "loss=40"]) == 0
     assert run("changes", [before, after, "--no-spark", "--threshold", "weather=1"]) == 2
     assert run("changes", [before, str(tmp_path / "none"), "--no-spark"]) == 1
+
+
+@pytest.mark.parametrize("job", ["changes", "fit"])
+@pytest.mark.parametrize("synced", [True, False])
+def test_a_run_without_messages_is_named(tmp_path, capsys, job, synced):
+    world = replace(OPTIONS, messages=20)
+    trace = trace_of(generate(world), deployment_for(world, build_scheme(world, "shlc"), "cbd", 100))
+    rows, at = trace.messages, trace.messages.column_names.index("in_sync")
+    rows = rows[:0] if synced else rows.set_column(at, rows.schema.field(at), pa.array([False] * len(rows)))
+    write_trace(replace(trace, messages=rows), tmp_path / "empty")
+    places = [str(tmp_path / "empty")] * (2 if job == "changes" else 1)
+    assert run(job, [*places, "--no-spark"]) == 1
+    told = capsys.readouterr()
+    assert "no message" in told.err
+    assert "arrived in this run" in told.err
+    assert not told.out

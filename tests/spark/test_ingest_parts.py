@@ -20,12 +20,14 @@ from basestation.journal.writer import JournalWriter
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, build_scheme, generate
+from basestation.traces.files import write_trace
 from basestation.traces.schema import LATER, matrix_of
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message, encode_message
 from packet_formats.schemes import descriptor
 from packet_formats.tinyos import decode_packet, encode_packet
 from spark_jobs.engine import Cores, Spark
+from spark_jobs.measuring.continuum import open_traces
 from spark_jobs.tables import staging
 from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.stored import manifest
@@ -217,6 +219,22 @@ def test_a_part_that_is_gone_is_noticed(tmp_path, small):
     run.files("frames")[-1].unlink()
     with pytest.raises(Exception, match="a part is gone; ingest --again brings it back"):
         run.pieces("frames")
+
+
+@pytest.mark.parametrize("table", ["messages", "events"])
+def test_the_continuum_notices_what_is_gone(tmp_path, small, table):
+    rough_journal(tmp_path / "whole", random.Random(3))
+    cut(tmp_path / "whole", tmp_path / "log", random.Random(3), 5)
+    write_trace(simulated(messages=50)[0], tmp_path / "trace")
+    take(tmp_path / "t", tmp_path / ("log" if table == "messages" else "trace"))
+    (run,) = manifest(tmp_path / "t")
+    traces, faults = open_traces([tmp_path / "t"])
+    assert [trace.rows for trace in traces] == [run.counts["messages"]]
+    assert not faults
+    run.files(table)[-1].unlink()
+    traces, faults = open_traces([tmp_path / "t"])
+    assert not traces
+    assert "is gone; ingest --again brings it back" in str(faults[0])
 
 
 def test_the_last_segment_may_still_be_written(tmp_path, small):

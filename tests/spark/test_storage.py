@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.session import JobError, prepare
-from spark_jobs.storage import UriPath, place, remove_tree, write_whole
+from spark_jobs.storage import UriPath, _key, place, remove_tree, write_whole
 
 PLACES = ["local", "file", "s3"]
 
@@ -54,6 +54,23 @@ def test_spark_and_arrow_name_s3_differently():
 def test_an_unknown_file_system_is_refused_by_name():
     with pytest.raises(JobError, match="ftp:// is not a file system that we know"):
         place("ftp://host/logs")
+
+
+@pytest.mark.parametrize("uri", ["s3://", "s3:///key", "gs:///key", "s3a://?region=x"])
+def test_a_uri_without_a_bucket_is_refused(uri):
+    with pytest.raises(JobError, match="no bucket is named"):
+        place(uri)
+
+
+def test_azure_names_a_container_and_then_a_path():
+    assert _key(place("abfs://c@a.dfs.core.windows.net/x/y")) == "c/x/y"
+    assert _key(place("abfs://a.dfs.core.windows.net/c/x") / "y") == "c/x/y"
+
+
+def test_a_file_of_another_host_is_refused():
+    assert place("file://localhost/tmp/a%20b") == Path("/tmp/a b")
+    with pytest.raises(JobError, match="tmp would be a host"):
+        place("file://tmp/x")
 
 
 def test_a_bucket_that_is_not_there_is_told_before_the_work(s3):

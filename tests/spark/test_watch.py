@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+import spark_jobs
 from basestation.journal.parquet_parts import PARTS, make_parts
 from basestation.journal.reader import read_journal
 from basestation.journal.recovery import write_whole
@@ -351,6 +352,17 @@ def test_what_can_not_be_read_is_named(tmp_path, logged):
     assert "cut off" in faults[str(cut)]
     assert faults[str(foreign)] == "no part of Causeway's"
     assert faults[str(other)] == "a part of another run, b"
+
+
+def test_a_part_whose_name_is_no_number_is_told_and_left_out(tmp_path, logged, spark):
+    """It would be in the checkpoint for good, and no batch could ever be done again."""
+    folder, _ = logged
+    shutil.copytree(folder / "a", tmp_path / "logs" / "a")
+    odd = tmp_path / "logs/a/messages/000001 (copy).parquet"
+    shutil.copy(parts_of(folder / "a")[1], odd)
+    for _ in range(2):
+        found = spark_jobs.watch(spark, tmp_path / "logs", tmp_path / "out", window_s=1)
+        assert found == {str(odd): "its name is no number, so it is no part"}
 
 
 def test_bad_requests_are_named(tmp_path, capsys):
