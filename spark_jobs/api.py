@@ -116,9 +116,12 @@ def recommend(
 ) -> DataFrame:
     """The smallest stamp and the shortest wait of each run within a tolerance in per cent, and what more bytes buy."""
     told, rows = _deployments(runs), [_row(one.asDict()) for one in continuum.collect()]
+    names = dict.fromkeys(row.run for row in rows)
+    if unknown := [run for run in names if run not in told]:
+        raise JobError(f"`runs` does not have {', '.join(unknown)}: read both from the same place")
     found = [
         one
-        for run in dict.fromkeys(row.run for row in rows)
+        for run in names
         for one in advice.recommend(
             [row for row in rows if row.run == run], told[run], figure, tolerance, guaranteed=guaranteed
         )

@@ -515,7 +515,8 @@ def show_measurements(run: SimulatedRun, rows: Sequence[tuple[Measurement, Measu
     recovers = run.fault is not None
     if recovers:
         table.add_column("healed", justify="right")
-    for row in [*(base for base, _ in rows[:1]), *(row for _, row in rows)]:
+    stamped = [row for _, row in rows if row.delivery != ARRIVAL_ORDER]  # arrival order is the same for all
+    for row in [*(base for base, _ in rows[:1]), *stamped]:
         table.add_row(*_cells(row, recovers))
     common.out.print(table)
     common.out.print("\n".join(_legend(rows, recovers)), style="dim")

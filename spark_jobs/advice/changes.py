@@ -97,8 +97,9 @@ def _of_row(row: ContinuumRow, tick_ms: float) -> dict[str, Fact]:
     if row.uncertain is None:
         return {}
     found = {HOLD: Fact(*ratio(row.uncertain.most, HOLD), tick_ms)}
+    # Only what surely was in wrong order: with other losses more or less may have been, and that is no change.
     if row.mean is not None:
-        found["violations"] = Fact(*ratio(row.uncertain.most, "mean"), 100.0)
+        found["violations"] = Fact(*ratio(row.uncertain.least, "mean"), 100.0)
     return found
 
 

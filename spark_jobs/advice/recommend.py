@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +30,13 @@ from spark_jobs.measuring.choices import (
 )
 from spark_jobs.measuring.continuum import ContinuumRow
 from spark_jobs.measuring.details import DetailRow, details, only
-from spark_jobs.measuring.front import able, most
+from spark_jobs.measuring.front import able, least, most
 from spark_jobs.session import JobError
 from spark_jobs.storage import Place
 from spark_jobs.traces.files import TraceFiles
 
 VOLTS = 3.0
+SOME_YEARS_S = 10**9  # a time below it is the network's own
 WORST = 10  # motes, links or hours in the report
 WORTH_IT = 0.95  # of the hold, for more bytes
 
@@ -109,11 +111,15 @@ def recommend(
 def frontier(
     rows: Sequence[ContinuumRow], figure: str, tolerance: float, *, guaranteed: bool = False
 ) -> list[ContinuumRow]:
-    """The rows that `recommend` names, in its order."""
+    """The rows that `recommend` names, in its order.
+
+    Against what is proven only violations that surely were speak, not those that may have been.
+    """
+    seen = least if guaranteed else most
     good = [
         row
         for row in rows
-        if able(row) and most(row, figure) <= tolerance and (row.guaranteed or not guaranteed)
+        if able(row) and (row.guaranteed or not guaranteed) and seen(row, figure) <= tolerance
     ]
     found: list[ContinuumRow] = []
     for row in sorted(good, key=_cost):
@@ -306,16 +312,12 @@ def _in_words(limit: Limit) -> str:
 def sentence(one: Advice) -> str:
     """A recommendation in one line."""
     proof = ", in causal order by proof" if one.guaranteed else ""
-    bound = ""
-    if one.violations_most > one.violations:
-        bound = f" at least, {report.percent(one.at_most)}% at most"
-    elif one.high is not None:
-        bound = f", at most {one.at_most:.2g}% at 95% confidence"
+    bound = "" if one.high is None else f", at most {one.at_most:.2g}% at 95% confidence"
     wait = "" if not one.hold_saved_ms else f", {one.hold_saved_ms:.1f} ms less than causal delivery"
     bad = "" if one.worst_run is None else f"; worst run {one.worst_run}: {report.percent(one.worst)}%"
     return (
         f"{one.stamp}, {report.by(one)}: {one.stamp_bytes:.3g}-byte stamp{proof}, "
-        f"{report.percent(one.violations)}% violations{bound}; held {one.hold_mean_ms:.1f} ms{wait}; {_saved(one)}{bad}"
+        f"{_shown(one)}% violations{bound}; held {one.hold_mean_ms:.1f} ms{wait}; {_saved(one)}{bad}"
     )
 
 
@@ -324,8 +326,12 @@ def answer(one: Advice) -> str:
     proof = "causal order by proof; " if one.guaranteed else ""
     return (
         f"Take {one.stamp}, {report.by(one)}: {_bytes(one.stamp_bytes)}, {one.hold_mean_ms:.0f} ms, "
-        f"{proof}at most {one.at_most:.2g}% violations."
+        f"{proof}at most {report.percent(one.violations_most)}% violations{_surely(one)}."
     )
+
+
+def _surely(one: Advice) -> str:
+    return "" if one.high is None else f" here ({one.at_most:.2g}% at 95% confidence)"
 
 
 def _bytes(size: float) -> str:
@@ -359,7 +365,7 @@ def why_nothing(trace: TraceFiles, rows: Sequence[ContinuumRow], figure: str) ->
     best = min(there, key=lambda row: (most(row, figure), *_cost(row)))
     return (
         f"nothing will do; the fewest violations are {report.bounds(best, figure)} by {best.stamp}, "
-        f"{report.by(best)}"
+        f"{report.by(best)}; --tolerance {max(0.01, round(most(best, figure) + 0.005, 2)):g} would take it"
     )
 
 
@@ -409,7 +415,7 @@ def _detail_sheet(by: str, rows: Sequence[DetailRow]) -> str:
     ]
     cells = [
         (
-            " ".join(str(value) for value in (row.mote, row.gateway, row.hour) if value is not None),
+            _who_or_when(row),
             str(row.delivered),
             report.percent(row.violations_most),
             f"{row.hold_mean_ms:.1f}",
@@ -417,6 +423,13 @@ def _detail_sheet(by: str, rows: Sequence[DetailRow]) -> str:
         for row in mine
     ]
     return report.sheet((by, "messages", "in a violation %", "hold ms"), cells)
+
+
+def _who_or_when(row: DetailRow) -> str:
+    if row.hour is not None:
+        wall = row.hour > SOME_YEARS_S
+        return f"{datetime.fromtimestamp(row.hour, UTC):%Y-%m-%d %H:%M} UTC" if wall else f"{row.hour} s"
+    return f"{row.mote}" if row.gateway is None else f"{row.mote} to gateway {row.gateway}"
 
 
 def all_runs_parts(together: Sequence[Advice]) -> list[str]:

@@ -12,13 +12,18 @@ if TYPE_CHECKING:
 def most(row: ContinuumRow, figure: str) -> float:
     """The most violations that there can be, in per cent: not all causes may be known. Unknown is infinite."""
     value = getattr(row, f"{figure}_most")
-    value = getattr(row, figure) if value is None else value
+    return least(row, figure) if value is None else float(value)
+
+
+def least(row: ContinuumRow, figure: str) -> float:
+    """The violations that surely were, in per cent. Unknown is infinite."""
+    value = getattr(row, figure)
     return float("inf") if value is None else float(value)
 
 
 def able(row: ContinuumRow) -> bool:
-    """Whether the configuration could be deployed and has an answer."""
-    return row.is_answered and row.fits and row.policy != "none"
+    """Whether the configuration could be deployed and has an answer, which is of some messages."""
+    return row.is_answered and row.fits and row.policy != "none" and bool(row.delivered)
 
 
 def on_front(rows: Sequence[ContinuumRow], figure: str = "mean") -> list[bool]:

@@ -3,7 +3,8 @@
     python -m tests.bench.pipeline --millions 5 --millions 50 --cores 1 --cores 2
 
 Each figure is that of a process of its own, Java's start included. Memory is the most that one of its Python processes
-ever had; on Spark that is a worker. Where other work shares the machine, `cpu_seconds` tells what the job itself took.
+ever had; on Spark that is a worker. Where other work shares the machine, `cpu_seconds` tells what the job itself took,
+without Spark: its workers are not in it.
 """
 
 from __future__ import annotations

@@ -96,11 +96,12 @@ def _predictions(rows: Sequence[Predicted]) -> Table:
 
 def _checks(rows: Sequence[Check]) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=0)
-    for name in ("what is known", "log", "predicted", "95% interval", "off %", "agrees"):
+    for name in ("what is known", "log", "95% interval", "predicted", "95% interval", "off %", "agrees"):
         table.add_column(name, justify="left" if name == "what is known" else "right", no_wrap=True)
     for row in rows:
         interval = f"{row.predicted_low:.3g} to {row.predicted_high:.3g}"
         off = "?" if row.off is None else f"{row.off:+.0f}"
-        cells = (f"{row.measured:.3g}", f"{row.predicted:.3g}", interval, off, "yes" if row.agrees else "no")
-        table.add_row(row.fact, *cells)
+        own = "?" if row.low is None or row.high is None else f"{row.low:.3g} to {row.high:.3g}"
+        cells = (f"{row.measured:.3g}", own, f"{row.predicted:.3g}", interval, off)
+        table.add_row(row.fact, *cells, "yes" if row.agrees else "no")
     return table
