@@ -72,6 +72,10 @@ def test_arrival_order_and_causal_delivery_have_one_phi():
     assert found[1]["violations"]["pairs"] == 0
 
 
+def test_the_table_shows_arrival_order_once():
+    assert run("--scheme", "barrier", "--policy", "none").stdout.count("(arrival)") == 1
+
+
 def test_a_tolerance_delivers_by_the_ledger():
     found = rows("--scheme", "shlc", "--tolerate", "0", "--tolerate", "5", "--messages", "3000")
     assert [(row["policy"], row["phi"], row["tolerate"]) for row in found] == [

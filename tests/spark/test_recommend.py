@@ -13,7 +13,7 @@ from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from packet_formats.deployment import load
 from spark_jobs.advice.pooled import pool, worst
-from spark_jobs.advice.recommend import energy, over_all_runs, recommend, sentence
+from spark_jobs.advice.recommend import answer, energy, over_all_runs, recommend, sentence
 from spark_jobs.engine import Cores
 from spark_jobs.measuring.choices import Choice
 from spark_jobs.measuring.continuum import ContinuumRow, continuum
@@ -82,8 +82,22 @@ def test_what_is_not_known_or_does_not_fit_is_never_recommended():
         row(1, 0.0, 1.0, fits=False),
         row(1, None, 1.0, answered="no"),
         row(1, 0.0, 0.0, policy="none"),
+        row(1, 0.0, 0.0, delivered=0),
     ]
     assert recommend(rows, EXAMPLE, "mean", 100.0) == []
+
+
+def test_a_bound_and_a_confidence_are_told_apart():
+    (one,) = recommend([row(1, 0.04, 1.0, mean_most=0.18, low=0.0, high=0.55)], EXAMPLE, "mean", 0.5)
+    assert "0.04 to 0.18% violations, at most 0.55% at 95% confidence" in sentence(one)
+    assert "at most 0.18% violations here (0.55% at 95% confidence)" in answer(one)
+
+
+def test_doubtful_violations_do_not_speak_against_a_proof():
+    proven = row(4, 0.0, 5.0, exact=True, phi=100, mean_most=0.3)
+    assert recommend([proven], EXAMPLE, "mean", 0.0) == []
+    assert len(recommend([proven], EXAMPLE, "mean", 0.0, guaranteed=True)) == 1
+    assert recommend([replace(proven, mean=0.1)], EXAMPLE, "mean", 0.0, guaranteed=True) == []
 
 
 def test_savings_are_against_the_deployment_s_own_stamp_also_if_it_was_not_measured():
