@@ -88,6 +88,12 @@ def test_nothing_good_enough_is_an_empty_table(spark, place):
     assert set(advice.columns) == {field.name for field in fields(Advice)}
 
 
+def test_a_run_whose_deployment_is_not_told_is_named(spark, place):
+    found = spark_jobs.continuum(spark, str(place / "tables"), CHOICE)
+    with pytest.raises(JobError, match="`runs` does not have 2"):
+        spark_jobs.recommend(found, spark_jobs.runs(spark, str(place / "tables")).limit(0))
+
+
 def test_schemes_are_compared_on_a_table(spark, place):
     rows = spark_jobs.compare(spark, str(place / "tables"), ["none", "barrier"]).collect()
     assert [row.scheme for row in rows] == ["none", "barrier"]
