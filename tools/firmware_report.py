@@ -165,7 +165,8 @@ def build(deployment: Deployment, app: str, folder: Path) -> ImageSize:
     sources = [path for part in (*layers, *own) for path in sorted((firmware / part).glob("*.c"))]
     elf = folder / f"{app}.elf"
     identity = deployment.clock.root if app == "gateway" else 1
-    run([*COMPILE, f"-DCAUSEWAY_NODE_ID={identity}", f"-I{firmware}", f"-I{folder}", *sources, "-o", elf])
+    include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
+    run([*COMPILE, f"-DCAUSEWAY_NODE_ID={identity}", *include, *sources, "-o", elf])
     return ImageSize(elf)
 
 

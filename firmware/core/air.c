@@ -1,6 +1,6 @@
-#include "air.h"
+#include "causeway/air.h"
 
-#include "bytes.h"
+#include "causeway/bytes.h"
 
 #if CAUSEWAY_AIR_IEEE802154
 

@@ -1,8 +1,8 @@
-#include "am.h"
+#include "causeway/am.h"
 
 #include <string.h>
 
-#include "bytes.h"
+#include "causeway/bytes.h"
 
 /* Place of the length byte in a message's header. */
 #if CAUSEWAY_TINYOS == 1

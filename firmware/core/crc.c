@@ -1,4 +1,4 @@
-#include "crc.h"
+#include "causeway/crc.h"
 
 uint16_t cw_crc16_add(uint16_t crc, uint8_t byte)
 {

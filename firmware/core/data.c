@@ -1,4 +1,4 @@
-#include "data.h"
+#include "causeway/data.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-#include "dedup.h"
+#include "causeway/dedup.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
-#include "frame.h"
+#include "causeway/frame.h"
 
 #include <string.h>
 
-#include "crc.h"
+#include "causeway/crc.h"
 
 /* Where a framer is. Done is 0, so that a static one has nothing to say. */
 enum { DONE, OPEN, BODY, CRC_LOW, CRC_HIGH, CLOSE };

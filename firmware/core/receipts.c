@@ -1,8 +1,8 @@
-#include "receipts.h"
+#include "causeway/receipts.h"
 
 #include <string.h>
 
-#include "bytes.h"
+#include "causeway/bytes.h"
 
 void cw_receipts_start(cw_receipts_t *receipts)
 {

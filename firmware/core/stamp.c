@@ -1,9 +1,9 @@
 /* What all schemes share: whether bytes are a stamp at all, and its clock. The schemes themselves are in
  * stamp_*.c. */
-#include "stamp.h"
+#include "causeway/stamp.h"
 
-#include "stamp_fields.h"
-#include "ticks.h"
+#include "causeway/stamp_fields.h"
+#include "causeway/ticks.h"
 
 #if !CAUSEWAY_STAMP_IN_FIRMWARE
 #error "stamp.scheme: the firmware has no such stamp; docs/schemes.md says which it has"

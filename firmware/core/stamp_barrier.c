@@ -7,8 +7,8 @@
  *
  * Rules compare how far times are behind `latest`, the greatest l that there can be: less is newer.
  */
-#include "stamp_fields.h"
-#include "ticks.h"
+#include "causeway/stamp_fields.h"
+#include "causeway/ticks.h"
 
 #if CAUSEWAY_SCHEME_BARRIER
 

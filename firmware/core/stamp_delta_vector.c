@@ -4,8 +4,8 @@
  * top code for "so long ago that nobody waits for it, or never". Ages grow with the clock, so a wrong one is
  * soon of no account.
  */
-#include "stamp_fields.h"
-#include "ticks.h"
+#include "causeway/stamp_fields.h"
+#include "causeway/ticks.h"
 
 #if CAUSEWAY_SCHEME_DELTA_VECTOR
 

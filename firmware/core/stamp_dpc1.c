@@ -1,5 +1,5 @@
 /* dpc1: the clock alone. Nothing is known of others. */
-#include "stamp_fields.h"
+#include "causeway/stamp_fields.h"
 
 #if CAUSEWAY_SCHEME_DPC1
 

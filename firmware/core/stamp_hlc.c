@@ -1,6 +1,6 @@
 /* hlc and shlc, a hybrid logical clock: (top, kn[0]) is (l, counter). */
-#include "stamp_fields.h"
-#include "ticks.h"
+#include "causeway/stamp_fields.h"
+#include "causeway/ticks.h"
 
 #if CAUSEWAY_SCHEME_HLC || CAUSEWAY_SCHEME_SHLC
 

@@ -1,6 +1,6 @@
 /* kn, and dpc2: kn without entries. */
-#include "stamp_fields.h"
-#include "ticks.h"
+#include "causeway/stamp_fields.h"
+#include "causeway/ticks.h"
 
 #if CAUSEWAY_SCHEME_KN || CAUSEWAY_SCHEME_DPC2
 

@@ -1,5 +1,5 @@
 /* sequence: the header's own number is all there is. last-sender: which message was received last. */
-#include "stamp_fields.h"
+#include "causeway/stamp_fields.h"
 
 #if CAUSEWAY_SCHEME_SEQUENCE || CAUSEWAY_SCHEME_LAST_SENDER
 

@@ -6,7 +6,7 @@
  * last few: without that, a mote that starts again, or a peer that does, would be believed 128 messages
  * later.
  */
-#include "stamp_fields.h"
+#include "causeway/stamp_fields.h"
 
 #if CAUSEWAY_SCHEME_VECTOR
 

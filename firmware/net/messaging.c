@@ -2,9 +2,9 @@
 
 #include <string.h>
 
-#include "core/am.h"
-#include "core/dedup.h"
-#include "core/ticks.h"
+#include "causeway/am.h"
+#include "causeway/dedup.h"
+#include "causeway/ticks.h"
 #include "hal/clock.h"
 #include "identity.h"
 #include "outbox.h"

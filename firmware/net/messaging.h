@@ -22,8 +22,8 @@
 #include <stdint.h>
 
 #include "causeway_layout.h"
-#include "core/data.h"
-#include "core/records.h"
+#include "causeway/data.h"
+#include "causeway/records.h"
 #include "hal/radio.h"
 #include "outbox.h"
 

@@ -1,7 +1,7 @@
 #include "outbox.h"
 
-#include "core/am.h"
-#include "core/bytes.h"
+#include "causeway/am.h"
+#include "causeway/bytes.h"
 #include "hal/clock.h"
 #include "timesync.h"
 

@@ -3,7 +3,7 @@
 #include "hal/clock.h"
 #include "hal/radio.h"
 
-#include "core/records.h"
+#include "causeway/records.h"
 #include "identity.h"
 #include "kept.h"
 #include "netclock.h"

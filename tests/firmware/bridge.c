@@ -3,17 +3,17 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "air.h"
-#include "am.h"
-#include "bytes.h"
-#include "crc.h"
-#include "data.h"
-#include "dedup.h"
-#include "frame.h"
-#include "receipts.h"
-#include "records.h"
-#include "stamp.h"
-#include "ticks.h"
+#include "causeway/air.h"
+#include "causeway/am.h"
+#include "causeway/bytes.h"
+#include "causeway/crc.h"
+#include "causeway/data.h"
+#include "causeway/dedup.h"
+#include "causeway/frame.h"
+#include "causeway/receipts.h"
+#include "causeway/records.h"
+#include "causeway/stamp.h"
+#include "causeway/ticks.h"
 
 const uint32_t bridge_sizes[] = {
     sizeof(cw_stamp_t),  sizeof(cw_receipts_t), sizeof(cw_dedup_t),

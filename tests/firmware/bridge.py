@@ -64,7 +64,7 @@ def core_sources() -> list[Path]:
 
 
 def core_files() -> list[Path]:
-    return [*core_sources(), *sorted(CORE.glob("*.h"))]
+    return [*core_sources(), *sorted(CORE.rglob("*.h"))]
 
 
 def run(command: Sequence[str | Path]) -> str:

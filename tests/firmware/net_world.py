@@ -90,7 +90,8 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
             return built
         (folder / "causeway_layout.h").write_text(header)
         fresh = folder / f"{app}.new"
-        include = [f"-I{firmware}", f"-I{folder}", f"-DHOST_GATEWAY={int(app == 'gateway')}"]
+        include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
+        include.append(f"-DHOST_GATEWAY={int(app == 'gateway')}")
         words = [gcc, *FLAGS, *CHECKS, *WRAP, *include, *options, *map(str, sources), "-o", str(fresh)]
         done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
         assert done.returncode == 0, done.stderr

@@ -48,7 +48,8 @@ def test_compiles_without_a_warning(
     root: Path, require_tool: Callable[[str], str], tmp_path: Path, tinyos: int
 ) -> None:
     compiler = require_tool("avr-gcc")
-    include = [f"-I{root / 'firmware'}", f"-I{layout(root, 'micaz', tinyos, tmp_path)}"]
+    folder = layout(root, "micaz", tinyos, tmp_path)
+    include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
     for source in sources(root, "boards/mica", "boards/micaz", "chips/cc2420"):
         subprocess.run([compiler, *FLAGS, *include, "-c", source, "-o", tmp_path / "x.o"], check=True)
 

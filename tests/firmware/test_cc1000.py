@@ -251,7 +251,8 @@ def libraries(
                     *SANITIZE,
                     '-DCC1000_CONF_PINS="cc1000_mock.h"',
                 ),
-                *(f"-I{root / 'firmware'}", f"-I{root / 'tests/firmware/c'}", f"-I{folder}"),
+                *(f"-I{root / part}" for part in ("firmware", "firmware/core", "tests/firmware/c")),
+                f"-I{folder}",
                 *map(str, [*sources, root / "tests/firmware/c/cc1000_host.c"]),
                 *("-o", str(built[version])),
             ],
@@ -838,7 +839,7 @@ def test_compiles_for_the_atmega128(
         subprocess.run(
             [
                 *(gcc, "-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", *FLAGS),
-                *(f"-I{root / 'firmware'}", f"-I{folder}"),
+                *(f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)),
                 *("-c", str(root / "firmware" / name), "-o", str(tmp_path / "out.o")),
             ],
             check=True,

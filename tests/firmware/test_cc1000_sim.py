@@ -71,7 +71,8 @@ def image(
     subprocess.run(
         [
             *(require_tool("avr-gcc"), "-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", *FLAGS),
-            *("-ffunction-sections", "-Wl,--gc-sections", f"-I{firmware}", f"-I{folder}"),
+            *("-ffunction-sections", "-Wl,--gc-sections"),
+            *(f"-I{path}" for path in (firmware, firmware / "core", folder)),
             *(*map(str, sources), "-o", str(built)),
         ],
         check=True,

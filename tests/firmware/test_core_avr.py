@@ -63,7 +63,7 @@ def program(compiler: Sequence[str], deployment: Deployment, test: Path, suffix:
     inner = folder / f"vectors-{key_of(vectors)}"
     inner.mkdir(exist_ok=True)
     write(inner / "core_vectors.h", vectors)
-    includes = [f"-I{path}" for path in (inner, folder, CORE.parent, CHECK.parent)]
+    includes = [f"-I{path}" for path in (inner, folder, CORE, CHECK.parent)]
     return build(
         folder / f"{test.stem}-{name}{suffix}",
         [*command, *includes, "-x", "c", *core_sources(), _as_copy(test, inner)],

@@ -36,9 +36,7 @@ def fuzzer(clang: str, deployment: Deployment) -> Path:
     folder = build_folder(deployment)
     command = [clang, "-g", "-O1", *FLAGS, "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
     name = key_of(" ".join(command), TARGET, *core_files())
-    return build(
-        folder / f"fuzz-{name}", [*command, f"-I{folder}", f"-I{CORE.parent}", *core_sources(), TARGET]
-    )
+    return build(folder / f"fuzz-{name}", [*command, f"-I{folder}", f"-I{CORE}", *core_sources(), TARGET])
 
 
 @pytest.mark.parametrize("deployment", LAYOUTS, ids=name_of)

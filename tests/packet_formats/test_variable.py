@@ -155,7 +155,7 @@ def test_the_header_gives_c_what_it_needs(tmp_path, require_tool: Callable[[str]
     program = """
         #include <stdio.h>
         #include "causeway_layout.h"
-        #include "stamp_items.h"
+        #include "causeway/stamp_items.h"
         int main(void) {
             for (int length = 0; length < 32; length++)
                 printf("%d ", cw_stamp_items(length));

@@ -111,7 +111,7 @@ def test_a_stamp_that_the_firmware_lacks_is_refused_before_the_build(build, root
     """The compiler stops at the same stamps: those without a program in firmware/core."""
     stamp = replace(deployment().stamp, scheme=scheme)
     guard = f"#if CAUSEWAY_SCHEME_{scheme.upper().replace('-', '_')}"
-    programs = "".join(path.read_text() for path in (root / "firmware/core").glob("stamp*.[ch]"))
+    programs = "".join(path.read_text() for path in (root / "firmware/core").rglob("stamp*.[ch]"))
     has = guard in programs or guard.replace("#if ", "|| ") in programs
     assert descriptor(scheme).in_firmware == has
     if not has:

@@ -3,10 +3,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "core/am.h"
-#include "core/crc.h"
-#include "core/frame.h"
-#include "core/records.h"
+#include "causeway/am.h"
+#include "causeway/crc.h"
+#include "causeway/frame.h"
+#include "causeway/records.h"
 #include "hal/board.h"
 #include "hal/clock.h"
 #include "hal/radio.h"

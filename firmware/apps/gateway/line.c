@@ -1,7 +1,7 @@
 #include "line.h"
 
-#include "core/am.h"
-#include "core/frame.h"
+#include "causeway/am.h"
+#include "causeway/frame.h"
 #include "hal/uart.h"
 
 enum { ACKS = 4 };

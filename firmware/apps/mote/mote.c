@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-#include "core/bytes.h"
-#include "core/records.h"
+#include "causeway/bytes.h"
+#include "causeway/records.h"
 #include "hal/board.h"
 #include "hal/clock.h"
 #include "hal/events.h"

@@ -5,8 +5,8 @@
 
 #include "cc2420_board.h"
 #include "cc2420_const.h"
-#include "core/air.h"
-#include "core/bytes.h"
+#include "causeway/air.h"
+#include "causeway/bytes.h"
 #include "hal/clock.h"
 #include "hal/events.h"
 #include "hal/power.h"

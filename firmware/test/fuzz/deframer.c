@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/air.h"
-#include "core/am.h"
-#include "core/crc.h"
-#include "core/data.h"
-#include "core/frame.h"
-#include "core/records.h"
+#include "causeway/air.h"
+#include "causeway/am.h"
+#include "causeway/crc.h"
+#include "causeway/data.h"
+#include "causeway/frame.h"
+#include "causeway/records.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size);
 

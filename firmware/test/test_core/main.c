@@ -2,17 +2,17 @@
  */
 #include <string.h>
 
-#include "core/air.h"
-#include "core/am.h"
+#include "causeway/air.h"
+#include "causeway/am.h"
 #include "check.h"
-#include "core/crc.h"
-#include "core/data.h"
-#include "core/dedup.h"
-#include "core/frame.h"
-#include "core/receipts.h"
-#include "core/records.h"
-#include "core/stamp.h"
-#include "core/ticks.h"
+#include "causeway/crc.h"
+#include "causeway/data.h"
+#include "causeway/dedup.h"
+#include "causeway/frame.h"
+#include "causeway/receipts.h"
+#include "causeway/records.h"
+#include "causeway/stamp.h"
+#include "causeway/ticks.h"
 
 #ifndef __AVR__
 #define PROGMEM

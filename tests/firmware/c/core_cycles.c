@@ -6,7 +6,7 @@
  * that the bound is measured too.
  */
 #include "check.h"
-#include "core/data.h"
+#include "causeway/data.h"
 
 #define MOTES 3
 #define EVENTS 1500

@@ -3,7 +3,7 @@
 #include <setjmp.h>
 #include <string.h>
 
-#include "core/bytes.h"
+#include "causeway/bytes.h"
 #include "hal/board.h"
 #include "hal/clock.h"
 #include "hal/events.h"

@@ -13,6 +13,10 @@
 
 #include "causeway_layout.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define CW_AM_BROADCAST 0xFFFFU
 #define CW_AM_UART 0x007EU /* TinyOS 1's address of the host */
 
@@ -71,5 +75,9 @@ uint8_t cw_am_build(const cw_am_t *am, uint8_t packet[CW_PACKET_LIMIT]);
 
 /** Write an acknowledgement; return its length, 2. */
 uint8_t cw_am_build_ack(uint8_t token, uint8_t packet[2]);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -15,6 +15,10 @@
 
 #include "causeway_layout.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #ifndef CW_RECEIPTS_ROOM
 #define CW_RECEIPTS_ROOM (CAUSEWAY_MOTES < 32 ? CAUSEWAY_MOTES : 32) /* sources; at most 255 */
 #endif
@@ -51,5 +55,9 @@ void cw_receipts_add(cw_receipts_t *receipts, uint16_t source, uint8_t boot, uin
  * the last call is named, or a later one of its source: the message is complete. (Always false without
  * slots.) */
 bool cw_receipts_put(cw_receipts_t *receipts, uint16_t own, uint8_t sequence, uint8_t *slots);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

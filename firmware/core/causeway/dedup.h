@@ -10,6 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #ifndef CW_DEDUP_ROOM
 #define CW_DEDUP_ROOM 32 /* at most 255 */
 #endif
@@ -26,5 +30,9 @@ void cw_dedup_start(cw_dedup_t *filter);
 
 /** Whether this message was seen before; if not, remember it. */
 bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

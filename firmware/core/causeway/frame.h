@@ -21,6 +21,10 @@
 
 #include "causeway_layout.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define CW_FRAME_FLAG 0x7E
 #define CW_FRAME_ESCAPE 0x7D
 #define CW_FRAME_FLIP 0x20
@@ -82,5 +86,9 @@ void cw_deframer_resync(cw_deframer_t *deframer);
  * on, without CRC, 2 to 254; `packet` holds its first CW_DEFRAMER_ROOM bytes until the next call. Otherwise
  * return 0. */
 uint8_t cw_deframer_put(cw_deframer_t *deframer, uint8_t byte);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

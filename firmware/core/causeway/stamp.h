@@ -36,6 +36,10 @@
 #include "causeway_layout.h"
 #include "stamp_items.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #if CAUSEWAY_ENTRY_TOP <= 255
 typedef uint8_t cw_entry_t;
 #else
@@ -185,6 +189,10 @@ cw_stamp_fault_t cw_stamp_check(const uint8_t *stamp, uint8_t items);
  * at the send or, with CAUSEWAY_CARRY_SUM, l, which is up to EPSILON later. A message older than B ticks
  * reads as a younger one. */
 uint32_t cw_stamp_clock(const uint8_t *stamp, uint32_t now);
+#endif
+
+#ifdef __cplusplus
+}
 #endif
 
 #endif

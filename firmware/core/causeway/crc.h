@@ -8,10 +8,18 @@
 
 #include <stdint.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /** Add one byte to a CRC. */
 uint16_t cw_crc16_add(uint16_t crc, uint8_t byte);
 
 /** The CRC of `length` bytes. */
 uint16_t cw_crc16(const uint8_t *bytes, uint8_t length);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

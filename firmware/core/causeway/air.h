@@ -18,6 +18,10 @@
 #include "am.h"
 #include "causeway_layout.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define CW_AIR_CRC 2 /* bytes after the data */
 
 #if CAUSEWAY_AIR_IEEE802154
@@ -56,6 +60,10 @@ static inline bool cw_air_fits(uint8_t length)
 {
     return length >= CW_AIR_HEADER - 1 + CW_AIR_CRC &&
            length <= CW_AIR_HEADER - 1 + CW_AIR_CRC + CAUSEWAY_PAYLOAD_LIMIT;
+}
+#endif
+
+#ifdef __cplusplus
 }
 #endif
 

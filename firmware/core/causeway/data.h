@@ -24,6 +24,10 @@
 #include "receipts.h"
 #include "stamp.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define CW_DATA_BOOT_MASK 7
 #define CW_DATA_HOPS_TOP 3 /* "3 or more": not counted down */
 
@@ -129,5 +133,9 @@ static inline uint8_t *cw_data_application(uint8_t *payload, uint8_t length)
 {
     return payload + cw_data_place(CAUSEWAY_DATA_AT, length);
 }
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
