@@ -18,6 +18,7 @@ from packet_formats.framing import crc16
 from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, Field, StampLayout
 from packet_formats.records import Reason, Record, members, size
 from packet_formats.tinyos import PACKET_TYPES
+from packet_formats.values import Value
 
 Bytes = NDArray[np.uint8]
 
@@ -199,6 +200,22 @@ def _fill(
         rows["receipt_source"][:, slot] = _source(payload[:, at : at + layout.source_bytes], layout)
         rows["receipt_sequence"][:, slot] = payload[:, at + layout.source_bytes]
     rows["data"] = payload[:, layout.data_at : layout.length]
+
+
+def decode_values(data: Bytes, layout: DataLayout) -> dict[str, NDArray[np.float64]]:
+    """The values by name in the `data` of decoded rows: the same numbers as `values.values_in` gives."""
+    order, at, shown = "<" if layout.byteorder == "little" else ">", 0, {}
+    for value in layout.values:
+        own = np.ascontiguousarray(data[:, at : at + value.size])
+        raw = own.view(f"{order}{value.type[0]}{value.size}")[:, 0]
+        shown[value.name] = _shown(raw.astype(np.float64), value)
+        at += value.size
+    return shown
+
+
+def _shown(raw: NDArray[np.float64], value: Value) -> NDArray[np.float64]:
+    shown = raw * value.scale + value.offset
+    return shown if value.tens is None else np.rint(shown * value.tens) / value.tens + 0.0  # no -0
 
 
 def _mismatch(frames: Frames, layout: DataLayout, type_: int, lengths: tuple[int, ...]) -> Bytes:

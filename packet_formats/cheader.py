@@ -1,6 +1,7 @@
 """The C header that the firmware is built with. Standard library only.
 
-Everything in it is a `#define`, so that it costs nothing on the mote and serves the preprocessor too.
+Everything in it is a `#define`, so that it costs nothing on the mote and serves the preprocessor too; but for values
+with names, which are a struct and two inline functions.
 An `int` has 16 bits on the ATmega128: larger numbers are marked UL.
 """
 
@@ -13,6 +14,7 @@ from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, StampLayout, layout_of
 from packet_formats.records import RECORDS, Record, members, size
 from packet_formats.schemes import descriptor, names
+from packet_formats.values import Value
 
 PREFIX = "CAUSEWAY_"
 # The bit of each flag in a data message's flags byte; boot has three bits from there on, hops two.
@@ -36,7 +38,7 @@ def render(deployment: Deployment) -> str:
         name = record.__name__
         sections.append((f"{name}: place and size of each integer, in bytes", _record(record)))
     body = "\n".join(_section(title, defines) for title, defines in sections)
-    return f"{_head(deployment, layout)}\n{body}\n#endif /* {PREFIX}LAYOUT_H */\n"
+    return f"{_head(deployment, layout)}\n{body}\n{_values(deployment)}#endif /* {PREFIX}LAYOUT_H */\n"
 
 
 def _head(deployment: Deployment, layout: DataLayout) -> str:
@@ -184,6 +186,68 @@ def _payload(layout: DataLayout) -> list[Define]:
         ("PAYLOAD_BYTES", layout.length, "length of a data message; the most where it is variable"),
         ("PAYLOAD_BYTES_LEAST", min(layout.items_in), ""),
     ]
+
+
+def _values(deployment: Deployment) -> str:
+    """The sensor board, and the values of [[data]] as a struct that packs into a message's data; empty without."""
+    board, values = deployment.network.sensor_board, deployment.data
+    sensor_board = f"#define CW_SENSOR_BOARD_{board.upper()} 1\n\n" if board else ""
+    if not values:
+        return sensor_board
+    listed = " ".join(
+        f"X({value.name}, {value.type}, SENSOR_{(value.sensor or 'none').upper()})" for value in values
+    )
+    members = "".join(f"    {_c_type(value.type)} {value.name};\n" for value in values)
+    packs, unpacks, at = [], [], 0
+    for value in values:
+        places = range(value.size) if deployment.network.tinyos == 1 else range(value.size)[::-1]
+        packs += [_pack_byte(value, at + place, byte) for byte, place in enumerate(places)]
+        unpacks.append(_unpack(value, [at + place for place in places]))
+        at += value.size
+    return f"""{sensor_board}\
+/* The values of [[data]], in the order and the byte order of the message's data: name, type, sensor */
+#define CW_VALUES {len(values)}
+#define CW_VALUES_BYTES {at}
+#define CW_VALUES_LIST(X) {listed}
+
+#ifndef __ASSEMBLER__
+#include <stdint.h>
+
+struct cw_values {{
+{members}}};
+
+/** Write the values into CW_VALUES_BYTES bytes, such as those of cw_data_application(). */
+static inline void cw_values_pack(const struct cw_values *values, uint8_t *bytes)
+{{
+{"".join(packs)}}}
+
+/** Read the values from CW_VALUES_BYTES bytes. */
+static inline void cw_values_unpack(const uint8_t *bytes, struct cw_values *values)
+{{
+{"".join(unpacks)}}}
+#endif
+
+"""
+
+
+def _c_type(name: str) -> str:
+    return f"{'u' if name[0] == 'u' else ''}int{name[1:]}_t"
+
+
+def _pack_byte(value: Value, place: int, byte: int) -> str:
+    """One byte of a value, counted from the least significant one."""
+    shift = f" >> {8 * byte}" if byte else ""
+    return f"    bytes[{place}] = (uint8_t)(({_c_type('u' + value.type[1:])})values->{value.name}{shift});\n"
+
+
+def _unpack(value: Value, places: list[int]) -> str:
+    """The value from its bytes, the least significant one first."""
+    unsigned = _c_type("u" + value.type[1:])
+    bits = " | ".join(
+        f"({unsigned})bytes[{place}]" + (f" << {8 * byte}" if byte else "")
+        for byte, place in enumerate(places)
+    )
+    return f"    values->{value.name} = ({_c_type(value.type)})({bits});\n"
 
 
 def _flags() -> list[Define]:

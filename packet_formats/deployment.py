@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
 from typing import Any
 
 from packet_formats.boards import BOARDS, Board
 from packet_formats.boards import CRYSTAL_HZ as CRYSTAL_HZ
 from packet_formats.layout import OPTIONAL, PAYLOAD_LIMIT, layout_of, only_for, stamp_layout
-from packet_formats.phrases import did_you_mean
+from packet_formats.phrases import did_you_mean, many
 from packet_formats.schemes import (
     CARRIES,
     COUNTS,
@@ -32,6 +32,7 @@ from packet_formats.schemes import (
     source_bytes,
     unusable,
 )
+from packet_formats.values import MOST, READING_BITS, RESERVED, SENSOR_BOARDS, SENSORS, TYPES, Value
 
 TABLES = ("network", "clock", "stamp", "observer")
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
@@ -57,6 +58,7 @@ class NetworkSettings:
     tinyos: int
     hops: int
     data_bytes: int
+    sensor_board: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class Deployment:
     clock: ClockSettings
     stamp: StampSettings
     observer: ObserverSettings
+    data: tuple[Value, ...] = ()  # what the data bytes hold; none: only the application knows
 
     @property
     def scheme(self) -> SchemeDescriptor:
@@ -113,9 +116,9 @@ class Deployment:
         clock = self.clock
         return self.scheme.lead_ticks(clock.epsilon, clock.delta, 1 << clock.clock_bits, self.stamp.carry)
 
-    def to_dict(self) -> dict[str, dict[str, Any]]:
+    def to_dict(self) -> dict[str, Any]:
         """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""
-        tables: dict[str, dict[str, Any]] = asdict(self)
+        tables: dict[str, Any] = asdict(self)
         for key in OPTIONAL:
             if key not in self.scheme.settings and key != "packing":
                 del tables["stamp"][key]
@@ -125,6 +128,13 @@ class Deployment:
             del tables["observer"]["tolerate"]
         if source := list(tables["observer"].pop("source")):
             tables["observer"]["source"] = source
+        if not self.network.sensor_board:
+            del tables["network"]["sensor_board"]
+        if values := tables.pop("data"):
+            tables["data"] = [
+                {key: setting for key, setting in value.items() if key != "sensor" or setting}
+                for value in values
+            ]
         return tables
 
     @property
@@ -136,9 +146,11 @@ class Deployment:
     def to_toml(self) -> str:
         lines = []
         for table, settings in self.to_dict().items():
-            lines.append(f"[{table}]")
-            lines += [f"{key} = {_shown(value)}" for key, value in settings.items()]
-            lines.append("")
+            several = isinstance(settings, list)
+            for each in settings if several else [settings]:
+                lines.append(f"[[{table}]]" if several else f"[{table}]")
+                lines += [f"{key} = {_shown(value)}" for key, value in each.items()]
+                lines.append("")
         return "\n".join(lines)
 
 
@@ -163,20 +175,24 @@ def parse(text: str) -> Deployment:
 
 
 def from_dict(tables: Mapping[str, Any]) -> Deployment:
-    _refuse_unknown("", tables, TABLES)
+    _refuse_unknown("", tables, (*TABLES, "data"))
     for name in TABLES:
         if not isinstance(tables.get(name, {}), Mapping):
             raise DeploymentError(name, tables[name], f"must be a table, [{name}]")
     for name in ("network", "clock", "stamp"):
         if name not in tables:
             raise DeploymentError(name, None, "this table is required")
-    network = _network(_Table("network", tables["network"]))
+    network_table = _Table("network", tables["network"])
+    network = _network(network_table)
+    data = _data(tables.get("data", []), network.sensor_board)
+    if data:
+        network = replace(network, data_bytes=_bytes_of(data, network_table))
     stamp_table = _Table("stamp", tables["stamp"])
     row = _scheme(stamp_table)
     clock = _clock(_Table("clock", tables["clock"]), network, row)
     stamp = _stamp(stamp_table, network, clock, row)
     observer = _observer(_Table("observer", tables.get("observer", {})), clock, stamp.scheme)
-    deployment = Deployment(network, clock, stamp, observer)
+    deployment = Deployment(network, clock, stamp, observer, data)
     try:
         layout_of(deployment)
     except LayoutError as error:
@@ -215,8 +231,15 @@ class _Table:
             raise DeploymentError(self.key(key), value, reason + did_you_mean(value, choices))
         return value
 
-    def text(self, key: str, pattern: str, reason: str) -> str:
-        value = self._get(key, None)
+    def number(self, key: str, default: float) -> float:
+        """A finite number; a whole one is an `int`, so that it is written and shown without decimals."""
+        value = self._get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
+            raise DeploymentError(self.key(key), value, f"must be a number, at most {MOST:g} in size")
+        return int(value) if float(value).is_integer() else value
+
+    def text(self, key: str, pattern: str, reason: str, default: str | None = None) -> str:
+        value = self._get(key, default)
         if not isinstance(value, str) or not re.fullmatch(pattern, value):
             raise DeploymentError(self.key(key), value, reason)
         return value
@@ -230,7 +253,7 @@ class _Table:
 
 
 def _network(table: _Table) -> NetworkSettings:
-    table.known("name", "board", "motes", "group", "channel", "tinyos", "hops", "data_bytes")
+    table.known(*NetworkSettings.__slots__)
     board = BOARDS[table.word("board", tuple(BOARDS))]
     tinyos = table.whole("tinyos", 1, 2, 1)
     return NetworkSettings(
@@ -244,6 +267,7 @@ def _network(table: _Table) -> NetworkSettings:
         tinyos=tinyos,
         hops=table.whole("hops", 1, 15, 1),
         data_bytes=table.whole("data_bytes", 0, PAYLOAD_LIMIT[tinyos], 4),
+        sensor_board=table.word("sensor_board", SENSOR_BOARDS) if table.has("sensor_board") else "",
     )
 
 
@@ -365,11 +389,78 @@ def _sources(table: _Table) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def _data(values: Any, sensor_board: str) -> tuple[Value, ...]:
+    """The values of [[data]], in their order."""
+    if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
+        raise DeploymentError("data", None, "each value is a table of its own, [[data]]")
+    data = tuple(
+        _value(_Table(f"data[{place}]", value), sensor_board) for place, value in enumerate(values, 1)
+    )
+    for place, value in enumerate(data):
+        if value.name in (other.name for other in data[:place]):
+            raise DeploymentError(f"data[{place + 1}].name", value.name, "another value has this name")
+    return data
+
+
+def _value(table: _Table, sensor_board: str) -> Value:
+    name = table.text(
+        "name", r"[a-z][a-z0-9_]{0,30}", "must be a C identifier in lower case, 31 characters at most"
+    )
+    if name in RESERVED:
+        raise DeploymentError(table.key("name"), name, "is a word of C or C++, and cannot name a value there")
+    table.name = f"data.{name}"  # from here on messages can say which
+    table.known(*(field.name for field in fields(Value)))
+    sensor = SENSORS.get(_sensor(table, sensor_board))
+    value = Value(
+        name=name,
+        type=table.word("type", tuple(TYPES), "u16" if sensor else None),
+        scale=table.number("scale", 1),
+        offset=table.number("offset", 0),
+        unit=table.text(
+            "unit",
+            r"([!-~\xa1-\uffff]( ?[!-~\xa1-\uffff]){0,15})?",
+            "must be a short text, 16 characters at most",
+            sensor.unit if sensor else "",
+        ),
+        sensor=sensor.name if sensor else "",
+    )
+    if abs(value.scale) * MOST < 1:
+        raise DeploymentError(table.key("scale"), value.scale, "must not be 0: every value would be the same")
+    if sensor and len(value.raw_range) <= 1 << READING_BITS:
+        raise DeploymentError(
+            table.key("type"), value.type, f"is too small for a sensor's {READING_BITS} bits; u16 holds them"
+        )
+    return value
+
+
+def _sensor(table: _Table, sensor_board: str) -> str:
+    """The name of a value's sensor, which must be on the mote or on the sensor board."""
+    if not table.has("sensor"):
+        return ""
+    sensor = SENSORS[table.word("sensor", tuple(SENSORS))]
+    if not sensor.boards or sensor_board in sensor.boards:
+        return sensor.name
+    boards = " or ".join(sensor.boards)
+    reason = f"an {sensor_board} has no such sensor" if sensor_board else "it is on a sensor board"
+    raise DeploymentError(table.key("sensor"), sensor.name, f"{reason}: set network.sensor_board to {boards}")
+
+
+def _bytes_of(data: tuple[Value, ...], table: _Table) -> int:
+    """How many bytes the values take; data_bytes may be left out, but must not say something else."""
+    size = sum(value.size for value in data)
+    if table.has("data_bytes") and table.settings["data_bytes"] != size:
+        reason = f"the values of [[data]] take {many(size, 'byte')}: leave this key out"
+        raise DeploymentError(table.key("data_bytes"), table.settings["data_bytes"], reason)
+    return size
+
+
 _TABLE_OF = {"motes": "network", "data_bytes": "network"}
 _TABLE_OF |= {"clock_bits": "clock", "epsilon": "clock", "delta": "clock"}
 
 
 def _located(error: LayoutError) -> DeploymentError:
+    if error.key == "data":
+        return DeploymentError("data", None, error.reason)
     return DeploymentError(f"{_TABLE_OF.get(error.key, 'stamp')}.{error.key}", error.value, error.reason)
 
 

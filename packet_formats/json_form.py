@@ -11,6 +11,7 @@ from packet_formats.messages import Data, FormatError, Message, Unknown, decode_
 from packet_formats.phrases import did_you_mean
 from packet_formats.records import RECORDS, members
 from packet_formats.tinyos import BROADCAST, TYPE_OF, Ack, ActiveMessage
+from packet_formats.values import data_of, values_in
 
 # All keys that `decode` prints for a packet: `encode` takes these and no others.
 KEYS = (
@@ -110,6 +111,8 @@ def message_to_plain(message: Message, layout: DataLayout) -> dict[str, Any]:
         plain["stamp"] = dict(zip(names, message.stamp, strict=False))
         plain["receipts"] = [list(receipt) for receipt in message.receipts]
         plain["data"] = message.data.hex()
+        if layout.values:
+            plain["values"] = values_in(layout, message.data)
     return plain
 
 
@@ -118,7 +121,7 @@ def message_from_plain(plain: Any, layout: DataLayout) -> Message:
         raise FormatError("message must be an object")
     name, values = plain.get("name"), {key: value for key, value in plain.items() if key != "name"}
     if name == "data":
-        _refuse_unknown(values, Data)
+        _refuse_unknown(values, Data, "values")
         return _data_from_plain(values, layout)
     record = RECORD_NAMED.get(str(name))
     if record is None:
@@ -127,8 +130,8 @@ def message_from_plain(plain: Any, layout: DataLayout) -> Message:
     return record(**{member.name: _whole(values, member.name) for member in members(record)})
 
 
-def _refuse_unknown(values: Mapping[str, Any], kind: type[Message]) -> None:
-    known = [field.name for field in fields(kind)]
+def _refuse_unknown(values: Mapping[str, Any], kind: type[Message], *more: str) -> None:
+    known = [*(field.name for field in fields(kind)), *more]
     for key in values:
         if key not in known:
             raise FormatError(f"a {kind.__name__.lower()} message has no {key}; it has {', '.join(known)}")
@@ -150,8 +153,25 @@ def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
         boot=_whole(values, "boot", 0),
         hops=_whole(values, "hops", 0),
         receipts=tuple((_integer("receipt", slot[0]), _integer("receipt", slot[1])) for slot in receipts),
-        data=_hex(values, "data") if "data" in values else b"",
+        data=_application_data(values, layout),
     )
+
+
+def _application_data(values: Mapping[str, Any], layout: DataLayout) -> bytes:
+    """The data from its bytes or its values. If both are given they must agree."""
+    data = _hex(values, "data") if "data" in values else None
+    if "values" not in values:
+        return data or b""
+    named = values["values"]
+    if not isinstance(named, Mapping) or not all(type(each) in (int, float) for each in named.values()):
+        raise FormatError("values must be an object of numbers")
+    try:
+        packed = data_of(layout, named)
+    except (ValueError, OverflowError) as error:
+        raise FormatError(str(error)) from error
+    if data not in (None, packed):
+        raise FormatError("data and values differ; remove one of them")
+    return packed
 
 
 def _stamp_names(stamp: Any, layout: StampLayout) -> list[str]:

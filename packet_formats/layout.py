@@ -29,6 +29,7 @@ from packet_formats.schemes import (
 
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
+    from packet_formats.values import Value
 
 PAYLOAD_LIMIT = {1: 29, 2: 28}  # TinyOS version -> data bytes in one message
 HEADER_AFTER_SOURCE = 2  # sequence, flags
@@ -251,6 +252,7 @@ class DataLayout:
     epsilon: int
     delta: int
     tick_log2: int
+    values: tuple[Value, ...] = ()
 
     @property
     def byteorder(self) -> str:
@@ -308,7 +310,11 @@ class DataLayout:
 
     @property
     def canonical(self) -> str:
-        """Everything that decides how a data frame is read, in one line, from which `hash` is computed."""
+        """Everything that decides how a data frame is read, in one line, from which `hash` is computed.
+
+        Of a value it has what the firmware is built from. Scale, offset and unit are the base station's alone: after
+        a calibration the motes need no other image.
+        """
         stamp = self.stamp
         parts: dict[str, Any] = {
             "tinyos": self.tinyos,
@@ -329,6 +335,8 @@ class DataLayout:
         }
         if stamp.is_variable or {name for name, _ in stamp.head} - {"clock", "c"}:
             parts |= {"head": _widths(stamp.head), "item": _widths(stamp.item), "least": stamp.least}
+        if self.values:
+            parts["values"] = ",".join(f"{value.name}:{value.type}:{value.sensor}" for value in self.values)
         return "causeway-1 " + " ".join(f"{key}={value}" for key, value in parts.items())
 
     @cached_property
@@ -366,16 +374,17 @@ def layout_of(deployment: Deployment) -> DataLayout:
         epsilon=clock.epsilon,
         delta=clock.delta,
         tick_log2=clock.tick_log2,
+        values=deployment.data,
     )
     if layout.left < 0:
-        raise LayoutError("data_bytes", layout.data_bytes, _too_long(layout))
+        raise LayoutError("data" if layout.values else "data_bytes", layout.data_bytes, _too_long(layout))
     return layout
 
 
 def _too_long(layout: DataLayout) -> str:
     over, limit, stamp = -layout.left, layout.limit, layout.stamp
     cuts = []
-    if layout.data_bytes >= over:
+    if layout.data_bytes >= over and not layout.values:
         cuts.append(f"data_bytes = {layout.data_bytes - over}")
     slots = -(-over // layout.receipt_bytes)
     if slots <= layout.receipts:
@@ -389,9 +398,12 @@ def _too_long(layout: DataLayout) -> str:
         cuts.append('packing = "bits"')
     if not cuts:
         cuts.append(f'scheme = "{SMALLEST}", the smallest')
+    ways = f"set {', or '.join(cuts)}"
+    if layout.data_bytes >= over and layout.values:
+        ways = f"give the values of [[data]] {over} bytes less, or {ways}"
     receipts = layout.data_at - layout.receipts_at
     return (
         f"the payload would be {layout.length} bytes, {over} over the {limit} of TinyOS {layout.tinyos} "
         f"(header {layout.stamp_at}, stamp {stamp.size}, receipts {receipts}, data {layout.data_bytes}); "
-        f"to make it fit, set {', or '.join(cuts)}"
+        f"to make it fit, {ways}"
     )

@@ -59,7 +59,24 @@ CASES: tuple[tuple[int, int, int, dict[str, Any]], ...] = (
     (3, 32, 50, {"scheme": "barrier"}),
     (10, 10, 10, {"scheme": "barrier", "receipts": 2}),
     (3, 32, 200, {"scheme": "barrier"}),
+    (10, 10, 10, {"scheme": "shlc"}),
+    (3, 32, 10, {"scheme": "barrier"}),
 )
+# The [[data]] of some cases; each type is there, and scales that are exact and that are not.
+VALUES: dict[int, list[dict[str, Any]]] = {
+    39: [
+        {"name": "light", "sensor": "light", "scale": 0.5, "unit": "lx"},
+        {"name": "count", "type": "u8"},
+        {"name": "tilt", "type": "i8", "scale": -2, "offset": 90, "unit": "deg"},
+        {"name": "level", "type": "i16", "scale": 0.001, "unit": "m"},
+        {"name": "pulses", "type": "u32", "scale": 0.1},
+        {"name": "balance", "type": "i32"},
+    ],
+    40: [
+        {"name": "temperature", "sensor": "temperature", "scale": 0.0625, "offset": -39.6, "unit": "°C"},
+        {"name": "battery", "sensor": "battery"},
+    ],
+}
 
 
 class Draw:
@@ -88,6 +105,7 @@ def deployments() -> list[Deployment]:
 
 def _deployment(number: int, tinyos: int) -> Deployment:
     epsilon, delta, motes, stamp = CASES[number]
+    values = VALUES.get(number, [])
     return from_dict(
         {
             "network": {
@@ -95,10 +113,11 @@ def _deployment(number: int, tinyos: int) -> Deployment:
                 "board": ("micaz", "mica2")[number % 2],
                 "motes": motes,
                 "tinyos": tinyos,
-                "data_bytes": number % 5,
+                **({"sensor_board": "mts310"} if values else {"data_bytes": number % 5}),
             },
             "clock": {"tick_log2": 5 + number % 6, "epsilon": epsilon, "delta": delta},
             "stamp": stamp,
+            "data": values,
         }
     )
 

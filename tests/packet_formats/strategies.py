@@ -11,6 +11,7 @@ from packet_formats.messages import Data
 from packet_formats.records import RECORDS, Record, members
 from packet_formats.schemes import names, ordered
 from packet_formats.tinyos import Ack, ActiveMessage
+from packet_formats.values import TYPES
 
 
 def tables(**stamp: Any) -> dict[str, dict[str, Any]]:
@@ -41,9 +42,32 @@ def stamps(draw: st.DrawFn, epsilon: int) -> dict[str, Any]:
     return stamp
 
 
+def numbers() -> st.SearchStrategy[float]:
+    """Numbers as people write them, and as programs do."""
+    whole, fine = st.integers(-1000, 1000), st.floats(-1e6, 1e6)
+    return st.one_of(whole, st.integers(-1000, 1000).map(lambda n: n / 1000), fine)
+
+
+@st.composite
+def values(draw: st.DrawFn) -> list[dict[str, Any]]:
+    """The [[data]] of a deployment, or none."""
+    names = draw(st.lists(st.sampled_from(["light", "x", "y2", "level_m", "t"]), unique=True, max_size=4))
+    return [
+        {
+            "name": name,
+            "type": draw(st.sampled_from(sorted(TYPES))),
+            "scale": draw(numbers().filter(lambda scale: abs(scale) > 1e-9)),
+            "offset": draw(numbers()),
+            "unit": draw(st.sampled_from(["", "lx", "°C", "m s-1", '"\\'])),
+        }
+        for name in names
+    ]
+
+
 @st.composite
 def deployments(draw: st.DrawFn) -> Deployment:
     epsilon = draw(st.one_of(st.integers(1, 12), st.integers(1, 2000)))
+    data = draw(values())
     wanted = {
         "network": {
             "name": "drawn",
@@ -51,7 +75,7 @@ def deployments(draw: st.DrawFn) -> Deployment:
             "motes": draw(st.one_of(st.integers(1, 20), st.integers(1, 60), st.integers(230, 5000))),
             "group": draw(st.integers(0, 255)),
             "tinyos": draw(st.sampled_from([1, 2])),
-            "data_bytes": draw(st.integers(0, 10)),
+            **({} if data else {"data_bytes": draw(st.integers(0, 10))}),
         },
         "clock": {
             "tick_log2": draw(st.integers(0, 16)),
@@ -59,6 +83,7 @@ def deployments(draw: st.DrawFn) -> Deployment:
             "delta": draw(st.one_of(st.integers(1, 40), st.integers(1, 40000))),
         },
         "stamp": draw(stamps(epsilon)),
+        "data": data,
     }
     try:
         return from_dict(wanted)
