@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from packet_formats.deployment import Deployment
+from packet_formats.deployment import Deployment, from_dict
 from packet_formats.messages import Data
 from tests.firmware.net_world import HZ, Node, World, library
 
@@ -196,3 +196,15 @@ def test_lengths_in_the_queue(gcc: str, meadow: Deployment) -> None:
     world.run(2)
     gateway.read()
     assert_well(world, gateway, motes)
+
+
+def test_the_longest_times_that_a_deployment_may_have(gcc: str, meadow: Deployment) -> None:
+    """No sound frame seems to wait too long: a mote that thinks so would start anew for ever."""
+    clock = {"tick_log2": 16, "epsilon": 2, "delta": 16198}
+    longest = from_dict(meadow.to_dict() | {"clock": clock, "stamp": {"scheme": "dpc1"}})
+    world = World(longest)
+    gateway = world.add(library(gcc, longest, "gateway"), longest.network.motes)
+    mote = world.add(library(gcc, longest, "mote"), 0)
+    world.run(20)
+    assert gateway.generation == mote.generation == 1
+    assert mote.messages["sent"] >= 7
