@@ -19,7 +19,7 @@ _Static_assert(UINT64_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2) <
 
 static outbox_frame_t frames[OUTBOX_ROOM];
 static outbox_frame_t going; /* the frame at the radio; not `used`: a beacon */
-static bool busy;            /* the radio has one */
+static cw_flag_t busy;       /* the radio has one */
 
 outbox_frame_t *outbox_place(void)
 {
