@@ -37,6 +37,9 @@ from packet_formats.values import MOST, READING_BITS, RESERVED, SENSOR_BOARDS, S
 TABLES = ("network", "clock", "stamp", "observer")
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
+# A mote's clock wraps after 36 hours and tells times apart that are at most 18 hours apart. It keeps a message for at
+# most twice delta + epsilon: firmware/net/outbox.c.
+LONGEST_HOURS = 9
 
 
 class DeploymentError(ValueError):
@@ -291,13 +294,28 @@ def _clock(table: _Table, network: NetworkSettings, row: SchemeDescriptor) -> Cl
     epsilon = table.whole("epsilon", 1, 32767, why="with epsilon 0 no clock could tick")
     delta = table.whole("delta", 1, 65535)
     most_id = 254 if source_bytes(network.motes) == 1 else 65534
+    tick_log2 = table.whole("tick_log2", 0, 16)
+    _refuse_too_long(table, tick_log2, epsilon, delta)
     return ClockSettings(
-        tick_log2=table.whole("tick_log2", 0, 16),
+        tick_log2=tick_log2,
         epsilon=epsilon,
         delta=delta,
         root=table.whole("root", 0, most_id, network.motes),
         clock_bits=table.whole("clock_bits", 0, 32, least_clock_bits(epsilon, delta, row.lead)),
     )
+
+
+def _refuse_too_long(table: _Table, tick_log2: int, epsilon: int, delta: int) -> None:
+    tick_seconds = 2.0**tick_log2 / CRYSTAL_HZ
+    hours = (delta + epsilon) * tick_seconds / 3600
+    if hours > LONGEST_HOURS:
+        key, value = ("delta", delta) if delta >= epsilon else ("epsilon", epsilon)
+        reason = (
+            f"delta + epsilon would be {hours:.1f} hours, and a mote's clock tells times apart up to "
+            f"{LONGEST_HOURS} hours: with tick_log2 = {tick_log2} they may be "
+            f"{int(LONGEST_HOURS * 3600 / tick_seconds)} ticks together"
+        )
+        raise DeploymentError(table.key(key), value, reason)
 
 
 def _stamp(

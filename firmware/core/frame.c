@@ -100,7 +100,7 @@ static uint16_t *judge(cw_deframer_t *deframer)
         return NULL;
     if (!deframer->in_sync)
         return &counters->noise;
-    if (deframer->count + deframer->escaping > CW_FRAME_MAX)
+    if (deframer->count + (deframer->escaping != 0) > CW_FRAME_MAX)
         return &counters->overlong;
     if (deframer->escaping)
         return &counters->escape;

@@ -12,11 +12,14 @@
  * to twice as long. */
 #define FRAME_MOST \
     (2 * UINT32_C(32768) + ((UINT32_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2)) << CAUSEWAY_TICK_LOG2))
+_Static_assert(UINT64_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2) <
+                   ((UINT32_C(1) << 31) - 2 * RADIO_PATIENCE) >> CAUSEWAY_TICK_LOG2,
+               "times that far apart can be compared: packet_formats/deployment.py refuses longer ones");
 #define IDLE_PAUSE (30 * UINT32_C(32768))
 
 static outbox_frame_t frames[OUTBOX_ROOM];
 static outbox_frame_t going; /* the frame at the radio; not `used`: a beacon */
-static bool busy;            /* the radio has one */
+static cw_flag_t busy;       /* the radio has one */
 
 outbox_frame_t *outbox_place(void)
 {

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "causeway/flag.h"
 #include "hal/radio.h"
 
 #ifndef OUTBOX_ROOM
@@ -33,7 +34,7 @@ typedef struct {
     uint32_t not_before;
     uint32_t deadline;
     uint8_t kind;
-    bool used;
+    cw_flag_t used;
 } outbox_frame_t;
 
 /** A free place, or NULL when all are taken. Fill in everything but `used`, then call outbox_put(); until

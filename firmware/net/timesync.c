@@ -3,6 +3,7 @@
 #include "hal/clock.h"
 #include "hal/radio.h"
 
+#include "causeway/flag.h"
 #include "causeway/records.h"
 #include "identity.h"
 #include "kept.h"
@@ -79,7 +80,7 @@ static uint32_t last_beacon; /* root: when the last one went out */
 static uint32_t tidy_at;
 static cw_beacon_t best;    /* a listening root's best answer, */
 static uint32_t best_heard; /* when it was heard, */
-static bool answered;       /* and whether there is one */
+static cw_flag_t answered;  /* and whether there is one */
 
 static timesync_counters_t counters;
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment
+from packet_formats.framing import encode_frame
 from packet_formats.messages import Data, encode_data
 from tests.firmware.bridge import Buffer, Core
 from tests.firmware.cores import core_of, described
@@ -107,6 +108,20 @@ def test_receipts_follow_the_model(
             model.add(source * scale, boot % 8, sequence)
             core.call("cw_receipts_add", receipts, source * scale, boot, sequence, returns=ctypes.c_int)
     assert receipts.bytes is not None
+
+
+def test_flags_that_memory_has_changed(require_tool: Callable[[str], str]) -> None:
+    """Anything but 0 is true. A bool would be undefined, which ends this process."""
+    core = core_of(require_tool("gcc"), NARROW)
+    room = core.sizes["receipts"]
+    receipts = Buffer(room, bytes(room - 1) + b"\xa5")
+    assert told(core, receipts, 0, 1) == (bytes([0, 1, 0, 1]), False)
+    assert told(core, receipts, 0, 2) == (bytes([0, 2, 0, 2]), True)
+    room = core.sizes["deframer"]
+    deframer, frame = Buffer(room, bytes(room - 2) + b"\xa5\xa5"), encode_frame(b"\x42hello")
+    for byte in frame + frame[1:]:
+        core.call("cw_deframer_put", deframer, byte, returns=ctypes.c_uint8)
+    assert b"\x42hello" in deframer.bytes
 
 
 def test_receipts_in_words(require_tool: Callable[[str], str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from packet_formats.deployment import Deployment
+from packet_formats.deployment import Deployment, from_dict
 from packet_formats.messages import Data
 from tests.firmware.net_world import HZ, Node, World, library
 
@@ -115,7 +115,7 @@ def test_times_far_ahead(gcc: str, meadow: Deployment, name: str, size: int, at:
     before = motes[1].generation
     damage(motes[1], name, size, at, u32(motes[1].local() + HOURS))
     if name == "frames":
-        damage(motes[1], name, size, 45, b"\x01")
+        damage(motes[1], name, size, 45, b"\xa5")
     world.run(1.5)
     assert motes[1].generation == before + 1
     assert_well(world, gateway, motes)
@@ -131,6 +131,8 @@ def test_times_far_ahead(gcc: str, meadow: Deployment, name: str, size: int, at:
         ("outliers", 1, b"\xff"),
         ("ask_pause", 4, u32(0)),
         ("tidy_at", 4, u32(HOURS)),
+        ("busy", 1, b"\xa5"),
+        ("answered", 1, b"\xa5"),
     ],
 )
 def test_what_heals_by_itself(gcc: str, meadow: Deployment, name: str, size: int, raw: bytes) -> None:
@@ -145,7 +147,7 @@ def test_filters_and_receipts_stay_within_their_memory(gcc: str, meadow: Deploym
     """Whatever is in them. What lies behind them in memory would show it."""
     world, gateway, motes = network(gcc, meadow)
     for name, size in (("seen", 130), ("receipts", 62), ("stamp", 8)):
-        damage(motes[1], name, size, 0, world.rng.randbytes(size - 1) + b"\x01")
+        damage(motes[1], name, size, 0, world.rng.randbytes(size))
     assert_well(world, gateway, motes)
 
 
@@ -196,3 +198,15 @@ def test_lengths_in_the_queue(gcc: str, meadow: Deployment) -> None:
     world.run(2)
     gateway.read()
     assert_well(world, gateway, motes)
+
+
+def test_the_longest_times_that_a_deployment_may_have(gcc: str, meadow: Deployment) -> None:
+    """No sound frame seems to wait too long: a mote that thinks so would start anew for ever."""
+    clock = {"tick_log2": 16, "epsilon": 2, "delta": 16198}
+    longest = from_dict(meadow.to_dict() | {"clock": clock, "stamp": {"scheme": "dpc1"}})
+    world = World(longest)
+    gateway = world.add(library(gcc, longest, "gateway"), longest.network.motes)
+    mote = world.add(library(gcc, longest, "mote"), 0)
+    world.run(20)
+    assert gateway.generation == mote.generation == 1
+    assert mote.messages["sent"] >= 7

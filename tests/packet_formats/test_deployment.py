@@ -110,6 +110,22 @@ def test_wrong_values_are_refused_with_key_value_and_reason(
 
 
 @pytest.mark.parametrize(
+    ("tick_log2", "epsilon", "delta", "key"),
+    [(16, 2, 20000, "delta"), (16, 10000, 6201, "epsilon"), (15, 1, 32400, "delta")],
+)
+def test_what_a_motes_clock_cannot_tell_apart_is_refused(
+    tick_log2: int, epsilon: int, delta: int, key: str
+) -> None:
+    wanted = tables(scheme="dpc1")
+    wanted["clock"] = {"tick_log2": tick_log2, "epsilon": epsilon, "delta": delta}
+    most = 9 * 3600 * 32768 >> tick_log2
+    with pytest.raises(DeploymentError, match=rf"clock\.{key} = .* hours: .* may be {most} ticks together"):
+        from_dict(wanted)
+    wanted["clock"]["delta"] = most - epsilon
+    assert from_dict(wanted).clock.delta == most - epsilon
+
+
+@pytest.mark.parametrize(
     ("scheme", "key", "value"),
     [
         ("shlc", "count", "sends"),

@@ -5,6 +5,7 @@
 
 #include "causeway/am.h"
 #include "causeway/crc.h"
+#include "causeway/flag.h"
 #include "causeway/frame.h"
 #include "causeway/records.h"
 #include "hal/board.h"
@@ -25,7 +26,7 @@ static uint8_t record_number; /* of the next heard record */
 static uint16_t lost;         /* pairs dropped since the last one that went up */
 static uint32_t status_at;
 static uint8_t until_health;
-static bool rebooting;
+static cw_flag_t rebooting;
 static uint32_t reboot_at;
 static cw_deframer_t deframer;
 static uint16_t uart_lost_before;

@@ -10,6 +10,7 @@
 
 #include "boards/mica/adc_share.h"
 #include "boards/mica/board_pins.h"
+#include "causeway/flag.h"
 #include "hal/board.h"
 #include "hal/events.h"
 #include "hal/power.h"
@@ -23,14 +24,14 @@ enum {
 /* Who waits for a conversion, and whose is running. */
 enum { NOBODY, LOOP, RADIO, CANCELLED };
 
-static volatile uint8_t running; /* NOBODY, LOOP, RADIO or CANCELLED */
-static volatile bool loop_waits; /* from adc_start() until its value is there */
+static volatile uint8_t running;      /* NOBODY, LOOP, RADIO or CANCELLED */
+static volatile cw_flag_t loop_waits; /* from adc_start() until its value is there */
 static uint8_t loop_channel;
-static bool loop_supply; /* it is the supply's, */
-static bool settling;    /* and its first conversion: a reference just switched on is not steady yet */
+static cw_flag_t loop_supply; /* it is the supply's, */
+static cw_flag_t settling;    /* and its first conversion: a reference just switched on is not steady yet */
 static volatile uint16_t loop_value;
 static uint8_t radio_channel;
-static volatile bool radio_waits;
+static volatile cw_flag_t radio_waits;
 
 __attribute__((weak)) void adc_share_done(uint16_t value)
 {

@@ -22,6 +22,7 @@
 
 #include "boards/mica/clock_sleep.h"
 #include "boards/mica/events_pending.h"
+#include "causeway/flag.h"
 #include "hal/events.h"
 
 enum {
@@ -40,8 +41,8 @@ static uint32_t periods;     /* overflows served: local time >> 8 */
 static uint32_t not_periods; /* its complement, counted by itself: a wrong count does not wash itself clean */
 static uint8_t seen;         /* the last count read in this period */
 static uint32_t alarm_time;
-static bool alarm_set;
-static bool asleep; /* power-save since TCNT0 was last in step */
+static cw_flag_t alarm_set;
+static cw_flag_t asleep; /* power-save since TCNT0 was last in step */
 
 static uint16_t timer1_now(void)
 {

@@ -29,6 +29,7 @@
 #include "causeway/air.h"
 #include "causeway/bytes.h"
 #include "causeway/crc.h"
+#include "causeway/flag.h"
 #include "hal/clock.h"
 #include "hal/events.h"
 #include "hal/power.h"
@@ -155,8 +156,8 @@ static struct {
 } noise;
 
 static struct {
-    bool alive; /* a byte came since the last look */
-    bool stuck;
+    cw_flag_t alive; /* a byte came since the last look */
+    cw_flag_t stuck;
     uint8_t quiet; /* looks without one */
     uint8_t limit;
 } watch;

@@ -7,6 +7,7 @@
 #include "cc2420_const.h"
 #include "causeway/air.h"
 #include "causeway/bytes.h"
+#include "causeway/flag.h"
 #include "hal/clock.h"
 #include "hal/events.h"
 #include "hal/power.h"
@@ -54,18 +55,18 @@ static uint8_t send_length; /* of the frame, as its length byte says */
 /* When FIFOP rose last, for frames whose delimiter is not seen: the end of the frame that was alone in the
  * chip then. */
 static volatile uint32_t fifop_time;
-static volatile bool fifop_rose; /* since a frame was read */
-static bool frame_behind;        /* there were bytes of the next one by then: FIFOP does not tell its end */
+static volatile cw_flag_t fifop_rose; /* since a frame was read */
+static cw_flag_t frame_behind; /* there were bytes of the next one by then: FIFOP does not tell its end */
 
 /* The timer. */
 static volatile uint8_t timer_laps;
-static volatile bool timer_up;
+static volatile cw_flag_t timer_up;
 
 /* Times of start-of-frame delimiters whose frames have not been read, oldest first. */
 static volatile uint32_t times[CC2420_TIMES];
 static volatile uint8_t times_first;
 static volatile uint8_t times_count;
-static volatile bool times_lost; /* there was no room: no telling which time is whose */
+static volatile cw_flag_t times_lost; /* there was no room: no telling which time is whose */
 
 static uint16_t random_next(void)
 {

@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "causeway_layout.h"
+#include "flag.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,11 +69,11 @@ typedef struct {
 typedef struct {
     uint8_t packet[CW_DEFRAMER_ROOM];
     cw_deframer_counters_t counters;
-    uint16_t crc;    /* of all but the last two bytes */
-    uint16_t count;  /* bytes since the flag, unescaped; stays at CW_FRAME_MAX + 1 */
-    uint8_t last[2]; /* the last two, older first: perhaps the CRC */
-    bool in_sync;    /* a flag was seen: until then bytes are noise */
-    bool escaping;
+    uint16_t crc;      /* of all but the last two bytes */
+    uint16_t count;    /* bytes since the flag, unescaped; stays at CW_FRAME_MAX + 1 */
+    uint8_t last[2];   /* the last two, older first: perhaps the CRC */
+    cw_flag_t in_sync; /* a flag was seen: until then bytes are noise */
+    cw_flag_t escaping;
 } cw_deframer_t;
 
 /** Wait for a flag, counters at 0. A static deframer is ready without it. */

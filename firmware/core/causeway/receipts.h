@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "causeway_layout.h"
+#include "flag.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -37,7 +38,7 @@ typedef struct {
 #if CAUSEWAY_RECEIPTS
     cw_receipt_t rows[CW_RECEIPTS_ROOM]; /* least recently told first */
     uint8_t used;
-    bool overflow; /* one was left out since the last send */
+    cw_flag_t overflow; /* one was left out since the last send */
 #else
     uint8_t nothing;
 #endif
