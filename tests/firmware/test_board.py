@@ -103,7 +103,7 @@ def test_clock_on_an_asynchronous_timer(
     """Flags come a crystal cycle late, counts are stale after sleep, writes take two edges: readings are exact."""
     c = root / "tests/firmware/c"
     flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-DF_CPU=7372800UL")
-    include = (f"-I{c / 'board_avr'}", f"-I{root / 'firmware'}")
+    include = (f"-I{c / 'board_avr'}", f"-I{root / 'firmware'}", f"-I{root / 'firmware/core'}")
     program = tmp_path / "board_clock"
     sources = (c / "board_clock.c", root / "firmware/boards/mica/clock.c")
     subprocess.run([require_tool("gcc"), *flags, *include, "-o", program, *sources], check=True)
