@@ -17,7 +17,7 @@ from packet_formats.deployment import CRYSTAL_HZ, load
 CYCLE_NS = 1e9 / CRYSTAL_HZ
 CHARACTER_NS = 10 * 1e9 / 57600
 OSCILLATOR_NS = 16384 * 1e9 / 7372800  # to start, as the fuses say
-DDRA, PORTA = 0x3A, 0x3B
+DDRA, PORTA, PORTB, PORTC = 0x3A, 0x3B, 0x38, 0x35
 GREETED = 0.03  # seconds
 CHANNEL, DBM = 26, -40
 FLAGS = (
@@ -206,6 +206,22 @@ def test_leds(mote: Mote) -> None:
     assert [(ddr & 7, port & 7) for ddr, port in pins] == [
         (7, level) for level in (0b111, 0b011, 0b101, 0b110, 0b000, 0b101, 0b111)
     ]
+
+
+def test_leds_leave_the_other_pins_of_their_port_to_interrupts(
+    root: Path, testbed: Path, require_tool: Callable[[str], str], tmp_path: Path
+) -> None:
+    """MICA2's ADC handler switches the battery monitor off, PA5, at any moment of a change of LEDs."""
+    image = tmp_path / "leds.elf"
+    source = (root / "tests/firmware/c/board_leds.c", root / "firmware/boards/mica/board.c")
+    include = (f"-I{root / 'firmware'}", f"-I{root / 'firmware/core'}")
+    subprocess.run([require_tool("avr-gcc"), *FLAGS, *include, *source, "-o", image], check=True)
+    lines = (
+        f"nodes 1\nnode 0 mica2 0 0 0 0 {image}\nat 0.1 peek 0 {PORTB} 1\nat 0.1 peek 0 {PORTC} 1\nend 0.2"
+    )
+    high, cleared = [event.bytes[0] for event in engine.events_of(lines, testbed) if isinstance(event, Peek)]
+    assert cleared == 2 * 78
+    assert high == 0
 
 
 def test_adc(mote: Mote) -> None:

@@ -4,6 +4,7 @@
 #include <avr/interrupt.h>
 #include <avr/io.h>
 #include <avr/wdt.h>
+#include <util/atomic.h>
 #include <util/delay.h>
 
 #include "boards/mica/board_pins.h"
@@ -61,14 +62,24 @@ static uint8_t led_pins(uint8_t leds)
     return pins;
 }
 
+/* Handlers change other pins of the port: MICA2's switches its battery monitor off. */
+
 void leds_set(uint8_t leds)
 {
-    PORTA = (uint8_t)((PORTA | PIN_LEDS) & ~led_pins(leds));
+    uint8_t lit = led_pins(leds);
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        PORTA = (uint8_t)((PORTA | PIN_LEDS) & ~lit);
+    }
 }
 
 void leds_toggle(uint8_t leds)
 {
-    PORTA ^= led_pins(leds);
+    uint8_t changed = led_pins(leds);
+    ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+    {
+        PORTA ^= changed;
+    }
 }
 
 void watchdog_start(void)
