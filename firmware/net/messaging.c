@@ -12,9 +12,10 @@
 #include "recorder.h"
 #include "timesync.h"
 
-/* The duplicate filter's sources for what is no data message; mote ids are below. */
+/* The duplicate filter knows data by source and cw_data_number(), which has 11 bits; commands by a source
+ * that no node has; health by a number that no data message has. */
 #define COMMANDS 0xFFFFU
-#define HEALTH_OF(source) ((uint16_t)((source) | 0x8000U))
+#define HEALTH_NUMBER(time) ((uint16_t)((time) >> 4 | 0x8000U))
 
 /* Health and commands have no deadline of their own. */
 #define PLAIN_PATIENCE UINT32_C(32768)
@@ -403,10 +404,10 @@ static void on_health(const radio_message_t *message, uint32_t now)
         return;
     }
     uint16_t source = cw_get16(message->data + CAUSEWAY_HEALTH_SOURCE_AT);
-    uint16_t number = (uint16_t)(cw_get32(message->data + CAUSEWAY_HEALTH_TIME_AT) >> 4);
+    uint16_t number = HEALTH_NUMBER(cw_get32(message->data + CAUSEWAY_HEALTH_TIME_AT));
     if (source == identity_id()) {
         counters.echoes++;
-    } else if (cw_dedup_seen(&seen, HEALTH_OF(source), number)) {
+    } else if (cw_dedup_seen(&seen, source, number)) {
         counters.duplicates++;
     } else {
         relay_health(*message, now);

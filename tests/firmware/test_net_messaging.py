@@ -218,6 +218,25 @@ def test_health_is_relayed(gcc: str, meadow: Deployment) -> None:
         assert all(message.layout == layout_of(meadow).hash for message in own)
 
 
+def test_health_of_every_id_is_new_once(gcc: str, meadow: Deployment) -> None:
+    """Mote 5 and mote 32773 report at the same time, and so does a mote whose last message has a number like it."""
+    tables = meadow.to_dict()
+    large = from_dict(
+        tables | {"network": tables["network"] | {"motes": 40000}, "clock": tables["clock"] | {"root": 40000}}
+    )
+    world, _, (mote,) = network(gcc, large, 1)
+    world.run(10)
+    number = 1
+    give(mote, data_now(mote, source=33000, sequence=number, hops=0))
+    before = mote.messages["duplicates"]
+    for source in (5, 32773, 33000):
+        give(mote, Health(source, number << 4, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1))
+        assert mote.messages["duplicates"] == before, source
+        give(mote, Health(source, number << 4, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1))
+        before += 1
+        assert mote.messages["duplicates"] == before
+
+
 SCHEMES = {
     "shlc": {"scheme": "shlc", "counter_bits": 7, "receipts": 2},
     "kn": {"scheme": "kn", "entries": "all", "events_per_tick": 3},
