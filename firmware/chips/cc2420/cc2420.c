@@ -307,6 +307,16 @@ void cc2420_on_capture(uint16_t capture)
 
 /* --- receiving --- */
 
+/* Whether a frame is coming in. The chip knows where the board does not see SFD. */
+static bool is_receiving(void)
+{
+    if (cc2420_board_sfd()) {
+        return true;
+    }
+    uint8_t state = read_register(CC2420_FSMSTATE) & CC2420_FSM_MASK;
+    return state == CC2420_FSM_RX_FRAME || state == CC2420_FSM_RX_FRAME_TOO;
+}
+
 static bool frame_waits(void)
 {
     if (cc2420_board_fifop()) {
@@ -314,7 +324,7 @@ static bool frame_waits(void)
     }
     /* FIFOP falls with the first byte that is read, even if a second whole frame lies behind: then there are
      * bytes, and none is coming in. */
-    return cc2420_board_fifo() && !cc2420_board_sfd();
+    return cc2420_board_fifo() && !is_receiving();
 }
 
 static uint32_t oldest_time(void)

@@ -33,6 +33,7 @@ enum {
     CC2420_FSCTRL = 0x18,
     CC2420_SECCTRL0 = 0x19,
     CC2420_IOCFG0 = 0x1C,
+    CC2420_FSMSTATE = 0x2C,
     CC2420_TXFIFO = 0x3E,
     CC2420_RXFIFO = 0x3F,
 };
@@ -57,6 +58,9 @@ enum {
     CC2420_STATUS_UNDERFLOW = 1 << 5, /* the transmit FIFO ran empty in a frame */
     CC2420_STATUS_TX_ACTIVE = 1 << 3, /* sending, or about to */
 };
+
+/* FSMSTATE while a frame comes in, from its delimiter to its end. */
+enum { CC2420_FSM_MASK = 0x3F, CC2420_FSM_RX_FRAME = 16, CC2420_FSM_RX_FRAME_TOO = 40 };
 
 enum {
     CC2420_LENGTH_LIMIT = 127, /* of a frame: bit 7 of a length byte is never set */
