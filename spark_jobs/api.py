@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from basestation.analysis.choices import Choice
+from basestation.analysis.outcome import ContinuumRow
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.spread import compare as compare_spots
 from packet_formats import deployment as deployments
@@ -32,8 +34,6 @@ from spark_jobs.health import links as link_health
 from spark_jobs.health import watch as watching
 from spark_jobs.journals import rows as journals
 from spark_jobs.measuring import continuum as measuring
-from spark_jobs.measuring.choices import Choice
-from spark_jobs.measuring.continuum import ContinuumRow
 from spark_jobs.session import JobError
 from spark_jobs.storage import Place, UriPath, path_of
 from spark_jobs.tables import ingest as ingesting

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -13,16 +12,15 @@ from basestation.comparing.catalogue import Terms
 from basestation.comparing.comparison import ComparisonRow, KnownStream
 from basestation.comparing.comparison_table import COLUMNS as SHOWN
 from basestation.comparing.comparison_table import LEGEND, about, cells
-from basestation.comparing.recorded_run import COLUMNS, FIELD_COLUMNS, options_in, place_in, recorded_in
+from basestation.comparing.recorded_run import options_in, place_in
 from basestation.comparing.spread import Compared, Spot
 from basestation.simulator.options import WorldOptions
 from basestation.traces.files import TraceError
-from basestation.traces.schema import LATER
 from spark_jobs.advice import report
-from spark_jobs.measuring.continuum import open_traces
 from spark_jobs.storage import Place
-from spark_jobs.traces.field import causes_in
-from spark_jobs.traces.files import TraceFault, TraceFiles, read_whole
+from spark_jobs.traces.field import known_stream
+from spark_jobs.traces.files import TraceFault, TraceFiles
+from spark_jobs.traces.runs import open_traces
 
 TEXT = ("run", "scheme", "policy")
 REAL = (
@@ -55,20 +53,10 @@ class Recorded:
         return options_in(self.trace.deployment, self.trace.rows)
 
     def stream(self, scheme: str) -> KnownStream:
-        return _stream(self.trace)
-
-
-@lru_cache(maxsize=1)
-def _stream(trace: TraceFiles) -> KnownStream:
-    """The recorded stream. A worker plays several schemes on it, and reads it once."""
-    try:
-        if trace.events is not None:
-            return recorded_in(read_whole(trace, list(COLUMNS)))
-        return recorded_in(causes_in(read_whole(trace, [*FIELD_COLUMNS, LATER])))
-    except TraceFault as fault:
-        raise TraceError(str(fault)) from None
-    except TraceError as error:
-        raise TraceError(f"{trace.folder}: {error}") from None
+        try:
+            return known_stream(self.trace)
+        except TraceFault as fault:
+            raise TraceError(str(fault)) from None
 
 
 def trace_spots(folders: Sequence[Place]) -> tuple[list[Spot], list[str]]:

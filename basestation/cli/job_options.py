@@ -172,13 +172,13 @@ class Entries(click.ParamType[Any]):
 
 def choice_options(function: F) -> F:
     """Add the options for the configurations; the command gets a `Choice` as `choice`, and `ties`."""
-    from spark_jobs.measuring.choices import ENTRIES, PHIS, POLICIES, SCHEMES
+    from basestation.analysis.choices import ENTRIES, PHIS, POLICIES, SCHEMES
 
     names = ("schemes", "entries", "packings", "counts", "policies", "phis", "counter_bits")
 
     @wraps(function)
     def bundled(*args: Any, **given: Any) -> object:
-        from spark_jobs.measuring.choices import Choice
+        from basestation.analysis.choices import Choice
 
         told = {name: given.pop(name) for name in names}
         return function(*args, choice=Choice(**{k: v for k, v in told.items() if v}), **given)

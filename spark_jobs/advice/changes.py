@@ -13,15 +13,17 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 
+from basestation.analysis.choices import NAMED, Choice, own_layout
+from basestation.analysis.outcome import ContinuumRow
+from basestation.analysis.uncertainty import HOLD, draws, middle, ratio
 from packet_formats.deployment import CRYSTAL_HZ
 from spark_jobs.advice.facts import Fact, arrivals_in, facts_of
 from spark_jobs.engine import Engine, EngineOptions, Spread, chosen
-from spark_jobs.measuring.choices import NAMED, Choice, own_layout
-from spark_jobs.measuring.continuum import ContinuumRow, continuum, open_traces
-from spark_jobs.measuring.uncertainty import HOLD, draws, middle, ratio
+from spark_jobs.measuring.continuum import continuum
 from spark_jobs.session import JobError
 from spark_jobs.storage import Place
 from spark_jobs.traces.files import TraceFiles
+from spark_jobs.traces.runs import open_traces
 
 # How much worse each figure may become: percentage points, or milliseconds.
 THRESHOLDS = {"loss": 1.0, "out_of_order": 1.0, "delay": 5.0, "late": 0.1, "hold": 5.0, "violations": 0.1}

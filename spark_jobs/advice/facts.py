@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from basestation.analysis.survey import block_begins
+from basestation.analysis.uncertainty import drawn
 from basestation.causality.stream import Stream
-from spark_jobs.measuring.uncertainty import drawn
 from spark_jobs.traces.files import TraceFault, TraceFiles
-from spark_jobs.traces.segments import TraceSegment, block_begins, load
+from spark_jobs.traces.segments import load, whole
 
 Ints = NDArray[Any]
 FACTS = {
@@ -63,9 +64,7 @@ def arrivals_in(trace: TraceFiles) -> Arrivals:
     if not trace.rows:
         raise TraceFault(f"{trace.folder}: no message arrived in this run")
     timed = trace.layout.stamp.clock_bits > 0
-    view = load(
-        TraceSegment(trace, 0, trace.rows), ["boot", "sequence", *(["stamp.r"] if timed else [])], 0, 0
-    )
+    view = load(whole(trace), ["boot", "sequence", *(["stamp.r"] if timed else [])])
     if not len(view.clock):
         raise TraceFault(f"{trace.folder}: no message that arrived in this run is in sync")
     delay = np.maximum(view.column("heard") - view.column("stamp.r"), 0) if timed else None

@@ -16,6 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from basestation.analysis.choices import (
+    Candidate,
+    Choice,
+    candidates,
+    stamp_name,
+)
+from basestation.analysis.uncertainty import HOLD
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme, TimedScheme
 from basestation.figures.intervals import T95
@@ -35,19 +42,11 @@ from spark_jobs.advice.facts import (
     values,
 )
 from spark_jobs.engine import Engine, EngineOptions, Spread, chosen
-from spark_jobs.measuring.choices import (
-    Candidate,
-    Choice,
-    NamedCandidate,
-    candidates,
-    named_candidates,
-    stamp_name,
-)
-from spark_jobs.measuring.continuum import continuum, open_traces
-from spark_jobs.measuring.uncertainty import HOLD
+from spark_jobs.measuring.continuum import continuum
 from spark_jobs.session import JobError, note
 from spark_jobs.storage import Place
 from spark_jobs.traces.files import TraceFiles
+from spark_jobs.traces.runs import open_traces
 
 SEEDS = 5
 MOST_MESSAGES, LEAST_MESSAGES = 20_000, 500
@@ -223,11 +222,8 @@ def predict(
     fit: Fitted, choice: Choice, figure: str, spread: Spread, seeds: int = SEEDS
 ) -> tuple[list[Predicted], list[SeedResult]]:
     """The continuum that networks like this one would have, and the results of each seed."""
-    stamps: list[Candidate | NamedCandidate] = [
-        *candidates(fit.deployment, choice),
-        *named_candidates(fit.deployment, choice),
-    ]
-    asked = tuple((stamp.scheme, tuple(_rules(choice, stamp))) for stamp in stamps)
+    stamps = candidates(fit.deployment, choice)
+    asked = tuple((stamp.scheme, tuple(choice.rules(stamp.layout.scheme))) for stamp in stamps)
     results = list(spread(simulate, [SeedTask(fit, seed, asked) for seed in range(1, seeds + 1)]))
     rows = []
     for number, stamp in enumerate(stamps):
@@ -236,13 +232,7 @@ def predict(
     return rows, results
 
 
-def _rules(choice: Choice, stamp: Candidate | NamedCandidate) -> list[PolicyChoice]:
-    return choice.deliveries() if isinstance(stamp, Candidate) else choice.rules(stamp.layout.scheme)
-
-
-def _predicted(
-    fit: Fitted, stamp: Candidate | NamedCandidate, same: Sequence[Measurement], figure: str
-) -> Predicted:
+def _predicted(fit: Fitted, stamp: Candidate, same: Sequence[Measurement], figure: str) -> Predicted:
     layout, delivery = stamp.layout, same[0].delivery
     violations = [one.violations.percent()[figure] for one in same]
     holds = [one.hold_mean * fit.tick_ms for one in same]

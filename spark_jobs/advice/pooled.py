@@ -7,9 +7,9 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from spark_jobs.measuring.continuum import ContinuumRow
-from spark_jobs.measuring.front import most, on_front
-from spark_jobs.measuring.uncertainty import FIGURES, HOLD, pooled, share
+from basestation.analysis.front import most, on_front
+from basestation.analysis.outcome import ContinuumRow
+from basestation.analysis.uncertainty import FIGURES, HOLD, pooled, share
 
 ALL = "all runs"
 SUMMED = (

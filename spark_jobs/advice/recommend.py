@@ -11,6 +11,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from basestation.analysis.choices import (
+    candidates,
+    own_layout,
+    sizes,
+)
+from basestation.analysis.details import DetailRow
+from basestation.analysis.front import able, least, most
+from basestation.analysis.outcome import ContinuumRow
 from basestation.causality.policy_choice import PolicyChoice
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
@@ -20,17 +28,7 @@ from spark_jobs.advice.facts import arrivals_in
 from spark_jobs.advice.pooled import pool, worst
 from spark_jobs.advice.sensitivity import Limit, Strained, sensitivity
 from spark_jobs.engine import Engine
-from spark_jobs.measuring.choices import (
-    Candidate,
-    NamedCandidate,
-    candidates,
-    named_candidates,
-    own_layout,
-    sizes,
-)
-from spark_jobs.measuring.continuum import ContinuumRow
-from spark_jobs.measuring.details import DetailRow, details, only
-from spark_jobs.measuring.front import able, least, most
+from spark_jobs.measuring.details import details, only
 from spark_jobs.session import JobError
 from spark_jobs.storage import Place
 from spark_jobs.traces.files import TraceFiles
@@ -266,11 +264,7 @@ def strain(
         network = fit.fitted(arrivals_in(trace), trace.deployment)
     except JobError:
         return [], []
-    choice = only(row)
-    stamps: list[Candidate | NamedCandidate] = [
-        *candidates(trace.deployment, choice),
-        *named_candidates(trace.deployment, choice),
-    ]
+    stamps = candidates(trace.deployment, only(row))
     delivery = PolicyChoice(row.policy, row.phi, row.tolerate)
     return sensitivity(network, stamps[0].scheme, delivery, asked.tolerance, asked.figure, engine.each)
 

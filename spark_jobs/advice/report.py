@@ -22,17 +22,17 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from basestation.analysis.choices import NAMED
+from basestation.analysis.front import able, most, on_front
 from basestation.causality.policy_choice import policy_label
 from packet_formats.schemes import ordered
-from spark_jobs.measuring.choices import NAMED
-from spark_jobs.measuring.front import able, most, on_front
 from spark_jobs.storage import Place, write_whole
 from spark_jobs.traces.files import TraceFiles
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from spark_jobs.measuring.continuum import ContinuumRow
+    from basestation.analysis.outcome import ContinuumRow
 
 MARKERS = dict(
     zip((*ordered(), *NAMED), ("X", "P", "^", "s", "o", "D", "v", "<", ">", "*", "p"), strict=False)

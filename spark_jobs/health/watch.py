@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from basestation.analysis.choices import Choice
 from basestation.journal.parquet_parts import PARTS
 from basestation.journal.recovery import write_whole
 from basestation.traces import schema
@@ -53,7 +54,6 @@ from spark_jobs.health.links import (
     health,
     summary,
 )
-from spark_jobs.measuring.choices import Choice
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.session import JobError, note, one_line, prepare
 from spark_jobs.traces.files import open_trace

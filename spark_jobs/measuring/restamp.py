@@ -1,7 +1,8 @@
-"""Computes stamps that a trace did not record from its table of events. They are exact if that table is complete.
+"""Makes stamps that a trace did not record from its table of events (`basestation.analysis.restamp`).
 
-One scheme at a time runs over the whole trace, since a stamp may depend on any earlier event, batch by batch
-(`events.py`). Only the events of a causal graph, and the papers' stamps, are made with the whole run in memory.
+One scheme at a time runs over the whole trace, since a stamp may depend on any earlier event. Memory does not grow with
+the run: a stamp may be received long after it was sent, so those of all messages are kept in scratch files. Only
+stamps from a causal graph, and the papers' stamps, are made with the whole run in memory.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -19,23 +22,22 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from basestation.analysis import restamp as stamps_of
+from basestation.analysis.restamp import Events, Numbers
 from basestation.causality.schemes import TimedScheme
 from basestation.causality.stream import Stream
-from basestation.comparing.field_run import field_stream
-from basestation.comparing.recorded_run import FIELD_COLUMNS
 from basestation.deployed import scheme_of, timed_scheme_of
 from basestation.simulator import engine_numba
 from basestation.simulator.results import Observed
 from basestation.simulator.scheme_run import stamp_rows
-from basestation.simulator.simulated_trace import stream_of
-from basestation.traces.files import TraceError
-from basestation.traces.schema import KINDS, LATER, UnevenRow, matrix_of, stamp_column
+from basestation.traces.schema import KINDS, stamp_column
 from basestation.traces.stamp_columns import read_stamps
-from spark_jobs.measuring import events
-from spark_jobs.traces.field import causes_in
-from spark_jobs.traces.files import TraceFault, TraceFiles, read_rows, read_whole
+from spark_jobs.storage import reading
+from spark_jobs.traces.field import stream_as_heard
+from spark_jobs.traces.files import TraceFiles, read_rows, read_whole, told_of, undamaged
 
-TAKEN = ["source", "sequence", "heard", "batch", "fresh"]
+Ints = NDArray[Any]
+BATCH = 1 << 18  # events at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,27 +76,63 @@ def restamp(task: RestampTask) -> Restamped:
 def _made(
     trace: TraceFiles, scheme: TimedScheme, scratch: Path | None
 ) -> Iterator[tuple[Restamped, Iterator[Observed]]]:
-    """What the motes noticed, and the stamps as the observer reads them, in the order of the rows, part by part."""
-    if trace.events is not None and scheme.kernel is not None:
-        with events.stamped(trace, scheme, scratch) as made:
-            noticed = Restamped(events.numbers_in(trace).messages, made.bounded, made.wrong_unwraps)
-            yield noticed, events.observed(trace, made, scheme)
+    """What the motes noticed, and the stamps as the observer reads them, in the order of the rows, part by part. They
+    are gone afterwards."""
+    if trace.events is None or scheme.kernel is None:
+        stream = stream_as_heard(trace)
+        stamped = engine_numba.stamp(stream, scheme)
+        noticed = Restamped(stream.messages, stamped.bounded, stamped.wrong_unwraps)
+        yield noticed, iter([engine_numba.observe(stream, stamped, scheme)])
         return
-    stream = _stream(trace)
-    stamped = engine_numba.stamp(stream, scheme)
-    noticed = Restamped(stream.messages, stamped.bounded, stamped.wrong_unwraps)
-    yield noticed, iter([engine_numba.observe(stream, stamped, scheme)])
+    with TemporaryDirectory(dir=scratch) as place, told_of(trace.events):
+        numbers = _numbers_in(trace)
+        shapes = {"r": (np.int64, ()), "c": (np.int32, ()), "kn": (np.int32, (scheme.entries,))}
+        r, c, kn = (
+            _on_file(Path(place) / name, kind, (numbers.messages, *more))
+            for name, (kind, more) in shapes.items()
+        )
+        bounded, wrong = stamps_of.stamp(_batches(trace), numbers, scheme, (r, c, kn)).tolist()
+        noticed = Restamped(numbers.messages, bounded, wrong)
+        yield noticed, _observed(trace, numbers, scheme, (r, c, kn))
+
+
+def _observed(
+    trace: TraceFiles, numbers: Numbers, scheme: TimedScheme, stamps: tuple[Ints, Ints, Ints]
+) -> Iterator[Observed]:
+    """One row group of the trace after the other."""
+    for group in trace.groups():
+        rows = read_rows(trace, [group], ["source", "sequence", "heard"])
+        source, sequence, heard = (column.to_numpy().astype(np.int64) for column in rows.columns)
+        yield stamps_of.observe(numbers.of(source, sequence), heard, scheme, stamps)
+
+
+@lru_cache(maxsize=4)
+def _numbers_in(trace: TraceFiles) -> Numbers:
+    return stamps_of.numbers_of(_batches(trace), trace.motes)
+
+
+def _batches(trace: TraceFiles) -> Iterator[Events]:
+    assert trace.events is not None
+    with (
+        undamaged(trace.events),
+        pq.ParquetFile(reading(trace.events), page_checksum_verification=True) as file,
+    ):
+        yield from map(Events.of, file.iter_batches(BATCH))
+
+
+def _on_file(path: Path, kind: Any, shape: tuple[int, ...]) -> Ints:
+    if not np.prod(shape):
+        return np.zeros(shape, kind)
+    return np.asarray(np.memmap(path, kind, "w+", shape=shape))
 
 
 def differing(trace: TraceFiles) -> int:
     """Count the recorded stamps that can't be reproduced. If there are any, events are missing.
 
-    A mote out of sync has a clock of its own that no event shows; its messages are not ordered. No event shows either
-    when a mote gained the time: while names depend on that, the stamps' clock alone is compared.
+    No event shows when a mote gained the time: while names depend on that, the stamps' clock alone is compared.
     """
     if not trace.deployment.scheme.is_ordered:
-        stream = _stream(trace)
-        return _differs(trace, trace.groups(), _papers(trace, stream), stream)
+        return _differs(trace, trace.groups(), _papers(trace), stream_as_heard(trace))
     with _made(trace, timed_scheme_of(trace.deployment), None) as (_, parts):
         wrong, groups = 0, iter(trace.groups())
         for part in parts:
@@ -112,39 +150,17 @@ def _differs(
     stream: Stream | None = None,
 ) -> int:
     recorded = read_rows(trace, groups, ["stamp.r", "stamp.c", "stamp.kn", "in_sync"])
-    wrong = np.zeros(len(made), np.bool_)
-    for name in ("r", "c"):
-        wrong |= made.field(name).to_numpy() != recorded[f"stamp.{name}"].to_numpy()
-    entries = trace.layout.stamp.entries
-    try:
-        kn = matrix_of(recorded["stamp.kn"], entries)
-    except UnevenRow as fault:
-        row = groups[0][0] + fault.row
-        raise TraceFault(f"{trace.folder}: row {row}: entries of its stamp: {fault}") from None
-    in_sync = recorded["in_sync"].to_numpy()
-    unlike = (matrix_of(pa.chunked_array([made.field("kn")]), entries) != kn).any(axis=1)
+    settled = None
     if stream is not None:
-        unlike &= _settled(stream, in_sync, scheme_of(trace.deployment).settling)
-    return int(((wrong | unlike) & in_sync).sum())
+        ticks = scheme_of(trace.deployment).settling
+        settled = stamps_of.settled(stream, recorded["in_sync"].to_numpy(), ticks)
+    with told_of(trace.folder):
+        return stamps_of.differing(made, recorded, trace.layout.stamp.entries, groups[0][0], settled)
 
 
-def _settled(stream: Stream, in_sync: NDArray[np.bool_], ticks: int) -> NDArray[np.bool_]:
-    """Which arrivals were sent when no mote had gained the time in the last `ticks`, so far as arrivals tell."""
-    at, source = stream.sent_at[stream.arrival_message], stream.sent_by[stream.arrival_message]
-    settled = np.ones(len(at), np.bool_)
-    for mote in range(stream.motes if ticks else 0):
-        since = stream.sent_at[stream.sent_by == mote].min(initial=at.max(initial=0))
-        was = False
-        for row in sorted(np.flatnonzero(source == mote), key=stream.arrival_message.__getitem__):
-            if in_sync[row] and not was:
-                settled &= (at < since) | (at > at[row] + ticks)
-            since, was = at[row], in_sync[row]
-    return settled
-
-
-def _papers(trace: TraceFiles, stream: Stream) -> pa.StructArray:
+def _papers(trace: TraceFiles) -> pa.StructArray:
     """The entries as they were on the wire. They name messages by the numbers that the motes gave them."""
-    told = read_whole(trace, []).events
+    stream, told = stream_as_heard(trace), read_whole(trace, []).events
     if told is not None:  # a stream counts each mote's messages from 1, whatever number came first
         sends = told.filter(pc.equal(told["kind"], KINDS[0]))
         stream = replace(stream, sent_index=sends["sequence"].to_numpy() + 1)
@@ -154,15 +170,3 @@ def _papers(trace: TraceFiles, stream: Stream) -> pa.StructArray:
 
 def _column(observed: Observed) -> pa.StructArray:
     return stamp_column(observed.r, observed.c, observed.kn)
-
-
-@lru_cache(maxsize=1)
-def _stream(trace: TraceFiles) -> Stream:
-    """The stream of a trace. A worker stamps it by several schemes, and reads it once."""
-    try:
-        if trace.events is None:
-            return field_stream(causes_in(read_whole(trace, [*FIELD_COLUMNS, LATER])))[0]
-        stream, _ = stream_of(read_whole(trace, TAKEN))
-    except TraceError as error:
-        raise TraceFault(f"{trace.events or trace.folder}: {error}") from None
-    return stream

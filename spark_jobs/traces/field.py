@@ -1,18 +1,25 @@
-"""Gives a trace from the field what its messages themselves tell of happened-before (docs/analysis.md)."""
+"""What the messages of a field log tell of happened-before (docs/analysis.md), and runs as streams, in memory."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from basestation.causality.stream import Stream
+from basestation.comparing.comparison import KnownStream
+from basestation.comparing.field_run import field_stream
+from basestation.comparing.recorded_run import COLUMNS, FIELD_COLUMNS, recorded_in
 from basestation.journal.field_truth import with_field_truth
+from basestation.simulator.simulated_trace import stream_of
 from basestation.traces import schema
 from basestation.traces.files import ROW_GROUP, Trace, encodings
-from spark_jobs.traces.files import MESSAGES, TraceFiles, open_trace, read_rows
+from basestation.traces.schema import LATER
+from spark_jobs.traces.files import MESSAGES, TraceFiles, open_trace, read_rows, read_whole, told_of
 
 
 def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
@@ -29,12 +36,29 @@ def with_causes(trace: TraceFiles, scratch: Path) -> TraceFiles:
     return replace(open_trace(place), folder=trace.folder, events=trace.events, is_field=True)
 
 
-def causes_in(trace: Trace) -> Trace:
-    """The same for a trace in memory; it needs its payloads."""
-    return replace(trace, messages=pa.concat_tables(with_field_truth([trace.messages], trace.deployment)))
-
-
 def _tables(trace: TraceFiles) -> Iterator[pa.Table]:
     """The rows, one row group at a time."""
     for group in trace.groups():
         yield read_rows(trace, [group], schema.messages_schema().names)
+
+
+@lru_cache(maxsize=1)
+def known_stream(trace: TraceFiles) -> KnownStream:
+    """A whole run as a stream. A worker plays several schemes on it, and reads it once."""
+    with told_of(trace.folder):
+        return recorded_in(read_whole(trace, list(COLUMNS)) if trace.events else _with_graph(trace))
+
+
+@lru_cache(maxsize=1)
+def stream_as_heard(trace: TraceFiles) -> Stream:
+    """The same for whoever stamps it again: with the times at which messages were heard, and without its vectors."""
+    with told_of(trace.events or trace.folder):
+        if trace.events is None:
+            return field_stream(_with_graph(trace))[0]
+        return stream_of(read_whole(trace, ["source", "sequence", "heard", "batch", "fresh"]))[0]
+
+
+def _with_graph(trace: TraceFiles) -> Trace:
+    """A run without events, in memory, with the vectors of its causal graph."""
+    found = read_whole(trace, [*FIELD_COLUMNS, LATER])
+    return replace(found, messages=pa.concat_tables(with_field_truth([found.messages], found.deployment)))

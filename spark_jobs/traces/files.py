@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from basestation.journal.reader import find_journals
 from basestation.traces import schema
-from basestation.traces.files import Trace
+from basestation.traces.files import Trace, TraceError
 from basestation.traces.present import present, stored_columns, wrong_column
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
@@ -258,6 +258,15 @@ def read_whole(trace: TraceFiles, columns: list[str]) -> Trace:
             events = pq.read_table(reading(trace.events), page_checksum_verification=True)
             events = present(events, schema.events_schema().names, schema.events_schema())
     return Trace(trace.run, trace.deployment, trace.origin, messages, events)
+
+
+@contextmanager
+def told_of(place: Place) -> Iterator[None]:
+    """What this block finds wrong in a trace is told with its place."""
+    try:
+        yield
+    except TraceError as error:
+        raise TraceFault(f"{place}: {error}") from None
 
 
 @contextmanager

@@ -21,13 +21,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from basestation.analysis.choices import Choice, candidates
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces import schema
 from basestation.traces.files import ROW_GROUP, encodings
 from spark_jobs.engine import Cores, Spark, Spread
-from spark_jobs.measuring.choices import Choice, candidates
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.session import start
 from spark_jobs.traces.files import TraceFiles, open_trace

@@ -11,6 +11,8 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.analysis.choices import Choice, candidates, missing_in, refused
+from basestation.analysis.outcome import ContinuumRow
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
@@ -24,9 +26,9 @@ from basestation.simulator.simulation import (
 )
 from basestation.traces.files import Trace, write_trace
 from packet_formats.deployment import load
+from packet_formats.schemes import ordered
 from spark_jobs.engine import Cores
-from spark_jobs.measuring.choices import Choice, candidates, missing_in, refused
-from spark_jobs.measuring.continuum import ContinuumRow, continuum
+from spark_jobs.measuring.continuum import continuum
 from spark_jobs.run import run
 from spark_jobs.traces.files import open_trace
 
@@ -67,7 +69,7 @@ def test_every_configuration_equals_the_simulation(tmp_path, simulated, name, en
     rows = rows_of(folder, CHOICE, tmp_path / "scratch")
     assert {row.answered for row in rows if not row.has_own_rule} <= {"recorded", "restamped"}
     own = deployment_for(OPTIONS, build_scheme(OPTIONS, name, entries=entries), "cbd", 100)
-    for stamp in candidates(own, CHOICE):
+    for stamp in candidates(own, replace(CHOICE, schemes=ordered())):
         mine = [
             row
             for row in rows
@@ -443,7 +445,7 @@ def test_events_in_any_batches_give_the_same_stamps(tmp_path, simulated, monkeyp
     choice = replace(SMALL, schemes=("kn", "dpc2", "hlc", "shlc"), counter_bits=(3,))
     want = rows_of(folder, choice, tmp_path / "scratch")
     assert {row.answered for row in want} == {"restamped"}
-    monkeypatch.setattr("spark_jobs.measuring.events.BATCH", batch)
+    monkeypatch.setattr("spark_jobs.measuring.restamp.BATCH", batch)
     assert rows_of(folder, choice, tmp_path / "scratch2") == want
     assert not list((tmp_path / "scratch2").glob("tmp*"))  # the stamps of all that was sent are gone
 

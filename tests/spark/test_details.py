@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from basestation.analysis.choices import Choice
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from spark_jobs.engine import Cores
-from spark_jobs.measuring.choices import Choice
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.measuring.details import details
 from spark_jobs.traces.files import open_trace

@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.analysis.choices import Choice, candidates
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
@@ -16,7 +17,6 @@ from spark_jobs.advice.facts import Arrivals, arrivals_in, arrivals_of, facts_of
 from spark_jobs.advice.fit import Off, checks, fitted, over_seeds, predict, world
 from spark_jobs.advice.sensitivity import sensitivity
 from spark_jobs.engine import Cores
-from spark_jobs.measuring.choices import Choice, candidates
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.run import run
 from spark_jobs.session import JobError

@@ -27,10 +27,10 @@ from packet_formats.messages import decode_message, encode_message
 from packet_formats.schemes import descriptor
 from packet_formats.tinyos import decode_packet, encode_packet
 from spark_jobs.engine import Cores, Spark
-from spark_jobs.measuring.continuum import open_traces
 from spark_jobs.tables import staging
 from spark_jobs.tables.inputs import find, grouped
 from spark_jobs.tables.stored import manifest
+from spark_jobs.traces.runs import open_traces
 from tests.journal.logs import TICK_NS, arrivals_of, simulated, write
 from tests.spark.test_ingest import content, table, take
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from basestation.analysis.choices import Choice
 from basestation.arrivals import Arrival
 from basestation.causality import kernels
 from basestation.causality.truth import Send
@@ -33,7 +34,6 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.records import Heard
 from packet_formats.tinyos import BROADCAST, ActiveMessage, encode_packet
-from spark_jobs.measuring.choices import Choice
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.traces.files import open_trace
 from tests.journal.logs import refuse

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner
 
+from basestation.analysis.choices import Choice, candidates
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes.barrier import Barrier, BarrierProgram
 from basestation.cli.listen import command as listen
@@ -19,7 +20,6 @@ from basestation.traces.files import read_trace, write_trace
 from packet_formats.deployment import from_dict
 from spark_jobs import run
 from spark_jobs.engine import Cores
-from spark_jobs.measuring.choices import Choice, candidates
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.measuring.restamp import differing
 from spark_jobs.traces.files import open_trace

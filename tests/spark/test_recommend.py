@@ -7,6 +7,9 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.analysis.choices import Choice
+from basestation.analysis.front import on_front
+from basestation.analysis.outcome import ContinuumRow
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
@@ -15,9 +18,7 @@ from packet_formats.deployment import load
 from spark_jobs.advice.pooled import pool, worst
 from spark_jobs.advice.recommend import answer, energy, over_all_runs, recommend, sentence
 from spark_jobs.engine import Cores
-from spark_jobs.measuring.choices import Choice
-from spark_jobs.measuring.continuum import ContinuumRow, continuum
-from spark_jobs.measuring.front import on_front
+from spark_jobs.measuring.continuum import continuum
 from spark_jobs.run import run
 from spark_jobs.traces.files import open_trace
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from basestation.analysis.choices import Choice
 from basestation.comparing.catalogue import Terms
 from basestation.comparing.spread import compare
 from basestation.simulator.options import WorldOptions
@@ -10,7 +11,6 @@ from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from spark_jobs.comparing import trace_spots
 from spark_jobs.engine import Cores
-from spark_jobs.measuring.choices import Choice
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.traces.files import open_trace
 from tests.spark import recount

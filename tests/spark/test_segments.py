@@ -1,5 +1,7 @@
 """A trace in segments is counted as the whole: with loss, late arrivals, broken clocks, and borders everywhere."""
 
+from functools import reduce
+from operator import add
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -7,10 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 
+from basestation.analysis.delivery import ARRIVAL, StampReading
+from basestation.analysis.tally import Tally
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import WorldOptions
-from spark_jobs.measuring.continuum import ledgers
-from spark_jobs.measuring.measure import Measured, MeasureTask, StampReading, Tally, measure, total
+from spark_jobs.measuring.continuum import deliveries
+from spark_jobs.measuring.measure import MeasureTask, measure
 from spark_jobs.traces.files import open_trace
 from spark_jobs.traces.segments import cut, cut_at, plan
 from tests.spark.broken_traces import CASES, Case, Damage, by_the_objects, damaged, write
@@ -26,15 +30,17 @@ def one_by_one(function, tasks):
     return map(function, tasks)
 
 
-def measured(folder: Path, borders) -> Measured:
+def measured(folder: Path, borders) -> list[Tally]:
+    """The tally of arrival order, then those of `DELIVERIES`."""
     trace = open_trace(folder)
     clock = trace.deployment.clock
     reading = StampReading(None, True, clock.epsilon + 1, 1 << 15, clock.epsilon, clock.delta)
     planned = plan(cut_at(trace, borders), one_by_one)
     with TemporaryDirectory() as place:
-        whole = ledgers(trace, [reading], DELIVERIES, "sequence", one_by_one, Path(place))
-        tasks = [MeasureTask(part, ((reading, DELIVERIES),), whole=whole) for part in planned.parts]
-        return total(map(measure, tasks))
+        made = deliveries(trace, [reading], DELIVERIES, "sequence", one_by_one, Path(place))
+        work = {None: [ARRIVAL], reading: list(dict.fromkeys(made.values()))}
+        found = reduce(add, (measure(MeasureTask(part, work)) for part in planned.parts))
+        return [found.tallies[one] for one in (ARRIVAL, *(made[reading, rule] for rule in DELIVERIES))]
 
 
 def same(one: Tally, other: Tally) -> bool:
@@ -62,8 +68,8 @@ def test_any_borders_give_what_the_objects_give(case):
         folder = write(trace, Path(place) / "trace", case.row_group)
         rows = len(trace.messages)
         cut_up = measured(folder, [int(share * rows) for share in case.borders])
-    assert cut_up.arrival.violations == by_the_objects(trace, "none", 0)[0]
-    for delivery, tally in zip(DELIVERIES, cut_up.readings[0][1], strict=True):
+    assert cut_up[0].violations == by_the_objects(trace, "none", 0)[0]
+    for delivery, tally in zip(DELIVERIES, cut_up[1:], strict=True):
         violations, hold, late = by_the_objects(trace, delivery.policy, delivery.phi, delivery.tolerate)
         assert (tally.violations, tally.late) == (violations, late), delivery
         assert np.array_equal(np.bincount(hold, minlength=len(tally.held)), tally.held), delivery
@@ -84,15 +90,14 @@ def test_any_number_of_segments_gives_the_same(long_trace, parts):
     rows = len(trace.messages)
     whole = measured(folder, [])
     parted = measured(folder, [rows * i // parts for i in range(parts)])
-    assert same(parted.arrival, whole.arrival)
-    for one, other in zip(parted.readings[0][1], whole.readings[0][1], strict=True):
-        assert same(one, other)
+    assert len(whole) == 1 + len(DELIVERIES)
+    assert all(map(same, parted, whole))
 
 
 def test_the_whole_is_what_the_objects_give(long_trace):
     trace, folder = long_trace
     whole = measured(folder, [])
-    for delivery, tally in zip(DELIVERIES, whole.readings[0][1], strict=True):
+    for delivery, tally in zip(DELIVERIES, whole[1:], strict=True):
         violations, hold, late = by_the_objects(trace, delivery.policy, delivery.phi, delivery.tolerate)
         assert (tally.violations, tally.late, tally.delivered) == (violations, late, len(hold)), delivery
         assert tally.hold_mean == np.mean(hold)
@@ -105,9 +110,11 @@ def test_late_messages_are_stragglers_and_reach_far(long_trace):
     _, folder = long_trace
     trace = open_trace(folder)
     planned = plan(cut_at(trace, range(0, trace.rows, 50)), one_by_one)
-    rows = {row for part in planned.parts for row in part.stragglers.row.tolist()}
+    rows = {row for part in planned.parts for row in part.context.stragglers.row.tolist()}
     assert len(rows) >= 3
-    far = [p for p in planned.parts for row in p.stragglers.row.tolist() if row > p.segment.last + 200]
+    far = [
+        p for p in planned.parts for row in p.context.stragglers.row.tolist() if row > p.segment.last + 200
+    ]
     assert far
 
 
@@ -117,9 +124,7 @@ def test_a_halo_is_all_that_is_read(long_trace):
     trace = open_trace(folder)
     sizes = []
     for part in plan(cut_at(trace, range(0, trace.rows, 100)), one_by_one).parts:
-        from spark_jobs.traces.segments import load
-
-        sizes.append(len(load(part.segment, [], 2 * part.horizon, 2 * part.horizon).rows))
+        sizes.append(len(part.load([]).rows))
     assert max(sizes) < trace.rows / 2
 
 

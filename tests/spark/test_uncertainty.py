@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from spark_jobs.measuring.measure import IN_BLOCK
-from spark_jobs.measuring.uncertainty import HOLD, Uncertain, clumping, pooled, share
-from spark_jobs.traces.segments import block_begins
+from basestation.analysis.survey import block_begins
+from basestation.analysis.tally import IN_BLOCK
+from basestation.analysis.uncertainty import HOLD, Uncertain, clumping, pooled, share
 
 
 def blocks_of(any_in_block, delivered=1000, ticks=0) -> np.ndarray:

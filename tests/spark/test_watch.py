@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import spark_jobs
+from basestation.analysis.choices import Choice
 from basestation.journal.parquet_parts import PARTS, make_parts
 from basestation.journal.reader import read_journal
 from basestation.journal.recovery import write_whole
@@ -41,7 +42,6 @@ from spark_jobs.health.watch import (
     health_of,
     take_batch,
 )
-from spark_jobs.measuring.choices import Choice
 from tests.journal.logs import simulated, write
 from tests.waiting import wait_until
 

@@ -12,9 +12,9 @@ import click
 from basestation.cli import common, job_options
 
 if TYPE_CHECKING:
+    from basestation.analysis.choices import Choice
     from basestation.causality.order import Ties
     from spark_jobs.engine import EngineOptions
-    from spark_jobs.measuring.choices import Choice
 
 
 @click.command(

@@ -14,10 +14,10 @@ from basestation.cli import common, job_options
 from basestation.cli.analyse.recommend import FIGURES
 
 if TYPE_CHECKING:
+    from basestation.analysis.choices import Choice
     from basestation.causality.order import Ties
     from spark_jobs.advice.fit import Check, Predicted
     from spark_jobs.engine import EngineOptions
-    from spark_jobs.measuring.choices import Choice
 
 
 @click.command(

@@ -12,9 +12,9 @@ import click
 from basestation.cli import common, job_options
 
 if TYPE_CHECKING:
+    from basestation.analysis.choices import Choice
     from basestation.causality.order import Ties
     from spark_jobs.engine import EngineOptions
-    from spark_jobs.measuring.choices import Choice
 
 FIGURES = ("mean", "any", "pairs", "backward", "forward", "related")
 
@@ -81,8 +81,8 @@ def command(
     TRACE is a trace, a run's log, or the tables that ingest wrote. `basestation plan` is for a network that is not
     built yet.
     """
+    from basestation.analysis.choices import POLICIES
     from spark_jobs.advice import recommend
-    from spark_jobs.measuring.choices import POLICIES
     from spark_jobs.measuring.continuum import analyse
     from spark_jobs.session import prepare
 

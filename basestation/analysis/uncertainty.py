@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.measuring.measure import IN_BLOCK
+from basestation.analysis.tally import IN_BLOCK
 
 Ints = NDArray[Any]
 Floats = NDArray[np.float64]

@@ -7,6 +7,7 @@ decides which.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -63,7 +64,10 @@ class Choice:
         return list(dict.fromkeys([*asked, *(PolicyChoice(LEDGER, 100, share) for share in self.tolerates)]))
 
     def rules(self, scheme: str) -> list[PolicyChoice]:
-        """The own rule of a stamp that does not order any two messages, and that rule with a ledger's wait."""
+        """The deliveries of a stamp; of one that does not order any two messages its own rule, and that rule with a
+        ledger's wait."""
+        if descriptor(scheme).is_ordered:
+            return self.deliveries()
         if OWN not in self.policies:
             return []
         shares = self.tolerates if descriptor(scheme).takes_ledger else ()
@@ -84,46 +88,29 @@ class Candidate:
     """A stamp in the widths of a deployment, and its size in a message."""
 
     layout: StampLayout
-    scheme: TimedScheme
-    sizes: Sizes
-
-
-@dataclass(frozen=True, slots=True)
-class NamedCandidate:
-    """The same for a stamp whose rule is its own."""
-
-    layout: StampLayout
     scheme: Scheme
     sizes: Sizes
 
 
 def candidates(deployment: Deployment, choice: Choice) -> list[Candidate]:
-    """All stamps to compare of which any two compare, without those whose fields would be too wide for this network."""
+    """All stamps to compare, without those whose fields would be too wide for this network. Those with a rule of their
+    own come last."""
     clock = deployment.clock
-    return [
-        Candidate(layout, scheme_of_layout(layout, clock.epsilon, clock.delta), sizes(deployment, layout))
+    found: list[tuple[StampLayout, Scheme]] = [
+        (layout, scheme_of_layout(layout, clock.epsilon, clock.delta))
         for layout in _layouts(deployment, choice)[0]
     ]
+    setting = setting_of(deployment)
+    found += [
+        (layout, make_scheme(layout.scheme, setting_of_layout(layout, setting)))
+        for layout in _named_layouts(deployment, choice)
+    ]
+    return [Candidate(*stamp, sizes(deployment, stamp[0])) for stamp in found]
 
 
 def refused(deployment: Deployment, choice: Choice) -> list[str]:
     """The stamps that were asked for and that this network cannot have, each with the reason."""
     return _layouts(deployment, choice)[1] if choice.counter_bits else []
-
-
-def named_candidates(deployment: Deployment, choice: Choice) -> list[NamedCandidate]:
-    """The stamps to compare that have a rule of their own, and that fit a payload of this network at all."""
-    found = []
-    for name in (name for name in choice.schemes if not descriptor(name).is_ordered and choice.rules(name)):
-        try:
-            own = name == deployment.stamp.scheme
-            network = _network(deployment) | {"clock_bits": None}  # a barrier's clock may need a bit more
-            layout = own_layout(deployment) if own else stamp_layout(name, **network)
-        except LayoutError:
-            continue
-        scheme = make_scheme(name, setting_of_layout(layout, setting_of(deployment)))
-        found.append(NamedCandidate(layout, scheme, sizes(deployment, layout)))
-    return found
 
 
 def stamp_name(stamp: Any) -> str:
@@ -156,6 +143,17 @@ def _layouts(deployment: Deployment, choice: Choice) -> tuple[list[StampLayout],
         except LayoutError as error:
             refused.append(f"{settings['scheme']}: {error}")
     return list(found), list(dict.fromkeys(refused))
+
+
+def _named_layouts(deployment: Deployment, choice: Choice) -> Iterator[StampLayout]:
+    """The stamps with a rule of their own that fit a payload of this network at all."""
+    network = _network(deployment) | {"clock_bits": None}  # a barrier's clock may need a bit more
+    for name in choice.schemes:
+        if descriptor(name).is_ordered or not choice.rules(name):
+            continue
+        with suppress(LayoutError):
+            own = name == deployment.stamp.scheme
+            yield own_layout(deployment) if own else stamp_layout(name, **network)
 
 
 def _network(deployment: Deployment) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_jobs.measuring.continuum import ContinuumRow
+    from basestation.analysis.outcome import ContinuumRow
 
 
 def most(row: ContinuumRow, figure: str) -> float:

@@ -1,0 +1,151 @@
+"""Stamps that a trace did not record, from the motes' events, batch by batch: the motes' state goes on from one to the
+next. They are exact if the table of events is complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from basestation.causality import kernels
+from basestation.causality.kernels import stamping
+from basestation.causality.schemes import TimedScheme
+from basestation.causality.stream import MERGE, RECEIVE, SEND, Stream
+from basestation.simulator.engine_numba import NO_CORRUPTION
+from basestation.simulator.results import Observed
+from basestation.traces.files import TraceError
+from basestation.traces.schema import KINDS, UnevenRow, matrix_of
+
+Ints = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Events:
+    """Some events in their order, with their kinds as the kernels have them."""
+
+    kind: Ints
+    mote: Ints
+    clock: Ints
+    source: Ints
+    sequence: Ints
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> Events:
+        sends = pc.equal(batch["kind"].cast(pa.string()), KINDS[0]).to_numpy(zero_copy_only=False)
+        ends = batch["ends"].to_numpy(zero_copy_only=False)
+        kind = np.where(sends, SEND, np.where(ends, RECEIVE, MERGE)).astype(np.int8)
+        return cls(kind, *(_column(batch, name) for name in ("mote", "clock", "source", "sequence")))
+
+
+def _column(batch: pa.RecordBatch, name: str) -> Ints:
+    values: Ints = batch[name].to_numpy(zero_copy_only=False)
+    return values.astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """How many messages each mote sent, from which number on; all of them are numbered mote by mote."""
+
+    first: Ints
+    counts: Ints
+
+    @property
+    def messages(self) -> int:
+        return int(self.counts.sum())
+
+    def of(self, mote: Ints, sequence: Ints) -> Ints:
+        _check_motes(mote, len(self.counts))
+        place = sequence - self.first[mote]
+        if ((place < 0) | (place >= self.counts[mote])).any():
+            raise TraceError("a message was received that nobody sent")
+        begins = np.concatenate(([0], np.cumsum(self.counts)[:-1]))
+        return np.asarray(begins[mote] + place, np.int64)
+
+
+def _check_motes(mote: Ints, motes: int) -> None:
+    if (mote >= motes).any():
+        raise TraceError(f"mote {mote.max()}, but the deployment has {motes} motes")
+
+
+def numbers_of(batches: Iterable[Events], motes: int) -> Numbers:
+    """Count the sends of each mote, and check that each counts on from its first."""
+    first, counts = np.zeros(motes, np.int64), np.zeros(motes, np.int64)
+    for events in batches:
+        sends = events.kind == SEND
+        mote, sequence = events.mote[sends], events.sequence[sends]
+        _check_motes(mote, motes)
+        if (mote != events.source[sends]).any():
+            raise TraceError("a mote sent in the name of another")
+        for one in np.unique(mote).tolist():
+            mine = sequence[mote == one]
+            first[one] = first[one] if counts[one] else mine[0]
+            if not np.array_equal(mine, first[one] + counts[one] + np.arange(len(mine))):
+                raise TraceError(f"the sends of mote {one} are not numbered one after the other")
+            counts[one] += len(mine)
+    return Numbers(first, counts)
+
+
+def stamp(
+    batches: Iterable[Events], numbers: Numbers, scheme: TimedScheme, stamps: tuple[Ints, Ints, Ints]
+) -> Ints:
+    """Run a scheme over all events; (r, c, kn) of all that was sent go into `stamps`. How many stamps were bounded, and
+    how many unwraps were wrong."""
+    stamps[1][:] = -1  # not sent yet
+    program = getattr(stamping, scheme.kernel or "")
+    state = stamping.start_motes(len(numbers.counts), program, scheme.entries, scheme.entry_max)
+    widths = scheme.epsilon, scheme.lead, scheme.modulus, scheme.entry_max
+    counted = scheme.count == "events", scheme.carry == "sum"
+    fault = NO_CORRUPTION.offset, NO_CORRUPTION.c, NO_CORRUPTION.kn
+    noticed = np.zeros(2, np.int64)
+    for events in batches:
+        rows = events.kind, events.mote, events.clock, numbers.of(events.source, events.sequence)
+        *new, unsent = stamping.stamp_more(*rows, state, *stamps, program, *widths, *counted, *fault)
+        if unsent:
+            raise TraceError("a message was received before it was sent")
+        noticed += new
+    return noticed
+
+
+def observe(message: Ints, heard: Ints, scheme: TimedScheme, stamps: tuple[Ints, Ints, Ints]) -> Observed:
+    """The stamps of these messages as the observer reads them."""
+    r, c, kn, bounded, wrong = kernels.observe_stamps(message, heard, *stamps, scheme.lead, scheme.modulus)
+    return Observed(r, c, kn, int(bounded), int(wrong))
+
+
+def differing(
+    made: pa.StructArray, recorded: pa.Table, entries: int, first: int, settled: Ints | None = None
+) -> int:
+    """Count the recorded stamps that did not come out again. The first is in row `first` of the trace.
+
+    A mote out of sync has a clock of its own that no event shows; its messages are not ordered. Entries count in rows
+    that are `settled`.
+    """
+    try:
+        kn = matrix_of(recorded["stamp.kn"], entries)
+    except UnevenRow as fault:
+        raise TraceError(f"row {first + fault.row}: entries of its stamp: {fault}") from None
+    wrong = (matrix_of(pa.chunked_array([made.field("kn")]), entries) != kn).any(axis=1)
+    if settled is not None:
+        wrong &= settled
+    for name in ("r", "c"):
+        wrong |= made.field(name).to_numpy() != recorded[f"stamp.{name}"].to_numpy()
+    return int((wrong & recorded["in_sync"].to_numpy()).sum())
+
+
+def settled(stream: Stream, in_sync: Ints, ticks: int) -> Ints:
+    """Which arrivals were sent when no mote had gained the time in the last `ticks`, so far as arrivals tell."""
+    at, source = stream.sent_at[stream.arrival_message], stream.sent_by[stream.arrival_message]
+    found = np.ones(len(at), np.bool_)
+    for mote in range(stream.motes if ticks else 0):
+        since = stream.sent_at[stream.sent_by == mote].min(initial=at.max(initial=0))
+        was = False
+        for row in sorted(np.flatnonzero(source == mote), key=stream.arrival_message.__getitem__):
+            if in_sync[row] and not was:
+                found &= (at < since) | (at > at[row] + ticks)
+            since, was = at[row], in_sync[row]
+    return found
