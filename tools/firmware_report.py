@@ -160,8 +160,9 @@ def build(deployment: Deployment, app: str, folder: Path) -> ImageSize:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "causeway_layout.h").write_text(cheader.render(deployment))
     firmware = ROOT / "firmware"
-    layers = ("core", "net", "apps", "boards/mica")
-    own = (f"boards/{board.name}", f"chips/{board.radio.driver}", f"apps/{app}")
+    layers = ("core", "net", "apps", "boards/mica", "boards/mica/sensors")
+    role = () if app == "gateway" else ("net/mote",)
+    own = (f"boards/{board.name}", f"chips/{board.radio.driver}", *role, f"apps/{app}")
     sources = [path for part in (*layers, *own) for path in sorted((firmware / part).glob("*.c"))]
     elf = folder / f"{app}.elf"
     identity = deployment.clock.root if app == "gateway" else 1

@@ -30,6 +30,7 @@
 static uint8_t sequence;
 static uint32_t last_tick; /* of the last event: events must not run backwards */
 static uint32_t send_tick; /* of our last send */
+static bool has_sent;      /* in this epoch */
 static cw_stamp_t stamp;
 static cw_receipts_t receipts;
 static cw_dedup_t seen;
@@ -60,6 +61,7 @@ void messaging_on_epoch(uint8_t epoch)
 {
     last_tick = cw_tick(timesync_network(clock_now()));
     send_tick = last_tick - 1;
+    has_sent = false;
     cw_stamp_start(&stamp, last_tick);
     cw_receipts_start(&receipts);
     outbox_forget(OUTBOX_RELAY);
@@ -231,6 +233,7 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     if (clock_before(frame->deadline, now)) {
         counters.late++;
         recorder_note(RECORDER_LATE, identity_id(), (uint8_t)(sequence + 1), tick);
+        messaging_on_sent(false, sequence);
         return false;
     }
     bool in_sync = cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
@@ -238,6 +241,7 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     frame->message.length = cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, frame->message.length, &receipts);
     send_tick = tick;
+    has_sent = true;
     recorder_note(RECORDER_SEND, identity_id(), sequence, tick);
     return true;
 }
@@ -279,6 +283,9 @@ static void count_sent(const outbox_frame_t *frame)
 
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
+    if (frame->kind == OUTBOX_OWN) {
+        messaging_on_sent(result == OUTBOX_SENT, cw_data_sequence(frame->message.data));
+    }
     if (result == OUTBOX_SENT) {
         count_sent(frame);
     } else if (result == OUTBOX_FAILED) {
@@ -377,9 +384,17 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
     } else if (cw_dedup_seen(&seen, cw_data_source(payload), cw_data_number(payload))) {
         counters.duplicates++;
     } else {
+        uint32_t tick = cw_tick(timesync_network(heard->time));
         merge(heard, now);
-        relay_data(heard, cw_tick(timesync_network(heard->time)), now);
+        relay_data(heard, tick, now);
+        messaging_on_data(&heard->message, tick);
     }
+}
+
+cw_knows_t messaging_knows(const radio_message_t *message, uint32_t tick)
+{
+    cw_own_t ours = {identity_id(), sequence, send_tick};
+    return has_sent ? cw_knows(message->data, message->length, tick, &ours) : CW_KNOWS_NOT;
 }
 
 /* Health is passed on as data is: its hops are in the same bits of its own flags. */

@@ -23,6 +23,7 @@
 
 #include "causeway_layout.h"
 #include "causeway/data.h"
+#include "causeway/knows.h"
 #include "causeway/records.h"
 #include "hal/radio.h"
 #include "outbox.h"
@@ -71,9 +72,20 @@ const messaging_counters_t *messaging_counters(void);
 /** The number of stamps that the bound had to cut since start. */
 uint16_t messaging_bounds(void);
 
+/** Whether the sender of this message, which messaging_on_data() has just told of, knew our last message of
+ * this epoch; not, if there is none. */
+cw_knows_t messaging_knows(const radio_message_t *message, uint32_t tick);
+
 /* What the user of this module defines. */
 
 /** A command for this mote came in, for the first time. */
 void messaging_on_command(uint8_t command, uint32_t argument);
+
+/** A peer's message came in, for the first time, at this tick. It has been merged, if its sender is in sync,
+ * and passed on. */
+void messaging_on_data(const radio_message_t *message, uint32_t tick);
+
+/** An own message went out, with this sequence; or it was dropped. */
+void messaging_on_sent(bool sent, uint8_t sequence);
 
 #endif

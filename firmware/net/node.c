@@ -8,6 +8,7 @@
 #include "identity.h"
 #include "outbox.h"
 #include "random.h"
+#include "role.h"
 #include "store.h"
 #include "timesync.h"
 
@@ -25,7 +26,7 @@ void node_start(void)
     board_start();
     clock_start();
     uint16_t id = store_id(TOS_NODE_ID);
-    if (!app_accepts(id)) {
+    if (!role_accepts(id)) {
         board_refuse();
     }
     uint16_t boots = store_count_boot();
@@ -37,14 +38,14 @@ void node_start(void)
     while (!radio_start(seed)) {
         leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
     }
-    app_start(now);
+    role_start(now);
     watchdog_start();
 }
 
 static __attribute__((noinline)) void check(uint32_t now)
 {
     if (!clock_sound() || !power_sound() || !radio_sound() || !timesync_sound(now) || !outbox_sound(now) ||
-        !app_sound(now)) {
+        !role_sound(now)) {
         board_reset();
     }
 }
@@ -57,12 +58,12 @@ static uint32_t earlier(uint32_t a, uint32_t b)
 /* At least every second, for the watchdog. */
 static void set_alarm(uint32_t now)
 {
-    clock_alarm(earlier(now + SECOND, earlier(outbox_next(now), app_next(now))));
+    clock_alarm(earlier(now + SECOND, earlier(outbox_next(now), role_next(now))));
 }
 
 static void show(uint32_t now)
 {
-    leds_set((uint8_t)(app_leds() | (timesync_in_sync(now) ? 0 : LED_RED) |
+    leds_set((uint8_t)(role_leds() | (timesync_in_sync(now) ? 0 : LED_RED) |
                        (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 
@@ -72,7 +73,7 @@ void node_step(void)
     uint8_t events = events_take();
     check(clock_now());
     radio_service();
-    app_step(events);
+    role_step(events);
     uint32_t now = clock_now();
     outbox_service(now);
     show(now);
@@ -85,5 +86,5 @@ void timesync_on_epoch(uint8_t epoch)
     if (timesync_is_root()) {
         store_keep_epoch(epoch);
     }
-    app_on_epoch(epoch);
+    role_on_epoch(epoch);
 }

@@ -1,5 +1,9 @@
-/** A node: what all apps have in common. It starts the board and the layers, calls each in turn, and checks
- * that memory has kept their state; if not, it restarts the node. The app defines the functions at the end.
+/** A node: it starts the board and the layers, calls each in turn, and checks that memory has kept their
+ * state; if not, it restarts. Mote and gateway share it (net/role.h).
+ *
+ * An app of a mote is the callbacks at the end of this file, and calls the functions before them. Everything
+ * runs in one loop, one callback at a time, to its end: none may wait, and none is called by an interrupt.
+ * Times are in cycles of the 32768 Hz crystal: NODE_SECOND. docs/apps.md has an example.
  */
 #ifndef NET_NODE_H
 #define NET_NODE_H
@@ -7,11 +11,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "causeway_layout.h"
+#include "causeway/records.h"
+#include "hal/board.h"
+#include "hal/sensor.h"
+#include "identity.h"
+#include "random.h"
+
 /** The id of this node, unless EEPROM holds one (net/store.h). Tools set it in the finished image through
  * this symbol. */
 extern volatile uint16_t TOS_NODE_ID;
 
-/** Start everything, then the app. Interrupts are on. Under an id that the app refuses, only board_refuse()
+/** Start everything, then the app. Interrupts are on. Under an id that the role refuses, only board_refuse()
  * runs; while the radio does not answer, the red LED blinks. */
 void node_start(void);
 
@@ -20,27 +31,102 @@ void node_start(void);
  * one, and the app's. */
 void node_step(void);
 
-/* What the app defines. */
+/* ---- What an app of a mote may call, from its callbacks ---- */
 
-/** Whether the app may run under this id. */
-bool app_accepts(uint16_t id);
+#define NODE_SECOND UINT32_C(32768)
 
-/** Start. All layers run; nothing was heard yet. `now` is the local time at which time sync was started. */
-void app_start(uint32_t now);
+/** An app's timers are 0 .. NODE_TIMERS - 1; at most 4. */
+#ifndef NODE_TIMERS
+#define NODE_TIMERS 2
+#endif
 
-/** The app's turn: after the radio's, before the outbox's. */
-void app_step(uint8_t events);
+/** The longest pause of node_after(). */
+#define NODE_AFTER_MOST (64 * NODE_SECOND)
 
-/** The local time by which app_step() must be called; at most a second ahead. */
-uint32_t app_next(uint32_t now);
+/** No reading: the board has no such sensor, or the converter did not answer. */
+#define NODE_NO_READING UINT16_MAX
 
-/** Whether the app's own state is possible. */
+/** Our id, 0 .. CAUSEWAY_MOTES - 1. */
+static inline uint16_t node_id(void)
+{
+    return identity_id();
+}
+
+/** Send CAUSEWAY_DATA_BYTES bytes to all. The message is stamped when the radio takes it; app_on_sent()
+ * follows. False, and nothing is sent, when too many are waiting. */
+bool node_send(const uint8_t *data);
+
+#ifdef CW_VALUES
+/** Send the deployment's values. */
+static inline bool node_send_values(const struct cw_values *values)
+{
+    uint8_t data[CAUSEWAY_DATA_BYTES];
+    cw_values_pack(values, data);
+    return node_send(data);
+}
+#endif
+
+/** Call app_on_timer(timer) again and again, with pauses of 3/4 to 5/4 of `cycles`, so that motes do not keep
+ * in step; 0 stops it. Pauses are 1/128 s to 9 hours long on average. */
+void node_every(uint8_t timer, uint32_t cycles);
+
+/** Call app_on_timer(timer) once, after `cycles`, at most NODE_AFTER_MOST; instead of what was asked before.
+ */
+void node_after(uint8_t timer, uint32_t cycles);
+
+/** A random number, 0 .. below - 1: for pauses, not for secrets. */
+static inline uint16_t node_random(uint16_t below)
+{
+    return random_below(below);
+}
+
+/** Power the sensor, read it, switch it off; app_on_reading() follows. Several wait for one another: the
+ * lowest first. */
+void node_read(uint8_t sensor);
+
+/** Light exactly these LEDs, beside the node's own. */
+void node_leds(uint8_t leds);
+
+/* ---- What an app of a mote defines; what it leaves out does nothing ---- */
+
+/** What a message's stamp and receipts tell of its order against our own last message. */
+enum node_order {
+    NODE_MAY_BE_AFTER_OURS, /* nobody can tell */
+    NODE_AFTER_OURS,        /* its sender knew ours when it sent this: ours is in this message's past */
+    NODE_NOT_AFTER_OURS,    /* its sender did not; or we have not sent anything yet */
+};
+
+/** A peer's message. */
+typedef struct {
+    uint16_t source;
+    uint8_t sequence;    /* its number among its sender's messages, modulo 256 */
+    uint8_t order;       /* enum node_order */
+    uint32_t tick;       /* the network's, when we received it: our events are in this order */
+    uint32_t sent;       /* and by its stamp when it was sent; `tick` where the stamp cannot tell */
+    const uint8_t *data; /* CAUSEWAY_DATA_BYTES; gone when the callback returns */
+} node_message_t;
+
+/** The mote has started. Nothing was heard yet. */
+void app_start(void);
+
+/** The timer's time has come. */
+void app_on_timer(uint8_t timer);
+
+/** A peer's message came in, for the first time. It is now in our causal past: whatever we send from here on
+ * is after it. */
+void app_on_message(const node_message_t *message);
+
+/** A message of node_send() went out, with this number; or it was dropped, since it could not make delta. */
+void app_on_sent(bool sent, uint8_t sequence);
+
+/** A reading of node_read(): 0 .. 1023, or NODE_NO_READING. */
+void app_on_reading(uint8_t sensor, uint16_t reading);
+
+/** A command of the host (docs/formats.md, downlink) that the node does not obey itself: report, blink and
+ * reboot do not come here. An app that leaves this out obeys `rate`: it is node_every(0, argument). */
+void app_on_command(uint8_t command, uint32_t argument);
+
+/** Whether the app's own state is possible; if not, the node restarts. */
 bool app_sound(uint32_t now);
-
-/** The LEDs that the app lights. */
-uint8_t app_leds(void);
-
-/** A new epoch has begun: all older stamps are void. A root has stored the epoch. */
-void app_on_epoch(uint8_t epoch);
 
 #endif

@@ -1,4 +1,4 @@
-"""PlatformIO's step before a build: makes `causeway_layout.h` from `deployment.toml`, and sets the node id.
+"""PlatformIO's step before a build: makes `causeway_layout.h` from `deployment.toml`, sets the node id, adds the app.
 
 The deployment is CAUSEWAY_DEPLOYMENT from the environment; else, for a test, its own deployment.toml beside it; else
 `custom_deployment` of platformio.ini. An impossible one ends the build with the reason. Standard library only.
@@ -15,6 +15,7 @@ from typing import Any
 
 HEADER = "causeway_layout.h"
 RECORD = "firmware.json"
+GATEWAY = "gateway"  # the one app that is no mote's
 TOP_ID = 0xFFFE  # 0xFFFF is broadcast
 
 
@@ -63,12 +64,29 @@ def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
     return deployment, header
 
 
+def find_app(project: Path, default: str) -> Path:
+    """The folder of the app: one of firmware/apps by its name, or any other by its path."""
+    given = os.environ.get("CAUSEWAY_APP", "")
+    word = default if default == GATEWAY or not given else given
+    apps = project / "firmware" / "apps"
+    folder = apps / word if "/" not in word and (apps / word).is_dir() else project / word
+    if not any(folder.glob("*.c")):
+        ours = ", ".join(sorted(path.name for path in apps.iterdir() if path.is_dir()))
+        raise BuildError(f"app {word!r}: {folder} holds no C; in firmware/apps there are {ours}")
+    return folder
+
+
+def app_sources(project: Path, app: Path) -> list[Path]:
+    """The folders that the app adds to the image: its own and, for a mote's, what all motes do."""
+    return [app] if app.name == GATEWAY else [app, project / "firmware" / "net" / "mote"]
+
+
 def node_id(text: str | None, app: str | None, motes: int) -> int:
     """The id that the image starts with. Ids 0 to motes - 1 are motes', the others gateways'."""
     given = os.environ.get("CAUSEWAY_NODE_ID") or text
     if not given:
         # Not 0: a variable with initial value 0 has no place in the image where another id could be written.
-        return motes if app == "gateway" else min(1, motes - 1)
+        return motes if app == GATEWAY else min(1, motes - 1)
     try:
         number = int(given, 0)
     except ValueError:
@@ -78,9 +96,9 @@ def node_id(text: str | None, app: str | None, motes: int) -> int:
 
 
 def check_id(number: int, app: str | None, motes: int) -> None:
-    if app == "mote" and not 0 <= number < motes:
+    if app and app != GATEWAY and not 0 <= number < motes:
         raise BuildError(f"node id {number}: the deployment's motes have ids 0 to {motes - 1}")
-    if app == "gateway" and not motes <= number <= TOP_ID:
+    if app == GATEWAY and not motes <= number <= TOP_ID:
         raise BuildError(f"node id {number}: this deployment's gateways have ids from {motes} up")
     if not 0 <= number <= TOP_ID:
         raise BuildError(f"node id {number}: ids go from 0 to {TOP_ID}")
@@ -116,14 +134,19 @@ def configure(env: Any) -> None:
     """Do the pre-build step; `env` is SCons' build environment."""
     project, build = Path(env["PROJECT_DIR"]), Path(env.subst("$BUILD_DIR"))
     test = env.get("PIOTEST_RUNNING_NAME")
-    app = env.GetProjectOption("custom_app", None)
+    default = env.GetProjectOption("custom_app", None)
+    folder = find_app(project, default) if default else None
+    app = folder.name if folder else None
     path = choose(project, env.GetProjectOption("custom_deployment", None), test)
     deployment, header = read(project, path, env.get("BOARD") if app else None)
     identity = node_id(env.GetProjectOption("custom_node_id", None), app, deployment.network.motes)
     print(f"Deployment {deployment.network.name} ({_short(project, path)}), node id {identity}")
     write_if_changed(build / "include" / HEADER, header)
     env.Append(CPPPATH=[str(build / "include")], CPPDEFINES=[("CAUSEWAY_NODE_ID", identity)])
-    if app:
+    if folder:
+        env.Append(CPPPATH=[str(project / "firmware")])
+        for number, sources in enumerate(app_sources(project, folder)):
+            env.BuildSources(f"$BUILD_DIR/app{number}", str(sources), "+<*.c>")
         about = record(deployment, header, environment=env["PIOENV"], board=env.get("BOARD"), app=app)
         leave = env.VerboseAction(
             lambda target, source, env: _leave_record(Path(str(target[0])), about), None

@@ -10,6 +10,7 @@
 #include "causeway/data.h"
 #include "causeway/dedup.h"
 #include "causeway/frame.h"
+#include "causeway/knows.h"
 #include "causeway/receipts.h"
 #include "causeway/records.h"
 #include "causeway/stamp.h"
@@ -45,6 +46,14 @@ uint16_t bridge_bounded(const cw_stamp_t *state)
 uint8_t bridge_stamp_size(const cw_stamp_t *state)
 {
     return cw_stamp_size(state);
+}
+
+int bridge_knows(const uint8_t *payload, uint8_t length, uint32_t now, uint16_t own, uint8_t sequence,
+                 uint32_t tick)
+{
+    cw_own_t ours = {own, sequence, tick};
+
+    return (int)cw_knows(payload, length, now, &ours);
 }
 
 /* Overwrite the state of an ordered stamp, as a fault in memory would. */

@@ -66,13 +66,17 @@ SYNC = ["accepted", "repeated", "outliers", "restarts", "foreign", "old", "confl
 
 @cache
 def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
-    """The library of one app of a deployment, built once for these sources and kept among the temporary files."""
+    """The library of one app of a deployment, built once for these sources and kept among the temporary files.
+
+    `app` is one of firmware/apps, or the path of a folder.
+    """
     header = cheader.render(deployment)
     firmware = ROOT / "firmware"
     sources = [
         *sorted(firmware.glob("core/*.c")),
         *sorted(firmware.glob("net/*.c")),
-        *sorted(firmware.glob(f"apps/{app}/*.c")),
+        *(sorted(firmware.glob("net/mote/*.c")) if app != "gateway" else ()),
+        *sorted((firmware / "apps" / app).glob("*.c")),
         ROOT / "tests/firmware/c/net_host.c",
     ]
     digest = hashlib.sha256("\n".join([header, app, *FLAGS, *CHECKS, *options]).encode())
@@ -82,14 +86,14 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
     for path in [*sources, *headers]:
         digest.update(path.read_bytes())
     folder = Path(tempfile.gettempdir()) / f"causeway-net-{os.getuid()}" / digest.hexdigest()[:20]
-    built = folder / f"{app}.so"
+    built = folder / f"{Path(app).name}.so"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:  # tests run in several processes; one of them builds
         fcntl.flock(lock, fcntl.LOCK_EX)
         if built.exists():
             return built
         (folder / "causeway_layout.h").write_text(header)
-        fresh = folder / f"{app}.new"
+        fresh = built.with_suffix(".new")
         include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
         include.append(f"-DHOST_GATEWAY={int(app == 'gateway')}")
         words = [gcc, *FLAGS, *CHECKS, *WRAP, *include, *options, *map(str, sources), "-o", str(fresh)]

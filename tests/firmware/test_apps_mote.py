@@ -107,8 +107,6 @@ def test_readings(gcc: str, meadow: Deployment) -> None:
     assert len(counted) > 6
     for row in counted[3:]:
         assert row == [row[0], row[0] - 1, row[0] - 2, row[0] - 3]
-    sensed = readings(gcc, meadow, "-DMOTE_SENSOR=1")
-    assert sensed[-1] == [777] * 4
 
 
 @pytest.mark.parametrize(
@@ -122,25 +120,6 @@ def test_battery(gcc: str, meadow: Deployment, reading: int, steps: int) -> None
     command(gateway, Downlink(0, 7, 0, Command.REPORT, 0))
     world.run(0.6)
     assert [message.battery for _, _, message in gateway.pairs() if isinstance(message, Health)] == [steps]
-
-
-def test_supply_and_sensor_share_the_adc(gcc: str, meadow: Deployment) -> None:
-    """However often both are due at once, neither gets the other's value, nor none."""
-    options = ("-DMOTE_SENSOR=1", "-DMOTE_PERIOD=512", "-DMOTE_HEALTH_PERIOD=512")
-    world, gateway, (mote,) = network(gcc, meadow, 1, *options)
-    mote.set("host_adc", 777, ctypes.c_uint16)
-    world.run(1)
-    gateway.read()
-    world.run(20)
-    pairs = gateway.pairs()
-    found = {type(message): 0 for _, _, message in pairs}
-    for _, _, message in pairs:
-        found[type(message)] += 1
-        if isinstance(message, Data):
-            assert message.data == (777).to_bytes(2, "little") * 4
-        if isinstance(message, Health):
-            assert message.battery == 150
-    assert min(found[Data], found[Health]) > 700
 
 
 def test_identity(gcc: str, meadow: Deployment) -> None:

@@ -84,8 +84,8 @@ def u32(*values: int) -> bytes:
         ("own_boots", 4, 0, u16(77)),
         ("epoch", 4, 0, u16(77)),
         ("sequence", 4, 0, u16(20000)),
-        ("period_high", 4, 0, u16(999)),
-        ("timers", 1, 0, b"\x00"),
+        ("period", 8, 0, u32(999)),
+        ("running", 1, 0, b"\x00"),
         ("state", 4, 0, u32(1)),  # the root's
         ("state", 4, 0, u32(0)),
         ("pairs", 1, 0, b"\xc8"),

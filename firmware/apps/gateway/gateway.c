@@ -14,8 +14,8 @@
 #include "hal/uart.h"
 #include "line.h"
 #include "net/identity.h"
-#include "net/node.h"
 #include "net/outbox.h"
+#include "net/role.h"
 #include "net/timesync.h"
 
 #define SECOND UINT32_C(32768)
@@ -230,34 +230,34 @@ static void read_line(uint32_t now)
 /* ---- The loop ---- */
 
 /* A report that is due and finds no room waits for the line. */
-uint32_t app_next(uint32_t now)
+uint32_t role_next(uint32_t now)
 {
     return clock_before(now, status_at) ? status_at : now + SECOND;
 }
 
-bool app_sound(uint32_t now)
+bool role_sound(uint32_t now)
 {
     return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) &&
            until_health < HEALTH_EVERY && (!rebooting || !clock_before(now + SECOND, reboot_at));
 }
 
-uint8_t app_leds(void)
+uint8_t role_leds(void)
 {
     return 0;
 }
 
-bool app_accepts(uint16_t id)
+bool role_accepts(uint16_t id)
 {
     return id >= CAUSEWAY_MOTES && id != CW_TARGET_ALL;
 }
 
-void app_start(uint32_t now)
+void role_start(uint32_t now)
 {
     uart_start();
     status_at = now + SECOND;
 }
 
-void app_step(uint8_t events)
+void role_step(uint8_t events)
 {
     (void)events;
     uint32_t now = clock_now();
@@ -271,7 +271,7 @@ void app_step(uint8_t events)
 
 /* ---- What the layers below ask for ---- */
 
-void app_on_epoch(uint8_t epoch)
+void role_on_epoch(uint8_t epoch)
 {
     (void)epoch;
 }

@@ -23,6 +23,16 @@ void messaging_on_command(uint8_t command, uint32_t argument)
     (void)command;
     (void)argument;
 }
+void messaging_on_data(const radio_message_t *message, uint32_t tick)
+{
+    (void)message;
+    (void)tick;
+}
+void messaging_on_sent(bool sent, uint8_t sequence)
+{
+    (void)sent;
+    (void)sequence;
+}
 #endif
 
 enum { HEARD_ROOM = 8, LINE_BYTES = 4096 };

@@ -1,0 +1,2 @@
+/* The least app: it leaves everything out. */
+#include "net/node.h"
