@@ -25,13 +25,15 @@ void messaging_on_command(uint8_t command, uint32_t argument)
 }
 #endif
 
-enum { HEARD_ROOM = 8, LINE_BYTES = 4096 };
+enum { WRITTEN = 64, HEARD_ROOM = 8, LINE_BYTES = 4096 };
 
 static uint32_t now;
 static uint8_t pending;
 static jmp_buf reset;
 
 uint8_t host_eeprom[4096];
+uint16_t host_eeprom_writes; /* so many, and where what was written: the last ones */
+uint16_t host_eeprom_written[WRITTEN][2];
 uint8_t host_leds;
 uint32_t host_alarm;
 uint32_t host_pats;
@@ -89,6 +91,10 @@ uint8_t eeprom_get(uint16_t address)
 }
 void eeprom_put(uint16_t address, uint8_t value)
 {
+    if (host_eeprom[address] != value) {
+        host_eeprom_written[host_eeprom_writes % WRITTEN][0] = address;
+        host_eeprom_written[host_eeprom_writes++ % WRITTEN][1] = value;
+    }
     host_eeprom[address] = value;
 }
 void watchdog_start(void) {}
