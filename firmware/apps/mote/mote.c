@@ -185,7 +185,7 @@ static void run_timers(uint32_t now)
         blinking = 0;
     }
     if (timer_due(REBOOT, now)) {
-        board_reset();
+        board_reboot();
     }
 }
 

@@ -37,6 +37,7 @@ uint16_t host_eeprom_written[WRITTEN][2];
 uint8_t host_leds;
 uint32_t host_alarm;
 uint32_t host_pats;
+uint32_t host_waits;
 uint16_t host_adc;
 uint16_t host_supply = 417; /* 3.0 V */
 static uint16_t converted;
@@ -66,6 +67,12 @@ void events_post(uint8_t events)
     pending |= events;
 }
 
+void events_wait(void)
+{
+    now = host_alarm;
+    host_waits++;
+}
+
 uint8_t events_take(void)
 {
     uint8_t taken = pending;
@@ -76,7 +83,13 @@ uint8_t events_take(void)
 
 /* ---- Board ---- */
 
+uint8_t host_cause = START_POWER_ON;
+
 void board_start(void) {}
+uint8_t board_start_cause(void)
+{
+    return host_cause;
+}
 void leds_set(uint8_t leds)
 {
     host_leds = leds;
@@ -107,6 +120,10 @@ uint16_t adc_value(void)
     return converted;
 }
 void board_reset(void)
+{
+    longjmp(reset, 1);
+}
+void board_reboot(void)
 {
     longjmp(reset, 1);
 }
