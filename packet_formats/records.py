@@ -98,6 +98,37 @@ class Heard:
         return bool(self.flags & 1)
 
 
+class StartCause(IntEnum):
+    """Why a node started, in bits 2 to 5 of its health's flags; the same numbers as in firmware/hal/board.h."""
+
+    UNKNOWN = 0  # older firmware, or a board that does not tell
+    POWER_ON = 1
+    BROWN_OUT = 2
+    WATCHDOG = 3
+    BUTTON = 4
+    DEBUGGER = 5
+    DAMAGE = 6
+    COMMAND = 7
+    JUMP = 8
+
+    @property
+    def words(self) -> str:
+        return _START_WORDS[self]
+
+
+_START_WORDS = {
+    StartCause.UNKNOWN: "cause not told",
+    StartCause.POWER_ON: "power-on",
+    StartCause.BROWN_OUT: "brown-out",
+    StartCause.WATCHDOG: "watchdog, its program hung",
+    StartCause.BUTTON: "reset button",
+    StartCause.DEBUGGER: "debugger",
+    StartCause.DAMAGE: "it found its memory damaged",
+    StartCause.COMMAND: "command",
+    StartCause.JUMP: "its program jumped to its start",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Health:
     """A regular report of each mote and gateway: who it is, what it was built for, how it is doing."""
@@ -108,7 +139,7 @@ class Health:
     epoch: int = _integer("u8", "root epoch of the time")
     flags: int = _integer(
         "u8",
-        "bit 0: in sync; bit 1: a root that heard of another; "
+        "bit 0: in sync; bit 1: a root that heard of another; bits 2 to 5: why it started, see below; "
         "bits 6, 7: how many more times it may be passed on, 3: or more",
     )
     boots: int = _integer("u16", "boot count, from EEPROM; data messages carry its last 3 bits")
@@ -125,6 +156,12 @@ class Health:
     @property
     def in_sync(self) -> bool:
         return bool(self.flags & 1)
+
+    @property
+    def start_cause(self) -> StartCause:
+        """Why it started; a number that we do not know is not told."""
+        number = self.flags >> 2 & 15
+        return StartCause(number) if number in _START_WORDS else StartCause.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

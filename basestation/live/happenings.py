@@ -132,6 +132,15 @@ class Reboot(Happening):
 
 
 @dataclass(slots=True)
+class Restarted(Happening):
+    """A mote's or a gateway's health tells that it has started again, and why."""
+
+    node: int
+    boots: int
+    cause: str
+
+
+@dataclass(slots=True)
 class Alarm(Happening):
     """`what` is one of mote, gateway, line, layout; `raised` is False when it is over."""
 

@@ -27,6 +27,7 @@ from basestation.live.happenings import (
     Name,
     PolicyChanged,
     Reboot,
+    Restarted,
     Strange,
     Tentative,
     Violation,
@@ -99,6 +100,7 @@ class Station:
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
+        self._boots: dict[int, int] = {}  # of each node, as its health told it
 
     # ---- What the runner calls ----
 
@@ -219,13 +221,26 @@ class Station:
         return known is not None and replace(known, flags=health.flags) == health
 
     def _take_health(self, health: Health) -> list[Happening]:
+        found = self._note_start(health)
         if health.source >= self.deployment.network.motes:
-            return []
+            return found
         counts = self._mote(health.source)
         counts.health = health
-        return self.alarms.layout(
-            health.source, counts, health.layout != self.layout.hash, *self.timeline.now
-        )
+        wrong = health.layout != self.layout.hash
+        return [*found, *self.alarms.layout(health.source, counts, wrong, *self.timeline.now)]
+
+    def _note_start(self, health: Health) -> list[Happening]:
+        """Tell of a new boot, which its messages may have shown already: only health knows why it started."""
+        node, boots = health.source, health.boots
+        before = self._boots.get(node)
+        counts = self.motes.get(node)
+        if before is None:
+            again = counts is not None and counts.reboots > 0 and counts.boot == boots % 8
+        else:
+            again = 0 < (boots - before) % 65536 < 32768  # else the same, or an older one on a long way
+        if before is None or again:
+            self._boots[node] = boots
+        return [Restarted(*self.timeline.now, node, boots, health.start_cause.words)] if again else []
 
     # ---- Messages ----
 

@@ -21,6 +21,7 @@ from basestation.live.happenings import (
     Note,
     PolicyChanged,
     Reboot,
+    Restarted,
     Sink,
     Strange,
     Tentative,
@@ -106,6 +107,11 @@ def _(happening: Strange) -> TextRow:
 def _(happening: Reboot) -> TextRow:
     text = f"has booted: boot {happening.boot} (modulo 8) follows {happening.before}"
     return TextRow("reboot", str(happening.mote), text, "yellow")
+
+
+@row_of.register
+def _(happening: Restarted) -> TextRow:
+    return TextRow("restart", str(happening.node), f"restarted: {happening.cause}", "yellow")
 
 
 @row_of.register

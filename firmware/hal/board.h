@@ -7,8 +7,24 @@
 
 enum { LED_RED = 1, LED_GREEN = 2, LED_YELLOW = 4 };
 
+/** Why a node started; the numbers are those in its health message. */
+enum {
+    START_UNKNOWN, /* its board does not tell */
+    START_POWER_ON,
+    START_BROWN_OUT, /* the supply was too low for a moment */
+    START_WATCHDOG,  /* the program hung */
+    START_BUTTON,
+    START_DEBUGGER,
+    START_DAMAGE,  /* board_reset() */
+    START_COMMAND, /* board_reboot() */
+    START_JUMP,    /* no reset: the program jumped to its start */
+};
+
 /** Set pins to their resting state, LEDs off. The first call at boot. */
 void board_start(void);
+
+/** Why this start came about: one of START_... */
+uint8_t board_start_cause(void);
 
 /** Light exactly these LEDs. */
 void leds_set(uint8_t leds);
@@ -34,8 +50,11 @@ void eeprom_put(uint16_t address, uint8_t value);
 void watchdog_start(void);
 void watchdog_pat(void);
 
-/** Reset now. */
+/** Reset now: memory is damaged. */
 _Noreturn void board_reset(void);
+
+/** Reset now: somebody wanted it. */
+_Noreturn void board_reboot(void);
 
 /** Stop a node that must not run: red and yellow in turn, half a second each, for ever. To be called before
  * the radio is started. */

@@ -5,6 +5,7 @@
 #include "causeway/am.h"
 #include "causeway/dedup.h"
 #include "causeway/ticks.h"
+#include "hal/board.h"
 #include "hal/clock.h"
 #include "identity.h"
 #include "outbox.h"
@@ -188,7 +189,8 @@ bool messaging_send_health(uint8_t battery)
         .source = identity_id(),
         .epoch = timesync_epoch(),
         .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) |
-                           (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0) | hops << CAUSEWAY_FLAG_HOPS),
+                           (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0) |
+                           board_start_cause() << CW_HEALTH_START | hops << CAUSEWAY_FLAG_HOPS),
         .boots = identity_boots(),
         .layout = CAUSEWAY_LAYOUT_HASH,
         .sent = counters.sent,

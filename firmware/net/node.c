@@ -8,6 +8,7 @@
 #include "identity.h"
 #include "outbox.h"
 #include "random.h"
+#include "restarts.h"
 #include "role.h"
 #include "store.h"
 #include "timesync.h"
@@ -29,6 +30,8 @@ void node_start(void)
     if (!role_accepts(id)) {
         board_refuse();
     }
+    watchdog_start();
+    restarts_wait();
     uint16_t boots = store_count_boot();
     identity_start(id, boots);
     uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
@@ -37,9 +40,9 @@ void node_start(void)
     timesync_start(store_epoch(), now);
     while (!radio_start(seed)) {
         leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
+        watchdog_pat();
     }
     role_start(now);
-    watchdog_start();
 }
 
 static __attribute__((noinline)) void check(uint32_t now)
@@ -78,6 +81,7 @@ void node_step(void)
     outbox_service(now);
     show(now);
     set_alarm(now);
+    restarts_step(now);
     watchdog_pat();
 }
 

@@ -1,10 +1,46 @@
 #include "store.h"
 
+#include <stdbool.h>
+
 #include "hal/board.h"
+
+enum { EPOCH = 2, CHECK = 3 }; /* places in an entry */
 
 static uint16_t get16(uint16_t at)
 {
     return (uint16_t)(eeprom_get(at) | (uint16_t)eeprom_get((uint16_t)(at + 1)) << 8);
+}
+
+static uint16_t entry_of(uint16_t boots)
+{
+    return (uint16_t)(STORE_RING + boots % STORE_ENTRIES * STORE_ENTRY_BYTES);
+}
+
+enum { NO_CHECK = 0xFF };
+
+static uint8_t check_of(uint16_t boots)
+{
+    return (uint8_t)((boots ^ boots >> 8) & 0x7FU); /* never NO_CHECK */
+}
+
+static bool is_valid(uint16_t entry, uint16_t boots)
+{
+    return entry_of(boots) == entry && eeprom_get((uint16_t)(entry + CHECK)) == check_of(boots);
+}
+
+/* The newest entry's address, or 0; its boot count. */
+static uint16_t newest(uint16_t *boots)
+{
+    uint16_t found = 0;
+    for (uint8_t i = 0; i < STORE_ENTRIES; i++) {
+        uint16_t entry = entry_of(i);
+        uint16_t count = get16(entry);
+        if (is_valid(entry, count) && (found == 0 || (int16_t)(count - *boots) > 0)) {
+            found = entry;
+            *boots = count;
+        }
+    }
+    return found;
 }
 
 uint16_t store_id(uint16_t built_in)
@@ -14,18 +50,34 @@ uint16_t store_id(uint16_t built_in)
 
 uint16_t store_count_boot(void)
 {
-    uint16_t boots = (uint16_t)(get16(STORE_BOOTS) + 1);
-    eeprom_put(STORE_BOOTS, (uint8_t)boots);
-    eeprom_put(STORE_BOOTS + 1, (uint8_t)(boots >> 8));
+    uint16_t boots;
+    if (newest(&boots) == 0) {
+        boots = get16(STORE_OLD_BOOTS);
+    }
+    uint8_t epoch = store_epoch();
+    boots++;
+    uint16_t entry = entry_of(boots);
+    eeprom_put((uint16_t)(entry + CHECK), NO_CHECK);
+    eeprom_put(entry, (uint8_t)boots);
+    eeprom_put((uint16_t)(entry + 1), (uint8_t)(boots >> 8));
+    eeprom_put((uint16_t)(entry + EPOCH), epoch);
+    eeprom_put((uint16_t)(entry + CHECK), check_of(boots));
     return boots;
+}
+
+static uint16_t epoch_at(void)
+{
+    uint16_t boots;
+    uint16_t entry = newest(&boots);
+    return entry != 0 ? (uint16_t)(entry + EPOCH) : STORE_OLD_EPOCH;
 }
 
 uint8_t store_epoch(void)
 {
-    return eeprom_get(STORE_EPOCH);
+    return eeprom_get(epoch_at());
 }
 
 void store_keep_epoch(uint8_t epoch)
 {
-    eeprom_put(STORE_EPOCH, epoch);
+    eeprom_put(epoch_at(), epoch);
 }

@@ -3,6 +3,10 @@
  * An erased EEPROM (all FF) means that the node never started: boot count 0 at its first start, no id, first
  * epoch 0. To give a node its id in EEPROM, write mark, id low, id high to addresses 0, 1, 2; it overrides
  * TOS_NODE_ID of the image.
+ *
+ * A cell of the EEPROM bears 100,000 writes. What each start writes goes round a ring, so no cell is written
+ * more than twice in STORE_ENTRIES starts. The newest entry counts. While one is written its check is FF, so
+ * an entry that a reset has broken off is not believed.
  */
 #ifndef NET_STORE_H
 #define NET_STORE_H
@@ -10,10 +14,13 @@
 #include <stdint.h>
 
 enum {
-    STORE_ID_MARK = 0, /* STORE_MARK: the id that follows is valid */
-    STORE_ID = 1,      /* 2 bytes, low first */
-    STORE_BOOTS = 4,   /* 2 bytes, low first: starts before this one, modulo 65536 */
-    STORE_EPOCH = 8,   /* root: the last epoch it opened or took over */
+    STORE_ID_MARK = 0,     /* STORE_MARK: the id that follows is valid */
+    STORE_ID = 1,          /* 2 bytes, low first */
+    STORE_OLD_BOOTS = 4,   /* of older firmware, without a ring: read where the ring is empty */
+    STORE_OLD_EPOCH = 8,   /* the same */
+    STORE_RING = 16,       /* entry number boots % STORE_ENTRIES is the start's */
+    STORE_ENTRIES = 64,    /* a power of two */
+    STORE_ENTRY_BYTES = 4, /* boot count, low byte first; epoch; check of the boot count */
 };
 
 #define STORE_MARK 0xC5
@@ -21,10 +28,10 @@ enum {
 /** The node's id: from EEPROM if one is there, else `built_in`. */
 uint16_t store_id(uint16_t built_in);
 
-/** Count this start and return the number of starts before it. To be called once, at boot. */
+/** Count this start and return the number of starts before it, modulo 65536. To be called once, at boot. */
 uint16_t store_count_boot(void);
 
-/** Read and store the last epoch that this root knew. */
+/** Read and store the last epoch that this root opened or took over. */
 uint8_t store_epoch(void);
 void store_keep_epoch(uint8_t epoch);
 

@@ -13,6 +13,7 @@ from packet_formats import cheader
 from packet_formats.air import fcs
 from packet_formats.boards import CHANNEL_KHZ
 from packet_formats.deployment import CRYSTAL_HZ, load
+from packet_formats.records import StartCause
 
 CYCLE_NS = 1e9 / CRYSTAL_HZ
 CHARACTER_NS = 10 * 1e9 / 57600
@@ -240,13 +241,19 @@ def test_supply(mote: Mote) -> None:
     assert abs(int(found[1].split()[1]) - 1024 * 1230 / 3000) <= 2
 
 
-@pytest.mark.parametrize(("command", "wait"), [("z", 40), ("w", 2300)])
-def test_reset(mote: Mote, command: str, wait: int) -> None:
-    events = mote.run(tell(command), f"run {wait}", tell("n"), "run 10")
-    assert [event.cause for event in events if isinstance(event, Reset)] == ["watchdog"]
-    greeting, time = (answer.text for answer in answers(events))
+@pytest.mark.parametrize(
+    ("command", "wait", "cause"),
+    [("z", 40, StartCause.DAMAGE), ("y", 40, StartCause.COMMAND), ("w", 2300, StartCause.WATCHDOG)],
+)
+def test_reset(mote: Mote, command: str, wait: int, cause: StartCause) -> None:
+    """The next start knows why, and the one after it does not take that for its own."""
+    again = (tell("n"), "run 10", tell("q"), "run 10", "reset 0", "run 40", tell("q"), "run 10")
+    events = mote.run(tell("q"), "run 10", tell(command), f"run {wait}", *again)
+    assert [event.cause for event in events if isinstance(event, Reset)] == ["watchdog", "button"]
+    first, greeting, time, second, _, third = (answer.text for answer in answers(events))
     assert greeting.startswith("hello")
     assert int(time.split()[1]) < (wait + 100) * 33
+    assert [first, second, third] == [f"q {StartCause.POWER_ON}", f"q {cause}", f"q {StartCause.BUTTON}"]
 
 
 def test_frames_both_ways(mote: Mote) -> None:

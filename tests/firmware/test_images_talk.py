@@ -18,7 +18,7 @@ from packet_formats.deployment import CRYSTAL_HZ, Deployment, load
 from packet_formats.framing import FrameDecoder, crc16, encode_frame
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message, encode_message
-from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Record, Status
+from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Record, StartCause, Status
 from packet_formats.tinyos import Ack, ActiveMessage, decode_packet, encode_packet
 
 RED, GREEN, YELLOW = 1, 2, 4
@@ -434,6 +434,22 @@ def test_rate_and_reboot(network: Network) -> None:
     observer, deliveries = run.deliveries()
     assert observer.received == len(deliveries)
     assert observer.late == 0
+
+
+def test_health_tells_why_a_node_started(network: Network) -> None:
+    run = network.run(
+        15,
+        *("at 2 reset 1", "at 2 brownout 2 0.01"),
+        network.tell(3, Downlink(2, 1, 0, Command.REBOOT, 0)),
+    )
+    causes = {
+        sent.message.source: sent.message.start_cause
+        for sent in run.air()
+        if isinstance(sent.message, Health) and sent.message.source == sent.node - 1
+    }
+    assert causes == {0: StartCause.BUTTON, 1: StartCause.BROWN_OUT, 2: StartCause.COMMAND}
+    own = [item for item in run.line() if isinstance(item, Health)]
+    assert [item.start_cause for item in own] == [StartCause.POWER_ON]
 
 
 def test_ids_that_the_deployment_does_not_have(

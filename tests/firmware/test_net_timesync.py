@@ -228,7 +228,7 @@ def test_mote_reboots(gcc: str, meadow: Deployment) -> None:
         world.run(1.5)
         assert motes[1].in_sync  # it asked, and was answered
         watch(world, [gateway, *motes], 20)
-    assert motes[1].eeprom[4:6] == b"\x02\x00"
+    assert motes[1].c.store_count_boot() == 4
 
 
 def beacon_to(node: Node, beacon: Beacon) -> None:

@@ -24,6 +24,7 @@ from basestation.live.happenings import (
     Note,
     PolicyChanged,
     Reboot,
+    Restarted,
     Strange,
     Violation,
 )
@@ -38,7 +39,7 @@ from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters, FrameDecoder
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
-from packet_formats.records import Status
+from packet_formats.records import StartCause, Status
 from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 from tests.live.world import (
     MS,
@@ -330,6 +331,45 @@ def test_a_reboot_is_no_loss_and_a_straggler_of_the_old_boot_is_no_reboot():
     assert [(item.mote, item.boot, item.before) for item in of(Reboot, found)] == [(0, 4, 3)]
     (mote,) = station.snapshot(0).motes
     assert (mote.received, mote.lost, mote.reboots, mote.boot) == (5, 0, 1, 4)
+
+
+def test_health_tells_why_a_node_has_restarted():
+    """A mote's and a gateway's; once for a boot, though it is told each minute and copies come late."""
+    gateway, station = Gateway(SETUP), Station(SETUP)
+    motes, base = SETUP.network.motes, health(2, START, SETUP)
+    told, at = [], START
+    for node, boots, cause in [
+        (2, 7, StartCause.POWER_ON),
+        (motes, 65535, StartCause.UNKNOWN),
+        (2, 8, StartCause.BROWN_OUT),
+        (2, 8, StartCause.BROWN_OUT),
+        (2, 7, StartCause.POWER_ON),
+        (motes, 0, StartCause.WATCHDOG),
+        (2, 9, 15),
+    ]:
+        at += 100 * TICK
+        flags = 1 | cause << 2
+        report = replace(base, source=node, boots=boots, flags=flags, time=at % 2**32)
+        told += of(Restarted, play(station, gateway.hear(report, at)))
+    assert [(item.node, item.boots, item.cause) for item in told] == [
+        (2, 8, "brown-out"),
+        (motes, 0, "watchdog, its program hung"),
+        (2, 9, "cause not told"),
+    ]
+
+
+def test_the_first_health_after_a_reboot_tells_why():
+    motes, gateway, station = Motes(SETUP, START), Gateway(SETUP), Station(SETUP)
+    found = []
+    for number, boot in enumerate((3, 4)):
+        motes.sequences[0] = 0
+        at = START + number * 300 * TICK
+        found += play(station, gateway.hear(motes.send(0, at, boot=boot), at))
+    at += 100 * TICK
+    report = replace(health(0, at, SETUP), boots=12, flags=1 | StartCause.DAMAGE << 2)
+    found += play(station, gateway.hear(report, at))
+    assert len(of(Reboot, found)) == 1
+    assert [item.cause for item in of(Restarted, found)] == ["it found its memory damaged"]
 
 
 def test_eight_boots_on_the_numbers_of_the_same_boot_count_are_forgotten():

@@ -22,6 +22,7 @@ from basestation.live.happenings import (
     Name,
     Note,
     Reboot,
+    Restarted,
     Strange,
     Tentative,
     Violation,
@@ -147,6 +148,7 @@ def test_every_kind_of_happening_has_its_line():
         *station.take(gap(2, back=True)),
         *station.set_policy("dapw", 40),
         Reboot(1, 2, 3, 4, 5),
+        Restarted(1, 2, 7, 12, "brown-out"),
         ClockChanged(1, 2, 0, "epoch", "time has started afresh"),
         Strange(1, 2, 0, "no packet", b"\x01"),
         Alarm(1, 2, "mote", 3, False, "over: silence"),
@@ -155,6 +157,7 @@ def test_every_kind_of_happening_has_its_line():
     lines, _ = shown(found)
     assert len(lines) == len(found)
     assert "dapw, phi 40%; 0 messages moved over" in "\n".join(lines)
+    assert any(line.split()[-3:] == ["7", "restarted:", "brown-out"] for line in lines)
 
 
 def test_moves_and_times_are_short():

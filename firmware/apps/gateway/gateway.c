@@ -123,7 +123,8 @@ static bool send_health(uint32_t now)
         .time = timesync_network(now),
         .epoch = timesync_epoch(),
         .flags = (uint8_t)((timesync_in_sync(now) ? CW_HEALTH_IN_SYNC : 0) |
-                           (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0)),
+                           (timesync_two_roots() ? CW_HEALTH_TWO_ROOTS : 0) |
+                           board_start_cause() << CW_HEALTH_START),
         .boots = identity_boots(),
         .layout = CAUSEWAY_LAYOUT_HASH,
         .hops = timesync_hops(),
@@ -265,7 +266,7 @@ void role_step(uint8_t events)
     report(now);
     line_service();
     if (rebooting && !clock_before(now, reboot_at)) {
-        board_reset();
+        board_reboot();
     }
 }
 

@@ -32,9 +32,43 @@ __attribute__((weak)) uint8_t board_supply(bool on)
     return BANDGAP_CHANNEL;
 }
 
+/* Why we asked for a reset, beside its complement: after power-on it is anything. */
+static volatile struct {
+    uint8_t cause;
+    uint8_t complement;
+} asked __attribute__((section(".noinit")));
+
+static uint8_t cause;
+
+/* At power-on the supply may pass the brown-out's level, and a reset of ours is the watchdog's. */
+static uint8_t cause_of(uint8_t flags)
+{
+    if (flags & _BV(PORF)) {
+        return START_POWER_ON;
+    }
+    if (flags & _BV(BORF)) {
+        return START_BROWN_OUT;
+    }
+    if (flags & _BV(WDRF)) {
+        return (asked.cause ^ asked.complement) == UINT8_MAX ? asked.cause : START_WATCHDOG;
+    }
+    if (flags & _BV(EXTRF)) {
+        return START_BUTTON;
+    }
+    return flags & _BV(JTRF) ? START_DEBUGGER : START_JUMP;
+}
+
+uint8_t board_start_cause(void)
+{
+    return cause;
+}
+
 void board_start(void)
 {
     wdt_disable();
+    cause = cause_of(MCUCSR);
+    MCUCSR = 0; /* or the next start would see this one's flags too */
+    asked.complement = asked.cause;
     PORTA |= PIN_LEDS | PIN_FLASH_SELECT;
     PORTA &= (uint8_t)~PIN_THERMISTOR;
     DDRA |= PIN_LEDS | PIN_FLASH_SELECT | PIN_THERMISTOR;
@@ -96,12 +130,24 @@ void watchdog_pat(void)
     }
 }
 
-_Noreturn void board_reset(void)
+static _Noreturn void reset_for(uint8_t why)
 {
     cli();
+    asked.cause = why;
+    asked.complement = (uint8_t)~why;
     wdt_enable(WDTO_15MS);
     for (;;) {
     }
+}
+
+_Noreturn void board_reset(void)
+{
+    reset_for(START_DAMAGE);
+}
+
+_Noreturn void board_reboot(void)
+{
+    reset_for(START_COMMAND);
 }
 
 _Noreturn void board_refuse(void)

@@ -166,7 +166,7 @@ void role_step(uint8_t events)
         blinking = 0;
     }
     if (timer_due(TIMER_REBOOT, now)) {
-        board_reset();
+        board_reboot();
     }
     readings_step(events, now);
 }

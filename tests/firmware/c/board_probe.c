@@ -9,7 +9,7 @@
  * a conversion of this channel e N bytes    these N bytes back f            with the UART off, sleep for 300
  * cycles in power-save; the time before and after r            radio_start() b            a beacon with its
  * time s N bytes    these N bytes as a message i            cycles of the CPU / 8 that clock_now() takes w
- * start the watchdog and hang z            board_reset()
+ * start the watchdog and hang z            board_reset() y board_reboot() q            board_start_cause()
  */
 #include <avr/interrupt.h>
 #include <avr/io.h>
@@ -252,8 +252,14 @@ static void obey(uint8_t command)
         watchdog_start();
         for (;;) {
         }
+    case 'y':
+        board_reboot();
     case 'z':
         board_reset();
+    case 'q':
+        sprintf(line, "q %u~", board_start_cause());
+        say(line);
+        break;
     default:
         say("?~");
     }

@@ -35,16 +35,19 @@ void messaging_on_sent(bool sent, uint8_t sequence)
 }
 #endif
 
-enum { HEARD_ROOM = 8, LINE_BYTES = 4096 };
+enum { WRITTEN = 64, HEARD_ROOM = 8, LINE_BYTES = 4096 };
 
 static uint32_t now;
 static uint8_t pending;
 static jmp_buf reset;
 
 uint8_t host_eeprom[4096];
+uint16_t host_eeprom_writes; /* so many, and where what was written: the last ones */
+uint16_t host_eeprom_written[WRITTEN][2];
 uint8_t host_leds;
 uint32_t host_alarm;
 uint32_t host_pats;
+uint32_t host_waits;
 uint16_t host_adc;
 uint16_t host_supply = 417; /* 3.0 V */
 static uint16_t converted;
@@ -74,6 +77,12 @@ void events_post(uint8_t events)
     pending |= events;
 }
 
+void events_wait(void)
+{
+    now = host_alarm;
+    host_waits++;
+}
+
 uint8_t events_take(void)
 {
     uint8_t taken = pending;
@@ -84,7 +93,13 @@ uint8_t events_take(void)
 
 /* ---- Board ---- */
 
+uint8_t host_cause = START_POWER_ON;
+
 void board_start(void) {}
+uint8_t board_start_cause(void)
+{
+    return host_cause;
+}
 void leds_set(uint8_t leds)
 {
     host_leds = leds;
@@ -99,6 +114,10 @@ uint8_t eeprom_get(uint16_t address)
 }
 void eeprom_put(uint16_t address, uint8_t value)
 {
+    if (host_eeprom[address] != value) {
+        host_eeprom_written[host_eeprom_writes % WRITTEN][0] = address;
+        host_eeprom_written[host_eeprom_writes++ % WRITTEN][1] = value;
+    }
     host_eeprom[address] = value;
 }
 void watchdog_start(void) {}
@@ -111,6 +130,10 @@ uint16_t adc_value(void)
     return converted;
 }
 void board_reset(void)
+{
+    longjmp(reset, 1);
+}
+void board_reboot(void)
 {
     longjmp(reset, 1);
 }
