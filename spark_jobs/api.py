@@ -22,6 +22,7 @@ import pyarrow as pa
 from basestation.analysis.choices import Choice
 from basestation.analysis.outcome import ContinuumRow
 from basestation.comparing.catalogue import NAMES, Terms
+from basestation.comparing.comparison_columns import table_of as table_of_compared
 from basestation.comparing.spread import compare as compare_spots
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
@@ -138,7 +139,7 @@ def compare(
     if faults:
         raise JobError("; ".join(faults))
     found = list(compare_spots(spots, list(schemes), chosen, Spark(spark).each))
-    return spark.createDataFrame(comparing.table_of(found, chosen))
+    return spark.createDataFrame(table_of_compared(found, chosen))
 
 
 def watch(

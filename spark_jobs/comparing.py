@@ -1,17 +1,14 @@
-"""What `basestation.comparing` needs to compare schemes on traces and tables; and its table and report."""
+"""What `basestation.comparing` needs to compare schemes on traces and tables; and its report."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
-
-import pyarrow as pa
+from dataclasses import dataclass
 
 from basestation.comparing.catalogue import Terms
 from basestation.comparing.comparison import ComparisonRow, KnownStream
-from basestation.comparing.comparison_table import COLUMNS as SHOWN
-from basestation.comparing.comparison_table import LEGEND, about, cells
+from basestation.comparing.comparison_columns import table_of
+from basestation.comparing.comparison_table import COLUMNS, LEGEND, about, cells
 from basestation.comparing.recorded_run import options_in, place_in
 from basestation.comparing.spread import Compared, Spot
 from basestation.simulator.options import WorldOptions
@@ -21,26 +18,6 @@ from spark_jobs.storage import Place
 from spark_jobs.traces.field import known_stream
 from spark_jobs.traces.files import TraceFault, TraceFiles
 from spark_jobs.traces.runs import open_traces
-
-TEXT = ("run", "scheme", "policy")
-REAL = (
-    *("rate", "loss", "pairs", "backward", "forward", "mean", "any", "related"),
-    *("mean_most", "any_most", "pairs_most", "hold_mean", "hold_p99", "bits_mean", "mote_us", "observer_us"),
-)
-SAME = (
-    *(
-        "messages",
-        "arrived",
-        "hold_mean",
-        "hold_p99",
-        "hold_max",
-        "late",
-        "gave_up",
-        "discarded",
-        "concurrent",
-    ),
-    *("stuck", "bits_mean", "bits_max", "fits", "mote_us", "observer_us"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,32 +47,6 @@ def trace_spots(folders: Sequence[Place]) -> tuple[list[Spot], list[str]]:
     return spots, told
 
 
-def table_of(found: Sequence[Compared], terms: Terms) -> pa.Table:
-    """One row for each scheme at each spot. A trace has `run`; a simulation has rate, loss and seeds."""
-    rows = [_plain(one.spot, row, terms) for one in found for row in one.rows]
-    kinds = dict.fromkeys(TEXT, pa.string()) | dict.fromkeys(REAL, pa.float64()) | {"fits": pa.bool_()}
-    schema = pa.schema([(name, kinds.get(name, pa.int64())) for name in rows[0]])
-    return pa.Table.from_pylist(rows, schema)
-
-
-def _plain(spot: Spot, row: ComparisonRow, terms: Terms) -> dict[str, Any]:
-    most = row.violations_most.percent() if row.violations_most else {}
-    return {
-        "run": spot.run,
-        "scheme": row.scheme,
-        **asdict(row.place),
-        "seeds": None if spot.run is not None else len(spot.sources),
-        "policy": terms.policy,
-        "phi": terms.phi,
-        "delivered": row.violations.delivered,
-        **row.violations.percent(),
-        "violated_pairs": row.violations.pairs,
-        **{f"{name}_most": most.get(name) for name in ("mean", "any", "pairs")},
-        "stamp_bytes": row.size,
-        **{name: getattr(row, name) for name in SAME},
-    }
-
-
 def write(out: Place, found: Sequence[Compared], terms: Terms) -> None:
     """Write `compare.parquet`, `compare.csv` and `report.html`."""
     from basestation.comparing.comparison_plot import picture  # matplotlib, only for pictures
@@ -106,7 +57,7 @@ def write(out: Place, found: Sequence[Compared], terms: Terms) -> None:
         parts += [report.heading(name), report.svg(picture(rows), name)]
         for place in dict.fromkeys(row.place for row in rows):
             here = [row for row in rows if row.place == place]
-            parts += [report.paragraph(about(here[0])), report.sheet(SHOWN, [cells(row) for row in here])]
+            parts += [report.paragraph(about(here[0])), report.sheet(COLUMNS, [cells(row) for row in here])]
     parts += [report.paragraph(line, "note") for line in LEGEND]
     report.write_html(out / "report.html", "Every scheme on the same events", parts)
 
