@@ -74,7 +74,8 @@ class MoteBoots:
         if boot not in self.bases:
             return None
         number = self.bases[boot] + sequence + 1
-        if known is not None and not fresh and known - number >= ROUND // 2:
+        present = boot == self.life % BOOTS  # `known` is of no boot before
+        if known is not None and present and not fresh and known - number >= ROUND // 2:
             # So many were lost that the field has gone round unseen.
             rounds = (known - number + ROUND // 2) // ROUND * ROUND
             self.bases[boot] += rounds

@@ -97,3 +97,10 @@ def test_a_reboot_is_told_once_and_an_old_copy_soon_after_is_none():
     assert numbers.accept(3, 7, 0, 12) is None
     assert numbers.accept(3, 6, 11, 10 + PATIENCE + 1) == (11, 1036, True, 7)  # seven boots later
     assert numbers.named(3, 513) == (7, 0)
+
+
+def test_a_late_message_of_the_boot_before_keeps_its_number_though_others_know_of_the_new_boot():
+    numbers = Numbers(PATIENCE)
+    assert [numbers.accept(1, 0, field, 0).number for field in (58, 60)] == [59, 61]
+    first = numbers.accept(1, 1, 0, 1).number
+    assert numbers.accept(1, 0, 59, 2, known=first).number == 60

@@ -187,6 +187,63 @@ def test_with_a_warm_up_the_causes_of_parts_are_those_of_the_whole(tmp_path, mon
     assert graph_of(tmp_path / "parts") == graph_of(tmp_path / "whole")
 
 
+def with_receipts(trace, reboots):
+    """The same arrivals with receipts for what each mote received since its last send. A mote that reboots forgets
+    that, and counts from 0 again: `reboots` has its number at each boot."""
+    layout, deployment = layout_of(trace.deployment), trace.deployment
+    deployment = replace(deployment, stamp=replace(deployment.stamp, receipts=2))
+
+    def name(mote, number):
+        begun = [at for at in reboots.get(mote, []) if at <= number]
+        return len(begun), number - max(begun, default=0)
+
+    received, told = {mote: [] for mote in range(deployment.network.motes)}, {}
+    for event in trace.events.to_pylist():
+        mote, number = event["mote"], event["sequence"]
+        if event["kind"] != "send":
+            received[mote].append((event["source"], name(event["source"], number)[1] % 256))
+            continue
+        if number in reboots.get(mote, []):
+            received[mote] = []
+        told[mote, number], received[mote] = received[mote], []
+    numbers, arrivals = iter(trace.messages["sequence"].to_pylist()), []
+    for arrival in arrivals_of(trace):
+        packet = decode_packet(arrival.packet)
+        if packet.type == layout.am_type:
+            data = decode_message(packet, layout)
+            number = next(numbers)
+            boot, sequence = name(data.source, number)
+            mine = told[data.source, number]
+            data = replace(data, boot=boot, sequence=sequence % 256, receipts=tuple(mine[-2:]))
+            data = replace(data, complete=len(mine) <= 2)
+            arrival = arrival._replace(packet=encode_packet(encode_message(data, layout_of(deployment))))
+        arrivals.append(arrival)
+    return deployment, arrivals
+
+
+def test_receipts_and_reboots_across_parts(tmp_path, monkeypatch):
+    trace = field_log("shlc", tmp_path / "plain", 0.05, messages=1000)
+    deployment, arrivals = with_receipts(trace, {1: [60], 2: [5, 120], 4: [90, 91]})
+    write(tmp_path / "log", arrivals, deployment, "r", segment_bytes=2_000)
+    take(tmp_path / "whole", tmp_path / "log")
+    monkeypatch.setattr(staging, "TOGETHER", 300)
+    monkeypatch.setattr(staging, "WARM_UP", 300)
+    take(tmp_path / "parts", tmp_path / "log")
+    made = table(tmp_path / "parts", "messages")
+    assert graph_of(tmp_path / "parts") == graph_of(tmp_path / "whole")
+    assert max(made["boot"].to_pylist()) == 2
+    motes = deployment.network.motes
+    true, sure = matrix_of(trace.messages["vector"], motes), matrix_of(made["vector"], motes)
+    source, number = made["source"].to_numpy(), made["number"].to_numpy()
+    assert (sure > 0).sum() > 2 * len(sure)  # receipts tell of others
+    for mote in range(motes):
+        mine = np.flatnonzero(source == mote)
+        mine = mine[np.argsort(number[mine])]
+        newest = np.searchsorted(number[mine], sure[:, mote], "right") - 1
+        index = np.where(newest < 0, 0, true[mine[newest], mote])  # as the simulation numbers them
+        assert (index <= true[:, mote]).all()
+
+
 def test_a_mote_that_fell_silent_long_ago_is_still_known(tmp_path, monkeypatch):
     """What nobody in a part says any more goes from part to part."""
     trace = field_log("vector", tmp_path / "all", 0.0, messages=2500)
