@@ -95,9 +95,10 @@ def middle(found: Floats) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=8)
-def _times(blocks: int) -> Ints:
+def _times(blocks: int) -> Floats:
     """How often each block is drawn, in each of many draws; always the same, so that answers are."""
-    return np.random.default_rng(blocks).multinomial(blocks, np.full(blocks, 1 / blocks), DRAWS)
+    times = np.random.default_rng(blocks).multinomial(blocks, np.full(blocks, 1 / blocks), DRAWS)
+    return times.astype(np.float64)  # once: a product would do it each time
 
 
 def _at_most(part: Floats, whole: Floats, clump: float) -> float:
