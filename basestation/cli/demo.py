@@ -97,8 +97,8 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     write_trace(trace, folder / "trace")
     _compare(trace, as_json)
     common.note(
-        "The holds above the table are the live run's, by this host's clock. The table plays the run again, in ticks of "
-        "the network's clock: all messages whose motes knew the time, also those that came after the live run."
+        "The holds above the table are the live run's, by this host's clock. The table plays the run again, in ticks "
+        "of the network's clock: all messages whose motes knew the time, also those that came after the live run."
     )
     common.note(f"The log and the trace are in {folder}. To see more:")
     common.note(f"  basestation log summary {folder / 'log'}")

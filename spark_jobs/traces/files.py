@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from shlex import quote
 
@@ -19,11 +20,10 @@ import pyarrow.parquet as pq
 from basestation.journal.reader import find_journals
 from basestation.traces import schema
 from basestation.traces.files import Trace, TraceError
-from basestation.traces.present import present, stored_columns, wrong_column
-from packet_formats import deployment as deployments
-from packet_formats.deployment import Deployment, DeploymentError
+from basestation.traces.footers import Footer
+from basestation.traces.present import present, stored_columns
+from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.schemes import LayoutError
 from spark_jobs.session import JobError, one_line
 from spark_jobs.storage import Place, listed, path_of, reading
 
@@ -89,41 +89,34 @@ class TraceFiles:
 
 def open_trace(folder: Place, events: Place | None = None) -> TraceFiles:
     """Find the files of a run and check that they belong together. `events` is their place, if not in the folder."""
-    parts = _parts_of(folder)
-    footers = [_footer(path) for path in parts]
-    heads = [_head(path, footer) for path, footer in zip(parts, footers, strict=True)]
-    for path, head in zip(parts, heads, strict=True):
-        if head.run != heads[0].run:
+    parts = {path: _footer(path) for path in _parts_of(folder)}
+    for path, footer in parts.items():
+        with told_of(path):
+            footer.check_format()
+    (first, head), *_ = parts.items()
+    for path, footer in parts.items():
+        if footer.run != head.run:
             raise TraceFault(
-                f"{folder}: mixed runs: {parts[0].name} is of run {heads[0].run}, {path.name} of {head.run}"
+                f"{folder}: mixed runs: {first.name} is of run {head.run}, {path.name} of {footer.run}"
             )
-        if head.deployment != heads[0].deployment:
-            raise TraceFault(f"{path}: another deployment than {parts[0].name}, though the run is the same")
-    deployment = _deployment(parts[0], heads[0].deployment)
-    for path, footer in zip(parts, footers, strict=True):
-        _check_columns(path, footer, schema.messages_schema())
-        _check_entries(path, footer, layout_of(deployment).stamp.entries)
+        if footer.description != head.description:
+            raise TraceFault(f"{path}: another deployment than {first.name}, though the run is the same")
+    with told_of(first):
+        deployment = head.deployment()
+    for path, footer in parts.items():
+        with told_of(path):
+            footer.check(schema.messages_schema(), layout_of(deployment).stamp.entries)
     return TraceFiles(
         folder=folder,
-        run=heads[0].run,
-        origin=heads[0].origin,
+        run=head.run,
+        origin=head.origin,
         deployment=deployment,
-        parts=tuple(
-            PartFile(path, tuple(footer.row_group(g).num_rows for g in range(footer.num_row_groups)))
-            for path, footer in zip(parts, footers, strict=True)
-        ),
-        untold=sum(_nulls(path, footer, "vector") for path, footer in zip(parts, footers, strict=True)),
-        events=_events(events or folder / EVENTS, heads[0].run),
-        is_field=heads[0].origin.startswith("journal"),
-        unsure=sum(_told(path, footer, schema.LATER) for path, footer in zip(parts, footers, strict=True)),
+        parts=tuple(PartFile(path, footer.groups) for path, footer in parts.items()),
+        untold=sum(footer.nulls("vector") for footer in parts.values()),
+        events=_events(events or folder / EVENTS, head.run),
+        is_field=head.origin.startswith("journal"),
+        unsure=sum(footer.told(schema.LATER) for footer in parts.values()),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Head:
-    run: str
-    origin: str
-    deployment: str
 
 
 def _parts_of(folder: Place) -> list[Place]:
@@ -151,84 +144,31 @@ def _way_on(folder: Place) -> str:
     return ""
 
 
-def _footer(path: Place) -> pq.FileMetaData:
+def _footer(path: Place) -> Footer:
     try:
-        return pq.read_metadata(reading(path))
+        found = pq.read_metadata(reading(path))
     except (OSError, pa.ArrowException) as error:
         raise TraceFault(f"{path} can't be read, it may have been cut off: {one_line(error)}") from None
+    return Footer(found, partial(_nulls, path))
 
 
-def _head(path: Place, footer: pq.FileMetaData) -> _Head:
-    metadata = footer.metadata or {}
-    if schema.META_FORMAT not in metadata:
-        raise TraceFault(f"{path}: a foreign schema, no file of a trace: it says nothing of a run")
-    if said := schema.wrong_format(metadata):
-        raise TraceFault(f"{path}: {said}")
-    keys = (schema.META_RUN, schema.META_ORIGIN, schema.META_DEPLOYMENT)
-    return _Head(*(metadata.get(key, b"").decode(errors="replace") for key in keys))
-
-
-def _deployment(path: Place, text: str) -> Deployment:
-    try:
-        deployment = deployments.parse(text)
-        layout_of(deployment)
-    except (DeploymentError, LayoutError) as error:
-        raise TraceFault(f"{path}: its deployment can't be read: {error}") from None
-    return deployment
-
-
-def _check_columns(path: Place, footer: pq.FileMetaData, wanted: pa.Schema) -> None:
-    found = footer.schema.to_arrow_schema()
-    for field in wanted:
-        if fault := wrong_column(found, field.name, wanted):
-            raise TraceFault(f"{path}: a foreign schema: {fault}")
-        for leaf in _leaves(found, field):
-            if empty := _nulls(path, footer, leaf):
-                raise TraceFault(f"{path}: {empty} rows have no {leaf}")
-
-
-def _leaves(found: pa.Schema, field: pa.Field) -> list[str]:
-    """The columns of a file that have a value in each row, if this one must."""
-    if field.nullable:
-        return []
-    if not pa.types.is_struct(field.type):
-        return [field.name]
-    return stored_columns(found.names, ["stamp.r", "stamp.c"])
-
-
-def _check_entries(path: Place, footer: pq.FileMetaData, entries: int) -> None:
-    """An older table has a column for each entry of its stamps."""
-    names = footer.schema.to_arrow_schema().names
-    absent = [f"kn{i}" for i in range(entries) if f"kn{i}" not in names]
-    if "stamp" not in names and absent:
-        raise TraceFault(f"{path}: a foreign schema: the column {absent[0]} is missing")
-
-
-def _nulls(path: Place, footer: pq.FileMetaData, column: str) -> int:
-    place = [footer.schema.column(i).path for i in range(len(footer.schema))].index(column)
-    told = [footer.row_group(g).column(place).statistics for g in range(footer.num_row_groups)]
-    if all(one is not None and one.has_null_count for one in told):
-        return sum(one.null_count for one in told)
+def _nulls(path: Place, column: str) -> int:
     with pq.ParquetFile(reading(path)) as file:
         return int(file.read(columns=[column]).flatten()[column].null_count)
-
-
-def _told(path: Place, footer: pq.FileMetaData, column: str) -> int:
-    """The rows that have a value; none of a column that is not there."""
-    if column not in footer.schema.to_arrow_schema().names:
-        return 0
-    return int(footer.num_rows) - _nulls(path, footer, column)
 
 
 def _events(path: Place, run: str) -> Place | None:
     if not path.exists() and not path.is_symlink():  # a link that leads nowhere is a fault
         return None
     footer = _footer(path)
-    if not footer.num_rows:
+    if not footer.said.num_rows:
         return None
-    if (other := _head(path, footer).run) != run:
-        raise TraceFault(f"{path}: mixed runs: the messages are of run {run}, the events of {other}")
-    _check_columns(path, footer, schema.events_schema())
+    with told_of(path):
+        footer.check_format()
+    if footer.run != run:
+        raise TraceFault(f"{path}: mixed runs: the messages are of run {run}, the events of {footer.run}")
+    with told_of(path):
+        footer.check(schema.events_schema())
     return path
 
 
