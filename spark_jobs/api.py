@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from basestation.analysis.choices import Choice
+from basestation.analysis.clocks import MOMENT_S
+from basestation.analysis.links import WINDOW_S
 from basestation.analysis.outcome import ContinuumRow
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison_columns import table_of as table_of_compared
@@ -81,20 +83,20 @@ def ingest(spark: SparkSession, paths: Paths, tables: str | Place, deployment: s
     return ingesting.ingest(found, path_of(tables), Spark(spark)).totals
 
 
-def links(frames: DataFrame, window_s: float = link_health.WINDOW_S) -> LinkTables:
+def links(frames: DataFrame, window_s: float = WINDOW_S) -> LinkTables:
     """Deliveries, losses, copies, reboots and signal strength, of `frames`."""
     _check_seconds(window_s=window_s)
     return LinkTables(*link_health.links(Spark(frames.sparkSession), frames, window_s))
 
 
-def clocks(
-    frames: DataFrame, messages: DataFrame, runs: DataFrame, moment_s: float = clock_bounds.MOMENT_S
-) -> DataFrame:
+def clocks(frames: DataFrame, messages: DataFrame, runs: DataFrame, moment_s: float = MOMENT_S) -> DataFrame:
     """Which epsilon and delta each run really kept: a row each, with lists of bounds, motes and breaks."""
     _check_seconds(moment_s=moment_s)
-    told = _deployments(runs)
-    found: DataFrame = clock_bounds.clocks(Spark(frames.sparkSession), frames, messages, told, moment_s)
-    return found
+    spark, told = frames.sparkSession, _deployments(runs)
+    found = clock_bounds.clocks(Spark(spark), frames, messages, told, moment_s).toArrow()
+    if faults := found["fault"].drop_null().to_pylist():
+        raise JobError("; ".join(faults))
+    return spark.createDataFrame(found.drop(["fault"]))
 
 
 def continuum(
@@ -147,7 +149,7 @@ def watch(
     logs: str | Path,
     out: str | Path,
     *,
-    window_s: float = link_health.WINDOW_S,
+    window_s: float = WINDOW_S,
     every_s: float | None = None,
 ) -> dict[str, str]:
     """Follow a folder of logs and keep the tables of `links` up to date in `out`, until interrupted.

@@ -20,8 +20,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -30,9 +30,11 @@ from urllib.parse import unquote, urlparse
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from basestation.analysis.choices import Choice
+from basestation.analysis.columns import column
+from basestation.analysis.links import LINKS, MOTES, SEEN, WINDOW_S, summary, with_delivery
+from basestation.analysis.windows import ALL, NEVER, State, Tables, added, advance, between, opened
 from basestation.journal.parquet_parts import PARTS
 from basestation.journal.recovery import write_whole
 from basestation.traces import schema
@@ -41,19 +43,7 @@ from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
 from spark_jobs.advice.report import table_of
 from spark_jobs.engine import EngineOptions, Spark, Spread, chosen
-from spark_jobs.health.links import (
-    KINDS,
-    LINKS,
-    MOTES,
-    WINDOW_S,
-    Groups,
-    Seen,
-    check_motes,
-    chosen_rows,
-    column,
-    health,
-    summary,
-)
+from spark_jobs.health.links import check_motes
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.session import JobError, note, one_line, prepare
 from spark_jobs.traces.files import open_trace
@@ -62,16 +52,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 NAMED = f"*/{PARTS}/[0-9]*.parquet"
-NEVER = 1 << 63  # no batch has this number
 COLUMNS = ("source", "boot", "sequence", "heard", "gateway", "rssi", "lqi", "wall_ns")
 FILES = "path string, modificationTime timestamp, length long, content binary"
 RANGE = 64  # windows of a file
-OPEN_S = 60.0  # the least time for which a window stays open after its end
 AT_ONCE = 256  # parts of a batch at most, so that a long log is taken in bounded memory
-ALL = -(1 << 62)  # no window is older
 META_STATE = b"causeway.watch"
-KEPT = [item.name for item in fields(Seen) if item.name not in ("first", "line")]  # parts have neither
-Ints = NDArray[np.int64]
 
 
 # ---- One run ----
@@ -85,18 +70,6 @@ class Parts:
     paths: tuple[str, ...]
     window_s: float
     state: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What is known of a run after some parts. `rows` are those of open windows, and of closed ones those that the
-    next messages are compared with: the last of each mote, and its highest numbers."""
-
-    rows: Seen
-    run: str = ""  # as the parts say
-    part: int = -1  # the number of the last one
-    open: int = ALL  # the first window that is not final
-    totals: dict[str, int] = field(default_factory=dict)  # of the final windows
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,122 +89,28 @@ class LinkHealth:
 
 def health_of(parts: Parts) -> LinkHealth:
     """Go on from the state with these parts, one after another."""
-    state = _load(parts.state) if parts.state else State(_nobody())
-    since = state.open
+    state = _load(parts.state) if parts.state else State()
+    since, window_s = state.open, parts.window_s
     faults: dict[str, str] = {}
     late: dict[str, str] = {}
-    closed: list[tuple[pa.Table, pa.Table]] = []
-    opened = _tables(state, parts.window_s)
+    closed: list[Tables] = []
+    now = opened(state, window_s)
     for path in parts.paths:
+        state = replace(state, part=max(state.part, _number(path)))
         try:
             table, run = _read(Path(path))
             if state.run and run != state.run:
                 raise JobError(f"a part of another run, {run}")
-            state = replace(state, run=run)
         except JobError as error:
             faults[path] = str(error)
-            table = None
-        state = replace(state, part=max(state.part, _number(path)))
-        if table is not None:
-            before, (state, opened, told) = state.open, _advance(state, table, parts.window_s)
-            late |= {path: told} if told else {}
-            closed.append(tuple(_between(each, before, state.open, parts.window_s) for each in opened))
-            opened = tuple(_between(each, state.open, NEVER, parts.window_s) for each in opened)
-    motes, links = (pa.concat_tables(each) for each in zip(*closed, opened, strict=True))
-    total = _sum(state.totals, summary(opened[0]))
-    sent = total["received"] + total["lost"]
-    total |= {"delivery": total["received"] / sent if sent else None}
+            continue
+        first, (state, found, told) = state.open, advance(replace(state, run=run), table, window_s)
+        late |= {path: told} if told else {}
+        closed.append(tuple(between(each, first, state.open, window_s) for each in found))
+        now = tuple(between(each, state.open, NEVER, window_s) for each in found)
+    motes, links = (pa.concat_tables(each) for each in zip(*closed, now, strict=True))
+    total = with_delivery(added(state.totals, summary(now[0])))
     return LinkHealth(parts.run, motes, links, faults, late, since, state, total)
-
-
-def _advance(
-    state: State, messages: pa.Table, window_s: float
-) -> tuple[State, tuple[pa.Table, pa.Table], str]:
-    """The state after these messages, the tables of all windows that were open, and what came late."""
-    seen, told = _seen(messages, state), []
-    oldest = state.open * window_s
-    if count := int(np.sum(seen.at < oldest)):
-        told.append(f"the clock was set back: {count} messages count in the oldest window that is open")
-        seen = replace(seen, at=np.where(seen.at < oldest, oldest + window_s / 2, seen.at))
-    highest = chosen_rows(state.rows, np.floor(state.rows.at / window_s) < state.open)
-    if count := _stragglers(seen, highest):
-        told.append(
-            f"{count} messages came when their numbers were lost for good: they count as received and as lost"
-        )
-    rows = _together(state.rows, seen)
-    tables = health(rows, window_s)
-    tables = tuple(_between(table, state.open, NEVER, window_s) for table in tables)
-    window = np.floor(rows.at / window_s)
-    newest = float(rows.at.max(initial=oldest))
-    final = max(state.open, int(np.floor((newest - max(window_s, OPEN_S)) / window_s)))
-    over = _between(tables[0], state.open, final, window_s)
-    kept = replace(
-        state,
-        rows=chosen_rows(rows, _kept(rows, window < final)),
-        open=final,
-        totals=_sum(state.totals, summary(over)),
-    )
-    return kept, tables, "; ".join(told)
-
-
-def _tables(state: State, window_s: float) -> tuple[pa.Table, pa.Table]:
-    """The tables of the open windows."""
-    motes, links = (_between(table, state.open, NEVER, window_s) for table in health(state.rows, window_s))
-    return motes, links
-
-
-def _between(table: pa.Table, first: int, end: int, window_s: float) -> pa.Table:
-    """The rows of windows from `first` on, before `end`."""
-    window = np.rint(table["start"].to_numpy() / window_s)
-    return table.filter(pa.array((window >= first) & (window < end)))
-
-
-def _sum(one: dict[str, int], other: dict[str, Any]) -> dict[str, Any]:
-    """The summary of two spans of time."""
-    names = ("received", "lost", "copies", "bursts", "reboots")
-    longest = max(one.get("longest_burst", 0), other["longest_burst"])
-    return {name: one.get(name, 0) + other[name] for name in names} | {"longest_burst": longest}
-
-
-def _kept(rows: Seen, over: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The rows that are not over, and those that they or later ones are compared with.
-
-    These are the last of each mote, the highest number of its two highest lives, and the one before each kept number.
-    """
-    kept = ~over
-    order = np.lexsort((rows.sequence, rows.life, rows.mote))
-    follows = ~_last_of(rows.mote[order], rows.life[order])[:-1]
-    kept[order[:-1][follows & ~over[order[1:]]]] = True
-    order = order[over[order]]
-    order = order[_last_of(rows.mote[order], rows.life[order])]
-    mote = rows.mote[order]
-    two = np.ones(len(order), np.bool_)
-    two[:-2] = mote[:-2] != mote[2:]  # the second life after it is another mote's
-    kept[order[two]] = True
-    order = np.argsort(rows.mote, kind="stable")
-    kept[order[_last_of(rows.mote[order])]] = True
-    return kept
-
-
-def _last_of(*keys: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which rows are the last with their keys, if equal ones are together."""
-    last = np.ones(len(keys[0]), np.bool_)
-    last[:-1] = np.any([key[1:] != key[:-1] for key in keys], axis=0)
-    return last
-
-
-def _stragglers(seen: Seen, final: Seen) -> int:
-    """How many messages have lower numbers than one of the same life in a final window."""
-    both = _together(final, seen)
-    lives, count = Groups(both.mote, both.life), len(final.at)
-    highest = np.full(lives.size, -1, np.int64)
-    np.maximum.at(highest, lives.at[:count], final.sequence)
-    return int(np.sum(seen.sequence < highest[lives.at[count:]]))
-
-
-def _together(one: Seen, other: Seen) -> Seen:
-    names = [item.name for item in fields(Seen)]
-    return Seen(**{name: np.concatenate((getattr(one, name), getattr(other, name))) for name in names})
 
 
 def _read(path: Path) -> tuple[pa.Table, str]:
@@ -242,7 +121,7 @@ def _read(path: Path) -> tuple[pa.Table, str]:
                 raise JobError("no part of Causeway's")
             table = present(file.read(columns=list(COLUMNS)), COLUMNS, schema.messages_schema())
             text = said.get(schema.META_DEPLOYMENT, b"").decode(errors="replace")
-            check_motes(table["source"].to_numpy(), deployments.parse(text), "can't be taken")
+            check_motes(column(table, "source"), deployments.parse(text), "can't be taken")
             return table, said[schema.META_RUN].decode(errors="replace")
     except DeploymentError as error:
         raise JobError(f"its deployment can't be read: {error}") from None
@@ -258,58 +137,19 @@ def _number(path: str) -> int:
     return int(Path(path).stem)
 
 
-def _seen(messages: pa.Table, state: State) -> Seen:
-    """The messages of a part. Each is there once: parts hold neither copies nor lines. The clock must be known."""
-    messages = messages.filter(messages["wall_ns"].is_valid())
-    mote, boot = column(messages, "source", np.int64, -1), column(messages, "boot", np.int64, 0)
-    before = dict(zip(state.rows.mote.tolist(), state.rows.life.tolist(), strict=True))  # the last one stays
-    found = {name: column(messages, name, KINDS[name], -1) for name in ("sequence", "gateway", "rssi", "lqi")}
-    found |= {
-        "at": column(messages, "wall_ns", np.float64, 0) / 1e9,
-        "mote": mote,
-        "life": _lives(mote, boot, before),
-    }
-    return _from(found)
-
-
-def _from(found: dict[str, NDArray[Any]]) -> Seen:
-    count = len(found["mote"])
-    found |= {"first": np.ones(count, np.bool_), "line": np.full(count, -1)}
-    return Seen(**{name: found[name].astype(kind) for name, kind in KINDS.items()})
-
-
-def _nobody() -> Seen:
-    return _from({name: np.zeros(0) for name in KEPT})
-
-
-def _lives(mote: Ints, boot: Ints, before: Mapping[int, int] | None = None) -> Ints:
-    """Unwrap the boot counts (modulo 8) of each mote: up to four more is a later boot, else it is a straggler.
-
-    `before` has the lives in which motes were.
-    """
-    lives = np.zeros(len(mote), np.int64)
-    order = np.argsort(mote, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(mote[order])) + 1):
-        if len(rows):
-            start = (before or {}).get(int(mote[rows[0]]), int(boot[rows[0]]))
-            lives[rows] = start + np.cumsum((np.diff(boot[rows], prepend=start) + 3) % 8 - 3)
-    return lives
-
-
 def _load(path: str) -> State:
     try:
         with Path(path).open("rb") as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
             told = json.loads(file.schema_arrow.metadata[META_STATE])
-            table = file.read()
+            table = file.read(columns=SEEN.names).cast(SEEN)
     except (OSError, pa.ArrowException, KeyError, ValueError) as error:
         raise JobError(f"{path}: no state of watch's: {one_line(error)}; another --out begins anew") from None
-    return State(_from({name: column(table, name, KINDS[name], -1) for name in KEPT}), **told)
+    return State(table.replace_schema_metadata(), **told)
 
 
 def _state_table(state: State) -> pa.Table:
     told = {name: getattr(state, name) for name in ("run", "part", "open", "totals")}
-    table = pa.table({name: getattr(state.rows, name) for name in KEPT})
-    return table.replace_schema_metadata({META_STATE: json.dumps(told)})
+    return state.rows.replace_schema_metadata({META_STATE: json.dumps(told)})
 
 
 # ---- Batches ----
@@ -377,7 +217,7 @@ def _older(path: Path, result: LinkHealth, window_s: float) -> pa.Table:
     if result.since == ALL or not path.exists():
         return (MOTES if path.parent.parent.name == "health" else LINKS).empty_table()
     with path.open("rb") as raw:
-        return _between(pq.read_table(raw), ALL, result.since, window_s)
+        return between(pq.read_table(raw), ALL, result.since, window_s)
 
 
 Tell = Callable[[int, Sequence[LinkHealth]], None]

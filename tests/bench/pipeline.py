@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from basestation.analysis.links import WINDOW_S
 from basestation.journal.parquet_parts import make_parts
 from basestation.simulator.options import WorldOptions
-from spark_jobs.health.links import WINDOW_S
 from spark_jobs.health.watch import Book, health_of, take_batch
 from spark_jobs.session import JobError
 from tests.bench.big_journal import play_of, write_big_journal

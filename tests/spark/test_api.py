@@ -92,6 +92,11 @@ def test_a_run_whose_deployment_is_not_told_is_named(spark, place):
     found = spark_jobs.continuum(spark, str(place / "tables"), CHOICE)
     with pytest.raises(JobError, match="`runs` does not have 2"):
         spark_jobs.recommend(found, spark_jobs.runs(spark, str(place / "tables")).limit(0))
+    frames, messages = (
+        read(spark, str(place / "tables")) for read in (spark_jobs.frames, spark_jobs.messages)
+    )
+    with pytest.raises(JobError, match="`runs` does not have 2"):
+        spark_jobs.clocks(frames, messages, spark_jobs.runs(spark, str(place / "tables")).limit(0))
 
 
 def test_schemes_are_compared_on_a_table(spark, place):

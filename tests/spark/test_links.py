@@ -2,7 +2,6 @@
 
 import json
 import random
-import tracemalloc
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -11,11 +10,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.analysis.links import LIFE, SEEN, health, tallies
 from basestation.journal.reader import read_journal
 from basestation.journal.summary import summarise
 from spark_jobs import run
 from spark_jobs.engine import Cores, Spark
-from spark_jobs.health.links import Seen, health, links, seen_in
+from spark_jobs.health.links import links
 from spark_jobs.tables.ingest import ingest
 from spark_jobs.tables.inputs import find
 from tests.journal.logs import simulated, write
@@ -24,13 +24,25 @@ from tests.journal.logs import simulated, write
 def seen(rows):
     """Rows (at, first, mote, life, sequence, gateway, rssi)."""
     at, first, mote, life, sequence, gateway, rssi = zip(*rows, strict=True) if rows else [()] * 7
-    number = [np.array(column, np.int64) for column in (mote, life, sequence, gateway)]
-    line = np.zeros(len(rows), np.int64)
-    strength = np.array(rssi, np.float64)
-    return Seen(np.array(at, np.float64), np.array(first, np.bool_), *number, line, strength, strength)
+    name = [(one << LIFE) + number for one, number in zip(life, sequence, strict=True)]
+    line, wall = [0] * len(rows), [True] * len(rows)
+    columns = (at, wall, first, mote, name, gateway, line, rssi, rssi)
+    arrays = [
+        pa.array(values, item.type, from_pandas=True) for values, item in zip(columns, SEEN, strict=True)
+    ]
+    return pa.table(arrays, schema=SEEN)
 
 
-def test_a_small_log_by_hand():
+def counted(rows, window_s, cuts=0):
+    """The tables of motes and links, also if the rows come in pieces that have nothing to do with their order."""
+    table = seen(rows)
+    places = np.random.default_rng(cuts).integers(0, cuts + 1, len(table))
+    pieces = [tallies(table.filter(pa.array(places == piece)), window_s) for piece in range(cuts + 1)]
+    return health(pa.concat_tables(pieces), window_s)
+
+
+@pytest.mark.parametrize("cuts", [0, 3])
+def test_a_small_log_by_hand(cuts):
     rows = [
         (1, True, 5, 8, 10, 20, -60),
         (2, False, 5, 8, 10, 21, -80),  # another gateway's
@@ -42,8 +54,8 @@ def test_a_small_log_by_hand():
         (14, True, 7, 0, 200, 20, -50),
         (25, True, 7, 0, 205, 20, -50),
     ]
-    motes, links = health(seen(rows), 10)
-    assert motes.to_pylist() == [
+    motes, links = counted(rows, 10, cuts)
+    assert motes.drop(["start_utc"]).to_pylist() == [
         {"start": 0, "mote": 5, "received": 3, "lost": 1, "delivery": 0.75, "copies": 1, "bursts": 1,
          "longest_burst": 1, "reboots": 0, "rssi": pytest.approx(-202 / 3)},
         {"start": 10, "mote": 5, "received": 2, "lost": 0, "delivery": 1, "copies": 1, "bursts": 0,
@@ -65,7 +77,7 @@ def test_a_small_log_by_hand():
 
 
 def test_nothing_seen_is_an_empty_table():
-    motes, links = health(seen([]), 10)
+    motes, links = counted([], 10)
     assert len(motes) == len(links) == 0
 
 
@@ -84,7 +96,8 @@ def test_random_logs_by_plain_counting(seed):
             for place, gateway in enumerate(heard):
                 rows.append((step / 4 + place, place == 0, mote, lives[mote], sequence[mote], gateway, -60))
     rows.sort(key=lambda row: row[0])
-    motes, links = health(seen(rows), 7)
+    motes, links = counted(rows, 7)
+    assert [*counted(rows, 7, cuts=seed)] == [motes, links]
     arrived = defaultdict(dict)
     for at, first, mote, life, number, *_ in rows:
         if first:
@@ -108,18 +121,18 @@ def test_random_logs_by_plain_counting(seed):
 
 
 def frames(count, seed=1):
-    """Frames of two motes of two runs, as in the table."""
+    """Frames of two motes of two runs, as in the table. Each second one is a copy; the first of some has no name."""
     chance = np.random.default_rng(seed)
     number = np.arange(count)
     columns = {
-        "site": pa.array(np.where(number % 3, "here", "there")),
-        "run": pa.array(np.where(number % 3, "a", "b")),
-        "fate": pa.array(np.where(chance.random(count) < 0.2, "duplicate", "message")),
-        "line": pa.array(number % 2, pa.int32()),
+        "site": pa.array(np.where(number // 2 % 3, "here", "there")),
+        "run": pa.array(np.where(number // 2 % 3, "a", "b")),
+        "fate": pa.array(np.where(number % 2, "duplicate", "message")),
+        "line": pa.array(number % 3 // 2, pa.int32()),
         "wall_ns": pa.array(number * 10**8, pa.int64()),
         "heard": pa.array(number * 3276, pa.int64()),
-        "source": pa.array(chance.integers(0, 2, count), pa.int32(), mask=number % 7 == 0),
-        "life": pa.array(number // 300, pa.int64()),
+        "source": pa.array(chance.integers(0, 2, count)[number // 2], pa.int32(), mask=number % 7 == 0),
+        "life": pa.array(number // 2 // 150, pa.int64()),
         "sequence": pa.array(number // 2, pa.int64()),
         "gateway": pa.array(20 + number % 2, pa.int32(), mask=number % 5 == 0),
         "rssi": pa.array(chance.integers(-90, -40, count), pa.int32()),
@@ -157,18 +170,12 @@ def test_without_a_wall_clock_windows_are_of_the_networks_time():
     assert max(motes["start"].to_pylist()) == 99 * 3276 // 32768
 
 
-def test_a_frame_takes_little_memory():
-    """A mote's frames are in memory at once, so each must be small."""
-    count = 100_000
-    batches = frames(count).to_batches(4096)
-    tracemalloc.start()
-    try:
-        read, _ = seen_in(iter(batches))
-        health(read, 600)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 120 * count
+def test_what_a_piece_tells_is_little():
+    """The tallies of all pieces are in memory at once, so each must be small, however long the run is."""
+    chance = np.random.default_rng(1)
+    came = chance.random(100_000) > 0.02
+    rows = [(at, True, at % 5, 1, at // 5, 20, -60) for at in np.flatnonzero(came).tolist()]
+    assert len(tallies(seen(rows), 6000)) < 0.05 * len(rows)
 
 
 def test_the_job_agrees_with_the_summary_of_the_journal(tmp_path, capsys):

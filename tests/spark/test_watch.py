@@ -19,6 +19,8 @@ import pytest
 
 import spark_jobs
 from basestation.analysis.choices import Choice
+from basestation.analysis.links import SEEN, health, summary, tallies
+from basestation.analysis.windows import lives, seen_in
 from basestation.journal.parquet_parts import PARTS, make_parts
 from basestation.journal.reader import read_journal
 from basestation.journal.recovery import write_whole
@@ -27,16 +29,11 @@ from basestation.traces import schema
 from spark_jobs import run
 from spark_jobs.engine import Cores
 from spark_jobs.health import watch
-from spark_jobs.health.links import health, summary
 from spark_jobs.health.watch import (
     RANGE,
     Book,
     Parts,
-    State,
-    _lives,
-    _nobody,
     _read,
-    _seen,
     continuum_of,
     follow,
     health_of,
@@ -80,7 +77,7 @@ def test_a_run_is_what_its_journal_says(logged):
 def test_lives():
     boot = np.array([6, 7, 6, 0, 2, 3, 1])
     mote = np.array([1, 1, 1, 1, 1, 2, 1])
-    assert _lives(mote, boot).tolist() == [6, 7, 6, 8, 10, 3, 9]
+    assert lives(mote, boot).tolist() == [6, 7, 6, 8, 10, 3, 9]
 
 
 def content(out):
@@ -149,7 +146,7 @@ def long_log(folder, parts, chance, run="a", late_ns=20 * 10**9, reboots=0.02):
 def counted_at_once(paths, window_s):
     """What `health` makes of all rows at once, with no state and no windows that end."""
     tables = [_read(Path(path))[0] for path in paths]
-    return health(_seen(pa.concat_tables(tables), State(_nobody())), window_s)
+    return health(tallies(seen_in(pa.concat_tables(tables), SEEN.empty_table()), window_s), window_s)
 
 
 def stored(out, name, run="a"):

@@ -41,6 +41,7 @@ def command(
 
     TABLES is the folder that ingest wrote. Prints one JSON object for each run.
     """
+    from basestation.analysis.clocks import plain
     from spark_jobs.health import clocks
     from spark_jobs.tables import stored
 
@@ -50,6 +51,6 @@ def command(
     if out is not None and found:
         stored.write_results(out, clocks.tables_of(found))
     for row in found:
-        common.emit_json(clocks.plain(row))
+        common.emit_json(plain(row))
     if refused:
         ctx.exit(1)

@@ -49,6 +49,9 @@ def command(
 
     TABLES is the folder that ingest wrote. Prints one JSON object for each run.
     """
+    import pyarrow.compute as pc
+
+    from basestation.analysis.links import summary, worst_lines
     from spark_jobs.health import links
     from spark_jobs.tables import stored
 
@@ -59,8 +62,9 @@ def command(
     if out is not None and sound:
         stored.write_results(out, found)
     if worst is not None:
-        click.echo("\n".join(links.worst_lines(found, worst)))
+        click.echo("\n".join(worst_lines(found["motes"], found["links"], worst)))
     for run in sound if worst is None else ():
-        common.emit_json(stored.names_of(run) | links.summary(links.of_run(found["motes"], run.name)))
+        motes = found["motes"]
+        common.emit_json(stored.names_of(run) | summary(motes.filter(pc.equal(motes["run"], run.name))))
     if refused:
         ctx.exit(1)
