@@ -42,6 +42,10 @@ class Frames:
     def __len__(self) -> int:
         return len(self.type)
 
+    def chosen(self, rows: NDArray[Any]) -> Frames:
+        columns = (self.packet, self.group, self.type, self.length, self.payload)
+        return Frames(self.tinyos, *(column[rows] for column in columns))
+
     @classmethod
     def of_payloads(cls, payload: Bytes, layout: DataLayout, type_: int | None = None) -> Frames:
         """Frames of payloads of one length, one a row, that are this layout's data (or of the given type)."""
@@ -71,10 +75,12 @@ class Frames:
         return cls.of_buffer(np.frombuffer(b"".join(packets), np.uint8), lengths, tinyos)
 
     @classmethod
-    def of_buffer(cls, buffer: Bytes, lengths: NDArray[np.int64], tinyos: int) -> Frames:
-        """Frames of packets that lie end to end in one buffer."""
+    def of_buffer(
+        cls, buffer: Bytes, lengths: NDArray[np.int64], tinyos: int, starts: NDArray[np.int64] | None = None
+    ) -> Frames:
+        """Frames of packets in one buffer, end to end unless `starts` tells where they are."""
         header, limit = (5, PAYLOAD_LIMIT[1]) if tinyos == 1 else (8, PAYLOAD_LIMIT[2])
-        starts = np.cumsum(lengths) - lengths
+        starts = np.cumsum(lengths) - lengths if starts is None else starts
         kind = _at(buffer, starts, lengths, np.zeros_like(lengths))
         has_token = kind == _packet_type(tinyos, "data-ack")
         ours = has_token | (kind == _packet_type(tinyos, "data"))

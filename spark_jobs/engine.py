@@ -13,7 +13,7 @@ import signal
 import sys
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -47,10 +47,9 @@ class Engine(ABC):
     """Applies functions to tasks and to groups of rows."""
 
     workers: int  # tasks that run at a time
-    overlaps: bool = False  # the first tasks of an iterator are done while the next are made
 
     @abstractmethod
-    def each(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterable[Any]:
+    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
         """The small results of a function, in the tasks' order. A `JobError` of one of them is raised here."""
 
     @abstractmethod
@@ -83,8 +82,6 @@ class Engine(ABC):
 class Cores(Engine):
     """This machine's cores: threads for numpy and Arrow, which release Python's lock, processes for Python."""
 
-    overlaps = True
-
     def __init__(self, workers: int | None = None, processes: bool = False) -> None:
         self.workers = workers or os.cpu_count() or 1
         self._processes = processes
@@ -111,14 +108,13 @@ class Cores(Engine):
             self._kept.shutdown(cancel_futures=True)
             self._kept = None
 
-    def each(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterator[Any]:
-        at_once = min(self.workers, len(tasks)) if isinstance(tasks, Sized) else self.workers
+    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[Any]:
+        at_once, many = min(self.workers, len(tasks)), len(tasks)
         if at_once < 2:
             yield from map(function, tasks)
             return
         with self._pool(at_once) as pool:
             waiting = deque([pool.submit(function, task) for task in tasks])
-            many = len(waiting)
             try:
                 while waiting:
                     result = waiting.popleft().result()
@@ -174,7 +170,7 @@ class Spark(Engine):
         equip(spark)
         self.workers = _slots(spark)
 
-    def each(self, function: Callable[[Any], Any], tasks: Iterable[Any]) -> Iterable[Any]:
+    def each(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterable[Any]:
         def work(task: Any) -> Iterator[pa.RecordBatch]:
             number, own = task
             result = pickle.dumps(_told(function, own))

@@ -29,9 +29,9 @@ from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.records import RECORD_OF, Beacon, Health, Heard, Reason, Record, members
+from packet_formats.records import RECORD_OF, Beacon, Health, Heard, Reason, Record, size
 
-from .record_format import NO_TIME, RecordKind, Records
+from .record_format import HEAD, NO_TIME, RecordKind, Records
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -148,90 +148,35 @@ def read_messages(
 ) -> ReadMessages:
     """The table of messages in a journal's records, given what the records before them left."""
     before, layout = carry or Carry(), layout_of(deployment)
-    read = _read(records, deployment, before, numbering or number_by_objects)
-    data, times, named, taken, fates = read.data, read.times, read.named, read.taken, read.fates
-    timed = times.heard[taken] != NOTHING
+    read = _decoded(records, deployment)
+    arrived, data, heard, fates = read.arrived, read.data, read.heard, read.fates
+    told = _follow(read.sketch, deployment, before, numbering or number_by_objects)
+    named, taken = told.named, np.flatnonzero(read.sketch.rows["message"])
+    for row, said in told.opened:
+        heard.known[row], heard.rows[row] = True, said
+    timed = told.cycles[taken] != NOTHING
     fates[taken[~timed]] = Fate.UNTIMED
     fates[taken[~named.first]] = Fate.DUPLICATE
     chosen = named.first & timed
     rows = taken[chosen]
     columns = _plain_columns(data[rows], read.frames.payload[rows, : layout.length], layout)
-    columns |= _heard_columns(read.heard, rows)
+    columns |= _heard_columns(heard, rows)
     columns |= {
-        "in_sync": data["in_sync"][rows] & ~times.untimed[rows],
+        "in_sync": data["in_sync"][rows] & ~read.untimed[rows],
         "sequence": named.sequence[chosen],
         "number": pa.array(named.number[chosen], mask=named.number[chosen] == NOTHING),
-        "stamp": read_stamps(data[rows], read.ticks[chosen], deployment),
-        "heard": read.ticks[chosen],
-        "clock": read.clock[chosen],
+        "stamp": read_stamps(data[rows], told.ticks[chosen], deployment),
+        "heard": told.ticks[chosen],
+        "clock": told.clock[chosen],
         "batch": before.rows + np.arange(len(rows)),
         "fresh": np.zeros(len(rows), np.bool_),
-        "mono_ns": read.arrived.head["mono_ns"][rows],
-        "wall_ns": read.arrived.head["wall_ns"][rows],
+        "mono_ns": arrived.head["mono_ns"][rows],
+        "wall_ns": arrived.head["wall_ns"][rows],
     }
     table = messages_table(columns, len(rows))
     copies = data["source"][taken[~named.first]]
     names = _names(data, taken, named)
-    return ReadMessages(table, read.arrived, fates, read.heard, names, times.heard, copies, read.after)
-
-
-def carry_after(records: Records, deployment: Deployment, carry: Carry, numbering: Numbering) -> Carry:
-    """What `read_messages` would leave to the next records, without making a table."""
-    return _read(records, deployment, carry, numbering).after
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What is read of all frames, and of the data messages among them, which are those at `taken`."""
-
-    arrived: Records
-    frames: Frames
-    data: NDArray[np.void]
-    heard: Heards
-    times: _HeardTimes
-    fates: NDArray[np.uint8]
-    taken: Ints
-    ticks: Ints
-    clock: Ints
-    named: Named
-    after: Carry
-
-
-def _read(records: Records, deployment: Deployment, before: Carry, numbering: Numbering) -> _Read:
-    layout = layout_of(deployment)
-    arrived = records.of_kind(RecordKind.FRAME)
-    frames = Frames.of_buffer(*arrived.payloads(), layout.tinyos)
-    data, reasons = bulk.decode_data(frames, layout)
-    heard, pending = _pair(frames, arrived, layout, before.pending)
-    cycles, epoch = _network_time(frames, layout, before)
-    times = _times(records, arrived, heard, cycles, before.wraps)
-    fates = _first_fates(frames, reasons, layout)
-    fates[(reasons == Reason.OK) & (data["source"] >= deployment.network.motes)] = Fate.STRANGER
-    taken = np.flatnonzero(fates == Fate.MESSAGE)
-    timed = times.heard[taken] != NOTHING
-    shift = deployment.clock.tick_log2
-    ticks = np.where(timed, times.heard[taken] >> shift, 0)
-    clock = _never_falling(np.where(timed, times.clock[taken] >> shift, 0), before.tick)
-    patience = PATIENCE * (deployment.clock.delta + 2 * deployment.clock.epsilon)
-    named, motes = numbering(data[taken], ticks, patience, before.motes)
-    after = Carry(
-        rows=before.rows + int(np.count_nonzero(named.first & timed)),
-        cycles=int(cycles[-1]) if len(cycles) and cycles[-1] != NOTHING else before.cycles,
-        epoch=epoch,
-        wraps=times.wraps,
-        tick=int(clock[-1]) if len(clock) else before.tick,
-        pending=pending,
-        motes=motes,
-    )
-    return _Read(arrived, frames, data, heard, times, fates, taken, ticks, clock, named, after)
-
-
-def _names(data: NDArray[np.void], taken: Ints, named: Named) -> Names:
-    names = Names(
-        np.zeros(len(data), np.bool_), data, np.zeros(len(data), np.int64), np.zeros(len(data), np.int64)
-    )
-    names.known[taken], names.life[taken], names.sequence[taken] = True, named.life, named.sequence
-    return names
+    return ReadMessages(table, arrived, fates, heard, names, told.cycles, copies, told.after)
 
 
 def read_all(segments: Iterable[Records], deployment: Deployment) -> Iterator[ReadMessages]:
@@ -241,6 +186,99 @@ def read_all(segments: Iterable[Records], deployment: Deployment) -> Iterator[Re
         reading = read_messages(records, deployment, carry)
         carry = reading.carry
         yield reading
+
+
+# ---- What frames say by themselves ----
+
+ROW = np.dtype(
+    [
+        ("message", "?"),  # a data message of one of our motes
+        *(("source", "u2"), ("boot", "u1"), ("sequence", "u1")),
+        *(("announced", "?"), ("time", "u4")),  # by its heard record
+        ("told", "i4"),  # how often the network's time was told up to here
+        *(("noted", "?"), ("clock", "i8"), ("heard", "i8")),  # by the observer
+    ]
+)
+TOLD = np.dtype([("time", "u4"), ("epoch", "u1")])
+HEARD = bulk.record_dtype(Heard, "little")
+CHECK, TIME = list(HEARD.names or ()).index("check"), list(HEARD.names or ()).index("time")
+LINE = np.dtype(
+    [
+        ("line", "u1"),
+        *(
+            ("first", "i8"),
+            ("check", "u2"),
+        ),  # the row of its first packet, if that is no heard record; else -1
+        *(("leaves", "?"), ("heard", HEARD)),  # its last packet, if that is one
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """What frames say by themselves, as far as the meaning of later ones depends on it. `carry_after` needs no more.
+
+    Anybody can make it of any segment, and it is small: so the segments of a run are decoded at the same time, and
+    only the sketches are gone over in order.
+    """
+
+    rows: NDArray[np.void]  # ROW, for each frame, or each that matters
+    told: NDArray[np.void]  # TOLD, each time that somebody in sync told the network's time
+    lines: NDArray[np.void]  # LINE, for each line with packets
+
+    @classmethod
+    def nothing(cls) -> Sketch:
+        return cls(*(np.zeros(0, kind) for kind in (ROW, TOLD, LINE)))
+
+    def brief(self) -> Sketch:
+        """Without the frames on which nothing depends."""
+        kept = self.rows["message"] | self.rows["noted"]
+        lines, places = self.lines.copy(), np.where(kept, np.cumsum(kept) - 1, -1)
+        lines["first"] = np.where(lines["first"] < 0, -1, places[lines["first"]]) if len(kept) else -1
+        return Sketch(self.rows[kept], self.told, lines)
+
+
+def sketch(records: Records, deployment: Deployment) -> Sketch:
+    return _decoded(records, deployment).sketch.brief()
+
+
+def carry_after(told: Sketch, deployment: Deployment, carry: Carry, numbering: Numbering) -> Carry:
+    """What `read_messages` would leave to the next records, of the records' sketch."""
+    return _follow(told, deployment, carry, numbering).after
+
+
+@dataclass(frozen=True, slots=True)
+class _Decoded:
+    """All frames, as far as they can be read without those before. `untimed`: the observer did not know when it was
+    heard, and could not order it."""
+
+    arrived: Records
+    frames: Frames
+    data: NDArray[np.void]
+    heard: Heards
+    fates: NDArray[np.uint8]
+    untimed: Bools
+    sketch: Sketch
+
+
+def _decoded(records: Records, deployment: Deployment) -> _Decoded:
+    layout, arrived = layout_of(deployment), records.of_kind(RecordKind.FRAME)
+    lengths = arrived.head["length"].astype(np.int64)
+    frames = Frames.of_buffer(arrived.raw, lengths, layout.tinyos, arrived.starts + HEAD.itemsize)
+    data, reasons = bulk.decode_data(frames, layout)
+    fates = _first_fates(frames, reasons, layout)
+    fates[(reasons == Reason.OK) & (data["source"] >= deployment.network.motes)] = Fate.STRANGER
+    at, said = _decode(frames, Heard, layout)
+    heard, lines = _pair(frames, arrived.head["gateway"], at, said)
+    places, told = _told_times(frames, layout, at, said)
+    rows = np.zeros(len(frames), ROW)
+    rows["message"] = fates == Fate.MESSAGE
+    for name in ("source", "boot", "sequence"):
+        rows[name] = data[name]
+    rows["announced"], rows["time"] = heard.known, heard.rows["time"]
+    rows["told"] = np.cumsum(np.bincount(places, minlength=len(frames)))
+    untimed = _note(rows, records.clocks(), arrived.head["number"])
+    return _Decoded(arrived, frames, data, heard, fates, untimed, Sketch(rows, told, lines))
 
 
 def _first_fates(frames: Frames, reasons: NDArray[np.uint8], layout: DataLayout) -> NDArray[np.uint8]:
@@ -253,8 +291,7 @@ def _first_fates(frames: Frames, reasons: NDArray[np.uint8], layout: DataLayout)
 
 
 def _is_record(frames: Frames, record: type[Record], layout: DataLayout) -> Bools:
-    length = bulk.record_dtype(record, "little").itemsize
-    ours = (frames.type == record.AM_TYPE) & (frames.length == length) & (frames.group == layout.group)
+    ours = (frames.type == record.AM_TYPE) & (frames.length == size(record)) & (frames.group == layout.group)
     return np.asarray(frames.packet & ours, np.bool_)
 
 
@@ -263,127 +300,148 @@ def _decode(
 ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
     """Where the frames of this kind are, and what they say."""
     at = np.flatnonzero(_is_record(frames, record, layout))
-    chosen = Frames.of_payloads(frames.payload[at, : _size(record)], layout, record.AM_TYPE)
+    chosen = Frames.of_payloads(frames.payload[at, : size(record)], layout, record.AM_TYPE)
     return at, bulk.decode_records(chosen, record, layout)[0]
 
 
-def _size(record: type[Record]) -> int:
-    return bulk.record_dtype(record, "little").itemsize
-
-
-HEARD = bulk.record_dtype(Heard, "little")
-
-
 def _pair(
-    frames: Frames, arrived: Records, layout: DataLayout, pending: dict[int, tuple[int, ...]]
-) -> tuple[Heards, dict[int, tuple[int, ...]]]:
-    """A heard record belongs to the next message of its line, if that is the one that its check sum says."""
+    frames: Frames, gateway: NDArray[np.uint8], at: Ints, said: NDArray[np.void]
+) -> tuple[Heards, NDArray[np.void]]:
+    """A heard record belongs to the next message of its line, if that is the one that its check sum says. (The heard
+    records are those at `at`.)"""
     count = len(frames)
-    known, rows = np.zeros(count, np.bool_), np.zeros(count, HEARD)
-    at, said = _decode(frames, Heard, layout)
-    heard_rows, is_heard = np.zeros(count, HEARD), np.zeros(count, np.bool_)
-    heard_rows[at], is_heard[at] = said, True
-    left: dict[int, tuple[int, ...]] = dict(pending)
-    check = bulk.payload_crc16(frames)
-    for line in np.unique(arrived.head["gateway"]).tolist():
-        mine = np.flatnonzero((arrived.head["gateway"] == line) & frames.packet)
-        if not len(mine):
-            continue
-        announced = np.concatenate(
-            (np.array([left.get(line, (0,) * len(members(Heard)))], HEARD), heard_rows[mine[:-1]])
-        )
-        is_announced = np.concatenate(([line in left], is_heard[mine[:-1]]))
-        fits = is_announced & ~is_heard[mine] & (announced["check"] == check[mine])
-        known[mine], rows[mine] = fits, announced
-        left.pop(line, None)
-        if is_heard[mine[-1]]:
-            left[line] = heard_rows[mine[-1]].tolist()
-    return Heards(known, rows), left
+    heards = Heards(np.zeros(count, np.bool_), np.zeros(count, HEARD))
+    which = np.full(count, -1, np.int64)
+    which[at] = np.arange(len(at))
+    mine = np.flatnonzero(frames.packet)
+    mine = mine[np.argsort(gateway[mine], kind="stable")]
+    edges = np.flatnonzero(np.diff(gateway[mine].astype(np.int64), prepend=-1, append=-1))
+    first, last = edges[:-1], edges[1:] - 1
+    announced = np.concatenate((mine[:1], mine[:-1]))
+    announced[first] = mine[first]  # by nobody here
+    asked = (which[mine] < 0) & (which[announced] >= 0)
+    rows, by = mine[asked], which[announced[asked]]
+    fits = said["check"][by] == bulk.payload_crc16(frames.chosen(rows))
+    heards.known[rows[fits]], heards.rows[rows[fits]] = True, said[by[fits]]
+    lines, begins, ends = np.zeros(len(first), LINE), mine[first], which[mine[last]]
+    lines["line"], lines["check"] = gateway[begins], bulk.payload_crc16(frames.chosen(begins))
+    lines["first"], lines["leaves"] = np.where(which[begins] < 0, begins, -1), ends >= 0
+    lines["heard"][ends >= 0] = said[ends[ends >= 0]]
+    return heards, lines
 
 
-def _network_time(frames: Frames, layout: DataLayout, before: Carry) -> tuple[Ints, int]:
-    """At each frame the network's time in cycles as last told, unwrapped, `NOTHING` before it first was; and the epoch.
+def _told_times(
+    frames: Frames, layout: DataLayout, at: Ints, said: NDArray[np.void]
+) -> tuple[Ints, NDArray[np.void]]:
+    """Where somebody in sync told the network's time, and what they said; heard records are those at `at`."""
+    told = [(at, said), *(_decode(frames, record, layout) for record in (Beacon, Health))]
+    where = np.concatenate([places for places, _ in told])
+    times, flags = np.zeros(len(where), TOLD), np.concatenate([rows["flags"] for _, rows in told])
+    for name in TOLD.names or ():
+        times[name] = np.concatenate([rows[name] for _, rows in told])
+    order = np.argsort(where, kind="stable")
+    order = order[flags[order] & IN_SYNC != 0]
+    return where[order], times[order]
+
+
+def _note(rows: NDArray[np.void], clocks: NDArray[np.void], numbers: NDArray[np.uint64]) -> Bools:
+    """Fill in what the observer noted of these frames: its clock, and when they were heard (if nobody knew: then).
+    Returns where nobody knew."""
+    untimed = np.zeros(len(rows), np.bool_)
+    at = np.searchsorted(numbers, clocks["number"])
+    at[at == len(numbers)] = 0
+    same = numbers[at] == clocks["number"] if len(numbers) else np.zeros(len(clocks), np.bool_)
+    at, clocks = at[same], clocks[same]
+    untimed[at] = clocks["heard"] == NO_TIME
+    rows["noted"][at], rows["clock"][at] = True, clocks["clock"]
+    rows["heard"][at] = np.where(untimed[at], clocks["clock"], clocks["heard"])
+    return untimed
+
+
+# ---- What they mean after those before ----
+
+
+class _Followed(NamedTuple):
+    """`cycles`: when each row's frame was heard; `ticks` and the observer's `clock` are of the messages alone.
+
+    `opened`: rows that a heard record before these records announced, and what it says.
+    """
+
+    cycles: Ints
+    ticks: Ints
+    clock: Ints
+    named: Named
+    opened: list[tuple[int, tuple[int, ...]]]
+    after: Carry
+
+
+def _follow(told: Sketch, deployment: Deployment, before: Carry, numbering: Numbering) -> _Followed:
+    rows, pending = told.rows, dict(before.pending)
+    announced, time = rows["announced"].copy(), rows["time"].astype(np.int64)
+    opened = []
+    for line, first, check, leaves, heard in told.lines.tolist():
+        said = pending.pop(line, None)
+        if said is not None and first >= 0 and said[CHECK] == check:
+            announced[first], time[first] = True, said[TIME]
+            opened.append((first, said))
+        if leaves:
+            pending[line] = heard
+    known, epoch = _network_time(told.told, before)
+    cycles, clocks, wraps = _times(rows, announced, time, known[rows["told"]], before.wraps)
+    messages = rows["message"]
+    timed, shift = cycles[messages] != NOTHING, deployment.clock.tick_log2
+    ticks = np.where(timed, cycles[messages] >> shift, 0)
+    clock = _never_falling(np.where(timed, clocks[messages] >> shift, 0), before.tick)
+    patience = PATIENCE * (deployment.clock.delta + 2 * deployment.clock.epsilon)
+    named, motes = numbering(rows[messages], ticks, patience, before.motes)
+    after = Carry(
+        rows=before.rows + int(np.count_nonzero(named.first & timed)),
+        cycles=int(known[-1]) if known[-1] != NOTHING else None,
+        epoch=epoch,
+        wraps=wraps,
+        tick=int(clock[-1]) if len(clock) else before.tick,
+        pending=pending,
+        motes=motes,
+    )
+    return _Followed(cycles, ticks, clock, named, opened, after)
+
+
+def _network_time(told: NDArray[np.void], before: Carry) -> tuple[Ints, int]:
+    """The network's time in cycles, unwrapped, before it was told and each time that it was (`NOTHING` before it first
+    was); and the epoch.
 
     Within an epoch times are taken as the nearest; a new epoch starts time afresh, which here may only go forward. Who
     is not in sync, or still in an old epoch, is not asked.
     """
-    at, time, epoch = _told_times(frames, layout)
+    time, epoch = told["time"].astype(np.int64), told["epoch"].astype(np.int64)
     start = int(epoch[0]) if before.cycles is None and len(epoch) else before.epoch
     epochs = start + np.cumsum(nearest(np.diff(epoch, prepend=start), 0, 256))
     newest = np.maximum.accumulate(np.maximum(epochs, start))
     current = epochs == newest
-    at, time, newest = at[current], time[current], newest[current]
+    time, newest = time[current], newest[current]
     known = NOTHING if before.cycles is None else before.cycles
     origin = int(time[0]) if before.cycles is None and len(time) else known
     rise = np.diff(time, prepend=origin)
     afresh = np.diff(newest, prepend=start) > 0
     unwrapped = origin + np.cumsum(np.where(afresh, rise % WRAP, nearest(rise, 0, WRAP)))
-    latest = np.searchsorted(at, np.arange(len(frames)), side="right")
+    latest = np.concatenate(([0], np.cumsum(current)))
     return np.concatenate(([known], unwrapped))[latest], int(newest[-1] % 256) if len(newest) else start
 
 
-def _told_times(frames: Frames, layout: DataLayout) -> tuple[Ints, Ints, Ints]:
-    """Where somebody in sync told the network's time, the time, and its epoch."""
-    told = [_decode(frames, record, layout) for record in (Heard, Beacon, Health)]
-    at = np.concatenate([where for where, _ in told])
-    time, epoch, flags = (
-        np.concatenate([rows[name].astype(np.int64) for _, rows in told])
-        for name in ("time", "epoch", "flags")
-    )
-    order = np.argsort(at, kind="stable")
-    order = order[flags[order] & IN_SYNC != 0]
-    return at[order], time[order], epoch[order]
+def _times(
+    rows: NDArray[np.void], announced: Bools, time: Ints, network: Ints, wraps: int
+) -> tuple[Ints, Ints, int]:
+    """When each frame was heard and the observer's clock then, in cycles; and the wraps to go on with.
 
-
-@dataclass(frozen=True, slots=True)
-class _HeardTimes:
-    """At each frame, in cycles: when it was heard, and the observer's clock; and the wraps to go on with.
-
-    `untimed`: the observer did not know when it was heard, and could not order it.
+    It is what was noted; where nothing was, the heard record's time, or the network's as last told. Those two are put
+    as many wraps up as the last note was: how often time has wrapped, or started afresh, the observer alone knows.
     """
-
-    heard: Ints
-    clock: Ints
-    untimed: Bools
-    wraps: int
-
-
-def _times(records: Records, arrived: Records, heard: Heards, network: Ints, wraps: int) -> _HeardTimes:
-    """What was noted; where nothing was, the heard record's time, or the network's as last told.
-
-    Those two are put as many wraps up as the last note was: how often time has wrapped, or started afresh, the observer
-    alone knows.
-    """
-    known, clock, noted, untimed = _noted(records, arrived)
-    told = network != NOTHING
-    at = np.flatnonzero(known & told)
-    ahead = np.concatenate(([wraps], np.rint((noted[at] - network[at]) / WRAP).astype(np.int64)))
-    ahead = ahead[np.searchsorted(at, np.arange(len(network)), side="right")]
-    now = np.where(told, network, 0) + ahead * WRAP
-    own = np.where(heard.known, nearest(heard.rows["time"].astype(np.int64), now, WRAP), now)
-    own = np.where(told, own, NOTHING)
-    return _HeardTimes(
-        heard=np.where(known, noted, own),
-        clock=np.where(known, clock, own),
-        untimed=untimed,
-        wraps=int(ahead[-1]) if len(ahead) else wraps,
-    )
-
-
-def _noted(records: Records, arrived: Records) -> tuple[Bools, Ints, Ints, Bools]:
-    """For which frames a clock was noted, what it was, when they were heard (if nobody knew: then), and where nobody
-    knew."""
-    clocks = records.clocks()
-    numbers = arrived.head["number"]
-    known, untimed = np.zeros(len(numbers), np.bool_), np.zeros(len(numbers), np.bool_)
-    clock, heard = np.zeros(len(numbers), np.int64), np.zeros(len(numbers), np.int64)
-    at = np.searchsorted(numbers, clocks["number"])
-    at[at == len(numbers)] = 0
-    same = numbers[at] == clocks["number"] if len(numbers) else np.zeros(len(clocks), np.bool_)
-    at, clocks = at[same], clocks[same]
-    known[at], clock[at], untimed[at] = True, clocks["clock"], clocks["heard"] == NO_TIME
-    heard[at] = np.where(untimed[at], clocks["clock"], clocks["heard"])
-    return known, clock, heard, untimed
+    noted, heard, told = rows["noted"], rows["heard"], network != NOTHING
+    at = np.flatnonzero(noted & told)
+    ahead = np.concatenate(([wraps], np.rint((heard[at] - network[at]) / WRAP).astype(np.int64)))
+    now = np.where(told, network, 0) + ahead[np.cumsum(noted & told)] * WRAP
+    own = np.where(told, np.where(announced, nearest(time, now, WRAP), now), NOTHING)
+    return np.where(noted, heard, own), np.where(noted, rows["clock"], own), int(ahead[-1])
 
 
 def _never_falling(ticks: Ints, last: int) -> Ints:
@@ -420,6 +478,17 @@ def number_by_objects(
         rows.append((life, sequence, NOTHING if number is None else number, not copy))
     columns = np.array(rows, np.int64).reshape(-1, 4).T
     return Named(columns[0], columns[1], columns[2], columns[3].astype(np.bool_)), motes
+
+
+# ---- Columns ----
+
+
+def _names(data: NDArray[np.void], taken: Ints, named: Named) -> Names:
+    names = Names(
+        np.zeros(len(data), np.bool_), data, np.zeros(len(data), np.int64), np.zeros(len(data), np.int64)
+    )
+    names.known[taken], names.life[taken], names.sequence[taken] = True, named.life, named.sequence
+    return names
 
 
 def _plain_columns(data: NDArray[np.void], payload: NDArray[np.uint8], layout: DataLayout) -> dict[str, Any]:

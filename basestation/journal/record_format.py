@@ -269,8 +269,7 @@ class Records:
     def of(cls, raw: bytes, starts: list[int]) -> Records:
         buffer = np.frombuffer(raw, np.uint8)
         at = np.array(starts, np.int64)
-        anywhere = np.ndarray(max(len(raw) - HEAD.itemsize + 1, 0), HEAD, raw, strides=(1,))
-        return cls(buffer, anywhere[at], at)
+        return cls(buffer, _anywhere(buffer, HEAD)[at], at)
 
     def __len__(self) -> int:
         return len(self.head)
@@ -299,7 +298,12 @@ class Records:
 
     def clocks(self) -> NDArray[np.void]:
         """The content of all clock records, as rows of `CLOCK`."""
-        payload, lengths = self.of_kind(RecordKind.CLOCK).payloads()
-        if np.any(lengths != CLOCK.itemsize):
+        noted = self.of_kind(RecordKind.CLOCK)
+        if np.any(noted.head["length"] != CLOCK.itemsize):
             raise JournalError(f"a clock record has {CLOCK.itemsize} bytes")
-        return payload.view(CLOCK)
+        return _anywhere(self.raw, CLOCK)[noted.starts + HEAD.itemsize]
+
+
+def _anywhere(raw: NDArray[np.uint8], kind: np.dtype[np.void]) -> NDArray[np.void]:
+    """Values of this kind at every byte, of which some may be one."""
+    return np.ndarray(max(len(raw) - kind.itemsize + 1, 0), kind, raw, strides=(1,))

@@ -1,19 +1,21 @@
 """Reads one run in passes over its segments, so that all cores work on it and no task holds more than a segment.
 
-What a segment means depends on what came before it: the time of a line, boots, numbers, copies. `begun` walks over a
-run's segments in order and tells what each is begun with. It makes no rows, so it is quick. Then `read_part` makes the
-rows of any segment alone, and they are those that reading the whole run at once would give.
+What a segment means depends on what came before it: the time of a line, boots, numbers, copies. `sketched` reads any
+segment alone and keeps what others depend on. `begun` goes over these sketches in order and tells what each segment is
+begun with; it is quick. Then `read_part` makes the rows of any segment alone, and they are those that reading the whole
+run at once would give.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from basestation.journal.message_table import Carry, carry_after, read_messages
+from basestation.journal.message_table import Carry, Sketch, carry_after, read_messages, sketch
 from packet_formats import deployment as deployments
 from spark_jobs.journals import fast
 from spark_jobs.storage import path_of
@@ -21,7 +23,6 @@ from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import (
     bad_row,
     frame_rows,
-    next_number,
     read_records,
     refused_rows,
     segments_of,
@@ -36,14 +37,14 @@ NO_DEPLOYMENT = (
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment file of a run, and what the records before it left. `place` counts the run's segments."""
+    """A segment file of a run, and what the records before it left, once that is known. `place` counts the segments."""
 
     item: Input
     path: str
     place: int
     busy: bool  # somebody was writing to the journal
-    expected: int  # the number of its first record, if none is missing
-    carry: str
+    expected: int = 0  # the number of its first record, if none is missing
+    carry: str = Carry().to_json()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +56,43 @@ class PartRows:
     quarantine: list[dict[str, Any]]
 
 
-def begun(item: Input) -> list[Segment]:
-    """All segments of a run, each with what it is begun with."""
-    return list(walked(item))
+class Sketched(NamedTuple):
+    """What those after a segment depend on; and the number of its last record, -1 if it has none."""
+
+    sketch: Sketch
+    last: int
 
 
-def walked(item: Input) -> Iterator[Segment]:
-    """The same, each as soon as it is known."""
-    deployment = deployments.parse(item.deployment) if item.deployment else None
-    carry, expected = Carry(), 0
-    files = segments_of(item)
-    for place, (path, busy) in enumerate(files):
-        yield Segment(item, str(path), place, busy, expected, carry.to_json())
-        if place + 1 == len(files):
-            return
-        records = read_records(item, path, busy, _ignored)
-        if records is None:
-            continue
-        if deployment is not None:
-            sound = sound_records(item, path, records, expected, _ignored)
-            carry = carry_after(sound, deployment, carry, fast.numbering())
-        expected = next_number(records, expected)
+def segments(item: Input) -> list[Segment]:
+    return [Segment(item, str(path), place, busy) for place, (path, busy) in enumerate(segments_of(item))]
+
+
+def sketched(segment: Segment) -> Sketched:
+    item, path = segment.item, path_of(segment.path)
+    records = read_records(item, path, segment.busy, _ignored)
+    if records is None or not len(records):
+        return Sketched(Sketch.nothing(), -1)
+    last = int(records.head["number"][-1])
+    if not item.deployment:
+        return Sketched(Sketch.nothing(), last)
+    sound = sound_records(item, path, records, 0, _ignored)
+    return Sketched(sketch(sound, deployments.parse(item.deployment)), last)
+
+
+def begun(segments: Sequence[Segment], sketches: Iterable[Sketched] | None = None) -> list[Segment]:
+    """The segments of a run, each with what it is begun with. The last one's sketch is not needed."""
+    deployment = deployments.parse(segments[0].item.deployment) if segments[0].item.deployment else None
+    carry, expected, found = Carry(), 0, []
+    for segment, told in zip_longest(
+        segments, map(sketched, segments[:-1]) if sketches is None else sketches
+    ):
+        found.append(replace(segment, expected=expected, carry=carry.to_json()))
+        if told is not None:
+            expected = max(told.last + 1, expected)
+            carry = (
+                carry if deployment is None else carry_after(told.sketch, deployment, carry, fast.numbering())
+            )
+    return found
 
 
 def _ignored(row: dict[str, Any]) -> None:

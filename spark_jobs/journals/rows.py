@@ -14,7 +14,7 @@ import pyarrow as pa
 from basestation.journal.reader import segment_paths
 from basestation.traces.schema import LATER, messages_schema
 from spark_jobs.engine import Engine, Frame
-from spark_jobs.journals.passes import PartRows, Segment, begun, read_part
+from spark_jobs.journals.passes import PartRows, Segment, begun, read_part, segments
 from spark_jobs.journals.records import RECORDS, described, intact, journal_folders, record_batches
 from spark_jobs.session import JobError
 from spark_jobs.storage import path_of
@@ -87,10 +87,6 @@ def _inputs(paths: Paths, deployment: str) -> list[Input]:
     return found.inputs
 
 
-def _journals(paths: Paths, deployment: str) -> list[Input]:
-    return [item for item in _inputs(paths, deployment) if item.kind == "journal"]
-
-
 def _rows_of(
     engine: Engine,
     which: Callable[[PartRows], pa.Table | None],
@@ -98,8 +94,9 @@ def _rows_of(
     deployment: str,
     schema: pa.Schema,
 ) -> Frame:
-    segments = [one for found in engine.each(begun, _journals(paths, deployment)) for one in found]
-    return engine.rows(partial(_part, which, schema), segments, schema)
+    files = [segments(item) for item in _inputs(paths, deployment) if item.kind == "journal"]
+    tasks = [segment for found in engine.each(begun, files) for segment in found]
+    return engine.rows(partial(_part, which, schema), tasks, schema)
 
 
 def _part(

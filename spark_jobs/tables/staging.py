@@ -2,8 +2,8 @@
 
 A run that one base station logged is many tasks, each within a segment of its journal:
 
-    begun          one task for each run: what every segment begins with (`journals.passes`). On one machine, and where
-                   runs are fewer than cores, this process does it while others make the first parts
+    sketches       one for each segment: what those after it depend on (`journals.passes`)
+    begun          one task for each run: what every segment begins with
     parts          one for each segment: its frames, what was refused, and its messages without their causes
     causal graph   one for each part, or several small ones: the messages' causes, as far as the part tells
     messages       the same: the vectors are joined over the parts (`basestation.journal.field_parts`), and written
@@ -40,21 +40,23 @@ from basestation.journal.field_parts import (
     tails_of,
     with_past,
 )
+from basestation.journal.message_table import Sketch
 from basestation.journal.record_format import JournalError
 from basestation.traces.files import ROW_GROUP, encodings
 from basestation.traces.schema import messages_schema, metadata
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 from spark_jobs.engine import Engine
-from spark_jobs.journals.passes import Segment, begun, read_part, walked
+from spark_jobs.journals.passes import Segment, Sketched, begun, read_part, segments, sketched
 from spark_jobs.session import one_line
 from spark_jobs.storage import arrow_file, is_local, path_of
 from spark_jobs.tables.inputs import Group, Input, InputError
 from spark_jobs.tables.run_tables import quarantine, tables_of
 
 FAULTS = (InputError, JournalError, OSError, pa.ArrowException)
-# Folders of a run's stage: messages without their causes, with what a part tells of them, and what goes between parts.
-RAW, GRAPH, NEWEST, PAST, PARTIAL = "raw", "graph", "newest", "past", "partial"
+# Folders of a run's stage: sketches of segments, messages without their causes, with what a part tells of them, what
+# goes between parts, and files that are being written.
+SKETCH, RAW, GRAPH, NEWEST, PAST, PARTIAL = "sketch", "raw", "graph", "newest", "past", "partial"
 BATCH = 1 << 13  # rows of messages read at a time
 TOGETHER = 1 << 16  # rows of messages, at least, of which one task makes the graph
 GROUP_BYTES = 1 << 26  # of a row group: with very many motes vectors are long
@@ -165,6 +167,7 @@ class _Run:
 
     group: Group
     folder: Path
+    segments: list[Segment] = field(default_factory=list)
     fault: str = ""
     counts: Counter[str] = field(default_factory=Counter)
     rows: list[int] = field(default_factory=list)
@@ -177,7 +180,14 @@ class _Run:
 
 def _stage_parts(groups: Sequence[Group], stage: Path, engine: Engine) -> Iterator[Done]:
     runs = [_Run(group, stage / uuid.uuid4().hex) for group in groups]
-    parts = ((run, (segment, str(run.folder))) for run, segment in _segments(runs, engine))
+    for run in runs:
+        run.fault, found = _told(segments, run.item)
+        run.segments = found or []
+    many = [run for run in runs if len(run.segments) > 1]
+    _over(engine, _stage_sketch, [(run, _at(run, one)) for run in many for one in run.segments[:-1]])
+    for run, _, found in _over(engine, _stage_begun, [(run, _at(run, run.segments)) for run in many]):
+        run.segments = found
+    parts = [(run, _at(run, segment)) for run in runs for segment in run.segments]
     for run, _, (counts, tails) in _over(engine, _stage_part, parts):
         first = sum(run.rows)
         moved = {mote: tail._replace(row=tail.row + first) for mote, tail in tails.items()}
@@ -190,34 +200,18 @@ def _stage_parts(groups: Sequence[Group], stage: Path, engine: Engine) -> Iterat
     yield from (Done(run.group, str(run.folder), run.fault, dict(run.counts)) for run in runs)
 
 
-def _segments(runs: list[_Run], engine: Engine) -> Iterator[tuple[_Run, Segment]]:
-    """The segments of all runs. Those of few runs are walked over here, while others make the rows of the first."""
-    if not engine.overlaps or len(runs) >= engine.workers:
-        for run, _, segments in _over(engine, begun, [(run, run.item) for run in runs]):
-            yield from ((run, segment) for segment in segments)
-        return
-    for run in runs:
-        try:
-            yield from ((run, segment) for segment in walked(run.item))
-        except FAULTS as error:
-            run.fault = one_line(error)
+def _at(run: _Run, what: Any) -> tuple[Any, str]:
+    return what, str(run.folder)
 
 
 def _over(
     engine: Engine, function: Callable[[Any], Any], tasks: Iterable[tuple[_Run, Any]]
 ) -> list[tuple[_Run, Any, Any]]:
     """Apply a function to the tasks of runs without a fault: the runs, the tasks and the results."""
-    given: list[tuple[_Run, Any]] = []
-
-    def sound() -> Iterator[Any]:
-        for run, task in tasks:
-            if not run.fault:
-                given.append((run, task))
-                yield task
-
-    asked = list(sound()) if isinstance(tasks, list) else sound()
+    given = [(run, task) for run, task in tasks if not run.fault]
+    results = engine.each(partial(_told, function), [task for _, task in given])
     found = []
-    for (fault, result), (run, task) in zip(engine.each(partial(_told, function), asked), given, strict=True):
+    for (run, task), (fault, result) in zip(given, results, strict=True):
         run.fault = run.fault or fault
         found.append((run, task, result))
     return [row for row in found if not row[0].fault]
@@ -229,6 +223,28 @@ def _told(function: Callable[[Any], Any], task: Any) -> tuple[str, Any]:
         return "", function(task)
     except FAULTS as error:
         return one_line(error), None
+
+
+def _stage_sketch(task: tuple[Segment, str]) -> None:
+    segment, place = task
+    told = sketched(segment)
+    _write_arrays(
+        _file(place, SKETCH, segment.place),
+        told.sketch.rows,
+        told.sketch.told,
+        told.sketch.lines,
+        np.array(told.last),
+    )
+
+
+def _stage_begun(task: tuple[list[Segment], str]) -> list[Segment]:
+    found, place = task
+    sketches = (_read_arrays(_file(place, SKETCH, segment.place)) for segment in found[:-1])
+    return begun(found, (Sketched(Sketch(*arrays), int(last)) for *arrays, last in sketches))
+
+
+def _file(folder: str, what: str, place: int) -> Path:
+    return path_of(folder) / what / f"{place:06d}"
 
 
 def _stage_part(task: tuple[Segment, str]) -> tuple[dict[str, int], Tails]:
@@ -247,7 +263,7 @@ def _stage_part(task: tuple[Segment, str]) -> tuple[dict[str, int], Tails]:
     counts = {name: len(table) for name, table in tables.items()}
     if rows.messages is None:
         return counts, {}
-    _write_rows(folder / RAW / f"{segment.place:06d}", [rows.messages])
+    _write_rows(_file(place, RAW, segment.place), [rows.messages])
     return counts | {"messages": len(rows.messages)}, tails_of(rows.messages, 0)
 
 
@@ -276,7 +292,7 @@ class _Graph:
         return deployments.parse(self.item.deployment)
 
     def file(self, what: str, place: int) -> Path:
-        return path_of(self.folder) / what / f"{place:06d}"
+        return _file(self.folder, what, place)
 
     def rows(self, what: str, begin: int, end: int) -> Iterator[pa.Table]:
         """These rows of the run, a batch at a time, none of them of two parts."""

@@ -2,9 +2,10 @@
 
     python -m tests.bench.pipeline --millions 5 --millions 50 --cores 1 --cores 2
 
-Each figure is that of a process of its own, Java's start included. Memory is the most that one of its Python processes
-ever had; on Spark that is a worker. Where other work shares the machine, `cpu_seconds` tells what the job itself took,
-without Spark: its workers are not in it.
+Each figure is that of a process of its own, held to the cores that are said: Java, too. `start_seconds` go by until
+its engine is ready, most of them Java's; rates and ratios are of the time after that. Memory is the most that one of
+its Python processes ever had; on Spark that is a worker. Where other work shares the machine, look at the processors'
+seconds: `cpu_seconds` of Python, `java_seconds` of Java.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
+import re
 import subprocess
 import sys
 import time
@@ -33,20 +34,29 @@ JOBS = ("ingest", "links", "clocks")
 WAYS = {"without Spark": ["--no-spark"], "Spark": ["--spark"]}
 EARLY, LATE, AROUND = 10, 500, 5  # batches
 LOOK_S = 0.1
+READY = re.compile("cores of this machine|tasks at a time")  # what `engine.chosen` notes
 
 
 @dataclass(frozen=True)
-class Pace:
-    """`rate`: million records in a second; `peak_mb`: of the Python process that took most; `cpu_seconds`: of all."""
+class Cost:
+    """`peak_mb`: of the Python process that took most."""
+
+    seconds: float
+    start_seconds: float
+    peak_mb: int
+    cpu_seconds: float
+    java_seconds: float
+
+
+@dataclass(frozen=True)
+class Pace(Cost):
+    """`rate`: million records in a second, once the engine is ready."""
 
     job: str
     way: str
     cores: int
     records: int
-    seconds: float
     rate: float
-    peak_mb: int
-    cpu_seconds: float
 
 
 @dataclass(frozen=True)
@@ -75,8 +85,9 @@ def bench(
                     words = {"ingest": [str(logs), "--tables"]}
                     for job in JOBS:
                         command = [job, *words.get(job, []), str(tables), *WAYS[way]]
-                        seconds, peak, cpu = measured([*command, *_on(way, count)])
-                        yield Pace(job, way, count, records, seconds, records / seconds / MILLION, peak, cpu)
+                        cost = measured([*command, *_on(way, count)], count)
+                        rate = records / (cost.seconds - cost.start_seconds) / MILLION
+                        yield Pace(**asdict(cost), job=job, way=way, cores=count, records=records, rate=rate)
                     subprocess.run(["rm", "-r", str(tables)], check=True)
             subprocess.run(["rm", "-r", str(logs)], check=True)
 
@@ -86,26 +97,38 @@ def _on(way: str, cores: int) -> list[str]:
     return [*workers, "--master", f"local[{cores}]"] if way == "Spark" else workers
 
 
-def measured(words: Sequence[str]) -> tuple[float, int, float]:
-    """Run a job; the seconds that it took, the most MB of one of its Python processes, and the processors' seconds."""
-    begun, peak, before = time.perf_counter(), 0, _cpu_seconds()
+def measured(words: Sequence[str], cores: int) -> Cost:
+    """Run a job on this many cores."""
+    begun, peak, ready = time.perf_counter(), 0, 0.0
+    used: dict[int, tuple[bool, float]] = {}
     with TemporaryDirectory() as place:
         told = Path(place) / "told"
         with told.open("wb") as output:
             job = subprocess.Popen(
                 [sys.executable, "-m", "spark_jobs.run", *words], stdout=output, stderr=output
             )
+            os.sched_setaffinity(job.pid, sorted(os.sched_getaffinity(0))[:cores])
             while job.poll() is None:
-                peak = max(peak, *map(_peak_mb, descendants(job.pid)))
+                if not ready and READY.search(told.read_text()):
+                    ready = time.perf_counter() - begun
+                for pid in descendants(job.pid):
+                    peak = max(peak, _peak_mb(pid))
+                    used |= {pid: cpu} if (cpu := _cpu_of(pid)) else {}
                 time.sleep(LOOK_S)
         if job.returncode:
             raise JobError(f"{words[0]}: {told.read_text()[-500:]}")
-    return time.perf_counter() - begun, peak, _cpu_seconds() - before
+    seconds = time.perf_counter() - begun
+    python, java = (sum(cpu for is_java, cpu in used.values() if is_java == which) for which in (False, True))
+    return Cost(seconds, ready, peak, python, java)
 
 
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def _cpu_of(pid: int) -> tuple[bool, float] | None:
+    """Whether a process is Java, and the processors' seconds that it took; None if it has ended."""
+    try:
+        name, _, rest = Path(f"/proc/{pid}/stat").read_text().partition("(")[2].rpartition(")")
+    except OSError:
+        return None
+    return name == "java", sum(map(int, rest.split()[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 def descendants(pid: int) -> list[int]:

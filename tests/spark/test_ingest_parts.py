@@ -4,7 +4,6 @@ import multiprocessing
 import os
 import random
 import shutil
-import threading
 from contextlib import closing
 from dataclasses import replace
 from itertools import pairwise
@@ -318,21 +317,6 @@ def test_processes_are_started_once_and_end_with_the_engine():
     assert len(set(used)) <= 2
     assert os.getpid() not in used
     assert not {child.pid for child in multiprocessing.active_children()} & set(used)
-
-
-def test_the_first_tasks_are_done_while_the_next_are_made():
-    begun = threading.Event()
-
-    def tasks():
-        yield 0
-        assert begun.wait(30)
-        yield 1
-
-    def work(number):
-        begun.set()
-        return number
-
-    assert list(Cores(2).each(work, tasks())) == [0, 1]
 
 
 def test_a_run_that_is_gone_is_a_fault_of_that_run(tmp_path, small):
