@@ -89,24 +89,29 @@ class Value:
     def shown(self, raw: int) -> float:
         """The value of a raw integer. `bulk.decode_values` does the same arithmetic."""
         value = float(raw) * self.scale + self.offset
-        if self.tens == 1:
-            return int(value)
-        return value if self.tens is None else round(value * self.tens) / self.tens
+        return self.number(value if self.tens is None else round(value * self.tens) / self.tens)
+
+    def number(self, shown: float) -> float:
+        """A value as people write it: whole where all are."""
+        return int(shown) if self.tens == 1 else shown
 
     def raw(self, shown: float) -> int:
         """The raw integer whose value is nearest."""
         return round((shown - self.offset) / self.scale)
 
     @cached_property
-    def _shown_decimals(self) -> int:
+    def _decimals(self) -> int:
         """Decimals in texts: those of the numbers given, but at most two digits of one step."""
         places = max(_decimals(self.scale), _decimals(self.offset))
         return min(places, max(0, 1 - floor(log10(abs(self.scale)))))
 
+    def digits(self, shown: float) -> str:
+        """The value in a text, with as many decimals as mean something."""
+        return f"{shown:.{self._decimals}f}"
+
     def text(self, raw: int) -> str:
         """`light 412 lx`."""
-        number = f"{self.name} {self.shown(raw):.{self._shown_decimals}f}"
-        return f"{number} {self.unit}" if self.unit else number
+        return f"{self.name} {self.digits(self.shown(raw))} {self.unit}".rstrip()
 
     @property
     def column(self) -> str:
