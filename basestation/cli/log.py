@@ -417,7 +417,7 @@ def _show_values(found: Summary, values: Sequence[Value]) -> None:
         cells = []
         for value in values:
             told = mote.values.get(value.name)
-            spread = (told.least, told.mean, told.most) if told else ()
+            spread = (told.least, told.mean, told.most) if told and told.count else ()
             cells.append(" / ".join(map(value.digits, spread)))
         table.add_row(str(mote.mote), *cells)
     common.out.print(table)

@@ -23,7 +23,7 @@ SECOND = 1_000_000_000
 
 @dataclass(slots=True)
 class ValueSummary:
-    """What one value of a mote's messages was."""
+    """What one value of a mote's messages was. NaN, where a sensor gave no reading, is left out."""
 
     count: int = 0
     least: float = math.inf
@@ -32,6 +32,7 @@ class ValueSummary:
     last: float = math.nan
 
     def add(self, numbers: NDArray[np.float64]) -> None:
+        numbers = numbers[~np.isnan(numbers)]
         if not len(numbers):
             return
         whole = self.mean * self.count + float(numbers.sum())

@@ -46,7 +46,7 @@ class Explanation:
     """One message: how long it was held, what its direct causes are, and a proof in words."""
 
     message: str
-    values: dict[str, float]  # of its data, where the deployment names them
+    values: dict[str, float | None]  # of its data, where the deployment names them
     policy: str
     arrived_wall_ns: int
     held_ms: float | None

@@ -137,7 +137,8 @@ def values_column(data: NDArray[np.uint8], layout: DataLayout) -> pa.Array:
     columns = decode_values(data, layout)
     ends = np.arange(count + 1, dtype=np.int32) * len(columns)
     names = pa.array(list(columns)).take(pa.array(np.tile(np.arange(len(columns)), count)))
-    return pa.MapArray.from_arrays(ends, names, pa.array(np.column_stack(list(columns.values())).reshape(-1)))
+    numbers = np.column_stack(list(columns.values())).reshape(-1)
+    return pa.MapArray.from_arrays(ends, names, pa.array(numbers, from_pandas=True))  # NaN is null
 
 
 def value_of(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:

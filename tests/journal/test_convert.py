@@ -27,7 +27,16 @@ from packet_formats.messages import Data, encode_message
 from packet_formats.records import Heard
 from packet_formats.tinyos import ActiveMessage, decode_am, encode_packet
 from packet_formats.values import values_in
-from tests.journal.logs import VALUES, WALL_NS, records, refuse, simulated, write, write_everything
+from tests.journal.logs import (
+    VALUES,
+    WALL_NS,
+    records,
+    refuse,
+    simulated,
+    with_values,
+    write,
+    write_everything,
+)
 
 
 @pytest.fixture(scope="module")
@@ -171,6 +180,24 @@ def test_csv_gives_the_messages(log):
     assert first.endswith(",0.0,0,0")  # a scale with decimals shows one
 
 
+def test_a_sensor_without_a_reading_leaves_a_hole(tmp_path):
+    deployed = with_values(
+        deployment(), [{"name": "power", "sensor": "battery"}, {"name": "n", "type": "u16"}]
+    )
+    said = [(0, 0, ()), (0, 1, ())]
+    write(tmp_path, exchange(deployed, said, data=bytes.fromhex("ffff0100")), deployed)
+    trace, file = trace_in(tmp_path), io.StringIO()
+    assert trace.messages["values"].to_pylist() == 2 * [[("power", None), ("n", 1.0)]]
+    write_csv(trace, file)
+    assert [line.split(",")[-2:] for line in file.getvalue().splitlines()] == [
+        ["power [adc]", "n"],
+        ["", "1"],
+        ["", "1"],
+    ]
+    power = summarise(read_journal(tmp_path), deployed).motes[0].values["power"]
+    assert power.count == 0
+
+
 def test_without_names_there_are_no_values(tmp_path):
     trace, arrivals = simulated(messages=40)
     write(tmp_path, arrivals, trace.deployment)
@@ -230,13 +257,13 @@ def deployment(tinyos=1, receipts=0, motes=4):
     )
 
 
-def exchange(deployed, said, flags=7):
+def exchange(deployed, said, flags=7, data=bytes(4)):
     """Arrivals of (source, sequence, receipts), each with its heard record."""
     layout, arrivals = layout_of(deployed), []
     for i, (source, sequence, receipts) in enumerate(said):
         stamp = deployed.clock.epsilon + i, 0
-        data = Data(source, sequence % 256, stamp, complete=bool(receipts), receipts=receipts, data=bytes(4))
-        message = encode_message(data, layout)
+        sent = Data(source, sequence % 256, stamp, complete=bool(receipts), receipts=receipts, data=data)
+        message = encode_message(sent, layout)
         heard = Heard(4, 0, i % 256, 0, flags, -71, 106, crc16(message.data), (i + 20) << 7)
         for packet in (encode_message(heard, layout), message):
             arrivals.append(Arrival(0, i, WALL_NS + i, encode_packet(packet)))
