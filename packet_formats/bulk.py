@@ -209,7 +209,7 @@ def _fill(
 
 
 def decode_values(data: Bytes, layout: DataLayout) -> dict[str, NDArray[np.float64]]:
-    """The values by name in the `data` of decoded rows: the same numbers as `values.values_in` gives."""
+    """The values by name in the `data` of decoded rows: the same as `values.values_in` gives, NaN for None."""
     order, at, shown = "<" if layout.byteorder == "little" else ">", 0, {}
     for value in layout.values:
         own = np.ascontiguousarray(data[:, at : at + value.size])
@@ -221,7 +221,9 @@ def decode_values(data: Bytes, layout: DataLayout) -> dict[str, NDArray[np.float
 
 def _shown(raw: NDArray[np.float64], value: Value) -> NDArray[np.float64]:
     shown = raw * value.scale + value.offset
-    return shown if value.tens is None else np.rint(shown * value.tens) / value.tens + 0.0  # no -0
+    if value.tens is not None:
+        shown = np.rint(shown * value.tens) / value.tens + 0.0  # no -0
+    return shown if value.no_reading is None else np.where(raw == value.no_reading, np.nan, shown)
 
 
 def _mismatch(frames: Frames, layout: DataLayout, type_: int, lengths: tuple[int, ...]) -> Bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
+from types import NoneType
 from typing import Any
 
 from packet_formats.layout import DataLayout, StampLayout
@@ -163,7 +164,9 @@ def _application_data(values: Mapping[str, Any], layout: DataLayout) -> bytes:
     if "values" not in values:
         return data or b""
     named = values["values"]
-    if not isinstance(named, Mapping) or not all(type(each) in (int, float) for each in named.values()):
+    if not isinstance(named, Mapping) or any(
+        type(each) not in (int, float, NoneType) for each in named.values()
+    ):
         raise FormatError("values must be an object of numbers")
     try:
         packed = data_of(layout, named)

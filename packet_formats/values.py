@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 TYPES = {"u8": "B", "i8": "b", "u16": "H", "i16": "h", "u32": "I", "i32": "i"}  # and the letter of `struct`
 READING_BITS = 10  # of the ATmega128's converter
+NO_READING = 0xFFFF  # NODE_NO_READING of firmware/net/node.h: the sensor did not answer
 MOST = 1e12  # of scale and offset
 _PLACES = 9  # decimals to which a value is rounded; a finer scale is left as it comes
 
@@ -80,33 +81,55 @@ class Value:
         bits = 8 * self.size
         return range(1 << bits) if self.type[0] == "u" else range(-1 << bits - 1, 1 << bits - 1)
 
+    @property
+    def no_reading(self) -> int | None:
+        """The raw integer that means that there was no reading; None: the value is no sensor's."""
+        if not self.sensor:
+            return None
+        return NO_READING if NO_READING in self.raw_range else NO_READING - (1 << 8 * self.size)
+
     @cached_property
     def tens(self) -> float | None:
         """What rounds off the noise of binary fractions: 10 for a scale of 0.1. None: the scale is too fine."""
         places = max(_decimals(self.scale), _decimals(self.offset))
         return 10.0**places if places <= _PLACES else None
 
-    def shown(self, raw: int) -> float:
-        """The value of a raw integer. `bulk.decode_values` does the same arithmetic."""
-        value = float(raw) * self.scale + self.offset
-        if self.tens == 1:
-            return int(value)
-        return value if self.tens is None else round(value * self.tens) / self.tens
+    def shown(self, raw: int) -> float | None:
+        """The value of a raw integer; None: there was no reading. `bulk.decode_values` does the same arithmetic."""
+        return None if raw == self.no_reading else self.scaled(raw)
 
-    def raw(self, shown: float) -> int:
+    def scaled(self, raw: int) -> float:
+        value = float(raw) * self.scale + self.offset
+        return self.number(value if self.tens is None else round(value * self.tens) / self.tens)
+
+    def number(self, shown: float) -> float:
+        """A value as people write it: whole where all are."""
+        return int(shown) if self.tens == 1 else shown
+
+    def raw(self, shown: float | None) -> int:
         """The raw integer whose value is nearest."""
+        if shown is None:
+            if self.no_reading is None:
+                raise ValueError(f"{self.name} = null: only a sensor may have no reading")
+            return self.no_reading
         return round((shown - self.offset) / self.scale)
 
     @cached_property
-    def _shown_decimals(self) -> int:
+    def _decimals(self) -> int:
         """Decimals in texts: those of the numbers given, but at most two digits of one step."""
         places = max(_decimals(self.scale), _decimals(self.offset))
         return min(places, max(0, 1 - floor(log10(abs(self.scale)))))
 
+    def digits(self, shown: float) -> str:
+        """The value in a text, with as many decimals as mean something."""
+        return f"{shown:.{self._decimals}f}"
+
     def text(self, raw: int) -> str:
         """`light 412 lx`."""
-        number = f"{self.name} {self.shown(raw):.{self._shown_decimals}f}"
-        return f"{number} {self.unit}" if self.unit else number
+        shown = self.shown(raw)
+        return f"{self.name} " + (
+            "no reading" if shown is None else f"{self.digits(shown)} {self.unit}".rstrip()
+        )
 
     @property
     def column(self) -> str:
@@ -131,7 +154,7 @@ def raw_values(layout: DataLayout, data: bytes) -> tuple[int, ...]:
     return _struct(layout).unpack(data)
 
 
-def values_in(layout: DataLayout, data: bytes) -> dict[str, float]:
+def values_in(layout: DataLayout, data: bytes) -> dict[str, float | None]:
     """The values by name; none if the deployment names none."""
     pairs = zip(layout.values, raw_values(layout, data), strict=True) if layout.values else ()
     return {value.name: value.shown(raw) for value, raw in pairs}
@@ -145,7 +168,7 @@ def data_text(layout: DataLayout, data: bytes) -> str:
     return ", ".join(value.text(raw) for value, raw in pairs)
 
 
-def data_of(layout: DataLayout, shown: Mapping[str, float]) -> bytes:
+def data_of(layout: DataLayout, shown: Mapping[str, float | None]) -> bytes:
     """The data with these values; `ValueError` names one that is missing, unknown or outside its range."""
     names = [value.name for value in layout.values]
     if set(shown) != set(names):
@@ -156,7 +179,7 @@ def data_of(layout: DataLayout, shown: Mapping[str, float]) -> bytes:
     for value in layout.values:
         raw, span = value.raw(shown[value.name]), value.raw_range
         if raw not in span:
-            ends = sorted((value.shown(span.start), value.shown(span.stop - 1)))
+            ends = sorted((value.scaled(span.start), value.scaled(span.stop - 1)))
             raise ValueError(f"{value.name} = {shown[value.name]} is outside {ends[0]}..{ends[1]}")
         raws.append(raw)
     return _struct(layout).pack(*raws)

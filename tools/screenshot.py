@@ -12,6 +12,7 @@ from basestation.live.station import Station
 from basestation.sources import SourceOptions, open_source
 from basestation.views.terminal import TerminalView
 from packet_formats.deployment import load
+from packet_formats.layout import layout_of
 
 # These fonts would be fetched from elsewhere, which a page of docs should not do.
 FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
@@ -23,7 +24,7 @@ async def save(path: Path, deployment: Path, source: str, seconds: float, size: 
     described = load(deployment)
     opened = open_source(source, 0, SourceOptions(described))
     runner = Runner(Station(described), [opened], [])
-    view = TerminalView(runner)
+    view = TerminalView(runner, layout=layout_of(described))
     runner.sinks.append(view)
     async with view.run_test(size=size) as pilot:
         task = asyncio.create_task(runner.run())

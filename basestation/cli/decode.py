@@ -11,9 +11,10 @@ import click
 from basestation.cli import common
 from packet_formats import captures
 from packet_formats.json_form import packet_to_plain
-from packet_formats.layout import layout_of
+from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.tinyos import ActiveMessage
+from packet_formats.values import data_text
 
 CLOCK_BYTES = 4
 FAULTS_SHOWN = 3  # of each kind; the rest are counted
@@ -72,7 +73,7 @@ def command(file: Path, form: str, deployment: Path | None, clock_at: int | None
         plain = _with_clock(packet_to_plain(item.packet, layout, motes), item, clock_at, unwrap)
         packets += 1
         strangers += "fault" in plain
-        _show(plain, as_json)
+        _show(plain, as_json, layout)
     faults.sum_up()
     if not packets:
         common.fail(f"{file}: nothing could be decoded as {form}")
@@ -135,20 +136,22 @@ def _with_clock(
     return plain
 
 
-def _show(plain: dict[str, Any], as_json: bool) -> None:
+def _show(plain: dict[str, Any], as_json: bool, layout: DataLayout | None) -> None:
     if as_json:
         common.emit_json(plain)
     else:
-        click.echo(_readable(plain))
+        click.echo(_readable(plain, layout))
 
 
-def _readable(plain: dict[str, Any]) -> str:
+def _readable(plain: dict[str, Any], layout: DataLayout | None) -> str:
     if plain["kind"] == "ack":
         return f"ack token {plain['token']:#04x}"
     sender = "" if plain["source"] is None else f" from {plain['source']}"
     head = f"type {plain['type']:#04x} group {plain['group']:#04x} to {plain['dest']:#06x}{sender}"
     if "message" in plain:
         said = {key: value for key, value in plain["message"].items() if key != "name"}
+        if layout and said.pop("values", None):
+            said["data"] = data_text(layout, bytes.fromhex(said["data"]))
         body = (
             plain["message"]["name"] + " " + " ".join(f"{key}={_short(value)}" for key, value in said.items())
         )

@@ -132,7 +132,7 @@ def _views(deployment: Deployment, as_json: bool) -> list[Sink]:
         return [JsonView(common.emit_json, layout_of(deployment)), Notes()]
     if common.out.is_terminal:
         return [StreamsView(common.out)]
-    return [LinesView(lambda line, _style: click.echo(line), common.note)]
+    return [LinesView(lambda line, _style: click.echo(line), common.note, layout_of(deployment))]
 
 
 def _listen(ground: Ground, deployment: Deployment, log: Path, seconds: float, as_json: bool) -> None:

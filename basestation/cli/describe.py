@@ -15,6 +15,7 @@ from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.schemes import descriptor
+from packet_formats.values import Value
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red")
 CELL = 9  # characters for one bit of the picture, so that most names fit into a few bits
@@ -80,9 +81,22 @@ def parts(layout: DataLayout) -> list[PayloadPart]:
                 f"receipt{slot}", at, layout.receipt_bytes * 8, "source and sequence of a message received"
             )
         )
-    if layout.data_bytes:
-        found.append(PayloadPart("data", layout.data_at * 8, layout.data_bytes * 8, "of the application"))
+    at = layout.data_at * 8
+    for value in layout.values:
+        found.append(PayloadPart(value.name, at, value.size * 8, _value(value)))
+        at += value.size * 8
+    if layout.data_bytes and not layout.values:
+        found.append(PayloadPart("data", at, layout.data_bytes * 8, "of the application"))
     return found
+
+
+def _value(value: Value) -> str:
+    """What a value of [[data]] means: `u16 * 0.5 in lx, read from light`."""
+    text = value.type + (f" * {value.scale}" if value.scale != 1 else "")
+    if value.offset:
+        text += f" {'+' if value.offset > 0 else '-'} {abs(value.offset)}"
+    text += f" in {value.unit}" if value.unit else ""
+    return text + (f", read from the sensor {value.sensor}" if value.sensor else "")
 
 
 def _meaning(name: str, layout: DataLayout) -> str:

@@ -151,7 +151,7 @@ def _views(choices: Choices, deployment: Deployment) -> list[Sink]:
     if choices.as_json:
         return [JsonView(lambda plain: common.emit_json(plain, flush=True), layout_of(deployment)), Notes()]
     if choices.view == "lines":
-        return [LinesView(_write_line, common.note)]
+        return [LinesView(_write_line, common.note, layout_of(deployment))]
     return [Notes()] if choices.view == "none" else []
 
 
@@ -198,7 +198,7 @@ def _when_told_to_end(stop: Callable[[], None]) -> None:
 async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
     from basestation.views.terminal import TerminalView
 
-    view = TerminalView(stage, final=choices.final)
+    view = TerminalView(stage, choices.final, layout_of(stage.station.deployment))
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))

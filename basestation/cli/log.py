@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, ParamSpec
 
 import click
 from rich.box import SIMPLE_HEAD
+from rich.markup import escape
 from rich.table import Table
 
 from basestation.cli import common
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from basestation.journal.summary import Summary
     from basestation.traces.files import Trace
     from packet_formats.deployment import Deployment
+    from packet_formats.values import Value
 
 P = ParamSpec("P")
 FAULTS_SHOWN = 10
@@ -304,7 +306,7 @@ def _write_messages(trace: Trace, form: str, output: Path) -> str:
         return many(len(trace.messages), "message")
     with _writing(output, "w") as file:
         if form == "csv":
-            return many(write_csv(trace.messages, file), "message")
+            return many(write_csv(trace, file), "message")
         write = write_shiviz if form == "shiviz" else write_dot
         known = write(trace.messages, trace.deployment, file)
     if known.complete == known.messages:
@@ -358,6 +360,8 @@ def summary(folder: Path, deployment: Path | None, as_json: bool) -> None:
             "the log has no deployment, so frames are counted but not read; give one with --deployment"
         )
     _show(found)
+    if described is not None and described.data and found.motes:
+        _show_values(found, described.data)
 
 
 def _plain(found: Summary) -> dict[str, Any]:
@@ -403,6 +407,21 @@ def _show_motes(found: Summary) -> None:
     common.out.print(
         "lost: numbers never seen. copies: the same message again. full: saturated stamps.", style="dim"
     )
+
+
+def _show_values(found: Summary, values: Sequence[Value]) -> None:
+    """What each mote measured, the least, the mean and the most."""
+    headings = [escape(value.column) for value in values]
+    table = _table("mote", *headings, right=("mote", *headings))
+    for mote in found.motes.values():
+        cells = []
+        for value in values:
+            told = mote.values.get(value.name)
+            spread = (told.least, told.mean, told.most) if told and told.count else ()
+            cells.append(" / ".join(map(value.digits, spread)))
+        table.add_row(str(mote.mote), *cells)
+    common.out.print(table)
+    common.out.print("of each value: the least, the mean and the most.", style="dim")
 
 
 def _number(value: float | None) -> str:

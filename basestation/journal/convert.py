@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import IO, Any
 
 import numpy as np
 import pyarrow as pa
 
 from basestation.traces.files import Trace
-from basestation.traces.schema import messages_schema
+from basestation.traces.schema import messages_schema, value_of
 from packet_formats.deployment import Deployment
 from packet_formats.json_form import packet_to_plain
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.tinyos import PacketError, decode_packet
+from packet_formats.values import Value
 
 from .field_truth import FieldTruth
 from .message_table import Fate, ReadMessages, read_all
@@ -37,6 +40,7 @@ LEFT_OUT = {
     Fate.UNTIMED: "came before the time was known",
     Fate.STRANGER: "came from a mote that the deployment does not have",
 }
+CSV_ROWS = 1 << 16  # at a time
 KINDS = {kind.value: kind.name.lower() for kind in RecordKind}
 
 
@@ -76,14 +80,38 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def write_csv(messages: pa.Table, file: IO[str]) -> int:
-    """Write one line for each message: bytes in hex, unknown values empty, empty lists `-`."""
-    messages = messages.flatten()
-    file.write(",".join(messages.column_names) + "\n")
-    for batch in messages.to_batches():
-        columns = [[_cell(value) for value in column.to_pylist()] for column in batch.columns]
-        file.writelines(",".join(cells) + "\n" for cells in zip(*columns, strict=True))
-    return len(messages)
+def write_csv(trace: Trace, file: IO[str]) -> int:
+    """Write one line for each message, with a column for each value of [[data]]: bytes in hex, unknown values empty,
+    empty lists `-`. `time` is the wall clock in UTC."""
+    table = csv.writer(file, lineterminator="\n")
+    headings = [value.column for value in trace.deployment.data]
+    table.writerow(["time", *_plain_columns(trace.messages).column_names, *headings])
+    for batch in trace.messages.to_batches(CSV_ROWS):
+        rows = pa.Table.from_batches([batch])
+        columns = [
+            map(_iso, rows["wall_ns"].to_pylist()),
+            *(map(_cell, column.to_pylist()) for column in _plain_columns(rows).columns),
+            *(_numbers(rows["values"], value) for value in trace.deployment.data),
+        ]
+        table.writerows(zip(*columns, strict=True))
+    return len(trace.messages)
+
+
+def _plain_columns(messages: pa.Table) -> pa.Table:
+    return messages.drop_columns("values").flatten()
+
+
+def _numbers(column: pa.ChunkedArray, value: Value) -> Iterator[str]:
+    for number in value_of(column, value.name).to_pylist():
+        yield "" if number is None else str(value.number(number))
+
+
+def _iso(wall_ns: int | None) -> str:
+    """A time in ISO 8601, to the microsecond, which is what most readers take."""
+    if wall_ns is None:
+        return ""
+    moment = datetime.fromtimestamp(wall_ns // 10**9, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{wall_ns // 1000 % 10**6:06d}Z"
 
 
 def _cell(value: object) -> str:

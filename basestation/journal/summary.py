@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from basestation.traces.schema import value_of
 from packet_formats.deployment import Deployment
 
 from .message_table import Carry, Fate, ReadMessages, read_messages
@@ -16,6 +19,26 @@ from .reader import Journal, JournalFault, JournalSegment, senseless
 from .record_format import Header, JournalError, RecordKind, Records
 
 SECOND = 1_000_000_000
+
+
+@dataclass(slots=True)
+class ValueSummary:
+    """What one value of a mote's messages was. NaN, where a sensor gave no reading, is left out."""
+
+    count: int = 0
+    least: float = math.inf
+    mean: float = 0.0
+    most: float = -math.inf
+    last: float = math.nan
+
+    def add(self, numbers: NDArray[np.float64]) -> None:
+        numbers = numbers[~np.isnan(numbers)]
+        if not len(numbers):
+            return
+        whole = self.mean * self.count + float(numbers.sum())
+        self.count += len(numbers)
+        self.mean, self.last = whole / self.count, float(numbers[-1])
+        self.least, self.most = min(self.least, float(numbers.min())), max(self.most, float(numbers.max()))
 
 
 @dataclass(slots=True)
@@ -33,6 +56,7 @@ class MoteSummary:
     first_wall_ns: int = 0
     last_wall_ns: int = 0
     per_minute: float | None = None
+    values: dict[str, ValueSummary] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -87,6 +111,7 @@ def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
             carry = reading.carry
             _count_fates(summary, reading)
             _count_motes(summary, reading, numbers, strength)
+            _sum_values(summary, reading, deployment)
     summary.first_wall_ns, summary.last_wall_ns, summary.span_ns = span.wall[0], span.wall[1], span.length
     _finish(summary, numbers, strength)
     return summary
@@ -188,6 +213,15 @@ def _count_motes(
     copies = reading.duplicate_sources
     for source, count in zip(*np.unique(copies, return_counts=True), strict=True):
         _mote(summary, int(source)).duplicates += int(count)
+
+
+def _sum_values(summary: Summary, reading: ReadMessages, deployment: Deployment) -> None:
+    source = reading.messages["source"].to_numpy()
+    for value in deployment.data:
+        numbers = value_of(reading.messages["values"], value.name).to_numpy()
+        for mote in np.unique(source).tolist():
+            known = _mote(summary, mote).values.setdefault(value.name, ValueSummary())
+            known.add(numbers[source == mote])
 
 
 def _finish(

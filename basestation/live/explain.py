@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from basestation.causality.causal_graph import ORDER, RECEIPT, Node
 from basestation.live.happenings import Arrived, Delivered, Discarded, GaveUp, Happening, Name
 from basestation.live.station import MS, Station
+from packet_formats.messages import Data
+from packet_formats.values import data_text, values_in
 
 DEPTH = 12  # steps back along the chain of what kept a message
 KEPT = 1 << 14  # messages whose times are remembered
@@ -44,6 +46,7 @@ class Explanation:
     """One message: how long it was held, what its direct causes are, and a proof in words."""
 
     message: str
+    values: dict[str, float | None]  # of its data, where the deployment names them
     policy: str
     arrived_wall_ns: int
     held_ms: float | None
@@ -115,6 +118,7 @@ class Witness:
         delivered = passage.delivered
         return Explanation(
             message=str(node),
+            values=values_in(self.station.layout, _data_of(passage)),
             policy=self.policy or self.station.policy,
             arrived_wall_ns=passage.arrived.wall_ns,
             held_ms=None if delivered is None else delivered.held_ms,
@@ -160,11 +164,14 @@ class Witness:
         yield known
 
     def _held(self, node: Node, passage: Passage) -> str:
+        layout, name = self.station.layout, str(node)
+        if layout.values:
+            name += f" ({data_text(layout, _data_of(passage))})"
         if passage.discarded is not None:
-            return f"{node} was discarded: {passage.discarded.text}."
+            return f"{name} was discarded: {passage.discarded.text}."
         if passage.delivered is None:
-            return f"{node} was still held when the log ended."
-        return f"{node} was held {passage.delivered.held_ms:.1f} ms."
+            return f"{name} was still held when the log ended."
+        return f"{name} was held {passage.delivered.held_ms:.1f} ms."
 
     def _reasons(self, node: Node, passage: Passage) -> Iterator[str]:
         delivered = passage.delivered
@@ -205,6 +212,11 @@ class Witness:
             and found.delivered.mono_ns > passage.arrived.mono_ns
         ]
         return max(kept, key=lambda one: one[0])[1] if kept else None
+
+
+def _data_of(passage: Passage) -> bytes:
+    assert isinstance(passage.arrived.message, Data)  # it has a name
+    return passage.arrived.message.data
 
 
 def _names(node: Node, cause: Node, how: str) -> str:

@@ -21,6 +21,7 @@ from basestation.traces.schema import (
     messages_table,
     payload_column,
     stamp_column,
+    values_column,
 )
 from basestation.traces.stamp_columns import read_stamps
 from packet_formats import bulk
@@ -144,6 +145,7 @@ def _messages(
         "gateway": np.full(count, deployment.network.motes),
         "in_sync": np.ones(count, np.bool_),
         "saturated": (payload[:, layout.flags_at] & bulk.FLAG_SATURATED).astype(np.bool_),
+        "values": values_column(rows["data"], layout),
         "stamp": stamps,
         "sent": stream.sent_at[message],
         "vector": binary_column(run.vectors[message].astype("<i4")),

@@ -37,6 +37,8 @@ FEW = (
     "source",
     "stamp.c",
     "stamp.kn.list.element",
+    "values.key_value.key",
+    "values.key_value.value",
 )  # columns with few different values
 
 

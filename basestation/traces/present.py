@@ -1,7 +1,8 @@
 """Reads the tables of any format as those of the present one.
 
 Format 1 had the stamp in columns of its own, `r`, `c`, `kn0`, ..., as many as the deployment's stamp had entries; types
-as narrow as their fields; and neither `number` nor `causes` nor, at first, `vector_most`.
+as narrow as their fields; and neither `number` nor `causes` nor, at first, `vector_most`. Tables of format 2 that were
+written before a deployment could name its data have no `values`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from . import schema
 
 STAMP = "stamp"
-ADDED = ("number", "causes", schema.LATER)  # columns that format 1 did not have
+ADDED = ("number", "values", "causes", schema.LATER)  # columns that older tables do not have
 
 
 def stored_columns(found: Sequence[str], wanted: Sequence[str]) -> list[str]:
@@ -101,6 +102,8 @@ def _sort(kind: pa.DataType) -> str:
         return _sort(kind.value_type)
     if pa.types.is_struct(kind):
         return str({field.name: _sort(field.type) for field in kind})
+    if pa.types.is_map(kind):
+        return f"map of {_sort(kind.key_type)} to {_sort(kind.item_type)}"
     if pa.types.is_list(kind):
         return f"list of {_sort(kind.value_type)}"
     if pa.types.is_integer(kind):

@@ -19,9 +19,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from packet_formats.bulk import decode_values
 from packet_formats.deployment import Deployment
+from packet_formats.layout import DataLayout
 
 FORMAT = "2"
 FORMATS = (b"1", b"2")  # that can be read
@@ -69,6 +72,11 @@ CAUSES = pa.list_(
 )
 
 
+# A map, since runs differ in their values: as columns or as fields of a struct, readers of several runs would drop
+# some of them or fail (docs/formats.md).
+VALUES = pa.map_(pa.string(), pa.float64())
+
+
 def messages_schema() -> pa.Schema:
     return pa.schema(
         [
@@ -90,6 +98,7 @@ def messages_schema() -> pa.Schema:
             pa.field("wall_ns", pa.int64()),
             pa.field("in_sync", pa.bool_(), False),
             pa.field("saturated", pa.bool_(), False),
+            pa.field("values", VALUES),
             pa.field("stamp", STAMP, False),
             pa.field("causes", CAUSES),
             pa.field("sent", pa.int64()),
@@ -118,6 +127,23 @@ def stamp_column(r: NDArray[Any], c: NDArray[Any], kn: NDArray[Any]) -> pa.Struc
     """A column of stamps; `kn` has a row for each."""
     columns = [pa.array(r, pa.int64()), pa.array(c, pa.int32()), list_column(kn)]
     return pa.StructArray.from_arrays(columns, fields=list(STAMP))
+
+
+def values_column(data: NDArray[np.uint8], layout: DataLayout) -> pa.Array:
+    """A column with the values in each row of data; null if the deployment names none."""
+    count = len(data)
+    if not layout.values:
+        return pa.nulls(count, VALUES)
+    columns = decode_values(data, layout)
+    ends = np.arange(count + 1, dtype=np.int32) * len(columns)
+    names = pa.array(list(columns)).take(pa.array(np.tile(np.arange(len(columns)), count)))
+    numbers = np.column_stack(list(columns.values())).reshape(-1)
+    return pa.MapArray.from_arrays(ends, names, pa.array(numbers, from_pandas=True))  # NaN is null
+
+
+def value_of(column: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+    """One value of each row, null where a row has none, from a column of values."""
+    return pc.map_lookup(column, name, "first")
 
 
 def list_column(kn: NDArray[Any]) -> pa.ListArray:

@@ -27,9 +27,12 @@ from basestation.live.happenings import (
     Tentative,
     Violation,
 )
+from packet_formats.layout import DataLayout
+from packet_formats.messages import Data
 from packet_formats.phrases import many
 from packet_formats.records import Health
 from packet_formats.schemes import TIMED_POLICIES
+from packet_formats.values import data_text
 
 NO_HOPS = 255  # in a health message: no root known
 
@@ -43,31 +46,36 @@ class TextRow(NamedTuple):
     style: str | None = None
 
 
-@singledispatch
-def row_of(happening: Happening) -> TextRow | None:
-    """The line for an event; None if it is not worth one."""
-    return None
+def row_of(happening: Happening, layout: DataLayout | None = None) -> TextRow | None:
+    """The line for an event; None if it is not worth one. The layout tells what a message's data means."""
+    if isinstance(happening, Delivered):
+        return _delivered(happening, _data(happening.data, layout))
+    if isinstance(happening, Tentative):
+        text = f"{_data(happening.data, layout)}  {happening.text}".lstrip()
+        return TextRow("tentative", str(happening.name), text, "dim")
+    return _row(happening)
 
 
-@row_of.register
-def _(happening: Delivered) -> TextRow:
+def _data(message: Data, layout: DataLayout | None) -> str:
+    return message.data.hex() if layout is None else data_text(layout, message.data)
+
+
+def _delivered(happening: Delivered, data: str) -> TextRow:
     marks = [shown_move(happening.moved)] if happening.moved else []
     marks += ["late"] if happening.late else []
     marks += ["out of sync"] if not happening.in_sync else []
     marks += ["concurrent"] if happening.concurrent else []
-    data = happening.data.data.hex()
-    text = f"held {happening.held_ms:7.1f} ms  {data:<{2 * len(happening.data.data)}}  {', '.join(marks)}"
+    text = f"held {happening.held_ms:7.1f} ms  {data}  {', '.join(marks)}"
     style = "yellow" if happening.late or not happening.in_sync else "cyan" if happening.moved else None
     return TextRow("deliver", str(happening.name), text.rstrip(), style)
 
 
-@row_of.register
-def _(happening: Tentative) -> TextRow:
-    text = f"{happening.data.data.hex()}  {happening.text}".lstrip()
-    return TextRow("tentative", str(happening.name), text, "dim")
+@singledispatch
+def _row(happening: Happening) -> TextRow | None:
+    return None
 
 
-@row_of.register
+@_row.register
 def _(happening: Arrived) -> TextRow | None:
     health = happening.message
     if not isinstance(health, Health) or happening.copy:
@@ -79,42 +87,42 @@ def _(happening: Arrived) -> TextRow | None:
     return TextRow("health", str(health.source), text, "dim")
 
 
-@row_of.register
+@_row.register
 def _(happening: Violation) -> TextRow:
     if happening.order == "arrival":
         return TextRow("overtook", str(happening.message), happening.text, "dim")
     return TextRow("violation", str(happening.message), happening.text, "bold red")
 
 
-@row_of.register
+@_row.register
 def _(happening: GaveUp) -> TextRow:
     return TextRow("gave up", str(happening.message), happening.text, "yellow")
 
 
-@row_of.register
+@_row.register
 def _(happening: Discarded) -> TextRow:
     return TextRow("discard", str(happening.message), happening.text, "red")
 
 
-@row_of.register
+@_row.register
 def _(happening: Strange) -> TextRow:
     return TextRow(
         "strange", f"gw{happening.gateway}", f"{happening.reason}: {happening.packet.hex()}", "magenta"
     )
 
 
-@row_of.register
+@_row.register
 def _(happening: Reboot) -> TextRow:
     text = f"has booted: boot {happening.boot} (modulo 8) follows {happening.before}"
     return TextRow("reboot", str(happening.mote), text, "yellow")
 
 
-@row_of.register
+@_row.register
 def _(happening: Restarted) -> TextRow:
     return TextRow("restart", str(happening.node), f"restarted: {happening.cause}", "yellow")
 
 
-@row_of.register
+@_row.register
 def _(happening: Alarm) -> TextRow:
     return TextRow(
         "ALARM" if happening.raised else "alarm",
@@ -124,30 +132,30 @@ def _(happening: Alarm) -> TextRow:
     )
 
 
-@row_of.register
+@_row.register
 def _(happening: LineChanged) -> TextRow:
     text = "the line is back" if happening.back else f"the line is lost: {happening.reason}"
     return TextRow("line", f"gw{happening.gateway}", text, "green" if happening.back else "red")
 
 
-@row_of.register
+@_row.register
 def _(happening: ClockChanged) -> TextRow:
     return TextRow("clock", f"gw{happening.gateway}", happening.text, "yellow")
 
 
-@row_of.register
+@_row.register
 def _(happening: PolicyChanged) -> TextRow:
     by = shown_policy(happening.policy, happening.phi, happening.tolerate)
     text = f"{by}; {many(happening.held, 'message')} moved over"
     return TextRow("policy", "", text, "blue")
 
 
-@row_of.register
+@_row.register
 def _(happening: Acknowledged) -> TextRow:
     return TextRow("ack", f"gw{happening.gateway}", f"token {happening.token}", "dim")
 
 
-@row_of.register
+@_row.register
 def _(happening: Note) -> TextRow:
     return TextRow("note", "", happening.text, "yellow")
 
@@ -192,8 +200,13 @@ class FinalRows:
 class LinesView:
     """A sink that writes lines. `write` takes a line and its style; notes for the user go to `note`."""
 
-    def __init__(self, write: Callable[[str, str | None], None], note: Callable[[str], None]) -> None:
-        self._write, self._note = write, note
+    def __init__(
+        self,
+        write: Callable[[str, str | None], None],
+        note: Callable[[str], None],
+        layout: DataLayout | None = None,
+    ) -> None:
+        self._write, self._note, self._layout = write, note, layout
 
     def take(self, happening: Happening) -> None:
         if isinstance(happening, Note):
@@ -201,7 +214,7 @@ class LinesView:
             return
         if isinstance(happening, Violation) and happening.order == "arrival":
             return  # the policy puts it right, and the summary counts it
-        row = row_of(happening)
+        row = row_of(happening, self._layout)
         if row is not None:
             line = f"{shown_time(happening.wall_ns)}  {row.kind:<9}  {row.subject:>8}  {row.text}"
             self._write(line, row.style)

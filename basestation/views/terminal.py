@@ -19,7 +19,9 @@ from textual.widgets import Footer, Static
 from basestation.live.counters import GatewayView, HeldView, MoteView, OrderView, Snapshot
 from basestation.live.happenings import Arrived, Delivered, Happening, Tentative
 from basestation.views.lines import row_of, shown_ledger, shown_move, shown_noticed, shown_policy, shown_time
+from packet_formats.layout import DataLayout
 from packet_formats.messages import Data
+from packet_formats.values import data_text
 
 KEPT = 500  # lines of each stream
 REDRAW_SECONDS = 0.2
@@ -103,11 +105,14 @@ class TerminalView(App[None]):
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
     ]
 
-    def __init__(self, stage: Shown | None = None, final: bool = False) -> None:
-        """`final`: show no row of a message that has not left."""
+    def __init__(
+        self, stage: Shown | None = None, final: bool = False, layout: DataLayout | None = None
+    ) -> None:
+        """`final`: show no row of a message that has not left. A layout whose data has names shows the values."""
         super().__init__()
         self.stage = stage
         self.final = final
+        self.layout = layout if layout and layout.values else None
         self.paused = False
         self.mote: int | None = None
         self.ended = False
@@ -241,7 +246,8 @@ class TerminalView(App[None]):
         tentative = [] if self.final else [row for row in shot.queue if row.tentative]
         below = self._of_mote(tentative)[: height // 2]
         final = list(islice(reversed(self._of_mote(self._delivered)), height - len(below)))
-        lines = [*map(delivery_line, reversed(final)), *map(tentative_line, below)]
+        rows = [delivery_line(item, self.layout) for item in reversed(final)]
+        lines = [*rows, *map(tentative_line, below)]
         self._put("deliveries", Group(*map(cut, lines)))
 
     def _put_queue(self, shot: Snapshot) -> None:
@@ -439,7 +445,7 @@ def arrival_line(item: Arrived) -> Text:
     return Text.assemble(when, "  ", (str(item.name), colour(item.message.source)))
 
 
-def delivery_line(item: Delivered) -> Text:
+def delivery_line(item: Delivered, layout: DataLayout | None) -> Text:
     marks = [shown_move(item.moved), "late" if item.late else "", "" if item.in_sync else "no time"]
     marks += ["∥"] if item.concurrent else []
     return Text.assemble(
@@ -448,6 +454,7 @@ def delivery_line(item: Delivered) -> Text:
         (f"{item.name!s:<8}", colour(item.name.source)),
         (f"{item.held_ms:5.0f} ms ", "dim"),
         (" ".join(filter(None, marks)), "bold"),
+        ("" if layout is None else f"  {data_text(layout, item.data.data)}", ""),
     )
 
 

@@ -25,9 +25,11 @@ from rich.table import Table
 from basestation.analysis.choices import NAMED
 from basestation.analysis.front import able, most, on_front
 from basestation.causality.policy_choice import policy_label
+from basestation.journal.summary import ValueSummary
+from basestation.traces.schema import value_of
 from packet_formats.schemes import ordered
 from spark_jobs.storage import Place, write_whole
-from spark_jobs.traces.files import TraceFiles
+from spark_jobs.traces.files import TraceFiles, read_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -194,7 +196,22 @@ def details_of(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
     refused = {row.stamp: row.reason or "" for row in rows if not row.is_answered}
     if refused:
         parts.append(folded("What this trace can't answer", [sheet(("stamp", "why"), refused.items())]))
-    return parts
+    return [*parts, *_values(trace)]
+
+
+def _values(trace: TraceFiles) -> list[str]:
+    """What the messages told, if the deployment names the values in their data; read a row group at a time."""
+    found = {value: ValueSummary() for value in trace.deployment.data}
+    for group in trace.groups() if found else ():
+        column = read_rows(trace, [group], ["values"])["values"].drop_null()
+        for value, summary in found.items():
+            summary.add(value_of(column, value.name).to_numpy())
+    cells = [
+        (value.column, *map(value.digits, (summary.least, summary.mean, summary.most)))
+        for value, summary in found.items()
+        if summary.count
+    ]
+    return [folded("Values", [sheet(("value", "least", "mean", "most"), cells)])] if cells else []
 
 
 def _ticks(trace: TraceFiles) -> str:

@@ -272,6 +272,17 @@ def test_a_deployment_adds_what_the_message_says(root: Path) -> None:
     assert "01 (another layout" in readable[2]
 
 
+def test_values_are_shown_by_their_names(root: Path) -> None:
+    path = root / "examples" / "sensors.toml"
+    data = Data(3, 7, (1, 0, 0, 0, 0), data=bytes.fromhex("9c01 0002 3902 07"))
+    line = encode_frame(encode_packet(encode_message(data, layout_of(load(path)))))
+    (plain,) = decoded(line, "-d", str(path))
+    assert plain["message"]["values"] == {"light": 412, "temperature": 512, "tilt": 1.00026, "count": 7}
+    assert plain["message"]["data"] == "9c010002390207"
+    readable = run("-d", str(path), stdin=line).stdout
+    assert readable.endswith(" data=light 412 adc, temperature 512 adc, tilt 1.000 g, count 7\n")
+
+
 def test_a_data_message_of_no_mote_is_marked_and_not_dropped(root: Path) -> None:
     path = root / "examples" / "paper.toml"
     layout = layout_of(load(path))

@@ -53,6 +53,16 @@ def test_the_picture_shows_the_bits_in_place(
     assert len(rows[0]) < 80
 
 
+def test_values_are_fields_with_their_meaning(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fields = {part.name: part for part in parts(layout_of(load(root / "examples" / "sensors.toml")))}
+    assert fields["light"].meaning == "u16 in adc, read from the sensor light"
+    assert fields["tilt"].meaning == "u16 * 0.01754 - 8.98 in g, read from the sensor accel_x"
+    assert (fields["count"].meaning, fields["count"].bits) == ("u8", 8)
+    assert "data" not in fields
+    assert cli.main(["describe", str(root / "examples" / "sensors.toml")]) == 0
+    assert "temperature" in capsys.readouterr().out.split("Bits of a data message")[1]
+
+
 def test_a_wrong_deployment_is_said_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "d.toml"
     path.write_text(

@@ -12,7 +12,7 @@ from basestation.journal.writer import JournalWriter, read_journal
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.layout import layout_of
 from packet_formats.tinyos import decode_packet
-from tests.journal.logs import records, simulated, write, write_everything
+from tests.journal.logs import VALUES, records, simulated, write, write_everything
 
 
 @pytest.fixture(scope="module")
@@ -136,6 +136,23 @@ def test_summary_counts_what_is_there(log, trace_and_arrivals):
     shown = run("summary", log).stdout
     assert "sim@1" in shown
     assert "hill" in shown
+
+
+def test_the_summary_tells_the_values(tmp_path):
+    trace, arrivals = simulated("shlc", VALUES, messages=60)
+    write(tmp_path, arrivals, trace.deployment)
+    mote, *_ = json.loads(run("summary", "--json", tmp_path).stdout)["motes"]
+    assert mote["values"]["t"] == {
+        "count": mote["messages"],
+        "least": 0.0,
+        "mean": 0.0,
+        "most": 0.0,
+        "last": 0.0,
+    }
+    shown = run("summary", tmp_path).stdout
+    assert "light [lx]" in shown
+    light = mote["values"]["light"]
+    assert " / ".join(f"{light[name]:.1f}" for name in ("least", "mean", "most")) in shown
 
 
 def test_a_log_without_a_deployment(tmp_path, trace_and_arrivals):

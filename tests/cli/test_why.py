@@ -14,7 +14,7 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, build_scheme, generate
 from packet_formats.schemes import descriptor
-from tests.journal.logs import arrivals_of, write
+from tests.journal.logs import VALUES, arrivals_of, simulated, write
 
 
 def logged(folder, scheme):
@@ -49,6 +49,16 @@ def test_it_says_what_a_message_waited_for(barrier):
     assert any("which never arrived" in line for line in lines)
     assert any("leaves without" in line for line in lines)
     assert lines[-1].startswith(("Of the messages that arrived", "Not all that led to"))
+
+
+def test_it_tells_the_values(tmp_path):
+    trace, arrivals = simulated("shlc", VALUES, messages=60)
+    write(tmp_path, arrivals, trace.deployment)
+    name = "{source}#{sequence}".format_map(row := trace.messages.slice(30, 1).to_pylist()[0])
+    values = dict(row["values"])
+    assert values["light"] > 0
+    assert json.loads(run(tmp_path, name, "--json").stdout)["values"] == values
+    assert f'{name} (light {values["light"]} lx, count 0 a, "b", t 0) was held ' in run(tmp_path, name).stdout
 
 
 def test_it_follows_what_kept_what(barrier):

@@ -10,16 +10,33 @@ from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
+from packet_formats.deployment import from_dict
 from packet_formats.framing import FrameDecoder
 
 TICK_NS = 3_906_250
 WALL_NS = 1_700_000_000_000_000_000
 
 
-def simulated(name="shlc", **options):
+# Four bytes, as many as the simulator's messages have: their number, read in three parts.
+VALUES = [
+    {"name": "light", "type": "u16", "scale": 0.1, "unit": "lx"},
+    {"name": "count", "type": "u8", "unit": 'a, "b"'},
+    {"name": "t", "type": "i8"},
+]
+
+
+def with_values(deployment, values=VALUES):
+    """The deployment, whose messages' data now has names."""
+    tables = {**deployment.to_dict(), "data": values}
+    if values:
+        del tables["network"]["data_bytes"]
+    return from_dict(tables)
+
+
+def simulated(name="shlc", values=(), **options):
     """A run's trace, and the arrivals that a base station would have had from it."""
     world = WorldOptions(**{"messages": 400, "seed": 3} | options)
-    deployment = deployment_for(world, build_scheme(world, name), "cbd", 100)
+    deployment = with_values(deployment_for(world, build_scheme(world, name), "cbd", 100), list(values))
     trace = trace_of(generate(world), deployment)
     return trace, arrivals_of(trace)
 

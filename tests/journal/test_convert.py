@@ -6,6 +6,7 @@ import json
 import re
 import struct
 import subprocess
+from datetime import datetime
 
 import pyarrow as pa
 import pytest
@@ -15,6 +16,7 @@ from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
 from basestation.journal.drawn_graph import write_dot, write_shiviz
 from basestation.journal.pcap import write_pcap
 from basestation.journal.record_format import Record, RecordKind, clock_payload, encode_record
+from basestation.journal.summary import summarise
 from basestation.journal.writer import read_journal
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.air import fcs
@@ -24,20 +26,34 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
 from packet_formats.records import Heard
 from packet_formats.tinyos import ActiveMessage, decode_am, encode_packet
-from tests.journal.logs import WALL_NS, records, refuse, simulated, write, write_everything
+from packet_formats.values import values_in
+from tests.journal.logs import (
+    VALUES,
+    WALL_NS,
+    records,
+    refuse,
+    simulated,
+    with_values,
+    write,
+    write_everything,
+)
 
 
 @pytest.fixture(scope="module")
 def log(tmp_path_factory):
     folder = tmp_path_factory.mktemp("log") / "run"
-    trace, arrivals = simulated("kn", loss=0.05)
+    trace, arrivals = simulated("kn", VALUES, loss=0.05)
     write_everything(folder, trace, arrivals, segment_bytes=20_000)
     return folder
 
 
-def messages(folder):
+def trace_in(folder):
     journal = read_journal(folder)
-    return trace_of(journal, journal.deployment, refuse).messages
+    return trace_of(journal, journal.deployment, refuse)
+
+
+def messages(folder):
+    return trace_in(folder).messages
 
 
 # ---- A reader for each form: what can be had from it ----
@@ -66,14 +82,19 @@ def _payload(line):
     return json.dumps(line["counters"]).encode() if line["kind"] == "counters" else line["text"].encode()
 
 
-def read_csv(text, schema):
-    """The table of messages."""
-    rows = list(csv.DictReader(io.StringIO(text)))
-    flat = schema.empty_table().flatten().schema
+def read_csv(text, trace):
+    """The table of messages. Each has its time in words too, and a column for each value."""
+    rows, schema = list(csv.DictReader(io.StringIO(text))), trace.messages.schema
+    flat = schema.empty_table().drop_columns("values").flatten().schema
     columns = [pa.array([_value(row[field.name], field.type) for row in rows], field.type) for field in flat]
     columns = dict(zip(flat.names, columns, strict=True))
     stamps = [columns.pop(f"stamp.{part.name}") for part in schema.field("stamp").type]
     columns["stamp"] = pa.StructArray.from_arrays(stamps, fields=list(schema.field("stamp").type))
+    heads = {value.name: value.column for value in trace.deployment.data}
+    told = [[(name, float(row[head])) for name, head in heads.items()] or None for row in rows]
+    columns["values"] = pa.array(told, schema.field("values").type)
+    times = [datetime.fromisoformat(row["time"]).timestamp() for row in rows]
+    assert [round(time * 1e6) for time in times] == [int(row["wall_ns"]) // 1000 for row in rows]
     return pa.table([columns[name] for name in schema.names], schema=schema)
 
 
@@ -149,9 +170,58 @@ def test_parquet_gives_the_messages(log, tmp_path):
 
 
 def test_csv_gives_the_messages(log):
-    table, file = messages(log), io.StringIO()
-    assert write_csv(table, file) == len(table)
-    assert read_csv(file.getvalue(), table.schema).equals(table)
+    trace, file = trace_in(log), io.StringIO()
+    assert write_csv(trace, file) == len(trace.messages)
+    assert read_csv(file.getvalue(), trace).equals(trace.messages)
+    head, first, *_ = file.getvalue().splitlines()
+    assert head.startswith("time,source,")
+    assert head.endswith(',vector_most,light [lx],"count [a, ""b""]",t')
+    assert first.startswith("2023-11-14T22:13:20.")
+    assert first.endswith(",0.0,0,0")  # a scale with decimals shows one
+
+
+def test_a_sensor_without_a_reading_leaves_a_hole(tmp_path):
+    deployed = with_values(
+        deployment(), [{"name": "power", "sensor": "battery"}, {"name": "n", "type": "u16"}]
+    )
+    said = [(0, 0, ()), (0, 1, ())]
+    write(tmp_path, exchange(deployed, said, data=bytes.fromhex("ffff0100")), deployed)
+    trace, file = trace_in(tmp_path), io.StringIO()
+    assert trace.messages["values"].to_pylist() == 2 * [[("power", None), ("n", 1.0)]]
+    write_csv(trace, file)
+    assert [line.split(",")[-2:] for line in file.getvalue().splitlines()] == [
+        ["power [adc]", "n"],
+        ["", "1"],
+        ["", "1"],
+    ]
+    power = summarise(read_journal(tmp_path), deployed).motes[0].values["power"]
+    assert power.count == 0
+
+
+def test_without_names_there_are_no_values(tmp_path):
+    trace, arrivals = simulated(messages=40)
+    write(tmp_path, arrivals, trace.deployment)
+    assert set(messages(tmp_path)["values"].to_pylist()) == {None}
+    assert read_csv_of(trace_in(tmp_path)).equals(messages(tmp_path))
+
+
+def test_values_are_those_of_the_payload(log):
+    trace, layout = trace_in(log), layout_of(read_journal(log).deployment)
+    told = [dict(values) for values in trace.messages["values"].to_pylist()]
+    payloads = trace.messages["payload"].to_pylist()
+    assert told == [values_in(layout, payload[layout.data_at :]) for payload in payloads]
+    assert {values["light"] for values in told} >= {0.3, 0.6}  # and not 0.30000000000000004
+    file = io.StringIO()
+    write_ndjson(read_journal(log), trace.deployment, file, refuse)
+    lines = [json.loads(line).get("packet", {}).get("message", {}) for line in file.getvalue().splitlines()]
+    assert [line["values"] for line in lines if "values" in line] == told
+    motes = summarise(read_journal(log), trace.deployment).motes
+    source = trace.messages["source"].to_pylist()
+    for mote, found in motes.items():
+        light = [values["light"] for values, one in zip(told, source, strict=True) if one == mote]
+        summary = found.values["light"]
+        assert (summary.count, summary.least, summary.most) == (len(light), min(light), max(light))
+        assert (summary.last, summary.mean) == (light[-1], pytest.approx(sum(light) / len(light)))
 
 
 @pytest.mark.parametrize("described", [True, False])
@@ -187,13 +257,13 @@ def deployment(tinyos=1, receipts=0, motes=4):
     )
 
 
-def exchange(deployed, said, flags=7):
+def exchange(deployed, said, flags=7, data=bytes(4)):
     """Arrivals of (source, sequence, receipts), each with its heard record."""
     layout, arrivals = layout_of(deployed), []
     for i, (source, sequence, receipts) in enumerate(said):
         stamp = deployed.clock.epsilon + i, 0
-        data = Data(source, sequence % 256, stamp, complete=bool(receipts), receipts=receipts, data=bytes(4))
-        message = encode_message(data, layout)
+        sent = Data(source, sequence % 256, stamp, complete=bool(receipts), receipts=receipts, data=data)
+        message = encode_message(sent, layout)
         heard = Heard(4, 0, i % 256, 0, flags, -71, 106, crc16(message.data), (i + 20) << 7)
         for packet in (encode_message(heard, layout), message):
             arrivals.append(Arrival(0, i, WALL_NS + i, encode_packet(packet)))
@@ -327,16 +397,16 @@ def test_dot_draws_the_direct_causes(tmp_path):
 def test_an_empty_log_has_every_form(tmp_path):
     deployed = deployment()
     write(tmp_path, [], deployed)
-    table = messages(tmp_path)
-    assert len(table) == 0
-    assert shiviz(table, deployed)[0] == []
-    assert read_csv_of(table).equals(table)
+    trace = trace_in(tmp_path)
+    assert len(trace.messages) == 0
+    assert shiviz(trace.messages, deployed)[0] == []
+    assert read_csv_of(trace).equals(trace.messages)
 
 
-def read_csv_of(table):
+def read_csv_of(trace):
     file = io.StringIO()
-    write_csv(table, file)
-    return read_csv(file.getvalue(), table.schema)
+    write_csv(trace, file)
+    return read_csv(file.getvalue(), trace)
 
 
 def test_a_packet_is_a_packet(log):

@@ -55,7 +55,7 @@ def values(draw: st.DrawFn) -> list[dict[str, Any]]:
     return [
         {
             "name": name,
-            "type": draw(st.sampled_from(sorted(TYPES))),
+            **draw(st.sampled_from([*({"type": kind} for kind in TYPES), {"sensor": "battery"}])),
             "scale": draw(numbers().filter(lambda scale: abs(scale) > 1e-9)),
             "offset": draw(numbers()),
             "unit": draw(st.sampled_from(["", "lx", "°C", "m s-1", '"\\'])),

@@ -290,6 +290,7 @@ def test_files_that_are_no_deployments(tmp_path: Path) -> None:
         ("micaz", 17, 13, 3.90625),
         ("mica2", 11, 11, 15.625),
         ("barrier", 19, 64, 3.90625),
+        ("sensors", 18, 64, 3.90625),
     ],
 )
 def test_examples_are_what_their_comments_say(

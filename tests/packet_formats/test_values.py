@@ -4,6 +4,7 @@ import ctypes
 import re
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -167,17 +168,31 @@ def test_the_hash_has_what_the_firmware_is_built_from() -> None:
 def test_python_and_bulk_read_the_same_numbers(drawn: st.DataObject) -> None:
     layout = drawn.draw(layouts())
     messages = drawn.draw(st.lists(data_messages(layout), max_size=5))
+    messages.append(replace(drawn.draw(data_messages(layout)), data=b"\xff" * layout.data_bytes))
     data = np.array([list(m.data) for m in messages], np.uint8).reshape(len(messages), layout.data_bytes)
     columns = bulk.decode_values(data, layout)
     assert list(columns) == [value.name for value in layout.values]
     for place, message in enumerate(messages):
         one = values_in(layout, message.data)
-        assert {name: column[place] for name, column in columns.items()} == one
+        found = {name: column[place] for name, column in columns.items()}
+        assert {name: None if np.isnan(number) else number for name, number in found.items()} == one
         if layout.values:
             assert data_of(layout, one) == message.data
             plain = message_to_plain(message, layout)
             del plain["data"]
             assert message_from_plain(plain, layout).data == message.data  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("kind", ["u16", "i16", "u32", "i32"])
+def test_a_sensor_may_have_no_reading(kind: str) -> None:
+    """The firmware says so by 65535, which no converter of ten bits gives."""
+    layout = layout_of(described({"name": "v", "sensor": "battery", "type": kind}, COUNT))
+    data = b"\xff\xff" + bytes(layout.data_bytes - 3) + b"\xff"
+    assert values_in(layout, data) == {"v": None, "count": 255}
+    assert data_text(layout, data) == "v no reading, count 255"
+    assert data_of(layout, {"v": None, "count": 255}) == data
+    with pytest.raises(ValueError, match="count = null: only a sensor may have no reading"):
+        data_of(layout, {"v": 1, "count": None})
 
 
 def test_values_that_are_wrong_are_not_encoded() -> None:

@@ -13,13 +13,13 @@ from spark_jobs.engine import Cores, Spark
 from spark_jobs.journals import rows
 from spark_jobs.journals.records import RECORDS, intact
 from spark_jobs.session import JobError
+from tests.journal.logs import VALUES, simulated, write, write_everything
 from tests.journal.logs import records as all_records
-from tests.journal.logs import simulated, write, write_everything
 
 
 @pytest.fixture(scope="module")
 def logged():
-    return simulated("kn", messages=300, seed=8)
+    return simulated("kn", VALUES, messages=300, seed=8)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def test_frames_and_messages_are_those_of_the_tables(logs, logged, tmp_path, pro
     for name, function in (("frames", rows.frames), ("messages", rows.messages)):
         found, wanted = function(engine, [logs]), table(tmp_path, name)
         kept = [column for column in found.column_names if column not in ("run", "site")]
-        assert {"stamp", "number"} <= set(kept) or name == "frames"
+        assert {"stamp", "number", "values"} <= set(kept) or name == "frames"
         by = [("mono_ns", "ascending"), ("sequence", "ascending"), ("number", "ascending")]
         assert found.select(kept).sort_by(by).equals(wanted.select(kept).sort_by(by))
         assert len(found) == len(wanted) > 100

@@ -1,4 +1,4 @@
-"""The tables of runs with different stamps and sizes are one table to every reader of Parquet, whole."""
+"""The tables of runs with different stamps, sizes and values are one table to every reader of Parquet, whole."""
 
 import os
 import struct
@@ -13,11 +13,13 @@ from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, generate
 from basestation.traces.files import write_trace
+from spark_jobs.advice.report import details_of
 from spark_jobs.run import run
-from tests.journal.logs import arrivals_of, write
+from spark_jobs.traces.files import open_trace
+from tests.journal.logs import VALUES, arrivals_of, with_values, write
 
-# Scheme, motes, and whether only a log of the run is there: its causes then come from its causal graph.
-RUNS = [("kn", 10, False), ("shlc", 3, False), ("barrier", 6, True)]
+# Scheme, motes, whether only a log of the run is there (its causes then come from its causal graph), and values.
+RUNS = [("kn", 10, False, VALUES), ("shlc", 3, False, []), ("barrier", 6, True, [VALUES[0], VALUES[2]])]
 
 
 def required(name):
@@ -30,9 +32,10 @@ def required(name):
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory):
     place = tmp_path_factory.mktemp("one-table")
-    for scheme, motes, is_field in RUNS:
+    for scheme, motes, is_field, values in RUNS:
         options = WorldOptions(messages=200, motes=motes, epsilon=10, delta=32, rate=0.05, loss=0.05, seed=7)
-        trace = trace_of(generate(options), deployment_for(options, build_named(options, scheme), "cbd", 100))
+        deployment = deployment_for(options, build_named(options, scheme), "cbd", 100)
+        trace = trace_of(generate(options), with_values(deployment, values))
         if is_field:
             write(place / "in" / scheme, arrivals_of(trace), trace.deployment, run=scheme)
         else:
@@ -63,8 +66,9 @@ def by_polars(folder, _):
 
 
 def ordered(rows, names):
-    """The rows by their values, each with the columns that its file has."""
-    return sorted(([(name, row[name]) for name in names] for row in rows), key=repr)
+    """The rows by their content, each with the columns that its file has. A map may be a list of pairs."""
+    told = ({**row, "values": row.get("values") and dict(row["values"])} for row in rows)
+    return sorted(([(name, row[name]) for name in names] for row in told), key=repr)
 
 
 @pytest.mark.parametrize("read", [by_spark, by_duckdb, by_pandas, by_polars])
@@ -82,7 +86,7 @@ def test_one_table_holds_all_stamps_sizes_and_causes(tables):
     """So that the test above has read them."""
     whole = pq.read_table(tables / "messages").to_pylist()
     assert {len(row["stamp"]["kn"]) for row in whole} == {1, 11, 12}
-    assert {len(row["vector"]) for row in whole} == {4 * motes for _, motes, _ in RUNS}
+    assert {len(row["vector"]) for row in whole} == {4 * motes for _, motes, *_ in RUNS}
     assert all(
         struct.unpack_from("<i", row["vector"], 4 * row["source"]) == (row["number"],) for row in whole
     )
@@ -91,3 +95,31 @@ def test_one_table_holds_all_stamps_sizes_and_causes(tables):
     assert [] in causes
     assert max(len(told or ()) for told in causes) > 1
     assert {row["vector_most"] is None for row in whole} == {True, False}
+    told = {tuple(name for name, _ in row["values"] or ()) for row in whole}
+    assert told == {("light", "count", "t"), (), ("light", "t")}
+
+
+def test_a_report_tells_the_values(tables):
+    runs = [
+        open_trace(folder)
+        for folder in sorted({path.parent for path in (tables / "messages").rglob("*.parquet")})
+    ]
+    (kn,) = (run for run in runs if run.deployment.stamp.scheme == "kn")
+    assert "<td>light [lx]</td><td>0.0</td>" in "".join(details_of(kn, []))
+    (plain,) = (run for run in runs if not run.deployment.data)
+    assert "Values" not in "".join(details_of(plain, []))
+
+
+def test_a_value_is_asked_for_by_its_name(tables, request):
+    """The same words in SQL, in DuckDB and in Spark."""
+    place = f"'{tables}/messages/**/*.parquet', hive_partitioning = true"
+    by_duckdb = required("duckdb").sql(
+        f"select values.light from read_parquet({place}) where values.light > 9"
+    )
+    spark = request.getfixturevalue("spark")
+    by_spark = spark.read.parquet(str(tables / "messages")).selectExpr("values.light").where("light > 9")
+    rows = pq.read_table(tables / "messages", columns=["values"]).to_pylist()
+    light = sorted(value for row in rows if (value := dict(row["values"] or ()).get("light", 0)) > 9)
+    assert len(light) > 100
+    assert sorted(value for (value,) in by_duckdb.fetchall()) == light
+    assert sorted(row.light for row in by_spark.collect()) == light

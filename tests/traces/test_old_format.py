@@ -16,7 +16,7 @@ from spark_jobs.run import run
 from spark_jobs.tables.stored import manifest
 
 OPTIONS = WorldOptions(messages=500, motes=4, epsilon=4, delta=6, rate=0.2, loss=0.1, seed=5)
-NEW = ["number", "causes"]
+NEW = ["number", "values", "causes"]
 WORDS = pa.dictionary(pa.int8(), pa.string())
 NARROW = {
     "source": pa.uint16(), "boot": pa.uint8(), "am_type": pa.uint8(), "heard_time": pa.uint32(), "mote": pa.uint16(),

@@ -31,11 +31,12 @@ from basestation.live.station import Station
 from basestation.views.lines import FinalRows, LinesView, row_of, shown_move, shown_time, summary
 from basestation.views.ndjson import JsonView, to_plain
 from basestation.views.streams import StreamsView
-from basestation.views.terminal import HELP, TerminalView
+from basestation.views.terminal import HELP, TerminalView, delivery_line
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.json_form import message_to_plain
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
+from tests.journal.logs import with_values
 from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, deployment, gap, health, play
 from tests.waiting import PATIENCE, until
 
@@ -171,6 +172,25 @@ def test_a_late_message_says_so():
     row = row_of(late)
     assert row is not None
     assert row.text.endswith("late, out of sync")
+
+
+def test_values_with_names_take_the_place_of_hex():
+    layout = layout_of(with_values(SETUP))
+    data = Data(1, 2, (0, 0), data=bytes([0x10, 0x10, 7, 0xFF]))
+    left = Delivered(0, WALL, Name(1, 0, 2), data, 5, 4, 10, 20, 3.0, 0.0, False, True)
+    row, tentative = (
+        row_of(left, layout),
+        row_of(Tentative(0, WALL, Name(1, 0, 2), data, 1, 2, (), "waits"), layout),
+    )
+    assert row is not None
+    assert tentative is not None
+    assert row.text == 'held     3.0 ms  light 411.2 lx, count 7 a, "b", t -1  ↑1'
+    assert tentative.text == 'light 411.2 lx, count 7 a, "b", t -1  waits'
+    assert to_plain(left, layout)["data"]["values"] == {"light": 411.2, "count": 7, "t": -1}
+    lines: list[str] = []
+    LinesView(lambda line, style: lines.append(line), lines.append, layout).take(left)
+    assert row.text in lines[0]
+    assert "101007ff" in row_of(left, layout_of(SETUP)).text
 
 
 def test_the_summary_counts_both_orders():
@@ -327,6 +347,17 @@ def rows_of(app: TerminalView) -> list[str]:
     """The marks and names of the deliveries' rows: `?` where a row is tentative."""
     words = [line.split() for line in text_of(app, "deliveries").splitlines()]
     return [f"? {row[1]}" if row[0] == "?" else row[1] for row in words]
+
+
+def test_the_screen_shows_values_beside_deliveries():
+    def line(layout) -> str:
+        left = next(item for item in busy()[1] if isinstance(item, Delivered))
+        view = TerminalView(None, layout=layout)
+        return str(delivery_line(left, view.layout))
+
+    assert 'light 0.0 lx, count 0 a, "b", t 0' in line(layout_of(with_values(SETUP)))
+    assert line(layout_of(SETUP)) == line(None)
+    assert "0000" not in line(layout_of(SETUP))
 
 
 def test_tentative_rows_stand_below_the_final_ones_until_they_leave():
