@@ -33,10 +33,11 @@ REGISTERS = {
 }
 
 
-def deployment(root: Path, version: int, folder: Path) -> Path:
+def deployment(root: Path, version: int, folder: Path, band: int = 433) -> Path:
     """A folder with the layout header of a MICA2 network of that TinyOS version."""
     text = (root / "examples/mica2.toml").read_text()
     changed = text.replace("tinyos = 1 ", f"tinyos = {version} ", 1)
+    changed = changed.replace("[network]\n", f"[network]\nband = {band}\n", 1)
     assert version == 1 or changed != text
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "mica2.toml").write_text(changed)

@@ -735,10 +735,12 @@ static void look_at_pll(void)
     }
 }
 
-/** -49.2 dBm - 51.3 dB/V * volts, as the data sheet has it for 433 MHz. */
+/** A line that falls with the voltage, as the data sheet has it for each band. */
 static int8_t dbm(uint16_t value)
 {
-    uint16_t below = (uint16_t)(49 + ((uint32_t)value * (513 * CC1000_CONF_SUPPLY_MV / 10000) >> 10));
+    uint16_t below =
+        (uint16_t)(CAUSEWAY_BAND_RSSI_AT_0 +
+                   ((uint32_t)value * (CAUSEWAY_BAND_RSSI_TENTHS * CC1000_CONF_SUPPLY_MV / 10000) >> 10));
 
     return below < 127 ? (int8_t) - (int16_t)below : -127;
 }
