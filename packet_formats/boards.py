@@ -6,8 +6,10 @@ A new board is a row here. docs/planning.md and docs/firmware.md give the source
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
+
+from packet_formats import cc1000
 
 CRYSTAL_HZ = 32768  # of the clock crystal; local time counts its cycles
 CHANNEL_KHZ = {channel: 2_405_000 + 5000 * (channel - 11) for channel in range(11, 27)}  # IEEE 802.15.4
@@ -107,7 +109,9 @@ class Board:
     send_seconds: int  # between two messages of a mote
     beacon_seconds: int  # between two beacons of the time root
     default_channel: Mapping[int, int]  # by TinyOS version
-    carrier_khz: Mapping[int, Mapping[int, int]]  # by TinyOS version and channel
+    carrier_khz: Mapping[int, Mapping[int, int]]  # by TinyOS version and channel; of the usual band
+    bands: Mapping[int, cc1000.Band] = field(default_factory=dict)  # by MHz, where there are several models
+    default_band: int = 0  # 0: it has one band
 
 
 MICAZ = Board(
@@ -131,7 +135,11 @@ MICA2 = Board(
     send_seconds=10,
     beacon_seconds=20,
     default_channel={1: 0, 2: 0},
-    carrier_khz={1: {0: 433_002}, 2: {0: 434_845}},  # the 433 MHz model
+    carrier_khz={
+        tinyos: {0: tuning.carrier_khz} for tinyos, tuning in cc1000.BANDS[cc1000.DEFAULT_BAND].tuning.items()
+    },
+    bands=cc1000.BANDS,
+    default_band=cc1000.DEFAULT_BAND,
 )
 
 BOARDS = {board.name: board for board in (MICAZ, MICA2)}

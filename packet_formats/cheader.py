@@ -104,6 +104,29 @@ def _board(deployment: Deployment) -> list[Define]:
         ("TIMING_NOISE", radio.timing_noise_cycles, "cycles that the time of a delimiter may be off"),
         ("BEACON_SECONDS", board.beacon_seconds, "between the root's beacons"),
         ("SEND_SECONDS", board.send_seconds, "between a mote's messages"),
+        ("CARRIER_KHZ", deployment.network.carrier_khz, ""),
+        *_band(deployment),
+    ]
+
+
+def _band(deployment: Deployment) -> list[Define]:
+    network = deployment.network
+    if not network.band:
+        return []
+    band = BOARDS[network.board].bands[network.band]
+    tuning = band.tuning[network.tinyos]
+    return [
+        ("BAND_REFDIV", tuning.refdiv, "f_ref = crystal / REFDIV"),
+        ("BAND_FREQ_A", _hex(tuning.freq_a, 6), "receiving"),
+        ("BAND_FREQ_B", _hex(tuning.freq_b, 6), "sending a 0"),
+        ("BAND_FSEP", tuning.fsep, "from a 0 to a 1"),
+        ("BAND_CURRENT_RECEIVE", _hex(band.current_receive), ""),
+        ("BAND_CURRENT_TRANSMIT", _hex(band.current_transmit), ""),
+        ("BAND_FRONT_END", _hex(band.front_end), ""),
+        ("BAND_MATCH", _hex(band.match), ""),
+        ("BAND_PA_POW", _hex(band.pa_pow), "0 dBm"),
+        ("BAND_RSSI_TENTHS", band.rssi_tenths, "dBm = -RSSI_TENTHS / 10 * volts - RSSI_AT_0"),
+        ("BAND_RSSI_AT_0", band.rssi_at_0, ""),
     ]
 
 

@@ -62,6 +62,15 @@ class NetworkSettings:
     hops: int
     data_bytes: int
     sensor_board: str = ""
+    band: int = 0  # MHz; 0: the board has one
+
+    @property
+    def carrier_khz(self) -> int:
+        """The frequency of its radios."""
+        board = BOARDS[self.board]
+        if self.band:
+            return board.bands[self.band].tuning[self.tinyos].carrier_khz
+        return board.carrier_khz[self.tinyos][self.channel]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +142,8 @@ class Deployment:
             tables["observer"]["source"] = source
         if not self.network.sensor_board:
             del tables["network"]["sensor_board"]
+        if self.network.band == BOARDS[self.network.board].default_band:
+            del tables["network"]["band"]
         if values := tables.pop("data"):
             tables["data"] = [
                 {key: setting for key, setting in value.items() if key != "sensor" or setting}
@@ -271,7 +282,21 @@ def _network(table: _Table) -> NetworkSettings:
         hops=table.whole("hops", 1, 15, 1),
         data_bytes=table.whole("data_bytes", 0, PAYLOAD_LIMIT[tinyos], 4),
         sensor_board=table.word("sensor_board", SENSOR_BOARDS) if table.has("sensor_board") else "",
+        band=_band(table, board),
     )
+
+
+def _band(table: _Table, board: Board) -> int:
+    if not table.has("band"):
+        return board.default_band
+    value = table.settings["band"]
+    if not board.bands:
+        raise DeploymentError(table.key("band"), value, f"a {board.title} has one band")
+    if not isinstance(value, int) or isinstance(value, bool) or value not in board.bands:
+        known = ", ".join(map(str, board.bands))
+        reason = f"must be one of {known}: the MHz that the {board.title} is built for"
+        raise DeploymentError(table.key("band"), value, reason)
+    return value
 
 
 def _channel(table: _Table, board: Board, tinyos: int) -> int:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from packet_formats.boards import BOARDS, CHANNEL_KHZ
+from packet_formats.boards import CHANNEL_KHZ
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import did_you_mean
 
@@ -32,8 +32,7 @@ class FaultError(ValueError):
 
 def carrier_khz(deployment: Deployment) -> int:
     """The frequency of the network's radios."""
-    network = deployment.network
-    return BOARDS[network.board].carrier_khz[network.tinyos][network.channel]
+    return deployment.network.carrier_khz
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,13 +19,16 @@ PART = "m128"
 BAUD = 115200
 TIMEOUT_S = 180
 
-# ATmega103 mode off, JTAG off. The low fuse, which holds the clock source, is left alone: a wrong one there leaves a
-# mote that no programming board can reach.
+# ATmega103 mode off, JTAG off. The low fuse has the brown-out detector in its upper two bits, the clock source in the
+# others: a wrong one there leaves a mote that no programming board can reach, so the fuse is read before it is written.
 FUSES = ("hfuse:w:0xD9:m", "efuse:w:0xFF:m")
+READ_LOW_FUSE = ("lfuse:r:-:h", "lfuse:r:-:h")  # twice, against a bad line
+BODLEVEL, BODEN = 0x80, 0x40  # 1: 2.7 V; 0: detector on
 FUSES_VARIABLE = "CAUSEWAY_FUSES"
 FUSES_QUESTION = """\
-This writes hfuse D9 and efuse FF to the mote on the programming board (ATmega103 mode and JTAG off; the clock fuses
-stay as they are). Once in a mote's life is enough. Type yes to go on: """
+This writes hfuse D9 and efuse FF to the mote on the programming board (ATmega103 mode and JTAG off) and switches its
+brown-out detector on at 2.7 V in the low fuse (the clock source there stays as it is). Once in a mote's life is enough.
+Type yes to go on: """
 
 # What avrdude says, and what it means on a mote. The first match counts.
 ADVICE = (
@@ -128,6 +131,16 @@ def run(words: Sequence[str], timeout: float = TIMEOUT_S) -> str:
     if process.returncode != 0:
         raise ProgrammingError(explain(said, process.returncode))
     return said
+
+
+def write_low_fuse(said: str) -> str:
+    """The operation that switches the brown-out detector on, from what READ_LOW_FUSE printed."""
+    found = [int(value, 16) for value in re.findall(r"^\s*(0x[0-9a-f]{1,2})\s*$", said, re.I | re.M)]
+    if len(found) != len(READ_LOW_FUSE) or len(set(found)) != 1:
+        raise ProgrammingError(
+            f"the low fuse does not read the same twice, so no fuse was written:\n{said.strip()}"
+        )
+    return f"lfuse:w:{(found[0] | BODLEVEL) & ~BODEN:#04X}:m".replace("0X", "0x")
 
 
 def _end(process: subprocess.Popen[str]) -> None:

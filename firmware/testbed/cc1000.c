@@ -195,19 +195,34 @@ static ns_t byte_time(const cc1000_t *chip)
     return (ns_t)llround(8e9 / bit_rate / (1 + chip->ppm * 1e-6));
 }
 
-/* Output power at 433 MHz. */
-static double power_dbm(uint8_t pa_pow)
+/* The data sheet has tables and lines for 433 MHz and for 868 MHz: the nearer one counts. */
+static bool is_high(const cc1000_t *chip)
 {
-    static const struct {
+    return synthesizer_khz(chip, false) > 500000;
+}
+
+/* Output power. */
+static double power_dbm(const cc1000_t *chip)
+{
+    typedef struct {
         uint8_t pa_pow;
         int8_t dbm;
-    } table[] = {
+    } power_t;
+    static const power_t high[] = {
+        {0x01, -21}, {0x02, -19}, {0x03, -17}, {0x04, -16}, {0x05, -14}, {0x06, -13},
+        {0x07, -12}, {0x08, -11}, {0x09, -10}, {0x0B, -9},  {0x0C, -8},  {0x0D, -7},
+        {0x0F, -6},  {0x40, -5},  {0x50, -3},  {0x60, -2},  {0x70, -1},  {0x80, 0},
+        {0x90, 1},   {0xB0, 2},   {0xC0, 3},   {0xF0, 4},   {0xFF, 5},
+    };
+    static const power_t low[] = {
         {0x01, -20}, {0x02, -17}, {0x03, -14}, {0x04, -12}, {0x05, -10}, {0x06, -8}, {0x07, -7}, {0x08, -6},
         {0x09, -5},  {0x0A, -4},  {0x0B, -3},  {0x0C, -2},  {0x0E, -1},  {0x0F, 0},  {0x40, 1},  {0x50, 2},
         {0x60, 4},   {0x70, 5},   {0x80, 6},   {0x90, 7},   {0xC0, 8},   {0xE0, 9},  {0xFF, 10},
     };
-    int i = (int)(sizeof table / sizeof *table) - 1;
-    while (i > 0 && table[i].pa_pow > pa_pow) {
+    _Static_assert(sizeof high == sizeof low, "both have as many rows");
+    const power_t *table = is_high(chip) ? high : low;
+    int i = (int)(sizeof low / sizeof *low) - 1;
+    while (i > 0 && table[i].pa_pow > chip->registers[PA_POW]) {
         i--;
     }
     return table[i].dbm;
@@ -284,8 +299,8 @@ static void begin_signal(cc1000_t *chip, ns_t now)
     }
     ns_t from = (now < chip->settled_at ? chip->settled_at : now) + ETHER_AHEAD;
     ns_t data = chip->byte_end - chip->byte_ns + chip->byte_ns / 8;
-    chip->signal = ether_begin(chip->ether, chip->node, from, synthesizer_khz(chip, true),
-                               power_dbm(chip->registers[PA_POW]), data, chip->byte_ns);
+    chip->signal = ether_begin(chip->ether, chip->node, from, synthesizer_khz(chip, true), power_dbm(chip),
+                               data, chip->byte_ns);
     if (chip->signal == NULL) {
         report(chip, FAULT_FULL);
     } else if (chip->take_at == NEVER) {
@@ -608,7 +623,8 @@ uint32_t cc1000_rssi_millivolts(const cc1000_t *chip, ns_t now)
         if (locked(chip, at)) {
             double dbm = fmax(ether_power(chip->ether, chip->node, tuning.below_khz, at),
                               ether_power(chip->ether, chip->node, tuning.above_khz, at));
-            sum += fmin(fmax((-49.2 - dbm) / 51.3, 0), 1.2);
+            double volts = is_high(chip) ? (-45.5 - dbm) / 50.0 : (-49.2 - dbm) / 51.3;
+            sum += fmin(fmax(volts, 0), 1.2);
         }
     }
     return (uint32_t)lround(sum / 4 * 1000);

@@ -33,10 +33,11 @@ REGISTERS = {
 }
 
 
-def deployment(root: Path, version: int, folder: Path) -> Path:
+def deployment(root: Path, version: int, folder: Path, band: int = 433) -> Path:
     """A folder with the layout header of a MICA2 network of that TinyOS version."""
     text = (root / "examples/mica2.toml").read_text()
     changed = text.replace("tinyos = 1 ", f"tinyos = {version} ", 1)
+    changed = changed.replace("[network]\n", f"[network]\nband = {band}\n", 1)
     assert version == 1 or changed != text
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "mica2.toml").write_text(changed)
@@ -824,6 +825,61 @@ def test_bytes_keep_the_watch_quiet(radio: Radio) -> None:
         radio.c.host_watch()
         radio.c.host_service()
     assert radio.counters()["restarts"] == 0
+
+
+def calibrations(radio: Radio, seconds: int) -> list[int]:
+    """The seconds in which the PLL is calibrated, once for receiving and once for sending."""
+    found = []
+    for second in range(seconds):
+        before = len(radio.writes())
+        for _ in range(10):
+            radio.silence(3)
+            radio.c.host_watch()
+            radio.c.host_service()
+        count = radio.writes()[before:].count((CAL, 0xA6))
+        assert count in (0, 2)
+        found += [second] * (count // 2)
+        radio.set("access_count", 0, ctypes.c_uint32)
+        radio.set("edge_count", 0, ctypes.c_uint32)
+    return found
+
+
+def test_a_lost_lock_is_calibrated_and_a_wrong_lock_bit_does_not_deafen(radio: Radio) -> None:
+    """At once, then after pauses that double while it does not help; a lock found ends that."""
+    assert calibrations(radio, 5) == []
+    radio.set("locks", 0)
+    assert calibrations(radio, 40) == [0, 3, 10, 25]
+    radio.set("locks", 1)
+    assert calibrations(radio, 3) == []
+    radio.set("locks", 0)
+    assert calibrations(radio, 2) == [0]
+    radio.set("locks", 1)
+    radio.silence(5)
+    radio.hear(radio.air(b"still there"))
+    radio.silence(1)
+    assert radio.payloads() == [b"still there"]
+    assert radio.counters()["restarts"] == 0
+
+
+def test_the_pll_is_calibrated_again_when_the_temperature_may_have_changed(radio: Radio) -> None:
+    assert calibrations(radio, 2 * 1800 + 10) == [1799, 3599]
+
+
+def test_no_calibration_while_a_send_waits(radio: Radio) -> None:
+    radio.set("locks", 0)
+    radio.set("rssi", 100, ctypes.c_uint16)  # the channel is busy
+    assert radio.send(b"first", deadline=radio.cycles + 3 * 32768)
+    before = radio.writes().count((CAL, 0xA6))
+    for _ in range(15):
+        radio.silence(1)
+        radio.c.host_watch()
+        radio.c.host_service()
+    assert radio.writes().count((CAL, 0xA6)) == before
+    radio.set("rssi", 400, ctypes.c_uint16)
+    radio.go()
+    radio.silence(4)
+    assert [result for result, _ in radio.sent()] == [SENT]
+    assert calibrations(radio, 1) == [0]
 
 
 # For the mote.

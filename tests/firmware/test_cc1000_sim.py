@@ -55,12 +55,8 @@ def version(request: pytest.FixtureRequest) -> int:
     return number
 
 
-@pytest.fixture(scope="module")
-def image(
-    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory, version: int
-) -> Path:
-    """Firmware that answers what it hears."""
-    folder = deployment(root, version, tmp_path_factory.mktemp("cc1000_echo"))
+def echo(root: Path, compiler: str, folder: Path) -> Path:
+    """Firmware that answers what it hears, for the deployment in a folder."""
     firmware = root / "firmware"
     boards = [
         *sorted((firmware / "boards/mica").glob("*.c")),
@@ -70,7 +66,7 @@ def image(
     built = folder / "echo.elf"
     subprocess.run(
         [
-            *(require_tool("avr-gcc"), "-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", *FLAGS),
+            *(compiler, "-mmcu=atmega128", "-DF_CPU=7372800UL", "-Os", *FLAGS),
             *("-ffunction-sections", "-Wl,--gc-sections"),
             *(f"-I{path}" for path in (firmware, firmware / "core", folder)),
             *(*map(str, sources), "-o", str(built)),
@@ -78,6 +74,37 @@ def image(
         check=True,
     )
     return built
+
+
+@pytest.fixture(scope="module")
+def image(
+    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory, version: int
+) -> Path:
+    folder = deployment(root, version, tmp_path_factory.mktemp("cc1000_echo"))
+    return echo(root, require_tool("avr-gcc"), folder)
+
+
+@pytest.mark.parametrize("band", [868, 916])
+def test_a_mote_of_another_band_hears_and_answers_there_alone(
+    root: Path, testbed: Path, require_tool: Callable[[str], str], tmp_path: Path, band: int
+) -> None:
+    """Whatever is sent in the other bands; and it knows how strong its own is."""
+    image = echo(root, require_tool("avr-gcc"), deployment(root, 1, tmp_path, band))
+    air = b"\xaa" * PREAMBLE + SYNC + frame(1, DATA, 0x0203) + bytes(2)
+    carriers = {mhz: band.tuning[1].carrier_khz for mhz, band in MICA2.bands.items()}
+    lines = ["nodes 1", f"node 0 mica2 0 0 0 0 {image}"]
+    for number, khz in enumerate(carriers.values()):
+        lines.append(f"at {0.3 + 0.1 * number:.1f} inject {khz} {DBM} mica2 {air.hex()}")
+    run = Run(engine.events_of("\n".join([*lines, "end 0.8"]), testbed))
+    assert not [event for event in run.events if isinstance(event, DriverFault)]
+    (answer,) = run.signals(0)
+    (heard,) = [event for event in run.signals(None) if event.khz == carriers[band]]
+    assert answer.khz == carriers[band]
+    assert heard.to < answer.begin < heard.to + 50 * MS
+    assert answer.dbm == 0
+    size = len(frame(1, DATA + bytes(9), 0))
+    data = answer.bytes.partition(SYNC)[2][size - 2 - 19 : size - 2]
+    assert data[14] - 256 == pytest.approx(DBM, abs=1)
 
 
 @pytest.fixture(scope="module")

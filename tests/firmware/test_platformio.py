@@ -64,7 +64,10 @@ TINY = tuple(
     f"firmware/{name}"
     for name in ("platforms", "scripts", "hal", "test/check.h", "test/test_custom_runner.py")
 )
-AVRDUDE = '#!/bin/sh\necho "$*" >> "$CALLS"\n'
+AVRDUDE = """#!/bin/sh
+echo "$*" >> "$CALLS"
+case "$*" in *lfuse:r*) echo reading; echo "${LOW:-0xff}"; echo "${LOW2:-${LOW:-0xff}}";; esac
+"""
 
 
 @pytest.fixture(scope="module")
@@ -308,12 +311,18 @@ def test_fuses_are_written_only_when_somebody_says_yes(project):
     assert "no terminal to ask on" in done.stdout
     assert project.at_a_terminal("no\n", *words)[0] == 1
     assert not project.take_calls()
-    expected = ["-q -c mib510 -p m128 -P /dev/ttyUSB3 -b 115200 -U hfuse:w:0xD9:m -U efuse:w:0xFF:m"]
+    call = "-q -c mib510 -p m128 -P /dev/ttyUSB3 -b 115200"
+    read = f"{call} -U lfuse:r:-:h -U lfuse:r:-:h"
+    expected = [read, f"{call} -U hfuse:w:0xD9:m -U efuse:w:0xFF:m -U lfuse:w:0xBF:m"]
     status, shown = project.at_a_terminal("yes\n", *words)
     assert status == 0, shown
     assert project.take_calls() == expected
-    assert project.run(*words, CAUSEWAY_FUSES="yes").returncode == 0
-    assert project.take_calls() == expected
+    assert project.run(*words, CAUSEWAY_FUSES="yes", LOW="0x5e").returncode == 0
+    assert project.take_calls()[1].endswith("-U lfuse:w:0x9E:m")  # the clock source stays
+    unsure = project.run(*words, CAUSEWAY_FUSES="yes", LOW2="0x7f")
+    assert unsure.returncode == 1
+    assert "does not read the same twice" in unsure.stdout
+    assert project.take_calls() == [read]
 
 
 def test_size_and_compile_commands(project):

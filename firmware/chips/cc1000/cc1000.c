@@ -52,6 +52,12 @@
 #define CC1000_CONF_SUPPLY_MV 3000UL
 #endif
 
+/** Seconds after which the PLL is calibrated again, because the temperature may have changed: by 40 degrees
+ * or the supply by 0.5 V, the data sheet says, a calibration is no longer good. */
+#ifndef CC1000_CONF_CALIBRATE
+#define CC1000_CONF_CALIBRATE 1800
+#endif
+
 enum {
     PREAMBLE_BYTE = 0xAA,
     SYNC_FIRST = 0x33,
@@ -79,6 +85,8 @@ enum {
 
     WATCH_QUIET = 2,      /* 100 ms periods without a byte: the radio is stuck */
     WATCH_QUIET_MAX = 64, /* doubled up to this while restarts do not help */
+
+    LOOK_WATCHES = 10, /* 100 ms periods between looks at the PLL's lock: a second */
 
     SLOTS = 2, /* received frames, a power of two: one being handled, one coming in */
 };
@@ -161,6 +169,14 @@ static struct {
     uint8_t quiet; /* looks without one */
     uint8_t limit;
 } watch;
+
+/* The PLL's calibration. */
+static struct {
+    cw_flag_t look;  /* a second has passed since the last look at its lock */
+    uint8_t watches; /* of that second */
+    uint16_t age;    /* seconds since it was calibrated */
+    uint16_t pause;  /* seconds between calibrations while there is no lock: doubled while they do not help */
+} pll;
 
 /** 0..range-1, range a power of two up to 256. A 16-bit xorshift. */
 static uint8_t random_below(uint16_t range)
@@ -512,6 +528,11 @@ void cc1000_on_watch(void)
     if (mode == OFF) {
         return;
     }
+    if (++pll.watches >= LOOK_WATCHES) {
+        pll.watches = 0;
+        pll.look = true;
+        events_post(EVENT_RADIO);
+    }
     if (watch.alive) {
         watch.alive = false;
         watch.quiet = 0;
@@ -539,6 +560,7 @@ static bool chip_start(void)
     watch.alive = false;
     watch.stuck = false;
     watch.quiet = 0;
+    pll.age = 0;
     settle();
     cc1000_board_spi(true);
     return started;
@@ -549,6 +571,7 @@ bool radio_start(uint16_t seed)
     radio_stop();
     random_state = seed != 0 ? seed : 1;
     watch.limit = WATCH_QUIET;
+    pll.pause = 1;
     power_need(POWER_RADIO);
     cc1000_board_start();
     if (!chip_start()) {
@@ -659,10 +682,65 @@ static void restart(void)
     (void)chip_start();
 }
 
-/** -49.2 dBm - 51.3 dB/V * volts, as the data sheet has it for 433 MHz. */
+/** Nothing is on its way in or out: interrupts change nothing until settle(). */
+static bool take_receiver(void)
+{
+    uint8_t was = cc1000_lock();
+    bool taken = tx.state == IDLE && mode == LISTENING && rx.count == 0;
+
+    if (taken) {
+        mode = TURNING;
+    }
+    cc1000_unlock(was);
+    return taken;
+}
+
+/** For some 60 ms nothing is heard. */
+static void calibrate(void)
+{
+    cc1000_board_spi(false);
+    if (!cc1000_control_calibrate()) {
+        restart();
+        return;
+    }
+    pll.age = 0;
+    settle();
+    cc1000_board_spi(true);
+}
+
+/** Seconds from one calibration to the next. */
+static uint16_t calibration_lasts(bool locked)
+{
+    return locked || pll.pause > CC1000_CONF_CALIBRATE ? CC1000_CONF_CALIBRATE : pll.pause;
+}
+
+/** Once a second: calibrate if the lock is lost, and from time to time. */
+static void look_at_pll(void)
+{
+    if (!pll.look || mode != LISTENING) { /* registers are not written by an interrupt then */
+        return;
+    }
+    bool locked = cc1000_control_locked();
+    if (pll.age + 1 < calibration_lasts(locked)) {
+        pll.age++;
+    } else if (take_receiver()) {
+        pll.pause = (uint16_t)(pll.pause * 2 + 1);
+        calibrate();
+    } else {
+        return; /* soon */
+    }
+    pll.look = false;
+    if (locked) {
+        pll.pause = 1;
+    }
+}
+
+/** A line that falls with the voltage, as the data sheet has it for each band. */
 static int8_t dbm(uint16_t value)
 {
-    uint16_t below = (uint16_t)(49 + ((uint32_t)value * (513 * CC1000_CONF_SUPPLY_MV / 10000) >> 10));
+    uint16_t below =
+        (uint16_t)(CAUSEWAY_BAND_RSSI_AT_0 +
+                   ((uint32_t)value * (CAUSEWAY_BAND_RSSI_TENTHS * CC1000_CONF_SUPPLY_MV / 10000) >> 10));
 
     return below < 127 ? (int8_t) - (int16_t)below : -127;
 }
@@ -708,6 +786,7 @@ void radio_service(void)
     start_sending();
     hand_over_frames();
     hand_over_result();
+    look_at_pll();
 }
 
 uint16_t radio_airtime(uint8_t length)

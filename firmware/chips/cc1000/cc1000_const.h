@@ -63,50 +63,26 @@ enum {
 };
 #define CC1000_CAL_IDLE (CC1000_CAL_WAIT | CC1000_CAL_ITERATE)
 
-/* The frequency. With f_ref = crystal / REFDIV, a frequency word stands for f_ref * (word + 8192) / 16384.
- *
- * Receiving (word A) the local oscillator is one IF, 150 kHz, above the channel, so what is received comes
- * out inverted. Word A is given by its f_ref multiple of HALVES / 2, the choice that leaves no fraction.
- * Sending (word B), a 0 is the word's own frequency and a 1 is FSEP above it, so word B is half the
- * separation of 64 kHz below the channel: 150 + 32 kHz below word A. Each kHz is 16384 * REFDIV / 14745.6 =
- * REFDIV * 10 / 9 words. */
-#define CC1000_CRYSTAL_HZ 14745600UL
-#define CC1000_IF_KHZ 150UL
-#define CC1000_SEPARATION_KHZ 64UL
-
-#if CAUSEWAY_TINYOS == 1
-#define CC1000_CHANNEL_HZ 433002000UL /* (14.7456 MHz / 12) * 352.5 = 433.152 MHz, less 150 kHz */
-#define CC1000_REFDIV 12UL
-#define CC1000_HALVES 705UL
-#else
-#define CC1000_CHANNEL_HZ 434845200UL /* (14.7456 MHz / 11) * 324.5 = 434.9952 MHz, less 150 kHz */
-#define CC1000_REFDIV 11UL
-#define CC1000_HALVES 649UL
+/* What depends on the frequency, packet_formats/cc1000.py works out for the deployment's band. What is
+ * received comes out inverted, since the local oscillator is above the channel. */
+#define CC1000_REFDIV CAUSEWAY_BAND_REFDIV
+#define CC1000_FREQ_A CAUSEWAY_BAND_FREQ_A
+#define CC1000_FREQ_B CAUSEWAY_BAND_FREQ_B
+#define CC1000_FSEP CAUSEWAY_BAND_FSEP
+#define CC1000_CURRENT_RECEIVE CAUSEWAY_BAND_CURRENT_RECEIVE
+#define CC1000_CURRENT_TRANSMIT CAUSEWAY_BAND_CURRENT_TRANSMIT
+#define CC1000_FRONT_END_RSSI CAUSEWAY_BAND_FRONT_END
+#define CC1000_MATCH_VALUE CAUSEWAY_BAND_MATCH
+#ifndef CC1000_CONF_PA_POW
+#define CC1000_CONF_PA_POW CAUSEWAY_BAND_PA_POW /* 0 dBm; 0x01 is the least, 0xFF the most */
 #endif
-
-#define CC1000_FREQ_A (CC1000_HALVES * 8192UL - 8192UL)
-#define CC1000_FREQ_B \
-    (CC1000_FREQ_A - ((CC1000_IF_KHZ + CC1000_SEPARATION_KHZ / 2) * CC1000_REFDIV * 10 + 8) / 9)
-#define CC1000_FSEP (CC1000_SEPARATION_KHZ * CC1000_REFDIV * 10 / 9)
-
-_Static_assert(CC1000_CRYSTAL_HZ / CC1000_REFDIV * CC1000_HALVES / 2 - CC1000_IF_KHZ * 1000 -
-                       CC1000_CHANNEL_HZ + 200 <
-                   400,
-               "frequency word A is within 200 Hz of the channel");
 
 /* The rest. */
-#define CC1000_CURRENT_RECEIVE 0x44  /* VCO 4, LO drive 1: 400 MHz to 500 MHz */
-#define CC1000_CURRENT_TRANSMIT 0x81 /* VCO 8, PA drive 1 */
-#define CC1000_FRONT_END_RSSI 0x02   /* the RSSI pin shows the signal's strength */
 #define CC1000_PA_POW_OFF 0x00
-#ifndef CC1000_CONF_PA_POW
-#define CC1000_CONF_PA_POW 0x0F /* 0 dBm at 433 MHz; 0x01 is the least, 0xFF the most (10 dBm) */
-#endif
 #define CC1000_PLL_VALUE (CC1000_REFDIV << 3)
 #define CC1000_MODEM2_VALUE 0x00 /* no peak detector */
 #define CC1000_MODEM1_VALUE 0x6F /* averaging filter free running, the longest settling (86 bauds) */
 #define CC1000_MODEM0_VALUE 0x55 /* 38400 baud from a 14.7456 MHz crystal, synchronous Manchester */
-#define CC1000_MATCH_VALUE 0x70  /* receiver's matching capacitors */
 #define CC1000_FSCTRL_VALUE 0x01 /* synthesizer's shaping off */
 #define CC1000_TEST4_VALUE 0x3F  /* the PLL's loop for 38400 baud and more */
 

@@ -91,8 +91,8 @@ static bool calibrate(void)
     return done;
 }
 
-/** Calibrate for receiving, then for sending with the amplifier off. */
-static bool calibrate_both(void)
+/* For receiving, then for sending with the amplifier off. */
+bool cc1000_control_calibrate(void)
 {
     bool done;
 
@@ -106,11 +106,15 @@ static bool calibrate_both(void)
     return done;
 }
 
-/** Receiving, the PLL has locked. */
-static bool locked(void)
+bool cc1000_control_locked(void)
+{
+    return (cc1000_read(CC1000_LOCK) & CC1000_LOCK_CONTINUOUS) != 0;
+}
+
+static bool locks(void)
 {
     cc1000_board_wait(CC1000_PLL_US);
-    return (cc1000_read(CC1000_LOCK) & CC1000_LOCK_CONTINUOUS) != 0;
+    return cc1000_control_locked();
 }
 
 bool cc1000_control_start(void)
@@ -123,11 +127,11 @@ bool cc1000_control_start(void)
     configure();
     cc1000_write(CC1000_MAIN, CC1000_MAIN_BIAS_ON);
     cc1000_board_wait(CC1000_BIAS_US);
-    done = calibrate_both();
+    done = cc1000_control_calibrate();
     /* A calibration may miss: once more then. If that does not help either, listen all the same: a chip that
      * is really out of lock gives no good frames, while one whose lock bit is wrong does. */
-    if (done && !locked()) {
-        done = calibrate_both();
+    if (done && !locks()) {
+        done = cc1000_control_calibrate();
     }
     if (!done) {
         cc1000_control_stop();

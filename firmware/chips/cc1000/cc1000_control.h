@@ -16,6 +16,13 @@ uint8_t cc1000_read(uint8_t address);
  * 150 ms with a chip that does not answer: then false, and the chip is off. */
 bool cc1000_control_start(void);
 
+/** Whether the PLL is in lock; to be called while receiving. */
+bool cc1000_control_locked(void);
+
+/** Calibrate the PLL for both frequencies once more, while receiving, and receive again: 52 ms to 70 ms.
+ * False when the chip does not say that it is done. */
+bool cc1000_control_calibrate(void);
+
 /** All off but the registers' memory. */
 void cc1000_control_stop(void);
 

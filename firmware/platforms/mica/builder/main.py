@@ -56,21 +56,25 @@ AlwaysBuild(env.Alias("nobuild", hexfile))
 Default(env.Alias("buildprog", hexfile, hexfile))
 
 
-def program(*memories):
-    """Call avrdude; a failure comes with what to do about it."""
+def call(env, *operations):
+    """Call avrdude; what it said."""
+    config = env.PioPlatform().get_package_dir("tool-avrdude")
+    command = avrdude.command(
+        env.subst("$UPLOAD_PORT"),
+        operations,
+        programmer=env.subst("$UPLOAD_PROTOCOL"),
+        config=Path(config) / "avrdude.conf" if config else None,
+    )
+    print(avrdude.shown(command))
+    return avrdude.run(command)
+
+
+def told(act):
+    """An action of SCons; a failure comes with what to do about it."""
 
     def action(target, source, env):
-        config = env.PioPlatform().get_package_dir("tool-avrdude")
-        operations = [avrdude.write_flash(str(source[0]))] if source and not memories else list(memories)
         try:
-            command = avrdude.command(
-                env.subst("$UPLOAD_PORT"),
-                operations,
-                programmer=env.subst("$UPLOAD_PROTOCOL"),
-                config=Path(config) / "avrdude.conf" if config else None,
-            )
-            print(avrdude.shown(command))
-            avrdude.run(command)
+            act(source, env)
         except avrdude.ProgrammingError as error:
             sys.stderr.write(f"Error: {error}\n")
             return 1
@@ -79,28 +83,26 @@ def program(*memories):
     return action
 
 
-def confirm_fuses(target, source, env):
-    try:
-        avrdude.confirm_fuses()
-    except avrdude.ProgrammingError as error:
-        sys.stderr.write(f"Error: {error}\n")
-        return 1
-    return 0
+def program(source, env):
+    call(env, avrdude.write_flash(str(source[0])))
+
+
+def set_fuses(source, env):
+    avrdude.confirm_fuses()
+    low = avrdude.write_low_fuse(call(env, *avrdude.READ_LOW_FUSE))
+    call(env, *avrdude.FUSES, low)
 
 
 env.AddPlatformTarget(
     "size", elf, env.VerboseAction("$SIZEPRINTCMD", "Size of $SOURCE"), "Size", "Flash and RAM used"
 )
 env.AddPlatformTarget(
-    "upload", hexfile, env.VerboseAction(program(), "Programming $SOURCE"), "Upload", "Program one mote"
+    "upload", hexfile, env.VerboseAction(told(program), "Programming $SOURCE"), "Upload", "Program one mote"
 )
 env.AddPlatformTarget(
     "fuses",
     None,
-    [
-        env.VerboseAction(confirm_fuses, "Fuses of an ATmega128L on a MICA mote"),
-        env.VerboseAction(program(*avrdude.FUSES), "Writing the fuses"),
-    ],
+    env.VerboseAction(told(set_fuses), "Fuses of an ATmega128L on a MICA mote"),
     "Fuses",
     "Set the fuses of one mote: once in its life",
 )
