@@ -52,7 +52,7 @@ uint32_t host_waits;
 uint16_t host_sensors[SENSORS]; /* their readings, while they are powered and warm */
 uint32_t host_supplies;         /* how often one was switched on */
 uint8_t host_powered;           /* the sensor that is on */
-uint16_t host_supply = 417; /* 3.0 V */
+uint16_t host_supply = 417;     /* 3.0 V */
 static uint16_t converted;
 static bool converting;
 
