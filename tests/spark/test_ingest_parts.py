@@ -178,10 +178,10 @@ def graph_of(tables):
 
 
 def test_with_a_warm_up_the_causes_of_parts_are_those_of_the_whole(tmp_path, monkeypatch):
-    field_log("barrier", tmp_path / "log", 0.05, messages=3000)
+    field_log("barrier", tmp_path / "log", 0.05, messages=1200)
     take(tmp_path / "whole", tmp_path / "log")
-    monkeypatch.setattr(staging, "TOGETHER", 600)
-    monkeypatch.setattr(staging, "WARM_UP", 600)
+    monkeypatch.setattr(staging, "TOGETHER", 300)
+    monkeypatch.setattr(staging, "WARM_UP", 300)
     take(tmp_path / "parts", tmp_path / "log")
     assert graph_of(tmp_path / "parts") == graph_of(tmp_path / "whole")
 

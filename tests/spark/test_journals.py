@@ -158,7 +158,6 @@ def test_the_stream_reads_each_record_of_a_growing_journal_once(logged, tmp_path
     for path in (tmp_path / "b").glob("*.cwj"):  # the same run, grown: the last segment too
         (logs / "a" / path.name).write_bytes(path.read_bytes())
     assert len(sorted((logs / "a").glob("*.cwj"))) > len(segments)
-    assert read_on() == list(range(200))
     write(logs / "c", [Gap(0, 1, 2, False, "gone")], trace.deployment, "c")
     assert read_on() == [0, *range(200)]
     assert read_on() == [0, *range(200)]

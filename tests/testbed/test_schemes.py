@@ -22,7 +22,7 @@ from tools.schemes_table import (
 )
 
 SHORT = 10.0  # seconds
-LONG = {"last-sender": 40.0}  # it seldom errs: every five seconds or so
+LONG = {"last-sender": 20.0}  # it seldom errs: every five seconds or so
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
 
 
