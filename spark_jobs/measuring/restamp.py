@@ -37,6 +37,7 @@ from spark_jobs.traces.field import stream_as_heard
 from spark_jobs.traces.files import TraceFiles, read_rows, read_whole, told_of, undamaged
 
 Ints = NDArray[Any]
+Groups = Sequence[tuple[int, int, int]]  # row groups, as `TraceFiles.groups` has them
 BATCH = 1 << 18  # events at a time
 
 
@@ -61,7 +62,7 @@ def restamp(task: RestampTask) -> Restamped:
     partial = task.path.with_name(f".{uuid4().hex}")  # another try of the same task may be writing too
     with _made(task.trace, task.scheme, task.path.parent) as (found, parts), ExitStack() as opened:
         writer = None
-        for part in parts:
+        for _, part in parts:
             table = pa.table({"stamp": _column(part)})
             if writer is None:
                 writer = opened.enter_context(pq.ParquetWriter(partial, table.schema, compression="zstd"))
@@ -75,14 +76,14 @@ def restamp(task: RestampTask) -> Restamped:
 @contextmanager
 def _made(
     trace: TraceFiles, scheme: TimedScheme, scratch: Path | None
-) -> Iterator[tuple[Restamped, Iterator[Observed]]]:
-    """What the motes noticed, and the stamps as the observer reads them, in the order of the rows, part by part. They
-    are gone afterwards."""
+) -> Iterator[tuple[Restamped, Iterator[tuple[Groups, Observed]]]]:
+    """What the motes noticed, and the stamps as the observer reads them, row groups after row groups. They are gone
+    afterwards."""
     if trace.events is None or scheme.kernel is None:
         stream = stream_as_heard(trace)
         stamped = engine_numba.stamp(stream, scheme)
         noticed = Restamped(stream.messages, stamped.bounded, stamped.wrong_unwraps)
-        yield noticed, iter([engine_numba.observe(stream, stamped, scheme)])
+        yield noticed, iter([(trace.groups(), engine_numba.observe(stream, stamped, scheme))])
         return
     with TemporaryDirectory(dir=scratch) as place, told_of(trace.events):
         numbers = _numbers_in(trace)
@@ -98,12 +99,11 @@ def _made(
 
 def _observed(
     trace: TraceFiles, numbers: Numbers, scheme: TimedScheme, stamps: tuple[Ints, Ints, Ints]
-) -> Iterator[Observed]:
-    """One row group of the trace after the other."""
+) -> Iterator[tuple[Groups, Observed]]:
     for group in trace.groups():
         rows = read_rows(trace, [group], ["source", "sequence", "heard"])
         source, sequence, heard = (column.to_numpy().astype(np.int64) for column in rows.columns)
-        yield stamps_of.observe(numbers.of(source, sequence), heard, scheme, stamps)
+        yield [group], stamps_of.observe(numbers.of(source, sequence), heard, scheme, stamps)
 
 
 @lru_cache(maxsize=4)
@@ -134,18 +134,12 @@ def differing(trace: TraceFiles) -> int:
     if not trace.deployment.scheme.is_ordered:
         return _differs(trace, trace.groups(), _papers(trace), stream_as_heard(trace))
     with _made(trace, timed_scheme_of(trace.deployment), None) as (_, parts):
-        wrong, groups = 0, iter(trace.groups())
-        for part in parts:
-            mine = [next(groups)]
-            while sum(trace.parts[p].groups[g] for _, p, g in mine) < len(part.r):
-                mine.append(next(groups))
-            wrong += _differs(trace, mine, _column(part))
-        return wrong
+        return sum(_differs(trace, groups, _column(part)) for groups, part in parts)
 
 
 def _differs(
     trace: TraceFiles,
-    groups: Sequence[tuple[int, int, int]],
+    groups: Groups,
     made: pa.StructArray,
     stream: Stream | None = None,
 ) -> int:
