@@ -19,7 +19,7 @@ from pathlib import Path
 
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import make_rule
-from spark_jobs.advice.report import write_tables
+from spark_jobs.results import write_rows
 from spark_jobs.session import JobError, note
 
 BYTES, HOPS, HOP_BYTES = 38, 6, 4
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not packets:
             raise JobError(f"{options.recording}: no packet in it" + (f"; {faults[0]}" if faults else ""))
         if options.out:
-            write_tables(options.out, "packets", packets)
+            write_rows(options.out, "packets", packets)
     except (JobError, OSError) as error:
         note(f"tum_tsch: {error}")
         return 1

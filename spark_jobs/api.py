@@ -19,18 +19,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from basestation.analysis import advice
 from basestation.analysis.choices import Choice
 from basestation.analysis.clocks import MOMENT_S
 from basestation.analysis.links import WINDOW_S
 from basestation.analysis.outcome import ContinuumRow
+from basestation.analysis.rows import columns_of, table_of
 from basestation.comparing.catalogue import NAMES, Terms
 from basestation.comparing.comparison_columns import table_of as table_of_compared
 from basestation.comparing.spread import compare as compare_spots
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 from spark_jobs import comparing
-from spark_jobs.advice import recommend as advice
-from spark_jobs.advice.report import columns_of, table_of
 from spark_jobs.engine import EngineOptions, Spark
 from spark_jobs.health import clocks as clock_bounds
 from spark_jobs.health import links as link_health

@@ -1,10 +1,11 @@
-"""What `basestation.comparing` needs to compare schemes on traces and tables; and its report."""
+"""What `basestation.comparing` needs to compare schemes on traces and tables; and its page."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from basestation.analysis import page
 from basestation.comparing.catalogue import Terms
 from basestation.comparing.comparison import ComparisonRow, KnownStream
 from basestation.comparing.comparison_columns import table_of
@@ -13,7 +14,7 @@ from basestation.comparing.recorded_run import options_in, place_in
 from basestation.comparing.spread import Compared, Spot
 from basestation.simulator.options import WorldOptions
 from basestation.traces.files import TraceError
-from spark_jobs.advice import report
+from spark_jobs.results import write_page, write_tables
 from spark_jobs.storage import Place
 from spark_jobs.traces.field import known_stream
 from spark_jobs.traces.files import TraceFault, TraceFiles
@@ -51,15 +52,15 @@ def write(out: Place, found: Sequence[Compared], terms: Terms) -> None:
     """Write `compare.parquet`, `compare.csv` and `report.html`."""
     from basestation.comparing.comparison_plot import picture  # matplotlib, only for pictures
 
-    report.put_table(out, "compare", table_of(found, terms))
+    write_tables(out, {"compare": table_of(found, terms)})
     parts: list[str] = []
     for name, rows in _chapters(found):
-        parts += [report.heading(name), report.svg(picture(rows), name)]
+        parts += [page.heading(name), page.svg(picture(rows), name)]
         for place in dict.fromkeys(row.place for row in rows):
             here = [row for row in rows if row.place == place]
-            parts += [report.paragraph(about(here[0])), report.sheet(COLUMNS, [cells(row) for row in here])]
-    parts += [report.paragraph(line, "note") for line in LEGEND]
-    report.write_html(out / "report.html", "Every scheme on the same events", parts)
+            parts += [page.paragraph(about(here[0])), page.sheet(COLUMNS, [cells(row) for row in here])]
+    parts += [page.paragraph(line, "note") for line in LEGEND]
+    write_page(out, "Every scheme on the same events", parts)
 
 
 def _chapters(found: Sequence[Compared]) -> Iterator[tuple[str, list[ComparisonRow]]]:

@@ -40,7 +40,7 @@ Frame = Any
 """Rows: a table of Arrow's on this machine, a DataFrame on Spark."""
 Batches = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """Rows in, rows out, batch by batch: what was taken need not stay in memory."""
-PIECE = 1 << 20  # rows of a frame that one task takes on this machine
+PIECE = 1 << 19  # rows of a frame that one task takes on this machine
 
 
 class Engine(ABC):

@@ -90,23 +90,24 @@ def _write(
 def _write_report(
     out: Path, points: Sequence[CurvePoint], verdicts: Sequence[Verdict], messages: int, seeds: int
 ) -> None:
+    from basestation.analysis import page
     from basestation.figures.draw import picture
-    from spark_jobs.advice import report
+    from spark_jobs.results import write_page, write_rows
 
-    report.write_tables(out, "figures", with_intervals(points))
+    write_rows(out, "figures", with_intervals(points))
     agreed = sum(verdict.agrees for verdict in verdicts)
     parts = [
-        report.paragraph(
+        page.paragraph(
             f"{messages} messages a network, {seeds} seeds; shaded: 95% confidence for the mean over seeds; grey: what "
             f"the paper states. {agreed} of {len(verdicts)} of the paper's claims agree."
         )
     ]
     for figure in TITLES:
         drawn = picture(figure, points, lambda point: interval(point.values))
-        parts.append(report.svg(drawn, f"figure{figure}"))
+        parts.append(page.svg(drawn, f"figure{figure}"))
     cells = [(str(v.figure), v.claim, v.ours, "yes" if v.agrees else "no") for v in verdicts]
-    parts.append(report.sheet(("figure", "the paper says", "we measure", "agrees"), cells))
-    report.write_html(out / "report.html", "The paper's figures, simulated again", parts)
+    parts.append(page.sheet(("figure", "the paper says", "we measure", "agrees"), cells))
+    write_page(out, "The paper's figures, simulated again", parts)
     common.note(f"wrote figures.parquet, figures.csv and report.html in {out}")
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from basestation.traces.schema import value_of
+from basestation.traces.value_summary import ValueSummary
 from packet_formats.deployment import Deployment
 
 from .message_table import Carry, Fate, ReadMessages, read_messages
@@ -19,26 +18,6 @@ from .reader import Journal, JournalFault, JournalSegment, senseless
 from .record_format import Header, JournalError, RecordKind, Records
 
 SECOND = 1_000_000_000
-
-
-@dataclass(slots=True)
-class ValueSummary:
-    """What one value of a mote's messages was. NaN, where a sensor gave no reading, is left out."""
-
-    count: int = 0
-    least: float = math.inf
-    mean: float = 0.0
-    most: float = -math.inf
-    last: float = math.nan
-
-    def add(self, numbers: NDArray[np.float64]) -> None:
-        numbers = numbers[~np.isnan(numbers)]
-        if not len(numbers):
-            return
-        whole = self.mean * self.count + float(numbers.sum())
-        self.count += len(numbers)
-        self.mean, self.last = whole / self.count, float(numbers[-1])
-        self.least, self.most = min(self.least, float(numbers.min())), max(self.most, float(numbers.max()))
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from spark_jobs.tables.stored import Piece, names_of
 
 NAMED = (("site", pa.string()), ("run", pa.string()))
 FAULT = "fault"  # why a run can't be read; in a row of its own, so that other runs go on
+NOBODY = -1  # the mote of a fault: groups need a key
 
 
 def schema_of(columns: Iterable[Any]) -> pa.Schema:
@@ -59,7 +60,7 @@ def of_piece(
 
 
 def fault(names: Mapping[str, Any], why: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    yield from filled({**names, FAULT: why}, schema, 1).to_batches()
+    yield from filled({**names, FAULT: why, "mote": NOBODY}, schema, 1).to_batches()
 
 
 def fault_in(table: pa.Table) -> str | None:

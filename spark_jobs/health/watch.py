@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 from basestation.analysis.choices import Choice
 from basestation.analysis.columns import column
 from basestation.analysis.links import LINKS, MOTES, SEEN, WINDOW_S, summary, with_delivery
+from basestation.analysis.rows import table_of
 from basestation.analysis.windows import ALL, NEVER, State, Tables, added, advance, between, opened
 from basestation.journal.parquet_parts import PARTS
 from basestation.journal.recovery import write_whole
@@ -41,7 +42,6 @@ from basestation.traces import schema
 from basestation.traces.present import present
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
-from spark_jobs.advice.report import table_of
 from spark_jobs.engine import EngineOptions, Spark, Spread, chosen
 from spark_jobs.health.links import check_motes
 from spark_jobs.measuring.continuum import continuum

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,6 @@ from itertools import groupby
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv as pc_csv
 import pyarrow.parquet as pq
 
 from basestation.traces.present import present, stored_columns, wrong_column
@@ -20,7 +18,7 @@ from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
 from spark_jobs.engine import PIECE, Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, one_line, prepare
-from spark_jobs.storage import Place, listed, place, reading, write_whole
+from spark_jobs.storage import Place, listed, place, reading
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import FRAMES
 
@@ -192,14 +190,3 @@ def engine_for(job: str, options: EngineOptions, runs: Sequence[StoredRun]) -> I
     """The engine for work on all frames of these runs."""
     with chosen(job, options, large=sum(run.counts.get("frames", 0) for run in runs) > SMALL) as engine:
         yield engine
-
-
-def write_results(folder: Place, tables: dict[str, pa.Table]) -> None:
-    """Write each table as Parquet, and as CSV for people."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, table in tables.items():
-        parquet, csv = io.BytesIO(), io.BytesIO()
-        pq.write_table(table, parquet, compression="zstd")
-        pc_csv.write_csv(table, csv)
-        write_whole(folder / f"{name}.parquet", parquet.getvalue())
-        write_whole(folder / f"{name}.csv", csv.getvalue())

@@ -86,6 +86,11 @@ class TraceFiles:
         sizes = [size for part in self.parts for size in part.groups]
         return [(first, *place) for first, place in zip(accumulate([0, *sizes]), places, strict=False)]
 
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]:
+        """These columns of all rows, a row group at a time."""
+        for group in self.groups():
+            yield read_rows(self, [group], columns)
+
 
 def open_trace(folder: Place, events: Place | None = None) -> TraceFiles:
     """Find the files of a run and check that they belong together. `events` is their place, if not in the folder."""

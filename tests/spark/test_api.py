@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import spark_jobs
+from basestation.analysis.advice import Advice
 from basestation.analysis.choices import Choice
 from basestation.cli import main as basestation
-from spark_jobs.advice.recommend import Advice
 from spark_jobs.journals.source import register
 from spark_jobs.session import JobError
 

@@ -7,15 +7,19 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from basestation.analysis.changes import THRESHOLDS, changes, of_row
+from basestation.analysis.facts import Fact
+from basestation.analysis.tally import IN_BLOCK
+from basestation.analysis.uncertainty import Uncertain
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
-from spark_jobs.advice.changes import THRESHOLDS, changes, facts_in
-from spark_jobs.advice.facts import Fact
+from spark_jobs.advice.changes import facts_in
 from spark_jobs.engine import Cores
 from spark_jobs.run import run
 from spark_jobs.traces.files import open_trace
+from tests.spark.test_recommend import row as a_row
 
 OPTIONS = WorldOptions(motes=6, epsilon=3, delta=10, rate=0.1, messages=4000, **PRESETS["network"])
 
@@ -77,6 +81,17 @@ def test_a_run_that_is_too_short_has_no_interval():
     short = {"loss": Fact(np.array([1.0]), np.array([10.0]), 100.0)}
     (one,) = changes([short], [{"loss": Fact(np.array([5.0]), np.array([10.0]), 100.0)}])
     assert (one.low, one.high, one.difference, one.regression) == (None, None, 40.0, True)
+
+
+def test_only_what_surely_was_in_wrong_order_counts():
+    """What may have been depends on other losses, too."""
+    sure = np.zeros((6, len(IN_BLOCK)), np.int64)
+    sure[:, [IN_BLOCK.index("delivered"), IN_BLOCK.index("backward"), IN_BLOCK.index("forward")]] = 100, 2, 4
+    doubtful = sure * 1
+    doubtful[:, IN_BLOCK.index("forward")] = 50
+    row = replace(a_row(1, 3.0, 1.0), uncertain=Uncertain(sure, doubtful, {}))
+    assert of_row(row, 1.0)["violations"].value == 3.0  # per cent
+    assert "violations" not in of_row(replace(row, mean=None), 1.0)
 
 
 def written(folder, **options):

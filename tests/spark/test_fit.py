@@ -1,6 +1,7 @@
 """A network is read from its log, and what the simulated one predicts is held against what is known."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,18 +9,18 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.analysis.choices import Choice, candidates
+from basestation.analysis.facts import Arrivals, arrivals_of, facts_of, values
+from basestation.analysis.fit import Off, checks, fitted, over_seeds, predict, world
+from basestation.analysis.sensitivity import sensitivity
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.simulator.options import PRESETS, WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
-from basestation.traces.files import write_trace
-from spark_jobs.advice.facts import Arrivals, arrivals_in, arrivals_of, facts_of, values
-from spark_jobs.advice.fit import Off, checks, fitted, over_seeds, predict, world
-from spark_jobs.advice.sensitivity import sensitivity
+from basestation.traces.files import TraceError, write_trace
+from spark_jobs.advice.facts import arrivals_in
 from spark_jobs.engine import Cores
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.run import run
-from spark_jobs.session import JobError
 from spark_jobs.traces.files import open_trace
 
 OPTIONS = WorldOptions(
@@ -90,7 +91,7 @@ def test_the_prediction_meets_what_the_log_shows_and_what_really_happened(log, t
 
 def test_a_log_without_times_can_not_be_fitted(log):
     trace, _ = log
-    with pytest.raises(JobError, match="the stamps have no clock"):
+    with pytest.raises(TraceError, match="the stamps have no clock"):
         fitted(replace(arrivals_in(trace), delay=None), trace.deployment)
 
 
@@ -152,7 +153,13 @@ def test_the_command_says_which_assumption_breaks_first(log, tmp_path, capsys):
     trace, _ = log
     words = ["--no-spark", "--scheme", "shlc", "--counter-bits", "4", "--policy", "cbd", "--sensitivity"]
     assert run("recommend", [str(trace.folder), *words, "--tolerance", "1", "--out", str(tmp_path)]) == 0
-    assert "epsilon: too many violations at" in capsys.readouterr().out
+    told = capsys.readouterr()
+    sentence = (
+        r"epsilon: if it were [\d.]+ times what this log shows, [\d.]+% would be violated; that is too many"
+    )
+    assert re.search(sentence, told.out)
+    assert "loss: even if it were 4 times what this log shows" in told.out
+    assert "120 simulated networks tell which assumption breaks first" in told.err
     assert pq.read_table(tmp_path / "sensitivity.parquet").num_rows == 4 * 6
     details = pq.read_table(tmp_path / "details.parquet")
     assert set(details["by"].to_pylist()) == {"mote", "link", "hour"}

@@ -7,16 +7,16 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.analysis.advice import answer, energy, over_all_runs, recommend, sentence
 from basestation.analysis.choices import Choice
 from basestation.analysis.front import on_front
 from basestation.analysis.outcome import ContinuumRow
+from basestation.analysis.pooled import pool, worst
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
 from basestation.traces.files import write_trace
 from packet_formats.deployment import load
-from spark_jobs.advice.pooled import pool, worst
-from spark_jobs.advice.recommend import answer, energy, over_all_runs, recommend, sentence
 from spark_jobs.engine import Cores
 from spark_jobs.measuring.continuum import continuum
 from spark_jobs.run import run
@@ -205,12 +205,25 @@ def test_the_command(trace, tmp_path, capsys):
 
 
 def test_the_ledger_is_offered_at_the_tolerance(trace, tmp_path, capsys):
-    words = [str(trace), "--no-spark", "--scheme", "shlc", "--tolerance", "2", "--figure", "any"]
+    words = [
+        str(trace),
+        "--no-spark",
+        "--scheme",
+        "shlc",
+        "--scheme",
+        "barrier",
+        "--tolerance",
+        "2",
+        "--figure",
+        "any",
+    ]
     assert run("recommend", [*words, "--out", str(tmp_path), "--json"]) == 0
     table = pq.read_table(tmp_path / "continuum.parquet").to_pylist()
     assert {row["tolerate"] for row in table if row["policy"] == "ledger"} == {2.0}
     assert all(row["any"] <= 2 for row in table if row["policy"] == "ledger")
     assert {row["tolerate"] for row in table if row["policy"] != "ledger"} == {None}
+    barrier = {row["policy"]: row["exact"] for row in table if row["scheme"] == "barrier"}
+    assert barrier == {"barrier": True, "ledger": False}  # a ledger spends what is tolerated
     capsys.readouterr()
 
 

@@ -24,7 +24,7 @@ class Threshold(click.ParamType[tuple[str, float]]):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, float]:
-        from spark_jobs.advice.changes import THRESHOLDS
+        from basestation.analysis.changes import THRESHOLDS
 
         known = (*THRESHOLDS, "rate")
         name, _, much = str(value).partition("=")
@@ -65,12 +65,16 @@ def command(
     as_json: bool,
     engine: EngineOptions,
 ) -> None:
-    """Tell what became better or worse from BEFORE to AFTER: traces, logs or tables, each with all its runs.
+    """Tell what became better or worse from BEFORE to AFTER.
+
+    Each is a trace, a run's log, or the tables that ingest wrote, with all their runs. For a folder of several logs,
+    ingest them first.
 
     The exit code is 1 if something became worse by more than its threshold, and not by chance.
     """
-    from spark_jobs.advice import report
-    from spark_jobs.advice.changes import THRESHOLDS, between
+    from basestation.analysis.changes import THRESHOLDS
+    from spark_jobs.advice.changes import between
+    from spark_jobs.results import write_rows
     from spark_jobs.session import prepare
 
     if out is not None:
@@ -91,6 +95,6 @@ def command(
             table.add_row(f"{one.figure}, {one.unit}", *values, interval, allowed, verdict)
         common.out.print(table)
     if out is not None:
-        report.write_tables(out, "changes", found)
+        write_rows(out, "changes", found)
     if any(one.regression for one in found):
         ctx.exit(1)

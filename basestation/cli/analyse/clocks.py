@@ -43,13 +43,14 @@ def command(
     """
     from basestation.analysis.clocks import plain
     from spark_jobs.health import clocks
+    from spark_jobs.results import write_tables
     from spark_jobs.tables import stored
 
     chosen = stored.select_runs(tables, runs, sites, out)
     with stored.engine_for("clocks", engine, chosen) as where:
         found, refused = clocks.of_runs(where, chosen, moment)
     if out is not None and found:
-        stored.write_results(out, clocks.tables_of(found))
+        write_tables(out, clocks.tables_of(found))
     for row in found:
         common.emit_json(plain(row))
     if refused:

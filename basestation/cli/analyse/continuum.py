@@ -55,8 +55,10 @@ def command(
 
     TRACE is a trace, a run's log, or the tables that ingest wrote.
     """
-    from spark_jobs.advice import report
+    from basestation.analysis.report import show
+    from basestation.analysis.rows import plain
     from spark_jobs.measuring.continuum import analyse
+    from spark_jobs.results import write_continuum
     from spark_jobs.session import prepare
 
     if out is not None:
@@ -65,12 +67,12 @@ def command(
         traces, replace(choice, tolerates=tolerate), engine, scratch=scratch, segment=segment, ties=ties
     )
     if out is not None:
-        report.write_continuum(out, found.traces, found.rows)
+        write_continuum(out, found.traces, found.rows)
         common.note(f"wrote continuum.parquet, continuum.csv and report.html in {out}")
     if as_json:
         for row in found.rows:
-            common.emit_json(report.plain(row))
+            common.emit_json(plain(row))
     else:
-        report.show(common.out, found.rows)
+        show(common.out, found.rows)
     if found.faults:
         ctx.exit(1)

@@ -15,8 +15,8 @@ from basestation.cli.analyse.recommend import FIGURES
 
 if TYPE_CHECKING:
     from basestation.analysis.choices import Choice
+    from basestation.analysis.fit import Check, Predicted
     from basestation.causality.order import Ties
-    from spark_jobs.advice.fit import Check, Predicted
     from spark_jobs.engine import EngineOptions
 
 
@@ -57,11 +57,11 @@ def command(
 ) -> None:
     """Predict the violations of a log that does not tell causes.
 
-    TRACE is a trace, a run's log, or the tables that ingest wrote. Its rate, losses and delays make a simulated
-    network; what that predicts is held against what the log shows.
+    TRACE is a trace, a run's log, or the tables that ingest wrote. Its rate, losses, delays and, in tables whose
+    beacons were heard, clocks make a simulated network; what that predicts is held against what the log shows.
     """
-    from spark_jobs.advice import report
     from spark_jobs.advice.fit import fit_traces
+    from spark_jobs.results import write_rows
     from spark_jobs.session import prepare
 
     if out is not None:
@@ -76,13 +76,13 @@ def command(
         common.out.print(_predictions(one.predicted), _checks(one.checks))
     if out is not None:
         for name, tables in (("fit", "predicted"), ("checks", "checks")):
-            report.write_tables(out, name, [row for one in found for row in getattr(one, tables)])
+            write_rows(out, name, [row for one in found for row in getattr(one, tables)])
     if faults:
         ctx.exit(1)
 
 
 def _predictions(rows: Sequence[Predicted]) -> Table:
-    from spark_jobs.advice import report
+    from basestation.analysis import report
 
     table = Table(box=SIMPLE_HEAD, padding=0)
     for name in ("stamp", "B", "delivery", "violations %", "95% interval", "hold ms"):

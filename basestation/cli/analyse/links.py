@@ -53,6 +53,7 @@ def command(
 
     from basestation.analysis.links import summary, worst_lines
     from spark_jobs.health import links
+    from spark_jobs.results import write_tables
     from spark_jobs.tables import stored
 
     chosen = stored.select_runs(tables, runs, sites, out)
@@ -60,7 +61,7 @@ def command(
         found, refused = links.of_runs(where, chosen, window)
     sound = [run for run in chosen if run.name not in refused]
     if out is not None and sound:
-        stored.write_results(out, found)
+        write_tables(out, found)
     if worst is not None:
         click.echo("\n".join(worst_lines(found["motes"], found["links"], worst)))
     for run in sound if worst is None else ():

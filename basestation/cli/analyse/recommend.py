@@ -81,6 +81,7 @@ def command(
     TRACE is a trace, a run's log, or the tables that ingest wrote. `basestation plan` is for a network that is not
     built yet.
     """
+    from basestation.analysis import advice
     from basestation.analysis.choices import POLICIES
     from spark_jobs.advice import recommend
     from spark_jobs.measuring.continuum import analyse
@@ -91,7 +92,7 @@ def command(
     # The ledger is offered at the tolerance itself. At 0 it is causal delivery.
     if tolerance and tuple(choice.policies) == POLICIES:
         choice = replace(choice, tolerates=[tolerance])
-    asked = recommend.Question(figure, tolerance, guaranteed, sensitivity)
+    asked = advice.Question(figure, tolerance, guaranteed, sensitivity)
     adviser = recommend.Adviser(asked)
     found = analyse(
         traces,
@@ -106,17 +107,15 @@ def command(
     advised, together = adviser.advised, adviser.together
     for one in advised:
         if not as_json:
-            for line in recommend.lines(one, asked):
+            for line in advice.lines(one, asked):
                 common.out.print(line, markup=False, soft_wrap=True)
         elif not one.advice:
-            common.note(
-                f"recommend: run {one.trace.run}: {recommend.why_nothing(one.trace, one.rows, figure)}"
-            )
+            common.note(f"recommend: run {one.trace.run}: {advice.why_nothing(one.trace, one.rows, figure)}")
     if not as_json and together:
-        common.out.print(f"all runs: take {recommend.sentence(together[0])}", markup=False, soft_wrap=True)
+        common.out.print(f"all runs: take {advice.sentence(together[0])}", markup=False, soft_wrap=True)
     if as_json:
-        for advice in (*together, *(advice for one in advised for advice in one.advice)):
-            common.emit_json(advice)
+        for row in (*together, *(row for one in advised for row in one.advice)):
+            common.emit_json(row)
     if out is not None:
         recommend.write(out, found.rows, adviser)
         common.note(f"wrote tables and report.html in {out}")

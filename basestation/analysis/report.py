@@ -1,35 +1,24 @@
-"""Writes the results of an analysis: Parquet and CSV tables, lines on the terminal, and one HTML file.
-
-The HTML contains its pictures as SVG and needs no other file.
-"""
+"""The continuum of a trace in words, pictures and tables: on a page, and on the terminal."""
 
 from __future__ import annotations
 
-import html
-import re
-import types
-import typing
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
-from io import BytesIO, StringIO
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.csv as pa_csv
-import pyarrow.parquet as pq
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
 from basestation.analysis.choices import NAMED
 from basestation.analysis.front import able, most, on_front
+from basestation.analysis.page import folded, heading, paragraph, sheet, svg
 from basestation.causality.policy_choice import policy_label
-from basestation.journal.summary import ValueSummary
 from basestation.traces.schema import value_of
+from basestation.traces.value_summary import ValueSummary
+from packet_formats.deployment import Deployment
 from packet_formats.schemes import ordered
-from spark_jobs.storage import Place, write_whole
-from spark_jobs.traces.files import TraceFiles, read_rows
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,128 +28,27 @@ if TYPE_CHECKING:
 MARKERS = dict(
     zip((*ordered(), *NAMED), ("X", "P", "^", "s", "o", "D", "v", "<", ">", "*", "p"), strict=False)
 )
-ARROW = {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}
-STYLE = """
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2em auto; max-width: 72em; padding: 0 1em; color: #222 }
-table { border-collapse: collapse; font-size: 13px; margin: 1em 0 }
-td, th { padding: 2px 8px; text-align: right; border-bottom: 1px solid #ddd }
-td:first-child, th:first-child { text-align: left }
-tr.own { background: #eef6ff }
-svg { max-width: 100%; height: auto }
-p.note { color: #666 }
-p.answer { font-size: 1.35em; margin: 0.6em 0 }
-details { margin: 0.8em 0; border-top: 1px solid #ddd; padding-top: 0.4em }
-summary { cursor: pointer; font-weight: 600 }
-"""
 
 
-def table_of(rows: Sequence[Any], kind: type | None = None) -> pa.Table:
-    """A table from rows of one dataclass, with a column for each field. `kind` is that class, where no row may be."""
-    kind = kind or type(rows[0])
-    hints = typing.get_type_hints(kind)
-    schema = pa.schema([pa.field(name, _arrow(hints[name])) for name in columns_of(kind)])
-    return pa.Table.from_pylist([plain(row) for row in rows], schema=schema)
+class TraceFacts(Protocol):
+    """What a report says of the trace itself."""
+
+    @property
+    def run(self) -> str: ...
+    @property
+    def deployment(self) -> Deployment: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def origin(self) -> str: ...
+    @property
+    def untold(self) -> int: ...
+    @property
+    def has_truth(self) -> bool: ...
+    def tables(self, columns: list[str]) -> Iterator[pa.Table]: ...
 
 
-def plain(row: Any) -> dict[str, Any]:
-    """The fields of a row for tables and JSON, without those that are kept inside."""
-    return {name: getattr(row, name) for name in columns_of(type(row))}
-
-
-def columns_of(kind: type) -> list[str]:
-    """The fields of a class of rows that tables and JSON have."""
-    return [field.name for field in fields(kind) if not field.metadata.get("inside")]
-
-
-def _arrow(hint: Any) -> pa.DataType:
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        (hint,) = (one for one in typing.get_args(hint) if one is not types.NoneType)
-    if typing.get_origin(hint) is tuple:
-        return pa.list_(ARROW[typing.get_args(hint)[0]])
-    return ARROW[hint]
-
-
-def write_tables(out: Place, name: str, rows: Sequence[Any]) -> None:
-    """Write the tables. Each file appears completely or not at all. In CSV, a list is its values with blanks
-    between."""
-    put_table(out, name, table_of(rows))
-
-
-def put_table(out: Place, name: str, table: pa.Table) -> None:
-    out.mkdir(parents=True, exist_ok=True)
-    _put(out / f"{name}.parquet", lambda path: pq.write_table(table, path, compression="zstd"))
-    _put(out / f"{name}.csv", lambda path: pa_csv.write_csv(_flat(table), path))
-
-
-def _flat(table: pa.Table) -> pa.Table:
-    for place, field in enumerate(table.schema):
-        if pa.types.is_list(field.type):
-            words = [" ".join(map(str, value)) for value in table[field.name].to_pylist()]
-            table = table.set_column(place, field.name, pa.array(words))
-    return table
-
-
-def _put(path: Place, write: Callable[[Any], Any]) -> None:
-    sink = BytesIO()
-    write(sink)
-    write_whole(path, sink.getvalue())
-
-
-def write_html(path: Place, title: str, parts: Iterable[str]) -> None:
-    body = "\n".join(parts)
-    text = (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f"<style>{STYLE}</style></head>\n<body><h1>{html.escape(title)}</h1>\n{body}\n</body></html>\n"
-    )
-    write_whole(path, text.encode())
-
-
-def paragraph(text: str, kind: str = "") -> str:
-    mark = f' class="{kind}"' if kind else ""
-    return f"<p{mark}>{html.escape(text)}</p>"
-
-
-def heading(text: str) -> str:
-    return f"<h2>{html.escape(text)}</h2>"
-
-
-def folded(title: str, parts: Iterable[str]) -> str:
-    """Parts that open on a click."""
-    body = "\n".join(parts)
-    return f"<details><summary>{html.escape(title)}</summary>\n{body}</details>"
-
-
-def sheet(columns: Sequence[str], rows: Iterable[Sequence[str]], marked: Sequence[bool] = ()) -> str:
-    """An HTML table; `marked` rows are highlighted."""
-    head = "".join(f"<th>{html.escape(name)}</th>" for name in columns)
-    lines = []
-    for number, row in enumerate(rows):
-        own = ' class="own"' if number < len(marked) and marked[number] else ""
-        lines.append(f"<tr{own}>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>")
-    return f"<table><tr>{head}</tr>\n" + "\n".join(lines) + "</table>"
-
-
-def svg(figure: Figure, name: str) -> str:
-    """A picture for the page. `name` keeps its references apart from those of other pictures."""
-    from matplotlib import rc_context
-
-    out = StringIO()
-    with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    text = out.getvalue()
-    return re.sub(r"<metadata>.*?</metadata>\s*", "", text[text.index("<svg") :], flags=re.DOTALL)
-
-
-def write_continuum(out: Place, traces: Sequence[TraceFiles], rows: Sequence[ContinuumRow]) -> None:
-    """Write `continuum.parquet`, `continuum.csv` and `report.html`."""
-    write_tables(out, "continuum", rows)
-    parts = [
-        part for trace in traces for part in continuum_parts(trace, [r for r in rows if r.run == trace.run])
-    ]
-    write_html(out / "report.html", "The continuum of timestamp widths", parts)
-
-
-def continuum_parts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
+def continuum_parts(trace: TraceFacts, rows: Sequence[ContinuumRow]) -> list[str]:
     """The part of the report for one trace."""
     if not rows:
         return [heading(f"Run {trace.run}"), paragraph("This trace could not be analysed.")]
@@ -173,7 +61,7 @@ def continuum_parts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str
     return [*parts, *details_of(trace, rows)]
 
 
-def details_of(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
+def details_of(trace: TraceFacts, rows: Sequence[ContinuumRow]) -> list[str]:
     """All configurations of one trace, folded."""
     answered = [row for row in rows if row.is_answered]
     parts = []
@@ -199,13 +87,12 @@ def details_of(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
     return [*parts, *_values(trace)]
 
 
-def _values(trace: TraceFiles) -> list[str]:
-    """What the messages told, if the deployment names the values in their data; read a row group at a time."""
+def _values(trace: TraceFacts) -> list[str]:
+    """What the messages told, if the deployment names the values in their data."""
     found = {value: ValueSummary() for value in trace.deployment.data}
-    for group in trace.groups() if found else ():
-        column = read_rows(trace, [group], ["values"])["values"].drop_null()
+    for table in trace.tables(["values"]) if found else ():
         for value, summary in found.items():
-            summary.add(value_of(column, value.name).to_numpy())
+            summary.add(value_of(table["values"].drop_null(), value.name).to_numpy())
     cells = [
         (value.column, *map(value.digits, (summary.least, summary.mean, summary.most)))
         for value, summary in found.items()
@@ -214,9 +101,9 @@ def _values(trace: TraceFiles) -> list[str]:
     return [folded("Values", [sheet(("value", "least", "mean", "most"), cells)])] if cells else []
 
 
-def _ticks(trace: TraceFiles) -> str:
+def _ticks(trace: TraceFacts) -> str:
     clock = trace.deployment.clock
-    tick = 1000 * 2**clock.tick_log2 / 32768
+    tick = 1000 * clock.tick_seconds
     return paragraph(f"A tick is {tick:.3g} ms; ε = {clock.epsilon} and δ = {clock.delta} ticks.", "note")
 
 
@@ -236,18 +123,18 @@ def known_causes(row: ContinuumRow) -> str:
     return f"{text} Where two numbers stand, violations lie between them."
 
 
-def why_no_violations(trace: TraceFiles) -> str:
+def why_no_violations(trace: TraceFacts) -> str:
     return (
         f"Violations are unknown: {trace.untold} of {trace.rows} messages came without the truth of what happened "
         "before what. The holds are known."
     )
 
 
-def facts(trace: TraceFiles, rows: Sequence[ContinuumRow]) -> list[str]:
+def facts(trace: TraceFacts, rows: Sequence[ContinuumRow]) -> list[str]:
     """A paragraph on the network and the run."""
     deployment = trace.deployment
     clock, first = deployment.clock, next((row for row in rows if row.is_answered), None)
-    tick = 1000 * 2**clock.tick_log2 / 32768
+    tick = 1000 * clock.tick_seconds
     facts = (
         f"{trace.origin}; network {deployment.network.name}: {deployment.network.motes} motes, "
         f"ε = {clock.epsilon * tick:.1f} ms, δ = {clock.delta * tick:.1f} ms. {trace.rows} messages arrived"

@@ -11,10 +11,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from basestation.analysis.fit import SEEDS, Fitted, Off, SeedTask, Spread, over_seeds, simulate
 from basestation.causality.policy_choice import PolicyChoice
 from basestation.causality.schemes import Scheme
-from spark_jobs.advice.fit import SEEDS, Fitted, Off, SeedTask, over_seeds, simulate
-from spark_jobs.engine import Spread
 
 FACTORS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0)
 ASSUMPTIONS = ("epsilon", "delta", "loss", "rate")
@@ -36,11 +35,15 @@ class Strained:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The smallest factor above 1, of those tried, at which an assumption breaks the tolerance; None if none does."""
+    """The smallest factor above 1, of those tried, at which an assumption breaks the tolerance; None if none does.
+
+    `violations` are those at `factor`: there, or at the largest one.
+    """
 
     assumption: str
     breaks_at: float | None
-    violations: float  # there, or at the largest factor
+    factor: float
+    violations: float
 
 
 def sensitivity(
@@ -80,4 +83,4 @@ def sensitivity(
 def _limit(rows: Sequence[Strained]) -> Limit:
     first = next((row for row in sorted(rows, key=lambda row: row.factor) if row.breaks), None)
     at = first or max(rows, key=lambda row: row.factor)
-    return Limit(at.assumption, None if first is None else first.factor, at.violations)
+    return Limit(at.assumption, None if first is None else first.factor, at.factor, at.violations)
