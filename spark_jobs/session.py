@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 QUIET = Path(__file__).with_name("log4j2.properties")
 OLDEST_JAVA = 17
+LONGEST = 400  # of an error message
 
 
 class JobError(Exception):
@@ -31,8 +32,9 @@ class JobError(Exception):
 
 
 def one_line(error: Exception) -> str:
-    """A library's error message on one line."""
-    return " ".join(str(error).split())
+    """A library's error message on one line; of a long one the first sentence."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= LONGEST else text.partition(". ")[0][:LONGEST]
 
 
 def prepare(out: Place, option: str = "--out") -> None:

@@ -11,8 +11,10 @@ the environment, as AWS's own tools read it, or from the query of the URI, as `p
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +27,9 @@ from pyarrow import fs
 from basestation.journal.recovery import write_whole as write_local
 from spark_jobs.session import JobError, one_line
 
+RETRY = timedelta(
+    seconds=5
+)  # of Google's library, which else takes a minute to say that it has no credentials
 SCHEMES = ("s3", "s3a", "hdfs", "gs", "abfs", "abfss")
 
 
@@ -76,7 +81,10 @@ class UriPath:
         return self
 
     def _info(self) -> fs.FileInfo:
-        return filesystem(self).get_file_info(_key(self))
+        try:
+            return filesystem(self).get_file_info(_key(self))
+        except OSError as error:
+            raise JobError(f"{self}: can't be reached: {one_line(error)}") from None
 
     def exists(self) -> bool:
         return bool(self._info().type != fs.FileType.NotFound)
@@ -193,6 +201,8 @@ def _opened(scheme: str, host: str, query: str) -> fs.FileSystem:
     try:
         if scheme == "s3" and not query:
             return _s3_by_environment()
+        if scheme == "gs" and not query:
+            return fs.GcsFileSystem(retry_time_limit=RETRY)
         return fs.FileSystem.from_uri(uri)[0]
     except (pa.ArrowException, OSError, ValueError) as error:
         raise JobError(f"{uri}: can't be reached: {one_line(error)}") from None
@@ -257,8 +267,6 @@ def write_whole(path: Place, data: bytes) -> None:
 def remove_tree(path: Place) -> None:
     """Remove a folder with all that is in it; nothing if it is not there."""
     if isinstance(path, Path):
-        import shutil
-
         shutil.rmtree(path, ignore_errors=True)
     elif path.exists():
         filesystem(path).delete_dir(_key(path))

@@ -285,9 +285,11 @@ class Records:
             at = start + HEAD.itemsize
             yield Record(number, kind, gateway, mono_ns, wall_ns, raw[at : at + length])
 
+    def chosen(self, which: NDArray[Any] | slice) -> Records:
+        return Records(self.raw, self.head[which], self.starts[which])
+
     def of_kind(self, kind: RecordKind) -> Records:
-        chosen = self.head["kind"] == kind
-        return Records(self.raw, self.head[chosen], self.starts[chosen])
+        return self.chosen(self.head["kind"] == kind)
 
     def payloads(self) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         """All payloads joined, and their lengths."""

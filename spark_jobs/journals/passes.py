@@ -15,18 +15,18 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from basestation.journal import fast
+from basestation.journal.frame_table import frame_rows
+from basestation.journal.merging import single
 from basestation.journal.message_table import Carry, Sketch, carry_after, read_messages, sketch
 from packet_formats import deployment as deployments
-from spark_jobs.journals import fast
 from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import (
     bad_row,
-    frame_rows,
     read_records,
     refused_rows,
     segments_of,
-    single,
     sound_records,
 )
 
@@ -110,8 +110,8 @@ def read_part(segment: Segment) -> PartRows:
     records = sound_records(item, path, records, segment.expected, bad.append)
     chunk, group = single(records), Group((item,))
     if not item.deployment:
-        return PartRows(frame_rows(chunk, None, group), None, bad)
+        return PartRows(frame_rows(chunk, None, group.names), None, bad)
     deployment = deployments.parse(item.deployment)
     reading = read_messages(records, deployment, Carry.from_json(segment.carry), fast.numbering())
     bad += refused_rows(chunk, reading, deployment, group)
-    return PartRows(frame_rows(chunk, reading, group), reading.messages, bad)
+    return PartRows(frame_rows(chunk, reading, group.names), reading.messages, bad)

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from basestation.journal import fast
+from basestation.journal.frame_table import kind_column
 from basestation.journal.reader import SUFFIX, read_header, segment_paths
 from basestation.journal.record_format import JournalError, Records, decode_header, scan
 from basestation.traces.schema import bytes_array
-from spark_jobs.journals import fast
 from spark_jobs.session import JobError
 from spark_jobs.storage import path_of
-from spark_jobs.tables.run_tables import kind_column
 
 ROWS = 1 << 16  # of a batch
 RECORDS = pa.schema(

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from basestation.journal.frame_table import FRAMES
 from basestation.journal.reader import segment_paths
 from basestation.traces.schema import LATER, messages_schema
 from spark_jobs.engine import Engine, Frame
@@ -19,7 +20,6 @@ from spark_jobs.journals.records import RECORDS, described, intact, journal_fold
 from spark_jobs.session import JobError
 from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Input, find
-from spark_jobs.tables.run_tables import FRAMES
 
 Paths = Sequence[str | Path]
 WHERE = [pa.field("run", pa.string()), pa.field("site", pa.string())]

@@ -6,9 +6,9 @@
     TABLES/quarantine/...                                      what was refused, and why
     TABLES/manifest/...                                        what each run was made from
 
-`staging` writes a run in parts, into a staging folder, and this moves the result into place. A run without an entry in
-the manifest is done again. So the next job completes the tables of a job that was killed, and running it twice changes
-nothing.
+`staging` writes a run in parts, into a staging folder, and this moves the result into place. What is being moved is
+told in the manifest first. So the next job completes the tables of a job that was killed, whatever it is given, and
+running it twice changes nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import is_local, path_of, remove_tree, write_whole
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
 from spark_jobs.tables.staging import Done, staged
-from spark_jobs.tables.stored import MANIFEST, manifest
+from spark_jobs.tables.stored import ENTRY, MANIFEST, UNFINISHED, manifest
 
 TABLES = ("frames", "messages", "events", "quarantine")
 STAGE = ".stage"
@@ -98,8 +98,9 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
     given = {item.run for item in found.inputs}
     remove_tree(tables / STAGE)
     held = {run.name: run.group for run in manifest(tables)}
+    unfinished = [run.group for run in manifest(tables, UNFINISHED)]
     _sweep(tables, {group.place for group in held.values()})
-    found = _with_held(found, [item for group in held.values() for item in group.inputs])
+    found = _with_held(found, [item for group in [*unfinished, *held.values()] for item in group.inputs])
     groups = grouped(found.inputs)
     todo = [
         group
@@ -120,6 +121,8 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             report.done.append(done)
             note(f"  {done.group.run}: {_counted(done.counts)}")
     remove_tree(stage)
+    for group in unfinished:  # made again by now, or refused
+        _entry(tables, group, UNFINISHED).unlink(missing_ok=True)
     return report
 
 
@@ -149,30 +152,31 @@ def _with_held(found: FoundInputs, held: list[Input]) -> FoundInputs:
     return distinct(FoundInputs([*kept, *found.inputs], found.refused))
 
 
-def _entry(tables: Path, group: Group) -> Path:
-    return tables / MANIFEST / f"{group.run.replace('/', '_')}.json"
+def _entry(tables: Path, group: Group, suffix: str = ENTRY) -> Path:
+    return tables / MANIFEST / f"{group.run.replace('/', '_')}{suffix}"
 
 
 def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
     """Replace all runs that were made from any of these inputs. Their entries are removed first; the new one comes
     last."""
-    runs = {item.run for item in done.group.inputs}
-    replaced = [group for group in held.values() if runs & {item.run for item in group.inputs}]
-    for group in replaced:
-        _entry(tables, group).unlink(missing_ok=True)
-    for group in {group.place: group for group in [*replaced, done.group]}.values():
+    group, runs = done.group, set(done.group.names)
+    entry = {"run": group.run, "place": group.place, "counts": done.counts}
+    text = json.dumps(entry | {"inputs": [asdict(item) for item in group.inputs]}, indent=1).encode()
+    write_whole(_entry(tables, group, UNFINISHED), text)
+    replaced = [other for other in held.values() if runs & set(other.names)]
+    for other in replaced:
+        _entry(tables, other).unlink(missing_ok=True)
+    for old in {other.place for other in [*replaced, group]}:
         for table in TABLES:
-            remove_tree(tables / table / group.place)
+            remove_tree(tables / table / old)
     for table in TABLES:
         staged = path_of(done.stage) / table
         if staged.exists():
-            place = tables / table / done.group.place
+            place = tables / table / group.place
             place.parent.mkdir(parents=True, exist_ok=True)
             staged.rename(place)
-    _entry(tables, done.group).parent.mkdir(exist_ok=True)
-    entry: dict[str, Any] = {"run": done.group.run, "place": done.group.place, "counts": done.counts}
-    entry["inputs"] = [asdict(item) for item in done.group.inputs]
-    write_whole(_entry(tables, done.group), json.dumps(entry, indent=1).encode())
+    write_whole(_entry(tables, group), text)
+    _entry(tables, group, UNFINISHED).unlink()
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -66,8 +66,12 @@ class Group:
     inputs: tuple[Input, ...]
 
     @property
+    def names(self) -> list[str]:
+        return [item.run for item in self.inputs]
+
+    @property
     def run(self) -> str:
-        names = [item.run for item in self.inputs]
+        names = self.names
         whole = "+".join(names)
         if len(whole) <= LONGEST_NAME:
             return whole

@@ -8,7 +8,6 @@ of their wall clocks. Then one rule drops copies over gateways and copies over r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
-from basestation.journal import locking
+from basestation.journal import fast, locking
 from basestation.journal.field_truth import FieldTruth
-from basestation.journal.message_table import NOTHING, Carry, Fate, ReadMessages, read_messages
+from basestation.journal.frame_table import FATES, FRAMES, frame_rows, refused, words
+from basestation.journal.merging import Chunk, merge, single
+from basestation.journal.message_table import Carry, ReadMessages, read_messages
 from basestation.journal.reader import faults_of, read_segment, segment_paths
 from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
 from basestation.testbed import testbed_trace as testbed
@@ -31,39 +31,11 @@ from packet_formats import bulk
 from packet_formats import deployment as deployments
 from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
-from packet_formats.layout import DataLayout, layout_of
+from packet_formats.layout import layout_of
 from packet_formats.records import Reason
-from spark_jobs.journals import fast
 from spark_jobs.storage import is_local, path_of, reading
 from spark_jobs.tables.inputs import EVENTS, Group, Input, InputError, part_files
 
-Ints = NDArray[np.int64]
-
-FRAMES = pa.schema(
-    [
-        ("journal", pa.string()),  # the run as its base station called it
-        ("number", pa.int64()),  # of the record in its journal
-        ("kind", pa.string()),
-        ("line", pa.int32()),
-        ("mono_ns", pa.int64()),
-        ("wall_ns", pa.int64()),
-        ("payload", pa.binary()),
-        ("fate", pa.string()),  # frames alone; what became of it
-        ("source", pa.int32()),  # data messages alone, copies too; up to hops
-        ("boot", pa.int32()),
-        ("life", pa.int64()),
-        ("sequence", pa.int64()),
-        ("hops", pa.int32()),
-        ("gateway", pa.int32()),  # by the heard record; up to heard_time
-        ("epoch", pa.int32()),
-        ("synced", pa.bool_()),
-        ("root", pa.bool_()),
-        ("rssi", pa.int32()),
-        ("lqi", pa.int32()),
-        ("heard_time", pa.int64()),
-        ("heard", pa.int64()),  # cycles, unwrapped
-    ]
-)
 QUARANTINE = pa.schema(
     [
         ("journal", pa.string()),
@@ -75,19 +47,6 @@ QUARANTINE = pa.schema(
         ("bytes", pa.binary()),
     ]
 )
-KINDS = ("", *(kind.name.lower() for kind in RecordKind))
-UNKNOWN_KIND = "unknown"
-FATES = [fate.name.lower() for fate in Fate]
-ROOT, SYNCED, RSSI_UNKNOWN, LQI_KNOWN = 2, 1, -128, 4
-ACKNOWLEDGEMENTS = (0x40, 0x43)
-WHY = {
-    Reason.PACKET: "no packet of this TinyOS version",
-    Reason.GROUP: "another group",
-    Reason.TYPE: "another message type: another layout or another application",
-    Reason.LENGTH: "another length: another layout or another application",
-    Reason.SPARE: "a padding bit of the stamp is set: another layout or another application",
-    Reason.VALUE: "a stamp's value is too large for its field",
-}
 Batch = tuple[str, pa.Table]  # which table, and rows of it
 Report = Callable[[dict[str, Any]], None]
 
@@ -110,15 +69,6 @@ def quarantine(rows: list[dict[str, Any]]) -> Batch:
 # ---- Journals ----
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """A batch of records of a group, in order. `journal` and `line` say where each record comes from."""
-
-    records: Records
-    journal: NDArray[np.int32]
-    line: NDArray[np.uint8]
-
-
 def _journals(group: Group) -> Iterator[Batch]:
     """Journals of one network at one time, merged. Clock records of several observers do not fit together, and network
     time is used instead."""
@@ -128,18 +78,14 @@ def _journals(group: Group) -> Iterator[Batch]:
     carry = Carry(wraps=1)  # an observer's clock begins there, too
     for chunk in merge([_records(item, bad.append) for item in group.inputs]):
         kept = chunk.records.head["kind"] != RecordKind.CLOCK
-        reading = read_messages(_chosen(chunk.records, kept), deployment, carry, fast.numbering())
+        reading = read_messages(chunk.records.chosen(kept), deployment, carry, fast.numbering())
         carry = reading.carry
-        yield "frames", frame_rows(chunk, reading, group)
+        yield "frames", frame_rows(chunk, reading, group.names)
         yield from (("messages", table) for table in truth.add(reading.messages))
         yield quarantine([*refused_rows(chunk, reading, deployment, group), *bad])
         bad.clear()
     yield from (("messages", table) for table in truth.finish())
     yield quarantine(bad)
-
-
-def single(records: Records) -> Chunk:
-    return Chunk(records, np.zeros(len(records), np.int32), records.head["gateway"].copy())
 
 
 def _records(item: Input, report: Report) -> Iterator[Records]:
@@ -181,13 +127,13 @@ def sound_records(item: Input, path: Path, records: Records, expected: int, repo
     """The records without clock records of the wrong size. Those are reported, and missing records."""
     head = records.head
     broken = (head["kind"] == RecordKind.CLOCK) & (head["length"] != CLOCK.itemsize)
-    for record in _chosen(records, broken) if broken.any() else ():
+    for record in records.chosen(broken) if broken.any() else ():
         why = f"a clock record of {len(record.payload)} bytes, it has {CLOCK.itemsize}"
         told = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
         report(bad_row(item, why, path=str(path), **told))
     for first, last in _holes(records, expected):
         report(bad_row(item, f"records {first} to {last} are missing", path=str(path), number=first))
-    return _chosen(records, ~broken)
+    return records.chosen(~broken)
 
 
 def next_number(records: Records, expected: int) -> int:
@@ -198,210 +144,17 @@ def bad_row(item: Input, reason: str, **where: Any) -> dict[str, Any]:
     return {"journal": item.run, "path": item.path, "reason": reason} | where
 
 
-def _chosen(records: Records, which: NDArray[Any] | slice) -> Records:
-    return Records(records.raw, records.head[which], records.starts[which])
+def refused_rows(
+    chunk: Chunk, reading: ReadMessages, deployment: Deployment, group: Group
+) -> Iterator[dict[str, Any]]:
+    for journal, why, told in refused(chunk, reading, deployment):
+        yield bad_row(group.inputs[journal], why, **told)
 
 
 def _holes(records: Records, expected: int) -> Iterator[tuple[int, int]]:
     numbers = np.concatenate(([expected - 1], records.head["number"].astype(np.int64)))
     for at in np.flatnonzero(np.diff(numbers) > 1).tolist():
         yield int(numbers[at]) + 1, int(numbers[at + 1]) - 1
-
-
-# ---- Several journals as one ----
-
-
-def merge(streams: list[Iterator[Records]]) -> Iterator[Chunk]:
-    """The records of several journals in the order of their wall clocks, each journal's own order kept.
-
-    A clock that was set back is taken to stand still until it is where it was. A record is given out only when no
-    stream can have an earlier one, so the ends of segments make no difference, and only a segment or two of each
-    journal is in memory.
-    """
-    waiting = [_AwaitedFrames(stream) for stream in streams]
-    lines: dict[tuple[int, int], int] = {}
-    while sum(stream.fill() for stream in waiting):
-        limit = min((stream.newest for stream in waiting if not stream.ended), default=None)
-        taken = [stream.take(limit) for stream in waiting]
-        order = np.argsort(np.concatenate([keys for _, keys in taken]), kind="stable")
-        journal = np.repeat(np.arange(len(taken), dtype=np.int32), [len(keys) for _, keys in taken])
-        records, journal = _chosen(_joined([records for records, _ in taken]), order), journal[order]
-        line = records.head["gateway"].copy()
-        records.head["gateway"] = _lines(journal, line, lines)
-        yield Chunk(records, journal, line)
-
-
-def _lines(
-    journal: NDArray[np.int32], line: NDArray[np.uint8], known: dict[tuple[int, int], int]
-) -> NDArray[np.uint8]:
-    """Number the lines of all journals, in the order in which they appear. Each journal's lines are its own."""
-    pairs = list(zip(journal.tolist(), line.tolist(), strict=True))
-    for pair in dict.fromkeys(pairs):
-        known.setdefault(pair, len(known))
-    if len(known) > 256:
-        raise InputError(f"{len(known)} lines at one time and place; 256 are the most")
-    return np.array([known[pair] for pair in pairs], np.uint8)
-
-
-@dataclass(slots=True)
-class _AwaitedFrames:
-    """A stream, and its records that were read and not yet given out. `keys` are the wall clock, never falling."""
-
-    stream: Iterator[Records]
-    records: Records | None = None
-    keys: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    newest: int = NOTHING
-    ended: bool = False
-
-    def fill(self) -> bool:
-        """Read on unless there is enough; False if nothing is left."""
-        while not self.ended and (self.records is None or not (self.keys < self.newest).any()):
-            records = next(self.stream, None)
-            if records is None:
-                self.ended = True
-                break
-            keys = np.maximum.accumulate(np.maximum(records.head["wall_ns"], self.newest))
-            self.newest = int(keys[-1]) if len(keys) else self.newest
-            self.records = records if self.records is None else _joined([self.records, records])
-            self.keys = np.concatenate((self.keys, keys))
-        return len(self.keys) > 0
-
-    def take(self, limit: int | None) -> tuple[Records, Ints]:
-        """Give out the records before the limit, or all of them without one."""
-        count = len(self.keys) if limit is None else int(np.searchsorted(self.keys, limit, side="left"))
-        if self.records is None:
-            return _EMPTY, self.keys
-        taken, keys = _chosen(self.records, slice(0, count)), self.keys[:count]
-        self.records, self.keys = _chosen(self.records, slice(count, None)), self.keys[count:]
-        return taken, keys
-
-
-_EMPTY = Records.of(b"", [])
-
-
-def _joined(parts: list[Records]) -> Records:
-    """Join records, and drop bytes that belong to no record any more."""
-    parts = [_trimmed(part) for part in parts]
-    before = np.cumsum([0, *(len(part.raw) for part in parts)])
-    starts = [part.starts + at for part, at in zip(parts, before.tolist(), strict=False)]
-    return Records(
-        np.concatenate([part.raw for part in parts]),
-        np.concatenate([part.head for part in parts]),
-        np.concatenate(starts),
-    )
-
-
-def _trimmed(records: Records) -> Records:
-    if not len(records):
-        return _EMPTY
-    begin = int(records.starts[0])
-    end = int(records.starts[-1]) + records.head.dtype.itemsize + int(records.head["length"][-1])
-    return Records(records.raw[begin:end], records.head, records.starts - begin)
-
-
-# ---- Rows ----
-
-
-def frame_rows(chunk: Chunk, reading: ReadMessages | None, group: Group) -> pa.Table:
-    """The rows for all records of any kind: a journal can be made from them again."""
-    head = chunk.records.head
-    payload, lengths = chunk.records.payloads()
-    columns: dict[str, Any] = {
-        "journal": _words(chunk.journal, [item.run for item in group.inputs]),
-        "number": head["number"].astype(np.int64),
-        "kind": kind_column(head["kind"]),
-        "line": chunk.line,
-        "mono_ns": head["mono_ns"],
-        "wall_ns": head["wall_ns"],
-        "payload": _binary(payload, lengths),
-    }
-    if reading is not None:
-        columns |= _read_columns(head["kind"] == RecordKind.FRAME, reading)
-    arrays = [
-        pa.array(columns[item.name], item.type) if item.name in columns else pa.nulls(len(head), item.type)
-        for item in FRAMES
-    ]
-    return pa.Table.from_arrays(arrays, schema=FRAMES)
-
-
-def kind_column(kinds: NDArray[Any]) -> pa.Array:
-    return _words(np.where(kinds < len(KINDS), kinds, 0), [UNKNOWN_KIND, *KINDS[1:]])
-
-
-def _words(index: NDArray[Any], words: list[str]) -> pa.Array:
-    return pa.array(words).take(pa.array(index, pa.int64()))
-
-
-def _binary(payload: NDArray[np.uint8], lengths: Ints) -> pa.Array:
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int32)
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(payload))]
-    return pa.BinaryArray.from_buffers(pa.binary(), len(lengths), buffers)
-
-
-def _read_columns(frames: NDArray[np.bool_], reading: ReadMessages) -> dict[str, Any]:
-    """The columns read from the frames, aligned with all records."""
-    names, heard = reading.names, reading.heard
-    said, flags = heard.rows, heard.rows["flags"]
-    nobody = ~heard.known
-
-    def spread(values: NDArray[Any], unknown: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-        whole, mask = np.zeros(len(frames), values.dtype), np.ones(len(frames), np.bool_)
-        whole[frames], mask[frames] = values, unknown
-        return pa.array(whole, kind, mask=mask)
-
-    columns = {
-        name: spread(names.data[name], ~names.known, FRAMES.field(name).type)
-        for name in ("source", "boot", "hops")
-    }
-    columns |= {name: spread(getattr(names, name), ~names.known, pa.int64()) for name in ("life", "sequence")}
-    columns |= {
-        name: spread(said[name], nobody | unknown, FRAMES.field(name).type)
-        for name, unknown in (
-            ("gateway", False),
-            ("epoch", False),
-            ("rssi", said["rssi"] == RSSI_UNKNOWN),
-            ("lqi", flags & LQI_KNOWN == 0),
-        )
-    }
-    fates = spread(reading.fates, np.zeros(len(nobody), np.bool_), pa.int64())
-    return columns | {
-        "fate": pa.array(FATES).take(fates),
-        "synced": spread((flags & SYNCED).astype(np.bool_), nobody, pa.bool_()),
-        "root": spread((flags & ROOT).astype(np.bool_), nobody, pa.bool_()),
-        "heard_time": spread(said["time"], nobody, pa.int64()),
-        "heard": spread(reading.cycles, reading.cycles == NOTHING, pa.int64()),
-    }
-
-
-def refused_rows(
-    chunk: Chunk, reading: ReadMessages, deployment: Deployment, group: Group
-) -> Iterator[dict[str, Any]]:
-    """The rows for frames that should have given a message and did not, and for unknown frames."""
-    frames, fates = reading.frames, reading.fates
-    at = np.flatnonzero(np.isin(fates, (Fate.FOREIGN, Fate.STRANGER, Fate.UNTIMED, Fate.NO_MESSAGE)))
-    if not len(at):
-        return
-    layout = layout_of(deployment)
-    chosen = _chosen(frames, at)
-    reasons = bulk.decode_data(Frames.of_buffer(*chosen.payloads(), layout.tinyos), layout)[1]
-    whose = chunk.journal[chunk.records.head["kind"] == RecordKind.FRAME][at]
-    for record, fate, reason, journal in zip(
-        chosen, fates[at].tolist(), reasons.tolist(), whose.tolist(), strict=True
-    ):
-        if fate == Fate.NO_MESSAGE and record.payload[:1] and record.payload[0] in ACKNOWLEDGEMENTS:
-            continue
-        told = {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
-        yield bad_row(group.inputs[journal], _why(fate, reason, record.payload, layout, deployment), **told)
-
-
-def _why(fate: int, reason: int, packet: bytes, layout: DataLayout, deployment: Deployment) -> str:
-    if fate == Fate.STRANGER:
-        frames = Frames.of_packets([packet], layout.tinyos)
-        source = int(bulk.decode_data(frames, layout)[0]["source"][0])
-        return f"source {source} is no mote of this deployment, which has 0..{deployment.network.motes - 1}"
-    if fate == Fate.UNTIMED:
-        return "came before anything told the time: its stamp can't be read"
-    return WHY[Reason(reason)]
 
 
 # ---- Traces, and logs of the testbed ----
@@ -492,10 +245,10 @@ def _frames_of(messages: pa.Table, numbers: pa.Array, item: Input, deployment: D
     columns: dict[str, Any] = {name: messages[name].combine_chunks() for name in names}
     columns |= {name: messages[name].combine_chunks() for name in ("gateway", "rssi", "lqi", "heard_time")}
     columns |= {
-        "journal": _words(np.zeros(count), [item.run]),
+        "journal": words(np.zeros(count), [item.run]),
         "number": numbers,
-        "kind": _words(np.zeros(count), ["message"]),
-        "fate": _words(np.zeros(count), FATES),
+        "kind": words(np.zeros(count), ["message"]),
+        "fate": words(np.zeros(count), FATES),
         "life": messages["boot"].combine_chunks(),
         "heard": pc.shift_left(messages["heard"].combine_chunks(), deployment.clock.tick_log2),
     }
@@ -517,7 +270,7 @@ def _testbed(item: Input) -> Iterator[Batch]:
     reading = read_messages(records, deployment)
     chunk, group = single(records), Group((item,))
     traced = testbed.trace_of(events, network)
-    yield "frames", frame_rows(chunk, reading, group)
+    yield "frames", frame_rows(chunk, reading, group.names)
     yield "messages", traced.messages
     yield "events", traced.events
     yield quarantine(list(refused_rows(chunk, reading, deployment, group)))

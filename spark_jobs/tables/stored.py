@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from basestation.journal.frame_table import FRAMES
 from basestation.traces.present import present, stored_columns, wrong_column
 from basestation.traces.schema import META_RUN, messages_schema
 from packet_formats import deployment as deployments
@@ -20,9 +21,9 @@ from spark_jobs.engine import PIECE, Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.storage import Place, listed, place, reading
 from spark_jobs.tables.inputs import Group, Input
-from spark_jobs.tables.run_tables import FRAMES
 
 MANIFEST = "manifest"
+ENTRY, UNFINISHED = ".json", ".unfinished"  # a run's entry, and that of one which is being put in place
 ROWS = 1 << 17  # at a time
 SMALL = 4_000_000  # frames up to which Spark is not worth its start
 
@@ -140,10 +141,10 @@ def schema_of(table: str) -> pa.Schema:
     return FRAMES if table == "frames" else messages_schema()
 
 
-def manifest(tables: Place) -> list[StoredRun]:
+def manifest(tables: Place, suffix: str = ENTRY) -> list[StoredRun]:
     """All runs of the tables, by their names."""
     runs = []
-    for path in listed(tables / MANIFEST, "*.json"):
+    for path in listed(tables / MANIFEST, f"*{suffix}"):
         try:
             plain = json.loads(path.read_text())
             group = Group(tuple(Input.from_plain(item) for item in plain["inputs"]))

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.journal import convert, locking
+from basestation.journal.merging import merge
 from basestation.journal.parquet_parts import make_parts
 from basestation.journal.reader import read_journal, read_segment
 from basestation.journal.record_format import Record, RecordKind, Records, encode_header, encode_record
@@ -27,7 +28,7 @@ from spark_jobs.engine import Cores, Spark
 from spark_jobs.session import JobError
 from spark_jobs.tables.ingest import TABLES, ingest
 from spark_jobs.tables.inputs import find, grouped
-from spark_jobs.tables.run_tables import merge
+from spark_jobs.tables.stored import manifest
 from tests.journal.logs import simulated, write, write_everything
 
 SECOND = 1_000_000_000
@@ -350,13 +351,16 @@ def test_without_a_deployment_the_frames_are_kept(tmp_path, logged):
     assert table(tmp_path / "tables", "messages") == own_decoding(tmp_path / "run", trace.deployment)
 
 
-def test_an_ingest_that_was_killed_is_made_whole(tmp_path, logged, monkeypatch):
+@pytest.mark.parametrize(("left", "then"), [(0, ("c",)), (2, ("c",)), (1, ("a", "b", "c"))])
+def test_an_ingest_that_was_killed_is_made_whole(tmp_path, logged, monkeypatch, left, then):
+    """Also by one that is given something else."""
     trace, arrivals = logged
     first, second, _ = two_gateways(arrivals)
     write(tmp_path / "a", first, trace.deployment, "a", site="hill")
     take(tmp_path / "tables", tmp_path / "a")
     write(tmp_path / "b", second, trace.deployment, "b", site="hill")
-    renames = {"left": 1}
+    write(tmp_path / "c", arrivals[:40], trace.deployment, "c", site="dale")
+    renames = {"left": left}
     original = Path.rename
 
     def dies(self, target):
@@ -369,9 +373,11 @@ def test_an_ingest_that_was_killed_is_made_whole(tmp_path, logged, monkeypatch):
         patch.setattr(Path, "rename", dies)
         with pytest.raises(KeyboardInterrupt):
             take(tmp_path / "tables", tmp_path / "b")
-    take(tmp_path / "tables", tmp_path / "a", tmp_path / "b")
-    take(tmp_path / "whole", tmp_path / "a", tmp_path / "b")
+    assert manifest(tmp_path / "tables") == []
+    take(tmp_path / "tables", *(tmp_path / name for name in then))
+    take(tmp_path / "whole", *(tmp_path / name for name in "abc"))
     assert content(tmp_path / "tables") == content(tmp_path / "whole")
+    assert {path.suffix for path in (tmp_path / "tables/manifest").iterdir()} == {".json"}
 
 
 def test_two_at_once_are_refused(tmp_path, logged):

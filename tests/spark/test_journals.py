@@ -83,7 +83,7 @@ def test_frames_and_messages_are_those_of_the_tables(logs, logged, tmp_path, pro
 
 def test_the_compiled_walk_finds_what_the_plain_one_finds(logs):
     pytest.importorskip("numba")
-    from spark_jobs.journals.walking import walk_fast
+    from basestation.journal.walking import walk_fast
 
     chance = random.Random(4)
     segment = read_segment(sorted((logs / "hill").glob("*.cwj"))[0])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.session import JobError, prepare
+from spark_jobs.session import JobError, one_line, prepare
 from spark_jobs.storage import UriPath, _key, place, remove_tree, write_whole
 
 PLACES = ["local", "file", "s3"]
@@ -76,3 +76,9 @@ def test_a_file_of_another_host_is_refused():
 def test_a_bucket_that_is_not_there_is_told_before_the_work(s3):
     with pytest.raises(JobError, match="--tables s3://nobody/tables: nothing can be written there"):
         prepare(place("s3://nobody/tables"), "--tables")
+
+
+def test_a_library_that_tells_a_page_is_cut_to_its_first_sentence():
+    assert one_line(OSError("no\n  host. Ask again")) == "no host. Ask again"
+    assert one_line(OSError("no host. " + "at java.base " * 100)) == "no host"
+    assert len(one_line(OSError("x" * 15_000))) == 400

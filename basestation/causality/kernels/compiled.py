@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import event
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -16,3 +18,18 @@ def compiled(function: F) -> F:
         return cast(F, numba.njit(cache=True, nogil=True)(function))
     except RuntimeError:
         return cast(F, numba.njit(nogil=True)(function))
+
+
+class _Notice(event.Listener):
+    """Says, once and to people only, why nothing seems to happen: the first time takes half a minute."""
+
+    def on_start(self, begun: Any) -> None:
+        event.unregister("numba:compile", self)  # type: ignore[no-untyped-call]
+        print("compiling, once on this machine: half a minute", file=sys.stderr, flush=True)
+
+    def on_end(self, ended: Any) -> None:
+        pass
+
+
+if sys.stderr is not None and sys.stderr.isatty():
+    event.register("numba:compile", _Notice())  # type: ignore[no-untyped-call]

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from basestation.journal import fast
 from basestation.journal.message_table import number_by_objects
-from spark_jobs.journals import fast
 
 pytest.importorskip("numba")
 

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from basestation.causality.kernels.compiled import compiled
-from basestation.journal.record_format import HEAD, RECORD_MARK
+
+from .record_format import HEAD, RECORD_MARK
 
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]

@@ -7,15 +7,15 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from basestation.journal.message_table import Ints, Motes, Named, Numbering, number_by_objects
-from basestation.journal.record_format import Walk, walk_intact
+from .message_table import Ints, Motes, Named, Numbering, number_by_objects
+from .record_format import Walk, walk_intact
 
 
 @cache
 def walk() -> Walk:
     """Loaded when first needed: numba takes half a second."""
     try:
-        from spark_jobs.journals.walking import walk_fast
+        from .walking import walk_fast
     except ImportError:
         return walk_intact
     return walk_fast

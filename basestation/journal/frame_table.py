@@ -1,0 +1,150 @@
+"""The table of a journal's records: everything that came, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from basestation.traces.schema import bytes_array
+from packet_formats import bulk
+from packet_formats.bulk import Frames
+from packet_formats.deployment import Deployment
+from packet_formats.layout import layout_of
+from packet_formats.records import Reason
+
+from .merging import Chunk
+from .message_table import LQI_KNOWN, NOTHING, RSSI_UNKNOWN, Fate, ReadMessages
+from .record_format import RecordKind
+
+FRAMES = pa.schema(
+    [
+        ("journal", pa.string()),  # the run as its base station called it
+        ("number", pa.int64()),  # of the record in its journal
+        ("kind", pa.string()),
+        ("line", pa.int32()),
+        ("mono_ns", pa.int64()),
+        ("wall_ns", pa.int64()),
+        ("payload", pa.binary()),
+        ("fate", pa.string()),  # frames alone; what became of it
+        ("source", pa.int32()),  # data messages alone, copies too; up to hops
+        ("boot", pa.int32()),
+        ("life", pa.int64()),
+        ("sequence", pa.int64()),
+        ("hops", pa.int32()),
+        ("gateway", pa.int32()),  # by the heard record; up to heard_time
+        ("epoch", pa.int32()),
+        ("synced", pa.bool_()),
+        ("root", pa.bool_()),
+        ("rssi", pa.int32()),
+        ("lqi", pa.int32()),
+        ("heard_time", pa.int64()),
+        ("heard", pa.int64()),  # cycles, unwrapped
+    ]
+)
+KINDS = ("", *(kind.name.lower() for kind in RecordKind))
+UNKNOWN_KIND = "unknown"
+FATES = [fate.name.lower() for fate in Fate]
+ROOT, SYNCED = 2, 1
+ACKNOWLEDGEMENTS = (b"\x40", b"\x43")
+WHY = {
+    Reason.PACKET: "no packet of this TinyOS version",
+    Reason.GROUP: "another group",
+    Reason.TYPE: "another message type: another layout or another application",
+    Reason.LENGTH: "another length: another layout or another application",
+    Reason.SPARE: "a padding bit of the stamp is set: another layout or another application",
+    Reason.VALUE: "a stamp's value is too large for its field",
+}
+
+
+def frame_rows(chunk: Chunk, reading: ReadMessages | None, journals: Sequence[str]) -> pa.Table:
+    """The rows for all records of any kind: a journal can be made from them again. `journals`: their names."""
+    head = chunk.records.head
+    columns: dict[str, Any] = {
+        "journal": words(chunk.journal, journals),
+        "number": head["number"].astype(np.int64),
+        "kind": kind_column(head["kind"]),
+        "line": chunk.line,
+        "mono_ns": head["mono_ns"],
+        "wall_ns": head["wall_ns"],
+        "payload": bytes_array(*chunk.records.payloads()),
+    }
+    if reading is not None:
+        columns |= _read_columns(head["kind"] == RecordKind.FRAME, reading)
+    arrays = [
+        pa.array(columns[item.name], item.type) if item.name in columns else pa.nulls(len(head), item.type)
+        for item in FRAMES
+    ]
+    return pa.Table.from_arrays(arrays, schema=FRAMES)
+
+
+def kind_column(kinds: NDArray[Any]) -> pa.Array:
+    return words(np.where(kinds < len(KINDS), kinds, 0), [UNKNOWN_KIND, *KINDS[1:]])
+
+
+def words(index: NDArray[Any], words: Sequence[str]) -> pa.Array:
+    return pa.array(words).take(pa.array(index, pa.int64()))
+
+
+def _read_columns(frames: NDArray[np.bool_], reading: ReadMessages) -> dict[str, Any]:
+    """The columns read from the frames, aligned with all records."""
+    names, heard = reading.names, reading.heard
+    said, flags = heard.rows, heard.rows["flags"]
+    nobody = ~heard.known
+
+    def spread(values: NDArray[Any], unknown: NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
+        whole, mask = np.zeros(len(frames), values.dtype), np.ones(len(frames), np.bool_)
+        whole[frames], mask[frames] = values, unknown
+        return pa.array(whole, kind, mask=mask)
+
+    columns = {
+        name: spread(names.data[name], ~names.known, FRAMES.field(name).type)
+        for name in ("source", "boot", "hops")
+    }
+    columns |= {name: spread(getattr(names, name), ~names.known, pa.int64()) for name in ("life", "sequence")}
+    columns |= {
+        name: spread(said[name], nobody | unknown, FRAMES.field(name).type)
+        for name, unknown in (
+            ("gateway", False),
+            ("epoch", False),
+            ("rssi", said["rssi"] == RSSI_UNKNOWN),
+            ("lqi", flags & LQI_KNOWN == 0),
+        )
+    }
+    fates = spread(reading.fates, np.zeros(len(nobody), np.bool_), pa.int64())
+    return columns | {
+        "fate": pa.array(FATES).take(fates),
+        "synced": spread((flags & SYNCED).astype(np.bool_), nobody, pa.bool_()),
+        "root": spread((flags & ROOT).astype(np.bool_), nobody, pa.bool_()),
+        "heard_time": spread(said["time"], nobody, pa.int64()),
+        "heard": spread(reading.cycles, reading.cycles == NOTHING, pa.int64()),
+    }
+
+
+def refused(
+    chunk: Chunk, reading: ReadMessages, deployment: Deployment
+) -> Iterator[tuple[int, str, dict[str, Any]]]:
+    """Frames that should have given a message and did not, and unknown frames: whose, why, and which."""
+    frames, fates = reading.frames, reading.fates
+    at = np.flatnonzero(np.isin(fates, (Fate.FOREIGN, Fate.STRANGER, Fate.UNTIMED, Fate.NO_MESSAGE)))
+    if not len(at):
+        return
+    layout, chosen = layout_of(deployment), frames.chosen(at)
+    data, reasons = bulk.decode_data(Frames.of_buffer(*chosen.payloads(), layout.tinyos), layout)
+    whose = chunk.journal[chunk.records.head["kind"] == RecordKind.FRAME][at]
+    columns = (fates[at], reasons, data["source"], whose)
+    for record, fate, reason, source, journal in zip(chosen, *(c.tolist() for c in columns), strict=True):
+        if fate != Fate.NO_MESSAGE or record.payload[:1] not in ACKNOWLEDGEMENTS:
+            why = _why(fate, reason, source, deployment.network.motes)
+            yield journal, why, {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
+
+
+def _why(fate: int, reason: int, source: int, motes: int) -> str:
+    if fate == Fate.STRANGER:
+        return f"source {source} is no mote of this deployment, which has 0..{motes - 1}"
+    if fate == Fate.UNTIMED:
+        return "came before anything told the time: its stamp can't be read"
+    return WHY[Reason(reason)]
