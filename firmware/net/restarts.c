@@ -7,25 +7,34 @@
 #include "hal/events.h"
 
 #define SECOND UINT32_C(32768)
-#define WELL (60 * SECOND >> 8) /* in units of 256 cycles, as `begun` is */
+#define WELL 8 /* as `begun` is, in units of 8 s: a minute at least */
 
 enum {
     AT_ONCE = 3,         /* restarts that need not wait */
     MOST = AT_ONCE + 11, /* with the longest wait */
 };
 
-/* Of this row so far, beside its complement: after power-on it is anything. */
-static volatile struct {
-    uint8_t count;
-    uint8_t complement;
-} row __attribute__((section(".noinit")));
+_Static_assert(MOST < 16, "a count and its complement share a byte");
 
-static uint16_t begun;
+/* Restarts of this row so far, and in the upper half their complement: after power-on it is anything. */
+static volatile uint8_t row __attribute__((section(".noinit")));
+
+static uint8_t begun;
 
 static void keep(uint8_t count)
 {
-    row.count = count;
-    row.complement = (uint8_t)~count;
+    row = (uint8_t)(count | (count ^ 0xF) << 4);
+}
+
+static uint8_t kept(void)
+{
+    uint8_t count = row & 0xF;
+    return (row >> 4 ^ count) == 0xF ? count : 0;
+}
+
+static uint8_t units(uint32_t time)
+{
+    return (uint8_t)(time >> 18);
 }
 
 static bool was_wanted(void)
@@ -38,8 +47,7 @@ static bool was_wanted(void)
 /* Count this start; for how long it must wait. */
 static uint32_t pause(void)
 {
-    bool known = (row.count ^ row.complement) == UINT8_MAX;
-    uint8_t count = known && !was_wanted() ? row.count : 0;
+    uint8_t count = was_wanted() ? 0 : kept();
     if (count < MOST) {
         count++;
     }
@@ -59,12 +67,12 @@ void restarts_wait(void)
         watchdog_pat();
         now = clock_now();
     }
-    begun = (uint16_t)(now >> 8);
+    begun = units(now);
 }
 
 void restarts_step(uint32_t now)
 {
-    if (row.count != 0 && (uint16_t)((uint16_t)(now >> 8) - begun) >= WELL) {
+    if (kept() != 0 && (uint8_t)(units(now) - begun) > WELL) {
         keep(0);
     }
 }

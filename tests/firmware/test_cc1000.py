@@ -848,7 +848,7 @@ def test_a_lost_lock_is_calibrated_and_a_wrong_lock_bit_does_not_deafen(radio: R
     """At once, then after pauses that double while it does not help; a lock found ends that."""
     assert calibrations(radio, 5) == []
     radio.set("locks", 0)
-    assert calibrations(radio, 40) == [0, 3, 10, 25]
+    assert calibrations(radio, 40) == [0, 2, 6, 14, 30]
     radio.set("locks", 1)
     assert calibrations(radio, 3) == []
     radio.set("locks", 0)

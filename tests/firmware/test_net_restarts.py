@@ -68,5 +68,5 @@ def test_a_node_that_ran_for_a_minute_is_well(starts: Starts) -> None:
     assert waits(starts, [StartCause.BROWN_OUT] * 5)[-1] == 4
     starts.runs(59)
     assert starts.begin(StartCause.BROWN_OUT) == 8
-    starts.runs(61)
+    starts.runs(80)
     assert waits(starts, [StartCause.BROWN_OUT] * 4) == [0, 0, 0, 1]

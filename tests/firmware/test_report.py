@@ -193,6 +193,12 @@ def test_no_stack_seen_is_over_the_worst_case(images: dict[str, report.ImageSize
         assert worst * 3 // 4 <= seen <= worst, name  # far below would be a run in which nothing happened
 
 
+@pytest.mark.slow
+def test_nor_in_a_network(images: dict[str, report.ImageSize], testbed: Path) -> None:
+    for name, seen in report.network_stacks(images, seconds=20, seeds=(1,)).items():
+        assert seen <= images[name].stack.total, name
+
+
 # --- the page ---
 
 

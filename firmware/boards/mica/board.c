@@ -32,11 +32,9 @@ __attribute__((weak)) uint8_t board_supply(bool on)
     return BANDGAP_CHANNEL;
 }
 
-/* Why we asked for a reset, beside its complement: after power-on it is anything. */
-static volatile struct {
-    uint8_t cause;
-    uint8_t complement;
-} asked __attribute__((section(".noinit")));
+/* ASKED and why, if we asked for the reset; after power-on it is anything. */
+enum { ASKED = 0xA0, ASKED_MASK = 0xF0 };
+static volatile uint8_t asked __attribute__((section(".noinit")));
 
 static uint8_t cause;
 
@@ -50,7 +48,7 @@ static uint8_t cause_of(uint8_t flags)
         return START_BROWN_OUT;
     }
     if (flags & _BV(WDRF)) {
-        return (asked.cause ^ asked.complement) == UINT8_MAX ? asked.cause : START_WATCHDOG;
+        return (asked & ASKED_MASK) == ASKED ? asked & (uint8_t)~ASKED_MASK : START_WATCHDOG;
     }
     if (flags & _BV(EXTRF)) {
         return START_BUTTON;
@@ -68,7 +66,7 @@ void board_start(void)
     wdt_disable();
     cause = cause_of(MCUCSR);
     MCUCSR = 0; /* or the next start would see this one's flags too */
-    asked.complement = asked.cause;
+    asked = 0;
     PORTA |= PIN_LEDS | PIN_FLASH_SELECT;
     PORTA &= (uint8_t)~PIN_THERMISTOR;
     DDRA |= PIN_LEDS | PIN_FLASH_SELECT | PIN_THERMISTOR;
@@ -133,8 +131,7 @@ void watchdog_pat(void)
 static _Noreturn void reset_for(uint8_t why)
 {
     cli();
-    asked.cause = why;
-    asked.complement = (uint8_t)~why;
+    asked = ASKED | why;
     wdt_enable(WDTO_15MS);
     for (;;) {
     }

@@ -87,6 +87,7 @@ enum {
     WATCH_QUIET_MAX = 64, /* doubled up to this while restarts do not help */
 
     LOOK_WATCHES = 10, /* 100 ms periods between looks at the PLL's lock: a second */
+    MISSES_MOST = 10,  /* calibrations without a lock that double the pause, up to 1024 s */
 
     SLOTS = 2, /* received frames, a power of two: one being handled, one coming in */
 };
@@ -172,10 +173,9 @@ static struct {
 
 /* The PLL's calibration. */
 static struct {
-    cw_flag_t look;  /* a second has passed since the last look at its lock */
-    uint8_t watches; /* of that second */
+    uint8_t watches; /* since the last look at its lock */
+    uint8_t misses;  /* calibrations that did not help: each doubles the pause before the next */
     uint16_t age;    /* seconds since it was calibrated */
-    uint16_t pause;  /* seconds between calibrations while there is no lock: doubled while they do not help */
 } pll;
 
 /** 0..range-1, range a power of two up to 256. A 16-bit xorshift. */
@@ -528,9 +528,10 @@ void cc1000_on_watch(void)
     if (mode == OFF) {
         return;
     }
-    if (++pll.watches >= LOOK_WATCHES) {
-        pll.watches = 0;
-        pll.look = true;
+    if (pll.watches < LOOK_WATCHES) {
+        pll.watches++;
+    }
+    if (pll.watches >= LOOK_WATCHES) {
         events_post(EVENT_RADIO);
     }
     if (watch.alive) {
@@ -571,7 +572,7 @@ bool radio_start(uint16_t seed)
     radio_stop();
     random_state = seed != 0 ? seed : 1;
     watch.limit = WATCH_QUIET;
-    pll.pause = 1;
+    pll.misses = 0;
     power_need(POWER_RADIO);
     cc1000_board_start();
     if (!chip_start()) {
@@ -711,27 +712,28 @@ static void calibrate(void)
 /** Seconds from one calibration to the next. */
 static uint16_t calibration_lasts(bool locked)
 {
-    return locked || pll.pause > CC1000_CONF_CALIBRATE ? CC1000_CONF_CALIBRATE : pll.pause;
+    return (uint16_t)(locked || pll.misses > MISSES_MOST ? CC1000_CONF_CALIBRATE : 1U << pll.misses);
 }
 
 /** Once a second: calibrate if the lock is lost, and from time to time. */
 static void look_at_pll(void)
 {
-    if (!pll.look || mode != LISTENING) { /* registers are not written by an interrupt then */
+    if (pll.watches < LOOK_WATCHES ||
+        mode != LISTENING) { /* registers are not written by an interrupt then */
         return;
     }
     bool locked = cc1000_control_locked();
     if (pll.age + 1 < calibration_lasts(locked)) {
         pll.age++;
     } else if (take_receiver()) {
-        pll.pause = (uint16_t)(pll.pause * 2 + 1);
+        pll.misses = (uint8_t)(pll.misses < MISSES_MOST ? pll.misses + 1 : MISSES_MOST + 1);
         calibrate();
     } else {
         return; /* soon */
     }
-    pll.look = false;
+    pll.watches = 0;
     if (locked) {
-        pll.pause = 1;
+        pll.misses = 0;
     }
 }
 
