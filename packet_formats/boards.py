@@ -145,3 +145,4 @@ MICA2 = Board(
 BOARDS = {board.name: board for board in (MICAZ, MICA2)}
 RADIOS = {board.radio.chip: board.radio for board in BOARDS.values()}
 DEFAULT_BOARD = MICAZ  # where none is named
+GENERIC = "generic"  # in a deployment: a board that is not ours, of which nothing is known (docs/library.md)

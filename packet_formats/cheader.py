@@ -93,9 +93,12 @@ def _network(deployment: Deployment) -> list[Define]:
 
 
 def _board(deployment: Deployment) -> list[Define]:
-    board = BOARDS[deployment.network.board]
+    board = BOARDS.get(deployment.network.board)
+    chip = board.radio.chip if board else "none"
+    chips: list[Define] = [(f"RADIO_{name}", int(name == chip), "") for name in RADIOS]
+    if board is None:  # of a board that is not ours we know nothing more
+        return chips
     radio = board.radio
-    chips: list[Define] = [(f"RADIO_{chip}", int(chip == radio.chip), "") for chip in RADIOS]
     return [
         *chips,
         ("AIR_IEEE802154", int(radio.framing == "ieee802154"), "0: the CC1000's own frames"),

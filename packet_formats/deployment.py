@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
 from typing import Any
 
-from packet_formats.boards import BOARDS, Board
+from packet_formats.boards import BOARDS, GENERIC, Board
 from packet_formats.boards import CRYSTAL_HZ as CRYSTAL_HZ
 from packet_formats.layout import OPTIONAL, PAYLOAD_LIMIT, layout_of, only_for, stamp_layout
 from packet_formats.phrases import did_you_mean, many
@@ -37,6 +37,7 @@ from packet_formats.values import MOST, READING_BITS, RESERVED, SENSOR_BOARDS, S
 TABLES = ("network", "clock", "stamp", "observer")
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
+UNKNOWN_RADIO = "we do not know the radio of a generic board"
 # A mote's clock wraps after 36 hours and tells times apart that are at most 18 hours apart. It keeps a message for at
 # most twice delta + epsilon: firmware/net/outbox.c.
 LONGEST_HOURS = 9
@@ -66,7 +67,7 @@ class NetworkSettings:
 
     @property
     def carrier_khz(self) -> int:
-        """The frequency of its radios."""
+        """The frequency of its radios, which must be ours."""
         board = BOARDS[self.board]
         if self.band:
             return board.bands[self.band].tuning[self.tinyos].carrier_khz
@@ -142,7 +143,7 @@ class Deployment:
             tables["observer"]["source"] = source
         if not self.network.sensor_board:
             del tables["network"]["sensor_board"]
-        if self.network.band == BOARDS[self.network.board].default_band:
+        if not self.network.band or self.network.band == BOARDS[self.network.board].default_band:
             del tables["network"]["band"]
         if values := tables.pop("data"):
             tables["data"] = [
@@ -268,13 +269,14 @@ class _Table:
 
 def _network(table: _Table) -> NetworkSettings:
     table.known(*NetworkSettings.__slots__)
-    board = BOARDS[table.word("board", tuple(BOARDS))]
+    name = table.word("board", (*BOARDS, GENERIC))
+    board = BOARDS.get(name)
     tinyos = table.whole("tinyos", 1, 2, 1)
     return NetworkSettings(
         name=table.text(
             "name", r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", "must be one word of letters, digits and _ . -"
         ),
-        board=board.name,
+        board=name,
         motes=table.whole("motes", 1, MAX_MOTES),
         group=table.whole("group", 0, 255, DEFAULT_GROUP[tinyos]),
         channel=_channel(table, board, tinyos),
@@ -286,10 +288,12 @@ def _network(table: _Table) -> NetworkSettings:
     )
 
 
-def _band(table: _Table, board: Board) -> int:
+def _band(table: _Table, board: Board | None) -> int:
     if not table.has("band"):
-        return board.default_band
+        return board.default_band if board else 0
     value = table.settings["band"]
+    if board is None:
+        raise DeploymentError(table.key("band"), value, UNKNOWN_RADIO)
     if not board.bands:
         raise DeploymentError(table.key("band"), value, f"a {board.title} has one band")
     if not isinstance(value, int) or isinstance(value, bool) or value not in board.bands:
@@ -299,7 +303,9 @@ def _band(table: _Table, board: Board) -> int:
     return value
 
 
-def _channel(table: _Table, board: Board, tinyos: int) -> int:
+def _channel(table: _Table, board: Board | None, tinyos: int) -> int:
+    if board is None:
+        return table.whole("channel", 0, 0, 0, UNKNOWN_RADIO)
     channels = board.carrier_khz[tinyos]
     only_one = f"a {board.title} stays on its version's own frequency"
     why = only_one if len(channels) == 1 else f"the channels of the {board.radio.chip}"

@@ -40,7 +40,8 @@ def platform_follows(hello: bytes) -> bool:
 
 
 def platform_bytes(board: str) -> bytes:
-    return BOARDS[board].platform.to_bytes(PLATFORM_BYTES, "little")
+    number = BOARDS[board].platform if board in BOARDS else 0
+    return number.to_bytes(PLATFORM_BYTES, "little")
 
 
 def to_packet(tinyos: int, message: bytes) -> bytes:

@@ -46,6 +46,7 @@ look() {
     need 'tshark' 'reading the testbed'"'"'s captures' command -v tshark
     need 'cppcheck' 'make firmware-check' command -v cppcheck
     need 'clang-format-14' 'the check of the C'"'"'s format' command -v clang-format-14
+    need 'arduino-core-avr' 'the test of the Arduino sketch' test -d /usr/share/arduino/hardware/arduino/avr
     need 'openjdk-17-jre-headless' 'the jobs on Spark' command -v java
     need 'clang libclang-rt-14-dev' 'fuzzing the parsers' fuzzes_c
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -177,7 +178,9 @@ def over_all_runs(
 
 
 def energy(air_bytes: float, board: str) -> float:
-    """The energy in microjoules that a radio needs to send so many bytes: mA, volts and ms."""
+    """The energy in microjoules that a radio needs to send so many bytes: mA, volts and ms. NaN for another's radio."""
+    if board not in BOARDS:
+        return math.nan
     radio = BOARDS[board].radio
     return radio.sending_ma * VOLTS * air_bytes * radio.byte_ms
 
@@ -256,7 +259,8 @@ def _saved(one: Advice) -> str:
     if not one.bytes_saved:
         return "no bytes saved"
     word = "saves" if one.bytes_saved > 0 else "costs"
-    return f"{word} {_bytes(abs(one.bytes_saved))} and {abs(one.microjoules_saved):.1f} uJ a message"
+    energy_too = "" if math.isnan(one.microjoules) else f" and {abs(one.microjoules_saved):.1f} uJ"
+    return f"{word} {_bytes(abs(one.bytes_saved))}{energy_too} a message"
 
 
 def _shown(one: Advice) -> str:
@@ -384,7 +388,7 @@ def _numbers(advice: Sequence[Advice]) -> list[str]:
             f"{one.hold_p99_ms:.1f}",
             "yes" if one.guaranteed else "",
             f"{one.bytes_saved:.3g}",
-            f"{one.microjoules_saved:.1f}",
+            "" if math.isnan(one.microjoules) else f"{one.microjoules_saved:.1f}",
         )
         for one in advice
     ]

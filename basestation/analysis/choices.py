@@ -204,9 +204,10 @@ def _widths(deployment: Deployment, scheme: str, own: int | None, choice: Choice
 
 def sizes(deployment: Deployment, layout: StampLayout) -> Sizes:
     """The sizes of a message of this deployment if it had another stamp."""
-    own, radio = layout_of(deployment), BOARDS[deployment.network.board].radio
+    own, board = layout_of(deployment), BOARDS.get(deployment.network.board)
     payload = own.length - own.stamp.size + layout.size
-    return Sizes(payload, radio.air_bytes(payload, own.tinyos), payload <= own.limit)
+    on_air = board.radio.air_bytes(payload, own.tinyos) if board else payload  # a radio that is not ours
+    return Sizes(payload, on_air, payload <= own.limit)
 
 
 def missing_in(recorded: TimedScheme, wanted: TimedScheme) -> str | None:

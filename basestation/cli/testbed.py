@@ -216,6 +216,8 @@ def _refuse_odd(given: dict[str, Any]) -> None:
 
 def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[TestbedReport, bool]:
     """Run, and return the report and whether the run ended by itself."""
+    for deployment in deployments:
+        images.refuse_board(deployment)
     refuse_too_many(deployments, given["motes"] or 0)
     topology = _topology(deployments, given)
     networks = networks_in(deployments, topology)

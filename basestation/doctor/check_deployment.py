@@ -14,7 +14,12 @@ from packet_formats.phrases import many
 
 def examine(deployment: Deployment, rate: float | None = None) -> Iterator[Finding]:
     yield layout(deployment)
-    yield from budget(deployment, 1 / BOARDS[deployment.network.board].send_seconds if rate is None else rate)
+    board = BOARDS.get(deployment.network.board)
+    if board is None:
+        text = "the radio of a generic board is not known: whether delta and epsilon suffice is not checked"
+        yield warning("deployment", "budget", text)
+        return
+    yield from budget(deployment, 1 / board.send_seconds if rate is None else rate)
 
 
 def layout(deployment: Deployment) -> Finding:

@@ -14,7 +14,7 @@ from basestation.sources.base import Source, SourceError, SourceOptions, Spec
 from basestation.sources.framings import FrameWire
 from basestation.sources.inbox import Inbox, LineLost, Moment, TimedBytes, now, stamped
 from basestation.sources.line import Connection, LineSource
-from packet_formats.boards import BOARDS, DEFAULT_BOARD
+from packet_formats.boards import BOARDS, DEFAULT_BOARD, GENERIC
 from packet_formats.framing import FrameCounters
 from packet_formats.phrases import did_you_mean
 
@@ -53,16 +53,20 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
 
 def _device_and_baud(spec: Spec, options: SourceOptions) -> tuple[str, int]:
     """Split PORT[:SPEED]. A port's name may hold colons: the last part is a speed only if it looks like one."""
-    default = BAUD[options.deployment.network.board if options.deployment else DEFAULT_BOARD.name]
+    board = options.deployment.network.board if options.deployment else DEFAULT_BOARD.name
     device, colon, speed = spec.where.rpartition(":")
     if not colon or not speed.isalnum() or os.path.exists(spec.where):
-        device, speed = spec.where, str(default)
+        device, speed = spec.where, board
     if not device:
         raise spec.wrong(
             "should name a port, as in serial@/dev/ttyUSB1:micaz; `basestation ports` lists them"
         )
     if speed.isdecimal() and len(speed) <= MOST_DIGITS and int(speed) > 0:
         return device, int(speed)
+    if speed == GENERIC:
+        raise spec.wrong(
+            "needs the speed of your gateway, as in serial@/dev/ttyUSB1:115200: the board is generic"
+        )
     if speed not in BAUD:
         hint = did_you_mean(speed, BAUD) or f"; known: {', '.join(BAUD)}"
         raise spec.wrong(f"{speed!r} is neither a speed nor a platform{hint}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from packet_formats import cheader
+from packet_formats.boards import BOARDS
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.schemes import descriptor, names
 
@@ -65,6 +66,7 @@ def programs_for(deployment: Deployment, rate: float | None = None, build: Path 
     `rate` is each mote's messages a second; None leaves the firmware's own.
     """
     board, scheme = deployment.network.board, deployment.stamp.scheme
+    refuse_board(deployment)
     if not deployment.scheme.in_firmware:
         has = ", ".join(name for name in names() if descriptor(name).in_firmware)
         raise FirmwareImageError(f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {has}')
@@ -76,6 +78,15 @@ def programs_for(deployment: Deployment, rate: float | None = None, build: Path 
     else:
         build = _built(deployment, rate)
     return Programs(*(program(build / name / "firmware.elf") for name in environments(board)))
+
+
+def refuse_board(deployment: Deployment) -> None:
+    """Refuse a board that the firmware is not for."""
+    board = deployment.network.board
+    if board not in BOARDS:
+        raise FirmwareImageError(
+            f'network.board = "{board}": the firmware is for {" and ".join(BOARDS)}; for others see docs/library.md'
+        )
 
 
 def environments(board: str) -> tuple[str, str]:

@@ -2,6 +2,8 @@
 
 #include "causeway/bytes.h"
 
+#ifdef CAUSEWAY_AIR_IEEE802154 /* not with a generic board */
+
 #if CAUSEWAY_AIR_IEEE802154
 
 /* The length byte counts what follows it, the CRC included. */
@@ -120,5 +122,7 @@ cw_air_t cw_air_parse(const uint8_t header[CW_AIR_HEADER], cw_am_t *am)
     am->data = header + CW_AIR_HEADER;
     return CW_AIR_OK;
 }
+
+#endif
 
 #endif

@@ -29,7 +29,7 @@ check() {
         --suppress=unusedStructMember --suppress=unreadVariable --suppress=badBitmaskCheck \
         --cppcheck-build-dir="$include" -j 2 \
         -D__AVR__ -D__AVR_ATmega128__ -D__GNUC__=5 -DF_CPU=7372800UL -DCAUSEWAY_NODE_ID=1 \
-        -I "$include" -I firmware -I firmware/core "$@"
+        -I "$include" -I firmware -I firmware/core -i firmware/core/examples "$@"
     echo "cppcheck: $board is clean"
 }
 

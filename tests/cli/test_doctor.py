@@ -227,6 +227,12 @@ def test_the_examples_are_well(root, name):
     } == {"good"}
 
 
+def test_the_radio_of_a_generic_board_is_not_judged(root):
+    meadow = load(root / "examples" / "micaz.toml")
+    generic = replace(meadow, network=replace(meadow.network, board="generic"))
+    assert [finding.verdict for finding in check_deployment.examine(generic)] == ["good", "warning"]
+
+
 def test_a_network_that_talks_too_much_and_one_that_waits_too_little(root):
     meadow = load(root / "examples" / "micaz.toml")
     found = list(check_deployment.examine(meadow, rate=30))

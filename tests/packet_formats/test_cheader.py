@@ -69,6 +69,18 @@ def test_every_member_of_every_record_is_there() -> None:
             assert number(found[f"{name}_{member.name.upper()}_AT"]) == member.offset
 
 
+def test_a_generic_board_has_the_layout_of_any_other_and_no_radio() -> None:
+    ours = tables()
+    theirs = ours | {"network": ours["network"] | {"board": "generic"}}
+    found, of_micaz = (defines(cheader.render(from_dict(wanted))) for wanted in (theirs, ours))
+    assert {name: value for name, value in found.items() if of_micaz[name] != value} == {
+        "RADIO_CC2420": "0",
+        "CHANNEL": "0",
+    }
+    radio = {"AIR_IEEE802154", "HAS_LQI", "HOP_BACKOFF", "TIMING_NOISE", "BEACON_SECONDS", "SEND_SECONDS"}
+    assert set(of_micaz) - set(found) == radio | {"CARRIER_KHZ"}
+
+
 def test_numbers_beyond_16_bits_are_long() -> None:
     wanted = tables(scheme="shlc")
     wanted["clock"] |= {"delta": 60000, "epsilon": 1000}

@@ -42,7 +42,13 @@ def test_defaults() -> None:
 
 @pytest.mark.parametrize(
     ("board", "tinyos", "group", "channel"),
-    [("micaz", 1, 0x7D, 11), ("micaz", 2, 0x22, 26), ("mica2", 1, 0x7D, 0), ("mica2", 2, 0x22, 0)],
+    [
+        ("micaz", 1, 0x7D, 11),
+        ("micaz", 2, 0x22, 26),
+        ("mica2", 1, 0x7D, 0),
+        ("mica2", 2, 0x22, 0),
+        ("generic", 1, 0x7D, 0),
+    ],
 )
 def test_each_version_has_its_own_defaults(board: str, tinyos: int, group: int, channel: int) -> None:
     wanted = tables()
@@ -57,7 +63,7 @@ def test_each_version_has_its_own_defaults(board: str, tinyos: int, group: int, 
         ("network", "name", "two words", "one word"),
         ("network", "name", "", "one word"),
         ("network", "name", 7, "one word"),
-        ("network", "board", "telosb", "micaz, mica2"),
+        ("network", "board", "telosb", "micaz, mica2, generic"),
         ("network", "motes", 0, "1..65000"),
         ("network", "motes", True, "whole number"),
         ("network", "motes", 10.0, "whole number"),

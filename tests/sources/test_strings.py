@@ -10,7 +10,7 @@ import pytest
 from basestation.sources import KINDS, SourceError, SourceOptions, open_source, ports, serial
 from basestation.sources.base import Spec
 from basestation.sources.source_choice import choose
-from packet_formats.deployment import load
+from packet_formats.deployment import from_dict, load
 
 
 @pytest.mark.parametrize(
@@ -29,6 +29,15 @@ def test_a_port_and_its_speed(text, device, baud):
     spec = Spec.parse(text)
     expected = device or "/dev/serial/by-path/pci-0:14.0-usb-0:2:1.1-port0"
     assert serial._device_and_baud(spec, SourceOptions()) == (expected, baud)
+
+
+def test_a_board_that_is_not_ours_has_no_speed_of_its_own(root):
+    ours = load(root / "examples" / "micaz.toml").to_dict()
+    theirs = from_dict(ours | {"network": ours["network"] | {"board": "generic", "channel": 0}})
+    with pytest.raises(SourceError, match="needs the speed of your gateway"):
+        open_source("serial@/dev/ttyUSB1", options=SourceOptions(deployment=theirs))
+    open_source("serial@/dev/ttyUSB1:115200", options=SourceOptions(deployment=theirs))
+    open_source("sf@localhost", options=SourceOptions(deployment=theirs))
 
 
 def test_a_port_whose_name_ends_like_a_speed_is_a_port_if_it_is_there(tmp_path):

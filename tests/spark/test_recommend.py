@@ -108,6 +108,12 @@ def test_savings_are_against_the_deployment_s_own_stamp_also_if_it_was_not_measu
     assert energy(100, "mica2") == pytest.approx(100 * 8 / 19.2 * 10.4 * 3)
 
 
+def test_of_a_radio_that_is_not_ours_no_energy_is_told():
+    generic = replace(EXAMPLE, network=replace(EXAMPLE.network, board="generic"))
+    (chosen, *_) = recommend([row(1, 0.0, 9.0)], generic, "mean", 0.0)
+    assert "saves 1 byte a message" in sentence(chosen)
+
+
 @pytest.mark.parametrize(
     ("size", "said"),
     [(1, "saves 1 byte and"), (2, "no bytes saved"), (5, "costs 3 bytes and")],

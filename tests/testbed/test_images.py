@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import image as image_tool
 import pytest
+from click.testing import CliRunner
 
+from basestation.cli import cli
 from basestation.testbed import images
 from basestation.testbed.images import FirmwareImageError, environments, program, programs_for
 from packet_formats import cheader
@@ -104,6 +106,14 @@ def test_images_for_something_else_are_refused(build, tmp_path):
         programs_for(deployment(), build=tmp_path / "none")
     with pytest.raises(FirmwareImageError, match="rate"):
         programs_for(deployment(), rate=1.0, build=build)
+
+
+def test_a_board_that_the_firmware_is_not_for_is_refused(tmp_path, root):
+    toml = (root / "examples/mica2.toml").read_text().replace('"mica2"', '"generic"')
+    (tmp_path / "theirs.toml").write_text(toml)
+    done = CliRunner().invoke(cli, ["testbed", str(tmp_path / "theirs.toml")])
+    assert done.exit_code == 1
+    assert 'network.board = "generic": the firmware is for micaz and mica2' in done.output
 
 
 @pytest.mark.parametrize("scheme", names())

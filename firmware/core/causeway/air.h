@@ -7,20 +7,20 @@
  *     CC1000 2.x   dest(BE) source(BE) length group type
  *
  * On the CC2420 with 2.x the group is the PAN. The bytes are those in the CC2420's FIFO, from the length byte
- * on, or those after the CC1000's sync word.
+ * on, or those after the CC1000's sync word. With a generic board, whose radio we do not know, this is empty.
  */
 #ifndef CW_AIR_H
 #define CW_AIR_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "am.h"
 #include "causeway_layout.h"
+#include "types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+#ifdef CAUSEWAY_AIR_IEEE802154
 
 #define CW_AIR_CRC 2 /* bytes after the data */
 
@@ -61,6 +61,8 @@ static inline bool cw_air_fits(uint8_t length)
     return length >= CW_AIR_HEADER - 1 + CW_AIR_CRC &&
            length <= CW_AIR_HEADER - 1 + CW_AIR_CRC + CAUSEWAY_PAYLOAD_LIMIT;
 }
+#endif
+
 #endif
 
 #ifdef __cplusplus

@@ -8,10 +8,8 @@
 #ifndef CW_AM_H
 #define CW_AM_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "causeway_layout.h"
+#include "types.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -16,13 +16,11 @@
 #ifndef CW_DATA_H
 #define CW_DATA_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "bytes.h"
 #include "causeway_layout.h"
 #include "receipts.h"
 #include "stamp.h"
+#include "types.h"
 
 #ifdef __cplusplus
 extern "C" {

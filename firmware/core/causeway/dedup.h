@@ -7,8 +7,7 @@
 #ifndef CW_DEDUP_H
 #define CW_DEDUP_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "types.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -16,11 +16,9 @@
 #ifndef CW_FRAME_H
 #define CW_FRAME_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "causeway_layout.h"
 #include "flag.h"
+#include "types.h"
 
 #ifdef __cplusplus
 extern "C" {

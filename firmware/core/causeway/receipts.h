@@ -10,11 +10,9 @@
 #ifndef CW_RECEIPTS_H
 #define CW_RECEIPTS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "causeway_layout.h"
 #include "flag.h"
+#include "types.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -12,11 +12,9 @@
 #ifndef CW_RECORDS_H
 #define CW_RECORDS_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "bytes.h"
 #include "causeway_layout.h"
+#include "types.h"
 
 /* clang-format off */
 #define CW_BEACON(U8, I8, U16, U32) \
@@ -79,9 +77,11 @@ enum { CW_COMMAND_RATE = 1, CW_COMMAND_REPORT = 2, CW_COMMAND_BLINK = 3, CW_COMM
     }                                                                                                   \
     static inline bool cw_##lower##_get(const uint8_t *payload, uint8_t length, cw_##lower##_t *record) \
     {                                                                                                   \
-        if (length != CAUSEWAY_##UPPER##_BYTES)                                                         \
-            return false;                                                                               \
-        CW_##UPPER(CW_GET_U8, CW_GET_I8, CW_GET_U16, CW_GET_U32) return true;                           \
+        bool whole = length == CAUSEWAY_##UPPER##_BYTES;                                                \
+        if (whole) {                                                                                    \
+            CW_##UPPER(CW_GET_U8, CW_GET_I8, CW_GET_U16, CW_GET_U32)                                    \
+        }                                                                                               \
+        return whole;                                                                                   \
     }
 
 CW_RECORD(beacon, BEACON)

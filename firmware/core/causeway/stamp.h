@@ -30,11 +30,9 @@
 #ifndef CW_STAMP_H
 #define CW_STAMP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "causeway_layout.h"
 #include "stamp_items.h"
+#include "types.h"
 
 #ifdef __cplusplus
 extern "C" {

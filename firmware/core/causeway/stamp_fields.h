@@ -7,13 +7,12 @@
 #ifndef CW_STAMP_FIELDS_H
 #define CW_STAMP_FIELDS_H
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "bytes.h"
 #include "causeway_layout.h"
 #include "stamp.h"
+#include "types.h"
 
 #define INLINE static inline __attribute__((always_inline))
 

@@ -20,11 +20,11 @@ static inline uint8_t cw_stamp_bytes(uint8_t items)
 static inline int8_t cw_stamp_items(uint8_t length)
 {
 #if CAUSEWAY_STAMP_VARIABLE
-    if (length < CAUSEWAY_PAYLOAD_BYTES_LEAST || length > CAUSEWAY_PAYLOAD_BYTES)
-        return -1;
     uint16_t bits = (uint16_t)((length - CW_STAMP_REST) * 8 - CAUSEWAY_STAMP_HEAD_BITS);
     int8_t items = 0;
 
+    if (length < CAUSEWAY_PAYLOAD_BYTES_LEAST || length > CAUSEWAY_PAYLOAD_BYTES)
+        return -1;
     for (; bits >= CAUSEWAY_ITEM_BITS && items < CAUSEWAY_ITEMS_MOST; items++)
         bits = (uint16_t)(bits - CAUSEWAY_ITEM_BITS);
     return bits < 8 ? items : -1;

@@ -9,6 +9,7 @@
 #include "causeway/data.h"
 #include "causeway/dedup.h"
 #include "causeway/frame.h"
+#include "causeway/mote.h"
 #include "causeway/receipts.h"
 #include "causeway/records.h"
 #include "causeway/stamp.h"
@@ -58,6 +59,7 @@ typedef struct {
 /* One at a time out of flash: the tables would not fit into RAM. */
 static message_t message;
 static cw_deframer_t deframer;
+static cw_mote_t mote; /* a large one leaves no room for a second stamp */
 
 static uint8_t deframe(void)
 {
@@ -139,7 +141,7 @@ static void heads_are_written(void)
 
 static void stamps_are_the_base_stations(void)
 {
-    static cw_stamp_t state;
+    cw_stamp_t *state = &mote.stamp;
     static event_t event;
     static uint8_t payload[CAUSEWAY_STAMP_AT + CAUSEWAY_STAMP_BYTES];
 
@@ -147,17 +149,17 @@ static void stamps_are_the_base_stations(void)
         memcpy_P(&event, &EVENTS[i], sizeof(event));
         memcpy(payload, event.head, CAUSEWAY_STAMP_AT);
         if (event.kind == START) {
-            cw_stamp_start(&state, event.tick);
+            cw_stamp_start(state, event.tick);
         } else if (event.kind == SEND) {
-            CHECK_EQUAL(event.result, cw_stamp_send(&state, event.tick, payload));
-            CHECK_EQUAL(event.items, cw_stamp_items((uint8_t)(CW_STAMP_REST + cw_stamp_size(&state))));
-            CHECK_BYTES(event.stamp, payload + CAUSEWAY_STAMP_AT, cw_stamp_size(&state));
+            CHECK_EQUAL(event.result, cw_stamp_send(state, event.tick, payload));
+            CHECK_EQUAL(event.items, cw_stamp_items((uint8_t)(CW_STAMP_REST + cw_stamp_size(state))));
+            CHECK_BYTES(event.stamp, payload + CAUSEWAY_STAMP_AT, cw_stamp_size(state));
         } else {
             memcpy(payload + CAUSEWAY_STAMP_AT, event.stamp, CAUSEWAY_STAMP_BYTES);
-            CHECK_EQUAL(event.result, cw_stamp_receive(&state, event.tick, payload, event.items));
+            CHECK_EQUAL(event.result, cw_stamp_receive(state, event.tick, payload, event.items));
         }
     }
-    CHECK_EQUAL(BOUNDED, state.bounded);
+    CHECK_EQUAL(BOUNDED, state->bounded);
 }
 
 /* Reading it and writing it again gives the same bytes. */
@@ -248,6 +250,40 @@ static void receipts_are_told(void)
 #endif
 }
 
+static void a_mote_sends_and_hears(void)
+{
+    static const uint8_t data[CAUSEWAY_DATA_BYTES + 1];
+    uint8_t payload[CAUSEWAY_PAYLOAD_BYTES];
+
+    memset(&mote, 0, sizeof(mote));
+    cw_mote_start(&mote, CAUSEWAY_MOTES - 1, 9, 1000);
+    uint8_t length = cw_mote_send(&mote, 1001, true, 2, data, payload);
+    CHECK_EQUAL(CW_MOTE_OWN, cw_mote_receive(&mote, 1001, true, payload, length));
+    CHECK_EQUAL(1, cw_data_sequence(payload));
+    CHECK_EQUAL(1, cw_data_boot(payload));
+    CHECK_EQUAL(2, cw_data_hops(payload));
+    /* A time before the last event's is the last event's. */
+    uint8_t again = cw_mote_send(&mote, 1000, true, 2, data, payload);
+    CHECK(CAUSEWAY_ONE_SEND_A_TICK ? again == 0 : again == length);
+    CHECK_EQUAL(1001, mote.tick);
+    CHECK(cw_mote_send(&mote, 1002, true, 2, data, payload));
+    uint32_t long_ago = mote.tick - UINT32_C(70000); /* no frame waits that long */
+    cw_mote_send(&mote, long_ago, true, 2, data, payload);
+    CHECK(mote.tick == long_ago);
+
+    if (CAUSEWAY_MOTES == 1)
+        return;
+    cw_mote_restart(&mote, 1000);
+    length = cw_mote_send(&mote, 1001, true, 2, data, payload);
+    mote.id = 0;
+    CHECK_EQUAL(CW_MOTE_NEW, cw_mote_receive(&mote, 1001, true, payload, length));
+    CHECK_EQUAL(CW_MOTE_KNOWN, cw_mote_receive(&mote, 1002, true, payload, length));
+    CHECK_EQUAL(CW_MOTE_FOREIGN, cw_mote_receive(&mote, 1003, true, payload, 0));
+    CHECK_EQUAL(1001, mote.tick); /* copies and strangers are no events */
+    cw_put_source(payload + CAUSEWAY_SOURCE_AT, CAUSEWAY_MOTES);
+    CHECK_EQUAL(CW_MOTE_FOREIGN, cw_mote_receive(&mote, 1003, true, payload, length));
+}
+
 int main(void)
 {
     check_start();
@@ -261,5 +297,6 @@ int main(void)
     RUN(ticks_wrap);
     RUN(messages_are_known_again);
     RUN(receipts_are_told);
+    RUN(a_mote_sends_and_hears);
     return check_end();
 }

@@ -1,5 +1,6 @@
 """Build for the ATmega128L with avr-gcc; program with avrdude."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -36,7 +37,7 @@ env.Append(
     ASPPFLAGS=["-x", "assembler-with-cpp"],
     CCFLAGS=code,
     CPPDEFINES=[("F_CPU", "$BOARD_F_CPU")],
-    LINKFLAGS=[*code, "-Wl,--gc-sections"],
+    LINKFLAGS=[*code, "-Wl,--gc-sections", "-nostartfiles"],
     BUILDERS={
         "ElfToHex": Builder(
             action=env.VerboseAction("$OBJCOPY -O ihex -R .eeprom $SOURCES $TARGET", "Building $TARGET"),
@@ -49,6 +50,16 @@ if "nobuild" in COMMAND_LINE_TARGETS:
     elf = str(Path("$BUILD_DIR") / "${PROGNAME}.elf")
     hexfile = str(Path("$BUILD_DIR") / "${PROGNAME}.hex")
 else:
+    # The linker shortens jumps in code only. Our copy of the startup code has its interrupt vectors marked as data, so
+    # they stay `jmp`s, which take no more room: an emulator may tell by the first one how long a vector is.
+    find = [env.subst("$CC"), env.subst("-mmcu=$BOARD_MCU"), env.subst("-print-file-name=crt${BOARD_MCU}.o")]
+    startup = subprocess.run(find, check=True, capture_output=True, text=True, env=env["ENV"]).stdout.strip()
+    keep = "$OBJCOPY --set-section-flags .vectors=alloc,contents,load,readonly,data $SOURCE $TARGET"
+    env.Prepend(
+        PIOBUILDFILES=env.Command(
+            str(Path("$BUILD_DIR") / "startup.o"), startup, env.VerboseAction(keep, "Copying $SOURCE")
+        )
+    )
     elf = env.BuildProgram()
     hexfile = env.ElfToHex(str(Path("$BUILD_DIR") / "${PROGNAME}"), elf)
     env.Depends(hexfile, "checkprogsize")

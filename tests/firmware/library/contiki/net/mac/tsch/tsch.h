@@ -1,0 +1,2 @@
+#include <stdint.h>
+uint64_t tsch_get_network_uptime_ticks(void);

@@ -1,0 +1,2 @@
+#include <stdint.h>
+extern uint16_t node_id;
