@@ -362,6 +362,11 @@ void atmega_supply(atmega_t *mcu, uint32_t millivolts)
     mcu->avr->vcc = mcu->avr->avcc = mcu->avr->aref = millivolts;
 }
 
+uint32_t atmega_supply_now(const atmega_t *mcu)
+{
+    return mcu->avr->avcc;
+}
+
 uint8_t *atmega_data(atmega_t *mcu)
 {
     return mcu->avr->data;

@@ -85,6 +85,7 @@ void atmega_adc(atmega_t *mcu, int channel, atmega_millivolts_t *millivolts, voi
 
 /** The supply, which is also the ADC's reference (3000 unless set). */
 void atmega_supply(atmega_t *mcu, uint32_t millivolts);
+uint32_t atmega_supply_now(const atmega_t *mcu);
 
 /** Bytes to UART 0, one after the other at its speed. False, and nothing taken, when there is no room. */
 bool atmega_uart_feed(atmega_t *mcu, const uint8_t *bytes, int count);

@@ -150,6 +150,59 @@ bool node_make(node_t *node, const board_t *board, const char *image, double mai
     return true;
 }
 
+/* ---- Sensors ---- */
+
+enum { SENSOR_STREAM = 1 << 20, ADC_STEPS = 1024 };
+
+static void on_supply(void *owner, const char *name, bool on)
+{
+    node_t *node = owner;
+    truth_begin(node->truth, atmega_now(node->mcu), "supply", node->number);
+    truth_text(node->truth, "sensor", name);
+    truth_bool(node->truth, "on", on);
+    truth_end(node->truth);
+}
+
+bool node_add_sensors(node_t *node, const char *board)
+{
+    random_t random = random_stream(node->random.state, SENSOR_STREAM);
+    node->sensors = sensors_make(node->mcu, board, random, on_supply, node);
+    return node->sensors != NULL;
+}
+
+static bool is_channel(const char *name)
+{
+    return name[0] >= '0' && name[0] < '0' + NODE_ADC_CHANNELS && name[1] == '\0';
+}
+
+static uint32_t millivolts(void *param)
+{
+    return *(const uint32_t *)param;
+}
+
+void node_set_channel(node_t *node, int channel, uint32_t value)
+{
+    node->adc[channel] = value;
+    atmega_adc(node->mcu, channel, millivolts, &node->adc[channel]);
+}
+
+bool node_feed(node_t *node, const char *sensor, uint16_t reading)
+{
+    if (is_channel(sensor)) {
+        uint32_t supply = atmega_supply_now(node->mcu);
+        node_set_channel(node, sensor[0] - '0', (reading * supply + ADC_STEPS - 1) / ADC_STEPS);
+        return true;
+    }
+    return node->sensors != NULL && sensors_feed(node->sensors, sensor, reading);
+}
+
+bool node_has_sensor(const node_t *node, const char *sensor)
+{
+    return is_channel(sensor) || (node->sensors != NULL && sensors_has(node->sensors, sensor));
+}
+
+/* ---- Power ---- */
+
 static void show_power(node_t *node, ns_t at, bool on)
 {
     truth_begin(node->truth, at, "power", node->number);

@@ -4,6 +4,7 @@
 
 #include "board.h"
 #include "ports.h"
+#include "sensors.h"
 #include "truth.h"
 
 enum { NODE_WATCHES = 8, NODE_SPARES = 8, NODE_ADC_CHANNELS = 8, NODE_LINE = 600 };
@@ -26,6 +27,7 @@ typedef struct {
     stretch_t watches[NODE_WATCHES], spares[NODE_SPARES];
     int watch_count, spare_count;
     uint32_t adc[NODE_ADC_CHANNELS]; /* millivolts */
+    sensors_t *sensors;              /* or NULL */
     uint8_t line[NODE_LINE];         /* what left the UART, up to the end of a serial frame */
     int line_count;
     port_t *port; /* or NULL */
@@ -48,6 +50,17 @@ void node_run(node_t *node, ns_t until);
 /** `count` bytes of RAM become random, the recorder, the stack and what is spared apart; a fault if nothing
  * is left. */
 void node_corrupt(node_t *node, int count);
+
+/** The voltage at a channel of the ADC. */
+void node_set_channel(node_t *node, int channel, uint32_t millivolts);
+
+/** A sensor board of this name; false: there is none. */
+bool node_add_sensors(node_t *node, const char *board);
+
+/** What a sensor shows from now on, or the ADC's channel of this number, which needs no supply; false: the
+ * mote has no such sensor. */
+bool node_feed(node_t *node, const char *sensor, uint16_t reading);
+bool node_has_sensor(const node_t *node, const char *sensor);
 
 /** A fault line: not the program's, but of a run that is not what its script says. */
 void node_show_fault(node_t *node, const char *what);

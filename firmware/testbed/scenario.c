@@ -65,11 +65,6 @@ static const char *take_nodes(testbed_t *bed, const word_t *words)
     return NULL;
 }
 
-static uint32_t millivolts(void *param)
-{
-    return *(const uint32_t *)param;
-}
-
 static const char *take_node(testbed_t *bed, const word_t *words)
 {
     node_t *node = &bed->nodes[words[0].number];
@@ -120,10 +115,20 @@ static const char *take_adc(testbed_t *bed, const word_t *words)
     if (words[1].number >= NODE_ADC_CHANNELS) {
         return "the ADC has channels 0 to 7";
     }
-    int channel = (int)words[1].number;
-    node->adc[channel] = (uint32_t)words[2].number;
-    atmega_adc(node->mcu, channel, millivolts, &node->adc[channel]);
+    node_set_channel(node, (int)words[1].number, (uint32_t)words[2].number);
     return NULL;
+}
+
+static const char *take_sensors(testbed_t *bed, const word_t *words)
+{
+    node_t *node = made(bed, words);
+    if (node == NULL) {
+        return unmade;
+    }
+    if (node->sensors != NULL) {
+        return "a mote has one sensor board";
+    }
+    return node_add_sensors(node, words[1].text) ? NULL : sensor_board_names;
 }
 
 static const char *take_unwired(testbed_t *bed, const word_t *words)
@@ -330,6 +335,7 @@ static const struct {
     {"node", "nwtfffr", take_node, false},
     {"supply", "nu", take_supply, false},
     {"adc", "nuu", take_adc, false},
+    {"sensors", "nw", take_sensors, false},
     {"eeprom", "nux", take_eeprom, false},
     {"recorder", "nu", take_recorder, false},
     {"watch", "nwuu", take_watch, false},

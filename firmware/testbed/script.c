@@ -3,6 +3,8 @@
 
 #include "testbed.h"
 
+enum { ADC_TOP = 1023 };
+
 /* The node of a command, brought up to the present: it may have slept on. */
 static node_t *node_now(testbed_t *bed, const word_t *word)
 {
@@ -94,6 +96,11 @@ static void do_uart(testbed_t *bed, const word_t *words)
     }
 }
 
+static void do_sense(testbed_t *bed, const word_t *words)
+{
+    node_feed(node_now(bed, words), words[1].text, (uint16_t)words[2].number);
+}
+
 static const struct {
     const char *name, *letters;
     void (*act)(testbed_t *bed, const word_t *words);
@@ -104,7 +111,7 @@ static const struct {
     {"peek", "nuu", do_peek},      {"crystal", "nw", do_crystal},
     {"cut", "nn", do_cut},         {"heal", "nn", do_heal},
     {"jam", "uft", do_jam},        {"inject", "ufwx", do_inject},
-    {"uart", "nx", do_uart},
+    {"uart", "nx", do_uart},       {"sense", "nwu", do_sense},
 };
 
 /* Data memory goes up to the end of RAM. */
@@ -114,7 +121,7 @@ static bool is_memory(uint64_t address, uint64_t count)
 }
 
 /* What the letters cannot say. */
-static const char *check(const action_t *action)
+static const char *check(const testbed_t *bed, const action_t *action)
 {
     const word_t *words = action->words;
     if (action->act == do_poke && !is_memory(words[1].number, (uint64_t)words[2].count)) {
@@ -133,6 +140,12 @@ static const char *check(const action_t *action)
     if (action->act == do_inject && board_named(words[2].text) == NULL) {
         return board_names;
     }
+    if (action->act == do_sense && !node_has_sensor(&bed->nodes[words[0].number], words[1].text)) {
+        return "its sensor board, if it has one, has no such sensor";
+    }
+    if (action->act == do_sense && words[2].number > ADC_TOP) {
+        return "a reading is from 0 to 1023";
+    }
     if (action->act == do_inject && words[3].count > SIGNAL_BYTES) {
         return "too long a frame";
     }
@@ -147,7 +160,7 @@ const char *script_add(testbed_t *bed, ns_t at, char *line)
         if (strcmp(commands[i].name, name) == 0) {
             const char *wrong = words_read(line, commands[i].letters, bed->node_count, action.words);
             action.act = commands[i].act;
-            wrong = wrong == NULL ? check(&action) : wrong;
+            wrong = wrong == NULL ? check(bed, &action) : wrong;
             if (wrong == NULL) {
                 bed->script = realloc(bed->script, (size_t)(bed->script_count + 1) * sizeof action);
                 bed->script[bed->script_count++] = action;

@@ -91,19 +91,13 @@ def test_reboot(gcc: str, meadow: Deployment) -> None:
     assert all(mote.in_sync for mote in motes)
 
 
-def readings(gcc: str, deployment: Deployment, *options: str) -> list[list[int]]:
-    world, gateway, motes = network(gcc, deployment, 1, *options)
-    motes[0].set("host_adc", 777, ctypes.c_uint16)
+def test_without_values_messages_are_numbered(gcc: str, meadow: Deployment) -> None:
+    world, gateway, _ = network(gcc, meadow, 1)
     world.run(20)
-    found: list[list[int]] = []
-    for message in data_of(gateway):
-        raw = message.data
-        found.append([int.from_bytes(raw[i : i + 2], "little") for i in range(0, len(raw), 2)])
-    return found
-
-
-def test_readings(gcc: str, meadow: Deployment) -> None:
-    counted = readings(gcc, meadow)
+    counted = [
+        [int.from_bytes(message.data[i : i + 2], "little") for i in range(0, len(message.data), 2)]
+        for message in data_of(gateway)
+    ]
     assert len(counted) > 6
     for row in counted[3:]:
         assert row == [row[0], row[0] - 1, row[0] - 2, row[0] - 3]

@@ -2,35 +2,29 @@
  * leave them; those of port C stay outputs from board_start() on. No interrupt writes either port. */
 #include "boards/mica/sensor_part.h"
 
+#include <stdbool.h>
+
 #if CW_SENSOR_BOARD
 
-/* All pins of the board's sensors. */
-static sensor_part_t all_pins(void)
+/* Exactly these pins high; one that is already stays so all the time. */
+static void power(uint8_t e, uint8_t c)
 {
-    sensor_part_t all = {0, 0, 0, 0};
-    for (uint8_t i = 0; i < SENSORS; i++) {
-        all.port_e |= sensor_parts[i].port_e;
-        all.port_c |= sensor_parts[i].port_c;
-    }
-    return all;
-}
-
-static void power(uint8_t port_e, uint8_t port_c)
-{
-    sensor_part_t all = all_pins();
-    PORTE = (uint8_t)((PORTE & ~all.port_e) | port_e);
-    DDRE = (uint8_t)((DDRE & ~all.port_e) | port_e);
-    PORTC = (uint8_t)((PORTC & ~all.port_c) | port_c);
+    PORTE &= (uint8_t) ~(sensor_pins_e & ~e);
+    PORTC = (uint8_t)((PORTC & ~sensor_pins_c) | c);
+    DDRE = (uint8_t)((DDRE & ~sensor_pins_e) | e);
+    PORTE |= e;
 }
 
 uint16_t sensor_on(uint8_t sensor)
 {
-    sensor_part_t part = sensor_parts[sensor];
-    uint16_t warm_up = (DDRE & PORTE & part.port_e) == part.port_e && (PORTC & part.port_c) == part.port_c
-                           ? 0
-                           : part.warm_up;
-    power(part.port_e, part.port_c);
-    return part.warm_up == 0 ? SENSOR_MISSING : warm_up;
+    uint8_t e = sensor_parts[sensor].port_e, c = sensor_parts[sensor].port_c;
+    uint16_t warm_up = sensor_parts[sensor].warm_up;
+    bool was_on = (DDRE & PORTE & e) == e && (PORTC & c) == c;
+    power(e, c);
+    if (warm_up == 0) {
+        return SENSOR_MISSING;
+    }
+    return was_on ? 0 : warm_up;
 }
 
 void sensor_off(void)

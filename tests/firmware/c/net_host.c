@@ -9,6 +9,7 @@
 #include "hal/events.h"
 #include "hal/power.h"
 #include "hal/radio.h"
+#include "hal/sensor.h"
 #include "hal/uart.h"
 #include "net/messaging.h"
 #include "net/netclock.h"
@@ -48,8 +49,10 @@ uint8_t host_leds;
 uint32_t host_alarm;
 uint32_t host_pats;
 uint32_t host_waits;
-uint16_t host_adc;
-uint16_t host_supply = 417; /* 3.0 V */
+uint16_t host_sensors[SENSORS]; /* their readings, while they are powered and warm */
+uint32_t host_supplies;         /* how often one was switched on */
+uint8_t host_powered;           /* the sensor that is on */
+uint16_t host_supply = 417;     /* 3.0 V */
 static uint16_t converted;
 static bool converting;
 
@@ -158,10 +161,60 @@ bool adc_start_supply(void)
     return convert(host_supply);
 }
 
+#if CW_SENSOR_BOARD
+
+enum { WARM_UP = 328, COLD = 5 };
+static uint32_t powered_at;
+
+/* The two axes share a supply; there is no magnetometer. */
+static uint8_t supply_of(uint8_t sensor)
+{
+    return sensor == SENSOR_ACCEL_Y ? SENSOR_ACCEL_X : sensor;
+}
+
+uint16_t sensor_on(uint8_t sensor)
+{
+    bool was_on = supply_of(host_powered) == supply_of(sensor);
+    host_powered = sensor;
+    if (sensor == SENSOR_MAG_X || sensor == SENSOR_MAG_Y) {
+        host_powered = SENSOR_NONE;
+        return SENSOR_MISSING;
+    }
+    if (was_on) {
+        return 0;
+    }
+    powered_at = now;
+    host_supplies++;
+    return WARM_UP;
+}
+
+void sensor_off(void)
+{
+    host_powered = SENSOR_NONE;
+}
+
+uint8_t sensor_channel(uint8_t sensor)
+{
+    return sensor;
+}
+
+static uint16_t analog(uint8_t channel)
+{
+    return channel == host_powered && now - powered_at >= WARM_UP ? host_sensors[channel] : COLD;
+}
+
+#else
+
+static uint16_t analog(uint8_t channel)
+{
+    return channel;
+}
+
+#endif
+
 bool adc_start(uint8_t channel)
 {
-    (void)channel;
-    return convert(host_adc);
+    return convert(analog(channel));
 }
 
 /* ---- Radio ---- */
