@@ -217,7 +217,9 @@ def _payload(layout: DataLayout) -> list[Define]:
 def _values(deployment: Deployment) -> str:
     """The sensor board, and the values of [[data]] as a struct that packs into a message's data; empty without."""
     board, values = deployment.network.sensor_board, deployment.data
-    sensor_board = f"#define CW_SENSOR_BOARD_{board.upper()} 1\n\n" if board else ""
+    sensor_board = (
+        f"#define CW_SENSOR_BOARD 1\n#define CW_SENSOR_BOARD_{board.upper()} 1\n\n" if board else ""
+    )
     if not values:
         return sensor_board
     listed = " ".join(

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from basestation.cli import INTERRUPTED, common
 from basestation.simulator.topology import TopologyError
-from basestation.testbed import engine, faults, images, pcap, topologies, truth_log
+from basestation.testbed import engine, faults, images, pcap, sensors, topologies, truth_log
 from basestation.testbed.engine import OpenPort, TestbedRun
 from basestation.testbed.judge import judge
 from basestation.testbed.scenario import PPM, Port, ScenarioError, ScenarioNetwork
@@ -37,6 +37,7 @@ TROUBLE = (
     TopologyError,
     ScenarioError,
     faults.FaultError,
+    sensors.SensorsError,
     images.FirmwareImageError,
     engine.EngineError,
     pcap.PcapError,
@@ -107,6 +108,9 @@ NETWORK_OPTIONS = [
         type=common.FiniteFloat(0.001, 100),
         help="Messages per second from each mote. [default: the firmware's]",
     ),
+    click.option(
+        "--app", help="The motes' app: one of firmware/apps, or a folder (docs/apps.md). [default: mote]"
+    ),
 ]
 RUN_OPTIONS = [
     click.option(
@@ -126,6 +130,12 @@ RUN_OPTIONS = [
     ),
     click.option(
         "--faults", "timeline", type=FILE, help="A TOML timeline of what goes wrong (docs/testbed.md)."
+    ),
+    click.option(
+        "--sensors",
+        "readings",
+        type=FILE,
+        help="A CSV of what the sensors show: time,mote,sensor,value (docs/testbed.md).",
     ),
     click.option(
         "--port", type=click.IntRange(0, 65535), help="TCP port of the first gateway; the next ones follow."
@@ -225,11 +235,12 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Test
     if given["capture"] is not None:
         pcap.check(boards.values())
     script = faults.load(given["timeline"], networks) if given["timeline"] else ()
+    script += sensors.load(given["readings"], networks) if given["readings"] else ()
     with _folder(given["keep"]) as folder:
         wish = _wish(given, networks, script, folder)
         _describe(networks, topology)
         programs = {
-            network.name: images.programs_for(network.deployment, given["rate"], given["build"])
+            network.name: images.programs_for(network.deployment, given["rate"], given["build"], given["app"])
             for network in networks
         }
         scenario = assemble(networks, topology, programs, folder, wish)

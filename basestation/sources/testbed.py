@@ -23,8 +23,8 @@ from basestation.sources.tcp import dial
 from packet_formats.framing import FrameCounters
 
 SETTINGS = (
-    *("motes", "topology", "spacing", "range", "gateway", "noise", "ppm", "rate"),
-    *("seconds", "seed", "pace", "faults", "truth", "pcap", "keep", "images"),
+    *("motes", "topology", "spacing", "range", "gateway", "noise", "ppm", "rate", "app"),
+    *("seconds", "seed", "pace", "faults", "sensors", "truth", "pcap", "keep", "images"),
 )
 COMMAND = (sys.executable, "-m", "basestation", "testbed")
 END_SECONDS = 25.0

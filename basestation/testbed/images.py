@@ -60,10 +60,13 @@ class Programs:
     gateway: FirmwareProgram
 
 
-def programs_for(deployment: Deployment, rate: float | None = None, build: Path | None = None) -> Programs:
+def programs_for(
+    deployment: Deployment, rate: float | None = None, build: Path | None = None, app: str | None = None
+) -> Programs:
     """The mote's and the gateway's image, from the folder `build` if given, else built if they are not there yet.
 
-    `rate` is each mote's messages a second; None leaves the firmware's own.
+    `rate` is each mote's messages a second; None leaves the firmware's own. `app` is the motes': one of firmware/apps,
+    or a folder.
     """
     board, scheme = deployment.network.board, deployment.stamp.scheme
     refuse_board(deployment)
@@ -71,12 +74,14 @@ def programs_for(deployment: Deployment, rate: float | None = None, build: Path 
         has = ", ".join(name for name in names() if descriptor(name).in_firmware)
         raise FirmwareImageError(f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {has}')
     if build is not None:
-        if rate is not None:
-            raise FirmwareImageError("built images have a fixed rate: leave out either --rate or --images")
+        if rate is not None or app is not None:
+            raise FirmwareImageError(
+                "built images have their rate and app: leave out --images, or --rate and --app"
+            )
         for name in environments(board):
             _check_built_for(build / name, deployment)
     else:
-        build = _built(deployment, rate)
+        build = _built(deployment, rate, app)
     return Programs(*(program(build / name / "firmware.elf") for name in environments(board)))
 
 
@@ -120,7 +125,14 @@ def _check_built_for(folder: Path, deployment: Deployment) -> None:
         )
 
 
-def _built(deployment: Deployment, rate: float | None) -> Path:
+def _app_folder(app: str | None) -> Path | None:
+    """The folder of an app that is not in the repository; an unknown name is left to the build to refuse."""
+    if app is None or ("/" not in app and (PROJECT / "firmware" / "apps" / app).is_dir()):
+        return None
+    return Path(app).absolute()
+
+
+def _built(deployment: Deployment, rate: float | None, app: str | None) -> Path:
     """The build folder, named by everything that decides its content, so that it is never stale."""
     sources = PROJECT / "firmware"
     if not sources.is_dir():
@@ -128,9 +140,11 @@ def _built(deployment: Deployment, rate: float | None) -> Path:
             f"no firmware in {PROJECT}: the testbed only runs in a checkout of the repository"
         )
     flags = "" if rate is None else f"-D MOTE_PERIOD={max(1, round(CRYSTAL_HZ / rate))}"
-    digest = hashlib.sha256(f"{flags}\n{cheader.render(deployment)}".encode())
-    for path in [PROJECT / "platformio.ini", *_sources(sources)]:
-        digest.update(f"{path.relative_to(PROJECT)}\n".encode() + path.read_bytes())
+    digest = hashlib.sha256(f"{flags}\n{app or ''}\n{cheader.render(deployment)}".encode())
+    outside = _app_folder(app)
+    own = sorted(outside.glob("*.[ch]")) if outside else []
+    for path in [PROJECT / "platformio.ini", *_sources(sources), *own]:
+        digest.update(f"{path}\n".encode() + path.read_bytes())
     builds = PROJECT / ".pio" / "testbed"
     folder = builds / digest.hexdigest()[:16]
     wanted = environments(deployment.network.board)
@@ -140,7 +154,7 @@ def _built(deployment: Deployment, rate: float | None) -> Path:
             folder.mkdir(exist_ok=True)
             described = folder / "deployment.toml"
             described.write_text(deployment.to_toml())
-            _run_platformio(described, build, wanted, flags)
+            _run_platformio(described, build, wanted, flags, str(outside or app or ""))
     return build
 
 
@@ -153,7 +167,7 @@ def _sources(folder: Path) -> list[Path]:
     )
 
 
-def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flags: str) -> None:
+def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flags: str, app: str) -> None:
     if importlib.util.find_spec("platformio") is None:
         raise FirmwareImageError(
             "this firmware is not built yet, and PlatformIO is missing: pip install 'causeway[firmware]'"
@@ -162,6 +176,7 @@ def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flag
     environment = {
         **os.environ,
         "CAUSEWAY_DEPLOYMENT": str(deployment),
+        "CAUSEWAY_APP": app,
         "PLATFORMIO_BUILD_DIR": str(build),
         "PLATFORMIO_BUILD_FLAGS": flags,
         "PLATFORMIO_SETTING_ENABLE_TELEMETRY": "no",

@@ -51,6 +51,7 @@ class Node:
     watches: tuple[Watch, ...] = ()
     port: Port | None = None
     unwired: tuple[str, ...] = ()  # pins of the radio
+    sensor_board: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,8 @@ class Scenario:
                 yield f"watch {number} {watch.name} {watch.address} {watch.size}"
             for pin in node.unwired:
                 yield f"unwired {number} {pin}"
+            if node.sensor_board:
+                yield f"sensors {number} {node.sensor_board}"
             if node.port is not None:
                 tcp = "-" if node.port.tcp is None else node.port.tcp
                 pty = "-" if node.port.pty is None else _path(node.port.pty)

@@ -85,7 +85,8 @@ def assemble(
 def _node(network: ScenarioNetwork, number: int, program: FirmwareProgram, folder: Path, wish: Wish) -> Node:
     image = program.copy(network.id_of(number), folder)
     node = drawn(wish.seed, number, network.deployment.network.board, image, wish.ppm)
-    return replace(node, recorder=program.recorder, watches=program.watches)
+    sensor_board = network.deployment.network.sensor_board if number in network.motes else ""
+    return replace(node, recorder=program.recorder, watches=program.watches, sensor_board=sensor_board)
 
 
 def _with_ports(nodes: list[Node], gateways: Sequence[int], ports: Sequence[Port]) -> tuple[Node, ...]:

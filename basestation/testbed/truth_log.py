@@ -37,6 +37,16 @@ class Power:
 
 
 @dataclass(frozen=True, slots=True)
+class SensorSupply:
+    """A program switched a sensor's supply on or off."""
+
+    t: int
+    node: int
+    sensor: str
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Reset:
     t: int
     node: int
@@ -157,7 +167,7 @@ class End:
 
 
 Event = (
-    Start | PortOpened | Power | Reset | RecordedEvent | Missed | Signal | ReceptionOutcome | Uart | Leds
+    Start | PortOpened | Power | SensorSupply | Reset | RecordedEvent | Missed | Signal | ReceptionOutcome | Uart | Leds
     | ClockSample | ProgramUse | Peek | DriverFault | Script | End
 )  # fmt: skip
 
@@ -165,6 +175,7 @@ EVENTS: dict[str, type[Event]] = {
     "start": Start,
     "port": PortOpened,
     "power": Power,
+    "supply": SensorSupply,
     "reset": Reset,
     "recorder": RecordedEvent,
     "missed": Missed,

@@ -80,8 +80,8 @@ static inline uint16_t node_random(uint16_t below)
     return random_below(below);
 }
 
-/** Power the sensor, read it, switch it off; app_on_reading() follows. Several wait for one another: the
- * lowest first. */
+/** Power the sensor, read it, switch it off; app_on_reading() follows. Several are read in turn, in the order
+ * of enum sensor. */
 void node_read(uint8_t sensor);
 
 /** Light exactly these LEDs, beside the node's own. */

@@ -106,6 +106,8 @@ def test_images_for_something_else_are_refused(build, tmp_path):
         programs_for(deployment(), build=tmp_path / "none")
     with pytest.raises(FirmwareImageError, match="rate"):
         programs_for(deployment(), rate=1.0, build=build)
+    with pytest.raises(FirmwareImageError, match="app"):
+        programs_for(deployment(), app="alarm", build=build)
 
 
 def test_a_board_that_the_firmware_is_not_for_is_refused(tmp_path, root):
@@ -134,8 +136,8 @@ def platformio(monkeypatch, tmp_path, root, elf):
     """A checkout whose PlatformIO only notes what it was asked for."""
     calls = []
 
-    def run(described, folder, wanted, flags):
-        calls.append((described, folder, wanted, flags))
+    def run(described, folder, wanted, flags, app):
+        calls.append((described, folder, wanted, flags, app))
         for name in wanted:
             (folder / name).mkdir(parents=True)
             (folder / name / "firmware.elf").write_bytes(elf.read_bytes())
@@ -153,8 +155,8 @@ def platformio(monkeypatch, tmp_path, root, elf):
 def test_what_was_built_is_not_built_again(platformio, tmp_path):
     first = programs_for(deployment())
     assert programs_for(deployment()) == first
-    ((described, folder, wanted, flags),) = platformio
-    assert (wanted, flags) == (("micaz", "micaz_gateway"), "")
+    ((described, folder, wanted, flags, app),) = platformio
+    assert (wanted, flags, app) == (("micaz", "micaz_gateway"), "", "")
     assert first.mote.path == folder / "micaz" / "firmware.elf"
     assert deployment().to_toml() == described.read_text()
 
@@ -163,9 +165,17 @@ def test_whatever_decides_what_is_built_has_a_folder_of_its_own(platformio, tmp_
     programs_for(deployment())
     programs_for(deployment(), rate=0.5)
     programs_for(deployment(motes=4))
+    own = tmp_path / "own"
+    own.mkdir()
+    for text in ("int c;", "int d;"):
+        (own / "app.c").write_text(text)
+        programs_for(deployment(), app=str(own))
+    (tmp_path / "firmware" / "apps" / "alarm").mkdir(parents=True)
+    programs_for(deployment(), app="alarm")
     (tmp_path / "firmware" / "core" / "a.c").write_text("int b;")
     programs_for(deployment())
     (tmp_path / "platformio.ini").write_text("[env]")
     programs_for(deployment())
-    assert len({folder for _, folder, _, _ in platformio}) == 5
-    assert [flags for _, _, _, flags in platformio] == ["", "-D MOTE_PERIOD=65536", "", "", ""]
+    assert len({folder for _, folder, *_ in platformio}) == 8
+    assert [flags for *_, flags, _ in platformio] == ["", "-D MOTE_PERIOD=65536", *[""] * 6]
+    assert [app for *_, app in platformio] == ["", "", "", str(own), str(own), "alarm", "", ""]

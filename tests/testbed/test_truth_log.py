@@ -21,6 +21,7 @@ LINES = [
     '{"t":0,"is":"start","seed":1,"nodes":2,"version":1}',
     '{"t":0,"is":"port","node":1,"tcp":9001,"pty":null}',
     '{"t":5,"is":"power","node":0,"on":true}',
+    '{"t":5,"is":"supply","node":0,"sensor":"light","on":true}',
     '{"t":5,"is":"reset","node":0,"cause":"power-on"}',
     '{"t":6,"is":"recorder","node":0,"number":3,"kind":"send","peer":0,"sequence":9,"tick":77}',
     '{"t":7,"is":"missed","node":0,"count":2}',

@@ -15,52 +15,41 @@ void app_start(void)
 
 #ifdef CW_VALUES
 
-#define BIT_OF(sensor) (1U << (sensor))
-#define AND_BIT(name, type, sensor) | BIT_OF(sensor)
+#define OR_BIT(name, type, sensor) | 1UL << sensor
+#define SENSORS_ASKED (0UL CW_VALUES_LIST(OR_BIT)) /* with SENSOR_NONE's bit, if a value has no sensor */
 
-static const uint16_t sensors = (0 CW_VALUES_LIST(AND_BIT)) & ~BIT_OF(SENSOR_NONE);
-static uint16_t missing; /* readings of this message that are still to come */
 static struct cw_values values;
 
-static void send_values(void)
+/* Readings come in the order of enum sensor. */
+static bool is_last(uint8_t sensor)
 {
-#define COUNT(name, type, sensor)                         \
-    if (sensor == SENSOR_NONE) {                          \
-        values.name = (__typeof__(values.name))(counter); \
-    }
-    CW_VALUES_LIST(COUNT)
-    node_send_values(&values);
-    counter++;
+    return sensor == 8 * sizeof(long) - 1 - (unsigned)__builtin_clzl(SENSORS_ASKED);
 }
 
-/* What did not come the last time is asked for again: a slow sensor may take longer than a period. */
-void app_on_timer(uint8_t timer)
-{
-    (void)timer;
-    if (missing == 0) {
-        missing = sensors;
-    }
-    if (missing == 0) {
-        send_values();
-    }
-    for (uint8_t sensor = 0; sensor < SENSORS; sensor++) {
-        if (missing & BIT_OF(sensor)) {
-            node_read(sensor);
-        }
-    }
-}
-
-void app_on_reading(uint8_t sensor, uint16_t reading)
+static void take(uint8_t sensor, uint16_t reading)
 {
 #define TAKE(name, type, from)                            \
     if (sensor == from) {                                 \
         values.name = (__typeof__(values.name))(reading); \
     }
     CW_VALUES_LIST(TAKE)
-    missing &= (uint16_t)~BIT_OF(sensor);
-    if (missing == 0) {
-        send_values();
+    if (is_last(sensor)) {
+        node_send_values(&values);
+        counter++;
     }
+}
+
+void app_on_timer(uint8_t timer)
+{
+    (void)timer;
+#define READ(name, type, sensor) node_read(sensor);
+    CW_VALUES_LIST(READ)
+    take(SENSOR_NONE, counter);
+}
+
+void app_on_reading(uint8_t sensor, uint16_t reading)
+{
+    take(sensor, reading);
 }
 
 #else

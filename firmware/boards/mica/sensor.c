@@ -6,28 +6,12 @@
 
 #if CW_SENSOR_BOARD
 
-typedef struct {
-    uint8_t e, c;
-} pins_t;
-
-/* All pins of the board's sensors. */
-static pins_t all_pins(void)
-{
-    pins_t all = {0, 0};
-    for (uint8_t i = 0; i < SENSORS; i++) {
-        all.e |= sensor_parts[i].port_e;
-        all.c |= sensor_parts[i].port_c;
-    }
-    return all;
-}
-
 /* Exactly these pins high; one that is already stays so all the time. */
 static void power(uint8_t e, uint8_t c)
 {
-    pins_t all = all_pins();
-    PORTE &= (uint8_t) ~(all.e & ~e);
-    PORTC = (uint8_t)((PORTC & ~all.c) | c);
-    DDRE = (uint8_t)((DDRE & ~all.e) | e);
+    PORTE &= (uint8_t) ~(sensor_pins_e & ~e);
+    PORTC = (uint8_t)((PORTC & ~sensor_pins_c) | c);
+    DDRE = (uint8_t)((DDRE & ~sensor_pins_e) | e);
     PORTE |= e;
 }
 

@@ -1,4 +1,4 @@
-/** What a file in boards/mica/sensors/ says of a sensor board: one table. */
+/** What a file in boards/mica/sensors/ says of a sensor board: a table, and which pins are in it. */
 #ifndef MICA_SENSOR_PART_H
 #define MICA_SENSOR_PART_H
 
@@ -17,6 +17,7 @@ typedef struct {
 } sensor_part_t;
 
 extern const __flash sensor_part_t sensor_parts[SENSORS];
+extern const uint8_t sensor_pins_e, sensor_pins_c;
 
 /** Milliseconds in cycles, rounded up. */
 #define SENSOR_MS(ms) ((uint16_t)(((ms)*UINT32_C(32768) + 999) / 1000))

@@ -10,10 +10,10 @@
 static uint8_t wanted;     /* by the app: bit `sensor - 1` of each */
 static bool health_waits;  /* for the battery */
 static uint8_t being_read; /* the sensor that is being read */
+static uint8_t turn;       /* the last that was */
 static bool warm;          /* its conversion has been started */
 
-_Static_assert(SENSORS - 1 <= 8 && SENSOR_BATTERY == SENSORS - 1,
-               "each sensor has a bit, the battery the last");
+_Static_assert(SENSORS - 1 <= 8, "each sensor has a bit of `wanted`");
 
 static uint8_t bit_of(uint8_t sensor)
 {
@@ -32,14 +32,14 @@ void readings_battery(void)
     health_waits = true;
 }
 
-/* The first that is wanted; for health it is the last there is. */
+/* In turn, so that none that is asked for often keeps others waiting. Somebody waits for one. */
 static uint8_t next_sensor(void)
 {
-    uint8_t sensor = SENSOR_NONE + 1;
-    while (sensor < SENSOR_BATTERY && !(wanted & bit_of(sensor))) {
-        sensor++;
-    }
-    return sensor;
+    uint8_t all = (uint8_t)(wanted | (health_waits ? bit_of(SENSOR_BATTERY) : 0));
+    do {
+        turn = turn >= SENSORS - 1 ? SENSOR_NONE + 1 : (uint8_t)(turn + 1);
+    } while (!(all & bit_of(turn)));
+    return turn;
 }
 
 /* Whoever waits for it is told. */

@@ -9,4 +9,7 @@ const __flash sensor_part_t sensor_parts[SENSORS] = {
     [SENSOR_TEMPERATURE] = {PIN_INT2_IF_FREE, PIN_PW0, 1, SENSOR_MS(10)},
 };
 
+const uint8_t sensor_pins_e = PIN_INT1 | PIN_INT2_IF_FREE;
+const uint8_t sensor_pins_c = PIN_PW0;
+
 #endif

@@ -23,4 +23,7 @@ const __flash sensor_part_t sensor_parts[SENSORS] = {
 #endif
 };
 
+const uint8_t sensor_pins_e = PIN_INT1 | PIN_INT2_IF_FREE;
+const uint8_t sensor_pins_c = PIN_PW0 | PIN_PW3 | PIN_PW4 | PIN_PW5 | PIN_PW6;
+
 #endif
