@@ -122,13 +122,9 @@ def recommend(
     names = dict.fromkeys(row.run for row in rows)
     if unknown := [run for run in names if run not in told]:
         raise JobError(f"`runs` does not have {', '.join(unknown)}: read both from the same place")
-    found = [
-        one
-        for run in names
-        for one in advice.recommend(
-            [row for row in rows if row.run == run], told[run], figure, tolerance, guaranteed=guaranteed
-        )
-    ]
+    asked = advice.Question(figure, tolerance, guaranteed)
+    each = [advice.recommend([row for row in rows if row.run == run], told[run], asked) for run in names]
+    found = [one for several in each for one in several]
     return continuum.sparkSession.createDataFrame(table_of(found, advice.Advice))
 
 

@@ -31,6 +31,19 @@ SAME = (
 
 
 @dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: how violations are counted, how many are tolerated, and what else is wanted.
+
+    `guaranteed` leaves only what is exact while G1 and G2 hold, and was never full, cut or misread on this trace.
+    """
+
+    figure: str = "mean"
+    tolerance: float = 0.0
+    guaranteed: bool = False
+    sensitivity: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Advice:
     """A recommended configuration, and what it saves against the deployment's own stamp.
 
@@ -78,36 +91,22 @@ class Advice:
         return self.violations_most if self.high is None else max(self.high, self.violations_most)
 
 
-def recommend(
-    rows: Sequence[ContinuumRow],
-    deployment: Deployment,
-    figure: str = "mean",
-    tolerance: float = 0.0,
-    *,
-    guaranteed: bool = False,
-) -> list[Advice]:
+def recommend(rows: Sequence[ContinuumRow], deployment: Deployment, asked: Question) -> list[Advice]:
     """For each size of stamp, the shortest hold within the tolerance, while more bytes give a clearly shorter one.
 
-    The first is the choice. The list is empty if nothing is good enough. `guaranteed` leaves only what is exact while
-    G1 and G2 hold, and was never full, cut or misread on this trace.
+    The first is the choice. The list is empty if nothing is good enough.
     """
-    found = frontier(rows, figure, tolerance, guaranteed=guaranteed)
-    return advise(found, rows, deployment, figure)
+    return advise(frontier(rows, asked), rows, deployment, asked.figure)
 
 
-def frontier(
-    rows: Sequence[ContinuumRow], figure: str, tolerance: float, *, guaranteed: bool = False
-) -> list[ContinuumRow]:
+def frontier(rows: Sequence[ContinuumRow], asked: Question) -> list[ContinuumRow]:
     """The rows that `recommend` names, in its order.
 
     Against what is proven only violations that surely were speak, not those that may have been.
     """
-    seen = least if guaranteed else most
-    good = [
-        row
-        for row in rows
-        if able(row) and (row.guaranteed or not guaranteed) and seen(row, figure) <= tolerance
-    ]
+    seen = least if asked.guaranteed else most
+    there = [row for row in rows if able(row) and (row.guaranteed or not asked.guaranteed)]
+    good = [row for row in there if seen(row, asked.figure) <= asked.tolerance]
     found: list[ContinuumRow] = []
     for row in sorted(good, key=_cost):
         if not found or (row.hold_mean or 0.0) < WORTH_IT * (found[-1].hold_mean or 0.0):
@@ -159,21 +158,14 @@ def _advice(
     )
 
 
-def over_all_runs(
-    rows: Sequence[ContinuumRow],
-    deployment: Deployment,
-    figure: str = "mean",
-    tolerance: float = 0.0,
-    *,
-    guaranteed: bool = False,
-) -> list[Advice]:
+def over_all_runs(rows: Sequence[ContinuumRow], deployment: Deployment, asked: Question) -> list[Advice]:
     """The same over several runs of one deployment together, with the worst run of each configuration."""
     together = pool(rows)
-    named = frontier(together, figure, tolerance, guaranteed=guaranteed)
-    bad = [worst(rows, row, figure) for row in named]
+    named = frontier(together, asked)
+    bad = [worst(rows, row, asked.figure) for row in named]
     return [
-        replace(one, worst_run=row.run, worst=most(row, figure))
-        for one, row in zip(advise(named, together, deployment, figure), bad, strict=True)
+        replace(one, worst_run=row.run, worst=most(row, asked.figure))
+        for one, row in zip(advise(named, together, deployment, asked.figure), bad, strict=True)
     ]
 
 
@@ -183,16 +175,6 @@ def energy(air_bytes: float, board: str) -> float:
         return math.nan
     radio = BOARDS[board].radio
     return radio.sending_ma * VOLTS * air_bytes * radio.byte_ms
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked: how violations are counted, how many are tolerated, and what else is wanted."""
-
-    figure: str = "mean"
-    tolerance: float = 0.0
-    guaranteed: bool = False
-    sensitivity: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +280,7 @@ def answer_parts(one: Advised, asked: Question) -> list[str]:
         parts.append(page.paragraph(answer(advice[0]), "answer"))
         parts.append(page.paragraph(_because(advice[0], asked.tolerance)))
     parts += report.facts(trace, rows)
-    chosen = next(iter(frontier(rows, asked.figure, asked.tolerance, guaranteed=asked.guaranteed)), None)
+    chosen = next(iter(frontier(rows, asked)), None)
     if answered and answered[0].mean is not None:
         picture = report.front_picture(answered, asked.figure, chosen, asked.tolerance)
         parts.append(page.svg(picture, f"front-{trace.run}"))

@@ -43,7 +43,7 @@ class Adviser:
 
     def take(self, trace: TraceFiles, rows: list[ContinuumRow], engine: Engine, scratch: Path) -> None:
         asked = self.question
-        found = frontier(rows, asked.figure, asked.tolerance, guaranteed=asked.guaranteed)
+        found = frontier(rows, asked)
         advice = advise(found, rows, trace.deployment, asked.figure)
         more: dict[str, Any] = {}
         if found:
@@ -60,7 +60,7 @@ class Adviser:
             return []
         rows = [row for one in self.advised for row in one.rows]
         first = self.advised[0].trace.deployment
-        return over_all_runs(rows, first, asked.figure, asked.tolerance, guaranteed=asked.guaranteed)
+        return over_all_runs(rows, first, asked)
 
 
 def strain(

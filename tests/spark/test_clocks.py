@@ -22,6 +22,7 @@ from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Health, Heard
 from packet_formats.tinyos import encode_packet
 from spark_jobs import engine, run
+from spark_jobs.advice.fit import measured_epsilon
 from spark_jobs.engine import Cores, Spark
 from spark_jobs.health.clocks import clocks, of_runs
 from spark_jobs.tables.ingest import ingest
@@ -111,6 +112,7 @@ def test_what_was_put_in_is_found(tmp_path, capsys):
     assert [item["wall_ns"] - WALL for item in told["breaks"]] == [101 * 10**9, 102 * 10**9]
     assert told["breaks"][0]["text"] == "mote 1: its clock and another were 5 ticks apart, epsilon is 3"
     assert pq.read_table(tmp_path / "out/clock_breaks.parquet")["ticks"].to_pylist() == [5, 34]
+    assert measured_epsilon([tmp_path / "tables", tmp_path / "run"], Cores(1)) == {"r": 5}  # what `fit` takes
 
 
 def test_shares(tmp_path, capsys):
@@ -263,6 +265,7 @@ def test_without_times_it_is_unknown(tmp_path, capsys):
     assert "no health message" in told["delta"]["why"]
     real = trace.messages["heard"].to_numpy() - trace.messages["sent"].to_numpy()
     assert told["stamped"]["covers_100"] == max(real)
+    assert measured_epsilon([tmp_path / "tables"], Cores(1)) == {}  # as deployed, then
     rows = pq.read_table(tmp_path / "out/clocks.parquet").to_pylist()
     assert [(row["bound"], row["covers_100"]) for row in rows[:2]] == [("epsilon", None), ("delta", None)]
 
