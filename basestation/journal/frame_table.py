@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from basestation.traces.schema import bytes_array
@@ -64,7 +65,7 @@ def frame_rows(chunk: Chunk, reading: ReadMessages | None, journals: Sequence[st
     """The rows for all records of any kind: a journal can be made from them again. `journals`: their names."""
     head = chunk.records.head
     columns: dict[str, Any] = {
-        "journal": words(chunk.journal, journals),
+        "journal": _words(chunk.journal, journals),
         "number": head["number"].astype(np.int64),
         "kind": kind_column(head["kind"]),
         "line": chunk.line,
@@ -74,18 +75,45 @@ def frame_rows(chunk: Chunk, reading: ReadMessages | None, journals: Sequence[st
     }
     if reading is not None:
         columns |= _read_columns(head["kind"] == RecordKind.FRAME, reading)
+    return _table(columns, len(head))
+
+
+def frames_of(messages: pa.Table, numbers: pa.Array, run: str, deployment: Deployment) -> pa.Table:
+    """The rows of frames for a trace's messages, so that all jobs find raw frames in one place."""
+    own = (
+        "mono_ns",
+        "wall_ns",
+        "payload",
+        "source",
+        "boot",
+        "sequence",
+        "gateway",
+        "rssi",
+        "lqi",
+        "heard_time",
+    )
+    count, columns = len(messages), {name: messages[name].combine_chunks() for name in own}
+    alike = {"journal": run, "kind": "message", "fate": FATES[0]}
+    columns |= {name: pa.repeat(word, count) for name, word in alike.items()}
+    columns |= {"number": numbers, "life": columns["boot"]}
+    columns["heard"] = pc.shift_left(messages["heard"].combine_chunks(), deployment.clock.tick_log2)
+    return _table({name: column.cast(FRAMES.field(name).type) for name, column in columns.items()}, count)
+
+
+def _table(columns: dict[str, Any], count: int) -> pa.Table:
+    """A column that is not given is unknown."""
     arrays = [
-        pa.array(columns[item.name], item.type) if item.name in columns else pa.nulls(len(head), item.type)
+        pa.array(columns[item.name], item.type) if item.name in columns else pa.nulls(count, item.type)
         for item in FRAMES
     ]
     return pa.Table.from_arrays(arrays, schema=FRAMES)
 
 
 def kind_column(kinds: NDArray[Any]) -> pa.Array:
-    return words(np.where(kinds < len(KINDS), kinds, 0), [UNKNOWN_KIND, *KINDS[1:]])
+    return _words(np.where(kinds < len(KINDS), kinds, 0), [UNKNOWN_KIND, *KINDS[1:]])
 
 
-def words(index: NDArray[Any], words: Sequence[str]) -> pa.Array:
+def _words(index: NDArray[Any], words: Sequence[str]) -> pa.Array:
     return pa.array(words).take(pa.array(index, pa.int64()))
 
 

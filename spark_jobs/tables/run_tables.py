@@ -18,21 +18,19 @@ import pyarrow.parquet as pq
 
 from basestation.journal import fast, locking
 from basestation.journal.field_truth import FieldTruth
-from basestation.journal.frame_table import FATES, FRAMES, frame_rows, refused, words
+from basestation.journal.frame_table import frame_rows, frames_of, refused
 from basestation.journal.merging import Chunk, merge, single
 from basestation.journal.message_table import Carry, ReadMessages, read_messages
 from basestation.journal.reader import faults_of, read_segment, segment_paths
 from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
+from basestation.traces.checks import row_faults
 from basestation.traces.present import names_in, present
 from basestation.traces.schema import events_schema, messages_schema
-from packet_formats import bulk
 from packet_formats import deployment as deployments
-from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
-from packet_formats.records import Reason
 from spark_jobs.storage import is_local, path_of, reading
 from spark_jobs.tables.inputs import EVENTS, Group, Input, InputError, part_files
 
@@ -199,11 +197,11 @@ def _same_columns(found: list[str], wanted: list[str], path: Path) -> None:
 
 
 def _checked(table: pa.Table, deployment: Deployment, item: Input, path: str, first: int) -> Iterator[Batch]:
-    reasons = _faults(table, deployment)
+    reasons = row_faults(table, deployment)
     good = pa.array([reason is None for reason in reasons], pa.bool_())
     numbers = pa.array(range(first, first + len(table)), pa.int64())
     yield "messages", table.filter(good)
-    yield "frames", _frames_of(table.filter(good), numbers.filter(good), item, deployment)
+    yield "frames", frames_of(table.filter(good), numbers.filter(good), item.run, deployment)
     bad = table.filter(pc.invert(good))
     places = [at for at, reason in enumerate(reasons) if reason is not None]
     rows = zip(places, bad["payload"].to_pylist(), bad["wall_ns"].to_pylist(), strict=True)
@@ -213,50 +211,6 @@ def _checked(table: pa.Table, deployment: Deployment, item: Input, path: str, fi
             for at, payload, wall in rows
         ]
     )
-
-
-def _faults(table: pa.Table, deployment: Deployment) -> list[str | None]:
-    """The reason why each row is refused: its columns must agree with its payload."""
-    layout = layout_of(deployment)
-    data, reasons = bulk.decode_data(Frames.of_payload_list(table["payload"].to_pylist(), layout), layout)
-    column = {name: table[name].to_numpy() for name in ("source", "boot", "sequence", "am_type")}
-    r = pc.struct_field(table["stamp"], "r").to_numpy()
-    motes = deployment.network.motes
-    told: list[str | None] = [None] * len(table)
-    checks = (
-        ("its stamp is not what its payload says", r % layout.stamp.modulus != data["clock"]),
-        ("its number is not what its payload says", column["sequence"] % 256 != data["sequence"]),
-        ("its boot count is not what its payload says", column["boot"] != data["boot"]),
-        ("its source is not what its payload says", column["source"] != data["source"]),
-        ("its payload can't be read", reasons != Reason.OK),
-        ("another message type: another layout", column["am_type"] != layout.am_type),
-        (f"its source is no mote of this deployment, which has 0..{motes - 1}", column["source"] >= motes),
-    )
-    for why, wrong in checks:
-        for at in np.flatnonzero(wrong).tolist():
-            told[at] = why
-    return told
-
-
-def _frames_of(messages: pa.Table, numbers: pa.Array, item: Input, deployment: Deployment) -> pa.Table:
-    """The rows of frames for a trace's messages, so that all jobs find raw frames in one place."""
-    count = len(messages)
-    names = ("mono_ns", "wall_ns", "payload", "source", "boot", "sequence")
-    columns: dict[str, Any] = {name: messages[name].combine_chunks() for name in names}
-    columns |= {name: messages[name].combine_chunks() for name in ("gateway", "rssi", "lqi", "heard_time")}
-    columns |= {
-        "journal": words(np.zeros(count), [item.run]),
-        "number": numbers,
-        "kind": words(np.zeros(count), ["message"]),
-        "fate": words(np.zeros(count), FATES),
-        "life": messages["boot"].combine_chunks(),
-        "heard": pc.shift_left(messages["heard"].combine_chunks(), deployment.clock.tick_log2),
-    }
-    arrays = [
-        columns[kind.name].cast(kind.type) if kind.name in columns else pa.nulls(count, kind.type)
-        for kind in FRAMES
-    ]
-    return pa.Table.from_arrays(arrays, schema=FRAMES)
 
 
 def _testbed(item: Input) -> Iterator[Batch]:
