@@ -93,10 +93,8 @@ def frames_of(messages: pa.Table, numbers: pa.Array, run: str, deployment: Deplo
         "heard_time",
     )
     count, columns = len(messages), {name: messages[name].combine_chunks() for name in own}
-    columns |= {
-        name: pa.repeat(word, count)
-        for name, word in (("journal", run), ("kind", "message"), ("fate", FATES[0]))
-    }
+    alike = {"journal": run, "kind": "message", "fate": FATES[0]}
+    columns |= {name: pa.repeat(word, count) for name, word in alike.items()}
     columns |= {"number": numbers, "life": columns["boot"]}
     columns["heard"] = pc.shift_left(messages["heard"].combine_chunks(), deployment.clock.tick_log2)
     return _table({name: column.cast(FRAMES.field(name).type) for name, column in columns.items()}, count)
