@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from basestation.analysis.report import details_of
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_named, generate
 from basestation.traces.files import write_trace
-from spark_jobs.advice.report import details_of
 from spark_jobs.run import run
 from spark_jobs.traces.files import open_trace
 from tests.journal.logs import VALUES, arrivals_of, with_values, write
