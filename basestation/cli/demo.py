@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,8 +34,11 @@ from basestation.views.streams import StreamsView
 from packet_formats.deployment import Deployment, load
 from packet_formats.layout import layout_of
 
-RATE = 4.0  # messages a second of each mote
-EXAMPLE = images.PROJECT / "examples" / "barrier.toml"
+RATE = 4.0  # messages a second of each mote, on the simulator
+APP = "alarm"  # of firmware/apps
+EXAMPLE = images.PROJECT / "examples" / "alarm.toml"
+BRIGHT, DARK = 800, 100  # readings of the light
+SHADOWS_FROM, SHADOW_EVERY, SHADOW_SECONDS = 3.0, 0.4, 0.9  # seconds; by then all motes know the time
 PAPERS = "kn"  # the paper's stamp, with all entries
 
 
@@ -79,6 +84,8 @@ class Ground:
 def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool) -> None:
     """Run ten motes over three hops live: their firmware stamps, we log and order.
 
+    A shadow falls on one mote after another. Each tells the others, which answer: so most messages have a cause.
+
     Then it orders the same run on arrival, with the paper's stamp and with ours, and compares the three.
     With --json it prints one object for each event, as `basestation listen --json` does, then one for each way to
     order the run.
@@ -112,7 +119,7 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
         common.note("Building the firmware and the emulator, unless they are built already ...")
         try:
             engine.build()
-            images.programs_for(deployment, RATE)
+            images.programs_for(deployment, app=APP)
         except (engine.EngineError, images.FirmwareImageError) as error:
             if on == "testbed":
                 common.fail(str(error))
@@ -120,11 +127,24 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
                 f"The firmware on emulated motes is left out: {error}\nThe paper's model takes its place."
             )
         else:
-            log = folder / "truth.jsonl"
-            return Ground(f"testbed@?rate={RATE:g}&seed={seed}&truth={log}", log)
+            log, light = folder / "truth.jsonl", folder / "light.csv"
+            light.write_text("\n".join(_shadows(deployment.network.motes, seconds, seed)) + "\n")
+            return Ground(f"testbed@?app={APP}&sensors={light}&seed={seed}&truth={log}", log)
     chance = RATE * deployment.clock.tick_seconds  # that a mote sends in a tick
     messages = round(seconds * RATE * deployment.network.motes)
     return Ground(f"simulate@?messages={messages}&rate={chance:g}&seed={seed}", None)
+
+
+def _shadows(motes: int, seconds: float, seed: int) -> Iterator[str]:
+    """What the motes' light sensors show, for `basestation testbed --sensors`."""
+    chance, at, last = random.Random(seed), SHADOWS_FROM, 0
+    yield "time,mote,sensor,value"
+    yield from (f"0,{mote},light,{BRIGHT}" for mote in range(motes))
+    while at < seconds:
+        last = (last + chance.randrange(3, motes - 2)) % motes
+        yield f"{at:.2f},{last},light,{DARK}"
+        yield f"{at + SHADOW_SECONDS:.2f},{last},light,{BRIGHT}"
+        at += SHADOW_EVERY
 
 
 def _views(deployment: Deployment, as_json: bool) -> list[Sink]:

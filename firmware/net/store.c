@@ -50,7 +50,7 @@ uint16_t store_id(uint16_t built_in)
 
 uint16_t store_count_boot(void)
 {
-    uint16_t boots;
+    uint16_t boots = 0;
     if (newest(&boots) == 0) {
         boots = get16(STORE_OLD_BOOTS);
     }
@@ -67,7 +67,7 @@ uint16_t store_count_boot(void)
 
 static uint16_t epoch_at(void)
 {
-    uint16_t boots;
+    uint16_t boots = 0;
     uint16_t entry = newest(&boots);
     return entry != 0 ? (uint16_t)(entry + EPOCH) : STORE_OLD_EPOCH;
 }

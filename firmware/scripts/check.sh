@@ -10,27 +10,21 @@ if ! command -v cppcheck >/dev/null 2>&1; then
     exit
 fi
 
-# check BOARD CHIP: what is common, and this board's own.
+# check DEPLOYMENT FILE...: as they are built for examples/DEPLOYMENT.toml.
+# Suppressed: what one layout leaves unused another uses, and a bit that is 0 may still have a name.
 check() {
+    deployment=$1
     include=.pio/check/$1
     mkdir -p "$include"
     "$PYTHON" -m packet_formats header "examples/$1.toml" -o "$include/causeway_layout.h"
-    set -- "$1" firmware/core firmware/net firmware/apps firmware/boards/mica "firmware/boards/$1" "firmware/chips/$2"
-    board=$1
     shift
-    for folder; do
-        shift
-        [ ! -d "$folder" ] || set -- "$@" "$folder"
-    done
-    [ $# -gt 0 ] || { echo 'nothing to check yet' >&2; return 0; }
-    # Suppressed: what one layout leaves unused another uses, and a bit that is 0 may still have a name.
     cppcheck --quiet --error-exitcode=1 --inline-suppr --std=c11 --platform=avr8 --max-configs=1 \
         --enable=warning,style,performance,portability --suppress=missingIncludeSystem \
         --suppress=unusedStructMember --suppress=unreadVariable --suppress=badBitmaskCheck \
         --cppcheck-build-dir="$include" -j 2 \
         -D__AVR__ -D__AVR_ATmega128__ -D__GNUC__=5 -DF_CPU=7372800UL -DCAUSEWAY_NODE_ID=1 \
         -I "$include" -I firmware -I firmware/core -i firmware/core/examples "$@"
-    echo "cppcheck: $board is clean"
+    echo "cppcheck: $deployment is clean"
 }
 
 check_testbed() {
@@ -44,6 +38,9 @@ check_testbed() {
 boards=$("$PYTHON" -c 'from packet_formats.boards import BOARDS
 for board in BOARDS.values(): print(board.name, board.radio.driver)')
 echo "$boards" | while read -r board chip; do
-    check "$board" "$chip"
+    check "$board" firmware/core firmware/net firmware/apps firmware/boards/mica "firmware/boards/$board" \
+        "firmware/chips/$chip" -i firmware/apps/alarm
 done
+# What a deployment without sensors leaves out.
+check alarm firmware/apps/alarm firmware/apps/mote firmware/net/mote firmware/boards/mica
 check_testbed

@@ -1,7 +1,9 @@
 """The stock app with sensors: each is powered, warmed up, read and switched off; the values of [[data]] go out."""
 
 import ctypes
+import re
 import struct
+from pathlib import Path
 from typing import Any
 
 from packet_formats.deployment import Deployment, from_dict
@@ -34,14 +36,18 @@ def described(values: list[dict[str, Any]], tinyos: int = 1) -> Deployment:
     )  # fmt: skip
 
 
-def network(gcc: str, deployment: Deployment, *options: str) -> tuple[World, Node, Node]:
+def network(gcc: str, deployment: Deployment, *options: str, app: str = "mote") -> tuple[World, Node, Node]:
     world = World(deployment)
     gateway = world.add(library(gcc, deployment, "gateway"), deployment.network.motes)
-    mote = world.add(library(gcc, deployment, "mote", *options), 0)
+    mote = world.add(library(gcc, deployment, app, *options), 0)
     world.run(0.5)
     for sensor, reading in READINGS.items():
-        (ctypes.c_uint16 * 9).in_dll(mote.c, "host_sensors")[sensor] = reading
+        feed(mote, sensor, reading)
     return world, gateway, mote
+
+
+def feed(mote: Node, sensor: int, reading: int) -> None:
+    (ctypes.c_uint16 * 9).in_dll(mote.c, "host_sensors")[sensor] = reading
 
 
 def data_of(gateway: Node) -> list[bytes]:
@@ -80,3 +86,18 @@ def test_one_after_the_other_and_the_battery_between(gcc: str) -> None:
     command(gateway, Downlink(0, 1, 2, Command.RATE, 30 * HZ))
     world.run(1)
     assert mote.get("host_powered", ctypes.c_uint8) == 0
+
+
+def test_the_app_in_the_document(gcc: str, root: Path, tmp_path: Path) -> None:
+    """docs/apps.md: a light threshold in less than thirty lines, in a folder of its own."""
+    blocks = re.findall(r"```c\n(.*?)```", (root / "docs" / "apps.md").read_text(), re.DOTALL)
+    (text,) = blocks
+    assert text.count("\n") < 30
+    (tmp_path / "app.c").write_text(text)
+    light = described([{"name": "light", "sensor": "light"}])
+    world, gateway, mote = network(gcc, light, app=str(tmp_path))
+    world.run(8)
+    for reading in (100, 101, 900):
+        feed(mote, LIGHT, reading)
+        world.run(5)
+    assert [struct.unpack("<H", data)[0] for data in data_of(gateway)] == [700, 100, 900]

@@ -359,6 +359,45 @@ def test_the_image_as_it_ships_runs_and_speaks_under_the_id_written_into_it(
     assert {int.from_bytes(beacon[:2], "little") for beacon in beacons} == {node_id}
 
 
+def test_an_app_outside_the_repository(pio, root, testbed, tmp_path):
+    """The template, copied as docs/apps.md says, built with the real sources, and run: it sends, and counts."""
+    project = Project(pio, root, tmp_path / "project", ["firmware"])
+    own = tmp_path / "somewhere" / "my_app"
+    shutil.copytree(root / "firmware" / "apps" / "template", own)
+    done = project.run("run", "-e", "micaz", CAUSEWAY_APP=str(own))
+    assert done.returncode == 0, done.stdout
+    folder = project.build("micaz")
+    assert json.loads((folder / "firmware.json").read_text())["app"] == "my_app"
+    events = engine.events_of(f"nodes 1\nnode 0 micaz 0 0 0 0 {folder}/firmware.elf\nend 9\n", testbed)
+    assert not [event for event in events if isinstance(event, DriverFault)]
+    counts = [event.bytes[-10] for event in events if isinstance(event, Signal) and event.bytes[8] & 0x80]
+    assert len(counts) >= 3
+    assert counts == list(range(1, len(counts) + 1))
+
+
+def test_which_app_is_built(root, tmp_path, monkeypatch):
+    monkeypatch.delenv("CAUSEWAY_APP", raising=False)
+    apps = root / "firmware" / "apps"
+    assert layout.find_app(root, "mote") == apps / "mote"
+    (tmp_path / "mote").mkdir()
+    (tmp_path / "mote" / "app.c").write_text("")
+    assert layout.find_app(root, str(tmp_path / "mote")) == tmp_path / "mote"
+    monkeypatch.setenv("CAUSEWAY_APP", str(tmp_path / "mote"))
+    assert layout.find_app(root, "mote") == tmp_path / "mote"
+    assert layout.find_app(root, "gateway") == apps / "gateway"
+    assert layout.app_sources(root, apps / "gateway") == [apps / "gateway"]
+    assert layout.app_sources(root, tmp_path / "mote") == [
+        tmp_path / "mote",
+        root / "firmware" / "net" / "mote",
+    ]
+    for wrong in ("alram", str(tmp_path)):
+        monkeypatch.setenv("CAUSEWAY_APP", wrong)
+        with pytest.raises(
+            layout.BuildError, match="holds no C; in firmware/apps there are alarm, gateway, mote"
+        ):
+            layout.find_app(root, "mote")
+
+
 class TestScons:
     """PlatformIO's SCons without its registry."""
 

@@ -21,7 +21,6 @@ LINES = [
     '{"t":0,"is":"start","seed":1,"nodes":2,"version":1}',
     '{"t":0,"is":"port","node":1,"tcp":9001,"pty":null}',
     '{"t":5,"is":"power","node":0,"on":true}',
-    '{"t":5,"is":"supply","node":0,"sensor":"light","on":true}',
     '{"t":5,"is":"reset","node":0,"cause":"power-on"}',
     '{"t":6,"is":"recorder","node":0,"number":3,"kind":"send","peer":0,"sequence":9,"tick":77}',
     '{"t":7,"is":"missed","node":0,"count":2}',
@@ -34,6 +33,7 @@ LINES = [
     '{"t":12,"is":"peek","node":1,"address":256,"bytes":"00"}',
     '{"t":12,"is":"fault","node":1,"what":"TXFIFO underflow"}',
     '{"t":13,"is":"script","line":"at 1 off 1"}',
+    '{"t":13,"is":"supply","node":0,"sensor":"light","on":true}',
     '{"t":14,"is":"end","reason":"end","slices":8}',
 ]  # fmt: skip
 
@@ -48,7 +48,7 @@ def test_every_line_has_its_event():
     assert events[7] == ReceptionOutcome(9, 4, 1, "weak", -97.25)
     assert events[10] == ClockSample(11, 1, 65536, 1, {"lines": b"\x01\x02"})
     assert events[11] == ProgramUse(12, 1, 190, 1000, 25, 7, 80, {17: 412})
-    assert events[15] == End(14, "end", 8, None)
+    assert events[16] == End(14, "end", 8, None)
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ static uint8_t cause_of(uint8_t flags)
     if (flags & _BV(EXTRF)) {
         return START_BUTTON;
     }
-    return flags & _BV(JTRF) ? START_DEBUGGER : START_JUMP;
+    return (flags & _BV(JTRF)) ? START_DEBUGGER : START_JUMP;
 }
 
 uint8_t board_start_cause(void)
