@@ -204,8 +204,17 @@ class Command(IntEnum):
     REBOOT = 4
 
 
-Record = Beacon | Heard | Health | Status | Downlink
-RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink)
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Gateway to motes: a data message is here, so nobody need send it again."""
+
+    AM_TYPE: ClassVar[int] = 0x75
+    source: int = _integer("u16", "whose message arrived")
+    number: int = _integer("u16", "its sequence, and from bit 8 on its boot count modulo 8")
+
+
+Record = Beacon | Heard | Health | Status | Downlink | Arrived
+RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived)
 RECORD_OF: dict[int, type[Record]] = {record.AM_TYPE: record for record in RECORDS}
 
 

@@ -21,7 +21,7 @@ from basestation.deployed import promises_order, timed_scheme_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message
-from packet_formats.records import Beacon
+from packet_formats.records import Arrived, Beacon
 
 from . import node_times
 from .air import delimiter_ns, message_of
@@ -44,6 +44,7 @@ from .truth_log import (
 )
 
 NS = 1e9
+STARTING_NS = 10_000_000_000  # while motes are switched on, find the time and their distance
 SILENCE = 8  # a pause of so many usual ones is out of a mote's habit
 # A message that its own sender drops is dropped within this, and its number not used again.
 SOON_NS = 2_000_000_000
@@ -52,7 +53,7 @@ SOON_NS = 2_000_000_000
 @dataclass(frozen=True, slots=True)
 class _OnAir:
     signal: Signal
-    message: Data | Beacon
+    message: Data | Beacon | Arrived
 
 
 @dataclass(slots=True)
@@ -148,11 +149,15 @@ def _judge_network(log: _Log, network: ScenarioNetwork) -> NetworkReport:
     altered = follow(book, on_air, log.received, network)
     time = _RootTime(on_air, network)
     line, delivered, observer_late = read_line(log.uarts, network, book)
+    clock = network.deployment.clock
+    open_since = log.last - round(clock.delta * clock.tick_seconds * NS)
     return NetworkReport(
         name=network.name,
         motes=_motes(book.all, log, network),
         gateways=len(network.gateways),
-        fates=_fates(book.all),
+        fates=_fates(book.all, open_since),
+        starting=_fates([sent for sent in book.all if sent.t < STARTING_NS], open_since),
+        transmissions=sum(not isinstance(seen.message, Beacon) for seen in on_air),
         order=_order(book.all, time, network, altered, unmatched),
         arrivals=arrivals_in(_by_arrival(book.all)),
         delivered=delivered,
@@ -165,14 +170,14 @@ def _judge_network(log: _Log, network: ScenarioNetwork) -> NetworkReport:
 
 
 def decoded(signals: Iterable[Signal], network: ScenarioNetwork, layout: DataLayout) -> list[_OnAir]:
-    """This network's own data messages and beacons, in the order they began."""
+    """This network's own data messages, beacons and news of arrivals, in the order they began."""
     members = set(network.nodes)
     found = []
     for signal in signals:
         if signal.node in members:
             raw = message_of(signal, network.deployment.network.board, layout.tinyos)
             message = decode_message(raw, layout) if raw else None
-            if isinstance(message, Data | Beacon):
+            if isinstance(message, Data | Beacon | Arrived):
                 found.append(_OnAir(signal, message))
     return found
 
@@ -307,18 +312,21 @@ def _no_order(book: Sequence[Sent], altered: int, unmatched: int) -> StampOrder:
     return StampOrder(0, 0, 0, full, None, 0, 0, altered, unmatched, total=False)
 
 
-def _fates(book: Sequence[Sent]) -> Fates:
-    missing = [sent for sent in book if sent.arrived is None]
+def _fates(book: Sequence[Sent], open_since: int) -> Fates:
+    """`open_since`: messages stamped after this may still arrive when the log ends."""
+    absent = [sent for sent in book if sent.arrived is None]
+    missing = [sent for sent in absent if sent.t <= open_since]
     late = sum(sent.late for sent in missing)
     unsent = sum(sent.data is None and not sent.late for sent in missing)
     return Fates(
         stamped=len(book),
         out_of_sync=sum(sent.data is not None and not sent.data.in_sync for sent in book),
         relayed=sum(sent.relayed for sent in book),
-        arrived=len(book) - len(missing),
+        arrived=len(book) - len(absent),
         late=late,
         unsent=unsent,
         lost=len(missing) - late - unsent,
+        underway=len(absent) - len(missing),
     )
 
 

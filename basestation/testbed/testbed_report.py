@@ -11,7 +11,7 @@ from .node_times import Skew
 
 @dataclass(frozen=True, slots=True)
 class Fates:
-    """What happened to the messages that motes stamped; the last four counts add up to `stamped`."""
+    """What happened to the messages that motes stamped; the last five counts add up to `stamped`."""
 
     stamped: int
     out_of_sync: int  # of these, from a sender that said it was out of sync
@@ -20,6 +20,7 @@ class Fates:
     late: int  # dropped by their sender or a relay because they could not make delta; no other copy arrived
     unsent: int  # never on the air, for another reason
     lost: int  # on the air, but not received by a gateway
+    underway: int  # the run ended before delta was over
 
     @property
     def arrived_percent(self) -> float:
@@ -97,6 +98,8 @@ class NetworkReport:
     motes: tuple[MoteReport, ...]
     gateways: int
     fates: Fates
+    starting: Fates  # those of the first ten seconds
+    transmissions: int  # frames on the air that carried these messages, or said that one had arrived
     order: StampOrder
     arrivals: ObservedOrder
     delivered: ObservedOrder

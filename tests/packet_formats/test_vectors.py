@@ -98,6 +98,7 @@ def test_fixed_messages(golden: dict[str, Any]) -> None:
         "health",
         "status",
         "downlink",
+        "arrived",
     }
     for vector in golden["records"]:
         layout = layout_of(from_dict(by_version[vector["tinyos"]]))

@@ -1,5 +1,5 @@
-/** The messages of fixed form: beacon, heard, health, status, downlink (docs/formats.md says what each member
- * means).
+/** The messages of fixed form: beacon, heard, health, status, downlink, arrived (docs/formats.md says what
+ * each member means).
  *
  * For each there is a struct with a member for each integer, and
  *
@@ -43,6 +43,8 @@
 #define CW_DOWNLINK(U8, I8, U16, U32) \
     U16(target, DOWNLINK_TARGET) U16(sequence, DOWNLINK_SEQUENCE) U8(hops, DOWNLINK_HOPS) \
     U8(command, DOWNLINK_COMMAND) U32(argument, DOWNLINK_ARGUMENT)
+
+#define CW_ARRIVED(U8, I8, U16, U32) U16(source, ARRIVED_SOURCE) U16(number, ARRIVED_NUMBER)
 /* clang-format on */
 
 /* Flags and values of members. */
@@ -89,5 +91,6 @@ CW_RECORD(heard, HEARD)
 CW_RECORD(health, HEALTH)
 CW_RECORD(status, STATUS)
 CW_RECORD(downlink, DOWNLINK)
+CW_RECORD(arrived, ARRIVED)
 
 #endif

@@ -77,6 +77,7 @@ static void read_message(const cw_am_t *am)
     ROUND(health, HEALTH)
     ROUND(status, STATUS)
     ROUND(downlink, DOWNLINK)
+    ROUND(arrived, ARRIVED)
     if (am->type == CAUSEWAY_AM_DATA)
         read_data(am->data, am->length);
 }

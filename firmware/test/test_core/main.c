@@ -183,6 +183,7 @@ static void records_are_read_and_written(void)
         ROUND(health, HEALTH)
         ROUND(status, STATUS)
         ROUND(downlink, DOWNLINK)
+        ROUND(arrived, ARRIVED)
         CHECK_BYTES(record.payload, again, record.length);
     }
 }
