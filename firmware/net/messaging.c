@@ -26,6 +26,13 @@
 
 #define TICK_CYCLES (UINT32_C(1) << CAUSEWAY_TICK_LOG2)
 
+/* How often a message goes out here at most, the first time included. */
+#define TRIES 5
+
+/* A message's time on the air and for channel access: what is kept free for each hop after this one, and the
+ * measure of all waits below. */
+#define HOP_TIME ((uint16_t)(radio_airtime(CAUSEWAY_PAYLOAD_BYTES) + MESSAGING_BACKOFF))
+
 #define ROOT_IS_GATEWAY (CAUSEWAY_ROOT >= CAUSEWAY_MOTES)
 
 static uint8_t sequence;
@@ -84,19 +91,16 @@ static uint32_t event_tick(uint32_t local)
 
 /* ---- How far, how late ---- */
 
-/* Hops that a message of ours needs after its first. */
-static uint8_t own_hops(uint32_t now)
-{
-    uint8_t most = timesync_hops_most();
-    if (ROOT_IS_GATEWAY && timesync_in_sync(now) && most < CAUSEWAY_HOPS) {
-        return (uint8_t)(most - 1);
-    }
-    return CAUSEWAY_HOPS - 1;
-}
-
 static bool knows_distance(uint32_t now)
 {
     return ROOT_IS_GATEWAY && timesync_in_sync(now);
+}
+
+/* Hops that a message of ours needs after its first. */
+static uint8_t own_hops(uint32_t now)
+{
+    uint8_t distance = knows_distance(now) ? timesync_hops() : CAUSEWAY_HOPS;
+    return (uint8_t)((distance < CAUSEWAY_HOPS ? distance : CAUSEWAY_HOPS) - 1);
 }
 
 static bool can_arrive(const uint8_t *payload, uint32_t now)
@@ -122,21 +126,19 @@ static uint32_t latest_start(uint32_t tick, uint8_t hops_after)
 {
     uint32_t end = ((tick + CAUSEWAY_DELTA + 1) << CAUSEWAY_TICK_LOG2) - 1;
     uint16_t airtime = radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
-    uint32_t needed = airtime + (uint32_t)hops_after * (uint16_t)(airtime + MESSAGING_BACKOFF);
+    uint32_t needed = airtime + (uint32_t)hops_after * HOP_TIME;
     return timesync_local(end) - needed;
 }
 
-#else
+#endif
 
-/* Nobody can tell how old a message without a clock is: each hop has its share of delta, from when it had the
- * message. */
+/* Where nobody can tell how old a message is, each hop has its share of delta, from when it had the message.
+ */
 static uint32_t latest_start_from(uint32_t local)
 {
     return local + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / CAUSEWAY_HOPS -
            radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
 }
-
-#endif
 
 /* ---- Sending ---- */
 
@@ -151,6 +153,7 @@ static outbox_frame_t *new_frame(outbox_kind_t kind, uint8_t type, uint8_t lengt
     frame->kind = kind;
     frame->not_before = not_before;
     frame->deadline = deadline;
+    frame->tries = 0;
     frame->message.dest = CW_AM_BROADCAST;
     frame->message.source = identity_id();
     frame->message.type = type;
@@ -272,7 +275,9 @@ static void note_data(recorder_kind_t kind, const uint8_t *payload)
 static void count_sent(const outbox_frame_t *frame)
 {
     const uint8_t *payload = frame->message.data;
-    if (frame->kind == OUTBOX_OWN) {
+    if (frame->tries > 0) {
+        counters.repeated++;
+    } else if (frame->kind == OUTBOX_OWN) {
         counters.sent++;
     } else if (frame->kind == OUTBOX_RELAY) {
         counters.relayed++;
@@ -283,6 +288,23 @@ static void count_sent(const outbox_frame_t *frame)
     }
 }
 
+/* Put a message that went out back, to go out again when an answer should have been heard, if there is time.
+ * Two that spoilt each other must not meet again, so the wait varies by some frames. */
+static void repeat(const outbox_frame_t *frame)
+{
+    uint8_t answer = cw_data_hops(frame->message.data) > 0 ? 3 : 2; /* the gateway's comes soon */
+    uint32_t next = clock_now() + answer * HOP_TIME + random_below(3 * HOP_TIME);
+    outbox_frame_t *place = outbox_place();
+    if (!place || frame->tries + 1 >= TRIES || clock_before(frame->deadline, next)) {
+        return;
+    }
+    *place = *frame;
+    place->kind = OUTBOX_RELAY;
+    place->not_before = next;
+    place->tries++;
+    outbox_put(place);
+}
+
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
     if (frame->kind == OUTBOX_OWN) {
@@ -290,11 +312,14 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
     }
     if (result == OUTBOX_SENT) {
         count_sent(frame);
+        if (frame->message.type == CAUSEWAY_AM_DATA) {
+            repeat(frame);
+        }
     } else if (result == OUTBOX_FAILED) {
         counters.failed++;
     } else if (frame->kind == OUTBOX_PLAIN) {
         counters.expired++;
-    } else {
+    } else if (frame->tries == 0) {
         counters.late++;
         note_data(RECORDER_LATE, frame->message.data);
     }
@@ -302,17 +327,18 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 
 /* ---- Passing on ---- */
 
-/* Relays that heard the same frame should not all answer it at once. */
-static uint16_t jitter(uint8_t length, uint32_t slack)
+/* Relays that heard the same frame should not all answer it at once: who hears another one keeps quiet. */
+static uint16_t jitter(uint32_t slack)
 {
-    uint16_t spread = (uint16_t)(8 * radio_airtime(length));
+    uint16_t spread = 3 * HOP_TIME;
     return random_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
 }
 
-static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint32_t deadline, uint32_t now)
+static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint32_t not_before,
+                    uint32_t deadline)
 {
-    uint32_t wait = jitter(message->length, deadline - now);
-    outbox_frame_t *frame = new_frame(kind, message->type, message->length, now + wait, deadline);
+    uint32_t wait = jitter(deadline - not_before);
+    outbox_frame_t *frame = new_frame(kind, message->type, message->length, not_before + wait, deadline);
     if (frame) {
         memcpy(frame->message.data, message->data, message->length);
         outbox_put(frame);
@@ -325,33 +351,79 @@ static void drop_late(const uint8_t *payload)
     note_data(RECORDER_LATE, payload);
 }
 
-/* The message's tick is known only if its sender was in sync, and only to one who is in sync; another one is
- * given the time of one hop. */
+/* Who is in sync knows the age of a message from a sender in sync. Who is not may take no more than the time
+ * that was kept free for him. If the sender was not in sync, nobody knows. */
+static uint32_t relay_deadline(const radio_heard_t *heard, uint32_t tick, uint32_t now)
+{
+#if CAUSEWAY_CLOCK_WIDTH
+    const uint8_t *payload = heard->message.data;
+    if (cw_data_in_sync(payload)) {
+        return timesync_in_sync(now)
+                   ? latest_start(cw_stamp_clock(cw_data_stamp(payload), tick), hops_beyond(payload, now))
+                   : heard->time + MESSAGING_BACKOFF;
+    }
+#else
+    (void)tick;
+    (void)now;
+#endif
+    return latest_start_from(heard->time);
+}
+
+/* The hops in a copy tell how far from the gateway it was sent, if that is known. */
+static void count_hop(uint8_t *payload, uint32_t now)
+{
+    uint8_t distance = timesync_hops();
+    if (knows_distance(now) && distance <= CW_DATA_HOPS_TOP) {
+        cw_data_set_hops(payload, (uint8_t)(distance - 1));
+    } else {
+        cw_data_relay(payload);
+    }
+}
+
 static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
     radio_message_t copy = heard->message;
-    uint8_t *payload = copy.data;
-    if (!can_arrive(payload, now)) {
+    if (!can_arrive(copy.data, now)) {
         counters.spent++;
         return;
     }
-    if (!timesync_in_sync(now)) {
-        drop_late(payload);
-        return;
-    }
-#if CAUSEWAY_CLOCK_WIDTH
-    uint8_t beyond = hops_beyond(payload, now);
-    uint32_t sent = cw_data_in_sync(payload) ? cw_stamp_clock(cw_data_stamp(payload), tick) : tick;
-    uint32_t deadline = latest_start(sent, beyond);
-#else
-    (void)tick;
-    uint32_t deadline = latest_start_from(heard->time);
-#endif
-    cw_data_relay(payload);
-    if (clock_before(deadline, now)) {
-        drop_late(payload);
+    count_hop(copy.data, now);
+    /* the gateway may have heard what its neighbours hear: its answer goes first */
+    uint32_t not_before = cw_data_hops(copy.data) > 0 ? now : now + HOP_TIME / 2;
+    uint32_t deadline = relay_deadline(heard, tick, now);
+    if (clock_before(deadline, not_before)) {
+        drop_late(copy.data);
     } else {
-        pass_on(OUTBOX_RELAY, &copy, deadline, now);
+        pass_on(OUTBOX_RELAY, &copy, not_before, deadline);
+    }
+}
+
+/* Whether a frame need not go out (again) when somebody at this distance from the gateway has sent its
+ * message. Who has sent it answers for it until somebody nearer does; who has not leaves that to others as
+ * near. Where the distance is not known, hops left say little: then only the gateway's word counts. */
+static bool is_done(const outbox_frame_t *frame, uint8_t distance)
+{
+    uint8_t ours = (uint8_t)(cw_data_hops(frame->message.data) + 1);
+    if (frame->tries > 0) {
+        return distance < ours || ours > CW_DATA_HOPS_TOP;
+    }
+    return knows_distance(clock_now()) ? distance <= ours : distance == 0;
+}
+
+/* Somebody at this distance has sent a message; 0: the gateway has it. */
+static void hush(uint16_t source, uint16_t number, uint8_t distance)
+{
+    for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
+        outbox_frame_t *frame = outbox_frame(i);
+        bool at_radio = i == OUTBOX_ROOM;
+        if (!frame || frame->message.type != CAUSEWAY_AM_DATA || (frame->kind == OUTBOX_OWN && !at_radio) ||
+            cw_data_source(frame->message.data) != source || cw_data_number(frame->message.data) != number ||
+            !is_done(frame, distance)) {
+            continue;
+        }
+        counters.hushed++;
+        frame->used = at_radio;
+        frame->deadline = clock_now(); /* what the radio has goes out, but not again */
     }
 }
 
@@ -375,6 +447,21 @@ static void merge(const radio_heard_t *heard, uint32_t now)
     note_data(RECORDER_RECEIVE, payload);
 }
 
+static void hush_by(const uint8_t *payload)
+{
+    hush(cw_data_source(payload), cw_data_number(payload), (uint8_t)(cw_data_hops(payload) + 1));
+}
+
+static void on_arrived(const radio_message_t *message)
+{
+    cw_arrived_t arrived;
+    if (cw_arrived_get(message->data, message->length, &arrived)) {
+        hush(arrived.source, arrived.number, 0);
+    } else {
+        counters.foreign++;
+    }
+}
+
 static void on_data(const radio_heard_t *heard, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
@@ -383,8 +470,10 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
         counters.foreign++;
     } else if (cw_data_source(payload) == identity_id()) {
         counters.echoes++;
+        hush_by(payload);
     } else if (cw_dedup_seen(&seen, cw_data_source(payload), cw_data_number(payload))) {
         counters.duplicates++;
+        hush_by(payload);
     } else {
         uint32_t tick = cw_tick(timesync_network(heard->time));
         merge(heard, now);
@@ -411,7 +500,7 @@ static void relay_health(radio_message_t copy, uint32_t now)
     if (left < CW_DATA_HOPS_TOP) {
         *flags = (uint8_t)(*flags - (1U << CAUSEWAY_FLAG_HOPS));
     }
-    pass_on(OUTBOX_PLAIN, &copy, now + PLAIN_PATIENCE, now);
+    pass_on(OUTBOX_PLAIN, &copy, now, now + PLAIN_PATIENCE);
 }
 
 static void on_health(const radio_message_t *message, uint32_t now)
@@ -445,7 +534,7 @@ static void on_downlink(const radio_message_t *message, uint32_t now)
     if (command.hops > 0 && command.target != identity_id()) {
         radio_message_t copy = *message;
         copy.data[CAUSEWAY_DOWNLINK_HOPS_AT]--;
-        pass_on(OUTBOX_PLAIN, &copy, now + PLAIN_PATIENCE, now);
+        pass_on(OUTBOX_PLAIN, &copy, now, now + PLAIN_PATIENCE);
     }
     if (command.target == identity_id() || command.target == CW_TARGET_ALL) {
         messaging_on_command(command.command, command.argument);
@@ -466,6 +555,8 @@ void messaging_on_heard(const radio_heard_t *heard)
         timesync_on_beacon(message->data, heard->time, heard->error, now);
     } else if (message->type == CAUSEWAY_AM_HEALTH) {
         on_health(message, now);
+    } else if (message->type == CAUSEWAY_AM_ARRIVED) {
+        on_arrived(message);
     } else if (message->type == CAUSEWAY_AM_DOWNLINK) {
         on_downlink(message, now);
     } else {

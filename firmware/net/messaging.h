@@ -49,6 +49,8 @@ typedef struct {
     uint16_t expired;    /* health and commands dropped: the channel was never clear */
     uint16_t foreign;    /* frames ignored: another group, type, length, or not for us */
     uint16_t beacons;    /* beacons heard */
+    uint16_t repeated;   /* data sent once more: nobody nearer was heard passing it on */
+    uint16_t hushed;     /* data not sent (again): others have passed it on */
 } messaging_counters_t;
 
 /** Start. Time sync must have been started. */

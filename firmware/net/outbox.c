@@ -36,6 +36,14 @@ void outbox_put(outbox_frame_t *frame)
     frame->used = true;
 }
 
+outbox_frame_t *outbox_frame(uint8_t place)
+{
+    if (place < OUTBOX_ROOM) {
+        return frames[place].used ? &frames[place] : 0;
+    }
+    return busy && going.used ? &going : 0;
+}
+
 void outbox_forget(outbox_kind_t kind)
 {
     for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {

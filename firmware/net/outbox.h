@@ -34,6 +34,7 @@ typedef struct {
     uint32_t not_before;
     uint32_t deadline;
     uint8_t kind;
+    uint8_t tries; /* the user's: how often it went out before */
     cw_flag_t used;
 } outbox_frame_t;
 
@@ -41,6 +42,10 @@ typedef struct {
  * then it counts as free. */
 outbox_frame_t *outbox_place(void);
 void outbox_put(outbox_frame_t *frame);
+
+/** The frame that waits at a place from 0 to OUTBOX_ROOM - 1, or at OUTBOX_ROOM the one at the radio; NULL
+ * when there is none. */
+outbox_frame_t *outbox_frame(uint8_t place);
 
 /** Forget all frames of a kind. */
 void outbox_forget(outbox_kind_t kind);

@@ -166,32 +166,26 @@ bool timesync_in_sync(uint32_t now)
     return state == ROOT || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
 }
 
-/* The least hops of the window, or the most. */
-static uint8_t window_hops(bool most)
+/* Whether most beacons of the window came over no more hops than this. */
+static bool mostly_within(uint8_t most)
 {
-    if (state == ROOT) {
-        return 0;
+    uint8_t found = 0;
+    for (uint8_t i = 0; i < pairs; i++) {
+        found = (uint8_t)(found + (window[i].hops <= most));
     }
-    if (state != FOLLOWING) {
-        return TIMESYNC_NO_HOPS;
-    }
-    uint8_t found = window[0].hops;
-    for (uint8_t i = 1; i < pairs; i++) {
-        if ((window[i].hops > found) == most) {
-            found = window[i].hops;
-        }
-    }
-    return found;
+    return 2 * found > pairs;
 }
 
 uint8_t timesync_hops(void)
 {
-    return window_hops(false);
-}
-
-uint8_t timesync_hops_most(void)
-{
-    return window_hops(true);
+    if (state != FOLLOWING) {
+        return state == ROOT ? 0 : TIMESYNC_NO_HOPS;
+    }
+    uint8_t usual = 1;
+    while (usual < TIMESYNC_MAX_HOPS + 1 && !mostly_within(usual)) {
+        usual++;
+    }
+    return usual;
 }
 
 uint8_t timesync_epoch(void)

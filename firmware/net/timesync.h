@@ -83,10 +83,10 @@ bool timesync_in_sync(uint32_t now);
 /** Estimate of the clock's error in cycles, 65535: that or more. */
 uint16_t timesync_error(uint32_t now);
 
-/** The least and the most hops from the root in the last few beacons; 0 at the root, TIMESYNC_NO_HOPS when
- * none is known. */
+/** The usual hops from the root: most of the last few beacons came over no more. One that came farther by
+ * luck does not count, so whom this says to be near is heard there. 0 at the root, TIMESYNC_NO_HOPS when none
+ * is known. */
 uint8_t timesync_hops(void);
-uint8_t timesync_hops_most(void);
 
 /** The epoch of the network's time; meaningless before a time is known. */
 uint8_t timesync_epoch(void);

@@ -60,6 +60,8 @@ MESSAGES = [
     "expired",
     "foreign",
     "beacons",
+    "repeated",
+    "hushed",
 ]
 SYNC = ["accepted", "repeated", "outliers", "restarts", "foreign", "old", "conflicts"]
 
@@ -306,7 +308,7 @@ class World:
         self.deaf_to: set[int] = set()  # AM types that get lost
         self.stalled = False
         self.may_restart = False  # a node does so by itself when it is told to, or when its memory is damaged
-        self.backoff = (0.0003, 0.010) if deployment.network.board == "micaz" else (0.0004, 0.013)
+        self.backoff = (0.0003, 0.0012) if deployment.network.board == "micaz" else (0.0004, 0.0033)
         self.queue: list[tuple[float, int, Callable[[], None]]] = []
         self.order = count()
         self.air: list[tuple[float, float, Node]] = []  # start, end, sender

@@ -10,7 +10,7 @@ from basestation.deployed import timed_scheme_of
 from packet_formats.deployment import Deployment, from_dict
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
-from packet_formats.records import Beacon, Command, Downlink, Health
+from packet_formats.records import Arrived, Beacon, Command, Downlink, Health
 from tests.firmware.net_world import HZ, Node, World, library, message_struct
 
 
@@ -80,8 +80,9 @@ def test_relays_within_the_hop_budget(gcc: str, meadow: Deployment) -> None:
         assert age <= meadow.clock.delta
     # One hop: nobody passes it on. Two: mote 0 does. Three: mote 1, then mote 0.
     expected = {0: [(0, 0)], 1: [(1, 1), (0, 0)], 2: [(2, 2), (1, 1), (0, 0)]}
-    complete = [way for (source, _), way in ways.items() if [w[:2] for w in way] == expected[source]]
-    assert len(complete) > 0.8 * len(ways)  # hidden terminals make some collide
+    for (source, _), way in ways.items():
+        assert list(dict.fromkeys(copy[:2] for copy in way)) == expected[source]
+    assert sum(map(len, ways.values())) < 1.3 * sum(len(expected[source]) for source, _ in ways)
     for way in ways.values():
         first = bytearray(way[0][2])
         for _, _, payload in way:
@@ -92,8 +93,7 @@ def test_relays_within_the_hop_budget(gcc: str, meadow: Deployment) -> None:
     got = {
         (message.source, message.sequence) for _, _, message in gateway.pairs() if isinstance(message, Data)
     }
-    assert len(got) > 0.8 * len(ways)
-    assert {source for source, _ in got} == {0, 1, 2}
+    assert got == set(ways)
     assert motes[1].messages["echoes"] > 0
 
 
@@ -104,7 +104,7 @@ def test_deadline_of_a_relay(gcc: str, meadow: Deployment) -> None:
     delta = meadow.clock.delta
     give(mote, data_now(mote, sequence=1, age=delta - 4, hops=2))
     world.run(0.3)
-    assert [frame[1:3] for frame in air.frames if frame[1] == 9] == [(9, 1)]
+    assert [frame[1:4] for frame in air.frames if frame[1] == 9] == [(9, 1, 0)]
     give(mote, data_now(mote, sequence=2, age=delta, hops=2))
     assert mote.messages["late"] == before["late"] + 1
     world.jammed = True
@@ -117,6 +117,106 @@ def test_deadline_of_a_relay(gcc: str, meadow: Deployment) -> None:
     assert gateway.in_sync
 
 
+def one_way(gcc: str, deployment: Deployment) -> tuple[World, Node, Node]:
+    """A mote in sync that the gateway does not hear, and that sends nothing of its own."""
+    world, gateway, (mote,) = network(gcc, deployment, 1)
+    world.run(12)
+    give(mote, Downlink(0, 1, 0, Command.RATE, 0))
+    world.run(1)
+    world.links = {(gateway.id, mote.id)}
+    return world, gateway, mote
+
+
+def copies(air: Air, sequence: int) -> list[int]:
+    """The ages of a foreign message's copies."""
+    return [age for _, source, number, _, _, age in air.frames if (source, number) == (9, sequence)]
+
+
+def test_repeats_until_it_is_taken(gcc: str, meadow: Deployment) -> None:
+    """A message goes out again, within delta, until somebody nearer to the gateway is heard sending it."""
+    world, _, mote = one_way(gcc, meadow)
+    air = Air(world)
+    give(mote, data_now(mote, sequence=1, hops=2))
+    world.run(0.5)
+    assert 3 <= len(copies(air, 1)) <= 5
+    assert max(copies(air, 1)) <= meadow.clock.delta
+    assert mote.messages["repeated"] == len(copies(air, 1)) - 1
+    give(mote, data_now(mote, sequence=2, age=meadow.clock.delta - 4, hops=2))
+    world.run(0.5)
+    assert len(copies(air, 2)) == 1  # there is no time for more
+    told = data_now(mote, sequence=3, hops=2)
+    give(mote, told)
+    while not copies(air, 3):
+        world.run(0.001)
+    give(mote, replace(told, hops=0))  # from one as near: the mote answers for it all the same
+    world.run(0.06)
+    assert len(copies(air, 3)) > 1
+    sent = len(copies(air, 3))
+    give(mote, Arrived(9, 3))
+    world.run(0.5)
+    assert len(copies(air, 3)) == sent
+    assert mote.messages["hushed"] == 1
+
+
+@pytest.mark.parametrize("sign", ["as near", "arrived", "another boot", "unrelated"])
+def test_leaves_it_to_who_was_first(gcc: str, meadow: Deployment, sign: str) -> None:
+    """A relay that waits keeps quiet when the message was passed on from as near, or is at the gateway."""
+    world, _, mote = one_way(gcc, meadow)
+    air, message = Air(world), data_now(mote, sequence=1, hops=2)
+    give(mote, message)
+    heard: dict[str, Any] = {
+        "as near": replace(message, hops=0),
+        "arrived": Arrived(9, 1),
+        "another boot": Arrived(9, 0x101),
+        "unrelated": replace(message, sequence=2, hops=0),
+    }
+    give(mote, heard[sign])
+    world.run(0.5)
+    assert bool(copies(air, 1)) == (sign in ("another boot", "unrelated"))
+
+
+def test_the_gateway_says_what_arrived(gcc: str, meadow: Deployment) -> None:
+    world, gateway, _ = network(gcc, meadow, 0)
+    world.run(5)
+    told: list[bytes] = []
+    world.on_air = lambda node, frame, end: (
+        told.append(bytes(frame.data[: frame.length])) if frame.type == Arrived.AM_TYPE else None
+    )
+    message = data_now(gateway, source=3, sequence=7, boot=2)
+    give(gateway, message)
+    give(gateway, replace(message, hops=1))  # while the answer waits
+    world.run(0.1)
+    give(gateway, frame := replace(message, hops=1))  # a repeat: the answer was not heard
+    world.run(0.1)
+    assert told == [bytes([3, 0, 7, 2])] * 2
+    foreign = frame_of(meadow, frame)
+    foreign.group = 0x11
+    gateway.hear(foreign, world.now)
+    world.run(0.1)
+    assert len(told) == 2
+
+
+def test_delivers_over_bad_links(gcc: str, meadow: Deployment) -> None:
+    """Of four frames one is lost on each link: over three hops, 42% would arrive without repeats."""
+    world, gateway, motes = network(gcc, meadow, 3, loss=0.25)
+    world.chain([gateway, *motes])
+    world.run(30)
+    sent: set[tuple[int, int]] = set()
+
+    def note(node: Node, kind: str, peer: int, sequence: int, tick: int) -> None:
+        if kind == "send":
+            sent.add((peer, sequence))
+
+    world.on_event = note
+    gateway.pairs()
+    world.run(240)
+    world.on_event = lambda *event: None
+    world.run(0.5)
+    got = {(m.source, m.sequence) for _, _, m in gateway.pairs() if isinstance(m, Data)}
+    assert len(sent) > 300
+    assert len(got & sent) > 0.97 * len(sent)
+
+
 def test_nothing_goes_out_late(gcc: str, meadow: Deployment) -> None:
     """The channel is busy for longer than delta again and again."""
     world, _, motes = network(gcc, meadow, 4)
@@ -127,7 +227,7 @@ def test_nothing_goes_out_late(gcc: str, meadow: Deployment) -> None:
         world.run(0.2)
         world.jammed = False
         world.run(0.3)
-    assert sum(mote.messages["late"] for mote in motes) > 5
+    assert sum(mote.messages["late"] for mote in motes) > 3
     assert len(air.frames) > 20
     assert all(age <= meadow.clock.delta for *_, age in air.frames)
     for mote in motes:
@@ -188,7 +288,7 @@ def test_idle_for_most_of_a_day(gcc: str, meadow: Deployment) -> None:
 
 
 def test_out_of_sync(gcc: str, meadow: Deployment) -> None:
-    """Without a root a mote says so, is not merged, and relays nothing."""
+    """Without a root a mote says so and is not merged; others pass on what it sends."""
     world = World(meadow)
     mote = library(gcc, meadow, "mote")
     a, b = world.add(mote, 0), world.add(mote, 1)
@@ -201,8 +301,7 @@ def test_out_of_sync(gcc: str, meadow: Deployment) -> None:
     assert not any(seen)
     assert a.messages["received"] == b.messages["received"] == 0
     assert a.messages["unmerged"] > 3
-    assert kinds == {"boot", "epoch", "send", "unmerged", "late"}  # health alone is passed on
-    assert a.messages["late"] > 3
+    assert kinds == {"boot", "epoch", "send", "unmerged", "relay"}
     assert a.get("host_leds") & 1
 
 

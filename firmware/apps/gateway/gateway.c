@@ -13,6 +13,7 @@
 #include "hal/radio.h"
 #include "hal/uart.h"
 #include "line.h"
+#include "net/arrivals.h"
 #include "net/identity.h"
 #include "net/outbox.h"
 #include "net/role.h"
@@ -84,6 +85,7 @@ void radio_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
+    arrivals_on_heard(message, now);
     hand_up(heard, now);
     if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP &&
         message->length == CAUSEWAY_BEACON_BYTES) {
@@ -286,7 +288,9 @@ bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)
 
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
-    (void)frame;
+    if (frame->message.type == CAUSEWAY_AM_ARRIVED) {
+        return;
+    }
     if (result == OUTBOX_SENT) {
         down_sent++;
     } else {

@@ -75,13 +75,13 @@ enum {
     SEARCH_BYTES = 4,
     SETTLE_BYTES = 2, /* not looked at after a change to receiving: 416 us at least, the PLL needs 250 */
 
-    BACKOFF_FIRST = 32, /* bytes' time, a power of two: before the first look at the channel */
-    BACKOFF_BUSY = 16,  /* before each further look */
-    LOOKS = 5,          /* RSSI samples of one look: noise shows a quiet one among them, a signal does not */
-    TURN_CYCLES = 16,   /* of local time: from the last look to power on the antenna, 0.45 ms */
-    QUIET_MARGIN = 40,  /* 6 dB: a sample less than this below the floor is quiet */
-    FLOOR_FIRST = 8,    /* samples of the noise floor before anything is sent */
-    FLOOR_BYTES = 64,   /* bytes' time between further samples of it: 27 ms */
+    BACKOFF_FIRST = 8, /* bytes' time, a power of two: before the first look at the channel */
+    BACKOFF_BUSY = 16, /* before each further look */
+    LOOKS = 5,         /* RSSI samples of one look: noise shows a quiet one among them, a signal does not */
+    TURN_CYCLES = 16,  /* of local time: from the last look to power on the antenna, 0.45 ms */
+    QUIET_MARGIN = 40, /* 6 dB: a sample less than this below the floor is quiet */
+    FLOOR_FIRST = 8,   /* samples of the noise floor before anything is sent */
+    FLOOR_BYTES = 64,  /* bytes' time between further samples of it: 27 ms */
 
     WATCH_QUIET = 2,      /* 100 ms periods without a byte: the radio is stuck */
     WATCH_QUIET_MAX = 64, /* doubled up to this while restarts do not help */

@@ -25,7 +25,7 @@
  * busy. */
 #ifndef CC2420_FIRST_MIN
 #define CC2420_FIRST_MIN 10
-#define CC2420_FIRST_MAX 320
+#define CC2420_FIRST_MAX 40
 #endif
 #ifndef CC2420_AGAIN_MIN
 #define CC2420_AGAIN_MIN 10

@@ -1,0 +1,50 @@
+#include "arrivals.h"
+
+#include <string.h>
+
+#include "causeway/am.h"
+#include "causeway/data.h"
+#include "causeway/records.h"
+#include "identity.h"
+#include "outbox.h"
+
+/* Cycles that an answer waits for a clear channel: later its message has been sent again. */
+#define PATIENCE (4 * CAUSEWAY_HOP_BACKOFF)
+
+static bool waits(const uint8_t *answer)
+{
+    for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
+        const outbox_frame_t *frame = outbox_frame(i);
+        if (frame && frame->message.type == CAUSEWAY_AM_ARRIVED &&
+            memcmp(frame->message.data, answer, CAUSEWAY_ARRIVED_BYTES) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void arrivals_on_heard(const radio_message_t *message, uint32_t now)
+{
+    if (message->group != CAUSEWAY_GROUP || message->type != CAUSEWAY_AM_DATA ||
+        message->length < CAUSEWAY_PAYLOAD_BYTES_LEAST) {
+        return;
+    }
+    cw_arrived_t arrived = {cw_data_source(message->data), cw_data_number(message->data)};
+    uint8_t answer[CAUSEWAY_ARRIVED_BYTES];
+    cw_arrived_put(answer, &arrived);
+    outbox_frame_t *frame = waits(answer) ? 0 : outbox_place();
+    if (!frame) {
+        return;
+    }
+    frame->kind = OUTBOX_PLAIN;
+    frame->not_before = now;
+    frame->deadline = now + PATIENCE;
+    frame->tries = 0;
+    frame->message.dest = CW_AM_BROADCAST;
+    frame->message.source = identity_id();
+    frame->message.type = CAUSEWAY_AM_ARRIVED;
+    frame->message.group = CAUSEWAY_GROUP;
+    frame->message.length = CAUSEWAY_ARRIVED_BYTES;
+    memcpy(frame->message.data, answer, sizeof answer);
+    outbox_put(frame);
+}

@@ -1,0 +1,14 @@
+/** A gateway's answer to data messages: a short frame that names a message, so that nobody sends it again.
+ */
+#ifndef NET_ARRIVALS_H
+#define NET_ARRIVALS_H
+
+#include <stdint.h>
+
+#include "hal/radio.h"
+
+/** A message was heard. If it is a data message of this network, say so on the air, at once. A copy that
+ * comes while the answer to another waits needs none of its own. */
+void arrivals_on_heard(const radio_message_t *message, uint32_t now);
+
+#endif
