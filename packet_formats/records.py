@@ -103,12 +103,12 @@ class StartCause(IntEnum):
 
     UNKNOWN = 0  # older firmware, or a board that does not tell
     POWER_ON = 1
-    BROWN_OUT = 2
-    WATCHDOG = 3
-    BUTTON = 4
-    DEBUGGER = 5
-    DAMAGE = 6
-    COMMAND = 7
+    BUTTON = 2
+    DEBUGGER = 3
+    COMMAND = 4
+    BROWN_OUT = 5
+    WATCHDOG = 6
+    DAMAGE = 7
     JUMP = 8
 
     @property

@@ -11,13 +11,14 @@ enum { LED_RED = 1, LED_GREEN = 2, LED_YELLOW = 4 };
 enum {
     START_UNKNOWN, /* its board does not tell */
     START_POWER_ON,
-    START_BROWN_OUT, /* the supply was too low for a moment */
-    START_WATCHDOG,  /* the program hung */
     START_BUTTON,
     START_DEBUGGER,
-    START_DAMAGE,  /* board_reset() */
-    START_COMMAND, /* board_reboot() */
-    START_JUMP,    /* no reset: the program jumped to its start */
+    START_COMMAND,                     /* board_reboot() */
+    START_WANTED_MOST = START_COMMAND, /* up to here somebody wanted it */
+    START_BROWN_OUT,                   /* the supply was too low for a moment */
+    START_WATCHDOG,                    /* the program hung */
+    START_DAMAGE,                      /* board_reset() */
+    START_JUMP,                        /* no reset: the program jumped to its start */
 };
 
 /** Set pins to their resting state, LEDs off. The first call at boot. */

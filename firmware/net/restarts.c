@@ -1,7 +1,5 @@
 #include "restarts.h"
 
-#include <stdbool.h>
-
 #include "hal/board.h"
 #include "hal/clock.h"
 #include "hal/events.h"
@@ -37,42 +35,32 @@ static uint8_t units(uint32_t time)
     return (uint8_t)(time >> 18);
 }
 
-static bool was_wanted(void)
+/* Count this start; how many seconds it must wait. */
+static uint16_t pause(void)
 {
-    uint8_t cause = board_start_cause();
-    return cause != START_BROWN_OUT && cause != START_WATCHDOG && cause != START_DAMAGE &&
-           cause != START_JUMP;
-}
-
-/* Count this start; for how long it must wait. */
-static uint32_t pause(void)
-{
-    uint8_t count = was_wanted() ? 0 : kept();
+    uint8_t count = board_start_cause() <= START_WANTED_MOST ? 0 : kept();
     if (count < MOST) {
         count++;
     }
     keep(count);
-    return count <= AT_ONCE ? 0 : SECOND << (count - AT_ONCE - 1);
+    return count <= AT_ONCE ? 0 : (uint16_t)(1U << (count - AT_ONCE - 1));
 }
 
 /* Asleep, as nobody needs the I/O clock yet. */
 void restarts_wait(void)
 {
-    uint32_t now = clock_now();
-    uint32_t end = now + pause();
-    while (clock_before(now, end)) {
-        clock_alarm(clock_before(now + SECOND, end) ? now + SECOND : end);
+    for (uint16_t seconds = pause(); seconds > 0; seconds--) {
+        clock_alarm(clock_now() + SECOND);
         events_wait();
         events_take();
         watchdog_pat();
-        now = clock_now();
     }
-    begun = units(now);
+    begun = units(clock_now());
 }
 
 void restarts_step(uint32_t now)
 {
-    if (kept() != 0 && (uint8_t)(units(now) - begun) > WELL) {
+    if ((uint8_t)(units(now) - begun) > WELL) {
         keep(0);
     }
 }

@@ -28,12 +28,12 @@ static bool is_valid(uint16_t entry, uint16_t boots)
     return entry_of(boots) == entry && eeprom_get((uint16_t)(entry + CHECK)) == check_of(boots);
 }
 
-/* The newest entry's address, or 0; its boot count. */
-static uint16_t newest(uint16_t *boots)
+/* The newest entry's address, or 0; its boot count, else that of older firmware. */
+static __attribute__((noinline)) uint16_t newest(uint16_t *boots)
 {
     uint16_t found = 0;
-    for (uint8_t i = 0; i < STORE_ENTRIES; i++) {
-        uint16_t entry = entry_of(i);
+    *boots = get16(STORE_OLD_BOOTS);
+    for (uint16_t entry = STORE_RING; entry < STORE_RING_END; entry += STORE_ENTRY_BYTES) {
         uint16_t count = get16(entry);
         if (is_valid(entry, count) && (found == 0 || (int16_t)(count - *boots) > 0)) {
             found = entry;
@@ -48,28 +48,25 @@ uint16_t store_id(uint16_t built_in)
     return eeprom_get(STORE_ID_MARK) == STORE_MARK ? get16(STORE_ID) : built_in;
 }
 
-uint16_t store_count_boot(void)
+static __attribute__((noinline)) uint16_t epoch_at(void)
 {
-    uint16_t boots = 0;
-    if (newest(&boots) == 0) {
-        boots = get16(STORE_OLD_BOOTS);
-    }
-    uint8_t epoch = store_epoch();
-    boots++;
-    uint16_t entry = entry_of(boots);
-    eeprom_put((uint16_t)(entry + CHECK), NO_CHECK);
-    eeprom_put(entry, (uint8_t)boots);
-    eeprom_put((uint16_t)(entry + 1), (uint8_t)(boots >> 8));
-    eeprom_put((uint16_t)(entry + EPOCH), epoch);
-    eeprom_put((uint16_t)(entry + CHECK), check_of(boots));
-    return boots;
-}
-
-static uint16_t epoch_at(void)
-{
-    uint16_t boots = 0;
+    uint16_t boots;
     uint16_t entry = newest(&boots);
     return entry != 0 ? (uint16_t)(entry + EPOCH) : STORE_OLD_EPOCH;
+}
+
+uint16_t store_count_boot(void)
+{
+    uint16_t boots;
+    newest(&boots);
+    boots++;
+    uint16_t entry = entry_of(boots);
+    uint32_t bytes = boots | (uint32_t)store_epoch() << 8 * EPOCH | (uint32_t)check_of(boots) << 8 * CHECK;
+    eeprom_put((uint16_t)(entry + CHECK), NO_CHECK);
+    for (uint8_t i = 0; i < STORE_ENTRY_BYTES; i++, bytes >>= 8) {
+        eeprom_put((uint16_t)(entry + i), (uint8_t)bytes);
+    }
+    return boots;
 }
 
 uint8_t store_epoch(void)

@@ -21,6 +21,7 @@ enum {
     STORE_RING = 16,       /* entry number boots % STORE_ENTRIES is the start's */
     STORE_ENTRIES = 64,    /* a power of two */
     STORE_ENTRY_BYTES = 4, /* boot count, low byte first; epoch; check of the boot count */
+    STORE_RING_END = STORE_RING + STORE_ENTRIES * STORE_ENTRY_BYTES,
 };
 
 #define STORE_MARK 0xC5
