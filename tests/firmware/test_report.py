@@ -280,7 +280,7 @@ def test_the_page_s_largest_networks_are_of_these_sources(
     stamp, motes = report.schemes()[name], report.SIZES[-1]
     found = report.stamp_cycles(stamp, motes)
     image = report.build(report.described(stamp, motes=motes), "mote", tmp_path)
-    assert image.flash <= (report.FLASH_AIM_BARRIER if name == "barrier" else report.FLASH_AIM)
+    assert image.flash <= report.FLASH_AIM
     assert image.ram <= report.RAM_AIM
     said = [int(cell) for cell in row[3:9]]
     figures = [*found["send"][1:], *found["receive"][1:], image.flash, image.ram]
