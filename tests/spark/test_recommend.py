@@ -112,7 +112,7 @@ def test_savings_are_against_the_deployment_s_own_stamp_also_if_it_was_not_measu
 
 def test_of_a_radio_that_is_not_ours_no_energy_is_told():
     generic = replace(EXAMPLE, network=replace(EXAMPLE.network, board="generic"))
-    (chosen, *_) = recommend([row(1, 0.0, 9.0)], generic, "mean", 0.0)
+    (chosen, *_) = recommend([row(1, 0.0, 9.0)], generic, Question("mean", 0.0))
     assert "saves 1 byte a message" in sentence(chosen)
 
 
