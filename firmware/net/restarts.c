@@ -43,7 +43,7 @@ static uint16_t pause(void)
         count++;
     }
     keep(count);
-    return count <= AT_ONCE ? 0 : (uint16_t)(1U << (count - AT_ONCE - 1));
+    return (uint16_t)(count <= AT_ONCE ? 0 : 1U << (count - AT_ONCE - 1));
 }
 
 /* Asleep, as nobody needs the I/O clock yet. */

@@ -115,7 +115,7 @@ def test_times_far_ahead(gcc: str, meadow: Deployment, name: str, size: int, at:
     before = motes[1].generation
     damage(motes[1], name, size, at, u32(motes[1].local() + HOURS))
     if name == "frames":
-        damage(motes[1], name, size, 45, b"\xa5")
+        damage(motes[1], name, size, 46, b"\xa5")
     world.run(1.5)
     assert motes[1].generation == before + 1
     assert_well(world, gateway, motes)

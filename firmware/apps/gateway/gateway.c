@@ -5,7 +5,6 @@
 
 #include "causeway/am.h"
 #include "causeway/crc.h"
-#include "causeway/flag.h"
 #include "causeway/frame.h"
 #include "causeway/records.h"
 #include "hal/board.h"
@@ -27,11 +26,10 @@ static uint8_t record_number; /* of the next heard record */
 static uint16_t lost;         /* pairs dropped since the last one that went up */
 static uint32_t status_at;
 static uint8_t until_health;
-static cw_flag_t rebooting;
-static uint32_t reboot_at;
+static uint16_t reboot_at; /* in units(), 0: not at all */
 static cw_deframer_t deframer;
-static uint16_t uart_lost_before;
-static uint16_t line_breaks; /* times that the UART lost bytes */
+static uint8_t uart_lost_before; /* its low byte */
+static uint16_t line_breaks;     /* times that the UART lost bytes */
 
 /* What status reports, as far as no other module counts it. */
 static uint16_t forwarded, up_full, line_refused, down_sent, down_full;
@@ -171,12 +169,17 @@ static void send_down(const cw_am_t *am, uint32_t now)
     outbox_put(frame);
 }
 
+/* A time in units of 256 cycles, never 0. */
+static uint16_t units(uint32_t time)
+{
+    return (uint16_t)(time >> 8) | 1;
+}
+
 /* Not at once: the acknowledgement goes up first, or the host sends the command again. */
 static void reboot(uint32_t now)
 {
-    if (!rebooting) {
-        rebooting = true;
-        reboot_at = now + SECOND;
+    if (reboot_at == 0) {
+        reboot_at = units(now + SECOND);
     }
 }
 
@@ -215,7 +218,7 @@ static void take_packet(uint8_t length, uint32_t now)
 
 static void read_line(uint32_t now)
 {
-    uint16_t uart_lost_now = uart_lost();
+    uint8_t uart_lost_now = (uint8_t)uart_lost();
     if (uart_lost_now != uart_lost_before) {
         uart_lost_before = uart_lost_now;
         line_breaks++;
@@ -241,7 +244,7 @@ uint32_t role_next(uint32_t now)
 bool role_sound(uint32_t now)
 {
     return line_sound() && !clock_before(now + GATEWAY_STATUS_PERIOD + SECOND, status_at) &&
-           until_health < HEALTH_EVERY && (!rebooting || !clock_before(now + SECOND, reboot_at));
+           until_health < HEALTH_EVERY && (reboot_at == 0 || (int16_t)(reboot_at - units(now + SECOND)) <= 0);
 }
 
 uint8_t role_leds(void)
@@ -267,7 +270,7 @@ void role_step(uint8_t events)
     read_line(now);
     report(now);
     line_service();
-    if (rebooting && !clock_before(now, reboot_at)) {
+    if (reboot_at != 0 && (int16_t)(units(now) - reboot_at) >= 0) {
         board_reboot();
     }
 }
