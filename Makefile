@@ -27,7 +27,7 @@ export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench lint lock figures field schemes losses ledger-table package clean
+.PHONY: help setup debian demo test test-all bench lint lock figures field schemes losses delivery ledger-table package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able flash
 
 help: ## this list
@@ -107,6 +107,9 @@ schemes: setup ## the papers' schemes on the real firmware, into docs/schemes.md
 
 losses: setup ## where messages are lost on the real firmware, and what stubs would gain, into docs/schemes.md
 	$(BIN)/python -m tools.losses --write
+
+delivery: setup ## how many messages arrive on the real firmware, and the cost, into docs/firmware.md: six minutes
+	$(BIN)/python -m tools.delivery --write
 
 ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: some minutes
 	$(BIN)/python -m tools.ledger_table --write

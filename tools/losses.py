@@ -160,9 +160,7 @@ def passages_of(truth: TruthEvents, network: ScenarioNetwork, arrived: Collectio
         if isinstance(message, Beacon):
             if signal.node is not None and message.hops != NO_HOPS:
                 noted.distances[signal.node].append((signal.begin, message.hops))
-        elif isinstance(message, Data) and (
-            sent := book.find(message.source, message.sequence, signal.to)
-        ):
+        elif isinstance(message, Data) and (sent := book.find(message.source, message.sequence, signal.to)):
             by_message[id(sent)].signals.append((signal, message))
     for event in truth.recorded:
         if event.kind in ("receive", "unmerged", "late"):

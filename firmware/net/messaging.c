@@ -103,23 +103,29 @@ static uint8_t own_hops(uint32_t now)
     return (uint8_t)((distance < CAUSEWAY_HOPS ? distance : CAUSEWAY_HOPS) - 1);
 }
 
-static bool can_arrive(const uint8_t *payload, uint32_t now)
+/* The hops left in the flags of a message that we would pass on, if it can get to the gateway. Where we know
+ * our distance, the copy tells it. */
+static bool take_hop(uint8_t *flags, uint32_t now)
 {
-    uint8_t left = cw_data_hops(payload);
-    return left == CW_DATA_HOPS_TOP || (left > 0 && (!knows_distance(now) || left >= timesync_hops()));
+    uint8_t left = *flags >> CAUSEWAY_FLAG_HOPS;
+    if (left == 0) {
+        return false;
+    }
+    if (knows_distance(now)) {
+        uint8_t distance = timesync_hops();
+        if (left < distance && left < CW_DATA_HOPS_TOP) {
+            return false;
+        }
+        left = distance > CW_DATA_HOPS_TOP ? CW_DATA_HOPS_TOP : (uint8_t)(distance - 1);
+    } else if (left < CW_DATA_HOPS_TOP) {
+        left--;
+    }
+    uint8_t others = (uint8_t)(*flags & ((1U << CAUSEWAY_FLAG_HOPS) - 1));
+    *flags = (uint8_t)(others | (uint8_t)(left << CAUSEWAY_FLAG_HOPS));
+    return true;
 }
 
 #if CAUSEWAY_CLOCK_WIDTH
-
-/* Hops that a message passed on by us needs after that. */
-static uint8_t hops_beyond(const uint8_t *payload, uint32_t now)
-{
-    if (knows_distance(now)) {
-        return (uint8_t)(timesync_hops() - 1);
-    }
-    uint8_t left = cw_data_hops(payload);
-    return left < CW_DATA_HOPS_TOP ? (uint8_t)(left - 1) : 0;
-}
 
 /* The last local time at which a message sent in `tick` may start on the air and still make delta. */
 static uint32_t latest_start(uint32_t tick, uint8_t hops_after)
@@ -345,54 +351,38 @@ static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint32_t
     }
 }
 
-static void drop_late(const uint8_t *payload)
-{
-    counters.late++;
-    note_data(RECORDER_LATE, payload);
-}
-
 /* Who is in sync knows the age of a message from a sender in sync. Who is not may take no more than the time
  * that was kept free for him. If the sender was not in sync, nobody knows. */
-static uint32_t relay_deadline(const radio_heard_t *heard, uint32_t tick, uint32_t now)
+static uint32_t relay_deadline(const uint8_t *payload, uint32_t heard, uint32_t tick, uint32_t now)
 {
 #if CAUSEWAY_CLOCK_WIDTH
-    const uint8_t *payload = heard->message.data;
+    if (cw_data_in_sync(payload) && timesync_in_sync(now)) {
+        return latest_start(cw_stamp_clock(cw_data_stamp(payload), tick), cw_data_hops(payload));
+    }
     if (cw_data_in_sync(payload)) {
-        return timesync_in_sync(now)
-                   ? latest_start(cw_stamp_clock(cw_data_stamp(payload), tick), hops_beyond(payload, now))
-                   : heard->time + MESSAGING_BACKOFF;
+        return heard + MESSAGING_BACKOFF;
     }
 #else
+    (void)payload;
     (void)tick;
     (void)now;
 #endif
-    return latest_start_from(heard->time);
-}
-
-/* The hops in a copy tell how far from the gateway it was sent, if that is known. */
-static void count_hop(uint8_t *payload, uint32_t now)
-{
-    uint8_t distance = timesync_hops();
-    if (knows_distance(now) && distance <= CW_DATA_HOPS_TOP) {
-        cw_data_set_hops(payload, (uint8_t)(distance - 1));
-    } else {
-        cw_data_relay(payload);
-    }
+    return latest_start_from(heard);
 }
 
 static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
     radio_message_t copy = heard->message;
-    if (!can_arrive(copy.data, now)) {
+    if (!take_hop(copy.data + CAUSEWAY_FLAGS_AT, now)) {
         counters.spent++;
         return;
     }
-    count_hop(copy.data, now);
     /* the gateway may have heard what its neighbours hear: its answer goes first */
     uint32_t not_before = cw_data_hops(copy.data) > 0 ? now : now + HOP_TIME / 2;
-    uint32_t deadline = relay_deadline(heard, tick, now);
+    uint32_t deadline = relay_deadline(copy.data, heard->time, tick, now);
     if (clock_before(deadline, not_before)) {
-        drop_late(copy.data);
+        counters.late++;
+        note_data(RECORDER_LATE, copy.data);
     } else {
         pass_on(OUTBOX_RELAY, &copy, not_before, deadline);
     }
@@ -447,11 +437,6 @@ static void merge(const radio_heard_t *heard, uint32_t now)
     note_data(RECORDER_RECEIVE, payload);
 }
 
-static void hush_by(const uint8_t *payload)
-{
-    hush(cw_data_source(payload), cw_data_number(payload), (uint8_t)(cw_data_hops(payload) + 1));
-}
-
 static void on_arrived(const radio_message_t *message)
 {
     cw_arrived_t arrived;
@@ -468,12 +453,14 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
     if (cw_data_check(payload, heard->message.length, &checks) != CW_DATA_OK ||
         cw_data_source(payload) >= CAUSEWAY_MOTES) {
         counters.foreign++;
-    } else if (cw_data_source(payload) == identity_id()) {
+        return;
+    }
+    uint16_t source = cw_data_source(payload), number = cw_data_number(payload);
+    hush(source, number, (uint8_t)(cw_data_hops(payload) + 1));
+    if (source == identity_id()) {
         counters.echoes++;
-        hush_by(payload);
-    } else if (cw_dedup_seen(&seen, cw_data_source(payload), cw_data_number(payload))) {
+    } else if (cw_dedup_seen(&seen, source, number)) {
         counters.duplicates++;
-        hush_by(payload);
     } else {
         uint32_t tick = cw_tick(timesync_network(heard->time));
         merge(heard, now);
@@ -491,16 +478,11 @@ cw_knows_t messaging_knows(const radio_message_t *message, uint32_t tick)
 /* Health is passed on as data is: its hops are in the same bits of its own flags. */
 static void relay_health(radio_message_t copy, uint32_t now)
 {
-    uint8_t *flags = copy.data + CAUSEWAY_HEALTH_FLAGS_AT;
-    uint8_t left = *flags >> CAUSEWAY_FLAG_HOPS;
-    if (left == 0 || (left < CW_DATA_HOPS_TOP && knows_distance(now) && left < timesync_hops())) {
+    if (take_hop(copy.data + CAUSEWAY_HEALTH_FLAGS_AT, now)) {
+        pass_on(OUTBOX_PLAIN, &copy, now, now + PLAIN_PATIENCE);
+    } else {
         counters.spent++;
-        return;
     }
-    if (left < CW_DATA_HOPS_TOP) {
-        *flags = (uint8_t)(*flags - (1U << CAUSEWAY_FLAG_HOPS));
-    }
-    pass_on(OUTBOX_PLAIN, &copy, now, now + PLAIN_PATIENCE);
 }
 
 static void on_health(const radio_message_t *message, uint32_t now)

@@ -13,7 +13,12 @@
  * its hops change.
  *
  * Where the gateway is the time root, a mote knows its distance from it: own messages get no more hops than
- * that takes, and a message without enough hops to get there is not passed on.
+ * that takes, and a message without enough hops to get there is not passed on. The hops left in a copy tell
+ * how far from the gateway it was sent.
+ *
+ * Who has sent a message sends it again, while there is time, until it is heard from nearer to the gateway,
+ * or the gateway says that it arrived. A relay that has not sent it yet leaves it to one as near that was
+ * first.
  */
 #ifndef NET_MESSAGING_H
 #define NET_MESSAGING_H
@@ -35,12 +40,11 @@
 
 /** Counters since start; they wrap. Every frame heard and every message handed in ends in one of them. */
 typedef struct {
-    uint16_t sent;     /* own messages that went out */
-    uint16_t received; /* peers' messages merged */
-    uint16_t unmerged; /* peers' messages not merged: the sender is out of sync */
-    uint16_t relayed;  /* frames passed on: data, health, downlink */
-    /* frames dropped: could no longer make delta, or we are out of sync and cannot tell */
-    uint16_t late;
+    uint16_t sent;       /* own messages that went out */
+    uint16_t received;   /* peers' messages merged */
+    uint16_t unmerged;   /* peers' messages not merged: the sender is out of sync */
+    uint16_t relayed;    /* frames passed on: data, health, downlink */
+    uint16_t late;       /* frames dropped: could no longer make delta */
     uint16_t duplicates; /* frames dropped: heard before */
     uint16_t echoes;     /* frames dropped: our own, passed on by others */
     uint16_t spent;      /* messages heard and not passed on: no hops left, or not enough from here */

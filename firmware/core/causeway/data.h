@@ -62,13 +62,6 @@ void cw_data_put_receipts(uint8_t *payload, uint8_t length, cw_receipts_t *recei
  * false and change nothing. "3 or more" stays: the duplicate filter and delta end such a message. */
 bool cw_data_relay(uint8_t *payload);
 
-/** Say how many more times a payload may be passed on: at most CW_DATA_HOPS_TOP. */
-static inline void cw_data_set_hops(uint8_t *payload, uint8_t hops)
-{
-    uint8_t others = (uint8_t)(payload[CAUSEWAY_FLAGS_AT] & ((1U << CAUSEWAY_FLAG_HOPS) - 1));
-    payload[CAUSEWAY_FLAGS_AT] = (uint8_t)(others | hops << CAUSEWAY_FLAG_HOPS);
-}
-
 static inline uint16_t cw_data_source(const uint8_t *payload)
 {
     return cw_get_source(payload + CAUSEWAY_SOURCE_AT);
