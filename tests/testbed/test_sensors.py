@@ -66,11 +66,10 @@ def run(testbed, image, board, fitted, *script):
     assert [event.cause for event in events if isinstance(event, Reset)] == ["power-on"]
     layout = layout_of(described(board))
     messages = [message_of(event, board, 1) for event in events if isinstance(event, Signal)]
+    payloads = [message.data for message in messages if message and message.type == layout.am_type]
     found = [
-        struct.unpack("<8H", message.data[-16:])
-        for message in messages
-        if message and message.type == layout.am_type
-    ]
+        struct.unpack("<8H", payload[-16:]) for payload in dict.fromkeys(payloads)
+    ]  # a message may go out again
     return found, [event for event in events if isinstance(event, SensorSupply)]
 
 
