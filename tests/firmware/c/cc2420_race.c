@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #include "chips/cc2420/cc2420.c"
-#include "causeway/air.c"
+#include "core/air.c"
 
 #define UNSEEN __attribute__((no_sanitize_thread))
 
