@@ -45,6 +45,14 @@ static cw_dedup_t seen;
 static cw_data_counters_t checks;
 static messaging_counters_t counters;
 
+/* The last messages that we left to others, as they had not enough hops to get to the gateway from here. */
+#define LEFT_ROOM 4
+#define LEFT 0x8000U /* in the number of each */
+static struct {
+    uint16_t source, number;
+} left_out[LEFT_ROOM];
+static uint8_t left_next;
+
 void messaging_start(void)
 {
     sequence = 0;
@@ -294,6 +302,14 @@ static void count_sent(const outbox_frame_t *frame)
     }
 }
 
+/* A distance is a guess, and who is nearer may not hear us: then those who are as far as we are shall help. */
+static void ask_wider(uint8_t *flags)
+{
+    if (knows_distance(clock_now()) && *flags >> CAUSEWAY_FLAG_HOPS < CW_DATA_HOPS_TOP) {
+        *flags = (uint8_t)(*flags + (1U << CAUSEWAY_FLAG_HOPS));
+    }
+}
+
 /* Put a message that went out back, to go out again when an answer should have been heard, if there is time.
  * Two that spoilt each other must not meet again, so the wait varies by some frames. */
 static void repeat(const outbox_frame_t *frame)
@@ -308,6 +324,9 @@ static void repeat(const outbox_frame_t *frame)
     place->kind = OUTBOX_RELAY;
     place->not_before = next;
     place->tries++;
+    if (place->tries == TRIES / 2) {
+        ask_wider(place->message.data + CAUSEWAY_FLAGS_AT);
+    }
     outbox_put(place);
 }
 
@@ -370,11 +389,26 @@ static uint32_t relay_deadline(const uint8_t *payload, uint32_t heard, uint32_t 
     return latest_start_from(heard);
 }
 
+/* Whether it is one of the last that we left to others; from now on it is not. */
+static bool was_left(uint16_t source, uint16_t number)
+{
+    for (uint8_t i = 0; i < LEFT_ROOM; i++) {
+        if (left_out[i].source == source && left_out[i].number == (number | LEFT)) {
+            left_out[i].number = 0;
+            return true;
+        }
+    }
+    return false;
+}
+
 static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
     radio_message_t copy = heard->message;
     if (!take_hop(copy.data + CAUSEWAY_FLAGS_AT, now)) {
         counters.spent++;
+        left_next = (uint8_t)((left_next + 1U) % LEFT_ROOM);
+        left_out[left_next].source = cw_data_source(copy.data);
+        left_out[left_next].number = (uint16_t)(cw_data_number(copy.data) | LEFT);
         return;
     }
     /* the gateway may have heard what its neighbours hear: its answer goes first */
@@ -461,6 +495,10 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
         counters.echoes++;
     } else if (cw_dedup_seen(&seen, source, number)) {
         counters.duplicates++;
+        if (was_left(source, number)) {
+            counters.spent--; /* each message once */
+            relay_data(heard, cw_tick(timesync_network(heard->time)), now);
+        }
     } else {
         uint32_t tick = cw_tick(timesync_network(heard->time));
         merge(heard, now);
