@@ -151,11 +151,11 @@ def test_repeats_until_it_is_taken(gcc: str, meadow: Deployment) -> None:
     give(mote, replace(told, hops=0))  # from one as near: the mote answers for it all the same
     world.run(0.06)
     assert len(copies(air, 3)) > 1
-    sent = len(copies(air, 3))
+    sent, hushed = len(copies(air, 3)), mote.messages["hushed"]
     give(mote, Arrived(9, 3))
     world.run(0.5)
     assert len(copies(air, 3)) == sent
-    assert mote.messages["hushed"] == 1
+    assert mote.messages["hushed"] == hushed + 1
 
 
 @pytest.mark.parametrize("sign", ["as near", "arrived", "another boot", "unrelated"])
