@@ -49,14 +49,16 @@ SENSORS = {
     )
 }
 
-# A value's name is a member of a C struct: no word of C and C++, and no macro of compilers and the C library.
+# A value's name is a member of a C struct: no word of C and C++, no macro of compilers and the C library, and none of
+# the members' types, which C++ would then take for the member.
 _WORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl concept const const_cast
     consteval constexpr constinit continue decltype default delete do double dynamic_cast else enum errno explicit
-    export extern false float for friend goto if inline int linux long mutable namespace new noexcept not not_eq nullptr
-    operator or or_eq private protected public register reinterpret_cast requires restrict return short signed sizeof
-    static static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename
-    typeof union unix unsigned using virtual void volatile wchar_t while xor xor_eq
+    export extern false float for friend goto if inline int int16_t int32_t int8_t linux long mutable namespace new
+    noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast requires restrict
+    return short signed sizeof static static_assert static_cast struct switch template this thread_local throw true try
+    typedef typeid typename typeof uint16_t uint32_t uint8_t union unix unsigned using virtual void volatile wchar_t
+    while xor xor_eq
 """
 RESERVED = frozenset(_WORDS.split())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import IO, Any
@@ -84,8 +84,8 @@ def write_csv(trace: Trace, file: IO[str]) -> int:
     """Write one line for each message, with a column for each value of [[data]]: bytes in hex, unknown values empty,
     empty lists `-`. `time` is the wall clock in UTC."""
     table = csv.writer(file, lineterminator="\n")
-    headings = [value.column for value in trace.deployment.data]
-    table.writerow(["time", *_plain_columns(trace.messages).column_names, *headings])
+    known = ["time", *_plain_columns(trace.messages).column_names]
+    table.writerow([*known, *(_heading(value, known) for value in trace.deployment.data)])
     for batch in trace.messages.to_batches(CSV_ROWS):
         rows = pa.Table.from_batches([batch])
         columns = [
@@ -95,6 +95,11 @@ def write_csv(trace: Trace, file: IO[str]) -> int:
         ]
         table.writerows(zip(*columns, strict=True))
     return len(trace.messages)
+
+
+def _heading(value: Value, known: Collection[str]) -> str:
+    """A value's column; one that is called as a column of the messages is told apart from it."""
+    return f"values.{value.column}" if value.column in known else value.column
 
 
 def _plain_columns(messages: pa.Table) -> pa.Table:

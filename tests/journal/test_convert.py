@@ -198,6 +198,18 @@ def test_a_sensor_without_a_reading_leaves_a_hole(tmp_path):
     assert power.count == 0
 
 
+def test_a_value_called_as_a_column_has_another_heading(tmp_path):
+    named = [{"name": name, "type": "u8"} for name in ("time", "source", "n")]
+    deployed = with_values(deployment(), named)
+    write(tmp_path, exchange(deployed, [(0, 0, ())], data=bytes([7, 8, 9])), deployed)
+    file = io.StringIO()
+    write_csv(trace_in(tmp_path), file)
+    head, row = csv.reader(io.StringIO(file.getvalue()))
+    assert len(set(head)) == len(head)
+    told = dict(zip(head, row, strict=True))
+    assert [told[name] for name in ("source", "values.time", "values.source", "n")] == ["0", "7", "8", "9"]
+
+
 def test_without_names_there_are_no_values(tmp_path):
     trace, arrivals = simulated(messages=40)
     write(tmp_path, arrivals, trace.deployment)

@@ -91,6 +91,7 @@ def test_numbers_look_as_their_scale_does(
         ({"type": "u8"}, r"data\[1\].name: this key is required"),
         ({**COUNT, "name": "Count"}, r'data\[1\].name = "Count": must be a C identifier in lower case'),
         ({**COUNT, "name": "for"}, r'data\[1\].name = "for": is a word of C'),
+        ({**COUNT, "name": "uint8_t"}, r'data\[1\].name = "uint8_t": is a word of C'),
         ({**COUNT, "scale": 0}, r"data.count.scale = 0: must not be 0"),
         ({**COUNT, "scale": float("nan")}, r"data.count.scale = nan: must be a number"),
         ({**COUNT, "scale": "2"}, r'data.count.scale = "2": must be a number'),
