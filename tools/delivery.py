@@ -61,8 +61,8 @@ class DeliveryPoint(NamedTuple):
     root_cycles: float = 0.0  # a clock in sync, from the root's
 
     def plus(self, other: DeliveryPoint) -> DeliveryPoint:
-        summed = DeliveryPoint(*(a + b for a, b in zip(self, other, strict=True)))
-        return summed._replace(
+        summed = {name: getattr(self, name) + getattr(other, name) for name in self._fields}
+        return DeliveryPoint(**summed)._replace(
             longest_ms=max(self.longest_ms, other.longest_ms),
             root_cycles=max(self.root_cycles, other.root_cycles),
         )

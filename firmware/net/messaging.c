@@ -302,7 +302,7 @@ static void count_sent(const outbox_frame_t *frame)
     }
 }
 
-/* A distance is a guess, and who is nearer may not hear us: then those who are as far as we are shall help. */
+/* A distance is a guess, and who is nearer may not hear us: then those who are as far shall help. */
 static void ask_wider(uint8_t *flags)
 {
     if (knows_distance(clock_now()) && *flags >> CAUSEWAY_FLAG_HOPS < CW_DATA_HOPS_TOP) {

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+# Tests are short, so Java's best compiler only costs them. This holds for every Java that they start.
+os.environ["SPARK_SUBMIT_OPTS"] = "-XX:TieredStopAtLevel=1"
+
 
 @pytest.fixture(scope="module", autouse=True)
 def quick_disk() -> Iterator[None]:
