@@ -88,6 +88,15 @@ def test_one_after_the_other_and_the_battery_between(gcc: str) -> None:
     assert mote.get("host_powered", ctypes.c_uint8) == 0
 
 
+def test_missing_sensors_hold_up_nobody(gcc: str) -> None:
+    """One after another that does not answer takes no time: all are passed over at once."""
+    names = ("microphone", "mag_x", "mag_y", "battery")
+    values = [{"name": name, "sensor": name} for name in names]
+    world, gateway, _ = network(gcc, described(values), f"-DMOTE_PERIOD={HZ // 2}")
+    world.run(10)
+    assert len(data_of(gateway)) > 17
+
+
 def test_the_app_in_the_document(gcc: str, root: Path, tmp_path: Path) -> None:
     """docs/apps.md: a light threshold in less than thirty lines, in a folder of its own."""
     blocks = re.findall(r"```c\n(.*?)```", (root / "docs" / "apps.md").read_text(), re.DOTALL)

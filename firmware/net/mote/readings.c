@@ -84,7 +84,8 @@ void readings_step(uint8_t events, uint32_t now)
     if (warm && (events & EVENT_ADC)) {
         end(adc_value());
     }
-    if (being_read == SENSOR_NONE && (wanted || health_waits)) {
+    /* past those that the board does not have; but an app may ask for one for ever */
+    for (uint8_t i = 1; i < SENSORS && being_read == SENSOR_NONE && (wanted || health_waits); i++) {
         begin(now);
     }
     if (timer_due(TIMER_READING, now)) {
