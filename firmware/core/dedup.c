@@ -16,10 +16,12 @@ bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number)
     for (uint8_t at = 0; at < filter->used; at++)
         if (filter->number[at] == number && filter->source[at] == source)
             return true;
-    filter->source[filter->next] = source;
-    filter->number[filter->next] = number;
-    if (filter->used <= filter->next)
-        filter->used = (uint8_t)(filter->next + 1);
-    filter->next = (uint8_t)(filter->next + 1 == CW_DEDUP_ROOM ? 0 : filter->next + 1);
+    uint8_t next = filter->next;
+    filter->source[next] = source;
+    filter->number[next] = number;
+    next++;
+    if (filter->used < next)
+        filter->used = next;
+    filter->next = next == CW_DEDUP_ROOM ? 0 : next;
     return false;
 }

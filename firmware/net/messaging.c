@@ -7,6 +7,7 @@
 #include "causeway/ticks.h"
 #include "hal/board.h"
 #include "hal/clock.h"
+#include "count.h"
 #include "identity.h"
 #include "outbox.h"
 #include "random.h"
@@ -81,7 +82,7 @@ void messaging_on_epoch(uint8_t epoch)
     cw_stamp_start(&stamp, last_tick);
     cw_receipts_start(&receipts);
     outbox_forget(OUTBOX_RELAY);
-    recorder_note(RECORDER_EPOCH, epoch, 0, last_tick);
+    recorder_note(RECORDER_EPOCH, epoch, 0, (uint16_t)last_tick);
 }
 
 /* The tick of an event. A frame that came in before our last send was handed over, but is looked at only now,
@@ -161,7 +162,7 @@ static outbox_frame_t *new_frame(outbox_kind_t kind, uint8_t type, uint8_t lengt
 {
     outbox_frame_t *frame = outbox_place();
     if (!frame) {
-        counters.full++;
+        count(&counters.full);
         return 0;
     }
     frame->kind = kind;
@@ -250,8 +251,8 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     frame->deadline = latest_start_from(now);
 #endif
     if (clock_before(frame->deadline, now)) {
-        counters.late++;
-        recorder_note(RECORDER_LATE, identity_id(), (uint8_t)(sequence + 1), tick);
+        count(&counters.late);
+        recorder_note(RECORDER_LATE, identity_id(), (uint8_t)(sequence + 1), (uint16_t)tick);
         messaging_on_sent(false, sequence);
         return false;
     }
@@ -261,7 +262,7 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     cw_data_put_receipts(payload, frame->message.length, &receipts);
     send_tick = tick;
     has_sent = true;
-    recorder_note(RECORDER_SEND, identity_id(), sequence, tick);
+    recorder_note(RECORDER_SEND, identity_id(), sequence, (uint16_t)tick);
     return true;
 }
 
@@ -283,22 +284,22 @@ bool messaging_on_ready(outbox_frame_t *frame, uint32_t now)
 
 static void note_data(recorder_kind_t kind, const uint8_t *payload)
 {
-    recorder_note(kind, cw_data_source(payload), cw_data_sequence(payload), last_tick);
+    recorder_note(kind, cw_data_source(payload), cw_data_sequence(payload), (uint16_t)last_tick);
 }
 
 static void count_sent(const outbox_frame_t *frame)
 {
     const uint8_t *payload = frame->message.data;
     if (frame->tries > 0) {
-        counters.repeated++;
+        count(&counters.repeated);
     } else if (frame->kind == OUTBOX_OWN) {
-        counters.sent++;
+        count(&counters.sent);
     } else if (frame->kind == OUTBOX_RELAY) {
-        counters.relayed++;
+        count(&counters.relayed);
         note_data(RECORDER_RELAY, payload);
     } else if (frame->message.type != CAUSEWAY_AM_HEALTH ||
                cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) != identity_id()) {
-        counters.relayed++;
+        count(&counters.relayed);
     }
 }
 
@@ -341,11 +342,11 @@ void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
             repeat(frame);
         }
     } else if (result == OUTBOX_FAILED) {
-        counters.failed++;
+        count(&counters.failed);
     } else if (frame->kind == OUTBOX_PLAIN) {
-        counters.expired++;
+        count(&counters.expired);
     } else if (frame->tries == 0) {
-        counters.late++;
+        count(&counters.late);
         note_data(RECORDER_LATE, frame->message.data);
     }
 }
@@ -359,30 +360,34 @@ static uint16_t jitter(uint32_t slack)
     return random_below(slack / 4 < spread ? (uint16_t)(slack / 4) : spread);
 }
 
-static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint32_t not_before,
-                    uint32_t deadline)
+/* Pass a message on with this byte changed. */
+static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint8_t at, uint8_t changed,
+                    uint32_t not_before, uint32_t deadline)
 {
     uint32_t wait = jitter(deadline - not_before);
     outbox_frame_t *frame = new_frame(kind, message->type, message->length, not_before + wait, deadline);
     if (frame) {
         memcpy(frame->message.data, message->data, message->length);
+        frame->message.data[at] = changed;
         outbox_put(frame);
     }
 }
 
 /* Who is in sync knows the age of a message from a sender in sync. Who is not may take no more than the time
  * that was kept free for him. If the sender was not in sync, nobody knows. */
-static uint32_t relay_deadline(const uint8_t *payload, uint32_t heard, uint32_t tick, uint32_t now)
+static uint32_t relay_deadline(const uint8_t *payload, uint8_t hops, uint32_t heard, uint32_t tick,
+                               uint32_t now)
 {
 #if CAUSEWAY_CLOCK_WIDTH
     if (cw_data_in_sync(payload) && timesync_in_sync(now)) {
-        return latest_start(cw_stamp_clock(cw_data_stamp(payload), tick), cw_data_hops(payload));
+        return latest_start(cw_stamp_clock(cw_data_stamp(payload), tick), hops);
     }
     if (cw_data_in_sync(payload)) {
         return heard + MESSAGING_BACKOFF;
     }
 #else
     (void)payload;
+    (void)hops;
     (void)tick;
     (void)now;
 #endif
@@ -403,22 +408,24 @@ static bool was_left(uint16_t source, uint16_t number)
 
 static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
-    radio_message_t copy = heard->message;
-    if (!take_hop(copy.data + CAUSEWAY_FLAGS_AT, now)) {
-        counters.spent++;
+    const uint8_t *payload = heard->message.data;
+    uint8_t flags = payload[CAUSEWAY_FLAGS_AT];
+    if (!take_hop(&flags, now)) {
+        count(&counters.spent);
         left_next = (uint8_t)((left_next + 1U) % LEFT_ROOM);
-        left_out[left_next].source = cw_data_source(copy.data);
-        left_out[left_next].number = (uint16_t)(cw_data_number(copy.data) | LEFT);
+        left_out[left_next].source = cw_data_source(payload);
+        left_out[left_next].number = (uint16_t)(cw_data_number(payload) | LEFT);
         return;
     }
     /* the gateway may have heard what its neighbours hear: its answer goes first */
-    uint32_t not_before = cw_data_hops(copy.data) > 0 ? now : now + HOP_TIME / 2;
-    uint32_t deadline = relay_deadline(copy.data, heard->time, tick, now);
+    uint8_t hops = flags >> CAUSEWAY_FLAG_HOPS;
+    uint32_t not_before = hops > 0 ? now : now + HOP_TIME / 2;
+    uint32_t deadline = relay_deadline(payload, hops, heard->time, tick, now);
     if (clock_before(deadline, not_before)) {
-        counters.late++;
-        note_data(RECORDER_LATE, copy.data);
+        count(&counters.late);
+        note_data(RECORDER_LATE, payload);
     } else {
-        pass_on(OUTBOX_RELAY, &copy, not_before, deadline);
+        pass_on(OUTBOX_RELAY, &heard->message, CAUSEWAY_FLAGS_AT, flags, not_before, deadline);
     }
 }
 
@@ -445,7 +452,7 @@ static void hush(uint16_t source, uint16_t number, uint8_t distance)
             !is_done(frame, distance)) {
             continue;
         }
-        counters.hushed++;
+        count(&counters.hushed);
         frame->used = at_radio;
         frame->deadline = clock_now(); /* what the radio has goes out, but not again */
     }
@@ -461,13 +468,13 @@ static void merge(const radio_heard_t *heard, uint32_t now)
         cw_stamp_in_sync(&stamp, tick, timesync_in_sync(now));
     }
     if (!cw_data_in_sync(payload)) {
-        counters.unmerged++;
+        count(&counters.unmerged);
         note_data(RECORDER_UNMERGED, payload);
         return;
     }
     cw_stamp_receive(&stamp, tick, payload, (uint8_t)cw_stamp_items(heard->message.length));
     cw_receipts_add(&receipts, cw_data_source(payload), cw_data_boot(payload), cw_data_sequence(payload));
-    counters.received++;
+    count(&counters.received);
     note_data(RECORDER_RECEIVE, payload);
 }
 
@@ -477,7 +484,7 @@ static void on_arrived(const radio_message_t *message)
     if (cw_arrived_get(message->data, message->length, &arrived)) {
         hush(arrived.source, arrived.number, 0);
     } else {
-        counters.foreign++;
+        count(&counters.foreign);
     }
 }
 
@@ -486,15 +493,15 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
     const uint8_t *payload = heard->message.data;
     if (cw_data_check(payload, heard->message.length, &checks) != CW_DATA_OK ||
         cw_data_source(payload) >= CAUSEWAY_MOTES) {
-        counters.foreign++;
+        count(&counters.foreign);
         return;
     }
     uint16_t source = cw_data_source(payload), number = cw_data_number(payload);
     hush(source, number, (uint8_t)(cw_data_hops(payload) + 1));
     if (source == identity_id()) {
-        counters.echoes++;
+        count(&counters.echoes);
     } else if (cw_dedup_seen(&seen, source, number)) {
-        counters.duplicates++;
+        count(&counters.duplicates);
         if (was_left(source, number)) {
             counters.spent--; /* each message once */
             relay_data(heard, cw_tick(timesync_network(heard->time)), now);
@@ -514,29 +521,30 @@ cw_knows_t messaging_knows(const radio_message_t *message, uint32_t tick)
 }
 
 /* Health is passed on as data is: its hops are in the same bits of its own flags. */
-static void relay_health(radio_message_t copy, uint32_t now)
+static void relay_health(const radio_message_t *message, uint32_t now)
 {
-    if (take_hop(copy.data + CAUSEWAY_HEALTH_FLAGS_AT, now)) {
-        pass_on(OUTBOX_PLAIN, &copy, now, now + PLAIN_PATIENCE);
+    uint8_t flags = message->data[CAUSEWAY_HEALTH_FLAGS_AT];
+    if (take_hop(&flags, now)) {
+        pass_on(OUTBOX_PLAIN, message, CAUSEWAY_HEALTH_FLAGS_AT, flags, now, now + PLAIN_PATIENCE);
     } else {
-        counters.spent++;
+        count(&counters.spent);
     }
 }
 
 static void on_health(const radio_message_t *message, uint32_t now)
 {
     if (message->length != CAUSEWAY_HEALTH_BYTES) {
-        counters.foreign++;
+        count(&counters.foreign);
         return;
     }
     uint16_t source = cw_get16(message->data + CAUSEWAY_HEALTH_SOURCE_AT);
     uint16_t number = HEALTH_NUMBER(cw_get32(message->data + CAUSEWAY_HEALTH_TIME_AT));
     if (source == identity_id()) {
-        counters.echoes++;
+        count(&counters.echoes);
     } else if (cw_dedup_seen(&seen, source, number)) {
-        counters.duplicates++;
+        count(&counters.duplicates);
     } else {
-        relay_health(*message, now);
+        relay_health(message, now);
     }
 }
 
@@ -544,17 +552,16 @@ static void on_downlink(const radio_message_t *message, uint32_t now)
 {
     cw_downlink_t command;
     if (!cw_downlink_get(message->data, message->length, &command)) {
-        counters.foreign++;
+        count(&counters.foreign);
         return;
     }
     if (cw_dedup_seen(&seen, COMMANDS, command.sequence)) {
-        counters.duplicates++;
+        count(&counters.duplicates);
         return;
     }
     if (command.hops > 0 && command.target != identity_id()) {
-        radio_message_t copy = *message;
-        copy.data[CAUSEWAY_DOWNLINK_HOPS_AT]--;
-        pass_on(OUTBOX_PLAIN, &copy, now, now + PLAIN_PATIENCE);
+        pass_on(OUTBOX_PLAIN, message, CAUSEWAY_DOWNLINK_HOPS_AT, (uint8_t)(command.hops - 1), now,
+                now + PLAIN_PATIENCE);
     }
     if (command.target == identity_id() || command.target == CW_TARGET_ALL) {
         messaging_on_command(command.command, command.argument);
@@ -567,11 +574,11 @@ void messaging_on_heard(const radio_heard_t *heard)
     uint32_t now = clock_now();
     if (message->group != CAUSEWAY_GROUP ||
         (message->dest != CW_AM_BROADCAST && message->dest != identity_id())) {
-        counters.foreign++;
+        count(&counters.foreign);
     } else if (message->type == CAUSEWAY_AM_DATA) {
         on_data(heard, now);
     } else if (message->type == CAUSEWAY_AM_BEACON && message->length == CAUSEWAY_BEACON_BYTES) {
-        counters.beacons++;
+        count(&counters.beacons);
         timesync_on_beacon(message->data, heard->time, heard->error, now);
     } else if (message->type == CAUSEWAY_AM_HEALTH) {
         on_health(message, now);
@@ -580,6 +587,6 @@ void messaging_on_heard(const radio_heard_t *heard)
     } else if (message->type == CAUSEWAY_AM_DOWNLINK) {
         on_downlink(message, now);
     } else {
-        counters.foreign++;
+        count(&counters.foreign);
     }
 }

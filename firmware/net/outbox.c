@@ -18,14 +18,15 @@ _Static_assert(UINT64_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2) <
 #define IDLE_PAUSE (30 * UINT32_C(32768))
 
 static outbox_frame_t frames[OUTBOX_ROOM];
+#define END (frames + OUTBOX_ROOM)
 static outbox_frame_t going; /* the frame at the radio; not `used`: a beacon */
 static cw_flag_t busy;       /* the radio has one */
 
 outbox_frame_t *outbox_place(void)
 {
-    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
-        if (!frames[i].used) {
-            return &frames[i];
+    for (outbox_frame_t *frame = frames; frame < END; frame++) {
+        if (!frame->used) {
+            return frame;
         }
     }
     return 0;
@@ -46,17 +47,17 @@ outbox_frame_t *outbox_frame(uint8_t place)
 
 void outbox_forget(outbox_kind_t kind)
 {
-    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
-        if (frames[i].kind == kind) {
-            frames[i].used = false;
+    for (outbox_frame_t *frame = frames; frame < END; frame++) {
+        if (frame->kind == kind) {
+            frame->used = false;
         }
     }
 }
 
 bool outbox_idle(void)
 {
-    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
-        if (frames[i].used) {
+    for (const outbox_frame_t *frame = frames; frame < END; frame++) {
+        if (frame->used) {
             return false;
         }
     }
@@ -66,8 +67,8 @@ bool outbox_idle(void)
 bool outbox_sound(uint32_t now)
 {
     uint32_t latest = now + FRAME_MOST;
-    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
-        if (frames[i].used && clock_before(latest, frames[i].not_before)) {
+    for (const outbox_frame_t *frame = frames; frame < END; frame++) {
+        if (frame->used && clock_before(latest, frame->not_before)) {
             return false;
         }
     }
@@ -77,8 +78,7 @@ bool outbox_sound(uint32_t now)
 static outbox_frame_t *most_urgent(uint32_t now)
 {
     outbox_frame_t *found = 0;
-    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
-        outbox_frame_t *frame = &frames[i];
+    for (outbox_frame_t *frame = frames; frame < END; frame++) {
         if (frame->used && !clock_before(now, frame->not_before) &&
             (!found || clock_before(frame->deadline, found->deadline))) {
             found = frame;
@@ -144,9 +144,9 @@ uint32_t outbox_next(uint32_t now)
         return going.deadline + RADIO_PATIENCE + 1;
     }
     uint32_t next = sooner(now + IDLE_PAUSE, timesync_next());
-    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
-        if (frames[i].used) {
-            next = sooner(next, frames[i].not_before);
+    for (const outbox_frame_t *frame = frames; frame < END; frame++) {
+        if (frame->used) {
+            next = sooner(next, frame->not_before);
         }
     }
     return next;

@@ -13,13 +13,13 @@ void recorder_start(void)
     causeway_recorder.size = RECORDER_ENTRIES;
 }
 
-void recorder_note(recorder_kind_t kind, uint16_t peer, uint8_t sequence, uint32_t tick)
+void recorder_note(recorder_kind_t kind, uint16_t peer, uint8_t sequence, uint16_t tick)
 {
     uint16_t number = causeway_recorder.next;
     volatile recorder_entry_t *entry = &causeway_recorder.entries[number % RECORDER_ENTRIES];
     entry->number = number;
     entry->peer = peer;
-    entry->tick = (uint16_t)tick;
+    entry->tick = tick;
     entry->kind = (uint8_t)kind;
     entry->sequence = sequence;
     causeway_recorder.next = (uint16_t)(number + 1);

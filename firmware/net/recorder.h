@@ -47,6 +47,6 @@ extern volatile recorder_t causeway_recorder;
 void recorder_start(void);
 
 /** Note an event; about fifty cycles. From the loop. */
-void recorder_note(recorder_kind_t kind, uint16_t peer, uint8_t sequence, uint32_t tick);
+void recorder_note(recorder_kind_t kind, uint16_t peer, uint8_t sequence, uint16_t tick);
 
 #endif

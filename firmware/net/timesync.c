@@ -1,10 +1,13 @@
 #include "timesync.h"
 
+#include <string.h>
+
 #include "hal/clock.h"
 #include "hal/radio.h"
 
 #include "causeway/flag.h"
 #include "causeway/records.h"
+#include "count.h"
 #include "identity.h"
 #include "kept.h"
 #include "netclock.h"
@@ -43,9 +46,15 @@ typedef struct {
     uint8_t hops;
 } pair_t;
 
-/* The fit, relative to the newest pair: x in 1024 cycles, y in cycles. */
+/* A pair as the line is fitted to it: x in 1024 cycles, at most 2^14 of them, y in cycles, at most
+ * OFFSET_MOST. So 16 bits hold them, and their differences. */
 typedef struct {
-    int32_t mean_x;
+    int16_t x, y;
+} point_t;
+
+/* The fit, relative to the newest pair. */
+typedef struct {
+    int16_t mean_x;
     int32_t mean_y;    /* in 1/256 cycles */
     uint16_t residual; /* largest distance of a pair from the line */
 } fit_t;
@@ -215,19 +224,10 @@ const timesync_counters_t *timesync_counters(void)
 
 /* ---- The line ---- */
 
-static int32_t x_of(const pair_t *pair)
-{
-    return -(int32_t)((window[0].local - pair->local) >> 10);
-}
-
-static int32_t y_of(const pair_t *pair)
-{
-    return (int32_t)(pair->offset - window[0].offset);
-}
-
 static bool is_usable(const pair_t *pair)
 {
-    return window[0].local - pair->local <= MEMORY && magnitude(y_of(pair)) <= OFFSET_MOST;
+    return window[0].local - pair->local <= MEMORY &&
+           magnitude((int32_t)(pair->offset - window[0].offset)) <= OFFSET_MOST;
 }
 
 /* From the first that is of no use, counted from the newest; all the others are older still. */
@@ -245,9 +245,7 @@ static void push_pair(uint32_t local, uint32_t offset, uint8_t from_hops)
     if (pairs < WINDOW) {
         pairs++;
     }
-    for (uint8_t i = (uint8_t)(pairs - 1); i > 0; i--) {
-        window[i] = window[i - 1];
-    }
+    memmove(window + 1, window, sizeof(pair_t) * (size_t)(pairs - 1));
     window[0] = (pair_t){local, offset, from_hops};
     forget_old_pairs();
 }
@@ -271,14 +269,23 @@ static int16_t slope(int32_t xy, int32_t xx)
     return (int16_t)(found < -NETCLOCK_SKEW_MAX ? -NETCLOCK_SKEW_MAX : found);
 }
 
+/* Relative to the means, as far as they are known. In its callers it would take two hundred bytes more. */
+static __attribute__((noinline)) point_t point_of(const fit_t *fit, const pair_t *pair)
+{
+    int16_t before = (int16_t)((window[0].local - pair->local) >> 10);
+    int16_t more = (int16_t)(pair->offset - window[0].offset);
+    return (point_t){(int16_t)(-before - fit->mean_x), (int16_t)(more - (int16_t)(fit->mean_y >> 8))};
+}
+
 static void find_means(fit_t *fit)
 {
     int32_t sum_x = 0, sum_y = 0;
     for (uint8_t i = 0; i < pairs; i++) {
-        sum_x += x_of(&window[i]);
-        sum_y += y_of(&window[i]);
+        point_t point = point_of(fit, &window[i]);
+        sum_x += point.x;
+        sum_y += point.y;
     }
-    fit->mean_x = sum_x / pairs;
+    fit->mean_x = (int16_t)(sum_x / pairs);
     fit->mean_y = sum_y * 256 / pairs;
 }
 
@@ -287,21 +294,21 @@ static void find_skew(const fit_t *fit)
 {
     int32_t xx = 0, xy = 0;
     for (uint8_t i = 0; i < pairs; i++) {
-        int32_t x = x_of(&window[i]) - fit->mean_x;
-        xx += (x * x) >> 1;
-        xy += (x * (y_of(&window[i]) - (fit->mean_y >> 8))) >> 1;
+        point_t point = point_of(fit, &window[i]);
+        xx += ((int32_t)point.x * point.x) >> 1;
+        xy += ((int32_t)point.x * point.y) >> 1;
     }
     skew = slope(xy, xx);
 }
 
 static void find_residual(fit_t *fit)
 {
-    fit->residual = 0;
     for (uint8_t i = 0; i < pairs; i++) {
-        int32_t expected = (fit->mean_y >> 8) + (((x_of(&window[i]) - fit->mean_x) * 4 * skew) >> 16);
-        uint32_t off = magnitude(y_of(&window[i]) - expected);
-        if (off > fit->residual) {
-            fit->residual = (uint16_t)off;
+        point_t point = point_of(fit, &window[i]);
+        int16_t off = (int16_t)(point.y - (int16_t)(((int32_t)point.x * skew) >> 14));
+        uint16_t distance = (uint16_t)(off < 0 ? -off : off);
+        if (distance > fit->residual) {
+            fit->residual = distance;
         }
     }
 }
@@ -319,7 +326,7 @@ static uint16_t drift_of(uint16_t residual)
  * start afresh. */
 static bool fit_line(uint8_t sender_error, uint32_t now)
 {
-    fit_t fit;
+    fit_t fit = {0};
     find_means(&fit);
     if (pairs > 1 && span() >= SPAN_LEAST) {
         find_skew(&fit);
@@ -328,7 +335,7 @@ static bool fit_line(uint8_t sender_error, uint32_t now)
     base_error = (uint16_t)((uint16_t)(sender_error + TIMESYNC_NOISE) + fit.residual);
     drift = drift_of(fit.residual);
 
-    int32_t since_mean = (int32_t)(now - window[0].local) - fit.mean_x * 1024;
+    int32_t since_mean = (int32_t)(now - window[0].local) - fit.mean_x * INT32_C(1024);
     int32_t gain = (since_mean >> 8) * skew + fit.mean_y * 256;
     uint32_t network = now + window[0].offset + (uint32_t)(gain >> 16);
     if (magnitude((int32_t)(network - netclock_shown(now))) > ASTRAY) {
@@ -363,11 +370,11 @@ static bool far_off(const cw_beacon_t *beacon, uint32_t heard)
 static bool add_to_line(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     if (far_off(beacon, heard)) {
-        counters.outliers++;
+        count(&counters.outliers);
         if (++outliers < OUTLIERS) {
             return false;
         }
-        counters.restarts++;
+        count(&counters.restarts);
         pairs = 0;
         skew = 0;
     }
@@ -399,18 +406,18 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     bool in_sync = timesync_in_sync(now);
     if (!may_follow(beacon)) {
-        counters.foreign++;
+        count(&counters.foreign);
         return;
     }
     uint8_t ours = timesync_epoch();
     if (in_sync && beacon->epoch != ours && !newer8(beacon->epoch, ours)) {
-        counters.old++;
+        count(&counters.old);
         return;
     }
     bool afresh = state == LOST || beacon->epoch != ours;
     uint16_t last = kept_get(&sequence);
     if (!afresh && (beacon->sequence == last || (in_sync && !newer16(beacon->sequence, last)))) {
-        counters.repeated++;
+        count(&counters.repeated);
         if (intent == ANSWER) {
             intent = NOTHING;
         }
@@ -422,7 +429,7 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         return;
     }
     outliers = 0;
-    counters.accepted++;
+    count(&counters.accepted);
     kept_set(&sequence, beacon->sequence);
     hops = (uint8_t)(beacon->hops + 1);
     ask_pause = ASK_FIRST;
@@ -493,7 +500,7 @@ static void note_conflict(void)
 {
     kept_set(&two_roots, true);
     if (counters.conflicts < UINT16_MAX) {
-        counters.conflicts++;
+        count(&counters.conflicts);
     }
 }
 
@@ -577,11 +584,11 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
     cw_beacon_get(payload, CAUSEWAY_BEACON_BYTES, &beacon);
     beacon.error = (uint8_t)(unsure < UINT8_MAX - beacon.error ? beacon.error + unsure : UINT8_MAX);
     if (beacon.root != CAUSEWAY_ROOT) {
-        counters.foreign++;
+        count(&counters.foreign);
     } else if (is_question(&beacon)) {
         answer(&beacon, now);
     } else if (unsure == RADIO_UNTIMED) {
-        counters.foreign++;
+        count(&counters.foreign);
     } else if (state == LISTENING) {
         listen(&beacon, heard);
     } else if (state == ROOT) {

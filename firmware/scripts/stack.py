@@ -4,9 +4,10 @@
 
 It follows every path from the reset vector on and counts the bytes on the stack: pushes and pops, frames made by moving
 the stack pointer, calls (a return address has 2 bytes: the ATmega128 has 64 K words of flash). It follows a tail call
-as a jump, so neither the compiler's inlining nor its shared endings matter. It refuses what it cannot follow and names
-the place: recursion, a stack pointer loaded from elsewhere, an indirect call with an unknown target, a handler that
-lets others interrupt it. The worst case of an image is the most that its loop uses and the most that one handler uses.
+as a jump, so neither the compiler's inlining nor its shared endings matter. It knows the code that functions share for
+saving registers and making a frame (-mcall-prologues). It refuses what it cannot follow and names the place: recursion,
+a stack pointer loaded from elsewhere, an indirect call with an unknown target, a handler that lets others interrupt it.
+The worst case of an image is the most that its loop uses and the most that one handler uses.
 """
 
 from __future__ import annotations
@@ -24,6 +25,13 @@ VECTOR_BYTES = 4
 VECTORS = 35
 UNUSED = "__bad_interrupt"  # where avr-libc sends interrupts without a handler
 DEEPEST = 4096  # the ATmega128's RAM: a path that goes deeper is an endless loop
+
+# What -mcall-prologues shares. A function loads the size of its frame into X and the address of its body, which
+# follows, into Z, and jumps to the first register to save; at its end it jumps to the first to restore, and returns
+# from there.
+SAVES, RESTORES = "__prologue_saves__", "__epilogue_restores__"
+X, Z = ("r26", "r27"), ("r30", "r31")
+LOADS = 4  # instructions, each of two bytes, just before the jump
 
 # The possible targets of an indirect call, by its context. A function that the image does not have is no target.
 #   loop       messaging.c calls the command handler that mote.c gives it
@@ -70,6 +78,11 @@ class DisassembledProgram:
             return f"{address:#x}"
         at = max(labels)
         return plain_name(self.symbols[at]) + (f"+{address - at:#x}" if address > at else "")
+
+    def leads_into(self, instruction: Instruction, name: str) -> bool:
+        """Whether an instruction jumps into the code under this label."""
+        is_jump = instruction.name in _JUMPS and instruction.target is not None
+        return is_jump and self.where(instruction.target or 0).partition("+")[0] == name
 
     def called(self, name: str) -> list[int]:
         """The addresses of the functions of this name; the compiler adds endings to private ones."""
@@ -188,8 +201,24 @@ class Analysis:
 
     def _following(self, state: State) -> list[State]:
         instruction = self.program.code[state.address]
+        if self.program.leads_into(instruction, SAVES):
+            return [self._body(instruction, state)]
         depth, y = self._effect(instruction, state)
         return [State(address, depth, y) for address in self._successors(instruction)]
+
+    def _body(self, jump: Instruction, state: State) -> State:
+        """The beginning of a function's body, after the jump to the code that saves registers and makes its frame."""
+        code = self.program.code
+        before = [code.get(jump.address - 2 * n) for n in range(1, LOADS + 1)]
+        loaded = {i.operands[0]: int(i.operands[1], 0) for i in before if i and i.name == "ldi"}
+        if set(loaded) != {*X, *Z} or 2 * (loaded[Z[0]] | loaded[Z[1]] << 8) != jump.next:
+            raise StackError(f"{self.program.where(jump.address)}: a frame of unknown size")
+        assert jump.target is not None
+        address = jump.target
+        while code[address].name == "push":
+            address = code[address].next
+        depth = state.depth + (address - jump.target) // 2 + (loaded[X[0]] | loaded[X[1]] << 8)
+        return State(jump.next, depth, depth)
 
     def _effect(self, instruction: Instruction, state: State) -> tuple[int, int | None]:
         """The depth and Y after an instruction."""
@@ -250,7 +279,8 @@ class Analysis:
         if name in _JUMPS:
             assert instruction.target is not None
             is_reset = instruction.target == 0  # the stack begins again
-            return [] if is_reset else [instruction.target]
+            is_end = is_reset or self.program.leads_into(instruction, RESTORES)
+            return [] if is_end else [instruction.target]
         if name in _SKIPS:
             return [following, self.program.code[following].next]
         if name.startswith("br") and instruction.target is not None:

@@ -285,7 +285,8 @@ def test_data_of_every_mote_reaches_the_line(minute: Run) -> None:
         assert arrived == [number for number in sent if number in arrived]
         assert len(arrived) >= len(sent) - 1
     data = [message for message in heard if isinstance(message, Data)]
-    assert all(message.in_sync and not message.saturated for message in data)
+    assert not any(message.saturated for message in data)
+    assert all(message.in_sync or message.sequence == 1 for message in data)  # the first may be before any beacon
 
 
 def test_the_observer_delivers_in_order(minute: Run) -> None:

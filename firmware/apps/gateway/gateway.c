@@ -63,7 +63,8 @@ static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *pa
     return build(CAUSEWAY_AM_HEARD, data, CAUSEWAY_HEARD_BYTES, packet);
 }
 
-static void hand_up(const radio_heard_t *heard, uint32_t now)
+/* In its caller its packets would be on the stack beside those of a report. */
+static __attribute__((noinline)) void hand_up(const radio_heard_t *heard, uint32_t now)
 {
     uint8_t record[CW_PACKET_LIMIT], frame[CW_PACKET_LIMIT];
     const radio_message_t *message = &heard->message;
@@ -134,8 +135,8 @@ static bool send_health(uint32_t now)
     return line_put(packet, build(CAUSEWAY_AM_HEALTH, data, CAUSEWAY_HEALTH_BYTES, packet));
 }
 
-/* Without room it is tried again the next time round. */
-static void report(uint32_t now)
+/* Without room it is tried again the next time round. Not in its caller, for its packets too. */
+static __attribute__((noinline)) void report(uint32_t now)
 {
     if (clock_before(now, status_at) || !send_status(now)) {
         return;

@@ -1,0 +1,6 @@
+#include "count.h"
+
+__attribute__((noinline)) void count(uint16_t *counter)
+{
+    ++*counter;
+}
