@@ -7,7 +7,7 @@
 
 #include "hal/radio.h"
 
-/** A message was heard. If it is a data message of this network, say so on the air, at once. A copy that
+/** A message was handed up. If it is a data message of this network, say so on the air, at once. A copy that
  * comes while the answer to another waits needs none of its own. */
 void arrivals_on_heard(const radio_message_t *message, uint32_t now);
 

@@ -57,7 +57,9 @@ def assert_sound(report):
         assert delay["beyond"] == 0
         assert (line["unknown"], line["dropped_bytes"], line["unpaired"]) == ({}, 0, 0)
         fates = found["fates"]
-        assert fates["stamped"] == sum(fates[name] for name in ("arrived", "late", "unsent", "lost"))
+        assert fates["stamped"] == sum(
+            fates[name] for name in ("arrived", "late", "unsent", "lost", "underway")
+        )
         assert (found["delivered"]["inverted"], found["observer_late"]) == (0, 0)
         assert all(mote["arrived"] > 0 and not mote["silent"] for mote in found["motes"])
 

@@ -63,8 +63,9 @@ static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *pa
     return build(CAUSEWAY_AM_HEARD, data, CAUSEWAY_HEARD_BYTES, packet);
 }
 
-/* In its caller its packets would be on the stack beside those of a report. */
-static __attribute__((noinline)) void hand_up(const radio_heard_t *heard, uint32_t now)
+/* Whether the line has room for it. In its caller its packets would be on the stack beside those of a report.
+ */
+static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32_t now)
 {
     uint8_t record[CW_PACKET_LIMIT], frame[CW_PACKET_LIMIT];
     const radio_message_t *message = &heard->message;
@@ -74,18 +75,20 @@ static __attribute__((noinline)) void hand_up(const radio_heard_t *heard, uint32
         record_number++;
         lost = 0;
         forwarded++;
-    } else {
-        lost = lost < UINT16_MAX ? (uint16_t)(lost + 1) : UINT16_MAX;
-        up_full++;
+        return true;
     }
+    lost = lost < UINT16_MAX ? (uint16_t)(lost + 1) : UINT16_MAX;
+    up_full++;
+    return false;
 }
 
 void radio_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
-    arrivals_on_heard(message, now);
-    hand_up(heard, now);
+    if (hand_up(heard, now)) {
+        arrivals_on_heard(message, now); /* else it shall come again: the line may have room then */
+    }
     if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP &&
         message->length == CAUSEWAY_BEACON_BYTES) {
         timesync_on_beacon(message->data, heard->time, heard->error, now);
