@@ -79,7 +79,9 @@ def find_app(project: Path, default: str) -> Path:
     elif not any(folder.glob("*.c")):
         wrong = f"{folder} holds no C"
     if wrong:
-        ours = ", ".join(sorted(path.name for path in apps.iterdir() if path.is_dir() and path.name != GATEWAY))
+        ours = ", ".join(
+            sorted(path.name for path in apps.iterdir() if path.is_dir() and path.name != GATEWAY)
+        )
         raise BuildError(f"app {word!r}: {wrong}; in firmware/apps there are {ours}")
     return folder
 
