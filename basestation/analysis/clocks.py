@@ -30,6 +30,7 @@ from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import DataLayout, layout_of
+from packet_formats.phrases import many
 from packet_formats.records import Beacon, Health, Reason, Record
 
 MOMENT_S = 20.0  # the longest time between two beacons of a mote in sync
@@ -316,12 +317,11 @@ def _restarts(rows: Rows) -> Iterator[dict[str, Any]]:
 
 
 def _beyond(ticks: Ints, rows: Rows, bound: int, kind: str) -> Iterator[dict[str, Any]]:
-    said = {"epsilon": "its clock and another were {} ticks apart", "delta": "its message took {} ticks"}[
-        kind
-    ]
+    said = {"epsilon": "its clock and another were {} apart", "delta": "its message took {}"}[kind]
     found = where(rows | {"ticks": ticks}, np.flatnonzero(ticks > bound), "ticks", "at", "wall", "mote")
-    for many, at, wall, mote in _plain(found, "ticks", "at", "wall", "mote"):
-        yield _break(kind, at, wall, f"mote {mote}: {said.format(many)}, {kind} is {bound}", mote, many)
+    for taken, at, wall, mote in _plain(found, "ticks", "at", "wall", "mote"):
+        text = f"mote {mote}: {said.format(many(taken, 'tick'))}, {kind} is {bound}"
+        yield _break(kind, at, wall, text, mote, taken)
 
 
 def _spreads(offsets: Rows, moment_s: float) -> tuple[Ints, Ints]:
@@ -381,9 +381,9 @@ def _worth(count: int) -> str:
     unknown = [name.removeprefix("covers_").replace("_", ".") for name, n in SHARES.items() if count < n]
     if not unknown:
         return ""
-    many = f"{count} measurements are" if count > 1 else "1 measurement is"
+    measured = f"{count} measurements are" if count > 1 else "1 measurement is"
     return (
-        f"{many} too few to say what covers {' or '.join(unknown)}%; one can be {SURE:.0%} sure that covers_100 "
+        f"{measured} too few to say what covers {' or '.join(unknown)}%; one can be {SURE:.0%} sure that covers_100 "
         f"covers {math.floor(sure(count) * 10) / 10}% of all times, if measurements are independent"
     )
 
@@ -423,10 +423,11 @@ def _slope(at: Ints, cycles: Ints) -> float | None:
 def _reach(deployment: Deployment) -> str:
     """A sentence on how far the delays from stamps can be trusted."""
     stamp, epsilon = layout_of(deployment).stamp, deployment.clock.epsilon
-    told = f"a delay over {stamp.modulus - epsilon - 1} ticks looks like a shorter one"
+    told = f"a delay over {many(stamp.modulus - epsilon - 1, 'tick')} looks like a shorter one"
     if stamp.carry == "sum":
         told += (
-            f"; stamps hold the largest clock that their sender knew, so up to {epsilon} ticks are missing"
+            "; stamps hold the largest clock that their sender knew, so a delay may be too short by up to "
+            f"{many(epsilon, 'tick')}"
         )
     return told
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -16,7 +16,7 @@ from basestation.cli import common
 from basestation.cli.live_options import Notes
 from basestation.comparing.comparison import ComparisonRow
 from basestation.journal.writer import JournalWriter, new_run_id
-from basestation.live.happenings import Sink
+from basestation.live.happenings import Delivered, Happening, Sink
 from basestation.live.runner import Runner
 from basestation.live.station import Station
 from basestation.simulator.simulated_trace import trace_of as simulated_trace
@@ -40,14 +40,38 @@ EXAMPLE = images.PROJECT / "examples" / "alarm.toml"
 BRIGHT, DARK = 800, 100  # readings of the light
 SHADOWS_FROM, SHADOW_EVERY, SHADOW_SECONDS = 3.0, 0.4, 0.9  # seconds; by then all motes know the time
 PAPERS = "kn"  # the paper's stamp, with all entries
+SHADOWS = (
+    "A shadow falls on one mote after another. It sends an alarm (kind 1), the others answer (kind 2), "
+    "and it tells the end (kind 3)."
+)
+MODEL = "Motes of the paper's model send at random, and hear one another."
+MOVES = "↑2: it left two places earlier than it came; ↓2: two places later."
 
 
 @dataclass(frozen=True)
 class Ground:
-    """The source to listen to, and the log that says afterwards what really happened."""
+    """The source to listen to, what its motes do, and the log that says afterwards what really happened."""
 
     source: str
+    deployment: Deployment
+    does: str
     truth: Path | None  # the testbed's log; the simulator's world can be made again
+
+
+class LongestHeld:
+    """A sink that keeps the delivery that was held longest."""
+
+    def __init__(self) -> None:
+        self.found: Delivered | None = None
+
+    def take(self, happening: Happening) -> None:
+        if isinstance(happening, Delivered) and (
+            self.found is None or happening.held_ms > self.found.held_ms
+        ):
+            self.found = happening
+
+    def close(self) -> None:
+        pass
 
 
 @click.command(
@@ -86,21 +110,22 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
 
     A shadow falls on one mote after another. Each tells the others, which answer: so most messages have a cause.
 
-    Then it orders the same run on arrival, with the paper's stamp and with ours, and compares the three.
+    Then it orders the same run in four ways and compares them: on arrival, by the paper's stamp with its full wait and
+    with about the hold of ours, and by our stamp.
     With --json it prints one object for each event, as `basestation listen --json` does, then one for each way to
     order the run.
     """
-    deployment = load(EXAMPLE)
     folder = out / new_run_id()
     folder.mkdir(parents=True)
-    ground = _ground(on, deployment, folder, seconds, seed)
-    network, stamp = deployment.network, layout_of(deployment).stamp
+    ground = _ground(on, load(EXAMPLE), folder, seconds, seed)
+    network, stamp = ground.deployment.network, layout_of(ground.deployment).stamp
     common.note(
         f"{network.motes} motes, the farthest {network.hops} hops away; stamp {stamp.scheme}, "
         f"{stamp.least_size} to {stamp.size} bytes, for {seconds:g} s."
     )
-    _listen(ground, deployment, folder / "log", seconds, as_json)
-    trace = _trace(ground, deployment)
+    common.note(ground.does if as_json or common.out.is_terminal else f"{ground.does} {MOVES}")
+    longest = _listen(ground, folder / "log", seconds, as_json)
+    trace = _trace(ground)
     write_trace(trace, folder / "trace")
     _compare(trace, as_json)
     common.note(
@@ -109,7 +134,8 @@ def command(seconds: float, seed: int, on: str | None, out: Path, as_json: bool)
     )
     common.note(f"The log and the trace are in {folder}. To see more:")
     common.note(f"  basestation log summary {folder / 'log'}")
-    common.note(f"  basestation why {folder / 'log'} 3#20")
+    if longest is not None:
+        common.note(f"  basestation why {folder / 'log'} {longest.name}")
     common.note(f"  basestation compare --trace {folder / 'trace'}")
 
 
@@ -129,10 +155,12 @@ def _ground(on: str | None, deployment: Deployment, folder: Path, seconds: float
         else:
             log, light = folder / "truth.jsonl", folder / "light.csv"
             light.write_text("\n".join(_shadows(deployment.network.motes, seconds, seed)) + "\n")
-            return Ground(f"testbed@?app={APP}&sensors={light}&seed={seed}&truth={log}", log)
+            source = f"testbed@?app={APP}&sensors={light}&seed={seed}&truth={log}"
+            return Ground(source, deployment, SHADOWS, log)
     chance = RATE * deployment.clock.tick_seconds  # that a mote sends in a tick
     messages = round(seconds * RATE * deployment.network.motes)
-    return Ground(f"simulate@?messages={messages}&rate={chance:g}&seed={seed}", None)
+    unnamed = replace(deployment, data=())  # the model's data is no alarm's
+    return Ground(f"simulate@?messages={messages}&rate={chance:g}&seed={seed}", unnamed, MODEL, None)
 
 
 def _shadows(motes: int, seconds: float, seed: int) -> Iterator[str]:
@@ -155,22 +183,25 @@ def _views(deployment: Deployment, as_json: bool) -> list[Sink]:
     return [LinesView(lambda line, _style: click.echo(line), common.note, layout_of(deployment))]
 
 
-def _listen(ground: Ground, deployment: Deployment, log: Path, seconds: float, as_json: bool) -> None:
-    """Do what `basestation listen SOURCE --log FOLDER` does, for a given time."""
+def _listen(ground: Ground, log: Path, seconds: float, as_json: bool) -> Delivered | None:
+    """Do what `basestation listen SOURCE --log FOLDER` does, for a given time; what was held longest."""
+    deployment, longest = ground.deployment, LongestHeld()
     station = Station(deployment, deployment.observer.policy, deployment.observer.phi)
     try:
         source = open_source(ground.source, 0, SourceOptions(deployment=deployment, say=common.note))
         with JournalWriter(log, deployment, log.parent.name, sources=[ground.source]) as journal:
-            runner = Runner(station, [source], _views(deployment, as_json), journal)
+            runner = Runner(station, [source], [*_views(deployment, as_json), longest], journal)
             asyncio.run(runner.run(seconds))
     except SourceError as error:
         common.fail(str(error))
     for line in summary(runner.snapshot()):
         common.note(line)
+    return longest.found
 
 
-def _trace(ground: Ground, deployment: Deployment) -> Trace:
+def _trace(ground: Ground) -> Trace:
     """The trace of what arrived, beside what really happened."""
+    deployment = ground.deployment
     if ground.truth is None:
         world = world_of(Spec.parse(ground.source), deployment)
         return simulated_trace(generate(world), deployment)

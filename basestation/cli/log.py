@@ -91,7 +91,15 @@ class _LogFaults:
 # ---- list ----
 
 
-@command.command("list")
+@command.command(
+    "list",
+    epilog=common.example(
+        """
+        basestation log list logs
+        basestation log list logs --json | jq -r 'select(.state == "torn").folder'
+        """
+    ),
+)
 @folder_argument
 @common.json_option
 @_speaks_plainly
@@ -146,7 +154,13 @@ def _when(wall_ns: int) -> str:
 # ---- verify and repair ----
 
 
-@command.command()
+@command.command(
+    epilog=common.example(
+        """
+        basestation log verify logs
+        """
+    )
+)
 @folder_argument
 @common.json_option
 @_speaks_plainly
@@ -202,7 +216,13 @@ def _missing(summary: Summary) -> Iterator[str]:
         yield f"and {many(len(summary.missing) - HOLES_SHOWN, 'more hole')}"
 
 
-@command.command()
+@command.command(
+    epilog=common.example(
+        """
+        basestation log repair logs/20250301T120000Z-1f2e3d
+        """
+    )
+)
 @folder_argument
 @_speaks_plainly
 def repair(folder: Path) -> None:
@@ -224,7 +244,14 @@ def repair(folder: Path) -> None:
         click.echo(f"{path}: {kept}")
 
 
-@command.command()
+@command.command(
+    epilog=common.example(
+        """
+        basestation log parts logs
+        basestation log parts logs --again
+        """
+    )
+)
 @folder_argument
 @click.option("--again", is_flag=True, help="Make all parts again, not only those that are missing.")
 @_speaks_plainly
@@ -240,7 +267,15 @@ def parts(folder: Path, again: bool) -> None:
 # ---- convert ----
 
 
-@command.command()
+@command.command(
+    epilog=common.example(
+        """
+        basestation log convert --to csv -o run.csv logs/20250301T120000Z-1f2e3d
+        basestation log convert --to pcap -o run.pcap logs/20250301T120000Z-1f2e3d
+        basestation log convert --to parquet -o trace logs/20250301T120000Z-1f2e3d
+        """
+    )
+)
 @folder_argument
 @click.option("--to", "form", type=click.Choice(FORMATS), required=True, help="The form to write.")
 @click.option(
@@ -335,7 +370,14 @@ def _writing(output: Path, mode: str) -> Iterator[IO[Any]]:
 # ---- summary ----
 
 
-@command.command()
+@command.command(
+    epilog=common.example(
+        """
+        basestation log summary logs/20250301T120000Z-1f2e3d
+        basestation log summary logs/20250301T120000Z-1f2e3d --json
+        """
+    )
+)
 @folder_argument
 @common.deployment_option(required=False)
 @common.json_option

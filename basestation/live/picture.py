@@ -15,6 +15,7 @@ from basestation.live.counters import (
     mote_view,
 )
 from basestation.live.wait_reasons import why_waits
+from packet_formats.schemes import SEQUENCE
 
 if TYPE_CHECKING:
     from basestation.live.station import Station
@@ -55,7 +56,15 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         tolerate=station.tolerate,
         ledger=_ledger_view(station) if station.tolerate is not None else None,
         final_on_arrival=1 - station.tentative / station.named if station.named else None,
+        unordered=_is_unordered(station),
     )
+
+
+def _is_unordered(station: Station) -> bool:
+    """Whether messages came, but never a time, which their stamps need. Their numbers alone need none."""
+    untimed = sum(counts.untimed for counts in station.motes.values())
+    needed = station.deployment.scheme.has_clock and station.policy != SEQUENCE
+    return needed and 0 < station.received == untimed
 
 
 def _ledger_view(station: Station) -> LedgerView | None:

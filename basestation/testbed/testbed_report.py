@@ -140,17 +140,17 @@ class TestbedReport:
 def _troubles(network: NetworkReport) -> list[str]:
     order, skew, delay, line = network.order, network.skew, network.delay, network.line
     checks = [
-        (order.broken, "pairs of messages whose stamps contradict what happened before"),
-        (order.altered, "copies with another stamp than the one sent"),
-        (order.unmatched, "receptions of messages that no mote sent"),
-        (skew.beyond, "moments with clocks further apart than epsilon"),
-        (delay.beyond, "messages that took longer than delta"),
-        (network.promised and network.delivered.inverted, "pairs delivered in the wrong order"),
-        (line.dropped_bytes, "bytes from gateways that belong to no frame"),
-        (line.unpaired, "heard records without their frame"),
+        (order.broken, "pair", "of messages whose stamps contradict what happened before"),
+        (order.altered, "stamp", "altered on the way"),
+        (order.unmatched, "reception", "of messages that no mote sent"),
+        (skew.beyond, "moment", "with clocks further apart than epsilon"),
+        (delay.beyond, "message", "that took longer than delta"),
+        (network.promised and network.delivered.inverted, "pair", "delivered in the wrong order"),
+        (line.dropped_bytes, "byte", "from gateways outside any frame"),
+        (line.unpaired, "heard record", "without a frame"),
     ]
     silent = [f"mote {mote.id} fell silent at {mote.last:.1f} s" for mote in network.motes if mote.silent]
-    return [f"{count} {words}" for count, words in checks if count] + silent
+    return [f"{many(count, noun)} {words}" for count, noun, words in checks if count] + silent
 
 
 def lines_of(report: TestbedReport) -> list[tuple[str, str]]:
@@ -186,7 +186,7 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
         network.skew,
         network.line,
     )
-    tick = f"{skew.ticks} ticks apart at most, epsilon is {skew.epsilon}{_last_at(skew.last_beyond)}"
+    tick = f"{many(skew.ticks, 'tick')} apart at most, epsilon is {skew.epsilon}{_last_at(skew.last_beyond)}"
     unknown = sum(line.unknown.values())
     return [
         (network.name, f"{many(len(network.motes), 'mote')}, {many(network.gateways, 'gateway')}"),
@@ -213,7 +213,7 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
         (
             "delay",
             f"median {delay.median_ms:.1f} ms, 99% {delay.p99_ms:.1f} ms, longest {delay.longest_ms:.1f} ms; "
-            f"{delay.ticks} ticks, delta is {delay.delta}",
+            f"{many(delay.ticks, 'tick')}, delta is {delay.delta}",
         ),
         (
             "line",

@@ -238,13 +238,10 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
             f"held {hold.mean:.0f} ms on average, half of them at most {hold.p50:.0f} ms, "
             f"95% at most {hold.p95:.0f} ms, the longest {hold.max:.0f} ms"
         )
-    if snapshot.final_on_arrival is not None:
-        yield f"{100 * snapshot.final_on_arrival:.0f}% of messages were final on arrival"
-    yield f"arrival order: {shown_order(snapshot.arrival)}"
-    by = shown_policy(snapshot.policy, snapshot.phi, snapshot.tolerate)
-    earlier = "; ".join(shown_policy(*one) for one in snapshot.earlier)
-    before = f" (before that by {earlier})" if earlier else ""
-    yield f"delivered by {by}{before}: {shown_order(snapshot.delivery)}"
+    if snapshot.unordered:
+        yield "nothing was ordered: no time is known, neither from heard records nor from beacons or health messages"
+    else:
+        yield from _ordered(snapshot)
     if snapshot.ledger is not None:
         yield f"the ledger {shown_ledger(snapshot.ledger)}"
     if noticed := shown_noticed(snapshot.noticed):
@@ -269,6 +266,17 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
         ]
         kind = ", not Causeway's: times from beacons and health messages" if gateway.foreign else ""
         yield f"{gateway.name}: {many(gateway.frames, 'packet')}{kind}; {', '.join(wrong) or 'no errors'}"
+
+
+def _ordered(snapshot: Snapshot) -> Iterator[str]:
+    """How many were final on arrival, and what is known of both orders."""
+    if snapshot.final_on_arrival is not None:
+        yield f"{100 * snapshot.final_on_arrival:.0f}% of messages were final on arrival"
+    yield f"arrival order: {shown_order(snapshot.arrival)}"
+    by = shown_policy(snapshot.policy, snapshot.phi, snapshot.tolerate)
+    earlier = "; ".join(shown_policy(*one) for one in snapshot.earlier)
+    before = f" (before that by {earlier})" if earlier else ""
+    yield f"delivered by {by}{before}: {shown_order(snapshot.delivery)}"
 
 
 def shown_noticed(noticed: RuleCounts) -> str:

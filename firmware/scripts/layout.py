@@ -65,14 +65,24 @@ def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
 
 
 def find_app(project: Path, default: str) -> Path:
-    """The folder of the app: one of firmware/apps by its name, or any other by its path."""
-    given = os.environ.get("CAUSEWAY_APP", "")
-    word = default if default == GATEWAY or not given else given
+    """The folder of the app: one of firmware/apps by its name, or else any other by its path."""
     apps = project / "firmware" / "apps"
+    if default == GATEWAY:
+        return apps / GATEWAY
+    word = os.environ.get("CAUSEWAY_APP") or default
     folder = apps / word if "/" not in word and (apps / word).is_dir() else project / word
-    if not any(folder.glob("*.c")):
-        ours = ", ".join(sorted(path.name for path in apps.iterdir() if path.is_dir()))
-        raise BuildError(f"app {word!r}: {folder} holds no C; in firmware/apps there are {ours}")
+    wrong = ""
+    if folder.name == GATEWAY:
+        wrong = "that is the gateway's name, not a mote's"
+    elif not folder.is_dir():
+        wrong = f"no such folder: {folder}"
+    elif not any(folder.glob("*.c")):
+        wrong = f"{folder} holds no C"
+    if wrong:
+        ours = ", ".join(
+            sorted(path.name for path in apps.iterdir() if path.is_dir() and path.name != GATEWAY)
+        )
+        raise BuildError(f"app {word!r}: {wrong}; in firmware/apps there are {ours}")
     return folder
 
 

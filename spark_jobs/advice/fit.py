@@ -13,6 +13,7 @@ from basestation.analysis.clocks import MOMENT_S
 from basestation.analysis.facts import facts_of
 from basestation.analysis.fit import SEEDS, Check, Fitted, Predicted, check, checks, fitted, predict
 from basestation.analysis.uncertainty import HOLD
+from packet_formats.phrases import many
 from spark_jobs.advice.facts import arrivals_in
 from spark_jobs.engine import Engine, EngineOptions, chosen
 from spark_jobs.health import clocks
@@ -81,7 +82,7 @@ def measured_epsilon(folders: Sequence[Place], engine: Engine) -> dict[str, int]
     bounds = [(row["run"], bound) for row in rows for bound in row["clocks"] if bound["bound"] == "epsilon"]
     found = {run: int(bound["covers_100"]) for run, bound in bounds if bound["measured"]}
     for run, ticks in found.items():
-        note(f"fit: run {run}: its clocks were at most {ticks} ticks apart, as beacons show")
+        note(f"fit: run {run}: its clocks were at most {many(ticks, 'tick')} apart, as beacons show")
     return found
 
 

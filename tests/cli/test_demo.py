@@ -1,11 +1,13 @@
 """`basestation demo`: the whole chain; everything that arrives is delivered once, logged, and compared."""
 
 import json
+import re
 
 import pytest
 from click.testing import CliRunner
 
 from basestation.cli.demo import command
+from basestation.cli.why import command as why
 from basestation.journal.writer import read_journal
 
 
@@ -52,6 +54,10 @@ def test_off_a_terminal_it_prints_lines_and_what_was_gained(tmp_path):
     assert result.stdout.count("deliver") > 20
     assert "every message came after its causes" in " ".join(result.stdout.split())
     assert str(made / "trace") in result.stderr
+    assert "kind" not in result.stdout + result.stderr  # the model's data is no alarm's
+    (named,) = re.findall(r"basestation why (\S+) (\S+)", result.stderr)
+    explained = CliRunner().invoke(why, named)
+    assert re.match(rf"{named[1]} was held [1-9]", explained.output), explained.output
 
 
 @pytest.mark.usefixtures("testbed", "platformio")
@@ -60,4 +66,5 @@ def test_on_the_testbed_the_real_firmware_is_put_in_order(tmp_path):
     found = delivered_by_mote(result.stdout)
     assert_in_order(found)
     assert (made / "truth.jsonl").stat().st_size > 0
+    assert "A shadow falls on one mote after another" in result.stderr
     assert_compared(result.stdout)

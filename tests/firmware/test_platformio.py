@@ -390,11 +390,16 @@ def test_which_app_is_built(root, tmp_path, monkeypatch):
         tmp_path / "mote",
         root / "firmware" / "net" / "mote",
     ]
-    for wrong in ("alram", str(tmp_path)):
-        monkeypatch.setenv("CAUSEWAY_APP", wrong)
-        with pytest.raises(
-            layout.BuildError, match="holds no C; in firmware/apps there are alarm, gateway, mote"
-        ):
+    wrong = {
+        "alram": "no such folder: .*/alram",
+        str(tmp_path / "none"): "no such folder: .*/none",
+        str(tmp_path): "holds no C",
+        "gateway": "that is the gateway's name, not a mote's",
+        str(tmp_path / "gateway"): "that is the gateway's name, not a mote's",
+    }
+    for word, why in wrong.items():
+        monkeypatch.setenv("CAUSEWAY_APP", word)
+        with pytest.raises(layout.BuildError, match=f"{why}; in firmware/apps there are alarm, mote"):
             layout.find_app(root, "mote")
 
 

@@ -286,7 +286,7 @@ def test_what_a_rule_never_promised_is_no_fault_of_the_run(world, scheme, policy
     assert promises_order(from_dict(tables)) == promised
     wrong = replace(found.delivered, inverted=1)
     judgement = replace(report, networks=(replace(found, delivered=wrong, promised=promised),))
-    assert ("meadow: 1 pairs delivered in the wrong order" in judgement.troubles) == promised
+    assert ("meadow: 1 pair delivered in the wrong order" in judgement.troubles) == promised
     shown = dict(lines_of(judgement))["delivered"]
     assert "1 pairs out of causal order" in shown
     assert ("promises no causal order" in shown) != promised

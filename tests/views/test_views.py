@@ -32,7 +32,7 @@ from basestation.views.lines import FinalRows, LinesView, row_of, shown_move, sh
 from basestation.views.ndjson import JsonView, to_plain
 from basestation.views.streams import StreamsView
 from basestation.views.terminal import HELP, TerminalView, delivery_line
-from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.deployment import CRYSTAL_HZ, from_dict
 from packet_formats.json_form import message_to_plain
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
@@ -201,6 +201,25 @@ def test_the_summary_counts_both_orders():
     assert "delivered by cbd, phi 100%: no message is known to be out of causal order" in text
     assert "% of messages could be checked fully: all their causes are known" in text
     assert "serial@/dev/ttyUSB1:micaz" in text
+
+
+@pytest.mark.parametrize(("scheme", "unordered"), [("shlc", True), ("barrier", True), ("vector", False)])
+def test_the_summary_says_that_nothing_was_ordered_if_stamps_need_a_time_and_none_is_known(scheme, unordered):
+    setup = from_dict(
+        {
+            "network": {"name": "test", "board": "micaz", "motes": 4},
+            "clock": {"tick_log2": 7, "epsilon": 3, "delta": 12},
+            "stamp": {"scheme": scheme},
+        }
+    )
+    station, stamp = Station(setup), {"shlc": (0, 0), "barrier": (0,) * 5, "vector": (0, 0, 0)}[scheme]
+    assert not station.snapshot(0).unordered
+    for sequence in range(3):
+        station.take(arrival(Data(0, sequence, stamp, data=bytes(4)), sequence * MS, setup=setup))
+    text = "\n".join(summary(station.snapshot(0)))
+    assert ("nothing was ordered: no time is known" in text) == unordered
+    assert ("causal order" in text) != unordered
+    assert ("final on arrival" in text) == (scheme == "vector")
 
 
 def test_the_summary_of_a_run_names_every_policy_that_delivered():

@@ -21,6 +21,7 @@
 #include "flag.h"
 #include "receipts.h"
 #include "stamp.h"
+#include "ticks.h"
 #include "types.h"
 
 #ifdef __cplusplus
