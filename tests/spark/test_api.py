@@ -58,7 +58,7 @@ def test_links_and_clocks_are_those_of_the_commands(spark, place, capsys):
         wanted = pq.read_table(place / "report" / f"{name}.parquet").to_pylist()
         assert rows_of(getattr(found, name)) == sorted(map(str, wanted))
     capsys.readouterr()
-    command("analyse", "clocks", tables, "--no-spark")
+    command("analyse", "clocks", tables, "--no-spark", "--json")
     told = json.loads(capsys.readouterr().out)
     (row,) = spark_jobs.clocks(frames, spark_jobs.messages(spark, tables), runs).collect()
     (stamped,) = (bound for bound in row.clocks if bound.bound == "stamped")
