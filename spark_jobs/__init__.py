@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_jobs.api import (
+        Choice,
         clocks,
         compare,
         continuum,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = (
+    "Choice",
     "clocks",
     "compare",
     "continuum",
@@ -33,7 +35,7 @@ __all__ = (
 
 
 def __getattr__(name: str) -> Any:
-    """The functions of the API, imported when first asked for: the commands' help needs none of it."""
+    """What the API has, imported when first asked for: the commands' help needs none of it."""
     if name not in __all__:
         raise AttributeError(f"spark_jobs has no {name}")
     from spark_jobs import api

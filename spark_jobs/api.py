@@ -1,10 +1,10 @@
 """The analysis as functions on DataFrames. `basestation analyse` calls what these call.
 
-    from spark_jobs import continuum, frames, links, messages, recommend, runs, session
+    from spark_jobs import Choice, continuum, frames, links, messages, recommend, runs, session
 
     spark = session.start("my analysis", "local[*]")
     links(frames(spark, "logs")).motes.orderBy("delivery").show()        # which mote loses the most?
-    found = continuum(spark, "tables")                                   # each stamp, policy and wait
+    found = continuum(spark, "tables", Choice(tolerates=[0.5]))          # each stamp, policy and wait
     recommend(found, runs(spark, "tables"), tolerance=0.5).show()        # the smallest stamp that will do
 
 `paths` are journals, folders of them, or tables that `ingest` wrote; on any file system (docs/analysis.md).
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 from basestation.analysis import advice
-from basestation.analysis.choices import Choice
+from basestation.analysis.choices import Choice as Choice
 from basestation.analysis.clocks import MOMENT_S
 from basestation.analysis.links import WINDOW_S
 from basestation.analysis.outcome import ContinuumRow
@@ -117,7 +117,12 @@ def recommend(
     figure: str = "mean",
     guaranteed: bool = False,
 ) -> DataFrame:
-    """The smallest stamp and the shortest wait of each run within a tolerance in per cent, and what more bytes buy."""
+    """The smallest stamp and the shortest wait of each run within a tolerance in per cent, and what more bytes buy.
+
+    The command also tries ledgers: `continuum` does with `Choice(tolerates=[tolerance])`.
+    """
+    if not 0 <= tolerance <= 100:  # as the command takes it, and in its words
+        raise JobError(f"tolerance: {float(tolerance)} is not in the range 0<=x<=100.")
     told, rows = _deployments(runs), [_row(one.asDict()) for one in continuum.collect()]
     names = dict.fromkeys(row.run for row in rows)
     if unknown := [run for run in names if run not in told]:

@@ -195,8 +195,20 @@ def lines(one: Advised, asked: Question) -> list[str]:
     told = [f"run {one.trace.run}: at most {asked.tolerance:g}% of messages violated ({asked.figure})"]
     if not one.advice:
         return [*told, "  " + why_nothing(one.trace, one.rows, asked.figure)]
-    told += [f"  {'take' if advice.chosen else 'or  '} {sentence(advice)}" for advice in one.advice]
-    return [*told, *(f"  {in_words(limit, asked.tolerance)}" for limit in one.limits)]
+    for advice in one.advice:
+        told.append(f"  {'take' if advice.chosen else 'or  '} {sentence(advice, asked.tolerance)}")
+    return [*told, *(f"  {said}" for said in strain_in_words(one, asked.tolerance))]
+
+
+def strain_in_words(one: Advised, tolerance: float) -> list[str]:
+    """What each assumption that is off does to the choice; once, if the simulated network itself breaks it."""
+    same = [row.violations for row in one.strained if row.factor == 1 and row.breaks]
+    if not same:
+        return [in_words(limit, tolerance) for limit in one.limits]
+    return [
+        "networks like this one, simulated, break the tolerance already "
+        f"({report.percent(max(same))}%): the choice is not sure"
+    ]
 
 
 def in_words(limit: Limit, tolerance: float) -> str:
@@ -208,29 +220,49 @@ def in_words(limit: Limit, tolerance: float) -> str:
     )
 
 
-def sentence(one: Advice) -> str:
+def sentence(one: Advice, tolerance: float) -> str:
     """A recommendation in one line."""
     proof = ", in causal order by proof" if one.guaranteed else ""
-    bound = "" if one.high is None else f", at most {one.at_most:.2g}% at 95% confidence"
+    bound = f", at most {one.at_most:.2g}% at 95% confidence" if _has_bound(one) else ""
+    doubt = f", {_doubt(tolerance)}" if _is_doubtful(one, tolerance) else ""
     wait = "" if not one.hold_saved_ms else f", {one.hold_saved_ms:.1f} ms less than causal delivery"
     bad = "" if one.worst_run is None else f"; worst run {one.worst_run}: {report.percent(one.worst)}%"
     return (
         f"{one.stamp}, {report.by(one)}: {one.stamp_bytes:.3g}-byte stamp{proof}, "
-        f"{_shown(one)}% violations{bound}; held {one.hold_mean_ms:.1f} ms{wait}; {_saved(one)}{bad}"
+        f"{_shown(one)}% violations{bound}{doubt}; held {one.hold_mean_ms:.1f} ms{wait}; {_saved(one)}{bad}"
     )
 
 
-def answer(one: Advice) -> str:
+def answer(one: Advice, tolerance: float) -> str:
     """The answer in a few words: what to take, and its bytes, wait and violations."""
     proof = "causal order by proof; " if one.guaranteed else ""
+    doubt = f"; {_doubt(tolerance)}" if _is_doubtful(one, tolerance) else ""
     return (
         f"Take {one.stamp}, {report.by(one)}: {_bytes(one.stamp_bytes)}, {one.hold_mean_ms:.0f} ms, "
-        f"{proof}at most {report.percent(one.violations_most)}% violations{_surely(one)}."
+        f"{proof}at most {report.percent(one.violations_most)}% violations{_surely(one)}{doubt}."
     )
 
 
 def _surely(one: Advice) -> str:
-    return "" if one.high is None else f" here ({one.at_most:.2g}% at 95% confidence)"
+    return f" here ({one.at_most:.2g}% at 95% confidence)" if _has_bound(one) else ""
+
+
+def _has_bound(one: Advice) -> bool:
+    """Whether a bound of chance is worth telling: beside a proof that nothing speaks against, it is not."""
+    return one.high is not None and not _is_proven(one)
+
+
+def _is_proven(one: Advice) -> bool:
+    return one.guaranteed and not one.violations
+
+
+def _is_doubtful(one: Advice, tolerance: float) -> bool:
+    """Whether more violations than are tolerated would not be a surprise."""
+    return not _is_proven(one) and (one.high is None or one.at_most > tolerance)
+
+
+def _doubt(tolerance: float) -> str:
+    return "too few messages to be sure" if tolerance else "no log is long enough to be sure of 0%"
 
 
 def _bytes(size: float) -> str:
@@ -277,7 +309,7 @@ def answer_parts(one: Advised, asked: Question) -> list[str]:
     if not advice:
         parts.append(page.paragraph(why_nothing(trace, rows, asked.figure), "answer"))
     else:
-        parts.append(page.paragraph(answer(advice[0]), "answer"))
+        parts.append(page.paragraph(answer(advice[0], asked.tolerance), "answer"))
         parts.append(page.paragraph(_because(advice[0], asked.tolerance)))
     parts += report.facts(trace, rows)
     chosen = next(iter(frontier(rows, asked)), None)
@@ -289,7 +321,7 @@ def answer_parts(one: Advised, asked: Question) -> list[str]:
     if advice:
         parts.append(page.folded("The choice in numbers", _numbers(advice)))
     if one.limits:
-        words = [page.paragraph(in_words(limit, asked.tolerance)) for limit in one.limits]
+        words = [page.paragraph(said) for said in strain_in_words(one, asked.tolerance)]
         parts.append(page.folded("Which assumption breaks first", [*words, _strained(one.strained)]))
     if one.details:
         parts.append(
@@ -334,7 +366,7 @@ def _who_or_when(row: DetailRow) -> str:
     return f"{row.mote}" if row.gateway is None else f"{row.mote} to gateway {row.gateway}"
 
 
-def all_runs_parts(together: Sequence[Advice]) -> list[str]:
+def all_runs_parts(together: Sequence[Advice], tolerance: float) -> list[str]:
     """The answer over all runs of one deployment, before those of each."""
     if not together:
         return []
@@ -342,14 +374,14 @@ def all_runs_parts(together: Sequence[Advice]) -> list[str]:
     said = f"The worst run is {first.worst_run}, with {report.percent(first.worst)}%."
     return [
         page.heading("All runs together"),
-        page.paragraph(answer(first), "answer"),
+        page.paragraph(answer(first, tolerance), "answer"),
         page.paragraph(said),
     ]
 
 
 def _because(one: Advice, tolerance: float) -> str:
     seen = f"{_shown(one)}% of the messages were violated here ({one.figure}), {tolerance:g}% is tolerated"
-    sure = "" if one.low is None else f"; at 95% confidence it is {_interval(one)}%"
+    sure = f"; at 95% confidence it is {_interval(one)}%" if _has_bound(one) else ""
     saved = f"It {_saved(one)}." if one.bytes_saved else "It has as many bytes as now."
     return f"{seen}{sure}. {saved}"
 

@@ -146,6 +146,11 @@ def json_option(function: F) -> F:
     return option(function)
 
 
+def is_for_people(as_json: bool) -> bool:
+    """Whether a command that gives JSON to programs has a person before it. (FORCE_COLOR makes no person.)"""
+    return not as_json and sys.stdout.isatty()
+
+
 def plain(value: object) -> object:
     """Turn a value into what JSON can hold: NaN and infinities become null, bytes become hex."""
     if isinstance(value, enum.Enum):

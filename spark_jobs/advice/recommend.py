@@ -91,4 +91,8 @@ def write(out: Place, rows: Sequence[ContinuumRow], adviser: Adviser) -> None:
         if found:
             write_rows(out, name, found)
     each = [part for one in advised for part in answer_parts(one, adviser.question)]
-    write_page(out, "A stamp and a wait for this network", [*all_runs_parts(together), *each])
+    write_page(
+        out,
+        "A stamp and a wait for this network",
+        [*all_runs_parts(together, adviser.question.tolerance), *each],
+    )

@@ -21,12 +21,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
 from basestation.journal import locking
 from basestation.journal.record_format import JournalError
 from packet_formats.phrases import many
 from spark_jobs.engine import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, prepare
-from spark_jobs.storage import is_local, path_of, remove_tree, write_whole
+from spark_jobs.storage import is_local, path_of, reading, remove_tree, write_whole
 from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
 from spark_jobs.tables.staging import Done, staged
 from spark_jobs.tables.stored import ENTRY, MANIFEST, UNFINISHED, manifest
@@ -36,6 +39,7 @@ STAGE = ".stage"
 WORDS = {"frames": "record", "messages": "message", "events": "event", "quarantine": "refused record"}
 SMALL = 1 << 28  # bytes up to which Spark is not worth its start
 QUICK = 1 << 24  # bytes up to which other processes are not worth theirs
+REASONS = 2  # that are told of a run's refused records
 TOGETHER = 256  # runs that are taken in before they are put in place
 
 
@@ -120,6 +124,8 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             remove_tree(path_of(done.stage))  # what the passes left to each other
             report.done.append(done)
             note(f"  {done.group.run}: {_counted(done.counts)}")
+            if done.counts.get("quarantine"):
+                note(f"    refused: {_reasons(tables / 'quarantine' / done.group.place)}")
     remove_tree(stage)
     for group in unfinished:  # made again by now, or refused
         _entry(tables, group, UNFINISHED).unlink(missing_ok=True)
@@ -181,3 +187,15 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
 
 def _counted(counts: dict[str, int]) -> str:
     return ", ".join(many(counts[table], WORDS[table]) for table in TABLES if counts.get(table))
+
+
+def _reasons(folder: Path) -> str:
+    """The most frequent reasons in a run's quarantine."""
+    found: Counter[str] = Counter()
+    for path in folder.glob("*.parquet"):
+        with pq.ParquetFile(reading(path)) as file:
+            for one in pc.value_counts(file.read(["reason"])["reason"]).to_pylist():
+                found[one["values"]] += one["counts"]
+    told = [f"{count} × {reason}" for reason, count in found.most_common(REASONS)]
+    others = found.total() - sum(count for _, count in found.most_common(REASONS))
+    return "; ".join([*told, *([f"{others} for other reasons"] if others else [])])

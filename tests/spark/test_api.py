@@ -10,12 +10,11 @@ import pytest
 
 import spark_jobs
 from basestation.analysis.advice import Advice
-from basestation.analysis.choices import Choice
 from basestation.cli import main as basestation
 from spark_jobs.journals.source import register
 from spark_jobs.session import JobError
 
-CHOICE = Choice(schemes=["shlc"], policies=["none", "cbd"], phis=[40, 100])
+CHOICE = spark_jobs.Choice(schemes=["shlc"], policies=["none", "cbd"], phis=[40, 100])
 CHOSEN = ["--scheme", "shlc", "--policy", "none", "--policy", "cbd", "--phi", "40", "--phi", "100"]
 
 
@@ -59,7 +58,7 @@ def test_links_and_clocks_are_those_of_the_commands(spark, place, capsys):
         wanted = pq.read_table(place / "report" / f"{name}.parquet").to_pylist()
         assert rows_of(getattr(found, name)) == sorted(map(str, wanted))
     capsys.readouterr()
-    command("analyse", "clocks", tables, "--no-spark")
+    command("analyse", "clocks", tables, "--no-spark", "--json")
     told = json.loads(capsys.readouterr().out)
     (row,) = spark_jobs.clocks(frames, spark_jobs.messages(spark, tables), runs).collect()
     (stamped,) = (bound for bound in row.clocks if bound.bound == "stamped")
@@ -86,6 +85,16 @@ def test_nothing_good_enough_is_an_empty_table(spark, place):
     advice = spark_jobs.recommend(found, spark_jobs.runs(spark, str(place / "tables")))
     assert advice.count() == 0
     assert set(advice.columns) == {field.name for field in fields(Advice)}
+
+
+@pytest.mark.parametrize("tolerance", [500, -1, float("nan")])
+def test_a_tolerance_is_refused_in_the_command_s_words(tolerance, capsys):
+    with pytest.raises(JobError) as refused:
+        spark_jobs.recommend(None, None, tolerance=tolerance)
+    assert f"{float(tolerance)} is not in the range 0<=x<=100." in str(refused.value)
+    if tolerance == 500:
+        assert basestation(["analyse", "recommend", "tables", "--tolerance", "500"]) == 2
+        assert "500.0 is not in the range 0<=x<=100." in " ".join(capsys.readouterr().err.split())
 
 
 def test_a_run_whose_deployment_is_not_told_is_named(spark, place):

@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from dataclasses import replace
 from itertools import pairwise
@@ -261,7 +262,7 @@ def test_bad_rows_of_a_trace_are_quarantined(tmp_path, logged):
     assert table(tmp_path / "tables", "messages").to_pylist() == rest
 
 
-def test_damage_and_strangers_are_quarantined_and_the_rest_is_taken(tmp_path, logged):
+def test_damage_and_strangers_are_quarantined_and_the_rest_is_taken(tmp_path, logged, capsys):
     trace, arrivals = logged
     layout, motes = layout_of(trace.deployment), trace.deployment.network.motes
     stamp = (0,) * len(layout.stamp.fields)
@@ -279,6 +280,11 @@ def test_damage_and_strangers_are_quarantined_and_the_rest_is_taken(tmp_path, lo
     report = take(tmp_path / "tables", tmp_path)
     assert not report.refused
     bad = [row["reason"] for row in table(tmp_path / "tables", "quarantine").to_pylist()]
+    told = re.search(
+        r"refused: (\d+) × (.+); (\d+) × (.+); (\d+) for other", capsys.readouterr().err
+    ).groups()
+    assert int(told[0]) == bad.count(told[1]) >= int(told[2]) == bad.count(told[3])
+    assert sum(map(int, told[::2])) == len(bad)
     assert f"source {motes} is no mote of this deployment, which has 0..{motes - 1}" in bad
     assert "the bytes after the last intact record are no record: the writer was interrupted" in bad
     assert sum("are missing" in reason for reason in bad) >= 1

@@ -2,6 +2,8 @@
 
 import json
 import random
+import re
+import sys
 from collections import Counter, defaultdict
 
 import numpy as np
@@ -178,7 +180,7 @@ def test_what_a_piece_tells_is_little():
     assert len(tallies(seen(rows), 6000)) < 0.05 * len(rows)
 
 
-def test_the_job_agrees_with_the_summary_of_the_journal(tmp_path, capsys):
+def test_the_job_agrees_with_the_summary_of_the_journal(tmp_path, capsys, monkeypatch):
     trace, arrivals = simulated("kn", messages=600)
     chance = random.Random(1)
     pairs = [arrivals[i : i + 2] for i in range(0, len(arrivals), 2)]
@@ -196,6 +198,15 @@ def test_the_job_agrees_with_the_summary_of_the_journal(tmp_path, capsys):
     assert told["copies"] == sum(mote.duplicates for mote in known) > 10
     motes = pq.read_table(tmp_path / "out/motes.parquet")
     assert sum(motes["lost"].to_pylist()) == told["lost"]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)  # a person sees tables
+    assert run.main(["links", *arguments, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == told
+    assert run.main(["links", *arguments]) == 0
+    seen = capsys.readouterr().out.splitlines()
+    assert f"r {told['received']}{told['lost']:>5}{told['delivery']:>9.1%}".split() == seen[-2].split()[:4]
+    assert run.main(["clocks", str(tmp_path / "tables"), "--no-spark"]) == 0
+    seen = capsys.readouterr().out
+    assert re.search(r"epsilon +\d+ +0 +\? +\? +\? +\? no beacon", seen)
     assert (tmp_path / "out/links.csv").read_text().startswith('"site","run","start","mote","gateway"')
 
 

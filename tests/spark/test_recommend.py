@@ -3,15 +3,26 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
 
-from basestation.analysis.advice import Question, answer, energy, over_all_runs, recommend, sentence
+from basestation.analysis.advice import (
+    Advised,
+    Question,
+    answer,
+    energy,
+    over_all_runs,
+    recommend,
+    sentence,
+    strain_in_words,
+)
 from basestation.analysis.choices import Choice
 from basestation.analysis.front import on_front
 from basestation.analysis.outcome import ContinuumRow
 from basestation.analysis.pooled import pool, worst
+from basestation.analysis.sensitivity import ASSUMPTIONS, Limit, Strained
 from basestation.simulator.options import WorldOptions
 from basestation.simulator.simulated_trace import deployment_for, trace_of
 from basestation.simulator.simulation import build_scheme, generate
@@ -92,8 +103,42 @@ def test_a_bound_and_a_confidence_are_told_apart():
     (one,) = recommend(
         [row(1, 0.04, 1.0, mean_most=0.18, low=0.0, high=0.55)], EXAMPLE, Question("mean", 0.5)
     )
-    assert "0.04 to 0.18% violations, at most 0.55% at 95% confidence" in sentence(one)
-    assert "at most 0.18% violations here (0.55% at 95% confidence)" in answer(one)
+    assert (
+        "0.04 to 0.18% violations, at most 0.55% at 95% confidence, too few messages to be sure"
+        in sentence(one, 0.5)
+    )
+    assert "at most 0.18% violations here (0.55% at 95% confidence); too few messages to be sure." in answer(
+        one, 0.5
+    )
+
+
+def test_doubt_is_told_where_the_bound_breaks_the_tolerance_and_nothing_proves_it():
+    def told(tolerance: float, **changes) -> list[str]:
+        (one,) = recommend([row(1, 0.0, 1.0, **changes)], EXAMPLE, Question("mean", tolerance))
+        return [sentence(one, tolerance), answer(one, tolerance)]
+
+    assert all("sure" not in said for said in told(0.5, low=0.0, high=0.4))
+    assert all("too few messages to be sure" in said for said in told(0.5))  # too short for a bound
+    assert all("no log is long enough to be sure of 0%" in said for said in told(0.0, low=0.0, high=0.1))
+    for said in told(0.5, low=0.0, high=0.66, exact=True, phi=100):
+        assert "by proof" in said
+        assert "confidence" not in said
+        assert "sure" not in said
+
+
+def test_a_simulated_network_that_breaks_the_tolerance_itself_is_told_once():
+    strained = [
+        Strained(name, factor, 1.06, 0.9, 1.2, 20.0, True)
+        for name in ASSUMPTIONS
+        for factor in (0.5, 1.0, 4.0)
+    ]
+    limits = [Limit(name, 1.0, 1.0, 1.06) for name in ASSUMPTIONS]
+    one = Advised(SimpleNamespace(run="r"), [], [], strained=strained, limits=limits)
+    assert strain_in_words(one, 0.5) == [
+        "networks like this one, simulated, break the tolerance already (1.06%): the choice is not sure"
+    ]
+    held = [replace(row, breaks=row.factor > 1) for row in strained]
+    assert len(strain_in_words(replace(one, strained=held), 0.5)) == len(limits)
 
 
 def test_doubtful_violations_do_not_speak_against_a_proof():
@@ -113,7 +158,7 @@ def test_savings_are_against_the_deployment_s_own_stamp_also_if_it_was_not_measu
 def test_of_a_radio_that_is_not_ours_no_energy_is_told():
     generic = replace(EXAMPLE, network=replace(EXAMPLE.network, board="generic"))
     (chosen, *_) = recommend([row(1, 0.0, 9.0)], generic, Question("mean", 0.0))
-    assert "saves 1 byte a message" in sentence(chosen)
+    assert "saves 1 byte a message" in sentence(chosen, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +166,14 @@ def test_of_a_radio_that_is_not_ours_no_energy_is_told():
     [(1, "saves 1 byte and"), (2, "no bytes saved"), (5, "costs 3 bytes and")],
 )
 def test_savings_are_said_in_words(size, said):
-    assert said in sentence(recommend([row(size, 0.0, 9.0)], EXAMPLE, Question("mean", 0.0))[0])
+    assert said in sentence(recommend([row(size, 0.0, 9.0)], EXAMPLE, Question("mean", 0.0))[0], 0.0)
 
 
 def test_a_stamp_of_varying_length_counts_with_its_mean():
     rows = [row(5, 0.0, 1.0, scheme="barrier", policy="barrier", phi=100, bytes_mean=2.5, answered="played")]
     (chosen,) = recommend(rows, EXAMPLE, Question("mean", 0.0))
     assert (chosen.stamp_bytes, chosen.bytes_saved) == (2.5, -0.5)
-    assert "by its own rule: 2.5-byte stamp" in sentence(chosen)
+    assert "by its own rule: 2.5-byte stamp" in sentence(chosen, 0.0)
 
 
 def test_among_equals_the_provable_stamp_is_taken():

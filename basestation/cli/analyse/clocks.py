@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
 from basestation.cli import common, job_options
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Seconds within which clocks are compared.",
 )
+@common.json_option
 @job_options.engine_options
 @click.pass_context
 def command(
@@ -35,11 +38,13 @@ def command(
     sites: Sequence[str],
     out: Path | None,
     moment: float,
+    as_json: bool,
     engine: EngineOptions,
 ) -> None:
     """Measure the epsilon and the delta that a deployment really kept.
 
-    TABLES is the folder that ingest wrote. Prints one JSON object for each run.
+    TABLES is the folder that ingest wrote. Prints a table on a terminal; elsewhere, or with --json, one JSON object for
+    each run.
     """
     from basestation.analysis.clocks import plain
     from spark_jobs.health import clocks
@@ -52,6 +57,24 @@ def command(
     if out is not None and found:
         write_tables(out, clocks.tables_of(found))
     for row in found:
-        common.emit_json(plain(row))
+        if common.is_for_people(as_json):
+            common.out.print(f"run {row['run']}", markup=False)
+            common.out.print(_table(row["clocks"]))
+        else:
+            common.emit_json(plain(row))
     if refused:
         ctx.exit(1)
+
+
+def _table(bounds: Sequence[dict[str, Any]]) -> Table:
+    """The bounds of a run, in ticks: which were promised, how often they were exceeded, and which were kept."""
+    table = Table(box=SIMPLE_HEAD, padding=0)
+    for name in ("ticks", "promised", "measured", "exceeded", "99%", "99.9%", "all"):
+        table.add_column(name, justify="left" if name == "ticks" else "right", no_wrap=True)
+    table.add_column("why")
+    for row in bounds:
+        counts = ("promised", "measured", "broken", "covers_99", "covers_99_9", "covers_100")
+        known = row if row["measured"] else {"promised": row["promised"], "measured": 0}
+        cells = ("?" if known.get(name) is None else str(known[name]) for name in counts)
+        table.add_row(row["bound"], *cells, row["why"] or "")
+    return table

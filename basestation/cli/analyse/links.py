@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
 
 from basestation.cli import common, job_options
 
@@ -30,8 +32,9 @@ if TYPE_CHECKING:
     "--worst",
     type=common.Whole(1),
     metavar="N",
-    help="Instead of JSON, print the N worst motes, links and windows.",
+    help="Print the N worst motes, links and windows instead.",
 )
+@common.json_option
 @job_options.engine_options
 @click.pass_context
 def command(
@@ -43,12 +46,16 @@ def command(
     out: Path | None,
     window: float,
     worst: int | None,
+    as_json: bool,
     engine: EngineOptions,
 ) -> None:
     """Show deliveries, losses, copies, reboots and signal strength of each mote and link over time.
 
-    TABLES is the folder that ingest wrote. Prints one JSON object for each run.
+    TABLES is the folder that ingest wrote. Prints a table on a terminal; elsewhere, or with --json, one JSON object for
+    each run.
     """
+    if as_json and worst is not None:
+        raise click.UsageError("--worst prints text: leave out --json")
     import pyarrow.compute as pc
 
     from basestation.analysis.links import summary, worst_lines
@@ -64,8 +71,30 @@ def command(
         write_tables(out, found)
     if worst is not None:
         click.echo("\n".join(worst_lines(found["motes"], found["links"], worst)))
-    for run in sound if worst is None else ():
+    else:
         motes = found["motes"]
-        common.emit_json(stored.names_of(run) | summary(motes.filter(pc.equal(motes["run"], run.name))))
+        _show(
+            [stored.names_of(run) | summary(motes.filter(pc.equal(motes["run"], run.name))) for run in sound],
+            as_json,
+        )
     if refused:
         ctx.exit(1)
+
+
+def _show(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
+    if common.is_for_people(as_json):
+        common.out.print(_table(rows))
+        return
+    for row in rows:
+        common.emit_json(row)
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> Table:
+    table = Table("run", box=SIMPLE_HEAD, padding=0)
+    for name in ("came", "lost", "delivery", "copies", "longest loss", "reboots"):
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        share = "?" if row["delivery"] is None else f"{row['delivery']:.1%}"
+        counts = (str(row[name]) for name in ("copies", "longest_burst", "reboots"))
+        table.add_row(row["run"], str(row["received"]), str(row["lost"]), share, *counts)
+    return table

@@ -112,7 +112,8 @@ def command(
         elif not one.advice:
             common.note(f"recommend: run {one.trace.run}: {advice.why_nothing(one.trace, one.rows, figure)}")
     if not as_json and together:
-        common.out.print(f"all runs: take {advice.sentence(together[0])}", markup=False, soft_wrap=True)
+        said = advice.sentence(together[0], tolerance)
+        common.out.print(f"all runs: take {said}", markup=False, soft_wrap=True)
     if as_json:
         for row in (*together, *(row for one in advised for row in one.advice)):
             common.emit_json(row)
