@@ -11,7 +11,7 @@ from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.framing import crc16, encode_frame
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
-from packet_formats.records import Beacon, Command, Downlink, Health, Status
+from packet_formats.records import Arrived, Beacon, Command, Downlink, Health, Status
 from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 from tests.firmware.net_world import Node, World, library, message_struct
 
@@ -109,6 +109,33 @@ def test_a_stalled_line_drops_pairs_and_says_so(gcc: str, meadow: Deployment) ->
     assert last[0].sequence == (pairs[-1][0].sequence + 1) % 256
     gateway.set("host_up_room", 4096)
     assert status_of(gateway).up_full == 40 - len(pairs)
+
+
+def test_a_message_that_the_line_dropped_is_not_answered(gcc: str, meadow: Deployment) -> None:
+    """Or nobody would send it again, and the host would never see it."""
+    world, gateway, _ = network(gcc, meadow, 0)
+    gateway.read()
+    answered: list[int] = []
+    world.on_air = lambda node, frame, end: (
+        answered.append(frame.data[2] | frame.data[3])
+        if frame.type == Arrived.AM_TYPE
+        else None  # either order
+    )
+    world.stalled = True
+    gateway.set("host_up_room", 64)
+    layout = layout_of(meadow)
+    for sequence in range(40):
+        stamp = (0,) * len(layout.stamp.fields)
+        data = encode_message(Data(3, sequence, stamp, data=bytes(layout.data_bytes)), layout)
+        gateway.hear(raw_frame(meadow, data.type, data.data), world.now)
+        world.run(0.02)
+    world.stalled = False
+    for _ in range(100):
+        world.run(0.05)
+        gateway.step()
+    went_up = [message.sequence for _, _, message in gateway.pairs() if isinstance(message, Data)]
+    assert 0 < len(went_up) < 40
+    assert answered == went_up
 
 
 def test_acknowledgements_and_the_air(gcc: str, meadow: Deployment) -> None:

@@ -286,7 +286,9 @@ def test_data_of_every_mote_reaches_the_line(minute: Run) -> None:
         assert len(arrived) >= len(sent) - 1
     data = [message for message in heard if isinstance(message, Data)]
     assert not any(message.saturated for message in data)
-    assert all(message.in_sync or message.sequence == 1 for message in data)  # the first may be before any beacon
+    assert all(
+        message.in_sync or message.sequence == 1 for message in data
+    )  # the first may be before any beacon
 
 
 def test_the_observer_delivers_in_order(minute: Run) -> None:
