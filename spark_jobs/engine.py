@@ -271,7 +271,7 @@ def _raised(result: Any) -> Any:
 def _name(function: Callable[[Any], Any]) -> str:
     """What a function is called, also if some of its arguments are given."""
     inner = getattr(function, "args", ()) or [getattr(function, "func", function)]
-    return str(getattr(inner[0], "__name__", "tasks")).strip("_")
+    return str(getattr(inner[0], "__name__", "tasks")).strip("_").replace("<lambda>", "tasks")
 
 
 def _show(what: str, done: int, of: int) -> None:
