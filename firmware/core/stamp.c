@@ -9,22 +9,6 @@
 #error "stamp.scheme: the firmware has no such stamp; docs/schemes.md says which it has"
 #endif
 
-int8_t cw_stamp_items(uint8_t length)
-{
-#if CAUSEWAY_STAMP_VARIABLE
-    uint16_t bits = (uint16_t)((length - CW_STAMP_REST) * 8 - CAUSEWAY_STAMP_HEAD_BITS);
-    int8_t items = 0;
-
-    if (length < CAUSEWAY_PAYLOAD_BYTES_LEAST || length > CAUSEWAY_PAYLOAD_BYTES)
-        return -1;
-    for (; bits >= CAUSEWAY_ITEM_BITS && items < CAUSEWAY_ITEMS_MOST; items++)
-        bits = (uint16_t)(bits - CAUSEWAY_ITEM_BITS);
-    return bits < 8 ? items : -1;
-#else
-    return length == CAUSEWAY_PAYLOAD_BYTES ? CAUSEWAY_ITEMS_MOST : -1;
-#endif
-}
-
 cw_stamp_fault_t cw_stamp_check(const uint8_t *stamp, uint8_t items)
 {
     return fault_in(stamp, items);

@@ -43,10 +43,9 @@ INLINE cw_past_t behind(cw_past_t latest, cw_past_t time)
     return (cw_past_t)(latest - time) & PAST_MASK;
 }
 
-/* In its callers it would take two hundred bytes more. */
-static __attribute__((noinline)) void keep_recent(cw_past_t *time, cw_past_t latest, cw_past_t old)
+INLINE void keep_recent(cw_past_t *time, cw_past_t latest)
 {
-    if (behind(latest, *time) >= old)
+    if (behind(latest, *time) >= OLD)
         *time = (cw_past_t)(latest - OLD);
 }
 
@@ -59,27 +58,22 @@ static void keep_top(cw_stamp_t *state, cw_past_t latest)
         state->top = (cw_past_t)(latest - CAUSEWAY_LEAD);
         state->counter = 0;
     }
+    keep_recent(&state->top, latest);
 }
 
-/* Make times recent that are so far behind, 0: all. Return the latest time that there can be. */
-static cw_past_t renew(cw_stamp_t *state, cw_past_t old)
+static void forget(cw_stamp_t *state)
 {
-    cw_past_t latest = (cw_past_t)(state->tick + CAUSEWAY_LEAD);
+    cw_past_t old = (cw_past_t)(state->tick + CAUSEWAY_LEAD - OLD);
 
-    if (old)
-        keep_top(state, latest);
-    keep_recent(&state->top, latest, old);
-    keep_recent(&state->quiet, latest, old);
-    keep_recent(&state->previous, latest, old);
+    state->top = state->quiet = state->previous = old;
     for (uint8_t i = 0; i < 16; i++)
-        keep_recent(&state->sent[i], latest, old);
+        state->sent[i] = old;
     for (cw_cause_t *heard = state->heard; heard < state->heard + CAUSEWAY_MOTES; heard++)
-        keep_recent(&heard->top, latest, old);
-    return latest;
+        heard->top = old;
 }
 
-/* Whether the last event is so long ago that all times are old. In its callers it takes more bytes. */
-static __attribute__((noinline)) bool all_old(const cw_stamp_t *state, uint32_t tick)
+/* Whether the last event is so long ago that all times are old. */
+static bool all_old(const cw_stamp_t *state, uint32_t tick)
 {
     return ((tick - state->tick) & CW_TICK_MASK) > SPAN + CAUSEWAY_LEAD;
 }
@@ -87,10 +81,20 @@ static __attribute__((noinline)) bool all_old(const cw_stamp_t *state, uint32_t 
 /* Begin an event: make all times recent. Return the latest time that there can be. */
 static cw_past_t begin(cw_stamp_t *state, uint32_t tick)
 {
-    cw_past_t old = all_old(state, tick) ? 0 : OLD;
+    cw_past_t latest = (cw_past_t)(tick + CAUSEWAY_LEAD);
+    bool pause = all_old(state, tick);
 
     state->tick = tick;
-    return renew(state, old);
+    if (pause)
+        forget(state);
+    keep_top(state, latest);
+    keep_recent(&state->quiet, latest);
+    keep_recent(&state->previous, latest);
+    for (uint8_t i = 0; i < 16; i++)
+        keep_recent(&state->sent[i], latest);
+    for (cw_cause_t *heard = state->heard; heard < state->heard + CAUSEWAY_MOTES; heard++)
+        keep_recent(&heard->top, latest);
+    return latest;
 }
 
 void cw_stamp_tidy(cw_stamp_t *state, uint32_t tick)
@@ -101,9 +105,10 @@ void cw_stamp_tidy(cw_stamp_t *state, uint32_t tick)
 void cw_stamp_start(cw_stamp_t *state, uint32_t tick)
 {
     state->tick = tick;
-    state->quiet = renew(state, 0);
+    forget(state);
     state->top = (cw_past_t)tick;
     state->counter = 0;
+    state->quiet = (cw_past_t)(tick + CAUSEWAY_LEAD);
     state->marks = FIRST;
 }
 
@@ -299,7 +304,7 @@ cw_stamp_result_t cw_stamp_receive(cw_stamp_t *state, uint32_t tick, const uint8
     uint8_t mask = 0x80 >> CAUSEWAY_STAMP_HEAD_BITS % 8, sequence = payload[CAUSEWAY_SEQUENCE_AT];
     uint16_t source = cw_get_source(payload + CAUSEWAY_SOURCE_AT);
 
-    if (source >= CAUSEWAY_MOTES || cw_stamp_check(stamp, items) != CW_STAMP_SOUND)
+    if (source >= CAUSEWAY_MOTES || fault_in(stamp, items) != CW_STAMP_SOUND)
         return CW_STAMP_REFUSED;
 
     uint16_t before = state->bounded;

@@ -31,6 +31,7 @@
 #define CW_STAMP_H
 
 #include "causeway_layout.h"
+#include "stamp_items.h"
 #include "types.h"
 
 #ifdef __cplusplus
@@ -159,19 +160,6 @@ static inline void cw_stamp_tidy(const cw_stamp_t *state, uint32_t tick)
 /** Take a send event and write the stamp into the message, which already has its source (a mote) and its
  * sequence. Return true if a field holds its top code: the message must then be flagged saturated. */
 bool cw_stamp_send(cw_stamp_t *state, uint32_t tick, uint8_t *payload);
-
-/** The bytes of a stamp with this many items. */
-static inline uint8_t cw_stamp_bytes(uint8_t items)
-{
-    return (uint8_t)((CAUSEWAY_STAMP_HEAD_BITS + items * CAUSEWAY_ITEM_BITS + 7) / 8);
-}
-
-/** The bytes of a data payload besides its stamp. */
-#define CW_STAMP_REST (CAUSEWAY_PAYLOAD_BYTES - CAUSEWAY_STAMP_BYTES)
-
-/** The items in the stamp of a data payload of `length` bytes: as many as fit; -1 if no number of items gives
- * that length. A stamp of fixed length has CAUSEWAY_ITEMS_MOST of them. */
-int8_t cw_stamp_items(uint8_t length);
 
 /** The bytes of the stamp that was written last. */
 static inline uint8_t cw_stamp_size(const cw_stamp_t *state)
