@@ -497,6 +497,7 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
         return;
     }
     uint16_t source = cw_data_source(payload), number = cw_data_number(payload);
+    uint32_t tick = cw_tick(timesync_network(heard->time));
     hush(source, number, (uint8_t)(cw_data_hops(payload) + 1));
     if (source == identity_id()) {
         count(&counters.echoes);
@@ -504,10 +505,9 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
         count(&counters.duplicates);
         if (was_left(source, number)) {
             counters.spent--; /* each message once */
-            relay_data(heard, cw_tick(timesync_network(heard->time)), now);
+            relay_data(heard, tick, now);
         }
     } else {
-        uint32_t tick = cw_tick(timesync_network(heard->time));
         merge(heard, now);
         relay_data(heard, tick, now);
         messaging_on_data(&heard->message, tick);
