@@ -105,11 +105,12 @@ static bool knows_distance(uint32_t now)
     return ROOT_IS_GATEWAY && timesync_in_sync(now);
 }
 
-/* Hops that a message of ours needs after its first. */
+/* Hops that a message of ours needs after its first: more than the deployment's, if the network is deeper and
+ * stamps tell whether there is time. */
 static uint8_t own_hops(uint32_t now)
 {
     uint8_t distance = knows_distance(now) ? timesync_hops() : CAUSEWAY_HOPS;
-    return (uint8_t)((distance < CAUSEWAY_HOPS ? distance : CAUSEWAY_HOPS) - 1);
+    return (uint8_t)((CAUSEWAY_CLOCK_WIDTH || distance < CAUSEWAY_HOPS ? distance : CAUSEWAY_HOPS) - 1);
 }
 
 /* The hops left in the flags of a message that we would pass on, if it can get to the gateway. Where we know
