@@ -76,7 +76,7 @@ def test_the_table_and_the_check(stand_in, meadow):
     assert "1 of 1 pairs contradict happened-before" in " ".join(result.stdout.split())
     result = run(meadow, "--seconds", 2, "--check")
     assert result.exit_code == 1
-    assert "meadow: 1 pairs of messages" in result.stderr
+    assert "meadow: 1 pair of messages" in result.stderr
 
 
 def test_without_seconds_it_runs_at_real_pace_and_says_how_to_connect(stand_in, meadow):

@@ -370,7 +370,8 @@ def test_an_app_outside_the_repository(pio, root, testbed, tmp_path):
     assert json.loads((folder / "firmware.json").read_text())["app"] == "my_app"
     events = engine.events_of(f"nodes 1\nnode 0 micaz 0 0 0 0 {folder}/firmware.elf\nend 9\n", testbed)
     assert not [event for event in events if isinstance(event, DriverFault)]
-    counts = [event.bytes[-10] for event in events if isinstance(event, Signal) and event.bytes[8] & 0x80]
+    sent = [event.bytes[-10] for event in events if isinstance(event, Signal) and event.bytes[8] & 0x80]
+    counts = list(dict.fromkeys(sent))  # without a gateway each goes out several times
     assert len(counts) >= 3
     assert counts == list(range(1, len(counts) + 1))
 
