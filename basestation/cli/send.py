@@ -282,7 +282,7 @@ class Session:
             return None
         asked = self._there if order.target == ALL else (order.target,)
         if order.setting.command is Command.REPORT:
-            return Reports(asked)
+            return Reports(asked, of_all=order.target == ALL)
         if order.setting.command is Command.REBOOT:
             return Reboots(asked)
         common.note(f"{order.text}: motes do not answer this")

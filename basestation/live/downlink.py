@@ -115,15 +115,16 @@ class Talk:
 
 
 class Reports:
-    """Who of those asked has sent a health message."""
+    """Who of those asked has sent a health message; if all were, a gateway's is an answer too."""
 
-    def __init__(self, asked: Iterable[int]) -> None:
+    def __init__(self, asked: Iterable[int], of_all: bool = True) -> None:
         self.missing = set(asked)
+        self._only = None if of_all else frozenset(self.missing)
         self.answers: dict[int, Health] = {}
 
     def take(self, message: Message) -> int | None:
         """The mote that this message is an answer of, if it is one."""
-        if not isinstance(message, Health):
+        if not isinstance(message, Health) or (self._only and message.source not in self._only):
             return None
         known = message.source in self.answers
         self.answers[message.source] = message
