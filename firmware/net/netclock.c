@@ -47,7 +47,7 @@ static int32_t gained(const line_t *line, uint32_t local)
     return (elapsed >> 8) * line->skew + line->part;
 }
 
-/* In its callers it would take two hundred bytes more. */
+/* In its callers it would take a hundred bytes more. */
 static __attribute__((noinline)) uint32_t estimate(const line_t *line, uint32_t local)
 {
     return line->network + (local - line->local) + (uint32_t)(gained(line, local) >> 16);

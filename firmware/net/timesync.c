@@ -269,8 +269,8 @@ static int16_t slope(int32_t xy, int32_t xx)
     return (int16_t)(found < -NETCLOCK_SKEW_MAX ? -NETCLOCK_SKEW_MAX : found);
 }
 
-/* Relative to the means, as far as they are known. In its callers it would take two hundred bytes more. */
-static __attribute__((noinline)) point_t point_of(const fit_t *fit, const pair_t *pair)
+/* Relative to the means, as far as they are known. */
+static point_t point_of(const fit_t *fit, const pair_t *pair)
 {
     int16_t before = (int16_t)((window[0].local - pair->local) >> 10);
     int16_t more = (int16_t)(pair->offset - window[0].offset);

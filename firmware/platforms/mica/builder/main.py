@@ -29,8 +29,8 @@ env.Replace(
     SIZEDATAREGEXP=r"^(?:\.data|\.bss|\.noinit)\s+(\d+).*",
 )
 # Optimizing the whole program at link time makes the images five to ten per cent smaller. The sections are made then,
-# so the linker needs the same flags. Enumerations of one byte and short calls where they reach save three more; three
-# more again come from sharing the code that saves registers, and from not building one function of everything that is
+# so the linker needs the same flags. Enumerations of one byte and short calls where they reach save three more; one
+# to two come from sharing the code that saves registers, and from not building one function of everything that is
 # called once (it runs out of registers).
 machine = ["-mmcu=$BOARD_MCU"]
 code = [
