@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-LOCKED_EXTRAS := analysis connect firmware spark dev
+LOCKED_EXTRAS := analysis connect firmware metrics mqtt spark web dev
 WORKERS ?= 2
 
 # PlatformIO, unless PIO=... names another one, comes with the environment. The firmware needs nothing else of it.

@@ -48,6 +48,9 @@ look() {
     need 'clang-format-14' 'the check of the C'"'"'s format' command -v clang-format-14
     need 'arduino-core-avr' 'the test of the Arduino sketch' test -d /usr/share/arduino/hardware/arduino/avr
     need 'openjdk-17-jre-headless' 'the jobs on Spark' command -v java
+    need 'chromium' 'the tests of the live page in a browser' command -v chromium
+    need 'mosquitto' 'the tests with an MQTT broker' test -x /usr/sbin/mosquitto
+    need 'prometheus' 'the tests with Prometheus' command -v prometheus
     need 'clang libclang-rt-14-dev' 'fuzzing the parsers' fuzzes_c
 }
 
