@@ -27,7 +27,7 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
         message->length < CAUSEWAY_PAYLOAD_BYTES_LEAST) {
         return;
     }
-    cw_arrived_t arrived = {cw_data_source(message->data), cw_data_number(message->data)};
+    cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};
     uint8_t answer[CAUSEWAY_ARRIVED_BYTES];
     cw_arrived_put(answer, &arrived);
     if (waits(answer)) {

@@ -477,7 +477,7 @@ static void on_arrived(const radio_message_t *message)
 {
     cw_arrived_t arrived;
     if (cw_arrived_get(message->data, message->length, &arrived)) {
-        hush(arrived.source, arrived.number, 0);
+        hush(arrived.source, cw_data_arrived(arrived.number), 0);
     } else {
         count(&counters.foreign);
     }
