@@ -69,6 +69,9 @@ static void set_again(uint8_t timer, uint32_t now)
 
 void node_every(uint8_t timer, uint32_t cycles)
 {
+    if (timer >= NODE_TIMERS) {
+        return;
+    }
     if (cycles > PERIOD_MOST) {
         cycles = PERIOD_MOST;
     }
@@ -82,6 +85,9 @@ void node_every(uint8_t timer, uint32_t cycles)
 
 void node_after(uint8_t timer, uint32_t cycles)
 {
+    if (timer >= NODE_TIMERS) {
+        return;
+    }
     set_period(timer, 0);
     timer_set(timer, clock_now() + (cycles < NODE_AFTER_MOST ? cycles : NODE_AFTER_MOST));
 }
