@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
+from tests.waiting import wait_until
 from tests.web.made_run import made_hello, made_picture, made_rows
 from tests.web.stage import StandIn
 
@@ -63,7 +64,7 @@ def _dragged(browser: Any, name: str, screen: dict[str, Any], messages: int) -> 
         context = browser.new_context(**screen)
         page = context.new_page()
         page.goto(server.url)
-        page.wait_for_function(f"document.body.dataset.rows === '{messages}'")
+        wait_until(lambda: page.evaluate(f"document.body.dataset.rows === '{messages}'"), "the rows")
         for _ in range(40):
             if page.evaluate("Number(diagram.dataset.inView)") >= messages:
                 break

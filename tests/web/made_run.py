@@ -59,7 +59,7 @@ def made_rows(messages: int, motes: int = 10, a_second: float = 20.0, wrong_ever
         newest[mote] = row
         rows.append(row)
     for row in rows[-3:]:
-        row.update(state="tentative", left_ms=None, held_ms=None)
+        row.update(state="tentative", left_ms=None, held_ms=None, wrong=None)
     return rows
 
 

@@ -2,7 +2,7 @@
 
 import { draw } from "./dom.js";
 
-const CURVE = { width: 100, height: 24, most: 160 };
+const CURVE = { width: 100, height: 24 };
 
 /** The least and the most of the numbers that are there. */
 export function extent(numbers) {
@@ -24,9 +24,23 @@ export function curve(name) {
   return picture;
 }
 
-/** Draw numbers at times into a curve; null is a gap. `range`: [low, high] of the scale, [from, to] of the times. */
-export function plot(picture, times, numbers, range = extent(numbers), span = extent(times)) {
+/** The means of stretches of equal length: at most so many points; a stretch without a number is null. */
+function thinned(times, numbers, most) {
+  const size = Math.ceil(times.length / most);
+  if (size <= 1) return [times, numbers];
+  const [at, means] = [[], []];
+  for (let from = times.length % size; from < times.length; from += size) {
+    const known = numbers.slice(from, from + size).filter((number) => number !== null && number !== undefined);
+    at.push(times[from + size - 1]);
+    means.push(known.length ? known.reduce((sum, number) => sum + number, 0) / known.length : null);
+  }
+  return [at, means];
+}
+
+/** Draw numbers at times into a curve; null is a gap. `range`: [low, high] of the scale, `span`: [from, to] of the times. */
+export function plot(picture, allTimes, allNumbers, { range = extent(allNumbers), span = extent(allTimes), most = 120 } = {}) {
   const [area, line] = picture.children;
+  const [times, numbers] = thinned(allTimes, allNumbers, most);
   if (!range || !span) {
     area.removeAttribute("d");
     line.removeAttribute("d");
@@ -34,10 +48,9 @@ export function plot(picture, times, numbers, range = extent(numbers), span = ex
   }
   const scale = CURVE.height / (range[1] - range[0] || 1);
   const pace = CURVE.width / (span[1] - span[0] || 1);
-  const step = Math.max(1, Math.floor(times.length / CURVE.most));
   const runs = [];
   let run = null;
-  for (let at = (times.length - 1) % step; at < times.length; at += step) {
+  for (let at = 0; at < times.length; at += 1) {
     if (numbers[at] === null || numbers[at] === undefined || times[at] < span[0]) {
       run = null;
       continue;

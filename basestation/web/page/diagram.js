@@ -1,8 +1,9 @@
 // The space-time diagram: only what is in view is drawn, in a few strokes for each colour.
 
+import { Density } from "./density.js";
 import { clockText, durationText } from "./text.js";
 
-const DENSE = 1500; // messages in view from which marks become small squares without labels
+const DENSE = 400; // messages in view from which lines are counted and not stroked
 const SPARSE = 160; // messages in view up to which names are written
 const CHUNK = 100; // lines in one stroke
 const TONES = { arrival: "amber", delivery: "red" };
@@ -23,6 +24,7 @@ export class Diagram {
     this.live = false;
     this.note = "";
     this.onPaint = () => {};
+    this.density = new Density();
     this.marks = new Map(); // key -> how far below the observer's line its mark is
     this.waiting = false;
     this.painted = { version: -1, end: 0, at: 0 };
@@ -115,6 +117,7 @@ export class Diagram {
     context.rect(this.gutter, 0, this.width - this.gutter, this.lanes.bottom);
     context.clip();
     const seen = this.#collect();
+    if (seen.count > DENSE) this.#crowd(seen);
     this.#strokes(seen);
     this.#dots(seen);
     if (this.selected !== null) this.#cone();
@@ -226,7 +229,7 @@ export class Diagram {
   /** Marks that would hide each other on the observer's lane lie below each other, in order. */
   #stack(seen) {
     this.marks.clear();
-    if (seen.count > DENSE) return;
+    if (seen.count * 9 > this.width) return;
     const left = seen.rows.filter(({ row }) => row.state !== "discarded");
     left.sort((one, other) => one.end - other.end || (one.row.place ?? 1e12) - (other.row.place ?? 1e12));
     const room = Math.max(1, Math.floor((this.lanes.bottom - this.lanes.observerY - 4) / 8));
@@ -239,9 +242,33 @@ export class Diagram {
     }
   }
 
+  /** In a crowd, plain messages and causes become densities; what is out of order stays a line of its own. */
+  #crowd(seen) {
+    const { density, context, lanes } = this;
+    const strength = this.selected === null ? 1 : 0.4;
+    const [width, height] = [this.width, Math.ceil(lanes.bottom)];
+    density.clear(width, height);
+    density.lines(seen.causes);
+    density.paint(context, this.colour.cause, 0.1 * strength);
+    density.clear(width, height);
+    density.lines(seen.lines.message ?? []);
+    density.lines(seen.holds.message ?? []);
+    const observer = Math.round(lanes.observerY);
+    const tall = Math.max(1, Math.min(4, Math.round(lanes.step / 5)));
+    for (const { row, tone, sent, end, y } of seen.rows) {
+      if (tone !== "message") continue;
+      density.run(Math.round(sent), Math.round(y) - tall, Math.round(y) + tall, 12);
+      if (row.state === "final") density.run(Math.round(end), observer - tall, observer + tall, 12);
+    }
+    density.paint(context, this.colour.message, Math.min(0.12, 200 / seen.count) * strength);
+    seen.causes = [];
+    seen.lines.message = seen.holds.message = undefined;
+    seen.rows = seen.rows.filter(({ tone, row }) => tone !== "message" || row.state !== "final");
+  }
+
   #strokes(seen) {
-    const faint = (this.selected === null ? 1 : 0.35) * Math.max(0.16, Math.min(0.8, 900 / (seen.count + 1)));
-    this.#stroke(seen.causes, this.colour.cause, 1, Math.min(0.7, faint));
+    const faint = (this.selected === null ? 1 : 0.35) * Math.max(0.14, Math.min(0.6, 500 / (seen.count + 1)));
+    this.#stroke(seen.causes, this.colour.cause, 1, Math.min(0.85, faint * 1.4));
     if (seen.count <= SPARSE) this.#arrows(seen.causes, this.colour.cause);
     for (const tone of ["message", "amber", "red"]) {
       const alpha = tone === "message" ? faint : this.selected === null ? 0.95 : 0.4;
@@ -290,18 +317,16 @@ export class Diagram {
 
   /** Sendings, arrivals and deliveries; filled where they are final. */
   #dots(seen) {
-    const dense = seen.count > DENSE;
-    const size = dense ? 1 : Math.max(1.6, Math.min(4, this.lanes.step / 4, 2 + 300 / (seen.count + 1)));
+    const size = Math.max(1.6, Math.min(4, this.lanes.step / 4, 2 + 300 / (seen.count + 1)));
     this.context.globalAlpha = this.selected === null ? 1 : 0.45;
     for (const tone of ["message", "amber", "red"]) {
       const mine = seen.rows.filter((part) => part.tone === tone);
       if (!mine.length) continue;
       const grown = tone === "message" ? size : Math.max(size, 2.4) + 0.6;
-      const plain = dense && tone === "message";
-      this.#fillDots(mine.map((part) => [part.sent, part.y]), grown, tone, plain);
-      if (!dense) this.#fillDots(mine.map((part) => [part.came, part.gateway]), grown * 0.6, tone, plain);
+      this.#fillDots(mine.map((part) => [part.sent, part.y]), grown, tone);
+      this.#fillDots(mine.map((part) => [part.came, part.gateway]), grown * 0.6, tone);
       const final = mine.filter(({ row }) => row.state === "final");
-      this.#fillDots(final.map((part) => this.#markOf(part)), grown * 1.1, tone, plain);
+      this.#fillDots(final.map((part) => this.#markOf(part)), grown * 1.1, tone);
       const open = mine.filter(({ row }) => row.state === "tentative" || row.state === "held");
       for (const part of open) this.#ring(this.#markOf(part), grown * 1.1, tone, part.row.state);
       const gone = mine.filter(({ row }) => row.state === "discarded");
@@ -314,14 +339,13 @@ export class Diagram {
     return [end, this.lanes.observerY + (this.marks.get(row.key) ?? 0)];
   }
 
-  /** Circles; squares in a crowd; diamonds for what is out of order, so that colour is not all that tells. */
-  #fillDots(points, size, tone, plain) {
+  /** Circles; diamonds for what is out of order, so that colour is not all that tells. */
+  #fillDots(points, size, tone) {
     const context = this.context;
     context.fillStyle = this.colour[tone];
     context.beginPath();
     for (const [x, y] of points) {
-      if (plain) context.rect(x - size, y - size, 2 * size, 2 * size);
-      else if (tone === "message") {
+      if (tone === "message") {
         context.moveTo(x + size, y);
         context.arc(x, y, size, 0, 2 * Math.PI);
       } else {
@@ -406,21 +430,25 @@ export class Diagram {
     this.#stroke([at.sent.x, at.sent.y, at.came.x, at.came.y], colour, width, 1);
     const open = row.state === "held" || row.state === "tentative";
     this.#stroke([at.came.x, at.came.y, at.mark.x, at.mark.y], colour, width, 1, open ? [4, 4] : []);
-    this.#fillDots([[at.sent.x, at.sent.y]], 4, tone, false);
-    this.#fillDots([[at.came.x, at.came.y]], 2.6, tone, false);
+    this.#fillDots([[at.sent.x, at.sent.y]], 4, tone);
+    this.#fillDots([[at.came.x, at.came.y]], 2.6, tone);
     if (open) this.#ring([at.mark.x, at.mark.y], 4.2, tone, row.state);
-    else this.#fillDots([[at.mark.x, at.mark.y]], 4.4, tone, false);
+    else this.#fillDots([[at.mark.x, at.mark.y]], 4.4, tone);
   }
 
   /** Names beside sendings and deliveries, where there is room. */
   #labels(seen) {
     const context = this.context;
     context.font = `10.5px ${this.font}`;
+    context.strokeStyle = this.colour.card;
+    context.lineWidth = 3;
+    context.lineJoin = "round";
     context.textAlign = "left";
     context.textBaseline = "middle";
     const write = (text, x, y, edge) => {
       const width = context.measureText(text).width;
       if (x < edge || this.lanes.step < 12) return edge;
+      context.strokeText(text, x, y);
       context.fillText(text, x, y);
       return x + width + 4;
     };
@@ -439,7 +467,9 @@ export class Diagram {
         return Math.abs(mark[1] - y) < 8 && mark[0] < x + width + 12;
       });
       context.fillStyle = part.tone === "message" ? this.colour.ink : this.colour[part.tone];
-      if (!near) context.fillText(part.row.name, x + 8, y);
+      if (near) return;
+      context.strokeText(part.row.name, x + 8, y);
+      context.fillText(part.row.name, x + 8, y);
     });
   }
 

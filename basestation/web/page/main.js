@@ -11,7 +11,7 @@ import { percentText, Queue } from "./queue.js";
 import { Rows } from "./rows.js";
 import { Scrubber } from "./scrubber.js";
 import { Live, Recording, recordingHere } from "./stream.js";
-import { clockText, countText, durationText, manyText } from "./text.js";
+import { clockText, countText, durationText } from "./text.js";
 import { TimeView } from "./timeview.js";
 import { Values } from "./values.js";
 
@@ -94,18 +94,18 @@ function takeRows(fresh) {
     diagram.relane();
   }
   show(byId("empty"), rows.messages.length === 0);
-  if (!hello.live) fitRecorded();
+  fitView();
   diagram.request();
   if (details.row) details.refresh();
   document.body.dataset.rows = String(rows.messages.length);
   soon();
 }
 
-/** A recorded run is shown from its end, in a stretch that is neither empty nor crowded. */
-function fitRecorded() {
-  if (view.fitted || !rows.last) return;
-  const some = rows.messages.slice(-120);
-  view.span = Math.max(1000, some.at(-1).came_ms - some[0].came_ms);
+/** The first view is neither empty nor crowded: a message for every few pixels. */
+function fitView() {
+  if (view.fitted || !rows.last || !view.following) return;
+  const some = rows.messages.slice(-Math.max(16, Math.round(diagram.width / 13)));
+  if (some.length > 5) view.span = Math.min(60e3, Math.max(800, some.at(-1).came_ms - some[0].came_ms));
   view.follow(now());
   clearTimeout(view.settled);
   view.settled = setTimeout(() => (view.fitted = true), 1000);
@@ -178,9 +178,9 @@ function moved() {
 
 function sayFollow() {
   const button = byId("follow");
-  say(button, view.following ? (hello?.live === false ? "At the end" : "Pause") : hello?.live === false ? "To the end" : "Follow");
+  say(button, hello?.live === false ? "End" : view.following ? "Pause" : "Follow");
   button.setAttribute("aria-pressed", String(view.following));
-  document.body.classList.toggle("paused", !view.following);
+  document.body.classList.toggle("paused", !view.following && hello?.live !== false);
 }
 
 function follow(on) {
@@ -295,7 +295,7 @@ function listFilter() {
     item.querySelector("input").checked = !shownMotes || shownMotes.has(id);
     say(item.querySelector("span"), network.title(id));
   });
-  say(byId("filter-text"), shownMotes ? `${shownMotes.size} of ${manyText(lanes.motes.size, "mote")}` : "All motes");
+  say(byId("filter-text"), shownMotes ? `${shownMotes.size} of ${lanes.motes.size}` : "Motes");
   byId("filter").classList.toggle("active", shownMotes !== null);
 }
 

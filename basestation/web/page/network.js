@@ -66,7 +66,7 @@ export class Network {
     const name = make("span", { class: "mote-name" });
     head.append(make("span", { class: "dot" }), name, make("span", { class: "badge" }), make("span", { class: "heard" }));
     const figure = (label, what) =>
-      make("span", { class: `mote-figure ${what}` }, make("b"), make("small"), curve(`${label}, over the last hours`));
+      make("span", { class: `mote-figure ${what}` }, make("b"), make("small"), curve(`${label} over the last hours`));
     const facts = make("span", { class: "facts" });
     head.append(make("span", { class: "mote-line" }, figure("Signal", "rssi"), figure("Battery", "battery"), facts));
     const only = () => this.on.only(mote);
@@ -112,9 +112,9 @@ export class Network {
       say(place.children[1], unit);
       const range = extent(series ?? []);
       if (range && range[1] - range[0] < least) range[0] = range[1] - least;
-      plot(place.children[2], history?.at_ms ?? [], series ?? [], range ?? undefined);
+      plot(place.children[2], history?.at_ms ?? [], series ?? [], { range, most: 24 });
     };
-    const last = mote.hops > 1 ? "dBm of the last hop" : "dBm";
+    const last = mote.hops > 1 ? "dBm, last hop" : "dBm";
     figure(".rssi", mote.rssi === null ? "–" : `${mote.rssi}`, last, history?.rssi, 6);
     figure(".battery", mote.battery_mv === null ? "–" : (mote.battery_mv / 1000).toFixed(2), "V", history?.battery_mv, 100);
     const facts = [];

@@ -94,7 +94,7 @@ export class Queue {
   #range() {
     const ledger = this.choice.value === "ledger";
     [this.slider.min, this.slider.max, this.slider.step] = ledger ? ["0", "5", "0.1"] : ["0", "100", "1"];
-    say(byId("policy-what"), ledger ? "Tolerate out of order" : "Share of the safe wait (phi)");
+    say(byId("policy-what"), ledger ? "may be out of order" : "of the safe wait (phi)");
   }
 
   #label() {

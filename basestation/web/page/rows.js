@@ -112,7 +112,7 @@ export class Rows {
   }
 
   /** What a message's causes lead back to, as [effect, cause] pairs; and what names it as a cause. */
-  cone(row, most = 80) {
+  cone(row, most = 24) {
     const pairs = [];
     const seen = new Set([row.key]);
     const open = [row];

@@ -28,6 +28,7 @@ export class Scrubber {
   }
 
   paint(colour) {
+    this.colour = colour;
     const ratio = Math.min(2, window.devicePixelRatio || 1);
     const { clientWidth: width, clientHeight: height } = this.canvas;
     if (!width) return;
@@ -58,11 +59,19 @@ export class Scrubber {
     context.strokeRect(left + 0.75, 0.75, wide - 1.5, height - 1.5);
   }
 
+  #again() {
+    this.later = null;
+    this.paint(this.colour);
+  }
+
   #count(width) {
     const now = performance.now();
     const { version, at } = this.counted;
     if (version === this.rows.version && this.counted.width === width) return;
-    if (now - at < SETTLE_MS && version !== -1 && this.counted.width === width) return;
+    if (now - at < SETTLE_MS && version !== -1 && this.counted.width === width) {
+      this.later ??= setTimeout(() => this.#again(), SETTLE_MS);
+      return;
+    }
     const [from, to] = this.span;
     const columns = [];
     const scale = width / 2 / (to - from || 1);

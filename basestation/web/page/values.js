@@ -54,7 +54,7 @@ export class Values {
     const begun = Math.max(from, Math.min(...curves.map(({ times }) => times.at(-1)), end));
     keepChildren(this.list, curves, ({ mote }) => mote, ({ mote }) => this.#build(mote), (item, one) => {
       say(item.children[1], `${measureText(one.numbers[0])} ${unit}`.trim());
-      plot(item.children[2], one.times.reverse(), one.numbers.reverse(), range, [begun, end]);
+      plot(item.children[2], one.times.reverse(), one.numbers.reverse(), { range, span: [begun, end] });
     });
     const scale = range ? `All on one scale: ${measureText(range[0])} to ${measureText(range[1])} ${unit}`.trim() : "";
     say(this.note, range ? `${scale}; ${durationText(end - begun)} are shown.` : `No message with “${this.chosen}” in this time.`);
