@@ -1,7 +1,7 @@
 // One message explained: the way it took, why it was held, what led to it, what was violated.
 
 import { byId, make, say, show } from "./dom.js";
-import { clockText, durationText, measureText } from "./text.js";
+import { clockText, countText, durationText, measureText } from "./text.js";
 
 const STATES = {
   held: "held: it has not left yet",
@@ -17,12 +17,14 @@ export class Details {
     Object.assign(this, { source, rows, on }); // on: go(row), closed()
     this.panel = byId("details");
     this.row = null;
+    this.said = null;
     byId("details-close").addEventListener("click", () => this.close());
   }
 
   async open(row, title) {
     this.row = row;
     this.title = title;
+    this.said = row.state;
     show(this.panel, true);
     this.refresh();
     const text = byId("details-text");
@@ -54,6 +56,7 @@ export class Details {
   refresh() {
     const { row } = this;
     if (!row) return;
+    if (this.said !== row.state && this.said !== null) this.open(row, this.title); // what is to be said has changed
     say(byId("details-name"), row.name);
     say(byId("details-mote"), `${this.title(row.mote)}, boot ${row.boot}`);
     const wrong = WRONG[row.wrong];
@@ -85,7 +88,7 @@ function wayOf(row) {
   const travelled = row.sent_ms ? `, ${durationText(row.came_ms - row.sent_ms)} later` : "";
   way.push(["Came", clockText(row.came_ms, true) + travelled]);
   if (row.left_ms) way.push(["Left", `${clockText(row.left_ms, true)}, held ${durationText(row.held_ms ?? row.left_ms - row.came_ms)}`]);
-  if (row.place !== null && row.place !== undefined) way.push(["Place", `${row.place}. in the order`]);
+  if (row.place !== null && row.place !== undefined) way.push(["Place", `number ${countText(row.place)} in the order`]);
   if (row.rssi !== null && row.rssi !== undefined) {
     way.push(["Signal", `${row.rssi} dBm${row.relayed ? " of the last hop, a relay's" : ""}`]);
   }

@@ -271,8 +271,9 @@ export class Diagram {
     this.#stroke(seen.causes, this.colour.cause, 1, Math.min(0.85, faint * 1.4));
     if (seen.count <= SPARSE) this.#arrows(seen.causes, this.colour.cause);
     for (const tone of ["message", "amber", "red"]) {
-      const alpha = tone === "message" ? faint : this.selected === null ? 0.95 : 0.4;
-      const width = tone === "message" ? 1.1 : seen.count > DENSE ? 1.3 : 2;
+      const many = (seen.lines[tone]?.length ?? 0) > 400; // a hundred of them
+      const alpha = tone === "message" ? faint : (this.selected === null ? 0.95 : 0.4) * (many ? 0.5 : 1);
+      const width = tone === "message" ? 1.1 : many ? 1 : 2;
       this.#stroke(seen.lines[tone], this.colour[tone], width, alpha);
       this.#stroke(seen.holds[tone], this.colour[tone], width, alpha);
       this.#stroke(seen.open[tone], this.colour[tone], width, Math.max(alpha, 0.6), [4, 4]);
@@ -322,7 +323,7 @@ export class Diagram {
     for (const tone of ["message", "amber", "red"]) {
       const mine = seen.rows.filter((part) => part.tone === tone);
       if (!mine.length) continue;
-      const grown = tone === "message" ? size : Math.max(size, 2.4) + 0.6;
+      const grown = tone === "message" ? size : mine.length > 100 ? 2 : Math.max(size, 2.4) + 0.6;
       this.#fillDots(mine.map((part) => [part.sent, part.y]), grown, tone);
       this.#fillDots(mine.map((part) => [part.came, part.gateway]), grown * 0.6, tone);
       const final = mine.filter(({ row }) => row.state === "final");

@@ -36,7 +36,8 @@ const scrubber = new Scrubber(byId("scrubber"), rows, view, now, (ms) => {
   view.centre(ms);
   moved();
 });
-const network = new Network({ list: byId("motes"), map: byId("map"), note: byId("network-note") }, {
+const networkHost = { list: byId("motes"), map: byId("map"), note: byId("network-note"), relayed: byId("relayed") };
+const network = new Network(networkHost, {
   only: (mote) => {
     showMotes(new Set([mote]));
     openTab("diagram");
@@ -229,6 +230,7 @@ function choose(row, bring = false) {
   diagram.selected = row.key;
   moved();
   details.open(row, (mote) => network.title(mote));
+  if (getComputedStyle(details.panel).position === "fixed") diagram.canvas.scrollIntoView({ block: "start" });
 }
 
 function step(by) {

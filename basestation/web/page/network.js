@@ -26,8 +26,8 @@ export function troubleOf(mote) {
 }
 
 export class Network {
-  constructor({ list, map, note }, on) {
-    Object.assign(this, { list, map, note, on }); // on: only(mote), command(mote, setting)
+  constructor({ list, map, note, relayed }, on) {
+    Object.assign(this, { list, map, note, relayed, on }); // on: only(mote), command(mote, setting)
     this.open = null;
   }
 
@@ -54,6 +54,7 @@ export class Network {
     const troubled = motes.filter((mote) => troubleOf(mote)[0]).length;
     const trouble = troubled ? `${countText(troubled)} to look at` : "nothing to look at";
     say(this.note, `${countText(heard)} of ${manyText(motes.length, "mote")} heard, ${trouble}`);
+    show(this.relayed, motes.some((mote) => mote.hops > 1 && mote.rssi !== null));
     this.#drawMap(picture, motes);
   }
 
@@ -114,7 +115,7 @@ export class Network {
       if (range && range[1] - range[0] < least) range[0] = range[1] - least;
       plot(place.children[2], history?.at_ms ?? [], series ?? [], { range, most: 24 });
     };
-    const last = mote.hops > 1 ? "dBm, last hop" : "dBm";
+    const last = mote.hops > 1 ? "dBm*" : "dBm";
     figure(".rssi", mote.rssi === null ? "–" : `${mote.rssi}`, last, history?.rssi, 6);
     figure(".battery", mote.battery_mv === null ? "–" : (mote.battery_mv / 1000).toFixed(2), "V", history?.battery_mv, 100);
     const facts = [];
