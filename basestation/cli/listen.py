@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         basestation listen -d examples/micaz.toml --view terminal --log logs
         basestation listen sf@field1:9002 sf@field2:9002 -d site.toml --json | jq 'select(.event=="delivered")'
         basestation listen 'simulate@?messages=500&pace=5' -d examples/micaz.toml
+        basestation listen -d site.toml --view none --log logs --web 0.0.0.0:8080
         MOTECOM=serial@/dev/ttyUSB1:57600 basestation listen -d site.toml --policy dapw --phi 60
         """
     )
@@ -110,17 +111,24 @@ def _listen(
         forwarder = Forwarder(_down(sources), deployment.network.board, common.note)
         sinks.append(forwarder)
     station = choices.station(deployment)
+    page = live_options.page_for(choices, station, sources)
+    sinks += page.sinks if page else []
     try:
         with contextlib.ExitStack() as stack:
             log = _open_log(stack, logs, station, sync, sources) if logs else None
-            runner = Runner(station, sources, sinks, log)
+            runner = Runner(station, sources, sinks, page.keep(log) if page else log)
 
             async def work() -> None:
                 if forwarder is not None:
                     await _serve(forwarder, host, ports)
                 await runner.run(choices.seconds)
 
-            live_options.show(runner, work, choices)
+            async def served() -> None:
+                assert page is not None
+                stay, folder = choices.seconds is None, log.folder if log else None
+                await page.run(runner, work, stay=stay, run=folder.name if folder else None, folder=folder)
+
+            live_options.show(runner, served if page else work, choices)
     except (SourceError, JournalError) as error:
         common.fail(str(error))
     if forwarder is not None:

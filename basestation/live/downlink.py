@@ -31,7 +31,10 @@ class Receipt:
 
 
 class Talk:
-    """Lines that are read all the time, so that an acknowledgement is seen when it comes."""
+    """Lines that are read all the time, so that an acknowledgement is seen when it comes.
+
+    Where somebody else reads the lines, it is told of acknowledgements by `acknowledged`, and not entered.
+    """
 
     def __init__(self, sources: Sequence[Source], layout: DataLayout) -> None:
         self._sources, self._reader = sources, PacketReader(layout)
@@ -66,6 +69,10 @@ class Talk:
         packet = encode_packet(replace(message, kind="data-ack", token=token))
         sent = [self._send(gateway, packet, token, patience, tries) for gateway in range(len(self._sources))]
         return tuple(await asyncio.gather(*sent))
+
+    def acknowledged(self, gateway: int, token: int) -> None:
+        if (gateway, token) in self._acks:
+            self._acks[gateway, token].set()
 
     async def heard(self, seconds: float) -> AsyncIterator[Message]:
         """What has come since it was last asked for, and then what comes, for so long."""
@@ -105,8 +112,8 @@ class Talk:
 
     def _take(self, gateway: int, packet: bytes) -> None:
         frame, message, _ = self._reader.read(packet)
-        if isinstance(frame, Ack) and (gateway, frame.token) in self._acks:
-            self._acks[gateway, frame.token].set()
+        if isinstance(frame, Ack):
+            self.acknowledged(gateway, frame.token)
         if message is None or isinstance(message, Unknown):
             return
         if self._heard.full():
