@@ -41,7 +41,8 @@ function thinned(times, numbers, most) {
 export function plot(picture, allTimes, allNumbers, { range = extent(allNumbers), span = extent(allTimes), most = 120 } = {}) {
   const [area, line] = picture.children;
   const [times, numbers] = thinned(allTimes, allNumbers, most);
-  if (!range || !span) {
+  const known = numbers.filter((number) => number !== null && number !== undefined);
+  if (!range || !span || known.length < 2) {
     area.removeAttribute("d");
     line.removeAttribute("d");
     return;

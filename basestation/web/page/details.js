@@ -37,7 +37,7 @@ export class Details {
   async #explained(row) {
     try {
       const { text, violations } = await this.source.why(row);
-      const wrong = (violations ?? []).map((line) => make("p", { class: "violation" }, line));
+      const wrong = (violations ?? []).map((line) => make("p", { class: `violation ${row.wrong ?? ""}` }, line));
       const indented = (line) => make("p", { class: line.startsWith(" ") ? "indented" : "" }, line.trim());
       return [...wrong, ...text.map(indented)];
     } catch (error) {

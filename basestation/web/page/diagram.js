@@ -6,6 +6,7 @@ import { clockText, durationText } from "./text.js";
 const DENSE = 400; // messages in view from which lines are counted and not stroked
 const SPARSE = 160; // messages in view up to which names are written
 const CHUNK = 100; // lines in one stroke
+const STACK = 11; // pixels between marks of deliveries at the same time
 const TONES = { arrival: "amber", delivery: "red" };
 const STEPS_MS = [
   1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 15e3, 30e3, 60e3, 120e3, 300e3, 600e3, 900e3, 1800e3, 3600e3,
@@ -232,13 +233,13 @@ export class Diagram {
     if (seen.count * 9 > this.width) return;
     const left = seen.rows.filter(({ row }) => row.state !== "discarded");
     left.sort((one, other) => one.end - other.end || (one.row.place ?? 1e12) - (other.row.place ?? 1e12));
-    const room = Math.max(1, Math.floor((this.lanes.bottom - this.lanes.observerY - 4) / 8));
+    const room = Math.max(1, Math.floor((this.lanes.bottom - this.lanes.observerY + 5) / STACK));
     let before = -Infinity;
     let level = 0;
     for (const { row, end } of left) {
-      level = end - before < 8 ? (level + 1) % room : 0;
+      level = end - before < 9 ? (level + 1) % room : 0;
       before = end;
-      if (level) this.marks.set(row.key, level * 8);
+      if (level) this.marks.set(row.key, level * STACK);
     }
   }
 

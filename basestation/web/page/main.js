@@ -81,16 +81,16 @@ function greet(greeting) {
   view.fitted = false;
   for (const part of [network, queue]) part.describe(hello);
   values.describe(hello, (mote) => network.title(mote));
+  document.body.classList.toggle("no-values", !hello.values?.length);
   listFilter();
   sayFollow();
   diagram.relane();
 }
 
 function takeRows(fresh) {
-  const motes = lanes.motes.size;
-  for (const row of fresh) if (row.kind === "message" && row.mote !== undefined) lanes.meet(row.mote);
+  const met = fresh.filter((row) => row.kind === "message" && lanes.meet(row.mote));
   rows.take(fresh);
-  if (lanes.motes.size !== motes) {
+  if (met.length) {
     listFilter();
     diagram.relane();
   }
@@ -224,7 +224,7 @@ function choose(row, bring = false) {
   if (bring) {
     if (shownMotes && !shownMotes.has(row.mote)) showMotes(new Set([...shownMotes, row.mote]));
     const [from, to] = [row.sent_ms ?? row.came_ms, row.left_ms ?? row.came_ms];
-    if (from < view.from + view.span * 0.05 || to > view.end - view.span * 0.05) view.centre((from + to) / 2);
+    if (from < view.from + view.span * 0.15 || to > view.end - view.span * 0.1) view.centre((from + to) / 2);
   }
   if (view.following && hello.live) view.following = false; // what is being read must not run away
   diagram.selected = row.key;
@@ -257,8 +257,8 @@ function sayWrong() {
   const wrong = rows.wrong();
   const serious = wrong.filter((row) => row.wrong === "delivery").length;
   const count = byId("wrong-count");
-  say(count, `${countText(wrong.length)} out of order`);
-  count.title = `${countText(serious)} as delivered, ${countText(wrong.length - serious)} only as they came`;
+  say(count, wrong.length ? "Out of order" : "None out of order");
+  count.title = `${countText(serious)} messages are in a violation as delivered, ${countText(wrong.length - serious)} only as they came`;
   count.classList.toggle("red", serious > 0);
   count.classList.toggle("amber", !serious && wrong.length > 0);
 }
@@ -339,9 +339,16 @@ function pan(share) {
   moved();
 }
 
-function zoom(factor, at = view.following ? view.end : view.end - view.span / 2) {
+function zoom(factor, at = middle()) {
   view.zoom(factor, at);
   moved();
+}
+
+/** What stays where it is when buttons zoom: the newest, the chosen message, or the middle. */
+function middle() {
+  const chosen = rows.byKey.get(diagram.selected)?.came_ms;
+  if (view.following) return view.end;
+  return chosen > view.from && chosen < view.end ? chosen : view.end - view.span / 2;
 }
 
 function pressKey(name) {

@@ -5,6 +5,7 @@ import { confirmed, draw, keepChildren, make, say, show } from "./dom.js";
 import { countText, durationText, manyText } from "./text.js";
 
 const LOSING = 0.1; // of a mote's messages
+const ENOUGH = 30; // messages, to tell
 const LOW_MV = 2400; // a MICA mote's cells are nearly empty
 const MAP = { width: 400, height: 250, edge: 34, dot: 11 };
 const LEVELS = ["fine", "warn", "bad"];
@@ -21,7 +22,7 @@ export function troubleOf(mote) {
   if (mote.silent) return [2, "silent"];
   if (mote.in_sync === false) return [1, "out of sync"];
   if (mote.battery_mv !== null && mote.battery_mv < LOW_MV) return [1, "battery low"];
-  if (mote.lost > LOSING * (mote.received + mote.lost)) return [1, "losing messages"];
+  if (mote.received > ENOUGH && mote.lost > LOSING * (mote.received + mote.lost)) return [1, "losing messages"];
   return [0, "fine"];
 }
 
@@ -127,21 +128,24 @@ export class Network {
   }
 
   #drawMap({ links, gateways }, motes) {
-    const places = this.mapped ? this.#placed(gateways) : ringsOf(motes, gateways, this.hello.motes.length);
+    const places = this.mapped ? this.#placed(gateways, links) : ringsOf(motes, gateways, this.hello.motes.length);
     const levels = new Map(motes.map((mote) => [mote.mote, troubleOf(mote)]));
     const lines = [];
     const line = (from, to, kind, rssi) => {
       const [one, other] = [places.get(from), places.get(to)];
       if (!one || !other) return;
-      const width = rssi === null || rssi === undefined ? 1.2 : Math.max(0.8, Math.min(4.5, (rssi + 95) / 8));
+      const width = rssi === null || rssi === undefined ? 1.2 : Math.max(1.4, Math.min(5, (rssi + 98) / 7));
       lines.push(draw("line", { class: `link ${kind}`, x1: one[0], y1: one[1], x2: other[0], y2: other[1], "stroke-width": width }));
     };
-    for (const mote of motes) if (mote.parent !== null && mote.parent !== undefined) line(mote.mote, mote.parent, "parent", null);
+    const heard = new Set(links.map(({ from, to }) => `${from} ${to}`));
+    for (const { mote, parent } of motes) {
+      if (parent !== null && parent !== undefined && !heard.has(`${mote} ${parent}`)) line(mote, parent, "parent", null);
+    }
     for (const link of links) line(link.from, link.to, "heard", link.rssi);
     const dots = [...places].map(([id, [x, y]]) => {
       const gateway = id >= this.hello.motes.length;
       const [level, words] = levels.get(id) ?? [0, "gateway"];
-      const title = gateway ? "gateway" : `${this.title(id)}: ${words}`;
+      const title = gateway ? (this.mapped ? "gateway, amid the motes that it hears" : "gateway") : `${this.title(id)}: ${words}`;
       const group = draw("g", { class: `spot ${gateway ? "gateway" : LEVELS[level]}`, transform: `translate(${x} ${y})` });
       const size = places.size > 60 ? 6 : MAP.dot;
       if (gateway) group.append(draw("rect", { x: -13, y: -13, width: 26, height: 26, rx: 7 }));
@@ -167,7 +171,7 @@ export class Network {
   }
 
   /** Positions of the deployment on the drawing; y upwards, as on a map. */
-  #placed(gateways) {
+  #placed(gateways, links) {
     const given = this.hello.gateways.filter((gateway) => Number.isFinite(gateway.x) && Number.isFinite(gateway.y));
     const all = [...this.mapped, ...given];
     const [left, right] = extent(all.map(({ x }) => x));
@@ -179,11 +183,20 @@ export class Network {
     const places = new Map(this.mapped.map((mote) => [mote.id, at(mote)]));
     const count = this.hello.motes.length;
     gateways.forEach(({ gateway }, index) => {
-      const known = given.find(({ id }) => id === gateway || id === count + gateway);
-      places.set(count + gateway, known ? at(known) : [MAP.edge / 2 + 4 + index * 34, MAP.height - MAP.edge / 2]);
+      const known = given.find(({ id }) => id === count + gateway);
+      const heard = links.filter(({ to, from }) => to === count + gateway && places.has(from)).map(({ from }) => places.get(from));
+      places.set(count + gateway, known ? at(known) : heard.length ? amid(heard) : [24 + index * 34, MAP.height - 20]);
     });
     return places;
   }
+}
+
+/** A gateway without a position is drawn amid the motes that it hears. */
+function amid(points) {
+  const mean = (axis) => points.reduce((sum, point) => sum + point[axis], 0) / points.length;
+  let [x, y] = [mean(0), mean(1)];
+  while (y < MAP.height - 20 && points.some((point) => Math.hypot(point[0] - x, point[1] - y) < 30)) y += 6;
+  return [x, y];
 }
 
 /** Motes on rings around the gateway, one ring for each hop; what has no hops yet is outermost. */
@@ -201,7 +214,8 @@ function ringsOf(motes, gateways, count) {
     rings.set(ring, [...(rings.get(ring) ?? []), mote]);
   }
   for (const [ring, members] of rings) {
-    const share = ring / (farthest + hopless);
+    const rest = farthest + hopless - 1;
+    const share = rest ? 0.36 + (0.64 * (ring - 1)) / rest : 0.75;
     members.forEach((mote, at) => {
       const angle = (2 * Math.PI * (at + 0.5 * (ring % 2))) / members.length - Math.PI / 2;
       const [wide, tall] = [(MAP.width / 2 - 22) * share, (MAP.height / 2 - 20) * share];

@@ -23,24 +23,20 @@ export class Queue {
   describe(hello) {
     this.hello = hello;
     this.now = null;
-    const usable = (hello.policies ?? []).filter((policy) => PHI.includes(policy) || policy === "ledger");
-    this.choice.replaceChildren(...usable.map((policy) => make("option", { value: policy }, policy)));
-    this.usable = usable.length > 0;
-    show(this.form, this.usable);
-    show(byId("policy-none"), !this.usable);
+    this.choice.replaceChildren(...(hello.policies ?? []).map((policy) => make("option", { value: policy }, policy)));
     this.change.disabled = true;
     const why = hello.live
       ? "This page may only look. Start the base station with --web-control to change the policy from here."
       : "A recorded run can be tried with another policy, but not changed.";
     say(byId("policy-why"), hello.control ? "" : why);
-    say(this.answer, "Move the slider: it is tried out on the last minutes first.");
+    say(this.answer, "Choose, and it is tried out on the last minutes first.");
   }
 
   show(picture) {
     this.#figures(picture);
     this.#ledger(picture);
     this.#held(picture);
-    if (this.now === null && this.usable) this.#start(picture);
+    if (this.now === null) this.#start(picture);
     this.now = picture;
     say(byId("policy-now"), policyText(picture));
   }
@@ -93,6 +89,8 @@ export class Queue {
 
   #range() {
     const ledger = this.choice.value === "ledger";
+    const numbered = ledger || PHI.includes(this.choice.value);
+    for (const id of ["policy-slider", "policy-what", "policy-value"]) show(byId(id), numbered);
     [this.slider.min, this.slider.max, this.slider.step] = ledger ? ["0", "5", "0.1"] : ["0", "100", "1"];
     say(byId("policy-what"), ledger ? "may be out of order" : "of the safe wait (phi)");
   }
@@ -106,7 +104,8 @@ export class Queue {
   get wanted() {
     const policy = this.choice.value;
     const number = Number(this.slider.value);
-    return policy === "ledger" ? { policy, tolerate: number } : { policy, phi: number };
+    if (policy === "ledger") return { policy, tolerate: number };
+    return PHI.includes(policy) ? { policy, phi: number } : { policy };
   }
 
   #aim(other) {

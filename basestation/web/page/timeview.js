@@ -39,7 +39,7 @@ export class TimeView {
 
   /** Keep the view where there is something to see. */
   clamp(first, now) {
-    const latest = now + this.span * 0.5;
+    const latest = now + this.span * 0.1;
     const earliest = first + this.span * 0.1;
     this.end = Math.max(Math.min(this.end, latest), Math.min(earliest, latest));
   }
