@@ -18,7 +18,7 @@ from rich.table import Table
 from basestation.testbed.engine import EngineError
 from basestation.testbed.images import FirmwareImageError
 from spark_jobs.session import JobError
-from tests.bench import analysis, journal, kernels, pipeline, station, testbed, web
+from tests.bench import analysis, journal, kernels, page, pipeline, station, testbed, web
 
 
 @dataclass(frozen=True)
@@ -78,6 +78,11 @@ def pipeline_parts() -> Iterator[Part]:
     yield Part("watch: processor time of a batch", [asdict(cost) for cost in pipeline.watching()])
 
 
+def page_parts() -> Iterator[Part]:
+    title = "the page, dragged: milliseconds of script and between two frames (16.7 is the browser's best)"
+    yield Part(title, [asdict(row) for row in page.bench_page()])
+
+
 PARTS: dict[str, Callable[[], Iterator[Part]]] = {
     "kernels": kernel_parts,
     "journal": journal_parts,
@@ -86,6 +91,7 @@ PARTS: dict[str, Callable[[], Iterator[Part]]] = {
     "testbed": testbed_parts,
     "analysis": analysis_parts,
     "pipeline": pipeline_parts,
+    "page": page_parts,
 }
 
 
