@@ -18,7 +18,7 @@ from rich.table import Table
 from basestation.testbed.engine import EngineError
 from basestation.testbed.images import FirmwareImageError
 from spark_jobs.session import JobError
-from tests.bench import analysis, journal, kernels, page, pipeline, station, testbed
+from tests.bench import analysis, journal, kernels, page, pipeline, station, testbed, web
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ def station_parts() -> Iterator[Part]:
     yield Part("the live base station: frames a second, one core", _beside_the_line(station.bench()))
     title = "deliveries in real time: how late against their deadlines, ms"
     yield Part(title, [station.punctuality()._asdict()])
+
+
+def web_parts() -> Iterator[Part]:
+    title = f"deliveries in real time with the live page, {web.RATE} messages a second: how late, ms"
+    yield Part(title, [row._asdict() for row in web.bench()])
 
 
 def testbed_parts() -> Iterator[Part]:
@@ -82,6 +87,7 @@ PARTS: dict[str, Callable[[], Iterator[Part]]] = {
     "kernels": kernel_parts,
     "journal": journal_parts,
     "station": station_parts,
+    "web": web_parts,
     "testbed": testbed_parts,
     "analysis": analysis_parts,
     "pipeline": pipeline_parts,
