@@ -50,6 +50,10 @@ class Choices:
     def check(self) -> None:
         if self.web_control and self.web is None:
             raise click.UsageError("--web-control is for the page of --web")
+        if self.web is not None and "@" in self.web:
+            raise click.UsageError(
+                f"--web {self.web}: should be HOST or HOST:PORT; a SOURCE comes before --web"
+            )
         if self.tolerate is not None and self.policy not in (None, LEDGER):
             raise click.UsageError(f"--tolerate is for the policy {LEDGER}, not for {self.policy}")
         if self.as_json and self.view == "terminal":
@@ -165,7 +169,8 @@ def page_for(choices: Choices, station: Station, sources: Sequence[Source] = ())
     """The live page, if it was asked for; its address is taken at once."""
     if choices.web is None:
         return None
-    return web_page.WebPage(web_page.choose(choices.web, choices.web_control), station, sources)
+    chosen = web_page.choose(choices.web, choices.web_control)
+    return web_page.WebPage(chosen, station, sources, on_screen=choices.view == "terminal")
 
 
 def views(choices: Choices, deployment: Deployment) -> list[Sink]:

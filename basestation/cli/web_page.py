@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import click
 
 from basestation.cli import common
+from basestation.live.happenings import Note
 from basestation.sources.base import Source, port_number, split_host
 
 if TYPE_CHECKING:
@@ -53,8 +54,8 @@ def choose(where: str, control: bool) -> WebChoice:
 
     host, digits = split_host(where)
     port = None if digits is None else port_number(digits)
-    if "@" in where or (digits is not None and port is None):
-        raise click.UsageError(f"--web {where}: should be HOST or HOST:PORT; a SOURCE comes before --web")
+    if digits is not None and port is None:
+        raise click.UsageError(f"--web {where}: should be HOST or HOST:PORT")
     host = host or LOOPBACK
     listening = _bind(host, port)
     address, bound = listening.getsockname()[:2]
@@ -123,7 +124,10 @@ def _reachable(address: str) -> str:
 class WebPage:
     """The page of one run: its sinks, the log that keeps the last minutes, and its server."""
 
-    def __init__(self, chosen: WebChoice, station: Station, sources: Sequence[Source] = ()) -> None:
+    def __init__(
+        self, chosen: WebChoice, station: Station, sources: Sequence[Source] = (), on_screen: bool = False
+    ) -> None:
+        """`on_screen`: the full screen hides what is printed, and shows notes."""
         from basestation.web.control import MoteCommands
         from basestation.web.feed import Feed
         from basestation.web.server import PageServer
@@ -136,6 +140,8 @@ class WebPage:
         self._recent_of, self._server_of = RecentLines, PageServer
         self.recent = RecentLines()
         self._server: PageServer | None = None
+        self._on_screen = on_screen
+        common.note(f"the page is at {chosen.url}")
 
     @property
     def sinks(self) -> list[Sink]:
@@ -174,10 +180,12 @@ class WebPage:
         )
         try:
             self._server.start([self._chosen.listening])
-            common.note(f"the page is at {self._chosen.url}")
+            if self._on_screen:
+                stage.tell([Note(stage.now(), time.time_ns(), f"the page is at {self._chosen.url}")])
             await work()
             if stay and not stage.stopped:
-                common.note("the run is over; the page stays until Ctrl-C")
+                if not self._on_screen:
+                    common.note("the run is over; the page stays until Ctrl-C")
                 while not stage.stopped:
                     await asyncio.sleep(LINGER_SECONDS)
         finally:

@@ -33,7 +33,6 @@ HEADERS = {
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
     "cross-origin-resource-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
     "cache-control": "no-store",
 }
 NO_TOKEN = "this page needs its token: open the address that basestation printed, with ?token= in it"

@@ -49,7 +49,6 @@ DRIFT = 200e-6  # that two crystals are never further apart
 STEP_NS = 10**9  # a clock that steps by more has started anew
 # What is no row of its own: it is in the row of its message, or in the picture.
 NO_EVENTS = (Arrived, Delivered, Tentative, GaveUp, Discarded, Acknowledged)
-KINDS = {"ALARM": "alarm", "overtook": "violation"}
 
 
 def ms(ns: int) -> float:
@@ -155,7 +154,7 @@ class Feed:
             self._violated(happening)
         elif isinstance(happening, ClockChanged) and happening.what != "lag":
             self._clock.restart()
-        if not isinstance(happening, NO_EVENTS):
+        if not isinstance(happening, NO_EVENTS) and not _put_right(happening):
             self._event(happening)
 
     def close(self) -> None:
@@ -197,6 +196,9 @@ class Feed:
                 "data": message.data.hex(),
             }
         )
+        for effect in node.effects if node is not None else ():
+            if effect.note is not None:  # it came before its cause
+                self._change(effect.note.name, causes=self._causes(effect))
 
     def _delivered(self, delivered: Delivered) -> None:
         node = self.passages.node(delivered.name)
@@ -255,7 +257,7 @@ class Feed:
                 "key": f"e{self._events}",
                 "kind": "event",
                 "at_ms": at_ms,
-                "what": KINDS.get(row.kind, row.kind),
+                "what": row.kind.lower(),
                 "subject": row.subject,
                 "text": row.text,
                 "raised": happening.raised if isinstance(happening, Alarm) else None,
@@ -368,6 +370,11 @@ class _SendClock:
                 found = min(found, best)
         self.quickest = (found, mono_ns)
         return found
+
+
+def _put_right(happening: Happening) -> bool:
+    """Whether it is a violation in the order of arrival: common, and the policy puts it right."""
+    return isinstance(happening, Violation) and happening.order == "arrival"
 
 
 def _rssi(arrived: Arrived) -> int | None:

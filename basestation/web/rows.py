@@ -25,7 +25,7 @@ Key = int | str
 
 
 def encode(plain: object) -> str:
-    """JSON on one line. Nothing in it is HTML: see `inlined`."""
+    """JSON on one line."""
     return json.dumps(plain, separators=(",", ":"), allow_nan=False)
 
 
@@ -54,12 +54,15 @@ class _Block:
     """Rows that nobody changes any more, oldest first."""
 
     times: array[float]
+    numbers: range  # of its messages
     packed: bytes
 
     @classmethod
     def of(cls, entries: Sequence[_Entry]) -> _Block:
         text = "\n".join(entry.encoded() for entry in entries)
-        return cls(array("d", (entry.at_ms for entry in entries)), zlib.compress(text.encode(), 6))
+        numbers = [entry.plain["key"] for entry in entries if entry.plain["kind"] == "message"] or [0]
+        times = array("d", (entry.at_ms for entry in entries))
+        return cls(times, range(min(numbers), max(numbers) + 1), zlib.compress(text.encode(), 6))
 
     def texts(self) -> list[str]:
         return zlib.decompress(self.packed).decode().split("\n")
@@ -100,10 +103,17 @@ class RowStore:
                 self._compress()
         return list(found.values())
 
-    def get(self, key: Key) -> Row | None:
-        """One of the newest rows."""
-        entry = self._rows.get(key)
-        return None if entry is None else entry.plain
+    def message(self, number: int) -> Row | None:
+        """The row of a message, however old, if it is still here."""
+        if (entry := self._rows.get(number)) is not None:
+            return entry.plain
+        start = f'{{"key":{number},'
+        blocks = (block.texts() for block in self._blocks if number in block.numbers)
+        for texts in ([entry.encoded() for entry in self._old], *blocks):
+            if found := next((text for text in texts if text.startswith(start)), None):
+                row: Row = json.loads(found)
+                return row
+        return None
 
     def recent(self) -> Iterator[str]:
         """The newest rows as JSON arrays, oldest first. Rows that come meanwhile are not in them."""

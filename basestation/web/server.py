@@ -10,6 +10,7 @@ behind that the ring has gone over it is dropped.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import socket
@@ -60,6 +61,7 @@ ASK_SECONDS = 10.0  # that the station may take to answer
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.3  # for viewers to take the last of a stream
 STOP_SECONDS = 5.0
+QUEUED = 4  # trials and explanations from the log, the present one included
 BODY = 4096  # bytes of a request
 
 
@@ -168,7 +170,8 @@ class PageServer:
         self._curves: Any = {}
         self._points = -1
         self._picture_due = 0.0
-        self._trying = asyncio.Lock()
+        self._publishing, self._trying = asyncio.Lock(), asyncio.Lock()
+        self._queued = 0
         self._main: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -285,6 +288,11 @@ class PageServer:
             await asyncio.sleep(max(0.0, ROWS_SECONDS - (clock() - began)))
 
     async def _publish_rows(self) -> None:
+        """Take the rows that have come; what was taken first is sent first."""
+        async with self._publishing:
+            await self._take_rows()
+
+    async def _take_rows(self) -> None:
         changes = self._feed.changes
         taken = [changes.popleft() for _ in range(min(len(changes), AT_ONCE))]
         merged = self.rows.merge(taken)
@@ -330,9 +338,9 @@ class PageServer:
             self._main.call_soon_threadsafe(work)
             async with asyncio.timeout(ASK_SECONDS):
                 return await asyncio.wrap_future(answer)
-        except (TimeoutError, RuntimeError) as error:
-            if isinstance(error, RuntimeError) and answer.done():
-                raise
+        except (TimeoutError, RuntimeError):
+            if answer.done() and not answer.cancelled():
+                raise  # the question's own
             raise WebError(503, "the base station does not answer: it is busy, or has ended") from None
 
     # ---- Requests ----
@@ -352,6 +360,7 @@ class PageServer:
         except WebError as error:
             await answer_error(send, error.status, str(error))
             return
+        await self._publish_rows()
         viewer = self.ring.join(scope.get("client"))
         watching = asyncio.create_task(_watch(receive, viewer))
         headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
@@ -395,12 +404,13 @@ class PageServer:
     async def _rows_before(self, request: Request) -> Response:
         before = _number(request, "before", -math.inf, math.inf, math.inf)
         limit = int(_number(request, "limit", 1, MOST, MOST))
+        await self._publish_rows()
         return _json_text(self.rows.before(before, limit))
 
     async def _why(self, request: Request) -> Response:
         key = request.query_params.get("row", "")
-        row = self.rows.get(int(key)) if key.isascii() and key.isdigit() and len(key) < 16 else None
-        if row is None:
+        row = self.rows.message(int(key)) if key.isascii() and key.isdigit() and len(key) < 16 else None
+        if row is None or row["kind"] != "message":
             raise WebError(404, f"no message {key[:20]!r} is known here any more")
         name = Name(row["mote"], row["boot"], int(row["name"].partition("#")[2]))
         found = await self.ask(lambda: self._explained(name))
@@ -422,7 +432,7 @@ class PageServer:
         if self._folder is None:
             raise WebError(404, f"{name} is too long ago, and there is no log: --log FOLDER keeps one")
         words = ["why", str(self._folder), f"{name}@{name.boot}", "--json"]
-        async with self._trying:
+        async with self._one_by_one():
             process = await asyncio.to_thread(trial.run, ["-m", "basestation", *words], b"")
         if process.returncode != 0:
             raise WebError(404, f"{name} cannot be explained: {trial.last_line(process.stderr)}")
@@ -431,13 +441,24 @@ class PageServer:
 
     async def _trial(self, request: Request) -> Response:
         choice = self._choice(dict(request.query_params))
-        question = await self.ask(lambda: trial.ask(self._stage.station, self._recent.packed(), *choice))
-        async with self._trying:
-            try:
-                answer = await asyncio.to_thread(trial.carry_out, question)
-            except RuntimeError as error:
-                raise WebError(500, str(error)) from None
+        async with self._one_by_one():
+            question = await self.ask(lambda: trial.ask(self._stage.station, self._recent.packed(), *choice))
+            answer = await asyncio.to_thread(trial.carry_out, question)
         return _json_text(encode(answer))
+
+    @contextlib.asynccontextmanager
+    async def _one_by_one(self) -> AsyncIterator[None]:
+        """Let one process at a time play lines: more would keep the cores from the base station."""
+        if self._queued >= QUEUED:
+            raise WebError(429, "too many ask for this at once: try again soon")
+        self._queued += 1
+        try:
+            async with self._trying:
+                yield
+        except trial.TrialError as error:
+            raise WebError(500, str(error)) from None
+        finally:
+            self._queued -= 1
 
     async def _policy(self, request: Request) -> Response:
         choice = self._choice(await self._order(request))

@@ -122,8 +122,12 @@ def ask(station: Station, lines: bytes, policy: str, phi: int, tolerate: float |
     return json.dumps(question).encode() + b"\n" + lines
 
 
+class TrialError(Exception):
+    """A process that did not answer, and why."""
+
+
 def run(words: Sequence[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Run Python with these words in a process of its own; `RuntimeError` if it does not end."""
+    """Run Python with these words in a process of its own; `TrialError` if it does not end."""
     try:
         return subprocess.run(
             [sys.executable, *words],
@@ -134,7 +138,7 @@ def run(words: Sequence[str], given: bytes) -> subprocess.CompletedProcess[bytes
             start_new_session=True,  # Ctrl-C is not for it
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise RuntimeError(f"it did not end: {error}") from None
+        raise TrialError(f"it did not end: {error}") from None
 
 
 def last_line(output: bytes) -> str:
@@ -142,10 +146,10 @@ def last_line(output: bytes) -> str:
 
 
 def carry_out(question: bytes) -> dict[str, Any]:
-    """Have a process of its own find the answer; `RuntimeError` says why it did not."""
+    """Have a process of its own find the answer; `TrialError` says why it did not."""
     done = run(["-m", "basestation.web.trial"], question)
     if done.returncode != 0:
-        raise RuntimeError(f"the trial failed: {last_line(done.stderr)}")
+        raise TrialError(f"the trial failed: {last_line(done.stderr)}")
     answer: dict[str, Any] = json.loads(done.stdout)
     return answer
 
