@@ -45,8 +45,7 @@ POINT_MS = 60_000  # between two points of the curves
 POINTS = 360  # of each curve: six hours
 MOST_POINTS = 200_000  # of all curves
 STRANGE_MS = 1000  # between two rows of frames that cannot be read: a wrong deployment brings nothing else
-DRIFT = 200e-6  # that two crystals are never further apart
-STEP_NS = 10**9  # a clock that steps by more has started anew
+RECENT_NS = 2 * 10**9  # how long a frame tells the time of those after it
 # What is no row of its own: it is in the row of its message, or in the picture.
 NO_EVENTS = (Arrived, Delivered, Tentative, GaveUp, Discarded, Acknowledged)
 
@@ -344,10 +343,12 @@ class _SendClock:
     """When a message was sent, by the host's clock: its stamp has the network's."""
 
     deployment: Deployment
-    quickest: tuple[float, int] | None = field(default=None, init=False)  # ns from network to host, and when
+    recent: deque[tuple[int, float]] = field(
+        default_factory=deque, init=False
+    )  # when, and ns from network to host
 
     def restart(self) -> None:
-        self.quickest = None
+        self.recent.clear()
 
     def sent_ms(self, arrived: Arrived, node: Node | None) -> float | None:
         """None where the stamp has no clock, or nobody knows what it means."""
@@ -362,14 +363,16 @@ class _SendClock:
         return round((sent_ns + (arrived.wall_ns - arrived.mono_ns)) / 1e6, 3)
 
     def _ahead(self, found: float, mono_ns: int) -> float:
-        """The host's clock against the network's, by the frame that came up the line the quickest."""
-        if self.quickest is not None:
-            best, at = self.quickest
-            best += (mono_ns - at) * DRIFT
-            if best - STEP_NS < found < best + 60 * STEP_NS:
-                found = min(found, best)
-        self.quickest = (found, mono_ns)
-        return found
+        """The host's clock against the network's, by the recent frame that came up the line the quickest.
+
+        Only a recent one: emulated motes on a busy machine fall behind the host's clock, and seconds would add up.
+        """
+        while self.recent and not mono_ns - RECENT_NS < self.recent[0][0] <= mono_ns:
+            self.recent.popleft()
+        while self.recent and self.recent[-1][1] >= found:
+            self.recent.pop()  # this one is quicker, and will be recent for longer
+        self.recent.append((mono_ns, found))
+        return self.recent[0][1]
 
 
 def _put_right(happening: Happening) -> bool:

@@ -72,6 +72,16 @@ def test_a_message_was_sent_when_its_stamp_says() -> None:
     assert between == pytest.approx(8 * TICK * 1000 / CRYSTAL_HZ, abs=0.1)
 
 
+def test_a_line_that_falls_behind_for_good_does_not_make_messages_look_older() -> None:
+    setup = deployment(policy="cbd", phi=100)
+    motes, gateway = Motes(setup, START), Gateway(setup)
+    later = START + 4 * CRYSTAL_HZ // TICK * TICK
+    lines = gateway.hear(motes.send(0, START), START)
+    lines += gateway.hear(motes.send(1, later), later, line_ns=500 * MS)
+    _, rows = fed(setup, lines)
+    assert rows[2]["sent_ms"] == pytest.approx(rows[2]["came_ms"], abs=0.1)
+
+
 def test_frames_that_cannot_be_read_do_not_flood_the_rows() -> None:
     setup = deployment()
     apart = STRANGE_MS * MS // 100
