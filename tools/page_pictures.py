@@ -118,24 +118,24 @@ def _wait(page: Any, expression: str) -> None:
         page.wait_for_timeout(200)
 
 
-def _pause(page: Any, closer: int) -> None:
-    """Stop, and let a burst of answers fill the screen."""
-    page.click("#follow")
-    for _ in range(closer):
-        page.click("#zoom-in")
-    if page.locator("#values").is_visible():
-        page.click("#values-choice button:last-child")
-    page.mouse.move(5, 5)
-    page.evaluate("document.activeElement.blur()")
-    page.wait_for_timeout(500)
-
-
 def _explain(page: Any) -> None:
     for _ in range(6):  # not the last one: something should follow
         page.click("#wrong-before")
     _wait(page, "document.querySelector('#details-text .violation') !== null")
-    for _ in range(3):
-        page.click("#zoom-in")
+    _settle(page)
+
+
+def _stop_at_a_burst(page: Any) -> None:
+    _explain(page)
+    page.click("#details-close")
+    _settle(page)
+
+
+def _settle(page: Any) -> None:
+    if page.locator("#values").is_visible():
+        page.click("#values-choice button:last-child")
+    page.mouse.move(5, 5)
+    page.evaluate("document.activeElement.blur()")
     page.wait_for_timeout(500)
 
 
@@ -157,9 +157,9 @@ def main() -> None:
             page.goto(url)
             _wait(page, "Number(document.body.dataset.rows) > 250")
             page.close()
-            camera.take("wide", url, WIDE, lambda page: _pause(page, 2))
-            camera.take("dark", url, DESK, lambda page: _pause(page, 2), dark=True)
-            camera.take("phone", url, PHONE, lambda page: _pause(page, 0))
+            camera.take("wide", url, WIDE, _stop_at_a_burst)
+            camera.take("dark", url, DESK, _stop_at_a_burst, dark=True)
+            camera.take("phone", url, PHONE, _stop_at_a_burst)
         (run,) = logs.iterdir()
         with served("replay", str(run), "--policy", "none") as url:
             camera.take("violation", url, DESK, _explain)

@@ -398,11 +398,15 @@ export class Diagram {
       const [to, from] = [this.where(effect.key)?.sent, this.where(cause.key)?.sent];
       return to && from ? [from.x, from.y, to.x, to.y] : [];
     };
+    const received = this.coneOf.causes.filter(([, , how]) => how !== "order");
     const direct = this.coneOf.causes.filter(([effect]) => effect === row);
+    const own = [...this.coneOf.causes, ...this.coneOf.effects].filter(([, , how]) => how === "order");
+    const followed = this.coneOf.effects.filter(([, , how]) => how !== "order");
     const groups = [
-      [this.coneOf.causes.filter(([effect]) => effect !== row).flatMap(line), this.colour.cause, 1.4, 0.55],
-      [this.coneOf.effects.flatMap(line), this.colour.soft, 1.4, 0.8],
-      [direct.flatMap(line), this.colour.cause, 2.6, 1],
+      [own.flatMap(line), this.colour.soft, 1, 0.5],
+      [received.filter(([effect]) => effect !== row).flatMap(line), this.colour.cause, 1.4, 0.6],
+      [followed.flatMap(line), this.colour.soft, 1.4, 0.8],
+      [received.filter(([effect]) => effect === row).flatMap(line), this.colour.cause, 2.6, 1],
     ];
     for (const [lines, colour, width, alpha] of groups) {
       this.#stroke(lines, colour, width, alpha);
