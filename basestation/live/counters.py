@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from basestation.live.pairing import Pairing
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters
+from packet_formats.messages import Data
 from packet_formats.records import Health, Status
 
 SECOND = 1_000_000_000
+NO_HOPS = 255  # in a health message: no root known
+MOST_HOPS = 3  # of a data message; a relay does not count them down
 RATE_SECONDS = 10
 RECENT_HOLDS = 256
 SMOOTHING = 0.2  # of a mote's period
@@ -108,6 +111,8 @@ class MoteCounts:
     silent: bool = False
     health: Health | None = None
     wrong_layout: bool = False
+    rssi: int | None = None  # in dBm, of the newest frame that holds a message of its
+    relayed: bool | None = None  # that frame came from a relay; None: perhaps
     rate: Rate = field(default_factory=Rate)
     holds: Holds = field(default_factory=Holds)
 
@@ -126,6 +131,17 @@ class MoteCounts:
             period = (cycles - self.sent_cycles) * SECOND / CRYSTAL_HZ / newer
             self.period_ns += (period - self.period_ns) * (SMOOTHING if self.period_ns else 1)
         self.sent_cycles = cycles
+
+
+def is_relayed(data: Data, health: Health | None) -> bool | None:
+    """Whether a relay sent this frame, by the hops that are left of those that its mote gave it; None: perhaps.
+
+    A mote gives its messages one hop less than its distance, which its health tells.
+    """
+    if health is None or health.hops == NO_HOPS:
+        return None
+    given = min(MOST_HOPS, max(0, health.hops - 1))
+    return None if data.hops == given == MOST_HOPS else data.hops < given
 
 
 @dataclass
@@ -172,6 +188,8 @@ class MoteView:
     silent: bool
     health: Health | None
     wrong_layout: bool
+    rssi: int | None = None  # of who sent its newest frame to the gateway
+    relayed: bool | None = None  # that was a relay; None: perhaps
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +305,8 @@ def mote_view(mote: int, counts: MoteCounts, mono_ns: int) -> MoteView:
         silent=counts.silent,
         health=counts.health,
         wrong_layout=counts.wrong_layout,
+        rssi=counts.rssi,
+        relayed=counts.relayed,
     )
 
 
