@@ -291,12 +291,12 @@ def with_delivery(total: dict[str, Any]) -> dict[str, Any]:
 
 def worst_lines(motes: pa.Table, links: pa.Table, count: int) -> Iterator[str]:
     """The motes, links and times that lost the most, as lines of text, the worst first."""
-    for title, table, keys in (
-        ("mote", motes, ["site", "run", "mote"]),
-        ("link", links, ["site", "run", "mote", "gateway"]),
-        ("time", motes, ["site", "run", "start"]),
+    for table, keys in (
+        (motes, ["site", "run", "mote"]),
+        (links, ["site", "run", "mote", "gateway"]),
+        (motes, ["site", "run", "start"]),
     ):
-        found = list(worst(table, keys, count))
+        found, title = list(worst(table, keys, count)), " ".join(keys)
         wide = max([30, *(len(key) for key, *_ in found)])
         yield f"{title:{wide}} {'came':>10} {'lost':>10} {'delivery':>9}"
         for key, came, lost in found:

@@ -87,7 +87,8 @@ class Runner(Stage):
     ) -> None:
         super().__init__(station, sinks)
         self.unlogged = 0
-        self._sources, self._log = sources, log
+        self.sources = self._sources = sources
+        self._log = log
         self._lines: asyncio.Queue[Line | None] = asyncio.Queue(WAITING)
         self._running = 0
         self._opening: asyncio.Task[None] | None = None
