@@ -316,4 +316,5 @@ def worst(table: pa.Table, keys: list[str], count: int) -> Iterator[tuple[str, i
     share = _ratio(found["came_sum"], pc.add(found["came_sum"], found["lost_sum"]))
     ranked = found.append_column("share", share).sort_by([(name, "ascending") for name in ("share", *named)])
     for row in ranked.slice(0, count).to_pylist():
-        yield " ".join(str(row[name]) for name in named), row["came_sum"], int(row["lost_sum"])
+        key = ("-" if row[name] in ("", None) else str(row[name]) for name in named)
+        yield " ".join(key), row["came_sum"], int(row["lost_sum"])
