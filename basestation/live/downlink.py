@@ -115,7 +115,7 @@ class Talk:
     def __init__(self, sources: Sequence[Source], layout: DataLayout) -> None:
         self._sources, self._reader = sources, PacketReader(layout)
         self._dispatcher = Dispatcher(sources)
-        self.send = self._dispatcher.send
+        self.send, self.acknowledged = self._dispatcher.send, self._dispatcher.acknowledged
         self._heard: asyncio.Queue[Message] = asyncio.Queue(MOST_HEARD)
         self._pumps: list[asyncio.Task[None]] = []
 
@@ -167,7 +167,7 @@ class Talk:
     def _take(self, gateway: int, packet: bytes) -> None:
         frame, message, _ = self._reader.read(packet)
         if isinstance(frame, Ack):
-            self._dispatcher.acknowledged(gateway, frame.token)
+            self.acknowledged(gateway, frame.token)
         if message is None or isinstance(message, Unknown):
             return
         if self._heard.full():
