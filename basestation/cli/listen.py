@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from basestation.cli import common, live_options, network_options
+from basestation.cli import common, live_options, network_options, output_options
 from basestation.cli.completion import complete_source
 from basestation.journal.parquet_parts import PartRoller, make_parts
 from basestation.journal.record_format import JournalError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         basestation listen -d examples/micaz.toml --view terminal --log logs
         basestation listen sf@field1:9002 sf@field2:9002 -d site.toml --json | jq 'select(.event=="delivered")'
         basestation listen 'simulate@?messages=500&pace=5' -d examples/micaz.toml
+        basestation listen -d site.toml --log logs --on-alarm 'command:notify-send Causeway'
         MOTECOM=serial@/dev/ttyUSB1:57600 basestation listen -d site.toml --policy dapw --phi 60
         """
     )
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 @click.option(
     "--patient", is_flag=True, envvar="CAUSEWAY_PATIENT", help="Wait for a source that isn't there yet."
 )
+@output_options.options
 def command(
     sources: tuple[str, ...],
     deployment: Path | None,
@@ -78,6 +80,7 @@ def command(
     serve: str | None,
     patient: bool,
     choices: live_options.Choices,
+    outputs: output_options.Outputs,
 ) -> None:
     """Watch a network live: messages are delivered in causal order.
 
@@ -92,7 +95,7 @@ def command(
         opened = network_options.open_sources(sources, described, patient)
     except SourceError as error:
         common.fail(str(error))
-    _listen(opened, described, choices, logs, sync, serve)
+    _listen(opened, described, choices, logs, sync, serve, outputs)
 
 
 def _listen(
@@ -102,20 +105,23 @@ def _listen(
     logs: Path | None,
     sync: Sync,
     serve: str | None,
+    outputs: output_options.Outputs,
 ) -> None:
-    sinks = live_options.views(choices, deployment)
+    station = choices.station(deployment)
+    opened = outputs.open(deployment)
+    sinks = [*live_options.views(choices, deployment), *opened.sinks]
     forwarder = None
     if serve is not None:
         host, ports = _where(serve, deployment)
         forwarder = Forwarder(_down(sources), deployment.network.board, common.note)
         sinks.append(forwarder)
-    station = choices.station(deployment)
     try:
         with contextlib.ExitStack() as stack:
             log = _open_log(stack, logs, station, sync, sources) if logs else None
-            runner = Runner(station, sources, sinks, log)
+            runner = Runner(station, sources, sinks, log, log.folder if log else None)
 
             async def work() -> None:
+                opened.begin(runner)
                 if forwarder is not None:
                     await _serve(forwarder, host, ports)
                 await runner.run(choices.seconds)
