@@ -49,6 +49,13 @@ OPTIONS = (
         "for TLS. Home Assistant finds them by itself.",
     ),
     click.option(
+        "--influx",
+        envvar="CAUSEWAY_INFLUX",
+        metavar="URL|FILE",
+        help="Write InfluxDB's line protocol to a server, such as http://localhost:8086/write?db=causeway, or to the "
+        "end of a file.",
+    ),
+    click.option(
         "--metrics",
         is_flag=False,
         flag_value="",
@@ -68,6 +75,7 @@ class Outputs:
     on_alarm: tuple[str, ...]
     settings: Path | None
     mqtt: str | None
+    influx: str | None
     metrics: str | None
 
     def open(self, deployment: Deployment) -> OpenOutputs:
@@ -94,6 +102,10 @@ class Outputs:
 
             layout = layout_of(deployment)
             yield MqttOutput(self.mqtt, deployment, lambda happening: to_plain(happening, layout), say)
+        if self.influx is not None:
+            from basestation.outputs.influx import InfluxOutput
+
+            yield InfluxOutput(self.influx, deployment, say)
         if self.metrics is not None:
             yield _serve_metrics(self.metrics, deployment, opened)
 

@@ -165,7 +165,8 @@ class AlarmSink:
         self._outbox.close()
         self._target.close()
 
-    def _tell(self, alarm: Alarm) -> None:
+    def _tell(self, alarms: list[Alarm]) -> None:
+        (alarm,) = alarms
         said = plain_alarm(alarm, self._network)
         for pause in (*self._pauses_s, None):
             try:

@@ -71,7 +71,8 @@ class MqttOutput:
         self._known.clear()
         link.publish_past_queue(self._topic("status"), "online")
 
-    def _publish(self, item: Happening | Snapshot) -> None:
+    def _publish(self, items: list[Happening | Snapshot]) -> None:
+        (item,) = items
         for topic, content, retain in self._messages(item):
             self._link.publish(topic, json.dumps(content), retain)
 
