@@ -18,6 +18,7 @@ from basestation.live.happenings import Alarm
 from basestation.outputs import OutputError
 from basestation.outputs.metrics import MetricsOutput
 from tests.outputs.receivers import free_port, is_open
+from tests.outputs.test_example_files import queries
 from tests.outputs.test_mqtt import SETUP, run_of
 from tests.waiting import wait_until
 
@@ -74,6 +75,9 @@ def ask(port: int, query: str) -> list[dict[str, Any]]:
         answer = json.loads(
             get(f"http://127.0.0.1:{port}/api/v1/query?{urllib.parse.urlencode({'query': query})}")
         )
+    except urllib.error.HTTPError as error:
+        with error:
+            raise AssertionError(f"{query}: {error.read().decode()}") from None
     except urllib.error.URLError:
         return []  # it is starting
     return answer["data"]["result"]
@@ -103,6 +107,8 @@ def test_prometheus_scrapes_a_run(require_tool, tmp_path):
         )
         found = ask(theirs, 'sum by (name) (count_over_time(causeway_value{mote="1"}[1m]) > 0)')
         assert {one["metric"]["name"] for one in found} >= {"light", "count"}
+        for query in queries():
+            ask(theirs, query)  # of the dashboard: each can be read
         assert ask(theirs, "up{job='causeway'}")[0]["value"][1] == "1"
     finally:
         for process in running:
