@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from basestation.causality.causal_graph import Node
-from basestation.live.counters import GatewayView, HeldView, MoteView, Snapshot
+from basestation.live.counters import NO_HOPS, GatewayView, HeldView, MoteView, Snapshot
 from basestation.live.explain import Passages
 from basestation.live.happenings import (
     Acknowledged,
@@ -29,7 +29,7 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
-from basestation.views.lines import NO_HOPS, row_of
+from basestation.views.lines import row_of
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.messages import Data
 from packet_formats.records import Beacon, Health
