@@ -205,6 +205,20 @@ def test_a_policy_is_tried_out_and_changed_only_when_confirmed(open_page: Open) 
         assert server.asked[-1] == ("/policy", {"policy": "cbd", "phi": 40})
 
 
+def test_a_setting_is_sent_to_a_mote_and_a_reboot_only_when_confirmed(open_page: Open) -> None:
+    with stand_in(control=True) as server:
+        page = open_page(server.url)
+        assert "never heard" in text_of(page, "#motes li:first-child")  # troubled ones first
+        page.click("#motes [data-mote='2'] .mote-head")
+        page.click("#motes [data-mote='2'] .buttons >> text=Blink")
+        wait_for(page, "document.getElementById('toast').textContent === 'blink red to mote 2: sent'")
+        page.click("#motes [data-mote='2'] .buttons >> text=Reboot")
+        page.click("#ask button[value=no]")
+        page.click("#motes [data-mote='2'] .buttons >> text=Only this mote")
+        assert text_of(page, "#filter-text") == "1 of 10"
+        assert server.asked == [("/command", {"mote": 2, "setting": "blink red"})]
+
+
 def test_a_page_that_may_only_look_says_so(open_page: Open) -> None:
     with stand_in() as server:
         page = open_page(server.url)
