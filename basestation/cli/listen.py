@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         basestation listen 'simulate@?messages=500&pace=5' -d examples/micaz.toml
         basestation listen -d site.toml --log logs --keep 30d --keep 20GB
         basestation listen -d site.toml --log logs --on-alarm 'command:notify-send Causeway'
+        basestation listen -d site.toml --view none --log logs --web 0.0.0.0:8080
         MOTECOM=serial@/dev/ttyUSB1:57600 basestation listen -d site.toml --policy dapw --phi 60
         """
     )
@@ -125,6 +126,8 @@ def _listen(
         host, ports = _where(serve, deployment)
         forwarder = Forwarder(_down(sources), deployment.network.board, common.note)
         sinks.append(forwarder)
+    page = live_options.page_for(choices, station, sources)
+    sinks += page.sinks if page else []
     try:
         with contextlib.ExitStack() as stack:
             log = (
@@ -132,7 +135,7 @@ def _listen(
                 if logs
                 else None
             )
-            runner = Runner(station, sources, sinks, log, logs)
+            runner = Runner(station, sources, sinks, page.keep(log) if page else log, logs)
 
             async def work() -> None:
                 opened.begin(runner)
@@ -140,7 +143,12 @@ def _listen(
                     await _serve(forwarder, host, ports)
                 await runner.run(choices.seconds)
 
-            live_options.show(runner, work, choices)
+            async def served() -> None:
+                assert page is not None
+                stay, folder = choices.seconds is None, log.folder if log else None
+                await page.run(runner, work, stay=stay, run=folder.name if folder else None, folder=folder)
+
+            live_options.show(runner, served if page else work, choices)
     except (SourceError, JournalError) as error:
         common.fail(str(error))
     if forwarder is not None:

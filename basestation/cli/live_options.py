@@ -7,14 +7,14 @@ import contextlib
 import functools
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from basestation.cli import common
+from basestation.cli import common, web_page
 from basestation.live.downlink import Orders
 from basestation.live.happenings import Alarm, Happening, Note, Sink
 from basestation.live.runner import Runner, Stage
@@ -25,6 +25,7 @@ from packet_formats.layout import layout_of
 from packet_formats.schemes import LEDGER, phi_refusal, policies, refusal
 
 if TYPE_CHECKING:
+    from basestation.sources import Source
     from basestation.views.terminal import TerminalView
     from packet_formats.deployment import Deployment
 
@@ -43,9 +44,17 @@ class Choices:
     seconds: float | None
     final: bool
     as_json: bool
+    web: str | None = None
+    web_control: bool = False
     phi_said: bool = False  # on the command line: the environment's is for the policies that have one
 
     def check(self) -> None:
+        if self.web_control and self.web is None:
+            raise click.UsageError("--web-control is for the page of --web")
+        if self.web is not None and "@" in self.web:
+            raise click.UsageError(
+                f"--web {self.web}: should be HOST or HOST:PORT; a SOURCE comes before --web"
+            )
         if self.tolerate is not None and self.policy not in (None, LEDGER):
             raise click.UsageError(f"--tolerate is for the policy {LEDGER}, not for {self.policy}")
         if self.as_json and self.view == "terminal":
@@ -113,6 +122,21 @@ OPTIONS = (
         help="Show messages only when they leave. Without it, a message that waits for others by name is also shown "
         "on arrival, marked tentative. The policies none, causal, dapw and cbd show only final rows anyway.",
     ),
+    click.option(
+        "--web",
+        is_flag=False,
+        flag_value=web_page.LOOPBACK,
+        metavar="[HOST[:PORT]]",
+        envvar="CAUSEWAY_WEB",
+        help=f"Also serve a page for browsers, on port {web_page.PORT} or a free one; for this machine only unless "
+        "HOST says otherwise: then it needs the token that is printed.",
+    ),
+    click.option(
+        "--web-control",
+        is_flag=True,
+        envvar="CAUSEWAY_WEB_CONTROL",
+        help="Let the page change the policy and send settings to motes. Without it, the page only shows.",
+    ),
     common.json_option,
 )
 
@@ -143,6 +167,14 @@ class Notes:
 
     def close(self) -> None:
         pass
+
+
+def page_for(choices: Choices, station: Station, sources: Sequence[Source] = ()) -> web_page.WebPage | None:
+    """The live page, if it was asked for; its address is taken at once."""
+    if choices.web is None:
+        return None
+    chosen = web_page.choose(choices.web, choices.web_control)
+    return web_page.WebPage(chosen, station, sources, on_screen=choices.view == "terminal")
 
 
 def views(choices: Choices, deployment: Deployment) -> list[Sink]:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 FAULTS_SHOWN = 10
-FORMATS = ("parquet", "ndjson", "csv", "pcap", "shiviz", "dot")
+FORMATS = ("parquet", "ndjson", "csv", "pcap", "shiviz", "dot", "html")
 HOLES_SHOWN = 5
 folder_argument = click.argument("folder", type=click.Path(path_type=Path))
 
@@ -281,6 +281,7 @@ def parts(folder: Path, again: bool) -> None:
         basestation log convert --to csv -o run.csv logs/20250301T120000Z-1f2e3d
         basestation log convert --to pcap -o run.pcap logs/20250301T120000Z-1f2e3d
         basestation log convert --to parquet -o trace logs/20250301T120000Z-1f2e3d
+        basestation log convert --to html -o run.html logs/20250301T120000Z-1f2e3d
         """
     )
 )
@@ -299,8 +300,8 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None) -> N
     """Turn one run's log into another form.
 
     parquet (a trace) and csv hold the messages; ndjson every record; pcap the frames on the air for Wireshark; shiviz
-    and dot (for Graphviz) the causal graph as far as it is known. What a form leaves out is printed on standard error.
-    FOLDER may also be a trace, for csv, shiviz and dot.
+    and dot (for Graphviz) the causal graph as far as it is known; html is the live page in one file. What a form leaves
+    out is printed on standard error. FOLDER may also be a trace, for csv, shiviz and dot.
     """
     from basestation.journal.convert import HOLDS
 
@@ -333,8 +334,20 @@ def _convert_journal(journal: Journal, form: str, output: Path, described: Deplo
     if form == "pcap":
         with _writing(output, "wb") as file:
             return many(write_pcap(journal, deployment, file, faults), "frame")
+    if form == "html":
+        return _write_html(journal, deployment, output, faults)
     trace = trace_of(journal, deployment, faults, lambda text: common.note(f"{journal.folder}: {text}"))
     return _write_messages(trace, form, output)
+
+
+def _write_html(journal: Journal, deployment: Deployment, output: Path, faults: _LogFaults) -> str:
+    from basestation.web.export import write_html
+
+    with _writing(output, "w") as file:
+        done = write_html(journal, deployment, file, faults)
+    return f"{many(done.rows, 'row')}" + (
+        ", the last ones: the run has more than a page holds" if done.cut else ""
+    )
 
 
 def _write_messages(trace: Trace, form: str, output: Path) -> str:

@@ -291,7 +291,8 @@ class Station:
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
-            counts.rssi, counts.relayed = read.heard.rssi, is_relayed(data, counts.health)
+            counts.rssi = read.heard.rssi
+            counts.relayed = is_relayed(data, frame.source, counts.health, self.deployment.network)
         here = (*self.timeline.now, arrival.gateway, frame, data, read.heard, cycles, reached)
         self.timeline.reached = present
         if message is None:

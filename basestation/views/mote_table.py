@@ -18,8 +18,15 @@ NAMES = (
 DISPENSABLE = ("dup", "sat", "p95", "boot", "hop", "held", "late", "nosync", "mV", "recv", "/s", "rssi")
 LEFT = ("mote", "state")
 SIDE = 38  # columns; with so much room for each, two tables stand side by side
-BATTERY_STEP_MV, LOW_MV = 20, 2700
-BAD_SHARE = 0.1  # of its messages
+# A mote's alarms in a word, the gravest first (basestation/live/alarms.py).
+TROUBLES = {
+    "mote": "silent",
+    "layout": "layout?",
+    "battery": "battery",
+    "losing": "losing",
+    "sync": "no time",
+    "reboots": "reboots",
+}
 
 
 def colour(mote: int) -> str:
@@ -28,16 +35,7 @@ def colour(mote: int) -> str:
 
 def trouble(mote: MoteView) -> str:
     """What is wrong with a mote in a word; empty if nothing is."""
-    sent, battery = mote.received + mote.lost, mote.health.battery if mote.health else 0
-    if mote.silent:
-        return "silent"
-    if mote.wrong_layout:
-        return "layout?"
-    if 0 < battery * BATTERY_STEP_MV < LOW_MV:
-        return "battery"
-    if mote.lost > BAD_SHARE * sent:
-        return "losing"
-    return "no time" if mote.out_of_sync + mote.untimed > BAD_SHARE * sent else ""
+    return next((word for kind, word in TROUBLES.items() if kind in mote.alarms), "")
 
 
 def by_trouble(motes: Sequence[MoteView]) -> list[MoteView]:
@@ -101,8 +99,8 @@ def _cells(mote: MoteView) -> dict[str, Text]:
         _warn(mote.reboots),
         _warn(mote.out_of_sync + mote.untimed),
         _warn(mote.saturated),
-        Text(str(health.battery * BATTERY_STEP_MV) if health and health.battery else "-"),
-        Text(str(health.hops) if health else "-"),
+        Text(str((health and health.battery_mv) or "-")),
+        Text("-" if health is None or health.distance is None else str(health.distance)),
         Text(shown_rssi(mote)),
         Text(shown_since(mote.silent_s)),
         Text(wrong or "ok", "yellow" if wrong else ""),

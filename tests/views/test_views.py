@@ -491,9 +491,9 @@ def crowd(count: int = 20, quiet: tuple[int, ...] = ()) -> tuple[Station, list[H
     setup = replace(SETUP, network=replace(SETUP.network, motes=count))
     station, motes, gateway = Station(setup), Motes(setup, START), Gateway(setup)
     station.add_gateway(0, "serial@/dev/ttyUSB1:micaz")
-    for number in range(12 * count):
+    for number in range(20 * count):
         mote, at = number % count, START + number * 20 * TICK
-        if mote not in quiet or number < 3 * count:
+        if mote not in quiet or number < 10 * count:
             gateway.hear(motes.send(mote, at), at + TICK)
     found = play(station, gateway.out)
     found += station.advance(gateway.last_ns + MS)
@@ -583,7 +583,7 @@ def test_what_is_known_of_a_mote_is_in_few_letters():
         "2h",
         "100h",
     ]
-    lossy, silent = replace(first, lost=10), replace(second, silent=True)
+    lossy, silent = replace(first, alarms=("losing",)), replace(second, alarms=("mote",))
     assert [mote.mote for mote in by_trouble([replace(first, mote=5), lossy, silent])] == [1, 0, 5]
 
 
