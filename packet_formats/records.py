@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, ClassVar
 
+RSSI_UNKNOWN = -128  # in a heard record
+
 
 class Reason(IntEnum):
     """Why a frame was not read. Every reason but OK means: another layout or another application."""

@@ -147,6 +147,7 @@ def _listen(
         common.note(_served(forwarder.counters))
     if runner.unlogged:
         common.fail(f"{many(runner.unlogged, 'record')} could not be written to the log")
+    live_options.judge(runner)
 
 
 def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:

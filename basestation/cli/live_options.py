@@ -15,10 +15,11 @@ import click
 from click.core import ParameterSource
 
 from basestation.cli import common
+from basestation.live.downlink import Orders
 from basestation.live.happenings import Alarm, Happening, Note, Sink
-from basestation.live.runner import Stage
+from basestation.live.runner import Runner, Stage
 from basestation.live.station import Station
-from basestation.views.lines import FinalRows, LinesView, summary
+from basestation.views.lines import FinalRows, LinesView, summary, verdict
 from basestation.views.ndjson import JsonView
 from packet_formats.layout import layout_of
 from packet_formats.schemes import LEDGER, phi_refusal, policies, refusal
@@ -175,6 +176,12 @@ def show(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: C
         common.note(line)
 
 
+def judge(stage: Stage) -> None:
+    """End with a fault if packets came and none was a message of the deployment."""
+    if wrong := verdict(stage.snapshot()):
+        common.fail(wrong)
+
+
 async def _until_interrupted(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run until the end. The first Ctrl-C ends the run in order; a second one breaks it off."""
     loop = asyncio.get_running_loop()
@@ -201,7 +208,12 @@ def _when_told_to_end(stop: Callable[[], None]) -> None:
 async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
     from basestation.views.terminal import TerminalView
 
-    view = TerminalView(stage, choices.final, layout_of(stage.station.deployment))
+    deployment, send = stage.station.deployment, None
+    if isinstance(stage, Runner):
+        orders = Orders(stage.sources, deployment)
+        stage.sinks.append(orders)
+        send = orders.send
+    view = TerminalView(stage, choices.final, layout_of(deployment), send)
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))

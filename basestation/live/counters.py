@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from basestation.live.evidence import SECOND, Lasting, Losses, Pauses, Times
 from basestation.live.pairing import Pairing
 from packet_formats.framing import FrameCounters
+from packet_formats.messages import Data
 from packet_formats.records import Health, Status
 
+NO_HOPS = 255  # in a health message: no root known
+MOST_HOPS = 3  # of a data message; a relay does not count them down
 RATE_SECONDS = 10
 RECENT_HOLDS = 256
 BATTERY_STEP_MV = 20
@@ -106,6 +109,8 @@ class MoteCounts:
     expected_ns: int = 0  # since then it could have been heard again
     health: Health | None = None
     wrong_layout: bool = False
+    rssi: int | None = None  # in dBm, of the newest frame that holds a message of its
+    relayed: bool | None = None  # that frame came from a relay; None: perhaps
     rate: Rate = field(default_factory=Rate)
     holds: Holds = field(default_factory=Holds)
     pauses: Pauses = field(default_factory=Pauses)  # between its messages and reports, as they came
@@ -127,6 +132,17 @@ class MoteCounts:
         """Count a number of the present boot."""
         self.span = self.span or BootSpan(sequence, sequence)
         self.span.add(sequence)
+
+
+def is_relayed(data: Data, health: Health | None) -> bool | None:
+    """Whether a relay sent this frame, by the hops that are left of those that its mote gave it; None: perhaps.
+
+    A mote gives its messages one hop less than its distance, which its health tells.
+    """
+    if health is None or health.hops == NO_HOPS:
+        return None
+    given = min(MOST_HOPS, max(0, health.hops - 1))
+    return None if data.hops == given == MOST_HOPS else data.hops < given
 
 
 @dataclass
@@ -175,6 +191,8 @@ class MoteView:
     silent: bool
     health: Health | None
     wrong_layout: bool
+    rssi: int | None = None  # of who sent its newest frame to the gateway
+    relayed: bool | None = None  # that was a relay; None: perhaps
     alarms: tuple[str, ...] = ()  # the kinds that are raised for it
 
 
@@ -292,6 +310,8 @@ def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ..
         silent="mote" in alarms,
         health=counts.health,
         wrong_layout=counts.wrong_layout,
+        rssi=counts.rssi,
+        relayed=counts.relayed,
         alarms=alarms,
     )
 

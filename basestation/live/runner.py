@@ -94,7 +94,8 @@ class Runner(Stage):
         """`folder` is where the log is kept, to see whether its disk has room."""
         super().__init__(station, sinks)
         self.unlogged = 0
-        self._sources, self._log = sources, log
+        self.sources = self._sources = sources
+        self._log = log
         self._lines: asyncio.Queue[Line | None] = asyncio.Queue(WAITING)
         self._running = 0
         self._opening: asyncio.Task[None] | None = None

@@ -15,7 +15,7 @@ from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery
 from basestation.live.alarms import Alarms
-from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot
+from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
 from basestation.live.happenings import (
     Acknowledged,
     Arrived,
@@ -43,7 +43,7 @@ from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Unknown
 from packet_formats.phrases import many
-from packet_formats.records import Health
+from packet_formats.records import RSSI_UNKNOWN, Health
 from packet_formats.schemes import LEDGER
 from packet_formats.tinyos import Ack, ActiveMessage
 
@@ -289,9 +289,11 @@ class Station:
         heard_tick = tick if cycles is None else self.timeline.tick(cycles)
         timed = data if cycles is not None else replace(data, in_sync=False)
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, timed.in_sync)
-        reception = self.observer.receive(timed, tick, heard_tick, held)
+        reception = self.observer.receive(timed, tick, heard_tick, held, cycles is not None)
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before)
+        if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
+            counts.rssi, counts.relayed = read.heard.rssi, is_relayed(data, counts.health)
         here = (*self.timeline.now, arrival.gateway, frame, data, read.heard, cycles, reached)
         self.timeline.reached = present
         if message is None:

@@ -157,6 +157,7 @@ def test_no_port_and_what_would_be_listened_to(monkeypatch):
     assert finding.verdict == "warning"
     assert check_machine.source((), {}).verdict == "warning"
     assert "the deployment says sf@x" in check_machine.source(("sf@x",), {}).text
+    assert check_machine.source((), {}, ("sf@z",)).text == "given: sf@z"
     assert "MOTECOM says sf@y" in check_machine.source(("sf@x",), {"MOTECOM": "sf@y"}).text
 
 

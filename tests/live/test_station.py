@@ -818,3 +818,14 @@ def test_what_a_record_makes_due_is_not_overdue():
     (delivered,) = of(Delivered, found)
     assert delivered.held_ms > 90
     assert delivered.overdue_ms < 0.1
+
+
+def test_a_copy_that_brings_the_time_is_no_later_message():
+    """Who joins midway may miss the record of the first frame: the next copy of it brings the first time known."""
+    data = Motes(SETUP, START).send(3, START, sequence=22)
+    gateway = Gateway(SETUP)
+    first, copy = gateway.hear(data, START), gateway.hear(data, START + TICK)
+    station = Station(SETUP)
+    found = play(station, [first[1], *copy]) + station.finish()
+    assert names(found) == ["3#22"]
+    assert station.motes[3].duplicates == 1
