@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import Alarm, Delivered, Happening
-from basestation.outputs import OutputError
+from basestation.outputs import OutputError, OutputUnavailable
 from basestation.outputs.outbox import Outbox, Say
 from basestation.outputs.plain_forms import arrival_wall_ns, plain_mote, plain_network, plain_values
 from packet_formats.deployment import Deployment
@@ -81,7 +81,7 @@ class LineFile:
         try:
             self._path.open("a").close()
         except OSError as error:
-            raise OutputError(f"--influx {path}: {error.strerror}") from None
+            raise OutputUnavailable(f"--influx {path}: {error.strerror}") from None
 
     def write(self, text: str) -> None:
         try:
