@@ -11,6 +11,7 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit, urlunsplit
@@ -126,7 +127,7 @@ class Server:
                 said = error.read(300).decode(errors="replace").strip()
             kind = Busy if error.code >= 500 or error.code == 429 else OutputError
             raise kind(f"it answers {error.code} {error.reason}: {said}") from None
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise Busy(str(getattr(error, "reason", error)) or type(error).__name__) from None
 
 
