@@ -9,7 +9,7 @@ from typing import Any
 from basestation import __version__
 from basestation.live.counters import GatewayView, MoteView, Snapshot
 from basestation.live.happenings import Alarm, Delivered, Happening
-from basestation.outputs import OutputError, library
+from basestation.outputs import OutputUnavailable, library
 from basestation.outputs.plain_forms import SECOND, plain_mote, plain_values
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
@@ -98,7 +98,7 @@ class MetricsOutput:
             self._server, self._thread = client.start_http_server(port, host, registry)
         except (OSError, ValueError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise OutputError(f"--metrics: can't serve on {host}:{port}: {reason}") from None
+            raise OutputUnavailable(f"--metrics: can't serve on {host}:{port}: {reason}") from None
         self.port = int(self._server.server_port)
 
     def take(self, happening: Happening) -> None:
