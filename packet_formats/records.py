@@ -228,7 +228,9 @@ class Arrived:
 
     AM_TYPE: ClassVar[int] = 0x75
     source: int = _integer("u16", "whose message arrived")
-    number: int = _integer("u16", "its sequence, and from bit 8 on its boot count modulo 8")
+    number: int = _integer(
+        "u16", "bits 0-7: its sequence; 8-10: its boot count modulo 8; 11-15: the lowest of the layout's hash"
+    )
 
 
 Record = Beacon | Heard | Health | Status | Downlink | Arrived
