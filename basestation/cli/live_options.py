@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from basestation.cli import common
 from basestation.live.downlink import Orders
-from basestation.live.happenings import Happening, Note, Sink
+from basestation.live.happenings import Alarm, Happening, Note, Sink
 from basestation.live.runner import Runner, Stage
 from basestation.live.station import Station
 from basestation.views.lines import FinalRows, LinesView, summary, verdict
@@ -132,10 +132,13 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 class Notes:
-    """A sink for runs whose output is for programs: notes for the user go to standard error."""
+    """A sink for runs whose output is for programs, or none: notes, and alarms if asked for, go to standard error."""
+
+    def __init__(self, alarms: bool = False) -> None:
+        self._shown = (Note, Alarm) if alarms else (Note,)
 
     def take(self, happening: Happening) -> None:
-        if isinstance(happening, Note):
+        if isinstance(happening, self._shown):
             common.note(happening.text)
 
     def close(self) -> None:
@@ -153,7 +156,7 @@ def _views(choices: Choices, deployment: Deployment) -> list[Sink]:
         return [JsonView(lambda plain: common.emit_json(plain, flush=True), layout_of(deployment)), Notes()]
     if choices.view == "lines":
         return [LinesView(_write_line, common.note, layout_of(deployment))]
-    return [Notes()] if choices.view == "none" else []
+    return [Notes(alarms=True)] if choices.view == "none" else []
 
 
 def _write_line(line: str, style: str | None) -> None:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from basestation.live.evidence import SECOND, Lasting, Losses, Pauses, Times
 from basestation.live.pairing import Pairing
-from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.framing import FrameCounters
 from packet_formats.messages import Data
 from packet_formats.records import Health, Status
 
-SECOND = 1_000_000_000
 NO_HOPS = 255  # in a health message: no root known
 MOST_HOPS = 3  # of a data message; a relay does not count them down
 RATE_SECONDS = 10
 RECENT_HOLDS = 256
-SMOOTHING = 0.2  # of a mote's period
+BATTERY_STEP_MV = 20
 
 
 class Rate:
@@ -98,6 +97,7 @@ class MoteCounts:
     late: int = 0
     held: int = 0
     reboots: int = 0
+    reboots_reported: int = 0  # of those, before its last health report
     out_of_sync: int = 0
     untimed: int = 0
     saturated: int = 0
@@ -106,31 +106,32 @@ class MoteCounts:
     span: BootSpan | None = None
     boot: int | None = None
     seen_ns: int = 0
-    sent_cycles: int | None = None  # when its newest message was heard
-    period_ns: float = 0.0
-    silent: bool = False
+    expected_ns: int = 0  # since then it could have been heard again
     health: Health | None = None
     wrong_layout: bool = False
     rssi: int | None = None  # in dBm, of the newest frame that holds a message of its
     relayed: bool | None = None  # that frame came from a relay; None: perhaps
     rate: Rate = field(default_factory=Rate)
     holds: Holds = field(default_factory=Holds)
+    pauses: Pauses = field(default_factory=Pauses)  # between its messages and reports, as they came
+    losses: Losses = field(default_factory=Losses)
+    sync: Lasting = field(default_factory=Lasting)
+    restarts: Times = field(default_factory=Times)
 
     @property
     def lost(self) -> int:
         return self.lost_before + (self.span.lost if self.span else 0)
 
-    def add(self, sequence: int, cycles: int | None) -> None:
-        """Count a number of the present boot, and learn the mote's period from those that are newer."""
-        newer = 1 if self.span is None else sequence - self.span.newest
+    @property
+    def battery_mv(self) -> int | None:
+        """As its health tells it; None where it does not."""
+        steps = self.health.battery if self.health else 0
+        return steps * BATTERY_STEP_MV or None
+
+    def add(self, sequence: int) -> None:
+        """Count a number of the present boot."""
         self.span = self.span or BootSpan(sequence, sequence)
         self.span.add(sequence)
-        if newer <= 0:
-            return
-        if cycles is not None and self.sent_cycles is not None and cycles > self.sent_cycles:
-            period = (cycles - self.sent_cycles) * SECOND / CRYSTAL_HZ / newer
-            self.period_ns += (period - self.period_ns) * (SMOOTHING if self.period_ns else 1)
-        self.sent_cycles = cycles
 
 
 def is_relayed(data: Data, health: Health | None) -> bool | None:
@@ -158,9 +159,11 @@ class GatewayCounts:
     gaps: int = 0
     lags: int = 0
     live: bool = True
-    silent: bool = False
+    lost_because: str = ""
     foreign: bool = False
     seen_ns: int = 0
+    unread: int = 0  # bytes that came for a while without any frame
+    pauses: Pauses = field(default_factory=Pauses)  # between its packets, the short ones left out
     status: Status | None = None
     line: FrameCounters | None = None
     rate: Rate = field(default_factory=Rate)
@@ -190,6 +193,7 @@ class MoteView:
     wrong_layout: bool
     rssi: int | None = None  # of who sent its newest frame to the gateway
     relayed: bool | None = None  # that was a relay; None: perhaps
+    alarms: tuple[str, ...] = ()  # the kinds that are raised for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +215,7 @@ class GatewayView:
     silent_s: float
     line_errors: dict[str, int]  # packets dropped by the deframer, by reason
     status: Status | None
+    alarms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +289,7 @@ class Snapshot:
     unordered: bool = False  # no message came at a known time, without which their stamps tell nothing
 
 
-def mote_view(mote: int, counts: MoteCounts, mono_ns: int) -> MoteView:
+def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ...] = ()) -> MoteView:
     return MoteView(
         mote=mote,
         received=counts.received,
@@ -302,21 +307,24 @@ def mote_view(mote: int, counts: MoteCounts, mono_ns: int) -> MoteView:
         rate=counts.rate.at(mono_ns),
         hold=counts.holds.view(),
         silent_s=max(0, mono_ns - counts.seen_ns) / SECOND,
-        silent=counts.silent,
+        silent="mote" in alarms,
         health=counts.health,
         wrong_layout=counts.wrong_layout,
         rssi=counts.rssi,
         relayed=counts.relayed,
+        alarms=alarms,
     )
 
 
-def gateway_view(gateway: int, counts: GatewayCounts, mono_ns: int) -> GatewayView:
+def gateway_view(
+    gateway: int, counts: GatewayCounts, mono_ns: int, alarms: tuple[str, ...] = ()
+) -> GatewayView:
     drops = counts.line.drops() if counts.line else {}
     return GatewayView(
         gateway=gateway,
         name=counts.name or f"gateway {gateway}",
         live=counts.live,
-        silent=counts.silent,
+        silent="gateway" in alarms,
         foreign=counts.foreign,
         frames=counts.frames,
         strange=counts.strange,
@@ -330,4 +338,5 @@ def gateway_view(gateway: int, counts: GatewayCounts, mono_ns: int) -> GatewayVi
         silent_s=max(0, mono_ns - counts.seen_ns) / SECOND if counts.seen_ns else 0.0,
         line_errors={reason: drop.count for reason, drop in drops.items()},
         status=counts.status,
+        alarms=alarms,
     )

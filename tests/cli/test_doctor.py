@@ -250,7 +250,7 @@ def test_a_network_that_talks_too_much_and_one_that_waits_too_little(root):
 def examined(lines, seconds=15.0, setup=SETUP, counters=None, prepare=None):
     """Verdicts, texts and cures of everything that was found, by check."""
     examination, station = Examination(setup, 1), Station(setup, "none", 100)
-    station.add_gateway(0, "sf@x", 0)
+    station.add_gateway(0, "sf@x")
     if prepare is not None:
         prepare(examination)
     for happening in play(station, lines):
