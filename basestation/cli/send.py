@@ -26,6 +26,7 @@ from basestation.live.commands import (
     set_order,
     settings_of,
 )
+from basestation.live.counters import BATTERY_STEP_MV
 from basestation.live.downlink import PATIENCE, TRIES, Reboots, Receipt, Reports, Talk, told
 from basestation.sources import Source, SourceError
 from basestation.sources.base import Spec, names_source
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 
 FIRST_SECONDS = 3.0  # a report is answered by then: boot counts are asked for before a reboot
 PAUSE_SECONDS = 0.1  # between two commands; a gateway has room for six, and motes pass each on
-BATTERY_STEP_MV = 20
 PLAYED = ("replay@", "simulate@")  # nobody is there to take what is sent
 
 

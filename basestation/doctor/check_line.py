@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.live.clock import line_allowance_ns
-from basestation.live.counters import GatewayView, MoteView, Snapshot
+from basestation.live.counters import BATTERY_STEP_MV, GatewayView, MoteView, Snapshot
 from basestation.live.happenings import Acknowledged, Arrived, ClockChanged, Happening, Strange
 from basestation.live.timeline import PacketReader
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
@@ -31,7 +31,7 @@ BAD_SHARE = 0.01  # of frames with a bad check sum
 LOST_SHARE = 0.1  # of messages
 LEAST_FOR_PACE = 10  # frames, and seconds between the first and the last
 OTHER_PACE = 0.002  # no two crystals are so far apart
-LEAST_BATTERY_MV, BATTERY_STEP_MV = 2700, 20
+LEAST_BATTERY_MV = 2700
 WALL_STEP_MS = 100
 
 
