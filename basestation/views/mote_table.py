@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from basestation.live.counters import MoteView
+from basestation.live.counters import BATTERY_STEP_MV, MoteView
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_red", "bright_green", "orange3")
 NAMES = (
@@ -18,15 +18,16 @@ NAMES = (
 DISPENSABLE = ("dup", "sat", "p95", "boot", "hop", "held", "late", "nosync", "mV", "recv", "/s", "rssi")
 LEFT = ("mote", "state")
 SIDE = 38  # columns; with so much room for each, two tables stand side by side
-# A mote's alarms in a word, the gravest first (basestation/live/alarms.py).
-TROUBLES = {
+# A word for each kind of alarm of a mote, the gravest first: its messages do not come, or can't be read.
+STATES = {
     "mote": "silent",
     "layout": "layout?",
-    "battery": "battery",
-    "losing": "losing",
-    "sync": "no time",
     "reboots": "reboots",
+    "sync": "no time",
+    "losing": "losing",
+    "battery": "battery",
 }
+GRAVE = ("mote", "layout")
 
 
 def colour(mote: int) -> str:
@@ -34,15 +35,18 @@ def colour(mote: int) -> str:
 
 
 def trouble(mote: MoteView) -> str:
-    """What is wrong with a mote in a word; empty if nothing is."""
-    return next((word for kind, word in TROUBLES.items() if kind in mote.alarms), "")
+    """What is wrong with a mote in a word, by its alarms; empty if nothing is."""
+    known = [word for kind, word in STATES.items() if kind in mote.alarms]
+    return (known or [*mote.alarms, ""])[0]
 
 
 def by_trouble(motes: Sequence[MoteView]) -> list[MoteView]:
     """Those whose messages do not come or can't be read, then those with other trouble, then all others."""
-    grave = ("silent", "layout?")
-    rank = {mote.mote: 0 if (wrong := trouble(mote)) in grave else 1 if wrong else 2 for mote in motes}
-    return sorted(motes, key=lambda mote: (rank[mote.mote], mote.mote))
+    return sorted(motes, key=lambda mote: (not _is_grave(mote), not mote.alarms, mote.mote))
+
+
+def _is_grave(mote: MoteView) -> bool:
+    return any(kind in mote.alarms for kind in GRAVE)
 
 
 def sides(count: int, room: int, height: int) -> int:
@@ -69,8 +73,7 @@ def _part(
     for name in names:
         table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     for mote, cells in zip(motes, rows, strict=True):
-        wrong = mote.silent or mote.wrong_layout
-        style = "reverse" if mote.mote == chosen else "red" if wrong else ""
+        style = "reverse" if mote.mote == chosen else "red" if _is_grave(mote) else ""
         table.add_row(*[cells[name] for name in names], style=style)
     return table
 
