@@ -26,7 +26,6 @@ from basestation.live.commands import (
     set_order,
     settings_of,
 )
-from basestation.live.counters import BATTERY_STEP_MV
 from basestation.live.downlink import PATIENCE, TRIES, Reboots, Receipt, Reports, Talk, told
 from basestation.sources import Source, SourceError
 from basestation.sources.base import Spec, names_source

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.live.clock import line_allowance_ns
-from basestation.live.counters import BATTERY_STEP_MV, GatewayView, MoteView, Snapshot
+from basestation.live.counters import GatewayView, MoteView, Snapshot
 from basestation.live.happenings import Acknowledged, Arrived, ClockChanged, Happening, Strange
 from basestation.live.timeline import PacketReader
 from packet_formats.deployment import CRYSTAL_HZ, Deployment

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from basestation.live.counters import BATTERY_STEP_MV, MoteView
+from basestation.live.counters import MoteView
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_red", "bright_green", "orange3")
 NAMES = (

@@ -8,7 +8,9 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
@@ -18,9 +20,12 @@ from basestation.cli.listen import command as listen
 from basestation.cli.web_page import choose
 from tests.waiting import PATIENCE
 
-pytest.importorskip("uvicorn", reason="the extra web is not installed")
-
 SIMULATE = "simulate@?messages=40&rate=0.05&pace=0"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def extra(require_module: Callable[[str], ModuleType]) -> None:
+    require_module("uvicorn")
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,7 @@ setInterval(() => (lostSince === null ? null : sayStatus()), 1000);
 // Time
 
 function moved() {
+  view.fitted = true; // from now on the person decides what is in view
   if (rows.last) view.clamp(rows.first.came_ms, now());
   sayFollow();
   diagram.request();
