@@ -37,6 +37,7 @@ from packet_formats.values import values_in
 
 Row = dict[str, Any]
 
+KEPT = 5000  # messages that can be explained: more than are in the causal graph
 WAITING = 100_000  # changes of rows that the server has not taken yet: beyond, the oldest are lost
 POINT_MS = 60_000  # between two points of the curves
 POINTS = 360  # of each curve: six hours
@@ -119,7 +120,7 @@ class Feed:
 
     def __init__(self, station: Station) -> None:
         self.station = station
-        self.passages = Passages(station)
+        self.passages = Passages(station, kept=KEPT)
         self.changes: deque[Row] = deque(maxlen=WAITING)
         self.lost = 0  # changes for which there was no room
         self._events = 0
