@@ -16,7 +16,7 @@ import click
 
 from basestation.cli import common
 from basestation.live.happenings import Happening, Note, Sink
-from basestation.outputs import OutputError, SnapshotSink
+from basestation.outputs import OutputError, OutputUnavailable, SnapshotSink
 from basestation.sources.base import port_number, split_host
 from packet_formats.layout import layout_of
 
@@ -79,12 +79,14 @@ class Outputs:
     metrics: str | None
 
     def open(self, deployment: Deployment) -> OpenOutputs:
-        """Make the sinks; a usage error if one can't be."""
+        """Make the sinks; a usage error if one can't be asked for like this, a fault if it can't be had."""
         opened = OpenOutputs()
         try:
             opened.add_all(self._sinks(deployment, opened))
         except OutputError as error:
             opened.close()
+            if isinstance(error, OutputUnavailable):
+                common.fail(str(error))
             raise click.UsageError(str(error)) from None
         return opened
 

@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 FIRST_SECONDS = 3.0  # a report is answered by then: boot counts are asked for before a reboot
 PAUSE_SECONDS = 0.1  # between two commands; a gateway has room for six, and motes pass each on
-BATTERY_STEP_MV = 20
 PLAYED = ("replay@", "simulate@")  # nobody is there to take what is sent
 
 
@@ -353,8 +352,8 @@ def _shown(health: Health, layout: DataLayout) -> str:
         "in sync" if health.in_sync else "out of sync",
         "way to the root not known" if health.hops == 255 else f"{many(health.hops, 'hop')} from the root",
     ]
-    if health.battery:
-        parts.append(f"{health.battery * BATTERY_STEP_MV / 1000:.2f} V")
+    if health.battery_mv:
+        parts.append(f"{health.battery_mv / 1000:.2f} V")
     if health.layout != layout.hash:
         parts.append(f"built for another deployment (layout {health.layout:08x}, ours {layout.hash:08x})")
     return ", ".join(parts)

@@ -7,15 +7,14 @@ from dataclasses import dataclass, field
 
 from basestation.live.evidence import SECOND, Lasting, Losses, Pauses, Times
 from basestation.live.pairing import Pairing
+from packet_formats.deployment import NetworkSettings
 from packet_formats.framing import FrameCounters
 from packet_formats.messages import Data
 from packet_formats.records import Health, Status
 
-NO_HOPS = 255  # in a health message: no root known
-MOST_HOPS = 3  # of a data message; a relay does not count them down
+MOST_HOPS = 3  # that a message tells of: so many are left, or more
 RATE_SECONDS = 10
 RECENT_HOLDS = 256
-BATTERY_STEP_MV = 20
 
 
 class Rate:
@@ -125,8 +124,7 @@ class MoteCounts:
     @property
     def battery_mv(self) -> int | None:
         """As its health tells it; None where it does not."""
-        steps = self.health.battery if self.health else 0
-        return steps * BATTERY_STEP_MV or None
+        return self.health.battery_mv if self.health else None
 
     def add(self, sequence: int) -> None:
         """Count a number of the present boot."""
@@ -134,15 +132,23 @@ class MoteCounts:
         self.span.add(sequence)
 
 
-def is_relayed(data: Data, health: Health | None) -> bool | None:
-    """Whether a relay sent this frame, by the hops that are left of those that its mote gave it; None: perhaps.
+def is_relayed(
+    message: Data | Health, sender: int | None, health: Health | None, network: NetworkSettings
+) -> bool | None:
+    """Whether a relay sent this frame, so that its signal is the relay's; None: perhaps.
 
-    A mote gives its messages one hop less than its distance, which its health tells.
+    TinyOS 2 names the sender. Else the hops that are left tell: a mote gives its messages one less than its distance,
+    which its health says, and a relay leaves fewer.
     """
-    if health is None or health.hops == NO_HOPS:
+    if network.hops == 1 or sender == message.source:
+        return False
+    if sender is not None and sender < network.motes:
+        return True
+    if health is None or not health.distance:
         return None
-    given = min(MOST_HOPS, max(0, health.hops - 1))
-    return None if data.hops == given == MOST_HOPS else data.hops < given
+    given = min(MOST_HOPS, health.distance - 1)
+    left = message.hops_left if isinstance(message, Health) else message.hops
+    return None if left == given == MOST_HOPS else left < given
 
 
 @dataclass

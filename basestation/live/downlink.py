@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from basestation.arrivals import Arrival
-from basestation.live.commands import name_of, numbers, set_order, settings_of
+from basestation.live.commands import OrderError, name_of, numbers, set_order, settings_of
 from basestation.live.happenings import Acknowledged, Happening
 from basestation.live.timeline import PacketReader
 from basestation.sources.base import Finishing, Source, SourceError
@@ -99,9 +99,11 @@ class Orders:
         pass
 
     async def send(self, words: str, mote: int) -> str:
-        """Send a setting, such as `blink red`, to a mote; what became of it, in words."""
-        (setting,) = settings_of(words.split())
-        order = set_order(setting, mote, self._deployment.network.hops)
+        """Send a setting, such as `blink red`, to a mote; what became of it, in words. `OrderError` if it is none."""
+        settings = settings_of(words.split())
+        if len(settings) != 1:
+            raise OrderError("say one setting, such as report, blink red, reboot or rate 0.5")
+        order = set_order(settings[0], mote, self._deployment.network.hops)
         number = next(self._numbers)
         message = order.message(self._deployment, number)
         receipts = await self._dispatcher.send(message, number % 256, PATIENCE, TRIES)
@@ -110,10 +112,7 @@ class Orders:
 
 
 class Talk:
-    """Lines that are read all the time, so that an acknowledgement is seen when it comes.
-
-    Where somebody else reads the lines, it is told of acknowledgements by `acknowledged`, and not entered.
-    """
+    """Lines that are read all the time, so that an acknowledgement is seen when it comes."""
 
     def __init__(self, sources: Sequence[Source], layout: DataLayout) -> None:
         self._sources, self._reader = sources, PacketReader(layout)

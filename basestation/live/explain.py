@@ -64,12 +64,13 @@ class Passages:
     """A sink that remembers what became of the newest messages, and can tell of each why it was held."""
 
     station: Station
+    kept: int = field(default=KEPT, kw_only=True)  # messages
     passages: dict[Name, Passage] = field(default_factory=dict, init=False)
 
     def take(self, happening: Happening) -> None:
         if isinstance(happening, Arrived) and happening.name is not None:
             self.passages[happening.name] = Passage(happening)
-            if len(self.passages) > KEPT:
+            if len(self.passages) > self.kept:
                 self._forget()
         elif isinstance(happening, Delivered) and (passage := self.passages.get(happening.name)):
             passage.delivered, passage.policy = happening, self.station.policy

@@ -90,6 +90,7 @@ class Station:
         self.tolerate = self._tolerated(self.policy, tolerate)
         self.earlier: dict[tuple[str, int, float | None], None] = {}  # policies before
         self.layout = layout_of(deployment)
+        self._needs_time = deployment.scheme.has_clock
         self.timeline = Timeline(deployment, allowance_ns)
         self.observer = Observer(deployment, self.policy, self.phi, self.tolerate)
         self.received = self.delivered = self.held = self.forced = 0
@@ -249,7 +250,8 @@ class Station:
             return found
         counts, now = self._mote(health.source), self.timeline.now
         counts.health, counts.wrong_layout = health, health.layout != self.layout.hash
-        counts.sync.update(health.in_sync, now[0])
+        if self._needs_time:
+            counts.sync.update(health.in_sync, now[0])
         found += self.alarms.mote_seen(health.source, counts, *now)
         found += self.alarms.mote_changed(health.source, counts, *now)
         return found
@@ -291,7 +293,8 @@ class Station:
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
-            counts.rssi, counts.relayed = read.heard.rssi, is_relayed(data, counts.health)
+            counts.rssi = read.heard.rssi
+            counts.relayed = is_relayed(data, frame.source, counts.health, self.deployment.network)
         here = (*self.timeline.now, arrival.gateway, frame, data, read.heard, cycles, reached)
         self.timeline.reached = present
         if message is None:
@@ -369,7 +372,8 @@ class Station:
         if data.boot == counts.boot:
             counts.add(name.sequence)
         counts.losses.update(counts.received, counts.lost)
-        counts.sync.update(data.in_sync, held.mono_ns)
+        if self._needs_time:
+            counts.sync.update(data.in_sync, held.mono_ns)
         found = self.alarms.mote_seen(data.source, counts, *self.timeline.now)
         now = self.timeline.present or 0
         held.node, overtakings = self.violations.arrived(message, name, data, heard, now)

@@ -16,6 +16,10 @@ class OutputError(Exception):
     """An output that cannot be used, or something that could not be told. The message names cause and cure."""
 
 
+class OutputUnavailable(OutputError):
+    """Nothing is wrong with what was asked for, but it can't be had here and now."""
+
+
 @runtime_checkable
 class SnapshotSink(Protocol):
     """A sink that is also given a picture of the station now and then, and at the end."""
@@ -29,4 +33,6 @@ def library(name: str, extra: str, wanted_by: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise OutputError(f"{wanted_by} needs the extra `{extra}`: pip install 'causeway[{extra}]'") from None
+        raise OutputUnavailable(
+            f"{wanted_by} needs the extra `{extra}`: pip install 'causeway[{extra}]'"
+        ) from None

@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any, Protocol
 
 from basestation.live.alarms import KINDS
@@ -117,7 +118,7 @@ class WebTarget:
         except urllib.error.HTTPError as error:
             with error:
                 raise OutputError(f"it answers {error.code} {error.reason}") from None
-        except (OSError, ValueError) as error:
+        except (OSError, HTTPException, ValueError) as error:
             raise OutputError(str(getattr(error, "reason", error)) or type(error).__name__) from None
 
     def close(self) -> None:

@@ -11,13 +11,14 @@ import urllib.error
 import urllib.request
 from base64 import b64encode
 from collections.abc import Iterator, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import Alarm, Delivered, Happening
-from basestation.outputs import OutputError
+from basestation.outputs import OutputError, OutputUnavailable
 from basestation.outputs.outbox import Outbox, Say
 from basestation.outputs.plain_forms import arrival_wall_ns, plain_mote, plain_network, plain_values
 from packet_formats.deployment import Deployment
@@ -81,7 +82,7 @@ class LineFile:
         try:
             self._path.open("a").close()
         except OSError as error:
-            raise OutputError(f"--influx {path}: {error.strerror}") from None
+            raise OutputUnavailable(f"--influx {path}: {error.strerror}") from None
 
     def write(self, text: str) -> None:
         try:
@@ -126,7 +127,7 @@ class Server:
                 said = error.read(300).decode(errors="replace").strip()
             kind = Busy if error.code >= 500 or error.code == 429 else OutputError
             raise kind(f"it answers {error.code} {error.reason}: {said}") from None
-        except OSError as error:
+        except (OSError, HTTPException) as error:
             raise Busy(str(getattr(error, "reason", error)) or type(error).__name__) from None
 
 

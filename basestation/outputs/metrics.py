@@ -9,8 +9,8 @@ from typing import Any
 from basestation import __version__
 from basestation.live.counters import GatewayView, MoteView, Snapshot
 from basestation.live.happenings import Alarm, Delivered, Happening
-from basestation.outputs import OutputError, library
-from basestation.outputs.plain_forms import NO_HOPS, SECOND, plain_mote, plain_values
+from basestation.outputs import OutputUnavailable, library
+from basestation.outputs.plain_forms import SECOND, plain_mote, plain_values
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 
@@ -64,8 +64,7 @@ MOTE: Sequence[tuple[str, str, Callable[[MoteView], Number]]] = (
     ("mote_hold_recent_median_seconds", "Half of a mote's last messages were held at most so long.",
      lambda m: m.hold.p50 / 1e3),
     ("mote_battery_volts", "A mote's battery.", _volts),
-    ("mote_hops", "A mote's distance from the root of time.",
-     lambda m: m.health.hops if m.health and m.health.hops != NO_HOPS else None),
+    ("mote_hops", "A mote's distance from the root of time.", lambda m: m.health.distance if m.health else None),
     ("mote_in_sync", "Whether a mote has the network's time, as its health tells.",
      lambda m: int(m.health.in_sync) if m.health else None),
 )  # fmt: skip
@@ -99,7 +98,7 @@ class MetricsOutput:
             self._server, self._thread = client.start_http_server(port, host, registry)
         except (OSError, ValueError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
-            raise OutputError(f"--metrics: can't serve on {host}:{port}: {reason}") from None
+            raise OutputUnavailable(f"--metrics: can't serve on {host}:{port}: {reason}") from None
         self.port = int(self._server.server_port)
 
     def take(self, happening: Happening) -> None:

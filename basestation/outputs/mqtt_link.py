@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -170,7 +171,10 @@ class MqttLink:
             self._say(f"{self.broker}: it is there again")
 
     def _failed(self, client: Any, data: Any) -> None:
-        self._tell_away("can't connect")
+        """The library does not say why, but it handles the error just now."""
+        error = sys.exc_info()[1]
+        reason = getattr(error, "strerror", None) or error
+        self._tell_away(f"can't connect: {reason}" if reason else "can't connect")
 
     def _disconnected(self, client: Any, data: Any, flags: Any, reason: Any, properties: Any) -> None:
         self._up.clear()

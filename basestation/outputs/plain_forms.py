@@ -5,12 +5,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from basestation.live.counters import BATTERY_STEP_MV, MoteView, Snapshot
+from basestation.live.counters import MoteView, Snapshot
 from basestation.live.happenings import Delivered
 from packet_formats.layout import DataLayout
 from packet_formats.values import values_in
 
-NO_HOPS = 255  # in a health message: no root known
 SECOND = 1_000_000_000
 
 
@@ -45,8 +44,8 @@ def plain_mote(mote: MoteView, wall_ns: int) -> dict[str, Any]:
         "hold_ms": round(mote.hold.p50, 3),
         "alarms": list(mote.alarms),
         "in_sync": health.in_sync if health else None,
-        "battery_mv": health.battery * BATTERY_STEP_MV or None if health else None,
-        "hops": health.hops if health and health.hops != NO_HOPS else None,
+        "battery_mv": health.battery_mv if health else None,
+        "hops": health.distance if health else None,
     }
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import singledispatch
 from typing import NamedTuple
 
-from basestation.live.counters import NO_HOPS, LedgerView, OrderView, RuleCounts, Snapshot
+from basestation.live.counters import LedgerView, OrderView, RuleCounts, Snapshot
 from basestation.live.happenings import (
     Acknowledged,
     Alarm,
@@ -80,9 +80,9 @@ def _(happening: Arrived) -> TextRow | None:
     health = happening.message
     if not isinstance(health, Health) or happening.copy:
         return None
-    battery = f", battery {health.battery * 20} mV" if health.battery else ""
+    battery = f", battery {health.battery_mv} mV" if health.battery_mv else ""
     sync = "in sync" if health.in_sync else "out of sync"
-    root = "no root known" if health.hops == NO_HOPS else many(health.hops, "hop")
+    root = "no root known" if health.distance is None else many(health.distance, "hop")
     text = f"{sync}, {root}, boot {health.boots}, {health.sent} sent{battery}"
     return TextRow("health", str(health.source), text, "dim")
 

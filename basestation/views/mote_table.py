@@ -18,8 +18,16 @@ NAMES = (
 DISPENSABLE = ("dup", "sat", "p95", "boot", "hop", "held", "late", "nosync", "mV", "recv", "/s", "rssi")
 LEFT = ("mote", "state")
 SIDE = 38  # columns; with so much room for each, two tables stand side by side
-BATTERY_STEP_MV, LOW_MV = 20, 2700
-BAD_SHARE = 0.1  # of its messages
+# A word for each kind of alarm of a mote, the gravest first: its messages do not come, or can't be read.
+STATES = {
+    "mote": "silent",
+    "layout": "layout?",
+    "reboots": "reboots",
+    "sync": "no time",
+    "losing": "losing",
+    "battery": "battery",
+}
+GRAVE = ("mote", "layout")
 
 
 def colour(mote: int) -> str:
@@ -27,24 +35,18 @@ def colour(mote: int) -> str:
 
 
 def trouble(mote: MoteView) -> str:
-    """What is wrong with a mote in a word; empty if nothing is."""
-    sent, battery = mote.received + mote.lost, mote.health.battery if mote.health else 0
-    if mote.silent:
-        return "silent"
-    if mote.wrong_layout:
-        return "layout?"
-    if 0 < battery * BATTERY_STEP_MV < LOW_MV:
-        return "battery"
-    if mote.lost > BAD_SHARE * sent:
-        return "losing"
-    return "no time" if mote.out_of_sync + mote.untimed > BAD_SHARE * sent else ""
+    """What is wrong with a mote in a word, by its alarms; empty if nothing is."""
+    known = [word for kind, word in STATES.items() if kind in mote.alarms]
+    return (known or [*mote.alarms, ""])[0]
 
 
 def by_trouble(motes: Sequence[MoteView]) -> list[MoteView]:
     """Those whose messages do not come or can't be read, then those with other trouble, then all others."""
-    grave = ("silent", "layout?")
-    rank = {mote.mote: 0 if (wrong := trouble(mote)) in grave else 1 if wrong else 2 for mote in motes}
-    return sorted(motes, key=lambda mote: (rank[mote.mote], mote.mote))
+    return sorted(motes, key=lambda mote: (not _is_grave(mote), not mote.alarms, mote.mote))
+
+
+def _is_grave(mote: MoteView) -> bool:
+    return any(kind in mote.alarms for kind in GRAVE)
 
 
 def sides(count: int, room: int, height: int) -> int:
@@ -71,8 +73,7 @@ def _part(
     for name in names:
         table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     for mote, cells in zip(motes, rows, strict=True):
-        wrong = mote.silent or mote.wrong_layout
-        style = "reverse" if mote.mote == chosen else "red" if wrong else ""
+        style = "reverse" if mote.mote == chosen else "red" if _is_grave(mote) else ""
         table.add_row(*[cells[name] for name in names], style=style)
     return table
 
@@ -101,8 +102,8 @@ def _cells(mote: MoteView) -> dict[str, Text]:
         _warn(mote.reboots),
         _warn(mote.out_of_sync + mote.untimed),
         _warn(mote.saturated),
-        Text(str(health.battery * BATTERY_STEP_MV) if health and health.battery else "-"),
-        Text(str(health.hops) if health else "-"),
+        Text(str((health and health.battery_mv) or "-")),
+        Text("-" if health is None or health.distance is None else str(health.distance)),
         Text(shown_rssi(mote)),
         Text(shown_since(mote.silent_s)),
         Text(wrong or "ok", "yellow" if wrong else ""),

@@ -21,6 +21,8 @@ COMPRESSED = 64 << 20  # bytes: a million and a half of messages
 MOST = 5000  # rows in an answer
 BATCH = 250  # rows in an event: encoding more at once would keep the base station waiting
 
+SETTLED = ("final", "discarded")  # states in which a row hardly changes any more
+
 Key = int | str
 
 
@@ -34,19 +36,28 @@ def event(kind: str, text: str) -> bytes:
     return f"event: {kind}\ndata: {text}\n\n".encode()
 
 
-@dataclass(slots=True)
 class _Entry:
-    plain: Row
-    text: str | None = None  # None: not encoded since it changed
+    """A row. Once it is encoded, it is kept as text: thousands of objects would take the garbage collector long."""
 
-    def encoded(self) -> str:
-        if self.text is None:
-            self.text = encode(self.plain)
-        return self.text
+    __slots__ = ("_plain", "_text", "at_ms", "key")
+
+    def __init__(self, row: Row) -> None:
+        self.key: Key = row["key"]
+        self.at_ms = float(row["came_ms" if row["kind"] == "message" else "at_ms"])
+        self._plain: Row | None = dict(row)
+        self._text = ""
 
     @property
-    def at_ms(self) -> float:
-        return float(self.plain["came_ms" if self.plain["kind"] == "message" else "at_ms"])
+    def plain(self) -> Row:
+        if self._plain is None:
+            self._plain = json.loads(self._text)
+        assert self._plain is not None
+        return self._plain
+
+    def encoded(self) -> str:
+        if self._plain is not None:
+            self._text, self._plain = encode(self._plain), None
+        return self._text
 
 
 @dataclass(slots=True)
@@ -60,7 +71,7 @@ class _Block:
     @classmethod
     def of(cls, entries: Sequence[_Entry]) -> _Block:
         text = "\n".join(entry.encoded() for entry in entries)
-        numbers = [entry.plain["key"] for entry in entries if entry.plain["kind"] == "message"] or [0]
+        numbers = [entry.key for entry in entries if isinstance(entry.key, int)] or [0]
         times = array("d", (entry.at_ms for entry in entries))
         return cls(times, range(min(numbers), max(numbers) + 1), zlib.compress(text.encode(), 6))
 
@@ -91,12 +102,14 @@ class RowStore:
             entry = self._rows.get(key)
             if entry is not None:
                 entry.plain.update(change)
-                entry.text = None
             elif "kind" in change:
-                self._rows[key] = _Entry(dict(change))
+                self._rows[key] = _Entry(change)
             else:
                 continue  # its row is gone
             found.setdefault(key, {}).update(change)
+        for key, change in found.items():
+            if change.get("state") in SETTLED:
+                self._rows[key].encoded()
         while len(self._rows) > self.newest:
             self._old.append(self._rows.pop(next(iter(self._rows))))
             if len(self._old) == BLOCK:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from typing import NamedTuple
 
+from basestation.cli.live_options import short_collections
 from basestation.cli.web_page import WebPage, choose
 from basestation.live.runner import Runner
 from basestation.live.station import Station
@@ -48,7 +49,8 @@ def bench(seconds: float = SECONDS) -> list[PagePunctuality]:
     }
     found: list[PagePunctuality] = []
     for name, viewers in cases.items():
-        late, read = asyncio.run(_run(viewers, seconds))
+        with short_collections():
+            late, read = asyncio.run(_run(viewers, seconds))
         p99 = quantile(late, 0.99)
         ratio = p99 / found[0].p99 if found else 1.0
         found.append(PagePunctuality(name, len(late), quantile(late, 0.5), p99, late[-1], ratio, read / 1e6))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
+import subprocess
 import sys
 import threading
 
@@ -56,6 +59,7 @@ def test_a_command_that_hangs_is_ended_and_one_that_fails_is_said_once(monkeypat
     assert len(said) == 2, "the first failure, and at the end how many"
     assert "took longer than 0.2 s and was ended" in said[0]
     assert "3 items could not be told" in said[1]
+    monkeypatch.undo()
     with pytest.raises(OutputError, match="can't be started: No such file"):
         make_target("command:/no/such/program").tell(PLAIN)
     with pytest.raises(OutputError, match="ended with 3: no luck"):
@@ -183,3 +187,45 @@ def test_settings_that_make_no_sense_are_refused_in_words(tmp_path, text, said):
 def test_settings_that_were_named_must_be_there(tmp_path):
     with pytest.raises(OutputError, match="no such file"):
         load_settings(tmp_path / "none.toml")
+
+
+def test_an_extra_that_is_missing_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
+    with pytest.raises(
+        OutputError, match=r"an alarm over MQTT needs the extra `mqtt`: pip install 'causeway\[mqtt\]'"
+    ):
+        make_target("mqtt://host/topic")
+
+
+@pytest.mark.slow
+def test_a_line_at_the_wrong_speed_reaches_a_program(tmp_path):
+    """The whole program, on a line that brings bytes but no frames."""
+    out, noise = tmp_path / "alarms", b"\xf8\x00\xe6\x18\x9e" * 20
+    server = socket.create_server(("127.0.0.1", 0))
+    source = f"network@127.0.0.1:{server.getsockname()[1]}"
+    command = [
+        sys.executable,
+        "-m",
+        "basestation",
+        "listen",
+        source,
+        "-d",
+        "examples/micaz.toml",
+        "--view",
+        "none",
+    ]
+    command += ["--on-alarm", f"command:tee -a {out}", "--settings", os.devnull]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        line, _ = server.accept()
+        line.sendall(noise)
+        wait_until(lambda: out.exists() and out.read_text().endswith("}"), "the alarm")
+    finally:
+        process.terminate()
+        _, said = process.communicate(timeout=60)
+        line.close()
+        server.close()
+    found = json.loads(out.read_text())
+    assert found["what"] == "speed"
+    assert found["text"] == f"{source} sent 100 bytes but no frame: wrong speed?"
+    assert found["text"] in said, "and the person at the terminal"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from basestation.cli import listen
 from basestation.live.happenings import Alarm
 from basestation.outputs import OutputError
 from basestation.outputs.metrics import MetricsOutput
@@ -68,6 +71,17 @@ def test_the_numbers_are_those_of_the_station(metrics):
 def test_a_port_that_is_taken_is_said(metrics):
     with pytest.raises(OutputError, match=rf"--metrics: can't serve on 127.0.0.1:{metrics.port}: .*in use"):
         MetricsOutput("127.0.0.1", metrics.port, SETUP, lambda: None)
+
+
+@pytest.mark.parametrize(("where", "code"), [("127.0.0.1:x", 2), ("127.0.0.1:TAKEN", 1)])
+def test_wrong_usage_and_a_fault_have_their_exit_codes(metrics, where, code):
+    words = ["simulate@?messages=4&pace=0", "-d", "examples/micaz.toml", "--settings", os.devnull]
+    done = CliRunner().invoke(
+        listen.command,
+        [*words, "--metrics", where.replace("TAKEN", str(metrics.port)), "--mqtt", "mqtt://127.0.0.1:1"],
+    )
+    assert done.exit_code == code
+    assert "--metrics" in done.stderr
 
 
 def ask(port: int, query: str) -> list[dict[str, Any]]:

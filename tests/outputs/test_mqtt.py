@@ -153,7 +153,7 @@ def test_a_broker_that_is_never_there_is_said_and_what_was_lost_too(mosquitto, m
     wait_until(lambda: len(said) >= 2, lambda: said)
     output.close()
     told = "\n".join(said)
-    assert "can't connect; it is tried again until it works" in told
+    assert "can't connect: Connection refused; it is tried again until it works" in told
     assert "not told: it is too slow, or away" in told
     assert "items could not be told" in told
 
@@ -174,6 +174,39 @@ def test_a_password_is_used_and_a_wrong_one_is_said(mosquitto, require_tool):
     subscriber.close()
     assert "the broker refuses: " in said[0]
     assert "wrong@" not in "".join(said)
+
+
+def test_a_broker_over_tls_must_have_a_certificate_that_the_machine_trusts(
+    mosquitto, require_tool, monkeypatch
+):
+    key, certificate = mosquitto.folder / "key.pem", mosquitto.folder / "cert.pem"
+    make = [
+        require_tool("openssl"),
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-keyout",
+        key,
+        "-out",
+        certificate,
+    ]
+    make += ["-days", "36500", "-subj", "/CN=broker", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(make, check=True, capture_output=True)
+    mosquitto.more = f"allow_anonymous true\ncertfile {certificate}\nkeyfile {key}"
+    mosquitto.start()
+    said: list[str] = []
+    url = f"mqtts://127.0.0.1:{mosquitto.port}"
+    stranger = MqttOutput(url, SETUP, lambda item: to_plain(item, LAYOUT), said.append)
+    wait_until(lambda: said, "it is refused")
+    stranger.close()
+    assert "certificate verify failed" in said[0]
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    trusted = MqttOutput(url, SETUP, lambda item: to_plain(item, LAYOUT), said.append)
+    wait_until(lambda: trusted._link.connected, "it is trusted")
+    trusted.close()
+    assert len(said) == 1
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from basestation.cli.common import plain
+from basestation.live.alarms import MOTE
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import (
     Alarm,
@@ -30,7 +31,7 @@ from basestation.live.happenings import (
 from basestation.live.station import Station
 from basestation.views.dialogs import KEYS, Help, Question
 from basestation.views.lines import FinalRows, LinesView, row_of, shown_move, shown_time, summary
-from basestation.views.mote_table import by_trouble, shown_rssi, shown_since
+from basestation.views.mote_table import STATES, by_trouble, shown_rssi, shown_since, trouble
 from basestation.views.ndjson import JsonView, to_plain
 from basestation.views.streams import StreamsView
 from basestation.views.terminal import TerminalView, chosen_news, delivery_line
@@ -491,9 +492,9 @@ def crowd(count: int = 20, quiet: tuple[int, ...] = ()) -> tuple[Station, list[H
     setup = replace(SETUP, network=replace(SETUP.network, motes=count))
     station, motes, gateway = Station(setup), Motes(setup, START), Gateway(setup)
     station.add_gateway(0, "serial@/dev/ttyUSB1:micaz")
-    for number in range(12 * count):
+    for number in range(24 * count):
         mote, at = number % count, START + number * 20 * TICK
-        if mote not in quiet or number < 3 * count:
+        if mote not in quiet or number < 12 * count:
             gateway.hear(motes.send(mote, at), at + TICK)
     found = play(station, gateway.out)
     found += station.advance(gateway.last_ns + MS)
@@ -583,8 +584,10 @@ def test_what_is_known_of_a_mote_is_in_few_letters():
         "2h",
         "100h",
     ]
-    lossy, silent = replace(first, lost=10), replace(second, silent=True)
+    lossy, silent = replace(first, alarms=("battery", "losing")), replace(second, alarms=("losing", "mote"))
     assert [mote.mote for mote in by_trouble([replace(first, mote=5), lossy, silent])] == [1, 0, 5]
+    assert [trouble(mote) for mote in (first, lossy, silent)] == ["", "losing", "silent"]
+    assert {kind.what for kind in MOTE} == set(STATES), "a word for each kind of alarm"
 
 
 def test_the_rssi_of_a_relayed_message_is_known_for_the_relays():
