@@ -15,6 +15,9 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, ClassVar
 
+RSSI_UNKNOWN = -128  # in a heard record
+BATTERY_STEP_MV, NO_HOPS = 20, 255  # in a health record
+
 
 class Reason(IntEnum):
     """Why a frame was not read. Every reason but OK means: another layout or another application."""
@@ -158,6 +161,21 @@ class Health:
         return bool(self.flags & 1)
 
     @property
+    def battery_mv(self) -> int | None:
+        """None: not measured."""
+        return self.battery * BATTERY_STEP_MV or None
+
+    @property
+    def distance(self) -> int | None:
+        """Hops from the time root; None: none known."""
+        return None if self.hops == NO_HOPS else self.hops
+
+    @property
+    def hops_left(self) -> int:
+        """How many more times it may be passed on; 3: or more."""
+        return self.flags >> 6
+
+    @property
     def start_cause(self) -> StartCause:
         """Why it started; a number that we do not know is not told."""
         number = self.flags >> 2 & 15
@@ -210,7 +228,9 @@ class Arrived:
 
     AM_TYPE: ClassVar[int] = 0x75
     source: int = _integer("u16", "whose message arrived")
-    number: int = _integer("u16", "its sequence, and from bit 8 on its boot count modulo 8")
+    number: int = _integer(
+        "u16", "bits 0-7: its sequence; 8-10: its boot count modulo 8; 11-15: the lowest of the layout's hash"
+    )
 
 
 Record = Beacon | Heard | Health | Status | Downlink | Arrived

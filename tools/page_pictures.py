@@ -35,6 +35,7 @@ PLACES = {
     "summit": (90, 60),
 }
 SECONDS = 40
+QUICK_MS = 80  # from the sending to the gateway, over up to three hops
 WIDE = {"viewport": {"width": 1920, "height": 1080}}
 DESK = {"viewport": {"width": 1440, "height": 900}}
 PHONE = {
@@ -118,24 +119,28 @@ def _wait(page: Any, expression: str) -> None:
         page.wait_for_timeout(200)
 
 
-def _pause(page: Any, closer: int) -> None:
-    """Stop, and let a burst of answers fill the screen."""
-    page.click("#follow")
-    for _ in range(closer):
-        page.click("#zoom-in")
+def _explain(page: Any) -> None:
+    """Choose a message out of order that no busy machine kept up; not the last, since something should follow."""
+    for back in range(60):
+        page.click("#wrong-before")
+        travelled = re.search(r"(\d+) ms later", page.text_content("#details-way"))
+        if back >= 5 and travelled and int(travelled[1]) < QUICK_MS:
+            break
+    _wait(page, "document.querySelector('#details-text .violation') !== null")
+    _settle(page)
+
+
+def _stop_at_a_burst(page: Any) -> None:
+    _explain(page)
+    page.click("#details-close")
+    _settle(page)
+
+
+def _settle(page: Any) -> None:
     if page.locator("#values").is_visible():
         page.click("#values-choice button:last-child")
     page.mouse.move(5, 5)
-    page.evaluate("document.activeElement.blur()")
-    page.wait_for_timeout(500)
-
-
-def _explain(page: Any) -> None:
-    for _ in range(6):  # not the last one: something should follow
-        page.click("#wrong-before")
-    _wait(page, "document.querySelector('#details-text .violation') !== null")
-    for _ in range(3):
-        page.click("#zoom-in")
+    page.evaluate("document.activeElement.blur(); scrollTo(0, 0)")
     page.wait_for_timeout(500)
 
 
@@ -157,9 +162,9 @@ def main() -> None:
             page.goto(url)
             _wait(page, "Number(document.body.dataset.rows) > 250")
             page.close()
-            camera.take("wide", url, WIDE, lambda page: _pause(page, 2))
-            camera.take("dark", url, DESK, lambda page: _pause(page, 2), dark=True)
-            camera.take("phone", url, PHONE, lambda page: _pause(page, 0))
+            camera.take("wide", url, WIDE, _stop_at_a_burst)
+            camera.take("dark", url, DESK, _stop_at_a_burst, dark=True)
+            camera.take("phone", url, PHONE, _stop_at_a_burst)
         (run,) = logs.iterdir()
         with served("replay", str(run), "--policy", "none") as url:
             camera.take("violation", url, DESK, _explain)

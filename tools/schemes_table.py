@@ -79,8 +79,8 @@ def _name(send: Send) -> tuple[int, int]:
     return send.source, send.index
 
 
-def point_of(scheme: str, seed: int, seconds: float) -> SchemePoint:
-    run = run_field(deployment_of(scheme), MOTES, seconds, RATE, seed)
+def point_of(scheme: str, seed: int, seconds: float, script: tuple[str, ...] = ()) -> SchemePoint:
+    run = run_field(deployment_of(scheme), MOTES, seconds, RATE, seed, script)
     counted = settled(run)
     left = [
         (send, held) for send, held in zip(run.delivered, run.held_ms, strict=True) if _name(send) in counted

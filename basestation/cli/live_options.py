@@ -16,10 +16,11 @@ import click
 from click.core import ParameterSource
 
 from basestation.cli import common, web_page
-from basestation.live.happenings import Happening, Note, Sink
-from basestation.live.runner import Stage
+from basestation.live.downlink import Orders
+from basestation.live.happenings import Alarm, Happening, Note, Sink
+from basestation.live.runner import Runner, Stage
 from basestation.live.station import Station
-from basestation.views.lines import FinalRows, LinesView, summary
+from basestation.views.lines import FinalRows, LinesView, summary, verdict
 from basestation.views.ndjson import JsonView
 from packet_formats.layout import layout_of
 from packet_formats.schemes import LEDGER, phi_refusal, policies, refusal
@@ -156,10 +157,13 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 class Notes:
-    """A sink for runs whose output is for programs: notes for the user go to standard error."""
+    """A sink for runs whose output is for programs, or none: notes, and alarms if asked for, go to standard error."""
+
+    def __init__(self, alarms: bool = False) -> None:
+        self._shown = (Note, Alarm) if alarms else (Note,)
 
     def take(self, happening: Happening) -> None:
-        if isinstance(happening, Note):
+        if isinstance(happening, self._shown):
             common.note(happening.text)
 
     def close(self) -> None:
@@ -185,7 +189,7 @@ def _views(choices: Choices, deployment: Deployment) -> list[Sink]:
         return [JsonView(lambda plain: common.emit_json(plain, flush=True), layout_of(deployment)), Notes()]
     if choices.view == "lines":
         return [LinesView(_write_line, common.note, layout_of(deployment))]
-    return [Notes()] if choices.view == "none" else []
+    return [Notes(alarms=True)] if choices.view == "none" else []
 
 
 def _write_line(line: str, style: str | None) -> None:
@@ -204,6 +208,12 @@ def show(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: C
             asyncio.run(_until_interrupted(stage, work))
     for line in summary(stage.snapshot()):
         common.note(line)
+
+
+def judge(stage: Stage) -> None:
+    """End with a fault if packets came and none was a message of the deployment."""
+    if wrong := verdict(stage.snapshot()):
+        common.fail(wrong)
 
 
 @contextlib.contextmanager
@@ -245,7 +255,12 @@ def _when_told_to_end(stop: Callable[[], None]) -> None:
 async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
     from basestation.views.terminal import TerminalView
 
-    view = TerminalView(stage, choices.final, layout_of(stage.station.deployment))
+    deployment, send = stage.station.deployment, None
+    if isinstance(stage, Runner):
+        orders = Orders(stage.sources, deployment)
+        stage.sinks.append(orders)
+        send = orders.send
+    view = TerminalView(stage, choices.final, layout_of(deployment), send)
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))

@@ -17,7 +17,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from basestation.cli import common
+from basestation.cli import SuggestingGroup, common
 from basestation.journal.reader import Journal, JournalFault, find_journals, read_journal, read_segment
 from basestation.journal.record_format import JournalError
 from packet_formats.phrases import many
@@ -36,6 +36,7 @@ folder_argument = click.argument("folder", type=click.Path(path_type=Path))
 
 
 @click.group(
+    cls=SuggestingGroup,
     epilog=common.example(
         """
         basestation log list logs
@@ -43,7 +44,7 @@ folder_argument = click.argument("folder", type=click.Path(path_type=Path))
         basestation log verify logs
         basestation log convert --to pcap -o run.pcap logs/20250301T120000Z-1f2e3d
         """
-    )
+    ),
 )
 def command() -> None:
     """Verify, repair, convert and sum up the logs of runs.
@@ -120,14 +121,12 @@ def list_(folder: Path, as_json: bool) -> None:
 
 
 def _listed(path: Path) -> dict[str, Any]:
-    from basestation.journal import locking
-
     journal = read_journal(path)
     last = read_segment(journal.paths[-1])
     records = last.header.first if last.header else 0
     if last.scan.starts:
         records = int(last.records.head["number"][-1]) + 1
-    state = "being written" if locking.is_taken(path) else "torn" if last.torn else "closed"
+    state = _state(path, last.torn > 0)
     return {
         "folder": str(path),
         "run": journal.header.run,
@@ -138,6 +137,15 @@ def _listed(path: Path) -> dict[str, Any]:
         "bytes": sum(segment.stat().st_size for segment in journal.paths),
         "state": state,
     }
+
+
+def _state(path: Path, torn: bool) -> str:
+    """How the run ended, if it has. A writer that was killed leaves its lock behind."""
+    from basestation.journal import locking
+
+    if locking.is_taken(path):
+        return "being written"
+    return "torn" if torn else "interrupted" if locking.was_interrupted(path) else "closed"
 
 
 def _table(*names: str, right: tuple[str, ...] = ()) -> Table:
@@ -460,7 +468,9 @@ def _show_motes(found: Summary) -> None:
         )
     common.out.print(table)
     common.out.print(
-        "lost: numbers never seen. copies: the same message again. full: saturated stamps.", style="dim"
+        "lost: numbers never seen. copies: the same message again. rssi: of who sent it last, which may be a relay. "
+        "full: saturated stamps. no sync: sent or heard without network time.",
+        style="dim",
     )
 
 

@@ -74,6 +74,7 @@ def command(log: Path, pace: float | None, deployment: Path | None, choices: liv
         live_options.show(player, served if page else work, choices)
     except (JournalError, DeploymentError) as error:
         common.fail(str(error))
+    live_options.judge(player)
 
 
 def _as_it_was(choices: live_options.Choices, header: Header, by_the_log: bool) -> live_options.Choices:

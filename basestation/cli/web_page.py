@@ -128,14 +128,14 @@ class WebPage:
         self, chosen: WebChoice, station: Station, sources: Sequence[Source] = (), on_screen: bool = False
     ) -> None:
         """`on_screen`: the full screen hides what is printed, and shows notes."""
-        from basestation.web.control import MoteCommands
+        from basestation.live.downlink import Orders
         from basestation.web.feed import Feed
         from basestation.web.server import PageServer
         from basestation.web.trial import RecentLines
 
         self._chosen, self._station = chosen, station
         self._feed = Feed(station)
-        self._commands = MoteCommands(sources, station.deployment) if sources else None
+        self._orders = Orders(sources, station.deployment) if sources else None
         self._patient = not all(source.live for source in sources) or not sources
         self._recent_of, self._server_of = RecentLines, PageServer
         self.recent = RecentLines()
@@ -145,7 +145,7 @@ class WebPage:
 
     @property
     def sinks(self) -> list[Sink]:
-        return [self._feed, *([self._commands] if self._commands else [])]
+        return [self._feed, *([self._orders] if self._orders else [])]
 
     def keep(self, log: LineLog | None) -> LineLog:
         """A log that keeps what the page needs, before this one."""
@@ -173,10 +173,10 @@ class WebPage:
             self._chosen.access,
             run=run or secrets.token_hex(6),
             began_ms=time.time() * 1000 if began_ms is None else began_ms,
-            live=self._commands is not None,
+            live=self._orders is not None,
             recent=self.recent,
             folder=folder,
-            command=self._commands.send if self._commands else None,
+            command=self._orders.send if self._orders else None,
         )
         try:
             self._server.start([self._chosen.listening])

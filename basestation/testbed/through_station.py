@@ -109,14 +109,19 @@ class FieldRun:
         return count_violations(self.delivered)
 
 
-def run_field(deployment: Deployment, motes: int, seconds: float, rate: float, seed: int) -> FieldRun:
-    """The deployment's images on a grid of so many motes, each sending at `rate` messages a second."""
+def run_field(
+    deployment: Deployment, motes: int, seconds: float, rate: float, seed: int, script: tuple[str, ...] = ()
+) -> FieldRun:
+    """The deployment's images on a grid of so many motes, each sending at `rate` messages a second.
+
+    `script` is what else happens, in the engine's `at` lines.
+    """
     topology = topologies.grid(motes, hops=deployment.network.hops)
     (network,) = networks_in([deployment], topology)
     programs = {network.name: images.programs_for(deployment, rate)}
     with TemporaryDirectory(prefix="causeway-field-") as place:
         folder = Path(place)
-        wish = Wish(seed=seed, seconds=seconds)
+        wish = Wish(seed=seed, seconds=seconds, script=script)
         scenario = assemble([network], topology, programs, folder, wish).text()
         with engine.start(engine.build(), scenario, folder / "truth") as run:
             run.finish()

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, NamedTuple
 
 from basestation.causality.causal_graph import Node
-from basestation.live.counters import GatewayView, HeldView, MoteView, Snapshot
+from basestation.live.counters import GatewayView, HeldView, MoteView, Snapshot, is_relayed
 from basestation.live.explain import Passages
 from basestation.live.happenings import (
     Acknowledged,
@@ -29,19 +29,16 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
-from basestation.views.lines import NO_HOPS, row_of
+from basestation.views.lines import row_of
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.messages import Data
-from packet_formats.records import Beacon, Health
+from packet_formats.records import RSSI_UNKNOWN, Beacon, Health
 from packet_formats.values import values_in
 
 Row = dict[str, Any]
 
 KEPT = 5000  # messages that can be explained: more than are in the causal graph
 WAITING = 100_000  # changes of rows that the server has not taken yet: beyond, the oldest are lost
-BATTERY_STEP_MV = 20
-NO_RSSI = -128
-TOP_HOPS = 3  # in a message's flags: three or more
 POINT_MS = 60_000  # between two points of the curves
 POINTS = 360  # of each curve: six hours
 MOST_POINTS = 200_000  # of all curves
@@ -298,22 +295,9 @@ class Feed:
         return sender if known else None
 
     def _relayed(self, arrived: Arrived, message: Data | Health) -> bool | None:
-        """Whether the gateway heard a relay, so that the strength is the relay's; None where nobody can tell.
-
-        A mote sends with as many hops left as its distance needs after the first, and each relay leaves fewer.
-        """
-        if self._relay(arrived, message.source) is not None:
-            return True
-        if self.station.deployment.network.hops == 1 or arrived.frame.source == message.source:
-            return False
         counts = self.station.motes.get(message.source)
         health = message if isinstance(message, Health) else counts.health if counts else None
-        if health is None or health.hops in (0, NO_HOPS):
-            return None
-        needed, left = health.hops - 1, message.flags >> 6 if isinstance(message, Health) else message.hops
-        if left < min(needed, TOP_HOPS):
-            return True
-        return False if needed < TOP_HOPS else None
+        return is_relayed(message, arrived.frame.source, health, self.station.deployment.network)
 
     def _sample(self, at_ms: float) -> None:
         """Add a point to each curve when a minute is over."""
@@ -327,7 +311,7 @@ class Feed:
         for mote, counts in self.station.motes.items():
             seen = self._motes.get(mote)
             curve = self._curves.setdefault(mote, deque(maxlen=self._most))
-            curve.append(CurvePoint(at_ms, seen.rssi if seen else None, _battery(counts.health), counts.lost))
+            curve.append(CurvePoint(at_ms, seen.rssi if seen else None, counts.battery_mv, counts.lost))
 
     def view(self, snapshot: Snapshot, points: int) -> FeedView:
         """What the server needs for a picture. `points`: of the view before."""
@@ -383,11 +367,7 @@ def _put_right(happening: Happening) -> bool:
 
 def _rssi(arrived: Arrived) -> int | None:
     heard = arrived.heard
-    return None if heard is None or heard.rssi == NO_RSSI else heard.rssi
-
-
-def _battery(health: Health | None) -> int | None:
-    return health.battery * BATTERY_STEP_MV if health is not None and health.battery else None
+    return None if heard is None or heard.rssi == RSSI_UNKNOWN else heard.rssi
 
 
 # ---- The picture ----
@@ -445,8 +425,8 @@ def _mote(mote: MoteView, view: FeedView) -> Row:
         "in_sync": seen and seen.in_sync,
         "silent": mote.silent,
         "wrong_layout": mote.wrong_layout,
-        "hops": None if health is None or health.hops == NO_HOPS else health.hops,
-        "battery_mv": _battery(health),
+        "hops": health and health.distance,
+        "battery_mv": health and health.battery_mv,
         "rssi": seen and seen.rssi,
         "parent": seen and seen.parent,
     }

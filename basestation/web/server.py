@@ -139,7 +139,7 @@ class Ring:
         return data
 
 
-Command = Callable[[int, str], Awaitable[str]]
+Command = Callable[[str, int], Awaitable[str]]
 
 
 class PageServer:
@@ -495,7 +495,7 @@ class PageServer:
     async def _sent(self, mote: int, setting: str) -> str:
         assert self._command is not None
         try:
-            return await self._command(mote, setting)
+            return await self._command(setting, mote)
         except ValueError as error:
             raise WebError(400, str(error)) from None
 

@@ -20,8 +20,8 @@ uint32_t clock_now(void);
  * Right only for captures less than 65536 timer counts (71 ms) old. From anywhere. */
 uint32_t clock_of_capture(uint16_t capture);
 
-/** Post EVENT_ALARM when the local time reaches `when` (at once if it has passed). One alarm; setting it
- * again replaces it. */
+/** Post EVENT_ALARM when the local time reaches `when` (at once if it has passed). It is at most a second
+ * ahead, or may come too early. One alarm; setting it again replaces it. */
 void clock_alarm(uint32_t when);
 
 /** Forget the alarm. */

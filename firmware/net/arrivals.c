@@ -2,10 +2,8 @@
 
 #include <string.h>
 
-#include "causeway/am.h"
 #include "causeway/data.h"
 #include "causeway/records.h"
-#include "identity.h"
 #include "outbox.h"
 
 /* Cycles that an answer waits for a clear channel: later its message has been sent again. */
@@ -29,22 +27,16 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
         message->length < CAUSEWAY_PAYLOAD_BYTES_LEAST) {
         return;
     }
-    cw_arrived_t arrived = {cw_data_source(message->data), cw_data_number(message->data)};
+    cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};
     uint8_t answer[CAUSEWAY_ARRIVED_BYTES];
     cw_arrived_put(answer, &arrived);
-    outbox_frame_t *frame = waits(answer) ? 0 : outbox_place();
-    if (!frame) {
+    if (waits(answer)) {
         return;
     }
-    frame->kind = OUTBOX_PLAIN;
-    frame->not_before = now;
-    frame->deadline = now + PATIENCE;
-    frame->tries = 0;
-    frame->message.dest = CW_AM_BROADCAST;
-    frame->message.source = identity_id();
-    frame->message.type = CAUSEWAY_AM_ARRIVED;
-    frame->message.group = CAUSEWAY_GROUP;
-    frame->message.length = CAUSEWAY_ARRIVED_BYTES;
-    memcpy(frame->message.data, answer, sizeof answer);
-    outbox_put(frame);
+    outbox_frame_t *frame = outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_ARRIVED, CAUSEWAY_ARRIVED_BYTES, now,
+                                       now + PATIENCE);
+    if (frame) {
+        memcpy(frame->message.data, answer, sizeof answer);
+        outbox_put(frame);
+    }
 }

@@ -58,15 +58,13 @@ static __attribute__((noinline)) uint32_t estimate(const line_t *line, uint32_t 
  * apart. */
 static int32_t left(const line_t *line, uint32_t local)
 {
-    int32_t elapsed = (int32_t)(local - line->since);
-    if (line->behind == 0 || elapsed < 0) {
-        return line->behind;
+    int32_t elapsed = (int32_t)(local - line->since), behind = line->behind;
+    if (behind == 0 || elapsed < 0) {
+        return behind;
     }
-    int32_t done = (elapsed + (INT32_C(1) << (line->slew_log2 - 1))) >> line->slew_log2;
-    if (line->behind > 0) {
-        return line->behind > done ? line->behind - done : 0;
-    }
-    return -line->behind > done ? line->behind + done : 0;
+    int32_t done = ((elapsed >> (line->slew_log2 - 1)) + 1) >> 1;
+    int32_t rest = behind < 0 ? behind + done : behind - done;
+    return (behind < 0) == (rest < 0) ? rest : 0;
 }
 
 void netclock_set(uint32_t local, uint32_t network)

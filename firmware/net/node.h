@@ -35,7 +35,7 @@ void node_step(void);
 
 #define NODE_SECOND UINT32_C(32768)
 
-/** An app's timers are 0 .. NODE_TIMERS - 1; at most 4. */
+/** An app's timers are 0 .. NODE_TIMERS - 1; at most 4. To set any other does nothing. */
 #ifndef NODE_TIMERS
 #define NODE_TIMERS 2
 #endif

@@ -1,8 +1,8 @@
 #include "outbox.h"
 
 #include "causeway/am.h"
-#include "causeway/bytes.h"
 #include "hal/clock.h"
+#include "identity.h"
 #include "timesync.h"
 
 #define BEACON_PATIENCE UINT32_C(32768) /* a beacon waits this long for a clear channel */
@@ -30,6 +30,30 @@ outbox_frame_t *outbox_place(void)
         }
     }
     return 0;
+}
+
+/* A message of ours to all. */
+static void address(radio_message_t *message, uint8_t type, uint8_t length)
+{
+    message->dest = CW_AM_BROADCAST;
+    message->source = identity_id();
+    message->type = type;
+    message->group = CAUSEWAY_GROUP;
+    message->length = length;
+}
+
+outbox_frame_t *outbox_new(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before,
+                           uint32_t deadline)
+{
+    outbox_frame_t *frame = outbox_place();
+    if (frame) {
+        frame->kind = kind;
+        frame->not_before = not_before;
+        frame->deadline = deadline;
+        frame->tries = 0;
+        address(&frame->message, type, length);
+    }
+    return frame;
 }
 
 void outbox_put(outbox_frame_t *frame)
@@ -89,16 +113,11 @@ static outbox_frame_t *most_urgent(uint32_t now)
 
 static void send_beacon(uint32_t now)
 {
-    radio_message_t *message = &going.message;
-    message->dest = CW_AM_BROADCAST;
-    message->type = CAUSEWAY_AM_BEACON;
-    message->group = CAUSEWAY_GROUP;
-    message->length = CAUSEWAY_BEACON_BYTES;
-    timesync_fill(message->data, now);
-    message->source = cw_get16(message->data + CAUSEWAY_BEACON_SENDER_AT);
+    address(&going.message, CAUSEWAY_AM_BEACON, CAUSEWAY_BEACON_BYTES);
+    timesync_fill(going.message.data, now);
     going.used = false;
     going.deadline = now + BEACON_PATIENCE;
-    busy = radio_send(message, going.deadline, CAUSEWAY_BEACON_TIME_AT);
+    busy = radio_send(&going.message, going.deadline, CAUSEWAY_BEACON_TIME_AT);
 }
 
 /* The frame leaves its place first, so that the reports may put a new one there. */

@@ -43,6 +43,10 @@ typedef struct {
 outbox_frame_t *outbox_place(void);
 void outbox_put(outbox_frame_t *frame);
 
+/** The same, with a head that says: ours, to all. Only the data are left to fill in. */
+outbox_frame_t *outbox_new(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before,
+                           uint32_t deadline);
+
 /** The frame that waits at a place from 0 to OUTBOX_ROOM - 1, or at OUTBOX_ROOM the one at the radio; NULL
  * when there is none. */
 outbox_frame_t *outbox_frame(uint8_t place);

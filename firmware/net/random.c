@@ -1,10 +1,12 @@
 #include "random.h"
 
-static uint16_t state = 1;
+#include "causeway/random.h"
+
+static uint16_t state;
 
 void random_start(uint16_t seed)
 {
-    state = seed != 0 ? seed : 1;
+    state = seed;
     for (uint8_t i = 0; i < 8; i++) { /* ids are small numbers: move their few bits about first */
         random_next();
     }
@@ -12,16 +14,10 @@ void random_start(uint16_t seed)
 
 uint16_t random_next(void)
 {
-    if (state == 0) { /* the one state that the row would never leave */
-        state = 1;
-    }
-    state = (uint16_t)(state ^ (state << 7));
-    state = (uint16_t)(state ^ (state >> 9));
-    state = (uint16_t)(state ^ (state << 8));
-    return state;
+    return cw_random_next(&state);
 }
 
 uint16_t random_below(uint16_t limit)
 {
-    return (uint16_t)(((uint32_t)random_next() * limit) >> 16);
+    return cw_random_below(&state, limit);
 }

@@ -113,7 +113,8 @@ static uint32_t magnitude(int32_t value)
     return value < 0 ? 0U - (uint32_t)value : (uint32_t)value;
 }
 
-static void plan(intent_t what, uint32_t when)
+/* In its 8 places it would take eighty bytes more. */
+static __attribute__((noinline)) void plan(intent_t what, uint32_t when)
 {
     intent = what;
     beacon_at = when;

@@ -16,6 +16,7 @@ from typing import Any
 HEADER = "causeway_layout.h"
 RECORD = "firmware.json"
 GATEWAY = "gateway"  # the one app that is no mote's
+UART = Path("firmware", "boards", "mica", "uart.c")  # linked where it is called
 TOP_ID = 0xFFFE  # 0xFFFF is broadcast
 
 
@@ -157,6 +158,8 @@ def configure(env: Any) -> None:
         env.Append(CPPPATH=[str(project / "firmware")])
         for number, sources in enumerate(app_sources(project, folder)):
             env.BuildSources(f"$BUILD_DIR/app{number}", str(sources), "+<*.c>")
+        uart = env.BuildLibrary("$BUILD_DIR/uart", str(project / UART.parent), f"-<*> +<{UART.name}>")
+        env.Append(LIBS=[uart])
         about = record(deployment, header, environment=env["PIOENV"], board=env.get("BOARD"), app=app)
         leave = env.VerboseAction(
             lambda target, source, env: _leave_record(Path(str(target[0])), about), None

@@ -79,7 +79,7 @@ def pipeline_parts() -> Iterator[Part]:
 
 
 def page_parts() -> Iterator[Part]:
-    title = "the page, dragged: milliseconds of script and between two frames (16.7 is the browser's best)"
+    title = "the page: milliseconds of script, and between two frames (16.7 is the browser's best)"
     yield Part(title, [asdict(row) for row in page.bench_page()])
 
 

@@ -14,6 +14,7 @@ from tests.firmware.test_apps_mote import command
 APPS = Path(__file__).parent / "c"
 AFTER, NOT_AFTER = 1, 2
 LIGHT, BATTERY, MISSING = 1, 8, 0xFFFF
+EVERY, ONCE = 201, 202  # commands of app_probe: set the timer of this number
 
 
 class Message(ctypes.Structure):
@@ -69,6 +70,23 @@ def test_commands_that_are_not_the_node_s_own(gcc: str, meadow: Deployment) -> N
     command(gateway, Downlink(0, 2, 2, Command.RATE, 77))
     world.run(1)
     assert (mote.get("probe_command"), mote.get("probe_argument")) == (Command.RATE, 77)
+
+
+@pytest.mark.parametrize("setting", [EVERY, ONCE])
+def test_a_timer_that_an_app_does_not_have(gcc: str, meadow: Deployment, setting: int) -> None:
+    """The first behind the app's own is the node's, for health; the last is behind all of memory's."""
+    world, gateway, (mote, *_) = network(gcc, meadow, "app_probe", 1)
+    world.run(10)  # its first health message has gone
+    gateway.read()
+    for number, timer in enumerate((2, 255), start=4):
+        command(gateway, Downlink(0, number, 2, setting, timer))
+        world.run(1)
+    assert mote.get("probe_argument") == 255
+    assert not [one for _, _, one in gateway.pairs() if isinstance(one, Health)]
+    command(gateway, Downlink(0, 6, 2, setting, 1))
+    world.run(1)
+    assert (ctypes.c_uint32 * 2).in_dll(mote.c, "probe_timers")[1] > 0
+    assert mote.generation == 1
 
 
 @pytest.mark.parametrize(("sensor", "reading"), [(BATTERY, 417), (LIGHT, MISSING), (0, None), (99, None)])

@@ -126,7 +126,10 @@ def mote(
     folder = layout(root, "micaz", 1, tmp_path_factory.mktemp("board"))
     include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
     probe, image = root / "tests/firmware/c/board_probe.c", folder / "probe.elf"
-    firmware = [*sources(root, "boards/mica", "boards/micaz", "chips/cc2420"), root / "firmware/core/air.c"]
+    firmware = [
+        *sources(root, "boards/mica", "boards/micaz", "chips/cc2420"),
+        *(root / f"firmware/core/{name}.c" for name in ("air", "random")),
+    ]
     subprocess.run([require_tool("avr-gcc"), *FLAGS, *include, probe, *firmware, "-o", image], check=True)
     return Mote(testbed, image)
 

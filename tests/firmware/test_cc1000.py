@@ -17,7 +17,7 @@ from packet_formats.deployment import load
 FLAGS = ["-std=gnu11", "-Wall", "-Wextra", "-Wconversion", "-Werror"]
 SANITIZE = ["-fsanitize=undefined", "-fno-sanitize-recover=all"]
 DRIVER = ["chips/cc1000/cc1000.c", "chips/cc1000/cc1000_control.c"]
-CORE = ["core/air.c", "core/crc.c"]
+CORE = ["core/air.c", "core/crc.c", "core/random.c"]
 
 PREAMBLE, SYNC, FLUSH = 8, bytes([0x33, 0xCC]), 2
 BYTE_NS = 416_667

@@ -126,7 +126,9 @@ def build_bench(
         flags += ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
         flags += [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
         sources = [root / "tests/firmware/c/cc2420_bench.c"]
-        sources += [root / "firmware" / name for name in ("chips/cc2420/cc2420.c", "core/air.c")]
+        sources += [
+            root / "firmware" / name for name in ("chips/cc2420/cc2420.c", "core/air.c", "core/random.c")
+        ]
         sources += [root / "firmware/testbed" / f"{name}.c" for name in ("cc2420", "ether", "ieee802154")]
         subprocess.run([compiler, *flags, "-o", program, *sources, "-lm"], check=True)
         return Bench(program, tinyos)

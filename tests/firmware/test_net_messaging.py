@@ -1,5 +1,6 @@
 """Messaging on the host: deadlines, relaying, duplicates, and that stamps order what is causally ordered."""
 
+import struct
 from dataclasses import replace
 from typing import Any
 
@@ -132,6 +133,11 @@ def copies(air: Air, sequence: int) -> list[int]:
     return [age for _, source, number, _, _, age in air.frames if (source, number) == (9, sequence)]
 
 
+def arrived(deployment: Deployment, source: int, number: int) -> Arrived:
+    """The gateway's word that this message has come."""
+    return Arrived(source, number | (layout_of(deployment).hash & 31) << 11)
+
+
 def test_repeats_until_it_is_taken(gcc: str, meadow: Deployment) -> None:
     """A message goes out again, within delta, until somebody nearer to the gateway is heard sending it."""
     world, _, mote = one_way(gcc, meadow)
@@ -152,7 +158,7 @@ def test_repeats_until_it_is_taken(gcc: str, meadow: Deployment) -> None:
     world.run(0.06)
     assert len(copies(air, 3)) > 1
     sent, hushed = len(copies(air, 3)), mote.messages["hushed"]
-    give(mote, Arrived(9, 3))
+    give(mote, arrived(meadow, 9, 3))
     world.run(0.5)
     assert len(copies(air, 3)) == sent
     assert mote.messages["hushed"] == hushed + 1
@@ -181,7 +187,7 @@ def test_asks_those_as_far_when_nobody_nearer_takes_it(gcc: str, meadow: Deploym
     assert len(copies(air, 2)) == sent
 
 
-@pytest.mark.parametrize("sign", ["as near", "arrived", "another boot", "unrelated"])
+@pytest.mark.parametrize("sign", ["as near", "arrived", "another boot", "another layout", "unrelated"])
 def test_leaves_it_to_who_was_first(gcc: str, meadow: Deployment, sign: str) -> None:
     """A relay that waits keeps quiet when the message was passed on from as near, or is at the gateway."""
     world, _, mote = one_way(gcc, meadow)
@@ -189,13 +195,14 @@ def test_leaves_it_to_who_was_first(gcc: str, meadow: Deployment, sign: str) -> 
     give(mote, message)
     heard: dict[str, Any] = {
         "as near": replace(message, hops=0),
-        "arrived": Arrived(9, 1),
-        "another boot": Arrived(9, 0x101),
+        "arrived": arrived(meadow, 9, 1),
+        "another boot": arrived(meadow, 9, 0x101),
+        "another layout": Arrived(9, arrived(meadow, 9, 1).number ^ 1 << 11),
         "unrelated": replace(message, sequence=2, hops=0),
     }
     give(mote, heard[sign])
     world.run(0.5)
-    assert bool(copies(air, 1)) == (sign in ("another boot", "unrelated"))
+    assert bool(copies(air, 1)) == (sign not in ("as near", "arrived"))
 
 
 def test_the_gateway_says_what_arrived(gcc: str, meadow: Deployment) -> None:
@@ -211,7 +218,7 @@ def test_the_gateway_says_what_arrived(gcc: str, meadow: Deployment) -> None:
     world.run(0.1)
     give(gateway, frame := replace(message, hops=1))  # a repeat: the answer was not heard
     world.run(0.1)
-    assert told == [bytes([3, 0, 7, 2])] * 2
+    assert told == [struct.pack("<HH", 3, arrived(meadow, 3, 0x207).number)] * 2
     foreign = frame_of(meadow, frame)
     foreign.group = 0x11
     gateway.hear(foreign, world.now)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
+from basestation.causality.truth import VectorTruth
 from basestation.causality.violations import count_violations
-from basestation.testbed.through_station import run_field
 from packet_formats.layout import layout_of
 from tests.cli.test_listen import delivered
 from tests.testbed.test_through_station import basestation
@@ -21,18 +23,22 @@ from tools.schemes_table import (
     table_of,
 )
 
-SHORT = 10.0  # seconds
-LONG = {"last-sender": 20.0}  # it seldom errs: every five seconds or so
+SECONDS = 10.0
+# The gateway hears nothing for so long that the messages of this time are lost to it, though the motes hear them: rules
+# that wait for a cause wait in vain, and have to give up.
+DEAF = tuple(
+    f"at {at} {verb} {mote} {MOTES}" for at, verb in ((6, "cut"), (6.5, "heal")) for mote in range(MOTES)
+)
 EXACT = ("vector", "delta-vector", "shlc", "barrier")
 
 
 @pytest.fixture(scope="module", params=SCHEMES)
 def point(request, testbed, platformio):
-    return point_of(request.param, 3, LONG.get(request.param, SHORT))
+    return point_of(request.param, 3, SECONDS, DEAF)
 
 
 def test_exact_schemes_deliver_in_causal_order_and_the_others_do_not(point):
-    assert point.arrived.delivered >= 200
+    assert point.arrived.delivered >= 150
     assert point.arrived.pairs > 0
     assert point.delivered.delivered >= 0.98 * point.arrived.delivered
     if point.scheme in EXACT:
@@ -50,6 +56,7 @@ def test_the_wait_is_the_rule_s(point):
         assert point.gave_up == 0
     else:
         assert point.held_ms < full / 2
+        assert point.gave_up > 0
 
 
 def test_a_stamp_takes_what_its_scheme_says(point):
@@ -60,17 +67,18 @@ def test_a_stamp_takes_what_its_scheme_says(point):
         assert point.stamp_bytes == size.size
 
 
-def test_a_run_counts_from_when_every_mote_was_heard(testbed, platformio):
-    """What vector delivers out of order before that are the first messages heard of their motes, and no others."""
-    run = run_field(deployment_of("vector"), MOTES, 6.0, RATE, seed=3)
-    counted = settled(run)
-    heard = [taken.send.source for taken in run.arrivals]
-    first = max(heard.index(mote) for mote in range(MOTES))
-    assert counted == {(taken.send.source, taken.send.index) for taken in run.arrivals[first + 1 :]}
-    firsts = {heard.index(mote) for mote in range(MOTES)}
-    sends = {(taken.send.source, taken.send.index) for i, taken in enumerate(run.arrivals) if i in firsts}
-    later = [send for send in run.delivered if (send.source, send.index) not in sends]
-    assert count_violations(later).pairs == 0
+def test_a_run_counts_from_when_every_mote_was_heard():
+    """A rule cannot wait for a mote that it has not heard: what comes before does not count, nor its first message."""
+    truth = VectorTruth(MOTES)
+    firsts = [truth.on_send(mote) for mote in range(MOTES)]
+    truth.on_receive(0, firsts[-1:])
+    effect = truth.on_send(0)
+    truth.on_receive(1, [effect])
+    later = [truth.on_send(1), truth.on_send(MOTES - 1)]
+    order = [*firsts[:-1], effect, firsts[-1], *later]
+    assert count_violations(order).pairs > 0
+    counted = settled(SimpleNamespace(arrivals=[SimpleNamespace(send=send) for send in order]))
+    assert counted == {(send.source, send.index) for send in later}
 
 
 @pytest.mark.parametrize("scheme", ["vector"])
@@ -97,6 +105,6 @@ def test_the_table_has_a_row_for_each_scheme(require_tool, platformio):
     require_tool("simavr")
     nothing = count_violations([])
     lines = list(
-        table_of([SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0) for scheme in SCHEMES], SHORT)
+        table_of([SchemePoint(scheme, 1, nothing, nothing, 2.0, 0.0, 0) for scheme in SCHEMES], SECONDS)
     )
     assert [line.split(" | ")[0].strip("| ") for line in lines[4:]] == list(SCHEMES)

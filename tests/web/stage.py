@@ -58,6 +58,8 @@ class StandIn:
             return 200, {"text": f"At phi = {given['phi']}% 3 of 512 messages would have been out of order."}
         if path == "/policy":
             return 200, {"text": f"The policy is cbd, phi {given['phi']}% from now on."}
+        if path == "/command":
+            return 200, {"text": f"{given['setting']} to mote {given['mote']}: sent"}
         return 404, {"error": "nothing here"}
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from basestation.web.control import MoteCommands
 
 from basestation.live.commands import OrderError
 from basestation.live.happenings import Acknowledged
 from basestation.sources.base import SourceError
 from basestation.web import control
-from basestation.web.control import MoteCommands
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.records import Command, Downlink

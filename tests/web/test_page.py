@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from packet_formats.deployment import load
 from tests.waiting import wait_until
-from tests.web.made_run import NAMES, made_hello, made_picture, made_rows
-from tests.web.stage import StandIn
+from tests.web.made_run import NAMES, made_hello, made_picture, made_recording, made_rows
+from tests.web.stage import PAGE, StandIn
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
 
@@ -201,6 +205,20 @@ def test_a_policy_is_tried_out_and_changed_only_when_confirmed(open_page: Open) 
         assert server.asked[-1] == ("/policy", {"policy": "cbd", "phi": 40})
 
 
+def test_a_setting_is_sent_to_a_mote_and_a_reboot_only_when_confirmed(open_page: Open) -> None:
+    with stand_in(control=True) as server:
+        page = open_page(server.url)
+        assert "never heard" in text_of(page, "#motes li:first-child")  # troubled ones first
+        page.click("#motes [data-mote='2'] .mote-head")
+        page.click("#motes [data-mote='2'] .buttons >> text=Blink")
+        wait_for(page, "document.getElementById('toast').textContent === 'blink red to mote 2: sent'")
+        page.click("#motes [data-mote='2'] .buttons >> text=Reboot")
+        page.click("#ask button[value=no]")
+        page.click("#motes [data-mote='2'] .buttons >> text=Only this mote")
+        assert text_of(page, "#filter-text") == "1 of 10"
+        assert server.asked == [("/command", {"mote": 2, "setting": "blink red"})]
+
+
 def test_a_page_that_may_only_look_says_so(open_page: Open) -> None:
     with stand_in() as server:
         page = open_page(server.url)
@@ -208,3 +226,37 @@ def test_a_page_that_may_only_look_says_so(open_page: Open) -> None:
         wait_for(page, "document.getElementById('trial').textContent.includes('At phi = 40%')")
         assert page.locator("#policy-change").is_disabled()
         assert "--web-control" in text_of(page, "#policy-why")
+
+
+def test_the_real_server_is_followed_explains_and_comes_back(open_page: Open, root: Path) -> None:
+    serving = pytest.importorskip("tests.web.serving", reason="the extra web is not installed")
+    deployment = load(root / "examples" / "barrier.toml")
+    unordered = replace(deployment, observer=replace(deployment.observer, policy="none"))
+    source = "simulate@?messages=2000&rate=0.05&seed=2"
+    with serving.serve(unordered, source, control=True) as run:
+        run.begin.set()
+        page = open_page(f"http://127.0.0.1:{run.port}/")
+        wait_for(page, "Number(document.body.dataset.rows) > 200")
+        wait_for(page, "document.getElementById('wrong-count').classList.contains('red')")
+        page.click("#wrong-before")
+        wait_for(page, "document.querySelector('#details-text .violation.delivery') !== null")
+        assert "delivered before its cause" in text_of(page, "#details-text")
+        page.select_option("#policy-choice", "barrier")
+        wait_for(page, "document.getElementById('trial').textContent.includes('messages out of order')")
+        page.click("#policy-change")
+        page.click("#ask-yes")
+        wait_for(page, "document.getElementById('policy-now').textContent === 'barrier'")
+    wait_for(page, "document.getElementById('status').className === 'lost'")
+    with serving.serve(unordered, source, where=f"127.0.0.1:{run.port}") as again:
+        again.begin.set()
+        wait_for(page, "document.getElementById('status').className === 'live'")
+
+
+def test_a_run_as_one_file_needs_no_server(open_page: Open, tmp_path: Path) -> None:
+    export = pytest.importorskip("basestation.web.export", reason="the extra web is not installed")
+    path = tmp_path / "run.html"
+    path.write_text(export.inlined(PAGE, json.dumps(made_recording(200))))
+    page = open_page(path.as_uri())
+    assert text_of(page, "#status") == "Recorded run · barrier"
+    page.click("#wrong-before")
+    wait_for(page, "/was held .* ms/.test(document.getElementById('details-text').textContent)")

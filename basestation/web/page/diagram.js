@@ -90,6 +90,10 @@ export class Diagram {
     } else if (this.changed) this.paint(at);
   }
 
+  get spanText() {
+    return `${durationText(this.view.span)} in view`;
+  }
+
   get perMs() {
     return (this.width - this.gutter) / this.view.span;
   }
@@ -161,13 +165,14 @@ export class Diagram {
     context.fillStyle = this.colour.soft;
     context.strokeStyle = this.colour.line;
     context.beginPath();
+    const free = 44 + context.measureText(this.spanText).width; // right of what is said about the whole
     const offset = new Date(this.view.end).getTimezoneOffset() * 60e3;
     for (let ms = Math.ceil((this.view.from - offset) / step) * step + offset; ms < this.view.end; ms += step) {
       const x = Math.round(this.x(ms)) + 0.5;
       context.moveTo(x, this.lanes.bottom);
       context.lineTo(x, 0);
       const text = step < 1000 ? clockText(ms, true).slice(6) + " s" : clockText(ms);
-      if (x > this.gutter + 24 && x < this.width - 24) context.fillText(text, x, this.lanes.bottom + 13);
+      if (x > Math.max(free, this.gutter + 24) && x < this.width - 24) context.fillText(text, x, this.lanes.bottom + 13);
     }
     context.stroke();
     this.#edge(this.began, "the run began");
@@ -398,11 +403,15 @@ export class Diagram {
       const [to, from] = [this.where(effect.key)?.sent, this.where(cause.key)?.sent];
       return to && from ? [from.x, from.y, to.x, to.y] : [];
     };
+    const received = this.coneOf.causes.filter(([, , how]) => how !== "order");
     const direct = this.coneOf.causes.filter(([effect]) => effect === row);
+    const own = [...this.coneOf.causes, ...this.coneOf.effects].filter(([, , how]) => how === "order");
+    const followed = this.coneOf.effects.filter(([, , how]) => how !== "order");
     const groups = [
-      [this.coneOf.causes.filter(([effect]) => effect !== row).flatMap(line), this.colour.cause, 1.4, 0.55],
-      [this.coneOf.effects.flatMap(line), this.colour.soft, 1.4, 0.8],
-      [direct.flatMap(line), this.colour.cause, 2.6, 1],
+      [own.flatMap(line), this.colour.soft, 1, 0.5],
+      [received.filter(([effect]) => effect !== row).flatMap(line), this.colour.cause, 1.4, 0.6],
+      [followed.flatMap(line), this.colour.soft, 1.4, 0.8],
+      [received.filter(([effect]) => effect === row).flatMap(line), this.colour.cause, 2.6, 1],
     ];
     for (const [lines, colour, width, alpha] of groups) {
       this.#stroke(lines, colour, width, alpha);
@@ -507,7 +516,7 @@ export class Diagram {
     context.stroke();
     context.font = `11px ${this.font}`;
     context.fillStyle = this.colour.soft;
-    context.fillText(`${durationText(this.view.span)} in view`, 10, this.lanes.bottom + 13);
+    context.fillText(this.spanText, 10, this.lanes.bottom + 13);
   }
 
   #fitted(text, width) {

@@ -16,6 +16,8 @@ import { TimeView } from "./timeview.js";
 import { Values } from "./values.js";
 
 const THEMES = ["", "light", "dark"];
+const CLOSE_MS = 250; // a message that is looked for is shown in a stretch of this length,
+const WAYS = 8; // or in so many times its own way
 const SEARCHED_PAGES = 40; // older pages that a search looks through
 
 const rows = new Rows();
@@ -171,6 +173,7 @@ setInterval(() => (lostSince === null ? null : sayStatus()), 1000);
 // Time
 
 function moved() {
+  view.fitted = true; // from now on the person decides what is in view
   if (rows.last) view.clamp(rows.first.came_ms, now());
   sayFollow();
   diagram.request();
@@ -224,7 +227,11 @@ function choose(row, bring = false) {
   if (bring) {
     if (shownMotes && !shownMotes.has(row.mote)) showMotes(new Set([...shownMotes, row.mote]));
     const [from, to] = [row.sent_ms ?? row.came_ms, row.left_ms ?? row.came_ms];
-    if (from < view.from + view.span * 0.15 || to > view.end - view.span * 0.1) view.centre((from + to) / 2);
+    const close = Math.max(CLOSE_MS, WAYS * (to - from));
+    if (view.span > 2 * close) {
+      view.centre((from + to) / 2);
+      view.zoom(close / view.span, (from + to) / 2);
+    } else if (from < view.from + view.span * 0.15 || to > view.end - view.span * 0.1) view.centre((from + to) / 2);
   }
   if (view.following && hello.live) view.following = false; // what is being read must not run away
   diagram.selected = row.key;

@@ -232,5 +232,5 @@ function moteText(mote, words) {
   if (mote.rate !== null && mote.rate !== undefined) parts.push(`${mote.rate.toFixed(2)} messages a second`);
   parts.push(`boot ${mote.boot ?? "unknown"}, ${manyText(mote.reboots ?? 0, "reboot")} seen`);
   if (mote.in_sync !== null) parts.push(mote.in_sync ? "in sync" : "out of sync");
-  return `${parts.join(". ")}.`;
+  return `${parts.join("; ")}.`;
 }

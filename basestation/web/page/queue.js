@@ -122,15 +122,10 @@ export class Queue {
 
   async #try(wanted) {
     const asked = (this.asked = JSON.stringify(wanted));
-    let text;
-    try {
-      ({ text } = await this.source.trial(wanted));
-    } catch (error) {
-      text = error.message;
-    }
+    const tried = await this.source.trial(wanted).catch((error) => ({ text: error.message, failed: true }));
     if (asked !== this.asked) return; // the slider has moved on
-    say(this.answer, text);
-    this.change.disabled = !this.hello.control;
+    say(this.answer, tried.text);
+    this.change.disabled = !this.hello.control || Boolean(tried.failed);
   }
 
   async #submit(event) {

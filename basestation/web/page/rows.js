@@ -111,17 +111,17 @@ export class Rows {
     return this.messages.filter((row) => row.wrong);
   }
 
-  /** What a message's causes lead back to, as [effect, cause] pairs; and what names it as a cause. */
+  /** What a message's causes lead back to, as [effect, cause, how]; and what names it as a cause. */
   cone(row, most = 24) {
     const pairs = [];
     const seen = new Set([row.key]);
     const open = [row];
     while (open.length && pairs.length < most) {
       const effect = open.shift();
-      for (const { key } of effect.causes ?? []) {
+      for (const { key, how } of effect.causes ?? []) {
         const cause = this.byKey.get(key);
         if (!cause) continue;
-        pairs.push([effect, cause]);
+        pairs.push([effect, cause, how]);
         if (!seen.has(key)) open.push(cause);
         seen.add(key);
       }
@@ -129,7 +129,8 @@ export class Rows {
     const [from, to] = this.range(row.came_ms, row.came_ms + SPREAD_MS);
     const effects = [];
     for (let at = from; at < to && effects.length < most; at += 1) {
-      if (this.messages[at].causes?.some(({ key }) => key === row.key)) effects.push([this.messages[at], row]);
+      const named = this.messages[at].causes?.find(({ key }) => key === row.key);
+      if (named) effects.push([this.messages[at], row, named.how]);
     }
     return { causes: pairs, effects };
   }

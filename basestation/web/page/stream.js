@@ -119,7 +119,9 @@ export function recordingHere() {
 }
 
 async function ask(path, options) {
-  const answer = await fetch(path, options);
+  const answer = await fetch(path, options).catch(() => {
+    throw new Error("The base station does not answer.");
+  });
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Error(body.error ?? `The base station answered ${answer.status}.`);
   return body;

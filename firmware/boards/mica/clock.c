@@ -12,7 +12,7 @@
  *
  * MICA2's radio wants its handler to have written the next byte within 192 processor cycles, of which that
  * takes 20 itself. So what runs with interrupts off is kept short: the handlers here call nothing, which
- * spares them saving most registers.
+ * spares them saving most registers, and the compare is set in the loop.
  */
 #include "hal/clock.h"
 
@@ -40,9 +40,10 @@ enum {
 static uint32_t periods;     /* overflows served: local time >> 8 */
 static uint32_t not_periods; /* its complement, counted by itself: a wrong count does not wash itself clean */
 static uint8_t seen;         /* the last count read in this period */
-static uint32_t alarm_time;
 static cw_flag_t alarm_set;
-static cw_flag_t asleep; /* power-save since TCNT0 was last in step */
+static uint8_t alarm_period; /* low byte of its time >> 8: in that period the compare is on, */
+static uint8_t alarm_count;  /* for this count */
+static cw_flag_t asleep;     /* power-save since TCNT0 was last in step */
 
 static uint16_t timer1_now(void)
 {
@@ -120,28 +121,17 @@ uint32_t clock_of_capture(uint16_t capture)
     return now - (uint32_t)((age * 2330UL + 0x8000UL) >> 16);
 }
 
-/* Fire the alarm if it is due, or set the compare if it is due before the count comes round. Interrupts are
- * off. A compare that is set stays: a match left over from an earlier alarm finds this one not due, and
- * changes nothing. */
-INLINE void arm(uint32_t now)
+/* The alarm's time has come. Interrupts are off. */
+INLINE void fire(void)
 {
-    if (!alarm_set) {
-        return;
-    }
-    uint32_t left = alarm_time - now;
-    if ((int32_t)left <= 0) {
-        alarm_set = false;
-        TIMSK &= (uint8_t)~_BV(OCIE0);
-        events_pending |= EVENT_ALARM;
-        return;
-    }
-    if (left >= 256 || (TIMSK & _BV(OCIE0))) {
-        return; /* the next overflow looks again */
-    }
-    while (ASSR & _BV(OCR0UB)) { /* only if two alarms were set within two crystal cycles */
-    }
-    uint8_t soon = (uint8_t)left;
-    OCR0 = (uint8_t)((uint8_t)now + (soon < COMPARE_LEAD ? (uint8_t)COMPARE_LEAD : soon));
+    alarm_set = false;
+    TIMSK &= (uint8_t)~_BV(OCIE0);
+    events_pending |= EVENT_ALARM;
+}
+
+/* The alarm's period has begun. Interrupts are off. */
+INLINE void arm(void)
+{
     TIFR = _BV(OCF0);
     TIMSK |= _BV(OCIE0);
 }
@@ -149,13 +139,25 @@ INLINE void arm(uint32_t now)
 void clock_alarm(uint32_t when)
 {
     clock_alarm_off();
-    while (ASSR & _BV(OCR0UB)) { /* here, since interrupts are on */
+    while (ASSR & _BV(OCR0UB)) { /* only if two alarms were set within two crystal cycles */
     }
-    alarm_time = when; /* nobody looks at it before alarm_set */
+    alarm_period = (uint8_t)(when >> 8); /* nobody looks at these before alarm_set */
+    alarm_count = (uint8_t)when;
+    OCR0 = alarm_count;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         alarm_set = true;
-        arm(read_time());
+        if ((uint8_t)periods == alarm_period) {
+            arm();
+        }
+    }
+    if (clock_before(when, clock_now() + COMPARE_LEAD)) { /* past, or too near for OCR0: wait here */
+        while (clock_before(clock_now(), when)) {
+        }
+        ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
+        {
+            fire();
+        }
     }
 }
 
@@ -180,20 +182,33 @@ bool clock_sound(void)
 
 ISR(TIMER0_OVF_vect)
 {
-    uint32_t period = periods + 1;
-    periods = period;
     not_periods--;
+    periods++;
     if (asleep) {
         settle();
     }
     uint8_t count = TCNT0;
     seen = count;
-    arm(period << 8 | count);
+    if (alarm_set && (uint8_t)periods == alarm_period) {
+        if (count < alarm_count) {
+            arm();
+        } else {
+            fire();
+        }
+    }
 }
 
+/* A match of an earlier alarm may be told of just after this one was set: then it is not due. */
 ISR(TIMER0_COMP_vect)
 {
-    arm(read_time());
+    if (asleep) {
+        settle();
+    }
+    uint8_t count = TCNT0;
+    __builtin_avr_delay_cycles(4); /* as above: it has wrapped if it is 0, or if the flag is up */
+    if (count == 0 || count >= alarm_count || (TIFR & _BV(TOV0))) {
+        fire();
+    }
 }
 
 /* Does the crystal make STEADY_CYCLES in the time it should? Ends in any case after twice that time. */

@@ -5,6 +5,7 @@
 #include <avr/io.h>
 #include <util/atomic.h>
 
+#include "boards/mica/events_pending.h"
 #include "hal/events.h"
 #include "hal/power.h"
 
@@ -90,32 +91,33 @@ uint16_t uart_lost(void)
     return count;
 }
 
+/* MICA2's radio cannot wait for long (clock.c): the handlers call nothing. */
+
 ISR(USART0_RX_vect)
 {
     uint8_t status = UCSR0A; /* goes with the byte: before it is read */
     uint8_t byte = UDR0;
+    uint8_t in = rx_in & RX_MASK, next = (in + 1) & RX_MASK, out = rx_out & RX_MASK;
     if (status & _BV(DOR0)) {
         lost++; /* one before this */
     }
-    uint8_t in = rx_in & RX_MASK;
-    uint8_t next = (in + 1) & RX_MASK;
-    if ((status & _BV(FE0)) || next == (rx_out & RX_MASK)) {
+    if ((status & _BV(FE0)) || next == out) {
         lost++;
         return;
     }
     rx_ring[in] = byte;
     rx_in = next;
-    events_post(EVENT_UART_RX);
+    events_pending |= EVENT_UART_RX;
 }
 
 ISR(USART0_UDRE_vect)
 {
-    uint8_t out = tx_out & TX_MASK;
-    if (out != (tx_in & TX_MASK)) {
+    uint8_t in = tx_in & TX_MASK, out = tx_out & TX_MASK;
+    if (out != in) {
         UDR0 = tx_ring[out];
         tx_out = (out + 1) & TX_MASK;
     } else {
         UCSR0B &= (uint8_t)~_BV(UDRIE0);
-        events_post(EVENT_UART_TX);
+        events_pending |= EVENT_UART_TX;
     }
 }

@@ -19,7 +19,7 @@
  * Cost. The SPI interrupt takes at most 740 CPU cycles while receiving (the byte that ends the sync word),
  * 540 while sending plus radio_stamp(), and once, at the end of a send, 1210 (164 us, three register writes),
  * of a byte's 3072. Its first act is done after 15 cycles. tests/firmware/test_cc1000_sim.py measures this;
- * how long others keep it waiting, test_images_talk.py.
+ * how long others keep it waiting, test_report.py.
  */
 #include <string.h>
 
@@ -30,6 +30,7 @@
 #include "causeway/bytes.h"
 #include "causeway/crc.h"
 #include "causeway/flag.h"
+#include "causeway/random.h"
 #include "hal/clock.h"
 #include "hal/events.h"
 #include "hal/power.h"
@@ -120,7 +121,7 @@ volatile uint8_t cc1000_outgoing;
 
 static volatile cc1000_mode_t mode;
 static radio_counters_t counters;
-static uint16_t random_state = 1;
+static uint16_t random_state;
 
 /* Receiving. `recent` holds the last 24 bits as they came; a frame's bytes end `lag` bits before ours do. */
 static struct {
@@ -178,16 +179,10 @@ static struct {
     uint16_t age;    /* seconds since it was calibrated */
 } pll;
 
-/** 0..range-1, range a power of two up to 256. A 16-bit xorshift. */
+/** 0..range-1, range a power of two up to 256. */
 static uint8_t random_below(uint16_t range)
 {
-    if (random_state == 0) { /* the one state that it would never leave */
-        random_state = 1;
-    }
-    random_state ^= (uint16_t)(random_state << 7);
-    random_state ^= (uint16_t)(random_state >> 9);
-    random_state ^= (uint16_t)(random_state << 8);
-    return (uint8_t)(random_state & (range - 1));
+    return (uint8_t)(cw_random_next(&random_state) & (range - 1));
 }
 
 static void sample(cc1000_sample_t purpose)
@@ -570,7 +565,7 @@ static bool chip_start(void)
 bool radio_start(uint16_t seed)
 {
     radio_stop();
-    random_state = seed != 0 ? seed : 1;
+    random_state = seed;
     watch.limit = WATCH_QUIET;
     pll.misses = 0;
     power_need(POWER_RADIO);

@@ -8,6 +8,7 @@
 #include "causeway/air.h"
 #include "causeway/bytes.h"
 #include "causeway/flag.h"
+#include "causeway/random.h"
 #include "hal/clock.h"
 #include "hal/events.h"
 #include "hal/power.h"
@@ -68,20 +69,9 @@ static volatile uint8_t times_first;
 static volatile uint8_t times_count;
 static volatile cw_flag_t times_lost; /* there was no room: no telling which time is whose */
 
-static uint16_t random_next(void)
-{
-    if (random_state == 0) { /* the one state that it would never leave */
-        random_state = 1;
-    }
-    random_state ^= (uint16_t)(random_state << 7);
-    random_state ^= (uint16_t)(random_state >> 9);
-    random_state ^= (uint16_t)(random_state << 8);
-    return random_state;
-}
-
 static uint16_t random_between(uint16_t least, uint16_t most)
 {
-    return (uint16_t)(least + (uint16_t)(((uint32_t)random_next() * (uint16_t)(most - least + 1)) >> 16));
+    return (uint16_t)(least + cw_random_below(&random_state, (uint16_t)(most - least + 1)));
 }
 
 /* Cycles of local time for bytes on the air, 32 us each, rounded up. */
@@ -235,7 +225,7 @@ static void restart(void)
 
 bool radio_start(uint16_t seed)
 {
-    random_state = seed != 0 ? seed : 1;
+    random_state = seed;
     power_need(POWER_RADIO); /* captures and the timer need the I/O clock */
     if (!start_chip()) {
         radio_stop();
@@ -267,9 +257,9 @@ void cc2420_on_fifop(void)
     events_post(EVENT_RADIO);
 }
 
-static void on_sent_edge(uint16_t capture)
+static void on_sent_edge(uint16_t capture, uint8_t before)
 {
-    if (sent_edge == EDGE_NONE) {
+    if (before == EDGE_NONE) {
         sent_capture = capture;
         sent_time = clock_of_capture(capture);
         sent_edge = EDGE_BEGIN;
@@ -285,21 +275,22 @@ static void on_sent_edge(uint16_t capture)
 
 static void on_received_edge(uint16_t capture)
 {
-    if (!cc2420_board_fifo() && !cc2420_board_fifop()) {
-        times_count = 0; /* nothing is waiting to be read: what came before this was no frame */
-    }
-    if (times_count >= CC2420_TIMES) {
+    bool waiting = cc2420_board_fifo() || cc2420_board_fifop(); /* at once: this frame's first byte is near */
+    uint32_t time = clock_of_capture(capture);
+    uint8_t count = waiting ? times_count : 0; /* if nothing was, what came before this was no frame */
+    if (count >= CC2420_TIMES) {
         times_lost = true;
         return;
     }
-    times[(uint8_t)(times_first + times_count) % CC2420_TIMES] = clock_of_capture(capture);
-    times_count++;
+    times[(uint8_t)(times_first + count) % CC2420_TIMES] = time;
+    times_count = (uint8_t)(count + 1);
 }
 
 void cc2420_on_capture(uint16_t capture)
 {
-    if (sending == SEND_ON_AIR && sent_edge != EDGE_END) {
-        on_sent_edge(capture);
+    uint8_t edge = sent_edge;
+    if (sending == SEND_ON_AIR && edge != EDGE_END) {
+        on_sent_edge(capture, edge);
     } else {
         on_received_edge(capture);
     }

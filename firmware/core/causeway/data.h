@@ -110,6 +110,13 @@ static inline uint16_t cw_data_number(const uint8_t *payload)
     return (uint16_t)((uint16_t)cw_data_boot(payload) << 8 | cw_data_sequence(payload));
 }
 
+/** That number as an Arrived carries it, and back: above its 11 bits are the low 5 of the layout's hash, so
+ * that a gateway of another deployment speaks of no message of ours. */
+static inline uint16_t cw_data_arrived(uint16_t number)
+{
+    return (uint16_t)(number ^ (uint16_t)((uint16_t)CAUSEWAY_LAYOUT_HASH << 11));
+}
+
 static inline const uint8_t *cw_data_stamp(const uint8_t *payload)
 {
     return payload + CAUSEWAY_STAMP_AT;

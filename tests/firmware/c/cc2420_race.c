@@ -8,6 +8,7 @@
 
 #include "chips/cc2420/cc2420.c"
 #include "core/air.c"
+#include "core/random.c"
 
 #define UNSEEN __attribute__((no_sanitize_thread))
 

@@ -31,11 +31,13 @@ env.Replace(
 # Optimizing the whole program at link time makes the images five to ten per cent smaller. The sections are made then,
 # so the linker needs the same flags. Enumerations of one byte and short calls where they reach save three more; one
 # to two come from sharing the code that saves registers, and from not building one function of everything that is
-# called once (it runs out of registers).
+# called once (it runs out of registers). Two more come from using the pointer X only as the processor can, and from not
+# keeping in registers what is as quickly computed again.
 machine = ["-mmcu=$BOARD_MCU"]
 code = [
     *(*machine, "-Os", "-g", "-flto", "-ffunction-sections", "-fdata-sections", "-fshort-enums", "-mrelax"),
     *("-mcall-prologues", "--param=large-function-insns=1000"),
+    *("-mstrict-X", "-fno-gcse", "-fno-move-loop-invariants"),
 ]
 env.Append(
     ASFLAGS=machine,

@@ -51,6 +51,10 @@ void app_on_command(uint8_t command, uint32_t argument)
     probe_argument = argument;
     if (command == 200) {
         node_read((uint8_t)argument);
+    } else if (command == 201) {
+        node_every((uint8_t)argument, NODE_SECOND / 4);
+    } else if (command == 202) {
+        node_after((uint8_t)argument, NODE_SECOND / 4);
     }
 }
 
