@@ -30,6 +30,7 @@ from basestation.live.happenings import (
 )
 from basestation.live.station import Station
 from basestation.views.lines import row_of
+from basestation.views.mote_table import GRAVE, trouble
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.messages import Data
 from packet_formats.records import RSSI_UNKNOWN, Beacon, Health
@@ -425,6 +426,8 @@ def _mote(mote: MoteView, view: FeedView) -> Row:
         "in_sync": seen and seen.in_sync,
         "silent": mote.silent,
         "wrong_layout": mote.wrong_layout,
+        "trouble": trouble(mote),
+        "grave": any(kind in GRAVE for kind in mote.alarms),
         "hops": health and health.distance,
         "battery_mv": health and health.battery_mv,
         "rssi": seen and seen.rssi,

@@ -106,6 +106,8 @@ def made_picture(rows: list[Row], motes: int = 10) -> dict[str, Any]:
             "in_sync": None if never else mote != 4,
             "silent": False,
             "wrong_layout": False,
+            "trouble": "never heard" if never else "out of sync" if mote == 4 else "",
+            "grave": never,
             "hops": None if never else 1 + mote % 3,
             "battery_mv": None if never else 2950 - 20 * mote,
             "rssi": None if never else -60 - mote * 3,

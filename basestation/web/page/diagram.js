@@ -147,6 +147,7 @@ export class Diagram {
     });
     context.strokeStyle = this.colour.line;
     context.lineWidth = 1;
+    context.globalAlpha = Math.min(1, this.lanes.step / 12);
     context.beginPath();
     for (const lane of this.lanes.list) {
       const y = Math.round(lane.kind === "observer" ? this.lanes.observerY : lane.y) + 0.5;
@@ -154,6 +155,7 @@ export class Diagram {
       context.lineTo(this.width, y);
     }
     context.stroke();
+    context.globalAlpha = 1;
   }
 
   #grid() {
@@ -333,9 +335,9 @@ export class Diagram {
       this.#fillDots(mine.map((part) => [part.sent, part.y]), grown, tone);
       this.#fillDots(mine.map((part) => [part.came, part.gateway]), grown * 0.6, tone);
       const final = mine.filter(({ row }) => row.state === "final");
-      this.#fillDots(final.map((part) => this.#markOf(part)), grown * 1.1, tone);
+      this.#fillDots(final.map((part) => this.#markOf(part)), Math.max(2.5, grown) * 1.1, tone);
       const open = mine.filter(({ row }) => row.state === "tentative" || row.state === "held");
-      for (const part of open) this.#ring(this.#markOf(part), grown * 1.1, tone, part.row.state);
+      for (const part of open) this.#ring(this.#markOf(part), Math.max(2.5, grown) * 1.1, tone, part.row.state);
       const gone = mine.filter(({ row }) => row.state === "discarded");
       for (const part of gone) this.#cross(part.came, part.gateway, 4);
     }

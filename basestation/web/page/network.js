@@ -4,9 +4,7 @@ import { curve, extent, plot } from "./curves.js";
 import { confirmed, draw, keepChildren, make, say, show } from "./dom.js";
 import { countText, durationText, manyText } from "./text.js";
 
-const LOSING = 0.1; // of a mote's messages
-const ENOUGH = 30; // messages, to tell
-const LOW_MV = 2400; // a MICA mote's cells are nearly empty
+const PATIENT_MS = 60e3; // after this time a mote that was never heard is in trouble
 const MAP = { width: 400, height: 250, edge: 34, dot: 11 };
 const LEVELS = ["fine", "warn", "bad"];
 const COMMANDS = [
@@ -15,15 +13,24 @@ const COMMANDS = [
   ["reboot", "Reboot"],
 ];
 
-/** What is wrong with a mote: [0 fine, 1 look at it, 2 it fails, words]. */
-export function troubleOf(mote) {
-  if (mote.heard_ms === null) return [2, "never heard"];
-  if (mote.wrong_layout) return [2, "another layout"];
-  if (mote.silent) return [2, "silent"];
-  if (mote.in_sync === false) return [1, "out of sync"];
-  if (mote.battery_mv !== null && mote.battery_mv < LOW_MV) return [1, "battery low"];
-  if (mote.received > ENOUGH && mote.lost > LOSING * (mote.received + mote.lost)) return [1, "losing messages"];
-  return [0, "fine"];
+// The full screen's words are short; here is room for more.
+const TROUBLES = {
+  "layout?": "another layout",
+  "no time": "out of sync",
+  battery: "battery low",
+  losing: "losing messages",
+  reboots: "restarts often",
+};
+
+/** What is wrong with a mote, by its alarms: [0 fine, 1 look at it, 2 it fails], and what. */
+export function troubleOf({ trouble, grave }) {
+  return trouble ? [grave ? 2 : 1, TROUBLES[trouble] ?? trouble] : [0, "fine"];
+}
+
+/** A mote of the deployment of which nothing has come. */
+function unheard(mote, late) {
+  const nothing = { heard_ms: null, hops: null, battery_mv: null, rssi: null, parent: null, boot: null, in_sync: null, rate: null };
+  return { mote, received: 0, lost: 0, reboots: 0, ...nothing, trouble: late ? "never heard" : "", grave: true };
 }
 
 export class Network {
@@ -49,7 +56,7 @@ export class Network {
   show(picture, now) {
     if (!this.hello) return;
     const rank = (mote) => troubleOf(mote)[0] * -1e6 + mote.mote;
-    const motes = [...picture.motes].sort((one, other) => rank(one) - rank(other));
+    const motes = this.#all(picture).sort((one, other) => rank(one) - rank(other));
     keepChildren(this.list, motes, (mote) => mote.mote, (mote) => this.#build(mote), (item, mote) => this.#fill(item, mote, now));
     const heard = motes.filter((mote) => mote.heard_ms !== null).length;
     const troubled = motes.filter((mote) => troubleOf(mote)[0]).length;
@@ -57,6 +64,13 @@ export class Network {
     say(this.note, `${countText(heard)} of ${manyText(motes.length, "mote")} heard, ${trouble}`);
     show(this.relayed, motes.some((mote) => mote.hops > 1 && mote.rssi !== null));
     this.#drawMap(picture, motes);
+  }
+
+  /** Also the motes that were never heard. */
+  #all({ motes, at_ms: at }) {
+    const known = new Set(motes.map(({ mote }) => mote));
+    const late = at - (this.hello.began_ms ?? at) > PATIENT_MS;
+    return [...motes, ...this.hello.motes.filter(({ id }) => !known.has(id)).map(({ id }) => unheard(id, late))];
   }
 
   #build({ mote }) {
