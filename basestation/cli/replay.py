@@ -68,7 +68,12 @@ def command(log: Path, pace: float | None, deployment: Path | None, choices: liv
             assert page is not None
             began_ms = journal.header.started_wall_ns / 1e6
             await page.run(
-                player, work, stay=True, run=journal.header.run, began_ms=began_ms, folder=journal.folder
+                player,
+                work,
+                stay=True,
+                run=journal.header.run,
+                began_ms=began_ms,
+                folder=None if told else journal.folder,
             )
 
         live_options.show(player, served if page else work, choices)

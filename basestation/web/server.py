@@ -145,7 +145,8 @@ Command = Callable[[str, int], Awaitable[str]]
 class PageServer:
     """Serves one run. `stage` and `feed` are the base station's; `start` and `stop` are called in its event loop.
 
-    `command` sends a setting to a mote, in that loop. `folder` is the run's log, where there is one.
+    `command` sends a setting to a mote, in that loop. `folder` is the run's log, where there is one that was made by
+    the same policy.
     """
 
     def __init__(
@@ -430,7 +431,7 @@ class PageServer:
     async def _explained_by_the_log(self, name: Name) -> Row:
         """Have `basestation why` play the log: only it knows all causes of what is long ago."""
         if self._folder is None:
-            raise WebError(404, f"{name} is too long ago, and there is no log: --log FOLDER keeps one")
+            raise WebError(404, f"{name} is too long ago, and no log was made by this policy")
         words = ["why", str(self._folder), f"{name}@{name.boot}", "--json"]
         async with self._one_by_one():
             process = await asyncio.to_thread(trial.run, ["-m", "basestation", *words], b"")

@@ -1,16 +1,16 @@
-"""Settings that the page sends to motes while somebody else reads the lines."""
+"""Settings that views send to motes while a run reads the lines."""
 
 from __future__ import annotations
 
 import asyncio
 
 import pytest
-from basestation.web.control import MoteCommands
 
+from basestation.live import downlink
 from basestation.live.commands import OrderError
+from basestation.live.downlink import Orders
 from basestation.live.happenings import Acknowledged
 from basestation.sources.base import SourceError
-from basestation.web import control
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.records import Command, Downlink
@@ -26,7 +26,7 @@ class Line(FakeSource):
 
     acknowledges = True
 
-    def begin(self, commands: MoteCommands) -> None:
+    def begin(self, commands: Orders) -> None:
         self.sent: list[ActiveMessage] = []
         self.commands = commands
 
@@ -40,12 +40,14 @@ class Line(FakeSource):
 
 
 def test_a_setting_goes_down_until_it_is_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "PATIENCE", 0.01)
+    monkeypatch.setattr(downlink, "PATIENCE", 0.01)
     line = Line([])
-    commands = MoteCommands([line], SETUP)
+    commands = Orders([line], SETUP)
     line.begin(commands)
-    told = asyncio.run(commands.send(2, "blink red,green"))
-    assert told == "blink red,green to mote 2: the gateway at fake@ has it."
+    told = asyncio.run(commands.send("blink red,green", 2))
+    assert told.startswith(
+        "blink red,green to mote 2: the gateway at fake@ received it with the right check sum (2 tries"
+    )
     assert len(line.sent) == 2
     record = decode_message(line.sent[0], layout_of(SETUP))
     assert isinstance(record, Downlink)
@@ -57,11 +59,11 @@ def test_what_went_wrong_is_said() -> None:
         async def send(self, packet: bytes) -> None:
             raise SourceError("fake@: unplugged")
 
-    told = asyncio.run(MoteCommands([Broken([])], SETUP).send(1, "report"))
-    assert told == "report to mote 1: fake@: unplugged."
+    told = asyncio.run(Orders([Broken([])], SETUP).send("report", 1))
+    assert told == "report to mote 1: unplugged"
 
 
 @pytest.mark.parametrize("text", ["", "explode", "blink", "report reboot", "rate x"])
 def test_what_is_no_setting_is_refused(text: str) -> None:
     with pytest.raises(OrderError):
-        asyncio.run(MoteCommands([FakeSource([])], SETUP).send(1, text))
+        asyncio.run(Orders([FakeSource([])], SETUP).send(text, 1))
