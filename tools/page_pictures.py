@@ -148,13 +148,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     folder = parser.parse_args().folder
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        sys.exit("pictures of the page need chromium: apt install chromium")
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as made, sync_playwright() as playwright:
         site, light, logs = Path(made) / "hillside.toml", Path(made) / "light.csv", Path(made) / "logs"
         site.write_text(deployment_text().replace('name = "demo"', 'name = "hillside"'))
         light.write_text(shadows())
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        browser = playwright.chromium.launch(executable_path=chromium)
         camera = Camera(browser, folder)
         source = f"testbed@?app=alarm&sensors={light}&seed=4"
         with served("listen", source, "-d", str(site), "--log", str(logs)) as url:

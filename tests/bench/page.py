@@ -57,8 +57,11 @@ class PageRow:
 def bench_page() -> list[PageRow]:
     from playwright.sync_api import sync_playwright
 
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        raise ImportError("chromium is not on this machine")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"))
+        browser = playwright.chromium.launch(executable_path=chromium)
         found = []
         for name, screen in SCREENS.items():
             found += [_dragged(browser, name, screen, count) for count in (1000, 10_000)]
