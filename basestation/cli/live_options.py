@@ -260,7 +260,8 @@ async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]
         orders = Orders(stage.sources, deployment)
         stage.sinks.append(orders)
         send = orders.send
-    view = TerminalView(stage, choices.final, layout_of(deployment), send)
+    names = {mote.id: mote.name for mote in deployment.motes}
+    view = TerminalView(stage, choices.final, layout_of(deployment), send, names)
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 from rich.text import Text
@@ -10,13 +10,28 @@ from rich.text import Text
 from basestation.live.counters import MoteView
 
 COLOURS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_red", "bright_green", "orange3")
-NAMES = (
-    *("mote", "/s", "recv", "lost", "dup", "late", "held", "p95"),
+COLUMNS = (
+    *("mote", "name", "/s", "recv", "lost", "dup", "late", "held", "p95"),
     *("boot", "nosync", "sat", "mV", "hop", "rssi", "last", "state"),
 )
 # The first to go first.
-DISPENSABLE = ("dup", "sat", "p95", "boot", "hop", "held", "late", "nosync", "mV", "recv", "/s", "rssi")
-LEFT = ("mote", "state")
+DISPENSABLE = (
+    "dup",
+    "sat",
+    "p95",
+    "boot",
+    "hop",
+    "held",
+    "late",
+    "nosync",
+    "mV",
+    "recv",
+    "/s",
+    "name",
+    "rssi",
+)
+LEFT = ("mote", "name", "state")
+NAME_MOST = 10  # letters of a name
 SIDE = 38  # columns; with so much room for each, two tables stand side by side
 # A word for each kind of alarm of a mote, the gravest first: its messages do not come, or can't be read.
 STATES = {
@@ -54,44 +69,49 @@ def sides(count: int, room: int, height: int) -> int:
     return max(1, min(room // SIDE, -(-count // max(1, height - 1))))
 
 
-def mote_table(motes: Sequence[MoteView], chosen: int | None, room: int, height: int) -> Table:
-    """The motes in this order, in columns down and then right; `chosen` is marked."""
+def mote_table(
+    motes: Sequence[MoteView], chosen: int | None, room: int, height: int, names: Mapping[int, str]
+) -> Table:
+    """The motes in this order, in columns down and then right; `chosen` is marked. Those in `names` have one."""
     beside = sides(len(motes), room, height)
     each = -(-len(motes) // beside)
-    rows = [_cells(mote) for mote in motes]
-    names = _names_for(rows, room // beside)
+    rows = [_cells(mote, names.get(mote.mote, "")) for mote in motes]
+    columns = _columns_for(rows, room // beside)
     grid = Table.grid(*["" for _ in range(beside)], padding=(0, 1, 0, 0))
     parts = [slice(each * number, each * (number + 1)) for number in range(beside)]
-    grid.add_row(*(_part(motes[part], rows[part], names, chosen) for part in parts))
+    grid.add_row(*(_part(motes[part], rows[part], columns, chosen) for part in parts))
     return grid
 
 
 def _part(
-    motes: Sequence[MoteView], rows: Sequence[dict[str, Text]], names: Sequence[str], chosen: int | None
+    motes: Sequence[MoteView], rows: Sequence[dict[str, Text]], columns: Sequence[str], chosen: int | None
 ) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
-    for name in names:
+    for name in columns:
         table.add_column(name, justify="left" if name in LEFT else "right", no_wrap=True)
     for mote, cells in zip(motes, rows, strict=True):
         style = "reverse" if mote.mote == chosen else "red" if _is_grave(mote) else ""
-        table.add_row(*[cells[name] for name in names], style=style)
+        table.add_row(*[cells[name] for name in columns], style=style)
     return table
 
 
-def _names_for(rows: Sequence[dict[str, Text]], room: int) -> list[str]:
+def _columns_for(rows: Sequence[dict[str, Text]], room: int) -> list[str]:
     """As many columns as there is room for; those that say the most stay the longest."""
-    widths = {name: 1 + max(len(name), *(len(cells[name]) for cells in rows), 0) for name in NAMES}
+    widths = {name: 1 + max(len(name), *(len(cells[name]) for cells in rows), 0) for name in COLUMNS}
+    if not any(cells["name"] for cells in rows):
+        del widths["name"]
     for name in DISPENSABLE:
         if sum(widths.values()) <= room:
             break
-        del widths[name]
+        widths.pop(name, None)
     return list(widths)
 
 
-def _cells(mote: MoteView) -> dict[str, Text]:
+def _cells(mote: MoteView, name: str) -> dict[str, Text]:
     health, wrong = mote.health, trouble(mote)
     cells = (
         Text(str(mote.mote), colour(mote.mote)),
+        Text(name if len(name) <= NAME_MOST else f"{name[: NAME_MOST - 1]}…"),
         Text(f"{mote.rate:.1f}"),
         Text(str(mote.received)),
         _warn(mote.lost),
@@ -108,7 +128,7 @@ def _cells(mote: MoteView) -> dict[str, Text]:
         Text(shown_since(mote.silent_s)),
         Text(wrong or "ok", "yellow" if wrong else ""),
     )
-    return dict(zip(NAMES, cells, strict=True))
+    return dict(zip(COLUMNS, cells, strict=True))
 
 
 def shown_rssi(mote: MoteView) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import ClassVar, Protocol, TypeVar
 
@@ -100,10 +100,11 @@ class TerminalView(App[None]):
         final: bool = False,
         layout: DataLayout | None = None,
         order: Order | None = None,
+        names: Mapping[int, str] | None = None,
     ) -> None:
         """`final`: show no row of a message that has not left. A layout whose data has names shows the values.
 
-        `order` sends to motes; without it, nobody is there to take what is sent.
+        `order` sends to motes; without it, nobody is there to take what is sent. `names`: of motes that have one.
         """
         super().__init__()
         self.stage = stage
@@ -114,6 +115,7 @@ class TerminalView(App[None]):
         self.chosen: int | None = None
         self.ended = False
         self._order = order
+        self._names = names or {}
         self._arrived: deque[Arrived] = deque(maxlen=KEPT)
         self._delivered: deque[Delivered] = deque(maxlen=KEPT)
         self._news: deque[Happening] = deque(maxlen=KEPT)
@@ -306,7 +308,7 @@ class TerminalView(App[None]):
         beside = sides(len(motes), room, height)
         fits = beside * (height - 1)
         panel.border_title = f"{len(motes)} motes" if len(motes) <= fits else f"{fits} of {len(motes)} motes"
-        self._put("mote-table", mote_table(motes, self.chosen, room, height))
+        self._put("mote-table", mote_table(motes, self.chosen, room, height, self._names))
         order = [mote.mote for mote in motes]
         if self.chosen in order:
             row = 1 + order.index(self.chosen) % -(-len(motes) // beside)

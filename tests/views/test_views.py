@@ -31,7 +31,7 @@ from basestation.live.happenings import (
 from basestation.live.station import Station
 from basestation.views.dialogs import KEYS, Help, Question
 from basestation.views.lines import FinalRows, LinesView, row_of, shown_move, shown_time, summary
-from basestation.views.mote_table import STATES, by_trouble, shown_rssi, shown_since, trouble
+from basestation.views.mote_table import STATES, by_trouble, mote_table, shown_rssi, shown_since, trouble
 from basestation.views.ndjson import JsonView, to_plain
 from basestation.views.streams import StreamsView
 from basestation.views.terminal import TerminalView, chosen_news, delivery_line
@@ -588,6 +588,22 @@ def test_what_is_known_of_a_mote_is_in_few_letters():
     assert [mote.mote for mote in by_trouble([replace(first, mote=5), lossy, silent])] == [1, 0, 5]
     assert [trouble(mote) for mote in (first, lossy, silent)] == ["", "losing", "silent"]
     assert {kind.what for kind in MOTE} == set(STATES), "a word for each kind of alarm"
+
+
+def test_a_mote_with_a_name_is_shown_with_it():
+    station, _, now = busy()
+    motes = station.snapshot(now).motes
+    console = Console(width=100, color_system=None)
+
+    def drawn(names: dict[int, str], room: int = 100) -> str:
+        with console.capture() as captured:
+            console.print(mote_table(motes, None, room, 30, names))
+        return captured.get()
+
+    assert "name" not in drawn({})
+    assert "oak" in drawn({2: "oak"})
+    assert "[b]by the…" in drawn({2: "[b]by the old bridge"})  # text, never markup
+    assert "oak" not in drawn({2: "oak"}, 30)
 
 
 def test_the_rssi_of_a_relayed_message_is_known_for_the_relays():
