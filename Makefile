@@ -95,6 +95,7 @@ figures: setup ## draw the figures of docs/ again
 	$(BIN)/basestation figures --out docs/figures
 	$(BIN)/basestation compare --seeds 2 --document docs/figures/schemes
 	$(BIN)/python -m tools.screenshot docs/figures/screen.svg
+	$(BIN)/python -m tools.page_pictures docs/figures
 
 package: setup ## for a cluster, in dist: our packages for --py-files, and an environment for --archives
 	@$(BIN)/python -m spark_jobs.package

@@ -1,4 +1,4 @@
-"""What comes from a line: packets, and the gaps between them."""
+"""What comes from a line: packets, the gaps between them, and what its counters tell."""
 
 from __future__ import annotations
 
@@ -25,6 +25,15 @@ class Gap(NamedTuple):
 
 
 Line = Arrival | Gap
+
+
+class LineCount(NamedTuple):
+    """A look at a line: it was opened, the run ends, or `unread` bytes came for a while and no frame."""
+
+    gateway: int
+    mono_ns: int
+    wall_ns: int
+    unread: int = 0
 
 
 class PolicyChange(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from basestation.causality.boots import ROUND, Numbers
+from basestation.causality.boots import ROUND, UNTIMED, Numbers
 from basestation.causality.causal_graph import CausalGraph
 from basestation.causality.ledger import Ledger
 from basestation.causality.order import Message
@@ -80,15 +80,17 @@ class Observer:
         """Whether the rule waits for particular messages."""
         return not self._rule.timed and not isinstance(self._rule, Unfiltered)
 
-    def receive(self, data: Data, now: int, heard: int | None = None, token: Any = None) -> Reception:
+    def receive(
+        self, data: Data, now: int, heard: int | None = None, token: Any = None, timed: bool = True
+    ) -> Reception:
         """Take a message while the observer's clock reads `now`; `token` comes back with its delivery.
 
         It was heard at `now`, or at `heard`: a line may be behind another one, and stamps are read against the time
-        of their own reception.
+        of their own reception. `timed`: the time was known; else the ticks say nothing of when it came.
         """
         heard = now if heard is None else heard
         source, known = data.source, self._reader.newest(data.source)
-        found = self._numbers.accept(source, data.boot, data.sequence, heard, known)
+        found = self._numbers.accept(source, data.boot, data.sequence, heard if timed else UNTIMED, known)
         if found is None:
             self.duplicates += 1
             return DUPLICATE

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
@@ -41,6 +42,9 @@ UNKNOWN_RADIO = "we do not know the radio of a generic board"
 # A mote's clock wraps after 36 hours and tells times apart that are at most 18 hours apart. It keeps a message for at
 # most twice delta + epsilon: firmware/net/outbox.c.
 LONGEST_HOURS = 9
+MOTE_NAME_MOST = 40  # characters
+MOTE_NAME = f"must be a text of at most {MOTE_NAME_MOST} characters on one line, without control characters"
+UNSEEN = ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp")  # Unicode's categories
 
 
 class DeploymentError(ValueError):
@@ -111,12 +115,28 @@ class ObserverSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class MoteDetails:
+    """What people know of a mote: how they call it, and where it is, in any one unit of length."""
+
+    id: int
+    name: str = ""
+    x: float | None = None
+    y: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Deployment:
     network: NetworkSettings
     clock: ClockSettings
     stamp: StampSettings
     observer: ObserverSettings
     data: tuple[Value, ...] = ()  # what the data bytes hold; none: only the application knows
+    motes: tuple[MoteDetails, ...] = ()  # those of which something is known, by id
+
+    def mote_name(self, mote: int) -> str:
+        """A mote for people: `mote 7 (Old bridge)`, or `mote 7` if it has no name."""
+        name = next((known.name for known in self.motes if known.id == mote), "")
+        return f"mote {mote} ({name})" if name else f"mote {mote}"
 
     @property
     def scheme(self) -> SchemeDescriptor:
@@ -149,6 +169,10 @@ class Deployment:
             tables["data"] = [
                 {key: setting for key, setting in value.items() if key != "sensor" or setting}
                 for value in values
+            ]
+        if motes := tables.pop("motes"):
+            tables["mote"] = [
+                {key: setting for key, setting in mote.items() if setting not in ("", None)} for mote in motes
             ]
         return tables
 
@@ -190,7 +214,7 @@ def parse(text: str) -> Deployment:
 
 
 def from_dict(tables: Mapping[str, Any]) -> Deployment:
-    _refuse_unknown("", tables, (*TABLES, "data"))
+    _refuse_unknown("", tables, (*TABLES, "data", "mote"))
     for name in TABLES:
         if not isinstance(tables.get(name, {}), Mapping):
             raise DeploymentError(name, tables[name], f"must be a table, [{name}]")
@@ -207,7 +231,8 @@ def from_dict(tables: Mapping[str, Any]) -> Deployment:
     clock = _clock(_Table("clock", tables["clock"]), network, row)
     stamp = _stamp(stamp_table, network, clock, row)
     observer = _observer(_Table("observer", tables.get("observer", {})), clock, stamp.scheme)
-    deployment = Deployment(network, clock, stamp, observer, data)
+    motes = _motes(tables.get("mote", []), network.motes)
+    deployment = Deployment(network, clock, stamp, observer, data, motes)
     try:
         layout_of(deployment)
     except LayoutError as error:
@@ -438,13 +463,50 @@ def _sources(table: _Table) -> tuple[str, ...]:
     return tuple(texts)
 
 
+def _listed(name: str, tables: Any, what: str) -> list[_Table]:
+    """The tables of a list, [[name]], each with its place in its name."""
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        raise DeploymentError(name, None, f"each {what} is a table of its own, [[{name}]]")
+    return [_Table(f"{name}[{place}]", table) for place, table in enumerate(tables, 1)]
+
+
+def _motes(tables: Any, motes: int) -> tuple[MoteDetails, ...]:
+    """What [[mote]] says, by id."""
+    found: dict[int, MoteDetails] = {}
+    names: set[str] = set()
+    for table in _listed("mote", tables, "mote"):
+        mote = _mote(table, motes)
+        if mote.id in found:
+            raise DeploymentError(table.key("id"), mote.id, "another [[mote]] has this id")
+        if mote.name in names:
+            raise DeploymentError(table.key("name"), mote.name, "another mote has this name")
+        found[mote.id] = mote
+        names |= {mote.name} - {""}
+    return tuple(found[mote] for mote in sorted(found))
+
+
+def _mote(table: _Table, motes: int) -> MoteDetails:
+    table.known(*MoteDetails.__slots__)
+    mote = table.whole("id", 0, motes - 1, why=f"network.motes = {motes}")
+    name = table.text("name", r".*", MOTE_NAME, "")
+    if len(name) > MOTE_NAME_MOST or name != name.strip() or not _is_plain(name):
+        raise DeploymentError(table.key("name"), name, MOTE_NAME)
+    for here, other in (("x", "y"), ("y", "x")):
+        if table.has(here) and not table.has(other):
+            raise DeploymentError(table.key(other), None, f"this key is required beside {here}")
+    if not table.has("x"):
+        return MoteDetails(mote, name)
+    return MoteDetails(mote, name, table.number("x", 0), table.number("y", 0))
+
+
+def _is_plain(text: str) -> bool:
+    """Whether it has no control characters, nor others that are not seen or turn the text round."""
+    return not any(unicodedata.category(letter) in UNSEEN for letter in text)
+
+
 def _data(values: Any, sensor_board: str) -> tuple[Value, ...]:
     """The values of [[data]], in their order."""
-    if not isinstance(values, list) or not all(isinstance(value, Mapping) for value in values):
-        raise DeploymentError("data", None, "each value is a table of its own, [[data]]")
-    data = tuple(
-        _value(_Table(f"data[{place}]", value), sensor_board) for place, value in enumerate(values, 1)
-    )
+    data = tuple(_value(table, sensor_board) for table in _listed("data", values, "value"))
     for place, value in enumerate(data):
         if value.name in (other.name for other in data[:place]):
             raise DeploymentError(f"data[{place + 1}].name", value.name, "another value has this name")

@@ -15,6 +15,9 @@ from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, ClassVar
 
+RSSI_UNKNOWN = -128  # in a heard record
+BATTERY_STEP_MV, NO_HOPS = 20, 255  # in a health record
+
 
 class Reason(IntEnum):
     """Why a frame was not read. Every reason but OK means: another layout or another application."""
@@ -156,6 +159,21 @@ class Health:
     @property
     def in_sync(self) -> bool:
         return bool(self.flags & 1)
+
+    @property
+    def battery_mv(self) -> int | None:
+        """None: not measured."""
+        return self.battery * BATTERY_STEP_MV or None
+
+    @property
+    def distance(self) -> int | None:
+        """Hops from the time root; None: none known."""
+        return None if self.hops == NO_HOPS else self.hops
+
+    @property
+    def hops_left(self) -> int:
+        """How many more times it may be passed on; 3: or more."""
+        return self.flags >> 6
 
     @property
     def start_cause(self) -> StartCause:

@@ -15,6 +15,7 @@ from basestation.analysis.outcome import ContinuumRow
 from basestation.analysis.pooled import pool, worst
 from basestation.analysis.report import TraceFacts
 from basestation.analysis.sensitivity import Limit, Strained
+from basestation.causality.policy_choice import levelled
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import many
@@ -108,16 +109,18 @@ def frontier(rows: Sequence[ContinuumRow], asked: Question) -> list[ContinuumRow
     there = [row for row in rows if able(row) and (row.guaranteed or not asked.guaranteed)]
     good = [row for row in there if seen(row, asked.figure) <= asked.tolerance]
     found: list[ContinuumRow] = []
-    for row in sorted(good, key=_cost):
-        if not found or (row.hold_mean or 0.0) < WORTH_IT * (found[-1].hold_mean or 0.0):
+    holds = levelled((row.mean_bytes, row.hold_mean_ms or 0.0) for row in good)
+    shortest = math.inf
+    for row, hold in sorted(zip(good, holds, strict=True), key=lambda pair: _cost(*pair)):
+        if hold < WORTH_IT * shortest:
             found.append(row)
+            shortest = hold
     return found
 
 
-def _cost(row: ContinuumRow) -> tuple[float, float, bool, bool, int, int]:
+def _cost(row: ContinuumRow, hold: float) -> tuple[float, ...]:
     """The key for sorting: bytes, then hold; among equals what is provable, then fewer full fields, then the wider
     stamp, which is full later."""
-    hold = round(row.hold_mean or 0.0, 6)
     return row.mean_bytes, hold, not row.guaranteed, not row.exact, row.saturated or 0, -row.stamp_bits
 
 
@@ -294,7 +297,7 @@ def why_nothing(trace: TraceFacts, rows: Sequence[ContinuumRow], figure: str) ->
     there = [row for row in rows if able(row)]
     if not there:
         return "no configuration could be answered"
-    best = min(there, key=lambda row: (most(row, figure), *_cost(row)))
+    best = min(there, key=lambda row: (most(row, figure), *_cost(row, row.hold_mean or 0.0)))
     return (
         f"nothing will do; the fewest violations are {report.bounds(best, figure)} by {best.stamp}, "
         f"{report.by(best)}; --tolerance {max(0.01, round(most(best, figure) + 0.005, 2)):g} would take it"
@@ -327,7 +330,7 @@ def answer_parts(one: Advised, asked: Question) -> list[str]:
         parts.append(
             page.folded("When and who", map(_detail_sheet, ("mote", "link", "hour"), 3 * [one.details]))
         )
-    return [*parts, *report.details_of(trace, rows)]
+    return [*parts, *report.details_of(trace, rows, chosen)]
 
 
 def _strained(rows: Sequence[Strained]) -> str:
@@ -410,4 +413,4 @@ def _numbers(advice: Sequence[Advice]) -> list[str]:
         "Marked: the smallest stamp. The others take more bytes and let messages go sooner. Saved: in each message, "
         "against the deployment's own stamp; energy of the sender's radio for one transmission."
     )
-    return [page.sheet(columns, cells, [one.chosen for one in advice]), page.paragraph(said, "note")]
+    return [page.sheet(columns, cells, (), [one.chosen for one in advice]), page.paragraph(said, "note")]

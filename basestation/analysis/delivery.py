@@ -92,12 +92,10 @@ def arrived(view: View) -> Left:
 
 def timed(view: View, reading: StampReading, stamps: Stamps, delivery: PolicyChoice) -> Left:
     """Deliver by dapw or cbd."""
-    due_at, _ = kernels.due_ticks(
-        stamps.r, stamps.c, view.clock, delivery.phi, reading.epsilon, reading.delta
-    )
-    late = int(np.count_nonzero(view.clock[view.own] > due_at[view.own] - (delivery.phi > 0)))
+    within = delivery.phi, reading.epsilon, reading.delta, view.first, view.last
+    due_at, late = kernels.due_ticks(stamps.r, stamps.c, view.clock, *within)
     ordered = kernels.cbd_order if delivery.policy == "cbd" else kernels.dapw_order
-    return Left(*ordered(stamps.rank, due_at, view.clock), late)
+    return Left(*ordered(stamps.rank, due_at, view.clock), int(late))
 
 
 def by_ledger(

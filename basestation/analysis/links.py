@@ -291,12 +291,12 @@ def with_delivery(total: dict[str, Any]) -> dict[str, Any]:
 
 def worst_lines(motes: pa.Table, links: pa.Table, count: int) -> Iterator[str]:
     """The motes, links and times that lost the most, as lines of text, the worst first."""
-    for title, table, keys in (
-        ("mote", motes, ["site", "run", "mote"]),
-        ("link", links, ["site", "run", "mote", "gateway"]),
-        ("time", motes, ["site", "run", "start"]),
+    for table, keys in (
+        (motes, ["site", "run", "mote"]),
+        (links, ["site", "run", "mote", "gateway"]),
+        (motes, ["site", "run", "start"]),
     ):
-        found = list(worst(table, keys, count))
+        found, title = list(worst(table, keys, count)), " ".join(keys)
         wide = max([30, *(len(key) for key, *_ in found)])
         yield f"{title:{wide}} {'came':>10} {'lost':>10} {'delivery':>9}"
         for key, came, lost in found:
@@ -316,4 +316,5 @@ def worst(table: pa.Table, keys: list[str], count: int) -> Iterator[tuple[str, i
     share = _ratio(found["came_sum"], pc.add(found["came_sum"], found["lost_sum"]))
     ranked = found.append_column("share", share).sort_by([(name, "ascending") for name in ("share", *named)])
     for row in ranked.slice(0, count).to_pylist():
-        yield " ".join(str(row[name]) for name in named), row["came_sum"], int(row["lost_sum"])
+        key = ("-" if row[name] in ("", None) else str(row[name]) for name in named)
+        yield " ".join(key), row["came_sum"], int(row["lost_sum"])

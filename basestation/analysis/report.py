@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from basestation.analysis.choices import NAMED
 from basestation.analysis.front import able, most, on_front
-from basestation.analysis.page import folded, heading, paragraph, sheet, svg
+from basestation.analysis.page import folded, heading, paragraph, pictures, sheet, svg
 from basestation.causality.policy_choice import policy_label
 from basestation.traces.schema import value_of
 from basestation.traces.value_summary import ValueSummary
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 MARKERS = dict(
     zip((*ordered(), *NAMED), ("X", "P", "^", "s", "o", "D", "v", "<", ">", "*", "p"), strict=False)
 )
+
+WIDTH = 6.0  # inches of a picture: at a phone's width its letters keep two thirds of their size
+LEGEND_COLUMNS = 3
+RING = {
+    "s": 320, "facecolors": "none", "edgecolors": "firebrick", "linewidths": 2, "zorder": 4, "clip_on": False,
+}  # fmt: skip
 
 
 class TraceFacts(Protocol):
@@ -61,22 +67,30 @@ def continuum_parts(trace: TraceFacts, rows: Sequence[ContinuumRow]) -> list[str
     return [*parts, *details_of(trace, rows)]
 
 
-def details_of(trace: TraceFacts, rows: Sequence[ContinuumRow]) -> list[str]:
-    """All configurations of one trace, folded."""
+def details_of(
+    trace: TraceFacts, rows: Sequence[ContinuumRow], chosen: ContinuumRow | None = None
+) -> list[str]:
+    """All configurations of one trace, folded. What was `chosen` is marked wherever it is shown."""
     answered = [row for row in rows if row.is_answered]
     parts = []
     if answered and answered[0].mean is not None:
-        pictures = [svg(_by_phi(answered), f"phi-{trace.run}"), svg(_hold(answered), f"hold-{trace.run}")]
-        parts.append(folded("Violations and hold against φ", pictures))
+        drawn = [
+            svg(draw(answered, policy, chosen), f"{name}-{policy}-{trace.run}")
+            for name, draw in (("phi", _by_phi), ("hold", _hold))
+            for policy in _policies(answered)
+        ]
+        parts.append(folded("Violations and hold against φ", [pictures(drawn)]))
     columns = (
         "stamp", "bytes", "policy", "φ", "mean %", "any %", "pairs %", "related %", "hold ms", "p99 ms", "late",
     )  # fmt: skip
     shown = _without_repeats(answered)
     said = (
         "Violations in per cent of the messages delivered, related of the causally related pairs; hold from arrival to "
-        "delivery, its mean and its 99th percentile. Marked: the stamp that the trace carries."
+        "delivery, its mean and its 99th percentile. Blue: the stamp that the trace carries."
     )
-    table = sheet(columns, [_cells(row) for row in shown], [row.own for row in shown])
+    said += " Red: what to take. A click on a heading sorts." if chosen else " A click on a heading sorts."
+    marks = [row.own for row in shown], [row is chosen for row in shown]
+    table = sheet(columns, [_cells(row) for row in shown], *marks)
     known = [paragraph(known_causes(answered[0]))] if answered and answered[0].complete is not None else []
     parts.append(
         folded(f"All {len(shown)} configurations", [*known, table, paragraph(said, "note"), _ticks(trace)])
@@ -166,7 +180,7 @@ def _cells(row: ContinuumRow) -> list[str]:
         "" if arrival or row.has_own_rule else f"{row.phi}%",
         *(_between(row, figure) for figure in ("mean", "any", "pairs", "related")),
         "" if row.hold_mean_ms is None else f"{row.hold_mean_ms:.1f}",
-        "" if row.hold_p99_ms is None else f"{row.hold_p99_ms:.0f}",
+        "" if row.hold_p99_ms is None else f"{row.hold_p99_ms:.1f}",
         "" if arrival else str(row.late),
     ]
 
@@ -192,22 +206,31 @@ def _policies(rows: Sequence[ContinuumRow]) -> list[str]:
     return [policy for policy in ("dapw", "cbd") if any(row.policy == policy for row in rows)] or ["causal"]
 
 
-def _panels(rows: Sequence[ContinuumRow], title: str) -> tuple[Figure, list[tuple[str, Any]]]:
+def _panel(title: str, entries: int) -> tuple[Figure, Any]:
+    """A picture with room for a legend of so many entries below it. It can still be read on a phone's width."""
     from matplotlib.figure import Figure
 
-    policies = _policies(rows)
-    figure = Figure(figsize=(5.6 * len(policies), 4.4), layout="constrained")
-    figure.suptitle(title)
-    axes = figure.subplots(1, len(policies), squeeze=False)[0]
-    for policy, one in zip(policies, axes, strict=True):
-        one.set_title(policy.upper(), fontsize="medium")
-    return figure, list(zip(policies, axes, strict=True))
+    figure = Figure(figsize=(WIDTH, 4.2 + 0.24 * -(-entries // LEGEND_COLUMNS)), layout="constrained")
+    axes = figure.subplots()
+    axes.set_title(title, fontsize="medium")
+    return figure, axes
 
 
-def _colour(phi: int) -> Any:
+def _looks(stamps: Sequence[tuple[str, list[ContinuumRow]]]) -> list[dict[str, Any]]:
+    """A colour for each stamp that no other has, and a shape for each scheme."""
     from matplotlib import colormaps
 
-    return colormaps["turbo"](phi / 100)
+    last = max(1, len(stamps) - 1)
+    return [
+        {"color": colormaps["turbo"](0.04 + 0.92 * at / last), "marker": MARKERS.get(line[0].scheme, "h")}
+        for at, (_, line) in enumerate(stamps)
+    ]
+
+
+def _mark(axes: Any, chosen: ContinuumRow | None, policy: str, place: Callable[[ContinuumRow], Any]) -> None:
+    """A ring around what was chosen, if it is delivered by this policy."""
+    if chosen is not None and chosen.policy == policy:
+        axes.scatter(*place(chosen), **RING, label=f"take {chosen.stamp}, {by(chosen)}")
 
 
 def _log_but_zero(set_scale: Any, values: Iterable[float | None]) -> None:
@@ -224,14 +247,12 @@ def front_picture(
 ) -> Figure:
     """Violations against hold, a shape for each kind of stamp and a colour for its bytes. Large: the front."""
     from matplotlib import colormaps
-    from matplotlib.figure import Figure
 
-    picture = Figure(figsize=(9, 5), layout="constrained")
-    axes = picture.subplots()
     shown = [row for row in rows if able(row) and most(row, figure) < float("inf")]
     best = on_front(shown, figure)
     bytes_ = sorted({round(row.mean_bytes) for row in shown})
     colours = {size: colormaps["turbo"](at / max(len(bytes_) - 1, 1)) for at, size in enumerate(bytes_)}
+    picture, axes = _panel("", len(colours) + len({row.scheme for row in shown}))
     for row, front in zip(shown, best, strict=True):
         colour = colours[round(row.mean_bytes)]
         look = {"s": 70, "edgecolors": "black", "zorder": 3} if front else {"s": 16, "alpha": 0.35}
@@ -243,9 +264,7 @@ def front_picture(
         )
     if chosen is not None:
         spot = chosen.hold_mean_ms or 0.0, most(chosen, figure)
-        axes.scatter(
-            *spot, s=420, facecolors="none", edgecolors="firebrick", linewidths=2, zorder=4, clip_on=False
-        )
+        axes.scatter(*spot, **RING)
         said = f"take {chosen.stamp}, {by(chosen)}"
         left = spot[0] > 0.6 * max(row.hold_mean_ms or 0.0 for row in shown)
         axes.annotate(
@@ -266,7 +285,7 @@ def front_picture(
     axes.set_ylim(0)
     axes.set_xlabel("mean hold (ms)")
     axes.set_ylabel(f"violations ({figure}, at most, %)")
-    axes.legend(fontsize="small", loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+    _legend_below(axes)
     return picture
 
 
@@ -278,40 +297,38 @@ def by(row: Any) -> str:
     return label if row.tolerate is not None else f"{label} at phi {row.phi}%"
 
 
-def _by_phi(rows: Sequence[ContinuumRow]) -> Figure:
-    figure, panels = _panels(rows, "Violations against φ")
-    for policy, axes in panels:
-        for stamp, line in _lines(rows, policy):
-            axes.plot([row.phi for row in line], [row.mean for row in line], marker=".", label=stamp)
-        axes.set_xlim(103, -3)
-        axes.set_ylim(0)
-        axes.set_xlabel("φ (% of the safe wait)")
-        axes.set_ylabel("violations (mean, %)")
-        _legend_below(axes)
+def _by_phi(rows: Sequence[ContinuumRow], policy: str, chosen: ContinuumRow | None) -> Figure:
+    lines = _lines(rows, policy)
+    figure, axes = _panel(f"{policy.upper()}: violations against φ", len(lines) + 1)
+    for (stamp, line), look in zip(lines, _looks(lines), strict=True):
+        axes.plot([row.phi for row in line], [row.mean for row in line], markersize=5, label=stamp, **look)
+    _mark(axes, chosen, policy, lambda row: (row.phi, row.mean or 0.0))
+    axes.set_xlim(103, -3)
+    axes.set_ylim(0)
+    axes.set_xlabel("φ (% of the safe wait)")
+    axes.set_ylabel("violations (mean, %)")
+    _legend_below(axes)
     return figure
 
 
-def _hold(rows: Sequence[ContinuumRow]) -> Figure:
-    figure, panels = _panels(rows, "Hold against violations; along a line φ changes")
-    for policy, axes in panels:
-        for stamp, line in _lines(rows, policy):
-            axes.plot([row.mean for row in line], [row.hold_mean_ms for row in line], alpha=0.4, label=stamp)
-            axes.scatter(
-                [row.mean for row in line],
-                [row.hold_mean_ms for row in line],
-                color=[_colour(row.phi) for row in line],
-                s=14,
-                zorder=3,
-            )
-        _log_but_zero(axes.set_xscale, (row.mean for row in rows if row.policy == policy))
-        axes.set_xlabel("violations (mean, %)")
-        axes.set_ylabel("mean hold (ms)")
-        _legend_below(axes)
+def _hold(rows: Sequence[ContinuumRow], policy: str, chosen: ContinuumRow | None) -> Figure:
+    lines = _lines(rows, policy)
+    title = f"{policy.upper()}: hold against violations; along a line φ changes"
+    figure, axes = _panel(title, len(lines) + 1)
+    for (stamp, line), look in zip(lines, _looks(lines), strict=True):
+        places = [row.mean for row in line], [row.hold_mean_ms for row in line]
+        axes.plot(*places, markersize=5, label=stamp, **look)
+    _mark(axes, chosen, policy, lambda row: (row.mean or 0.0, row.hold_mean_ms or 0.0))
+    _log_but_zero(axes.set_xscale, (row.mean for row in rows if row.policy == policy))
+    axes.set_xlabel("violations (mean, %)")
+    axes.set_ylabel("mean hold (ms)")
+    _legend_below(axes)
     return figure
 
 
 def _legend_below(axes: Any) -> None:
-    axes.legend(fontsize="x-small", ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.14), frameon=False)
+    place = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.14), "frameon": False}
+    axes.legend(fontsize="small", ncols=LEGEND_COLUMNS, markerscale=0.7, **place)
 
 
 def _lines(rows: Sequence[ContinuumRow], policy: str) -> list[tuple[str, list[ContinuumRow]]]:

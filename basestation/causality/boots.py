@@ -14,6 +14,7 @@ ROUND = 256  # numbers of a sequence field
 WINDOW = ROUND // 2
 SEEN = (1 << WINDOW) - 1
 BOOTS = 8  # boot counts that the wire tells apart
+UNTIMED = -1  # the tick of a message that came before the time was known
 
 
 # Which message of its mote one is: its life (boots counted on from the count first heard of), its sequence number,
@@ -28,7 +29,8 @@ class MoteBoots:
     A new boot count is a reboot; an older one soon after a reboot is that of a copy which took long. Copies that took
     different ways arrive out of order, but not long apart: within `patience` ticks of the newest number a field is
     read as the nearest one, and the same one twice is a copy. After a longer silence everything older is settled, and
-    the next number is a later one, however many were lost.
+    the next number is a later one, however many were lost. What came before the time was known, at tick `UNTIMED`, is
+    no silence: the first time known says nothing of when it came.
 
     `sequences` has for each boot count on the wire the newest number, its tick, and which came: a bit each, from the
     newest downwards. `bases` has what is added to a sequence number of each boot, so that no two messages of the mote
@@ -48,6 +50,8 @@ class MoteBoots:
     def accept(self, boot: int, field: int, now: int, patience: int) -> Numbering:
         """Take the message with this boot count and sequence field on the wire, heard at tick `now`."""
         life, rebooted = self.life, False
+        if self.booted == UNTIMED:
+            self.booted = now
         if boot != life % BOOTS:
             life, rebooted = self._other_boot(boot, now, patience)
         known = self.sequences.get(boot)
@@ -55,7 +59,10 @@ class MoteBoots:
             self.sequences[boot] = [field, now, 1]
             return life, field, False, True, rebooted
         newest, heard, seen = known
-        sequence = unwrap(field, newest + (ROUND if now - heard > patience else WINDOW), ROUND)
+        silent = UNTIMED not in (now, heard) and now - heard > patience
+        if heard == UNTIMED:
+            known[1] = now
+        sequence = unwrap(field, newest + (ROUND if silent else WINDOW), ROUND)
         ahead = sequence - newest
         if ahead > 0:
             known[0], known[1], known[2] = sequence, now, (seen << ahead | 1) & SEEN
@@ -87,7 +94,7 @@ class MoteBoots:
     def _other_boot(self, boot: int, now: int, patience: int) -> tuple[int, bool]:
         """The life that another boot count means, and whether the mote has started anew."""
         later = (boot - self.life) % BOOTS
-        if later > BOOTS // 2 and abs(now - self.booted) <= patience:
+        if later > BOOTS // 2 and (now == UNTIMED or abs(now - self.booted) <= patience):
             return self.life - BOOTS + later, False
         # The same boot count eight boots ago has nothing to do with this one.
         self.life, self.booted = self.life + later, now

@@ -206,6 +206,10 @@ class CausalGraph:
                 return
             yield chain[place]
 
+    def latest(self, source: int) -> Iterator[Node]:
+        """The messages of a mote, the newest first."""
+        return reversed(self._chains[source])
+
     # ---- Names ----
 
     def _note_boot(self, message: Message, heard: int) -> None:

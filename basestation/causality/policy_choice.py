@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+SAME_MS = 1.0  # holds so near to one another are equal to people
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +18,16 @@ class PolicyChoice:
     policy: str
     phi: int
     tolerate: float | None = None
+
+
+def levelled(costs: Iterable[tuple[float, float]]) -> list[float]:
+    """The holds of pairs of a stamp's size and a hold in ms, those within `SAME_MS` of the shortest of their size made
+    equal to it: among stamps of one size, less than that shall not decide."""
+    pairs = list(costs)
+    shortest: dict[float, float] = {}
+    for size, hold in pairs:
+        shortest[size] = min(hold, shortest.get(size, hold))
+    return [shortest[size] if hold <= shortest[size] + SAME_MS else hold for size, hold in pairs]
 
 
 def policy_label(policy: str, tolerate: float | None) -> str:

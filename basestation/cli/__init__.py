@@ -74,7 +74,22 @@ PROVIDED_BY = {
 }
 
 
-class LazyGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A group that names the command which was probably meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        if args[0] not in known and not ctx.resilient_parsing:
+            from packet_formats.phrases import did_you_mean  # only now: `--help` needs no more than click
+
+            if hint := did_you_mean(args[0], known):
+                ctx.fail(f"no command is named {args[0]!r}{hint}")
+        return super().resolve_command(ctx, args)
+
+
+class LazyGroup(SuggestingGroup):
     """A group that knows its commands' names and one-line helps, and imports one only to run it.
 
     `modules` maps a command's name to its module and its line.

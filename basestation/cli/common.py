@@ -67,6 +67,18 @@ def example(text: str) -> str:
 MOST = 1e9  # the bound of numbers that have none of their own: thirty years in seconds
 
 
+def at_least(least: float | None, is_open: bool = False) -> str:
+    """The range of a number that has no bound of its own above, for help and messages."""
+    return "any number" if least is None else f"above {least:g}" if is_open else f"{least:g} or more"
+
+
+def _check_size(
+    kind: click.ParamType[Any], number: float, param: click.Parameter | None, ctx: click.Context | None
+) -> None:
+    if number > MOST:
+        kind.fail(f"{number:g} is too large: {MOST:g} is the most", param, ctx)
+
+
 class FiniteFloat(click.FloatRange):
     """A number within a range, at most `MOST` unless told otherwise. Unlike click's own, it refuses NaN."""
 
@@ -74,10 +86,14 @@ class FiniteFloat(click.FloatRange):
         super().__init__(min, max, **more)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        number = float(super().convert(value, param, ctx))
+        number = float(click.FLOAT.convert(value, param, ctx))
         if not math.isfinite(number):
             self.fail(f"{value} is not a usable number", param, ctx)
-        return number
+        _check_size(self, number, param, ctx)
+        return float(super().convert(number, param, ctx))
+
+    def _describe_range(self) -> str:
+        return at_least(self.min, self.min_open) if self.max == MOST else super()._describe_range()
 
 
 class Whole(click.IntRange):
@@ -85,6 +101,14 @@ class Whole(click.IntRange):
 
     def __init__(self, min: int, max: int = int(MOST), **more: Any) -> None:
         super().__init__(min, max, **more)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        number = int(click.INT.convert(value, param, ctx))
+        _check_size(self, number, param, ctx)
+        return int(super().convert(number, param, ctx))
+
+    def _describe_range(self) -> str:
+        return at_least(self.min) if self.max == MOST else super()._describe_range()
 
 
 class PanelCommand(click.Command):

@@ -51,6 +51,8 @@ def command(deployment: Path, as_json: bool) -> None:
     common.out.print(_summary(described, layout))
     common.out.print(_fields(layout))
     common.out.print(_picture(layout))
+    if described.motes:
+        common.out.print(_motes(described))
 
 
 def parts(layout: DataLayout) -> list[PayloadPart]:
@@ -172,6 +174,18 @@ def _stamp_size(layout: DataLayout) -> str:
     if stamp.is_variable:
         return f"{stamp.scheme}, {stamp.least_size} to {many(stamp.size, 'byte')}, as many as its items take"
     return f"{stamp.scheme}, {stamp.bits} bits in {many(stamp.size, 'byte')}"
+
+
+def _motes(deployment: Deployment) -> Table:
+    table = Table(title="Motes that have a name or a place")
+    table.add_column("mote", justify="right")
+    table.add_column("name")
+    table.add_column("x", justify="right")
+    table.add_column("y", justify="right")
+    for mote in deployment.motes:
+        place = ("" if at is None else f"{at:g}" for at in (mote.x, mote.y))
+        table.add_row(str(mote.id), Text(mote.name), *place)
+    return table
 
 
 def _fields(layout: DataLayout) -> Table:

@@ -116,7 +116,7 @@ def _findings(
     if path is not None or sources or network_options.HERE.exists():
         deployment = _load(path or network_options.HERE)
     deployed = () if isinstance(deployment, Finding | None) else deployment.observer.source
-    yield from check_machine.examine(PROVIDED_BY, logs, deployed, os.environ)
+    yield from check_machine.examine(PROVIDED_BY, logs, deployed, os.environ, sources)
     if isinstance(deployment, Finding):
         yield deployment
     elif deployment is not None:

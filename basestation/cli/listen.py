@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from basestation.cli import common, live_options, network_options
+from basestation.cli import common, live_options, network_options, output_options, run_log
 from basestation.cli.completion import complete_source
-from basestation.journal.parquet_parts import PartRoller, make_parts
 from basestation.journal.record_format import JournalError
-from basestation.journal.recovery import Recovery, interrupted_runs, recover
-from basestation.journal.writer import SYNCS, JournalWriter, new_run_id
+from basestation.journal.writer import SYNCS
 from basestation.live.runner import Runner
 from basestation.serving.forwarder import LOOPBACK, Forwarder, Send, ServingCounters
 from basestation.sources import Source, SourceError
@@ -23,8 +21,8 @@ from packet_formats import sf_protocol
 from packet_formats.phrases import many
 
 if TYPE_CHECKING:
+    from basestation.journal.retention import Keep
     from basestation.journal.writer import Sync
-    from basestation.live.station import Station
     from packet_formats.deployment import Deployment
 
 
@@ -35,6 +33,9 @@ if TYPE_CHECKING:
         basestation listen -d examples/micaz.toml --view terminal --log logs
         basestation listen sf@field1:9002 sf@field2:9002 -d site.toml --json | jq 'select(.event=="delivered")'
         basestation listen 'simulate@?messages=500&pace=5' -d examples/micaz.toml
+        basestation listen -d site.toml --log logs --keep 30d --keep 20GB
+        basestation listen -d site.toml --log logs --on-alarm 'command:notify-send Causeway'
+        basestation listen -d site.toml --view none --log logs --web 0.0.0.0:8080
         MOTECOM=serial@/dev/ttyUSB1:57600 basestation listen -d site.toml --policy dapw --phi 60
         """
     )
@@ -59,6 +60,14 @@ if TYPE_CHECKING:
     help="When to write the log to disk: with every frame, soon after, or when the system chooses.",
 )
 @click.option(
+    "--keep",
+    multiple=True,
+    envvar="CAUSEWAY_KEEP",
+    metavar="DAYS|GB",
+    help="Keep the log so long, such as 30d, or so much of it, such as 20GB; may be given twice. A new run begins each "
+    "day, and the oldest ones in the folder of --log are removed.",
+)
+@click.option(
     "--serve",
     is_flag=False,
     flag_value=LOOPBACK,
@@ -70,14 +79,17 @@ if TYPE_CHECKING:
 @click.option(
     "--patient", is_flag=True, envvar="CAUSEWAY_PATIENT", help="Wait for a source that isn't there yet."
 )
+@output_options.options
 def command(
     sources: tuple[str, ...],
     deployment: Path | None,
     logs: Path | None,
     sync: Sync,
+    keep: tuple[str, ...],
     serve: str | None,
     patient: bool,
     choices: live_options.Choices,
+    outputs: output_options.Outputs,
 ) -> None:
     """Watch a network live: messages are delivered in causal order.
 
@@ -87,12 +99,13 @@ def command(
 
     Ctrl-C ends it: what is held is delivered, a summary is printed, and the exit code is 0.
     """
+    kept = run_log.read_keep(keep, logs)
     described = network_options.find_deployment(deployment)
     try:
         opened = network_options.open_sources(sources, described, patient)
     except SourceError as error:
         common.fail(str(error))
-    _listen(opened, described, choices, logs, sync, serve)
+    _listen(opened, described, choices, logs, sync, kept, serve, outputs)
 
 
 def _listen(
@@ -101,92 +114,48 @@ def _listen(
     choices: live_options.Choices,
     logs: Path | None,
     sync: Sync,
+    kept: Keep | None,
     serve: str | None,
+    outputs: output_options.Outputs,
 ) -> None:
-    sinks = live_options.views(choices, deployment)
+    station = choices.station(deployment)
+    opened = outputs.open(deployment)
+    sinks = [*live_options.views(choices, deployment), *opened.sinks]
     forwarder = None
     if serve is not None:
         host, ports = _where(serve, deployment)
         forwarder = Forwarder(_down(sources), deployment.network.board, common.note)
         sinks.append(forwarder)
-    station = choices.station(deployment)
+    page = live_options.page_for(choices, station, sources)
+    sinks += page.sinks if page else []
     try:
         with contextlib.ExitStack() as stack:
-            log = _open_log(stack, logs, station, sync, sources) if logs else None
-            runner = Runner(station, sources, sinks, log)
+            log = (
+                run_log.open_log(stack, logs, station, sync, sources, kept, opened.voice.say)
+                if logs
+                else None
+            )
+            runner = Runner(station, sources, sinks, page.keep(log) if page else log, logs)
 
             async def work() -> None:
+                opened.begin(runner)
                 if forwarder is not None:
                     await _serve(forwarder, host, ports)
                 await runner.run(choices.seconds)
 
-            live_options.show(runner, work, choices)
+            async def served() -> None:
+                assert page is not None
+                stay, folder = choices.seconds is None, log.folder if log else None
+                await page.run(runner, work, stay=stay, run=folder.name if folder else None, folder=folder)
+
+            live_options.show(runner, served if page else work, choices)
     except (SourceError, JournalError) as error:
         common.fail(str(error))
     if forwarder is not None:
         common.note(_served(forwarder.counters))
     if runner.unlogged:
         common.fail(f"{many(runner.unlogged, 'record')} could not be written to the log")
-
-
-def _open_log(
-    stack: contextlib.ExitStack,
-    logs: Path,
-    station: Station,
-    sync: Sync,
-    sources: Sequence[Source],
-) -> JournalWriter:
-    _recover(logs)
-    run = new_run_id()
-    folder = logs / run
-    roller = PartRoller(folder)
-    log = JournalWriter(
-        folder,
-        station.deployment,
-        run,
-        sync,
-        sources=[source.text for source in sources],
-        policy=station.policy,
-        phi=station.phi,
-        tolerate=station.tolerate,
-        allowance_ns=station.timeline.clock.allowance_ns,
-        on_closed=roller.closed,
-    )
-    stack.callback(_finish_parts, roller, folder)
-    stack.callback(log.close)
-    common.note(f"the log is in {folder}")
-    return log
-
-
-def _finish_parts(roller: PartRoller, folder: Path) -> None:
-    """Make the last Parquet parts. A failure is only a note: they can be made from the log at any time."""
-    try:
-        roller.finish(lambda fault: common.note(str(fault)))
-    except (JournalError, OSError) as error:
-        reason = (error.strerror if isinstance(error, OSError) else None) or error
-        common.note(
-            f"parts were not made: {reason}; `basestation log parts {folder}` makes them", style="yellow"
-        )
-
-
-def _recover(logs: Path) -> None:
-    """Recover interrupted runs. No fault of theirs keeps this run from starting."""
-    for run in interrupted_runs(logs):
-        try:
-            common.note(_recovered(recover(run)))
-            make_parts(run, lambda fault: common.note(str(fault)))
-        except (JournalError, OSError) as error:
-            common.note(f"an earlier run could not be recovered: {error}", style="yellow")
-
-
-def _recovered(found: Recovery) -> str:
-    torn = sum(fault.length for fault in found.faults if fault.tail)
-    damaged = [fault for fault in found.faults if not fault.tail]
-    text = f"{found.folder}: this run was interrupted; "
-    text += f"{many(torn, 'byte')} of an unfinished record put aside" if torn else "all its records are whole"
-    if damaged:
-        text += f"; {many(len(damaged), 'damaged place')}, see `basestation log verify {found.folder}`"
-    return text
+    live_options.judge(runner)
 
 
 def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:

@@ -5,25 +5,28 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import gc
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
-from basestation.cli import common
-from basestation.live.happenings import Happening, Note, Sink
-from basestation.live.runner import Stage
+from basestation.cli import common, web_page
+from basestation.live.downlink import Orders
+from basestation.live.happenings import Alarm, Happening, Note, Sink
+from basestation.live.runner import Runner, Stage
 from basestation.live.station import Station
-from basestation.views.lines import FinalRows, LinesView, summary
+from basestation.views.lines import FinalRows, LinesView, summary, verdict
 from basestation.views.ndjson import JsonView
 from packet_formats.layout import layout_of
 from packet_formats.schemes import LEDGER, phi_refusal, policies, refusal
 
 if TYPE_CHECKING:
+    from basestation.sources import Source
     from basestation.views.terminal import TerminalView
     from packet_formats.deployment import Deployment
 
@@ -42,9 +45,17 @@ class Choices:
     seconds: float | None
     final: bool
     as_json: bool
+    web: str | None = None
+    web_control: bool = False
     phi_said: bool = False  # on the command line: the environment's is for the policies that have one
 
     def check(self) -> None:
+        if self.web_control and self.web is None:
+            raise click.UsageError("--web-control is for the page of --web")
+        if self.web is not None and "@" in self.web:
+            raise click.UsageError(
+                f"--web {self.web}: should be HOST or HOST:PORT; a SOURCE comes before --web"
+            )
         if self.tolerate is not None and self.policy not in (None, LEDGER):
             raise click.UsageError(f"--tolerate is for the policy {LEDGER}, not for {self.policy}")
         if self.as_json and self.view == "terminal":
@@ -112,6 +123,21 @@ OPTIONS = (
         help="Show messages only when they leave. Without it, a message that waits for others by name is also shown "
         "on arrival, marked tentative. The policies none, causal, dapw and cbd show only final rows anyway.",
     ),
+    click.option(
+        "--web",
+        is_flag=False,
+        flag_value=web_page.LOOPBACK,
+        metavar="[HOST[:PORT]]",
+        envvar="CAUSEWAY_WEB",
+        help=f"Also serve a page for browsers, on port {web_page.PORT} or a free one; for this machine only unless "
+        "HOST says otherwise: then it needs the token that is printed.",
+    ),
+    click.option(
+        "--web-control",
+        is_flag=True,
+        envvar="CAUSEWAY_WEB_CONTROL",
+        help="Let the page change the policy and send settings to motes. Without it, the page only shows.",
+    ),
     common.json_option,
 )
 
@@ -131,14 +157,25 @@ def options(function: Callable[..., None]) -> Callable[..., None]:
 
 
 class Notes:
-    """A sink for runs whose output is for programs: notes for the user go to standard error."""
+    """A sink for runs whose output is for programs, or none: notes, and alarms if asked for, go to standard error."""
+
+    def __init__(self, alarms: bool = False) -> None:
+        self._shown = (Note, Alarm) if alarms else (Note,)
 
     def take(self, happening: Happening) -> None:
-        if isinstance(happening, Note):
+        if isinstance(happening, self._shown):
             common.note(happening.text)
 
     def close(self) -> None:
         pass
+
+
+def page_for(choices: Choices, station: Station, sources: Sequence[Source] = ()) -> web_page.WebPage | None:
+    """The live page, if it was asked for; its address is taken at once."""
+    if choices.web is None:
+        return None
+    chosen = web_page.choose(choices.web, choices.web_control)
+    return web_page.WebPage(chosen, station, sources, on_screen=choices.view == "terminal")
 
 
 def views(choices: Choices, deployment: Deployment) -> list[Sink]:
@@ -152,7 +189,7 @@ def _views(choices: Choices, deployment: Deployment) -> list[Sink]:
         return [JsonView(lambda plain: common.emit_json(plain, flush=True), layout_of(deployment)), Notes()]
     if choices.view == "lines":
         return [LinesView(_write_line, common.note, layout_of(deployment))]
-    return [Notes()] if choices.view == "none" else []
+    return [Notes(alarms=True)] if choices.view == "none" else []
 
 
 def _write_line(line: str, style: str | None) -> None:
@@ -164,12 +201,32 @@ def _write_line(line: str, style: str | None) -> None:
 
 def show(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
     """Run until the end or Ctrl-C, with the full screen if asked for, then print the summary."""
-    if choices.view == "terminal":
-        asyncio.run(_on_screen(stage, work, choices))
-    else:
-        asyncio.run(_until_interrupted(stage, work))
+    with short_collections():
+        if choices.view == "terminal":
+            asyncio.run(_on_screen(stage, work, choices))
+        else:
+            asyncio.run(_until_interrupted(stage, work))
     for line in summary(stage.snapshot()):
         common.note(line)
+
+
+def judge(stage: Stage) -> None:
+    """End with a fault if packets came and none was a message of the deployment."""
+    if wrong := verdict(stage.snapshot()):
+        common.fail(wrong)
+
+
+@contextlib.contextmanager
+def short_collections() -> Iterator[None]:
+    """Have Python's garbage collector pass over what is there already.
+
+    Looking through all that was imported takes a tenth of a second, in which no message is delivered.
+    """
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 async def _until_interrupted(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -198,7 +255,13 @@ def _when_told_to_end(stop: Callable[[], None]) -> None:
 async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
     from basestation.views.terminal import TerminalView
 
-    view = TerminalView(stage, choices.final, layout_of(stage.station.deployment))
+    deployment, send = stage.station.deployment, None
+    if isinstance(stage, Runner):
+        orders = Orders(stage.sources, deployment)
+        stage.sinks.append(orders)
+        send = orders.send
+    names = {mote.id: mote.name for mote in deployment.motes}
+    view = TerminalView(stage, choices.final, layout_of(deployment), send, names)
     stage.sinks.append(view)
     task = asyncio.create_task(work())
     task.add_done_callback(lambda done: _leave(view, done, choices))

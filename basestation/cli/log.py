@@ -17,7 +17,7 @@ from rich.box import SIMPLE_HEAD
 from rich.markup import escape
 from rich.table import Table
 
-from basestation.cli import common
+from basestation.cli import SuggestingGroup, common
 from basestation.journal.reader import Journal, JournalFault, find_journals, read_journal, read_segment
 from basestation.journal.record_format import JournalError
 from packet_formats.phrases import many
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 FAULTS_SHOWN = 10
-FORMATS = ("parquet", "ndjson", "csv", "pcap", "shiviz", "dot")
+FORMATS = ("parquet", "ndjson", "csv", "pcap", "shiviz", "dot", "html")
 HOLES_SHOWN = 5
 folder_argument = click.argument("folder", type=click.Path(path_type=Path))
 
 
 @click.group(
+    cls=SuggestingGroup,
     epilog=common.example(
         """
         basestation log list logs
@@ -43,7 +44,7 @@ folder_argument = click.argument("folder", type=click.Path(path_type=Path))
         basestation log verify logs
         basestation log convert --to pcap -o run.pcap logs/20250301T120000Z-1f2e3d
         """
-    )
+    ),
 )
 def command() -> None:
     """Verify, repair, convert and sum up the logs of runs.
@@ -120,14 +121,12 @@ def list_(folder: Path, as_json: bool) -> None:
 
 
 def _listed(path: Path) -> dict[str, Any]:
-    from basestation.journal import locking
-
     journal = read_journal(path)
     last = read_segment(journal.paths[-1])
     records = last.header.first if last.header else 0
     if last.scan.starts:
         records = int(last.records.head["number"][-1]) + 1
-    state = "being written" if locking.is_taken(path) else "torn" if last.torn else "closed"
+    state = _state(path, last.torn > 0)
     return {
         "folder": str(path),
         "run": journal.header.run,
@@ -138,6 +137,15 @@ def _listed(path: Path) -> dict[str, Any]:
         "bytes": sum(segment.stat().st_size for segment in journal.paths),
         "state": state,
     }
+
+
+def _state(path: Path, torn: bool) -> str:
+    """How the run ended, if it has. A writer that was killed leaves its lock behind."""
+    from basestation.journal import locking
+
+    if locking.is_taken(path):
+        return "being written"
+    return "torn" if torn else "interrupted" if locking.was_interrupted(path) else "closed"
 
 
 def _table(*names: str, right: tuple[str, ...] = ()) -> Table:
@@ -273,6 +281,7 @@ def parts(folder: Path, again: bool) -> None:
         basestation log convert --to csv -o run.csv logs/20250301T120000Z-1f2e3d
         basestation log convert --to pcap -o run.pcap logs/20250301T120000Z-1f2e3d
         basestation log convert --to parquet -o trace logs/20250301T120000Z-1f2e3d
+        basestation log convert --to html -o run.html logs/20250301T120000Z-1f2e3d
         """
     )
 )
@@ -291,8 +300,8 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None) -> N
     """Turn one run's log into another form.
 
     parquet (a trace) and csv hold the messages; ndjson every record; pcap the frames on the air for Wireshark; shiviz
-    and dot (for Graphviz) the causal graph as far as it is known. What a form leaves out is printed on standard error.
-    FOLDER may also be a trace, for csv, shiviz and dot.
+    and dot (for Graphviz) the causal graph as far as it is known; html is the live page in one file. What a form leaves
+    out is printed on standard error. FOLDER may also be a trace, for csv, shiviz and dot.
     """
     from basestation.journal.convert import HOLDS
 
@@ -325,8 +334,20 @@ def _convert_journal(journal: Journal, form: str, output: Path, described: Deplo
     if form == "pcap":
         with _writing(output, "wb") as file:
             return many(write_pcap(journal, deployment, file, faults), "frame")
+    if form == "html":
+        return _write_html(journal, deployment, output, faults)
     trace = trace_of(journal, deployment, faults, lambda text: common.note(f"{journal.folder}: {text}"))
     return _write_messages(trace, form, output)
+
+
+def _write_html(journal: Journal, deployment: Deployment, output: Path, faults: _LogFaults) -> str:
+    from basestation.web.export import write_html
+
+    with _writing(output, "w") as file:
+        done = write_html(journal, deployment, file, faults)
+    return f"{many(done.rows, 'row')}" + (
+        ", the last ones: the run has more than a page holds" if done.cut else ""
+    )
 
 
 def _write_messages(trace: Trace, form: str, output: Path) -> str:
@@ -447,7 +468,9 @@ def _show_motes(found: Summary) -> None:
         )
     common.out.print(table)
     common.out.print(
-        "lost: numbers never seen. copies: the same message again. full: saturated stamps.", style="dim"
+        "lost: numbers never seen. copies: the same message again. rssi: of who sent it last, which may be a relay. "
+        "full: saturated stamps. no sync: sent or heard without network time.",
+        style="dim",
     )
 
 

@@ -14,7 +14,7 @@ import click
 
 from basestation.cli import common
 from basestation.cli.completion import complete_deployment
-from basestation.sources import Source, SourceError, SourceOptions, open_source
+from basestation.sources import Source, SourceError, SourceOptions, SourceUsageError, open_source
 from basestation.sources.source_choice import choose
 
 if TYPE_CHECKING:
@@ -52,11 +52,14 @@ def find_deployment(given: Path | None) -> Deployment:
 
 
 def open_sources(given: Sequence[str], deployment: Deployment, patient: bool = False) -> list[Source]:
-    """Open the sources that were given or can be found. `SourceError` if a string is wrong, or if there is none."""
+    """Open the sources that were given or can be found: `SourceError` if there is none, wrong usage if one is none."""
     chosen = choose(given, os.environ, deployment.observer.source)
     if chosen.why:
         common.note(chosen.why)
     if len(chosen.texts) > MOST_SOURCES:
         raise SourceError(f"{len(chosen.texts)} sources: the log tells {MOST_SOURCES} apart")
     settings = SourceOptions(deployment=deployment, patient=patient, say=common.note)
-    return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]
+    try:
+        return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]
+    except SourceUsageError as error:
+        raise click.UsageError(str(error)) from None

@@ -20,6 +20,7 @@ from packet_formats.deployment import DeploymentError
         basestation replay logs/20250301T120000Z-1f2e3d
         basestation replay logs/20250301T120000Z-1f2e3d --policy none --json
         basestation replay logs/20250301T120000Z-1f2e3d --pace 10 --view terminal
+        basestation replay logs/20250301T120000Z-1f2e3d --view none --web
         """
     )
 )
@@ -53,10 +54,32 @@ def command(log: Path, pace: float | None, deployment: Path | None, choices: liv
         speed = (1.0 if choices.view == "terminal" else 0.0) if pace is None else pace
         told = (choices.policy, choices.phi, choices.tolerate, deployment) != (None, None, None, None)
         lines = (journal.lines if told else journal.steps)(lambda fault: common.note(str(fault)))
-        player = Player(station, lines, live_options.views(choices, described), speed)
-        live_options.show(player, lambda: player.run(choices.seconds), choices)
+        page = live_options.page_for(choices, station)
+        if page is not None:
+            page.keep(None)
+            lines = page.recent.through(lines)
+        sinks = live_options.views(choices, described) + (page.sinks if page else [])
+        player = Player(station, lines, sinks, speed)
+
+        async def work() -> None:
+            await player.run(choices.seconds)
+
+        async def served() -> None:
+            assert page is not None
+            began_ms = journal.header.started_wall_ns / 1e6
+            await page.run(
+                player,
+                work,
+                stay=True,
+                run=journal.header.run,
+                began_ms=began_ms,
+                folder=None if told else journal.folder,
+            )
+
+        live_options.show(player, served if page else work, choices)
     except (JournalError, DeploymentError) as error:
         common.fail(str(error))
+    live_options.judge(player)
 
 
 def _as_it_was(choices: live_options.Choices, header: Header, by_the_log: bool) -> live_options.Choices:

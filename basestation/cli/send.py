@@ -26,9 +26,9 @@ from basestation.live.commands import (
     set_order,
     settings_of,
 )
-from basestation.live.downlink import Reboots, Receipt, Reports, Talk
+from basestation.live.downlink import PATIENCE, TRIES, Reboots, Receipt, Reports, Talk, told
 from basestation.sources import Source, SourceError
-from basestation.sources.base import Spec
+from basestation.sources.base import Spec, names_source
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.records import Command, Health
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 FIRST_SECONDS = 3.0  # a report is answered by then: boot counts are asked for before a reboot
 PAUSE_SECONDS = 0.1  # between two commands; a gateway has room for six, and motes pass each on
-BATTERY_STEP_MV = 20
 PLAYED = ("replay@", "simulate@")  # nobody is there to take what is sent
 
 
@@ -72,7 +71,7 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
     if said and said[-1] == "blink":
         return [CompletionItem(led) for led in LEDS if led.startswith(incomplete)]
     found = [CompletionItem(name) for name in SETTINGS if name.startswith(incomplete)]
-    if any("@" not in word for word in said):
+    if any(not names_source(word) for word in said):
         return found
     sources = complete_source(ctx, param, incomplete)
     return found + [item for item in sources if not item.value.startswith(PLAYED)]
@@ -115,12 +114,14 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
     "--timeout",
     "patience",
     type=common.FiniteFloat(0, min_open=True),
-    default=1.0,
+    default=PATIENCE,
     show_default=True,
     metavar="SECONDS",
     help="How long to wait for the gateway's acknowledgement before another try.",
 )
-@click.option("--tries", type=common.Whole(1), default=5, show_default=True, help="How many times to try.")
+@click.option(
+    "--tries", type=common.Whole(1), default=TRIES, show_default=True, help="How many times to try."
+)
 @click.option(
     "--after",
     type=common.FiniteFloat(0),
@@ -154,7 +155,7 @@ def command(
     SOURCE is as in `basestation listen`; several gateways all get the packet. The exit code is 1 if a gateway did not
     acknowledge, or a mote did not answer. With --json it prints one object for each command.
     """
-    sources = [word for word in words if "@" in word]
+    sources = [word for word in words if names_source(word)]
     if list(words[: len(sources)]) != sources:
         raise click.UsageError("sources come first, then settings")
     try:
@@ -256,6 +257,11 @@ class Session:
                 if place:
                     await asyncio.sleep(PAUSE_SECONDS)
                 faults += await self._carry_out(talk, order)
+            for source, known in (await talk.finish()).items():
+                if known:
+                    common.note(f"{source} has read it all and closed; it says nothing about the gateway")
+                else:
+                    faults.append(f"{source}: not known to have read it all: it did not close in order")
         return faults
 
     async def _carry_out(self, talk: Talk, order: Dispatch) -> list[str]:
@@ -309,7 +315,7 @@ class Session:
     def _tell_receipts(self, order: Dispatch, receipts: Sequence[Receipt]) -> None:
         if not self._as_json:
             for receipt in receipts:
-                _say(f"{order.text} to {name_of(order.target, self._deployment)}: {_told(receipt)}")
+                _say(f"{order.text} to {name_of(order.target, self._deployment)}: {told(receipt)}")
 
     def _answered(self, mote: int, answers: Reports | Reboots) -> str:
         health, how = (
@@ -340,23 +346,14 @@ def _say(text: str) -> None:
     common.out.print(text, markup=False, soft_wrap=True)
 
 
-def _told(receipt: Receipt) -> str:
-    tries = many(receipt.tries, "try", "tries")
-    if receipt.acknowledged is None:
-        return f"handed to {receipt.source}, which does not say whether the gateway received it"
-    if receipt.acknowledged:
-        return f"the gateway at {receipt.source} received it with the right check sum ({tries}, {receipt.ms:.0f} ms)"
-    return f"not acknowledged by {receipt.source} ({tries})"
-
-
 def _shown(health: Health, layout: DataLayout) -> str:
     parts = [
         f"boot {health.boots}",
         "in sync" if health.in_sync else "out of sync",
         "way to the root not known" if health.hops == 255 else f"{many(health.hops, 'hop')} from the root",
     ]
-    if health.battery:
-        parts.append(f"{health.battery * BATTERY_STEP_MV / 1000:.2f} V")
+    if health.battery_mv:
+        parts.append(f"{health.battery_mv / 1000:.2f} V")
     if health.layout != layout.hash:
         parts.append(f"built for another deployment (layout {health.layout:08x}, ours {layout.hash:08x})")
     return ", ".join(parts)

@@ -342,7 +342,8 @@ def _describe(networks: Sequence[ScenarioNetwork], topology: RadioTopology) -> N
         allowed = network.deployment.network.hops
         common.note(
             f"{network.name}: {many(topology.motes, 'mote')}, {many(topology.gateways, 'gateway')}; "
-            f"{near.count(1)} motes are heard by a gateway, the farthest is {many(max(near, default=0), 'hop')} away"
+            f"{many(near.count(1), 'mote has', 'motes have')} a good link to a gateway, "
+            f"the farthest is {many(max(near, default=0), 'good hop')} away; weaker links carry now and then"
         )
         if any(found is None or found > allowed for found in hops):
             far = sum(found is None or found > allowed for found in hops)

@@ -73,7 +73,7 @@ def command(run: Path, message: tuple[int, int, int | None], deployment: Path | 
         ValueError,
     ) as error:  # ValueError: a policy that cannot read the stamp
         common.fail(str(error))
-    if witness.node is None:
+    if witness.found is None:
         common.fail(f"{journal.folder}: {_absent(station, *message)}")
     found = witness.explain()
     if as_json:

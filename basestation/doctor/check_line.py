@@ -31,7 +31,7 @@ BAD_SHARE = 0.01  # of frames with a bad check sum
 LOST_SHARE = 0.1  # of messages
 LEAST_FOR_PACE = 10  # frames, and seconds between the first and the last
 OTHER_PACE = 0.002  # no two crystals are so far apart
-LEAST_BATTERY_MV, BATTERY_STEP_MV = 2700, 20
+LEAST_BATTERY_MV = 2700
 WALL_STEP_MS = 100
 
 
@@ -235,7 +235,7 @@ class Examination:
     def _health(self, views: Sequence[MoteView]) -> Iterator[Finding]:
         healths = {view.mote: view.health for view in views if view.health is not None}
         wrong = {mote for mote, health in healths.items() if health.layout != self.layout.hash}
-        low = {m for m, h in healths.items() if 0 < h.battery * BATTERY_STEP_MV < LEAST_BATTERY_MV}
+        low = {m for m, h in healths.items() if (h.battery_mv or LEAST_BATTERY_MV) < LEAST_BATTERY_MV}
         if wrong:
             cure = "build for this deployment and program them again (docs/flashing.md)"
             yield failure("network", "layout", f"built for another deployment: {_listed(wrong)}", cure)

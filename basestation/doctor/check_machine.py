@@ -173,8 +173,10 @@ def serial_ports() -> Iterator[Finding]:
             yield failure("ports", port.device, f"{what}: can't be opened", trouble.text)
 
 
-def source(deployed: Sequence[str], environ: Mapping[str, str]) -> Finding:
-    """Check which source `listen` would use without an argument."""
+def source(deployed: Sequence[str], environ: Mapping[str, str], given: Sequence[str] = ()) -> Finding:
+    """Check which source `listen` would use without an argument, unless some are given here."""
+    if given:
+        return good("ports", "source", f"given: {', '.join(given)}")
     try:
         chosen = choose((), environ, deployed)
     except SourceError as error:
@@ -240,7 +242,11 @@ def clock(now: float | None = None) -> Finding:
 
 
 def examine(
-    provided_by: Mapping[str, str], logs: Path, deployed: Sequence[str], environ: Mapping[str, str]
+    provided_by: Mapping[str, str],
+    logs: Path,
+    deployed: Sequence[str],
+    environ: Mapping[str, str],
+    given: Sequence[str] = (),
 ) -> Iterator[Finding]:
     yield python()
     yield from packages(provided_by)
@@ -249,5 +255,5 @@ def examine(
     yield clock()
     yield from (toolchain(), platformio(), avrdude(), testbed(), java())
     yield from serial_ports()
-    yield source(deployed, environ)
+    yield source(deployed, environ, given)
     yield udev_rules()

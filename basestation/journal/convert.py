@@ -34,6 +34,7 @@ HOLDS = {
     "ndjson": "every record",
     "pcap": "the frames on the air: no gaps, counters, notes, clocks or monotonic times, no radio sequence numbers",
     "shiviz": "the order of the messages: no stamps, times or data",
+    "html": "the messages and events as the live page shows them: no stamps, no frames that are not messages",
     "dot": "the direct causes of the messages: no stamps, times or data",
 }
 LEFT_OUT = {

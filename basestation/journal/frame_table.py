@@ -15,10 +15,10 @@ from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
-from packet_formats.records import Reason
+from packet_formats.records import RSSI_UNKNOWN, Reason
 
 from .merging import Chunk
-from .message_table import LQI_KNOWN, NOTHING, RSSI_UNKNOWN, Fate, ReadMessages
+from .message_table import LQI_KNOWN, NOTHING, Fate, ReadMessages
 from .record_format import RecordKind
 
 FRAMES = pa.schema(

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.causality.boots import MoteBoots
+from basestation.causality.boots import UNTIMED, MoteBoots
 from basestation.causality.modular import nearest
 from basestation.observer import PATIENCE
 from basestation.traces.schema import messages_table, payload_column, values_column
@@ -29,7 +29,7 @@ from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.records import RECORD_OF, Beacon, Health, Heard, Reason, Record, size
+from packet_formats.records import RECORD_OF, RSSI_UNKNOWN, Beacon, Health, Heard, Reason, Record, size
 
 from .record_format import HEAD, NO_TIME, RecordKind, Records
 
@@ -37,7 +37,7 @@ Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Pairs = Iterable[tuple[int, Any]]
 
-IN_SYNC, LQI_KNOWN, RSSI_UNKNOWN = 1, 4, -128
+IN_SYNC, LQI_KNOWN = 1, 4
 NOTHING = NO_TIME
 WRAP = 1 << 32  # of the wire's times
 
@@ -390,7 +390,7 @@ def _follow(told: Sketch, deployment: Deployment, before: Carry, numbering: Numb
     cycles, clocks, wraps = _times(rows, announced, time, known[rows["told"]], before.wraps)
     messages = rows["message"]
     timed, shift = cycles[messages] != NOTHING, deployment.clock.tick_log2
-    ticks = np.where(timed, cycles[messages] >> shift, 0)
+    ticks = np.where(timed, cycles[messages] >> shift, UNTIMED)
     clock = _never_falling(np.where(timed, clocks[messages] >> shift, 0), before.tick)
     patience = PATIENCE * (deployment.clock.delta + 2 * deployment.clock.epsilon)
     named, motes = numbering(rows[messages], ticks, patience, before.motes)

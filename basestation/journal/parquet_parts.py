@@ -98,6 +98,15 @@ class PartRoller:
                     command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
                 )
 
+    def finish_apart(self) -> None:
+        """Wait until a process of its own has made the rest: for a run that ended while others go on."""
+        for _ in range(2):  # the one that runs may have begun before the end
+            if self._worker is not None:
+                self._worker.wait()
+            self.closed(self._folder)
+        if self._worker is not None:
+            self._worker.wait()
+
     def finish(self, report: Report) -> list[Path]:
         if self._worker is not None:
             self._worker.wait()

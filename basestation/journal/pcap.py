@@ -18,10 +18,10 @@ from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.pcap import write_packets
-from packet_formats.records import Heard, Status
+from packet_formats.records import RSSI_UNKNOWN, Heard, Status
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_packet
 
-from .message_table import LQI_KNOWN, RSSI_UNKNOWN, read_all
+from .message_table import LQI_KNOWN, read_all
 from .reader import Journal, Report
 
 LINK_TYPE = 283  # LINKTYPE_IEEE802_15_4_TAP

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from basestation.arrivals import Line, PolicyChange
+from basestation.arrivals import Line, LineCount, PolicyChange
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import many
@@ -135,19 +135,22 @@ class Journal:
                 if (line := record.line()) is not None:
                     yield line, clocks.get(record.number)
 
-    def steps(self, report: Report) -> Iterator[tuple[Line | PolicyChange, int | None]]:
-        """The same, with the changes of policy between them."""
+    def steps(self, report: Report) -> Iterator[tuple[Line | LineCount | PolicyChange, int | None]]:
+        """The same, with the changes of policy and the looks at a line's counters between them."""
         scheme = self.deployment.stamp.scheme
         for segment in self.segments(report):
             clocks = _clocks_in(segment)
             for at, record in zip(segment.scan.starts, segment.records, strict=True):
                 if (line := record.line()) is not None:
                     yield line, clocks.get(record.number)
-                elif record.kind == RecordKind.POLICY:
-                    try:
+                    continue
+                try:
+                    if record.kind == RecordKind.POLICY:
                         yield _change_in(record, scheme)
-                    except JournalError as error:
-                        report(senseless(segment, at, record, error))
+                    elif record.kind == RecordKind.COUNTERS and (count := record.line_count()) is not None:
+                        yield count, None
+                except JournalError as error:
+                    report(senseless(segment, at, record, error))
 
 
 def _clocks_in(segment: JournalSegment) -> dict[int, int]:

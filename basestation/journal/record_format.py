@@ -20,7 +20,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from basestation.arrivals import Arrival, Gap, Line, PolicyChange
+from basestation.arrivals import Arrival, Gap, Line, LineCount, PolicyChange
 from packet_formats.schemes import policies
 
 VERSION = 1
@@ -110,6 +110,11 @@ class Record(NamedTuple):
         if clock is not None and (type(clock) is not int or abs(clock) >= -NO_TIME):
             raise JournalError("a policy record whose clock is no time")
         return PolicyChange(self.mono_ns, self.wall_ns, policy, phi, tolerate), clock
+
+    def line_count(self) -> LineCount | None:
+        """A look at a live line; None if these counters are of a recording, or of a log from before looks were kept."""
+        unread = self.plain().get("unread")
+        return LineCount(self.gateway, self.mono_ns, self.wall_ns, unread) if type(unread) is int else None
 
     def plain(self) -> dict[str, Any]:
         """The content of a record that holds JSON; `JournalError` if it holds something else."""

@@ -22,7 +22,11 @@ SECOND = 1_000_000_000
 
 @dataclass(slots=True)
 class MoteSummary:
-    """One mote's counts. `lost` counts the missing numbers between the first and last message of each boot."""
+    """One mote's counts. `lost` counts the missing numbers between the first and last message of each boot,
+    `out_of_sync` messages that were sent or heard without network time, as `listen` marks them.
+
+    `rssi` is of whoever sent a message last: of a relayed one, the relay.
+    """
 
     mote: int
     messages: int = 0
@@ -89,6 +93,7 @@ def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
             reading = read_messages(records, deployment, carry)
             carry = reading.carry
             _count_fates(summary, reading)
+            _count_untimed(summary, reading, numbers)
             _count_motes(summary, reading, numbers, strength)
             _sum_values(summary, reading, deployment)
     summary.first_wall_ns, summary.last_wall_ns, summary.span_ns = span.wall[0], span.wall[1], span.length
@@ -170,6 +175,17 @@ def _mote(summary: Summary, mote: int) -> MoteSummary:
     return summary.motes.setdefault(mote, MoteSummary(mote))
 
 
+def _count_message(mote: MoteSummary, wall_ns: int) -> None:
+    mote.first_wall_ns = mote.first_wall_ns if mote.messages else wall_ns
+    mote.last_wall_ns = wall_ns
+    mote.messages += 1
+
+
+def _count_number(numbers: dict[tuple[int, int], list[int]], boot: tuple[int, int], sequence: int) -> None:
+    known = numbers.setdefault(boot, [sequence, sequence, 0])
+    known[:] = min(known[0], sequence), max(known[1], sequence), known[2] + 1
+
+
 def _count_motes(
     summary: Summary,
     reading: ReadMessages,
@@ -180,18 +196,28 @@ def _count_motes(
     columns = (reading.messages[name].to_pylist() for name in names)
     for source, boot, sequence, wall_ns, rssi, in_sync, saturated in zip(*columns, strict=True):
         mote = _mote(summary, source)
-        mote.first_wall_ns = wall_ns if not mote.messages else mote.first_wall_ns
-        mote.last_wall_ns = wall_ns
-        mote.messages += 1
+        _count_message(mote, wall_ns)
         mote.saturated += saturated
         mote.out_of_sync += not in_sync
-        known = numbers.setdefault((source, boot), [sequence, sequence, 0])
-        known[:] = min(known[0], sequence), max(known[1], sequence), known[2] + 1
+        _count_number(numbers, (source, boot), sequence)
         if rssi is not None:
             strength[source].append(rssi)
     copies = reading.duplicate_sources
     for source, count in zip(*np.unique(copies, return_counts=True), strict=True):
         _mote(summary, int(source)).duplicates += int(count)
+
+
+def _count_untimed(
+    summary: Summary, reading: ReadMessages, numbers: dict[tuple[int, int], list[int]]
+) -> None:
+    """Count what came before the time was known: out of sync, as it was when it was listened to."""
+    for row in np.flatnonzero(reading.fates == Fate.UNTIMED).tolist():
+        told, sequence = reading.names.data[row], int(reading.names.sequence[row])
+        mote = _mote(summary, int(told["source"]))
+        _count_message(mote, int(reading.frames.head["wall_ns"][row]))
+        mote.out_of_sync += 1
+        mote.saturated += bool(told["saturated"])
+        _count_number(numbers, (mote.mote, int(told["boot"])), sequence)
 
 
 def _sum_values(summary: Summary, reading: ReadMessages, deployment: Deployment) -> None:

@@ -88,6 +88,7 @@ class JournalWriter:
         on_closed: Callable[[Path], None] | None = None,
     ) -> None:
         """Begin a run. `on_closed` is called with each segment that will not change any more."""
+        self.written = 0  # bytes of records
         self._file = -1
         self._full = segment_bytes  # bytes with which the next segment is due
         folder.mkdir(parents=True, exist_ok=True)
@@ -182,6 +183,7 @@ class JournalWriter:
         self._put(raw)
         number, self._next = self._next, self._next + 1
         self._size += len(raw)
+        self.written += len(raw)
         if self._sync == "always" and wait:
             self._sync_now()
         elif self._committer:

@@ -1,124 +1,402 @@
-"""Alarms: raised when something is amiss for a while, cleared when it is well again."""
+"""Alarms: raised once when something is amiss, over once when it is well again.
+
+`MOTE`, `GATEWAY` and `NETWORK` are the table of all kinds. What a kind is judged by is kept in the counters, by the
+classes of `evidence`. Whoever changes these facts asks for a look; what time alone changes is looked at when it is due.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NamedTuple, TypeVar
 
 from basestation.arrivals import Gap
-from basestation.live.counters import SECOND, GatewayCounts, MoteCounts
+from basestation.live.counters import GatewayCounts, MoteCounts
+from basestation.live.evidence import FEW, SECOND, Times
 from basestation.live.happenings import Alarm, Happening
 
 GATEWAY_SILENCE_NS = 30 * SECOND  # a gateway reports every ten seconds
-SILENT_PERIODS = 5
-LEAST_SILENCE_NS = 2 * SECOND
+SHORT_PAUSE_NS = SECOND  # on a line; shorter ones tell nothing of how long it may be silent
+MISSING_NS = 90 * SECOND  # each mote sends its health within 75 s
+MISSING_PAUSES = 5  # or so many of the longest pauses between a mote's messages
+LOW_MV, CHARGED_MV = 2800, 2900  # a MICA mote's processor needs 2.7 V
+LOSING, KEEPING = 0.2, 0.05  # shares of the messages of a window
+SYNC_NS = 30 * SECOND
+REBOOTS, REBOOTS_NS = 3, 3600 * SECOND  # a mote in trouble waits up to 17 minutes before each start
+EPOCH_NS = 300 * SECOND
+LISTED = 12  # motes in a text
+
+Facts = TypeVar("Facts")
+
+
+def _never(facts: object) -> int | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind(Generic[Facts]):
+    """A kind of alarm. `judge`: True raises it, False ends it, None leaves it as it is.
+
+    `due` is when time alone may change the judgement. `by_line`: then nobody is to blame while no line is there.
+    """
+
+    what: str
+    judge: Callable[[Facts, int], bool | None]
+    text: Callable[[str, Facts, int], str]
+    due: Callable[[Facts], int | None] = _never
+    by_line: bool = False
+
+
+@dataclass(slots=True)
+class NetworkFacts:
+    """The whole network, and the machine that listens to it."""
+
+    expected: int  # motes in the deployment
+    motes: Mapping[int, MoteCounts]  # that were heard
+    listening_ns: int | None = None  # since then a mote could have been heard
+    epochs: Times = field(default_factory=Times)
+    epoch_text: str = ""
+    disk: str = ""  # what is wrong with it
+
+    def missing(self) -> list[int]:
+        return [mote for mote in range(self.expected) if mote not in self.motes]
+
+
+# ---- Motes ----
+
+
+def _mote_silent(mote: MoteCounts, mono_ns: int) -> bool:
+    due = _mote_due(mote)
+    return due is not None and mono_ns >= due
+
+
+def _mote_due(mote: MoteCounts) -> int | None:
+    return None if mote.pauses.limit_ns is None else mote.expected_ns + mote.pauses.limit_ns
+
+
+def _mote_silence(name: str, mote: MoteCounts, mono_ns: int) -> str:
+    quiet, mean = (mono_ns - mote.seen_ns) / SECOND, mote.pauses.mean_ns / SECOND
+    return f"{name} has been silent for {quiet:.1f} s; it sent every {mean:.1f} s"
+
+
+def _other_layout(mote: MoteCounts, mono_ns: int) -> bool:
+    return mote.wrong_layout
+
+
+def _battery_low(mote: MoteCounts, mono_ns: int) -> bool | None:
+    return None if mote.battery_mv is None else _between(mote.battery_mv, CHARGED_MV, LOW_MV)
+
+
+def _losing(mote: MoteCounts, mono_ns: int) -> bool | None:
+    return None if mote.losses.share is None else _between(mote.losses.share, KEEPING, LOSING)
+
+
+def _out_of_sync(mote: MoteCounts, mono_ns: int) -> bool | None:
+    settled = mote.sync.settled(mono_ns, SYNC_NS)
+    return None if settled is None else not settled
+
+
+def _rebooting(mote: MoteCounts, mono_ns: int) -> bool | None:
+    return mote.restarts.often(mono_ns, REBOOTS_NS, REBOOTS)
+
+
+def _rebooting_due(mote: MoteCounts) -> int | None:
+    return mote.restarts.newest[-1] + REBOOTS_NS if mote.restarts.newest else None
+
+
+def _between(value: float, good: float, bad: float) -> bool | None:
+    """False from `good` on, True from `bad` on, and nothing new between the two."""
+    if good < bad:
+        return True if value >= bad else False if value <= good else None
+    return True if value <= bad else False if value >= good else None
+
+
+MOTE: Sequence[Kind[MoteCounts]] = (
+    Kind("mote", _mote_silent, _mote_silence, _mote_due, by_line=True),
+    Kind(
+        "layout",
+        _other_layout,
+        lambda name, mote, _: f"{name} was built for another layout than this deployment's",
+    ),
+    Kind("battery", _battery_low, lambda name, mote, _: f"{name}'s battery is low: {mote.battery_mv} mV"),
+    Kind(
+        "losing",
+        _losing,
+        lambda name, mote, _: (
+            f"{100 * (mote.losses.share or 0):.0f}% of the last messages of {name} were lost"
+        ),
+    ),
+    Kind(
+        "sync",
+        _out_of_sync,
+        lambda name, mote, _: f"{name} has lost the network's time: its messages are not ordered",
+    ),
+    Kind(
+        "reboots",
+        _rebooting,
+        lambda name, mote, _: f"{name} starts again and again: {mote.restarts.total} times so far",
+        _rebooting_due,
+    ),
+)
+
+
+# ---- Gateways ----
+
+
+def _gateway_due(gateway: GatewayCounts) -> int | None:
+    """A gateway of ours reports; of another only its own past tells how long it may be silent."""
+    if not gateway.live or not gateway.seen_ns:
+        return None
+    pauses = gateway.pauses
+    learnt = pauses.limit_ns if gateway.status is None and pauses.count >= FEW else None
+    return gateway.seen_ns + max(GATEWAY_SILENCE_NS, learnt or 0)
+
+
+def _gateway_silent(gateway: GatewayCounts, mono_ns: int) -> bool:
+    due = _gateway_due(gateway)
+    return due is not None and mono_ns >= due
+
+
+GATEWAY: Sequence[Kind[GatewayCounts]] = (
+    Kind(
+        "gateway",
+        _gateway_silent,
+        lambda name, gateway, now: f"{name} has been silent for {(now - gateway.seen_ns) / SECOND:.0f} s",
+        _gateway_due,
+    ),
+    Kind(  # it says all, so the two above and below are over with a lost line
+        "line",
+        lambda gateway, _: not gateway.live,
+        lambda name, gateway, _: f"the line of {name} is lost: {gateway.lost_because}",
+    ),
+    Kind(
+        "speed",
+        lambda gateway, _: gateway.live and gateway.unread > 0,
+        lambda name, gateway, _: f"{name} sent {gateway.unread} bytes but no frame: wrong speed?",
+    ),
+)
+
+
+# ---- The network ----
+
+
+def _missing_due(network: NetworkFacts) -> int | None:
+    if network.listening_ns is None or not network.missing():
+        return None
+    longest = max((mote.pauses.mean_ns for mote in network.motes.values()), default=0.0)
+    return network.listening_ns + max(MISSING_NS, int(MISSING_PAUSES * longest))
+
+
+def _missing(network: NetworkFacts, mono_ns: int) -> bool | None:
+    if not network.missing():
+        return False
+    due = _missing_due(network)
+    return True if due is not None and mono_ns >= due else None
+
+
+def _missing_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
+    missing = network.missing()
+    more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+    listed = ", ".join(map(str, missing[:LISTED]))
+    return f"{network.expected - len(missing)} of {network.expected} motes heard; missing: {listed}{more}"
+
+
+def _epoch_due(network: NetworkFacts) -> int | None:
+    return network.epochs.newest[-1] + EPOCH_NS if network.epochs.newest else None
+
+
+NETWORK: Sequence[Kind[NetworkFacts]] = (
+    Kind("missing", _missing, _missing_text, _missing_due, by_line=True),
+    Kind(
+        "epoch",
+        lambda network, now: network.epochs.often(now, EPOCH_NS, 1),
+        lambda name, network, _: network.epoch_text,
+        _epoch_due,
+    ),
+    Kind("disk", lambda network, _: bool(network.disk), lambda name, network, _: network.disk),
+)
+
+KINDS = tuple(kind.what for kinds in (MOTE, GATEWAY, NETWORK) for kind in kinds)
+OF_MESSAGES = tuple(kind for kind in MOTE if kind.what in ("mote", "losing", "sync"))
+
+
+class _Due(NamedTuple):
+    at: int
+    look: Callable[[int, int], list[Happening]]
+    by_line: bool
 
 
 class Alarms:
-    """`next_check` is the first time at which anything that is well now could have been silent for too long."""
+    """`next_check` is the first time at which time alone may change anything."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        motes: Mapping[int, MoteCounts] | None = None,
+        gateways: Mapping[int, GatewayCounts] | None = None,
+        expected: int = 0,
+        called: Callable[[int], str] = "mote {}".format,
+    ) -> None:
+        """`motes` and `gateways` are those of the station, which adds to them; it expects so many motes, and they are
+        `called` so."""
         self.next_check: int | None = None
+        self._motes: Mapping[int, MoteCounts] = {} if motes is None else motes
+        self._gateways: Mapping[int, GatewayCounts] = {} if gateways is None else gateways
+        self._network = NetworkFacts(expected, self._motes)
+        self._called = called
         self._raised: dict[tuple[str, int], str] = {}
+        self._deaf = False  # all lines are gone or silent: no mote is to blame
 
     def texts(self) -> tuple[str, ...]:
         return tuple(self._raised.values())
 
+    def of(self, subject: int, kinds: Sequence[Kind[Facts]]) -> tuple[str, ...]:
+        """Which of these kinds are raised for a mote or a gateway."""
+        return (
+            tuple(kind.what for kind in kinds if (kind.what, subject) in self._raised) if self._raised else ()
+        )
+
+    # ---- What the station saw ----
+
     def gateway_seen(
         self, gateway: int, counts: GatewayCounts, mono_ns: int, wall_ns: int
     ) -> list[Happening]:
+        if counts.seen_ns and mono_ns - counts.seen_ns > SHORT_PAUSE_NS:
+            counts.pauses.add(mono_ns - counts.seen_ns)
+        counts.seen_ns, counts.unread = mono_ns, 0
+        if self._network.listening_ns is None:
+            self._network.listening_ns = mono_ns
+            self._expect(_missing_due(self._network))
         self._expect(mono_ns + GATEWAY_SILENCE_NS)
-        if not counts.silent:
+        if not self._raised:
             return []
-        counts.silent = False
-        return self._clear("gateway", gateway, mono_ns, wall_ns)
+        found = self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
+        self._note_lines(mono_ns)
+        return found
 
     def expect_gateway(self, counts: GatewayCounts, mono_ns: int) -> None:
         """From now on a gateway should be heard of."""
         counts.seen_ns = mono_ns
-        self._expect(mono_ns + GATEWAY_SILENCE_NS)
-
-    def mote_seen(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
-        counts.seen_ns = mono_ns
-        if counts.period_ns:
-            self._expect(mono_ns + mote_limit_ns(counts))
-        if not counts.silent:
-            return []
-        counts.silent = False
-        return self._clear("mote", mote, mono_ns, wall_ns)
+        self._expect(_gateway_due(counts))
 
     def line(
         self, gateway: int, counts: GatewayCounts, gap: Gap, mono_ns: int, wall_ns: int
     ) -> list[Happening]:
+        counts.lost_because, counts.unread = gap.reason, 0
         if gap.back:
             self.expect_gateway(counts, mono_ns)
-            return self._clear("line", gateway, mono_ns, wall_ns)
-        cleared = self._clear("gateway", gateway, mono_ns, wall_ns)  # a lost line says it all
-        text = f"the line of {counts.name or f'gateway {gateway}'} is lost: {gap.reason}"
-        return cleared + self._raise("line", gateway, text, mono_ns, wall_ns)
+        found = self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
+        self._note_lines(mono_ns)
+        return found
 
-    def layout(
-        self, mote: int, counts: MoteCounts, wrong: bool, mono_ns: int, wall_ns: int
+    def unread(
+        self, gateway: int, counts: GatewayCounts, unread: int, mono_ns: int, wall_ns: int
     ) -> list[Happening]:
-        counts.wrong_layout = wrong
-        if not wrong:
-            return self._clear("layout", mote, mono_ns, wall_ns)
-        text = f"mote {mote} was built for another layout than this deployment's"
-        return self._raise("layout", mote, text, mono_ns, wall_ns)
+        """So many bytes came on a line for a while, and no frame."""
+        counts.unread = unread
+        return self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
 
-    def check(
-        self,
-        motes: Mapping[int, MoteCounts],
-        gateways: Mapping[int, GatewayCounts],
-        mono_ns: int,
-        wall_ns: int,
-    ) -> list[Happening]:
-        """Raise what is due. Motes are not blamed for a line that is gone or silent."""
+    def mote_seen(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """A message or a health report of a mote came, and its counters have it."""
+        first = not counts.seen_ns
+        if not first and counts.expected_ns == counts.seen_ns:  # else nobody listened meanwhile
+            counts.pauses.add(mono_ns - counts.seen_ns)
+        counts.seen_ns = counts.expected_ns = mono_ns
+        self._expect(_mote_due(counts))
+        found = self._look(OF_MESSAGES, mote, counts, mono_ns, wall_ns)
+        return found + self._look(NETWORK, 0, self._network, mono_ns, wall_ns) if first else found
+
+    def mote_changed(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """It told of its health, or has started again."""
+        self._expect(_rebooting_due(counts))
+        return self._look(MOTE, mote, counts, mono_ns, wall_ns)
+
+    def time_jumped(self, text: str, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """The network's time has started afresh."""
+        self._network.epochs.add(mono_ns)
+        self._network.epoch_text = text
+        self._expect(_epoch_due(self._network))
+        return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
+
+    def disk(self, fault: str, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """What is wrong with the disk that holds the log; empty if nothing is."""
+        self._network.disk = fault
+        return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
+
+    # ---- What time brings ----
+
+    def check(self, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """Look at what is due, each at its own time, so that a late timer changes nothing."""
         if self.next_check is None or mono_ns < self.next_check:
             return []
         self.next_check = None
         found: list[Happening] = []
-        for number, gateway in gateways.items():
-            quiet = mono_ns - gateway.seen_ns
-            if not gateway.live or gateway.silent or not gateway.seen_ns:
-                continue
-            if quiet < GATEWAY_SILENCE_NS:
-                self._expect(gateway.seen_ns + GATEWAY_SILENCE_NS)
-                continue
-            gateway.silent = True
-            name = gateway.name or f"gateway {number}"
-            text = f"{name} has been silent for {quiet / SECOND:.0f} s"
-            found += self._raise("gateway", number, text, mono_ns, wall_ns)
-        heard = any(gateway.live and not gateway.silent for gateway in gateways.values())
-        return found + (self._check_motes(motes, mono_ns, wall_ns) if heard else [])
-
-    def _check_motes(self, motes: Mapping[int, MoteCounts], mono_ns: int, wall_ns: int) -> list[Happening]:
-        found: list[Happening] = []
-        for number, mote in motes.items():
-            if mote.silent or not mote.period_ns:
-                continue
-            limit = mote_limit_ns(mote)
-            if mono_ns - mote.seen_ns < limit:
-                self._expect(mote.seen_ns + limit)
-                continue
-            mote.silent = True
-            quiet, period = (mono_ns - mote.seen_ns) / SECOND, mote.period_ns / SECOND
-            text = f"mote {number} has been silent for {quiet:.1f} s; it sent every {period:.1f} s"
-            found += self._raise("mote", number, text, mono_ns, wall_ns)
+        for due in sorted(self._dues(), key=lambda due: due.at):
+            if due.at > mono_ns:
+                self._expect(due.at)
+            elif not (due.by_line and self._deaf):
+                found += due.look(due.at, due.at + wall_ns - mono_ns)
+                self._note_lines(due.at)
         return found
 
-    def _expect(self, mono_ns: int) -> None:
-        if self.next_check is None or mono_ns < self.next_check:
+    def _dues(self) -> list[_Due]:
+        network = self._dues_of(NETWORK, {0: self._network})
+        return network + self._dues_of(GATEWAY, self._gateways) + self._dues_of(MOTE, self._motes)
+
+    def _dues_of(self, kinds: Sequence[Kind[Facts]], subjects: Mapping[int, Facts]) -> list[_Due]:
+        found = []
+        for kind in kinds:
+            for subject, facts in subjects.items():
+                at = kind.due(facts)
+                if at is not None and kind.judge(facts, at) != self._is_raised(kind.what, subject):
+                    found.append(_Due(at, self._looking((kind,), subject, facts), kind.by_line))
+        return found
+
+    def _looking(
+        self, kinds: Sequence[Kind[Facts]], subject: int, facts: Facts
+    ) -> Callable[[int, int], list[Happening]]:
+        return lambda mono_ns, wall_ns: self._look(kinds, subject, facts, mono_ns, wall_ns)
+
+    def _note_lines(self, mono_ns: int) -> None:
+        """While all lines are gone or silent no mote is to blame; after that they are expected from then on."""
+        before, self._deaf = (
+            self._deaf,
+            not any(
+                gateway.live and not self._is_raised("gateway", number)
+                for number, gateway in self._gateways.items()
+            ),
+        )
+        if before and not self._deaf:
+            for mote in self._motes.values():
+                mote.expected_ns = mono_ns
+            self._network.listening_ns = mono_ns
+            self._expect(mono_ns)
+
+    def _expect(self, mono_ns: int | None) -> None:
+        if mono_ns is not None and (self.next_check is None or mono_ns < self.next_check):
             self.next_check = mono_ns
 
-    def _raise(self, what: str, subject: int, text: str, mono_ns: int, wall_ns: int) -> list[Happening]:
-        known = (what, subject) in self._raised
-        self._raised[what, subject] = text
-        return [] if known else [Alarm(mono_ns, wall_ns, what, subject, True, text)]
+    # ---- Raised and over ----
 
-    def _clear(self, what: str, subject: int, mono_ns: int, wall_ns: int) -> list[Happening]:
-        text = self._raised.pop((what, subject), None)
-        return [] if text is None else [Alarm(mono_ns, wall_ns, what, subject, False, f"over: {text}")]
+    def _is_raised(self, what: str, subject: int) -> bool:
+        return (what, subject) in self._raised
 
+    def _look(
+        self, kinds: Sequence[Kind[Facts]], subject: int, facts: Facts, mono_ns: int, wall_ns: int
+    ) -> list[Happening]:
+        found: list[Happening] = []
+        for kind in kinds:
+            key, amiss = (kind.what, subject), kind.judge(facts, mono_ns)
+            if amiss and key not in self._raised:
+                text = self._raised[key] = kind.text(self._name(subject, facts), facts, mono_ns)
+                found.append(Alarm(mono_ns, wall_ns, kind.what, subject, True, text))
+            elif amiss is False and key in self._raised:
+                text = f"over: {self._raised.pop(key)}"
+                found.append(Alarm(mono_ns, wall_ns, kind.what, subject, False, text))
+            elif amiss and isinstance(facts, NetworkFacts):  # more motes were heard, less room is left
+                self._raised[key] = kind.text("", facts, mono_ns)
+        return found
 
-def mote_limit_ns(counts: MoteCounts) -> int:
-    return max(LEAST_SILENCE_NS, int(SILENT_PERIODS * counts.period_ns))
+    def _name(self, subject: int, facts: object) -> str:
+        if isinstance(facts, GatewayCounts):
+            return facts.name or f"gateway {subject}"
+        return self._called(subject)

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
+from basestation.live.evidence import SECOND, Lasting, Losses, Pauses, Times
 from basestation.live.pairing import Pairing
-from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.deployment import NetworkSettings
 from packet_formats.framing import FrameCounters
+from packet_formats.messages import Data
 from packet_formats.records import Health, Status
 
-SECOND = 1_000_000_000
+MOST_HOPS = 3  # that a message tells of: so many are left, or more
 RATE_SECONDS = 10
 RECENT_HOLDS = 256
-SMOOTHING = 0.2  # of a mote's period
 
 
 class Rate:
@@ -95,6 +96,7 @@ class MoteCounts:
     late: int = 0
     held: int = 0
     reboots: int = 0
+    reboots_reported: int = 0  # of those, before its last health report
     out_of_sync: int = 0
     untimed: int = 0
     saturated: int = 0
@@ -103,29 +105,50 @@ class MoteCounts:
     span: BootSpan | None = None
     boot: int | None = None
     seen_ns: int = 0
-    sent_cycles: int | None = None  # when its newest message was heard
-    period_ns: float = 0.0
-    silent: bool = False
+    expected_ns: int = 0  # since then it could have been heard again
     health: Health | None = None
     wrong_layout: bool = False
+    rssi: int | None = None  # in dBm, of the newest frame that holds a message of its
+    relayed: bool | None = None  # that frame came from a relay; None: perhaps
     rate: Rate = field(default_factory=Rate)
     holds: Holds = field(default_factory=Holds)
+    pauses: Pauses = field(default_factory=Pauses)  # between its messages and reports, as they came
+    losses: Losses = field(default_factory=Losses)
+    sync: Lasting = field(default_factory=Lasting)
+    restarts: Times = field(default_factory=Times)
 
     @property
     def lost(self) -> int:
         return self.lost_before + (self.span.lost if self.span else 0)
 
-    def add(self, sequence: int, cycles: int | None) -> None:
-        """Count a number of the present boot, and learn the mote's period from those that are newer."""
-        newer = 1 if self.span is None else sequence - self.span.newest
+    @property
+    def battery_mv(self) -> int | None:
+        """As its health tells it; None where it does not."""
+        return self.health.battery_mv if self.health else None
+
+    def add(self, sequence: int) -> None:
+        """Count a number of the present boot."""
         self.span = self.span or BootSpan(sequence, sequence)
         self.span.add(sequence)
-        if newer <= 0:
-            return
-        if cycles is not None and self.sent_cycles is not None and cycles > self.sent_cycles:
-            period = (cycles - self.sent_cycles) * SECOND / CRYSTAL_HZ / newer
-            self.period_ns += (period - self.period_ns) * (SMOOTHING if self.period_ns else 1)
-        self.sent_cycles = cycles
+
+
+def is_relayed(
+    message: Data | Health, sender: int | None, health: Health | None, network: NetworkSettings
+) -> bool | None:
+    """Whether a relay sent this frame, so that its signal is the relay's; None: perhaps.
+
+    TinyOS 2 names the sender. Else the hops that are left tell: a mote gives its messages one less than its distance,
+    which its health says, and a relay leaves fewer.
+    """
+    if network.hops == 1 or sender == message.source:
+        return False
+    if sender is not None and sender < network.motes:
+        return True
+    if health is None or not health.distance:
+        return None
+    given = min(MOST_HOPS, health.distance - 1)
+    left = message.hops_left if isinstance(message, Health) else message.hops
+    return None if left == given == MOST_HOPS else left < given
 
 
 @dataclass
@@ -142,9 +165,11 @@ class GatewayCounts:
     gaps: int = 0
     lags: int = 0
     live: bool = True
-    silent: bool = False
+    lost_because: str = ""
     foreign: bool = False
     seen_ns: int = 0
+    unread: int = 0  # bytes that came for a while without any frame
+    pauses: Pauses = field(default_factory=Pauses)  # between its packets, the short ones left out
     status: Status | None = None
     line: FrameCounters | None = None
     rate: Rate = field(default_factory=Rate)
@@ -172,6 +197,9 @@ class MoteView:
     silent: bool
     health: Health | None
     wrong_layout: bool
+    rssi: int | None = None  # of who sent its newest frame to the gateway
+    relayed: bool | None = None  # that was a relay; None: perhaps
+    alarms: tuple[str, ...] = ()  # the kinds that are raised for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +221,7 @@ class GatewayView:
     silent_s: float
     line_errors: dict[str, int]  # packets dropped by the deframer, by reason
     status: Status | None
+    alarms: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +295,7 @@ class Snapshot:
     unordered: bool = False  # no message came at a known time, without which their stamps tell nothing
 
 
-def mote_view(mote: int, counts: MoteCounts, mono_ns: int) -> MoteView:
+def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ...] = ()) -> MoteView:
     return MoteView(
         mote=mote,
         received=counts.received,
@@ -284,19 +313,24 @@ def mote_view(mote: int, counts: MoteCounts, mono_ns: int) -> MoteView:
         rate=counts.rate.at(mono_ns),
         hold=counts.holds.view(),
         silent_s=max(0, mono_ns - counts.seen_ns) / SECOND,
-        silent=counts.silent,
+        silent="mote" in alarms,
         health=counts.health,
         wrong_layout=counts.wrong_layout,
+        rssi=counts.rssi,
+        relayed=counts.relayed,
+        alarms=alarms,
     )
 
 
-def gateway_view(gateway: int, counts: GatewayCounts, mono_ns: int) -> GatewayView:
+def gateway_view(
+    gateway: int, counts: GatewayCounts, mono_ns: int, alarms: tuple[str, ...] = ()
+) -> GatewayView:
     drops = counts.line.drops() if counts.line else {}
     return GatewayView(
         gateway=gateway,
         name=counts.name or f"gateway {gateway}",
         live=counts.live,
-        silent=counts.silent,
+        silent="gateway" in alarms,
         foreign=counts.foreign,
         frames=counts.frames,
         strange=counts.strange,
@@ -310,4 +344,5 @@ def gateway_view(gateway: int, counts: GatewayCounts, mono_ns: int) -> GatewayVi
         silent_s=max(0, mono_ns - counts.seen_ns) / SECOND if counts.seen_ns else 0.0,
         line_errors={reason: drop.count for reason, drop in drops.items()},
         status=counts.status,
+        alarms=alarms,
     )

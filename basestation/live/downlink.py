@@ -9,14 +9,19 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from basestation.arrivals import Arrival
+from basestation.live.commands import OrderError, name_of, numbers, set_order, settings_of
+from basestation.live.happenings import Acknowledged, Happening
 from basestation.live.timeline import PacketReader
-from basestation.sources.base import Source, SourceError
+from basestation.sources.base import Finishing, Source, SourceError
+from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout
 from packet_formats.messages import Data, Message, Unknown
+from packet_formats.phrases import many
 from packet_formats.records import Health
 from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 
 MOST_HEARD = 4096  # messages that nobody has asked for yet
+PATIENCE, TRIES = 1.0, 5  # seconds for an acknowledgement, and how often
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +35,89 @@ class Receipt:
     error: str | None = None
 
 
+def told(receipt: Receipt) -> str:
+    """What is known, in words."""
+    tries = many(receipt.tries, "try", "tries")
+    if receipt.acknowledged is None:
+        return f"handed to {receipt.source}, which does not say whether the gateway received it"
+    if receipt.acknowledged:
+        return f"the gateway at {receipt.source} received it with the right check sum ({tries}, {receipt.ms:.0f} ms)"
+    return f"not acknowledged by {receipt.source} ({tries})"
+
+
+class Dispatcher:
+    """Sends packets down lines that somebody else reads, who tells it of each acknowledgement."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self._sources = sources
+        self._acks: dict[tuple[int, int], asyncio.Event] = {}
+        self.unsure: set[str] = set()  # lines on which something was sent that nobody acknowledges
+
+    def acknowledged(self, gateway: int, token: int) -> None:
+        if (gateway, token) in self._acks:
+            self._acks[gateway, token].set()
+
+    async def send(
+        self, message: ActiveMessage, token: int, patience: float, tries: int
+    ) -> tuple[Receipt, ...]:
+        """The message down every line, again and again until its acknowledgement comes."""
+        packet = encode_packet(replace(message, kind="data-ack", token=token))
+        sent = [self._send(gateway, packet, token, patience, tries) for gateway in range(len(self._sources))]
+        return tuple(await asyncio.gather(*sent))
+
+    async def _send(self, gateway: int, packet: bytes, token: int, patience: float, tries: int) -> Receipt:
+        source = self._sources[gateway]
+        seen = self._acks[gateway, token] = asyncio.Event()
+        for attempt in range(1, tries + 1):
+            began = time.monotonic()
+            try:
+                await source.send(packet)
+            except SourceError as error:
+                reason = str(error).removeprefix(f"{source.text}: ")  # the receipt names the source itself
+                return Receipt(source.text, False, attempt, error=reason)
+            if not source.acknowledges:
+                self.unsure.add(source.text)
+                return Receipt(source.text, None, attempt)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(seen.wait(), patience)
+                return Receipt(source.text, True, attempt, (time.monotonic() - began) * 1000)
+        return Receipt(source.text, False, tries, error=f"no acknowledgement within {patience:g} s")
+
+
+class Orders:
+    """Settings for motes while a run goes on: a sink, since the run reads the acknowledgements."""
+
+    def __init__(self, sources: Sequence[Source], deployment: Deployment) -> None:
+        self._dispatcher, self._deployment = Dispatcher(sources), deployment
+        self._numbers = numbers()
+
+    def take(self, happening: Happening) -> None:
+        if isinstance(happening, Acknowledged):
+            self._dispatcher.acknowledged(happening.gateway, happening.token)
+
+    def close(self) -> None:
+        pass
+
+    async def send(self, words: str, mote: int) -> str:
+        """Send a setting, such as `blink red`, to a mote; what became of it, in words. `OrderError` if it is none."""
+        settings = settings_of(words.split())
+        if len(settings) != 1:
+            raise OrderError("say one setting, such as report, blink red, reboot or rate 0.5")
+        order = set_order(settings[0], mote, self._deployment.network.hops)
+        number = next(self._numbers)
+        message = order.message(self._deployment, number)
+        receipts = await self._dispatcher.send(message, number % 256, PATIENCE, TRIES)
+        what = f"{order.text} to {name_of(mote, self._deployment)}"
+        return f"{what}: " + "; ".join(receipt.error or told(receipt) for receipt in receipts)
+
+
 class Talk:
     """Lines that are read all the time, so that an acknowledgement is seen when it comes."""
 
     def __init__(self, sources: Sequence[Source], layout: DataLayout) -> None:
         self._sources, self._reader = sources, PacketReader(layout)
-        self._acks: dict[tuple[int, int], asyncio.Event] = {}
+        self._dispatcher = Dispatcher(sources)
+        self.send, self.acknowledged = self._dispatcher.send, self._dispatcher.acknowledged
         self._heard: asyncio.Queue[Message] = asyncio.Queue(MOST_HEARD)
         self._pumps: list[asyncio.Task[None]] = []
 
@@ -52,20 +134,18 @@ class Talk:
     async def __aexit__(self, *_: object) -> None:
         await self._close()
 
+    async def finish(self) -> dict[str, bool]:
+        """Of each line without acknowledgements on which something was sent: whether the other end has read it all."""
+        unsure = self._dispatcher.unsure
+        silent = [one for one in self._sources if one.text in unsure and isinstance(one, Finishing)]
+        return {one.text: await one.finish() for one in silent}
+
     async def _close(self) -> None:
         for source in self._sources:
             await source.close()
         for pump in self._pumps:
             pump.cancel()
         await asyncio.gather(*self._pumps, return_exceptions=True)
-
-    async def send(
-        self, message: ActiveMessage, token: int, patience: float, tries: int
-    ) -> tuple[Receipt, ...]:
-        """The message down every line, again and again until its acknowledgement comes."""
-        packet = encode_packet(replace(message, kind="data-ack", token=token))
-        sent = [self._send(gateway, packet, token, patience, tries) for gateway in range(len(self._sources))]
-        return tuple(await asyncio.gather(*sent))
 
     async def heard(self, seconds: float) -> AsyncIterator[Message]:
         """What has come since it was last asked for, and then what comes, for so long."""
@@ -81,23 +161,6 @@ class Talk:
         while not self._heard.empty():
             self._heard.get_nowait()
 
-    async def _send(self, gateway: int, packet: bytes, token: int, patience: float, tries: int) -> Receipt:
-        source = self._sources[gateway]
-        seen = self._acks[gateway, token] = asyncio.Event()
-        for attempt in range(1, tries + 1):
-            began = time.monotonic()
-            try:
-                await source.send(packet)
-            except SourceError as error:
-                reason = str(error).removeprefix(f"{source.text}: ")  # the receipt names the source itself
-                return Receipt(source.text, False, attempt, error=reason)
-            if not source.acknowledges:
-                return Receipt(source.text, None, attempt)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(seen.wait(), patience)
-                return Receipt(source.text, True, attempt, (time.monotonic() - began) * 1000)
-        return Receipt(source.text, False, tries, error=f"no acknowledgement within {patience:g} s")
-
     async def _pump(self, gateway: int, source: Source) -> None:
         async for line in source.lines():
             if isinstance(line, Arrival):
@@ -105,8 +168,8 @@ class Talk:
 
     def _take(self, gateway: int, packet: bytes) -> None:
         frame, message, _ = self._reader.read(packet)
-        if isinstance(frame, Ack) and (gateway, frame.token) in self._acks:
-            self._acks[gateway, frame.token].set()
+        if isinstance(frame, Ack):
+            self.acknowledged(gateway, frame.token)
         if message is None or isinstance(message, Unknown):
             return
         if self._heard.full():

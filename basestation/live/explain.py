@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from basestation.causality.causal_graph import ORDER, RECEIPT, Node
-from basestation.live.happenings import Arrived, Delivered, Discarded, GaveUp, Happening, Name
+from basestation.live.happenings import Arrived, Delivered, Discarded, GaveUp, Happening, Name, Violation
 from basestation.live.station import MS, Station
 from packet_formats.messages import Data
 from packet_formats.values import data_text, values_in
@@ -24,6 +24,8 @@ class Passage:
     delivered: Delivered | None = None
     gave_up: GaveUp | None = None
     discarded: Discarded | None = None
+    policy: str = ""  # by which it was delivered
+    violations: tuple[Violation, ...] = ()  # that it is in
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,68 +60,51 @@ class Explanation:
 
 
 @dataclass
-class Witness:
-    """A sink that watches a run until it knows all about one message; `boot` None: in whichever boot it comes first.
-
-    Then it calls `stop`.
-    """
+class Passages:
+    """A sink that remembers what became of the newest messages, and can tell of each why it was held."""
 
     station: Station
-    source: int
-    sequence: int
-    boot: int | None = None
-    stop: Callable[[], None] = lambda: None
-    node: Node | None = None
-    policy: str = ""
-    passages: dict[Name, Passage] = field(default_factory=dict)
+    kept: int = field(default=KEPT, kw_only=True)  # messages
+    passages: dict[Name, Passage] = field(default_factory=dict, init=False)
 
     def take(self, happening: Happening) -> None:
         if isinstance(happening, Arrived) and happening.name is not None:
-            self._arrived(happening, happening.name)
-        elif isinstance(happening, Delivered) and happening.name in self.passages:
-            self.passages[happening.name].delivered = happening
-            if self.node is not None and happening.name == self.node.note.name:
-                self.policy = self.station.policy
-        elif isinstance(happening, GaveUp) and happening.message in self.passages:
-            self.passages[happening.message].gave_up = happening
-        elif isinstance(happening, Discarded) and happening.message in self.passages:
-            self.passages[happening.message].discarded = happening
-        if self._is_done():
-            self.stop()
+            self.passages[happening.name] = Passage(happening)
+            if len(self.passages) > self.kept:
+                self._forget()
+        elif isinstance(happening, Delivered) and (passage := self.passages.get(happening.name)):
+            passage.delivered, passage.policy = happening, self.station.policy
+        elif isinstance(happening, GaveUp) and (passage := self.passages.get(happening.message)):
+            passage.gave_up = happening
+        elif isinstance(happening, Discarded) and (passage := self.passages.get(happening.message)):
+            passage.discarded = happening
+        elif isinstance(happening, Violation):
+            for name in (happening.message, happening.cause):
+                if passage := self.passages.get(name):
+                    passage.violations += (happening,)
 
     def close(self) -> None:
         pass
 
-    def _is_done(self) -> bool:
-        if self.node is None or not self.node.settled:
-            return False
-        passage = self.passages[self.node.note.name]
-        return passage.delivered is not None or passage.discarded is not None
+    def node(self, name: Name) -> Node | None:
+        """A message in the causal graph; None when it is there no more."""
+        own = self.station.violations.graph.latest(name.source)
+        return next((node for node in own if node.note is not None and node.note.name == name), None)
 
-    def _arrived(self, arrived: Arrived, name: Name) -> None:
-        self.passages[name] = Passage(arrived)
-        if len(self.passages) > KEPT and self.node is None:
-            del self.passages[next(iter(self.passages))]
-        if self.node is None and self._is_it(name):
-            own = self.station.violations.graph.between(name.source, 0, 1 << 62)
-            self.node = next(node for node in own if node.note is not None and node.note.name == name)
-
-    def _is_it(self, name: Name) -> bool:
-        same = (name.source, name.sequence) == (self.source, self.sequence)
-        return same and self.boot in (None, name.boot)
+    def _forget(self) -> None:
+        del self.passages[next(iter(self.passages))]
 
     # ---- What it has seen ----
 
-    def explain(self) -> Explanation:
+    def explanation(self, node: Node) -> Explanation:
         """Tell why; the message must have come."""
-        assert self.node is not None
-        node, passage = self.node, self._passage(self.node)
+        passage = self._passage(node)
         assert passage is not None
         delivered = passage.delivered
         return Explanation(
             message=str(node),
             values=values_in(self.station.layout, _data_of(passage)),
-            policy=self.policy or self.station.policy,
+            policy=passage.policy or self.station.policy,
             arrived_wall_ns=passage.arrived.wall_ns,
             held_ms=None if delivered is None else delivered.held_ms,
             late=delivered is not None and delivered.late,
@@ -156,12 +141,15 @@ class Witness:
             yield self._held(step, passage)
             yield from self._reasons(step, passage)
             step = self._keeper(step, passage)
-        known = (
-            f"Of the messages that arrived, all that led to {node} are known, but for what had left before it came."
-            if node.complete
-            else f"Not all that led to {node} is known: something was lost, or nothing names it."
-        )
-        yield known
+        if node.complete:
+            yield (
+                f"Of the messages that arrived, all that led to {node} are known, but for what had left before it "
+                "came."
+            )
+        elif node.settled:
+            yield f"Not all that led to {node} is known: something was lost, or nothing names it."
+        else:
+            yield f"More that led to {node} may still come."
 
     def _held(self, node: Node, passage: Passage) -> str:
         layout, name = self.station.layout, str(node)
@@ -170,7 +158,7 @@ class Witness:
         if passage.discarded is not None:
             return f"{name} was discarded: {passage.discarded.text}."
         if passage.delivered is None:
-            return f"{name} was still held when the log ended."
+            return f"{name} has not left."
         return f"{name} was held {passage.delivered.held_ms:.1f} ms."
 
     def _reasons(self, node: Node, passage: Passage) -> Iterator[str]:
@@ -181,8 +169,8 @@ class Witness:
         timed = self.station.observer.timed
         if timed and delivered is not None:
             yield (
-                f"  It was sent at tick {node.time}. By {self.policy or self.station.policy} it waits until everything "
-                f"sent before it has come; it left when tick {delivered.left} was over."
+                f"  It was sent at tick {node.time}. By {passage.policy} it waits until everything sent before it has "
+                f"come; it left when tick {delivered.left} was over."
             )
         for cause, how in node.causes.items():
             yield f"  {_names(node, cause, how)}, {_when(self._seen(cause, how, passage))}."
@@ -212,6 +200,46 @@ class Witness:
             and found.delivered.mono_ns > passage.arrived.mono_ns
         ]
         return max(kept, key=lambda one: one[0])[1] if kept else None
+
+
+@dataclass
+class Witness(Passages):
+    """One that watches a run until it knows all about one message; `boot` None: in whichever boot it comes first.
+
+    Then it calls `stop`.
+    """
+
+    source: int
+    sequence: int
+    boot: int | None = None
+    stop: Callable[[], None] = lambda: None
+    found: Node | None = None
+
+    def take(self, happening: Happening) -> None:
+        super().take(happening)
+        if isinstance(happening, Arrived) and happening.name is not None and self._is_it(happening.name):
+            self.found = self.node(happening.name)
+        if self._is_done():
+            self.stop()
+
+    def explain(self) -> Explanation:
+        """Tell why; the message must have come."""
+        assert self.found is not None
+        return self.explanation(self.found)
+
+    def _forget(self) -> None:
+        if self.found is None:  # its causes came before it, and few come after it until it is done
+            super()._forget()
+
+    def _is_done(self) -> bool:
+        if self.found is None or not self.found.settled:
+            return False
+        passage = self.passages[self.found.note.name]
+        return passage.delivered is not None or passage.discarded is not None
+
+    def _is_it(self, name: Name) -> bool:
+        same = (name.source, name.sequence) == (self.source, self.sequence)
+        return self.found is None and same and self.boot in (None, name.boot)
 
 
 def _data_of(passage: Passage) -> bytes:

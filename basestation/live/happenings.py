@@ -142,7 +142,7 @@ class Restarted(Happening):
 
 @dataclass(slots=True)
 class Alarm(Happening):
-    """`what` is one of mote, gateway, line, layout; `raised` is False when it is over."""
+    """`what` is one of `alarms.KINDS`, `subject` a mote or a gateway; `raised` is False when it is over."""
 
     what: str
     subject: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from basestation.causality.rules import NEVER, Pending
+from basestation.live.alarms import GATEWAY, MOTE
 from basestation.live.counters import (
     HeldView,
     LedgerView,
@@ -26,7 +27,7 @@ MS = 1_000_000
 
 def take_picture(station: Station, mono_ns: int) -> Snapshot:
     """All that views show, as it is at `mono_ns`."""
-    timeline, known = station.timeline, station.violations
+    timeline, known, alarms = station.timeline, station.violations, station.alarms
     reached = timeline.clock.at(mono_ns)
     return Snapshot(
         mono_ns=mono_ns,
@@ -47,10 +48,16 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         strange=station.reasons.total(),
         rate=station.rate.at(mono_ns),
         hold=station.holds.view(),
-        motes=tuple(mote_view(mote, counts, mono_ns) for mote, counts in sorted(station.motes.items())),
-        gateways=tuple(gateway_view(g, counts, mono_ns) for g, counts in sorted(timeline.gateways.items())),
+        motes=tuple(
+            mote_view(mote, counts, mono_ns, alarms.of(mote, MOTE))
+            for mote, counts in sorted(station.motes.items())
+        ),
+        gateways=tuple(
+            gateway_view(gateway, counts, mono_ns, alarms.of(gateway, GATEWAY))
+            for gateway, counts in sorted(timeline.gateways.items())
+        ),
         queue=tuple(_held_view(station, one, mono_ns) for one in station.observer.pending()[:SHOWN]),
-        alarms=station.alarms.texts(),
+        alarms=alarms.texts(),
         policies=station.deployment.scheme.policies,
         noticed=RuleCounts(**station.noticed),
         tolerate=station.tolerate,

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Protocol
 
-from basestation.arrivals import Arrival, Line, PolicyChange
+from basestation.arrivals import Arrival, Line, LineCount, PolicyChange
 from basestation.journal.record_format import JournalError
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import Arrived, Happening, Note, Sink
 from basestation.live.station import Station
+from basestation.live.watching import DiskWatch, LineWatch
 from basestation.sources.base import Source
-from packet_formats.framing import FrameCounters
 from packet_formats.messages import Data
 
 WAITING = 1024  # lines; a source that is quicker than we are waits itself
 AT_ONCE = 32  # lines between two turns of the event loop
 TURNS = 3  # of the event loop: bytes into an inbox, out of it, and into our queue
 SECOND = 1_000_000_000
+LOOK_NS = SECOND  # between two looks at the lines' counters and the disk
 
 
 class LineLog(Protocol):
@@ -29,7 +32,9 @@ class LineLog(Protocol):
 
     def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int: ...
 
-    def append_counters(self, gateway: int, counters: FrameCounters, mono_ns: int, wall_ns: int) -> int: ...
+    def append_counters(
+        self, gateway: int, counters: Mapping[str, Any], mono_ns: int, wall_ns: int
+    ) -> int: ...
 
     def append_policy(self, change: PolicyChange, clock: int | None) -> int: ...
 
@@ -84,14 +89,20 @@ class Runner(Stage):
         sources: Sequence[Source],
         sinks: Iterable[Sink],
         log: LineLog | None = None,
+        folder: Path | None = None,
     ) -> None:
+        """`folder` is where the log is kept, to see whether its disk has room."""
         super().__init__(station, sinks)
         self.unlogged = 0
-        self._sources, self._log = sources, log
+        self.sources = self._sources = sources
+        self._log = log
         self._lines: asyncio.Queue[Line | None] = asyncio.Queue(WAITING)
         self._running = 0
         self._opening: asyncio.Task[None] | None = None
         self._newest = 0  # the host's time of the last line
+        self._watches = [LineWatch(source.counters) for source in sources]
+        self._disk = DiskWatch(folder)
+        self._next_look = 0
         # Recordings that are not played at their own pace bring their own time with them.
         self._live = all(source.live for source in sources)
 
@@ -141,8 +152,8 @@ class Runner(Stage):
                 if _is_cancelled():
                     raise
                 return False  # stopped
-            began = time.monotonic_ns() if self._live else None
-            self.station.add_gateway(gateway, source.text, began, source.counters)
+            self.station.add_gateway(gateway, source.text, source.counters)
+            self._take_count(gateway)
         self._opening = None
         return True
 
@@ -172,6 +183,8 @@ class Runner(Stage):
         """The next line; None when it is time for something else."""
         if not self._lines.empty():
             return self._lines.get_nowait()
+        if self._live and now >= self._next_look:
+            self._look_around(now)
         due = self.station.next_due() if self._live else None
         if due is not None and due <= now:
             await self._look()
@@ -179,7 +192,7 @@ class Runner(Stage):
                 return self._lines.get_nowait()
             self.tell(self.station.advance(now))
             due = self.station.next_due()
-        times = [time for time in (due, end) if time is not None]
+        times = [time for time in (due, end, self._next_look if self._live else None) if time is not None]
         try:
             async with asyncio.timeout(max(0, min(times) - now) / SECOND if times else None):
                 return await self._lines.get()
@@ -190,6 +203,23 @@ class Runner(Stage):
         """Let sources hand over what has come by now; after a busy moment it is still on its way here."""
         for _ in range(TURNS):
             await asyncio.sleep(0)
+
+    def _look_around(self, now: int) -> None:
+        """Tell the station of what no packet tells: bytes without a frame, a disk that is full."""
+        self._next_look = now + LOOK_NS
+        for gateway, watch in enumerate(self._watches):
+            if unread := watch.unread(now):
+                self._take_count(gateway, unread)
+        self._tell_disk(now)
+
+    def _tell_disk(self, now: int) -> None:
+        self.tell(self.station.note_disk(self._disk.fault(now), now, time.time_ns()))
+
+    def _take_count(self, gateway: int, unread: int = 0) -> None:
+        if self._live:
+            count = LineCount(gateway, time.monotonic_ns(), time.time_ns(), unread)
+            self._keep_counters(count)
+            self.tell(self.station.take(count))
 
     def _take(self, line: Line) -> None:
         number = self._keep(line)
@@ -224,9 +254,11 @@ class Runner(Stage):
                 except JournalError as error:
                     self._complain(line, error)
 
-    def _complain(self, line: Line | PolicyChange, error: JournalError) -> None:
+    def _complain(self, line: Line | LineCount | PolicyChange, error: JournalError) -> None:
         self.unlogged += 1
+        self._disk.failed(str(error), line.mono_ns)
         if self.unlogged == 1:
+            self._tell_disk(line.mono_ns)
             self.tell([Note(line.mono_ns, line.wall_ns, f"not everything is in the log: {error}")])
 
     async def _close(self, pumps: Sequence[asyncio.Task[None]]) -> None:
@@ -235,17 +267,21 @@ class Runner(Stage):
         await asyncio.gather(*pumps, return_exceptions=True)
         for source in self._sources:
             await source.close()
-        self._keep_counters()
+        for gateway in range(len(self._sources)):
+            self._keep_counters(LineCount(gateway, time.monotonic_ns(), time.time_ns()))
         self.finish()
 
-    def _keep_counters(self) -> None:
+    def _keep_counters(self, count: LineCount) -> None:
+        """The counters of a line. If it is live, a replay looks at them at the same time."""
         if self._log is None:
             return
-        for gateway, source in enumerate(self._sources):
-            try:
-                self._log.append_counters(gateway, source.counters, time.monotonic_ns(), time.time_ns())
-            except JournalError:
-                self.unlogged += 1
+        said = asdict(self._sources[count.gateway].counters)
+        if self._live:
+            said["unread"] = count.unread
+        try:
+            self._log.append_counters(count.gateway, said, count.mono_ns, count.wall_ns)
+        except JournalError as error:
+            self._complain(count, error)
 
 
 def _is_cancelled() -> bool:
@@ -263,12 +299,12 @@ class Player(Stage):
     def __init__(
         self,
         station: Station,
-        lines: Iterable[tuple[Line | PolicyChange, int | None]],
+        lines: Iterable[tuple[Line | LineCount | PolicyChange, int | None]],
         sinks: Iterable[Sink],
         pace: float = 0,
     ) -> None:
         super().__init__(station, sinks)
-        self._lines: Iterator[tuple[Line | PolicyChange, int | None]] = iter(lines)
+        self._lines: Iterator[tuple[Line | LineCount | PolicyChange, int | None]] = iter(lines)
         self._pace = pace
         self._newest = 0
         self._began: tuple[int, int] | None = None  # the log's first time, and the host's then

@@ -10,15 +10,16 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from basestation.arrivals import Arrival, Gap, Line
+from basestation.arrivals import Arrival, Gap, Line, LineCount
 from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery
 from basestation.live.alarms import Alarms
-from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot
+from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
 from basestation.live.happenings import (
     Acknowledged,
     Arrived,
+    ClockChanged,
     Delivered,
     Discarded,
     GaveUp,
@@ -42,7 +43,7 @@ from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Unknown
 from packet_formats.phrases import many
-from packet_formats.records import Health
+from packet_formats.records import RSSI_UNKNOWN, Health
 from packet_formats.schemes import LEDGER
 from packet_formats.tinyos import Ack, ActiveMessage
 
@@ -89,6 +90,7 @@ class Station:
         self.tolerate = self._tolerated(self.policy, tolerate)
         self.earlier: dict[tuple[str, int, float | None], None] = {}  # policies before
         self.layout = layout_of(deployment)
+        self._needs_time = deployment.scheme.has_clock
         self.timeline = Timeline(deployment, allowance_ns)
         self.observer = Observer(deployment, self.policy, self.phi, self.tolerate)
         self.received = self.delivered = self.held = self.forced = 0
@@ -96,7 +98,9 @@ class Station:
         self.named = self.tentative = 0
         self.motes: dict[int, MoteCounts] = {}
         self.violations = Overtakings(self.observer, deployment.network.motes)
-        self.alarms = Alarms()
+        self.alarms = Alarms(
+            self.motes, self.timeline.gateways, deployment.network.motes, deployment.mote_name
+        )
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
@@ -104,20 +108,20 @@ class Station:
 
     # ---- What the runner calls ----
 
-    def add_gateway(
-        self, gateway: int, name: str, mono_ns: int | None = None, line: FrameCounters | None = None
-    ) -> None:
-        """What a gateway's source is called, from when on it should be heard of, and who counts its line's errors."""
+    def add_gateway(self, gateway: int, name: str, line: FrameCounters | None = None) -> None:
+        """What a gateway's source is called, and who counts its line's errors."""
         counts = self.timeline.gateway(gateway)
         counts.name, counts.line = name, line
-        if mono_ns is not None:
-            self.alarms.expect_gateway(counts, mono_ns)
 
-    def take(self, line: Line, clock: int | None = None) -> list[Happening]:
-        """What a packet, or a gap, leads to. `clock` is what the log says of how far the clock had got by then."""
+    def take(self, line: Line | LineCount, clock: int | None = None) -> list[Happening]:
+        """What a packet, a gap or a look at a line leads to. `clock` is what the log says of how far the clock had got
+        by then."""
         self.timeline.wall_ahead = line.wall_ns - line.mono_ns
         found = self.advance(line.mono_ns, clock)
-        found += self._take_gap(line) if isinstance(line, Gap) else self._take_packet(line)
+        if isinstance(line, Arrival):
+            found += self._take_packet(line)
+        else:
+            found += self._take_gap(line) if isinstance(line, Gap) else self._take_count(line)
         return found
 
     def advance(self, mono_ns: int, clock: int | None = None) -> list[Happening]:
@@ -126,8 +130,12 @@ class Station:
         due = [] if tick is None else self.observer.due(tick)
         found = self._deliver(due) if due else []
         if self.alarms.next_check is not None and self.timeline.mono_ns >= self.alarms.next_check:
-            found += self.alarms.check(self.motes, self.timeline.gateways, *self.timeline.now)
+            found += self.alarms.check(*self.timeline.now)
         return found
+
+    def note_disk(self, fault: str, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """What the runner found wrong with the disk that holds the log; empty if nothing is."""
+        return self.alarms.disk(fault, mono_ns, wall_ns)
 
     def next_due(self) -> int | None:
         """The host's time at which `advance` should be called if nothing comes before."""
@@ -183,13 +191,23 @@ class Station:
         changed = LineChanged(*self.timeline.now, gap.gateway, gap.back, gap.reason)
         return [changed, *self.alarms.line(gap.gateway, counts, gap, *self.timeline.now)]
 
+    def _take_count(self, count: LineCount) -> list[Happening]:
+        """From its opening on a gateway should be heard of."""
+        counts = self.timeline.gateway(count.gateway)
+        if not counts.seen_ns:
+            self.alarms.expect_gateway(counts, count.mono_ns)
+        if not count.unread:
+            return []
+        return self.alarms.unread(count.gateway, counts, count.unread, *self.timeline.now)
+
     def _take_packet(self, arrival: Arrival) -> list[Happening]:
         counts = self.timeline.gateway(arrival.gateway)
-        counts.seen_ns = arrival.mono_ns
         counts.rate.add(arrival.mono_ns)
         found = self.alarms.gateway_seen(arrival.gateway, counts, *self.timeline.now)
         read = self.timeline.read(arrival)
         frame, message = read.frame, read.message
+        if read.happenings:
+            found += self._note_jump(read.happenings)
         if isinstance(message, Data) and isinstance(frame, ActiveMessage):
             found += read.happenings
             found += self._take_data(arrival, frame, message, read)
@@ -209,6 +227,14 @@ class Station:
         found += read.happenings
         return found
 
+    def _note_jump(self, happenings: Iterable[Happening]) -> list[Happening]:
+        """The alarm for a time that has started afresh."""
+        found: list[Happening] = []
+        for one in happenings:
+            if isinstance(one, ClockChanged) and one.what in ("epoch", "restart"):
+                found += self.alarms.time_jumped(one.text, *self.timeline.now)
+        return found
+
     def _strange(self, arrival: Arrival, reason: str, text: str) -> Strange:
         self.timeline.gateway(arrival.gateway).strange += 1
         self.reasons[reason] += 1
@@ -224,10 +250,13 @@ class Station:
         found = self._note_start(health)
         if health.source >= self.deployment.network.motes:
             return found
-        counts = self._mote(health.source)
-        counts.health = health
-        wrong = health.layout != self.layout.hash
-        return [*found, *self.alarms.layout(health.source, counts, wrong, *self.timeline.now)]
+        counts, now = self._mote(health.source), self.timeline.now
+        counts.health, counts.wrong_layout = health, health.layout != self.layout.hash
+        if self._needs_time:
+            counts.sync.update(health.in_sync, now[0])
+        found += self.alarms.mote_seen(health.source, counts, *now)
+        found += self.alarms.mote_changed(health.source, counts, *now)
+        return found
 
     def _note_start(self, health: Health) -> list[Happening]:
         """Tell of a new boot, which its messages may have shown already: only health knows why it started."""
@@ -235,11 +264,16 @@ class Station:
         before = self._boots.get(node)
         counts = self.motes.get(node)
         if before is None:
-            again = counts is not None and counts.reboots > 0 and counts.boot == boots % 8
+            times = int(counts is not None and counts.reboots > 0 and counts.boot == boots % 8)
         else:
-            again = 0 < (boots - before) % 65536 < 32768  # else the same, or an older one on a long way
+            times = (boots - before) % 65536
+        again = 0 < times < 32768  # else the same, or an older one on a long way
         if before is None or again:
             self._boots[node] = boots
+        if again and counts is not None:
+            unseen = times - (counts.reboots - counts.reboots_reported)
+            counts.restarts.add(self.timeline.now[0], max(0, unseen))
+            counts.reboots_reported = counts.reboots
         return [Restarted(*self.timeline.now, node, boots, health.start_cause.words)] if again else []
 
     # ---- Messages ----
@@ -257,9 +291,12 @@ class Station:
         heard_tick = tick if cycles is None else self.timeline.tick(cycles)
         timed = data if cycles is not None else replace(data, in_sync=False)
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, timed.in_sync)
-        reception = self.observer.receive(timed, tick, heard_tick, held)
+        reception = self.observer.receive(timed, tick, heard_tick, held, cycles is not None)
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before)
+        if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
+            counts.rssi = read.heard.rssi
+            counts.relayed = is_relayed(data, frame.source, counts.health, self.deployment.network)
         here = (*self.timeline.now, arrival.gateway, frame, data, read.heard, cycles, reached)
         self.timeline.reached = present
         if message is None:
@@ -314,10 +351,15 @@ class Station:
             counts.boot = data.boot
         if before is None:
             return []
-        counts.boot, counts.sent_cycles = data.boot, None
+        now = self.timeline.now
+        counts.boot = data.boot
         counts.reboots += 1
+        counts.restarts.add(now[0])
         counts.lost_before, counts.span = counts.lost, None
-        return [Reboot(*self.timeline.now, data.source, data.boot, before)]
+        return [
+            Reboot(*now, data.source, data.boot, before),
+            *self.alarms.mote_changed(data.source, counts, *now),
+        ]
 
     def _count_arrival(
         self, counts: MoteCounts, held: HeldMessage, message: Ordered, heard: int
@@ -330,7 +372,10 @@ class Station:
         counts.out_of_sync += not data.in_sync
         counts.saturated += data.saturated
         if data.boot == counts.boot:
-            counts.add(name.sequence, held.cycles)
+            counts.add(name.sequence)
+        counts.losses.update(counts.received, counts.lost)
+        if self._needs_time:
+            counts.sync.update(data.in_sync, held.mono_ns)
         found = self.alarms.mote_seen(data.source, counts, *self.timeline.now)
         now = self.timeline.present or 0
         held.node, overtakings = self.violations.arrived(message, name, data, heard, now)

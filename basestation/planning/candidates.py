@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
 
-from basestation.causality.policy_choice import PolicyChoice
+from basestation.causality.policy_choice import SAME_MS, PolicyChoice, levelled
 from basestation.causality.schemes import Scheme, Setting, TimedScheme, make_scheme
 from basestation.deployed import scheme_of_layout, setting_of_layout
 from basestation.simulator.engine import IS_FAST
@@ -108,6 +108,7 @@ class Comparison:
     figure: str
     tolerance: float
     named: tuple[CandidateRow, ...] = ()  # stamps that name causes, by their own rules
+    tick_ms: float = 1.0
 
     @property
     def quickest(self) -> CandidateRow | None:
@@ -126,18 +127,20 @@ class Comparison:
     @property
     def choice(self) -> CandidateRow | None:
         """The smallest stamp, then the shortest hold, that fits and meets the tolerance."""
-        return min((row for row in self.rows if self._good(row)), key=_cost, default=None)
+        return self._cheapest(row for row in self.rows if self._good(row))
 
     @property
     def guaranteed_choice(self) -> CandidateRow | None:
         """The same among the rows that are exact and did not reach their limits in these runs."""
         sure = (row for row in self.measured if row.guaranteed and self._good(row))
-        return min(sure, key=_cost, default=None)
+        return self._cheapest(sure)
 
     @property
     def nearest(self) -> list[CandidateRow]:
         """Each stamp's best row, for when nothing is good enough: those that fit and the fewest violations first."""
-        ranked = sorted(self.rows, key=lambda row: (row.candidate.left < 0, self.of(row), _cost(row)))
+        ranked = sorted(
+            self.rows, key=lambda row: (row.candidate.left < 0, self.of(row), self._cost(row, row.hold_mean))
+        )
         first: dict[StampCandidate, CandidateRow] = {}
         for row in ranked:
             first.setdefault(row.candidate, row)
@@ -145,27 +148,33 @@ class Comparison:
 
     def narrower(self, choice: CandidateRow) -> list[StampCandidate]:
         """The stamps with fewer bits that are as good as the choice in the same bytes."""
-        same = (
-            row.candidate for row in self.measured if self._good(row) and _cost(row)[:3] == _cost(choice)[:3]
-        )
+        same = (row.candidate for row in self.measured if self._good(row) and self._is_equal(row, choice))
         return list(dict.fromkeys(one for one in same if one.layout.bits < choice.candidate.layout.bits))
 
     def of(self, row: CandidateRow) -> float:
         """The violations of a row by the chosen figure, in per cent."""
         return row.violations[self.figure]
 
+    def _is_equal(self, row: CandidateRow, choice: CandidateRow) -> bool:
+        one, other = row.candidate, choice.candidate
+        apart_ms = abs(row.hold_mean - choice.hold_mean) * self.tick_ms
+        return (one.layout.size, one.exact) == (other.layout.size, other.exact) and apart_ms <= SAME_MS
+
+    def _cheapest(self, rows: Iterable[CandidateRow]) -> CandidateRow | None:
+        found = list(rows)
+        holds = levelled((row.candidate.layout.size, row.hold_mean * self.tick_ms) for row in found)
+        return min(zip(found, holds, strict=True), key=lambda pair: self._cost(*pair), default=(None,))[0]
+
+    def _cost(self, row: CandidateRow, hold: float) -> tuple[float, ...]:
+        """The sort key: the smallest stamp, then the shortest hold; among equals what is provable, then the fewest
+        violations, then the widest stamp: bits that fill up the last byte cost nothing, and a wider counter is full
+        later."""
+        layout, unproven = row.candidate.layout, (not row.guaranteed, not row.candidate.exact)
+        place = (*POLICIES, *names()).index(row.policy)
+        return layout.size, hold, *unproven, self.of(row), -layout.bits, place
+
     def _good(self, row: CandidateRow) -> bool:
         return row.candidate.left >= 0 and self.of(row) <= self.tolerance
-
-
-def _cost(row: CandidateRow) -> tuple[int, float, bool, int, int]:
-    """The sort key: the smallest stamp, then the shortest hold, then exact stamps, then the widest.
-
-    Bits that fill up the last byte cost nothing, and a wider counter is full later.
-    """
-    layout = row.candidate.layout
-    hold = round(row.hold_mean, 6)
-    return layout.size, hold, not row.candidate.exact, -layout.bits, (*POLICIES, *names()).index(row.policy)
 
 
 def upper_bound_percent(row: CandidateRow) -> float:
@@ -293,7 +302,7 @@ def compare(
     arrival = next(row for row in rows if row.policy == "none")
     measured = tuple(row for row in rows if row.policy != "none")
     named = tuple(_measure_named(budget, options, effort, tolerance, advance))
-    return Comparison(measured, arrival, options, figure, tolerance, named)
+    return Comparison(measured, arrival, options, figure, tolerance, named, budget.clock.tick_ms)
 
 
 def _measure_named(

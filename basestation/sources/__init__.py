@@ -1,6 +1,6 @@
 """Where packets come from, named by the strings that TinyOS users know.
 
-    serial@PORT[:BAUD-or-platform]   a gateway's UART
+    serial@PORT[:BAUD-or-platform]   a gateway's UART; a bare /dev/ttyUSB1 is one, too
     network@HOST:PORT                raw UART bytes over TCP, such as a MIB600's
     sf@HOST:PORT                     a serial forwarder of TinyOS 1.x or 2.x
     replay@FILE[?pace=1]             a journal, or a capture of a serial line
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 
-from basestation.sources.base import Source, SourceError, SourceOptions, Spec
+from basestation.sources.base import Source, SourceError, SourceOptions, SourceUsageError, Spec
 from packet_formats.phrases import did_you_mean
 
 KINDS = {
@@ -36,7 +36,7 @@ GROUP = "causeway.sources"
 
 Make = Callable[[Spec, int, SourceOptions], Source]
 
-__all__ = ["KINDS", "Source", "SourceError", "SourceOptions", "open_source", "plugged_in"]
+__all__ = ["KINDS", "Source", "SourceError", "SourceOptions", "SourceUsageError", "open_source", "plugged_in"]
 
 
 def open_source(text: str, gateway: int = 0, options: SourceOptions | None = None) -> Source:
@@ -57,7 +57,7 @@ def open_source(text: str, gateway: int = 0, options: SourceOptions | None = Non
     else:
         known = [*KINDS, *(entry.name for entry in plugged_in())]
         hint = did_you_mean(spec.kind, known) or f": a source begins with {', '.join(f'{k}@' for k in known)}"
-        raise SourceError(f"{text}: no kind of source is named {spec.kind!r}{hint}")
+        raise SourceUsageError(f"{text}: no kind of source is named {spec.kind!r}{hint}")
     return make(spec, gateway, options or SourceOptions())
 
 

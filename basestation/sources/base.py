@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 from urllib.parse import unquote_plus
 
 from basestation.arrivals import Line
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 class SourceError(Exception):
     """A source that cannot be opened or used. The message names cause and cure."""
+
+
+class SourceUsageError(SourceError):
+    """A text that names no source: wrong usage, whatever is plugged in."""
 
 
 class Source(Protocol):
@@ -46,6 +51,13 @@ class Source(Protocol):
         """Release everything; `lines` ends."""
 
 
+@runtime_checkable
+class Finishing(Protocol):
+    """A source that can say whether the other end has read all that was sent."""
+
+    async def finish(self) -> bool: ...
+
+
 def _silent(message: str) -> None:
     pass
 
@@ -61,9 +73,17 @@ class SourceOptions:
     say: Callable[[str], None] = field(default=_silent)  # notes for the user
 
 
+_PORT = re.compile(r"(/dev/[^@?]+|COM\d+)(:\w+)?")
+
+
+def names_source(word: str) -> bool:
+    """Whether a word of a command line is a source: `kind@...`, or the bare name of a serial port."""
+    return "@" in word or _PORT.fullmatch(word) is not None
+
+
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """The parts of a source's string, `kind@where?name=value&...`."""
+    """The parts of a source's string, `kind@where?name=value&...`. A bare `/dev/ttyUSB1` is `serial@/dev/ttyUSB1`."""
 
     text: str
     kind: str
@@ -73,8 +93,10 @@ class Spec:
     @classmethod
     def parse(cls, text: str) -> Spec:
         kind, at, rest = text.partition("@")
-        if not at:
-            raise SourceError(
+        if _PORT.fullmatch(text):
+            kind, rest = "serial", text
+        elif not at:
+            raise SourceUsageError(
                 f"{text!r} is not a source: it should look like serial@/dev/ttyUSB1 or sf@localhost"
             )
         where, _, query = rest.partition("?")
@@ -82,7 +104,7 @@ class Spec:
         for item in filter(None, query.split("&")):
             name, equals, value = item.partition("=")
             if not equals or not name or not value or name in settings:
-                raise SourceError(
+                raise SourceUsageError(
                     f"{text}: {item!r}: settings are name=value, each once, with & between them"
                 )
             settings[unquote_plus(name)] = unquote_plus(value)
@@ -91,12 +113,15 @@ class Spec:
     def wrong(self, reason: str) -> SourceError:
         return SourceError(f"{self.text}: {reason}")
 
+    def misused(self, reason: str) -> SourceUsageError:
+        return SourceUsageError(f"{self.text}: {reason}")
+
     def known(self, *names: str) -> None:
         """Refuse settings that this kind of source does not have."""
         for name in self.settings:
             if name not in names:
                 known = f"; it has {', '.join(names)}" if names else "; it has none"
-                raise self.wrong(f"{self.kind}@ has no setting {name}{did_you_mean(name, names) or known}")
+                raise self.misused(f"{self.kind}@ has no setting {name}{did_you_mean(name, names) or known}")
 
     def number(self, name: str, default: float, least: float, most: float) -> float:
         text = self.settings.get(name)
@@ -105,13 +130,13 @@ class Spec:
         except ValueError:
             value = math.nan
         if not least <= value <= most:
-            raise self.wrong(f"{name}={text} is not a number from {least:g} to {most:g}")
+            raise self.misused(f"{name}={text} is not a number from {least:g} to {most:g}")
         return value
 
     def whole(self, name: str, default: int, least: int, most: int) -> int:
         value = self.number(name, default, least, most)
         if value != int(value):
-            raise self.wrong(f"{name}={self.settings[name]} is not a whole number")
+            raise self.misused(f"{name}={self.settings[name]} is not a whole number")
         return int(value)
 
     def host_and_port(self, port: int | None = None) -> tuple[str, int]:
@@ -119,7 +144,7 @@ class Spec:
         host, digits = split_host(self.where)
         said = port if digits is None else port_number(digits)
         if not said:
-            raise self.wrong(f"should be {self.kind}@HOST:PORT with a port from 1 to 65535")
+            raise self.misused(f"should be {self.kind}@HOST:PORT with a port from 1 to 65535")
         return host or "localhost", said
 
 

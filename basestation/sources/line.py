@@ -12,6 +12,7 @@ from basestation.arrivals import Arrival, Gap, Line
 from basestation.sources.base import SourceError, SourceOptions, check_sendable
 from basestation.sources.framings import Framing
 from basestation.sources.inbox import LineLost, Link
+from basestation.sources.tcp import TcpLink
 from packet_formats.framing import FrameCounters
 from packet_formats.tinyos import PACKET_TYPES, TYPE_OF
 
@@ -89,7 +90,7 @@ class LineSource:
                     yield arrival
             except LineLost as lost:
                 await self._drop(str(lost))
-                if self._closed.is_set():
+                if self._closed.is_set() or await self._is_over():
                     return
                 yield self._gap(False, str(lost))
             if not await self._reconnect():
@@ -105,6 +106,14 @@ class LineSource:
             await connection.link.send(connection.wire.encode(packet))
         except LineLost as lost:
             raise SourceError(f"{self.text}: not sent: {lost}") from None
+
+    async def finish(self) -> bool:
+        """Close, and say whether the other end is known to have read all that was sent. Only TCP can tell."""
+        self._closed.set()
+        link = self._connection.link if self._connection else None
+        known = isinstance(link, TcpLink) and await link.finish()
+        await self.close()
+        return known
 
     async def close(self) -> None:
         self._closed.set()
@@ -129,6 +138,10 @@ class LineSource:
         if acks:
             with contextlib.suppress(LineLost):
                 await connection.link.send(acks)
+
+    async def _is_over(self) -> bool:
+        """Whether the other end has come to its own end, in order: that is no loss."""
+        return False
 
     async def _reconnect(self) -> bool:
         """Try to connect until it works; False if the source was closed meanwhile."""

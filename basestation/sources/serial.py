@@ -37,6 +37,7 @@ CHUNK = 4096
 CHUNKS_AHEAD = 32  # read before anybody takes them; beyond that the kernel's buffer fills
 WAIT_SECONDS = 0.2  # between two looks at whether to stop
 SEND_SECONDS = 1.0
+GONE = "the port is gone: unplugged, or another program uses it"
 
 
 def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
@@ -58,18 +59,18 @@ def _device_and_baud(spec: Spec, options: SourceOptions) -> tuple[str, int]:
     if not colon or not speed.isalnum() or os.path.exists(spec.where):
         device, speed = spec.where, board
     if not device:
-        raise spec.wrong(
+        raise spec.misused(
             "should name a port, as in serial@/dev/ttyUSB1:micaz; `basestation ports` lists them"
         )
     if speed.isdecimal() and len(speed) <= MOST_DIGITS and int(speed) > 0:
         return device, int(speed)
     if speed == GENERIC:
-        raise spec.wrong(
+        raise spec.misused(
             "needs the speed of your gateway, as in serial@/dev/ttyUSB1:115200: the board is generic"
         )
     if speed not in BAUD:
         hint = did_you_mean(speed, BAUD) or f"; known: {', '.join(BAUD)}"
-        raise spec.wrong(f"{speed!r} is neither a speed nor a platform{hint}")
+        raise spec.misused(f"{speed!r} is neither a speed nor a platform{hint}")
     return device, BAUD[speed]
 
 
@@ -138,8 +139,8 @@ class SerialLink:
                 await asyncio.to_thread(self._port.write, data)
             except serial.SerialTimeoutException:
                 raise LineLost("the port accepts no data") from None
-            except (OSError, TypeError) as error:  # TypeError: closed under way
-                raise LineLost(f"the port is gone: {error}") from None
+            except (OSError, TypeError):  # TypeError: closed under way
+                raise LineLost(GONE) from None
 
     async def close(self) -> None:
         self._stop.set()
@@ -156,8 +157,8 @@ class SerialLink:
             while not self._stop.is_set():
                 if self._has_room():
                     self._take()
-        except (OSError, TypeError) as error:
-            reason = f"the port is gone: {error}"
+        except (OSError, TypeError):  # pyserial's words for it are a riddle
+            reason = GONE
         with contextlib.suppress(RuntimeError):  # the loop has ended before us
             self._loop.call_soon_threadsafe(self._inbox.end, reason)
 

@@ -11,6 +11,7 @@ from basestation.sources.inbox import Inbox, LineLost, Moment, TimedBytes, now, 
 
 CONNECT_SECONDS = 5.0
 SEND_SECONDS = 1.0
+FINISH_SECONDS = 5.0  # a forwarder that paces what it passes on reads hundreds of messages in this time
 ROOM = 65536  # bytes read ahead of whoever takes them
 AT_ONCE = 256 * 1024  # bytes that the event loop reads at one go; less means that no more had come
 
@@ -25,12 +26,16 @@ class TcpLink(asyncio.Protocol):
         self._since: Moment | None = None  # from when on what comes may have waited for us
         self._writable = asyncio.Event()
         self._writable.set()
+        self._finishing = False
+        self._over: asyncio.Future[bool] = asyncio.get_running_loop().create_future()  # whether in order
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         keep_alive(transport.get_extra_info("socket"))
 
     def data_received(self, data: bytes) -> None:
+        if self._finishing:
+            return
         self.inbox.put(stamped(data, self._since))
         if len(data) < AT_ONCE:
             self._since = None
@@ -40,9 +45,11 @@ class TcpLink(asyncio.Protocol):
             self._transport.pause_reading()
 
     def eof_received(self) -> None:
+        self._end_in_order(True)
         self.inbox.end("the other end closed the connection")
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._end_in_order(False)
         self.inbox.end(_reason(error) if error is not None else "the connection was closed")
         self._transport = None
         self._writable.set()
@@ -68,6 +75,27 @@ class TcpLink(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             raise LineLost("the connection was closed")
         self._transport.write(data)
+
+    async def finish(self) -> bool:
+        """Say that nothing more follows, and wait until the other end has read all and closed; False if it does not.
+
+        Closing at once would reset a connection on which something unread has come, and the other end would lose what
+        it has not read yet.
+        """
+        if self._transport is None or self._transport.is_closing() or self._finishing:
+            return False
+        self._finishing = True
+        if self._paused:
+            self._transport.resume_reading()
+        self._transport.write_eof()
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._over), FINISH_SECONDS)
+        except TimeoutError:
+            return False
+
+    def _end_in_order(self, in_order: bool) -> None:
+        if not self._over.done():
+            self._over.set_result(in_order)
 
     async def close(self) -> None:
         self.inbox.end("closed")

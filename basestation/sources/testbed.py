@@ -62,6 +62,13 @@ class TestbedSource(LineSource):
         if self._folder is not None:
             self._folder.cleanup()
 
+    async def _is_over(self) -> bool:
+        """A testbed that ends in order has come to the end of its `seconds`."""
+        assert self._process is not None
+        with contextlib.suppress(TimeoutError):
+            return await asyncio.wait_for(self._process.wait(), END_SECONDS) == 0
+        return False
+
     async def _reconnect(self) -> bool:
         return False
 
@@ -101,18 +108,21 @@ class TestbedSource(LineSource):
         return str(path)
 
     async def _port(self, process: Process) -> int:
-        """Read its output until it says its port; it may have to build the firmware first."""
-        last = "it did not say why"
+        """Read its output until it says its port; it may have to build the firmware first.
+
+        Its reason begins with `Error: `; what follows, such as a compiler's words, is passed on.
+        """
+        last, reason = "it did not say why", ""
         assert process.stderr is not None
         while raw := await process.stderr.readline():
             last = raw.decode(errors="replace").strip() or last
             if found := _AT.search(last):
                 return int(found[1])
             self._options.say(last)
+            reason = reason or (last if last.startswith("Error: ") else "")
         code = await process.wait()
-        raise SourceError(
-            f"{self.text}: the testbed ended with status {code}: {last.removeprefix('Error: ')}"
-        )
+        why = (reason or last).removeprefix("Error: ").rstrip(":")
+        raise SourceError(f"{self.text}: the testbed ended with status {code}: {why}")
 
     async def _pass_on(self, process: Process) -> None:
         assert process.stderr is not None

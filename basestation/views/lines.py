@@ -34,7 +34,7 @@ from packet_formats.records import Health
 from packet_formats.schemes import TIMED_POLICIES
 from packet_formats.values import data_text
 
-NO_HOPS = 255  # in a health message: no root known
+MOST_STRANGE = 5  # lines about packets that were not read; a wrong deployment must not fill the screen
 
 
 class TextRow(NamedTuple):
@@ -80,9 +80,9 @@ def _(happening: Arrived) -> TextRow | None:
     health = happening.message
     if not isinstance(health, Health) or happening.copy:
         return None
-    battery = f", battery {health.battery * 20} mV" if health.battery else ""
+    battery = f", battery {health.battery_mv} mV" if health.battery_mv else ""
     sync = "in sync" if health.in_sync else "out of sync"
-    root = "no root known" if health.hops == NO_HOPS else many(health.hops, "hop")
+    root = "no root known" if health.distance is None else many(health.distance, "hop")
     text = f"{sync}, {root}, boot {health.boots}, {health.sent} sent{battery}"
     return TextRow("health", str(health.source), text, "dim")
 
@@ -207,6 +207,7 @@ class LinesView:
         layout: DataLayout | None = None,
     ) -> None:
         self._write, self._note, self._layout = write, note, layout
+        self._strange: set[tuple[int, str]] = set()
 
     def take(self, happening: Happening) -> None:
         if isinstance(happening, Note):
@@ -214,13 +215,38 @@ class LinesView:
             return
         if isinstance(happening, Violation) and happening.order == "arrival":
             return  # the policy puts it right, and the summary counts it
+        if isinstance(happening, LineChanged) and not happening.back:
+            return  # an alarm says it, with the reason
+        if isinstance(happening, Strange) and not self._is_news(happening):
+            return
         row = row_of(happening, self._layout)
         if row is not None:
             line = f"{shown_time(happening.wall_ns)}  {row.kind:<9}  {row.subject:>8}  {row.text}"
             self._write(line, row.style)
 
+    def _is_news(self, strange: Strange) -> bool:
+        """Whether nothing like it was shown. The summary counts all."""
+        key = strange.gateway, strange.reason
+        if key in self._strange or len(self._strange) > MOST_STRANGE:
+            return False
+        self._strange.add(key)
+        if len(self._strange) > MOST_STRANGE:
+            self._note("more packets can't be read: they are counted, and not shown")
+            return False
+        return True
+
     def close(self) -> None:
         pass
+
+
+def verdict(snapshot: Snapshot) -> str | None:
+    """What is wrong with a run that read nothing though packets came; None if nothing is."""
+    if snapshot.received or not snapshot.strange:
+        return None
+    return (
+        f"no message of this deployment came, but {many(snapshot.strange, 'packet')} of another layout or application "
+        "did: is it the right deployment?"
+    )
 
 
 def summary(snapshot: Snapshot) -> Iterator[str]:
@@ -238,7 +264,9 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
             f"held {hold.mean:.0f} ms on average, half of them at most {hold.p50:.0f} ms, "
             f"95% at most {hold.p95:.0f} ms, the longest {hold.max:.0f} ms"
         )
-    if snapshot.unordered:
+    if not snapshot.received:
+        yield "nothing was ordered: no message came"
+    elif snapshot.unordered:
         yield "nothing was ordered: no time is known, neither from heard records nor from beacons or health messages"
     else:
         yield from _ordered(snapshot)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import ClassVar, Protocol, TypeVar
 
@@ -14,50 +14,30 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.events import Resize
+from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 from basestation.live.counters import GatewayView, HeldView, MoteView, OrderView, Snapshot
-from basestation.live.happenings import Arrived, Delivered, Happening, Tentative
+from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, Tentative
+from basestation.views.dialogs import Help, PolicyQuestion, Proposal, Question
 from basestation.views.lines import row_of, shown_ledger, shown_move, shown_noticed, shown_policy, shown_time
+from basestation.views.mote_table import by_trouble, colour, mote_table, sides
 from packet_formats.layout import DataLayout
 from packet_formats.messages import Data
+from packet_formats.records import Health
 from packet_formats.values import data_text
 
 KEPT = 500  # lines of each stream
 REDRAW_SECONDS = 0.2
-PHI_STEP = 5
-TOLERATE_STEP = 0.1
-COLOURS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_red", "bright_green", "orange3")
 
 NARROW = 130  # below: the streams go under the motes
-LOW, LOWEST = 32, 20  # below: only the newest of the news, and none
+HIGH, LOW, LOWEST = 45, 32, 20  # below: fewer news, only the newest, and none
 LEAST = (60, 16)
+STREAMS_LEAST, STREAMS_LOWEST = 58, 3  # columns beside the motes, lines below them
+MOTES_MOST = 88  # columns: all that is known of a mote
 STEADY = 25  # pictures for which the queue keeps its height, lest all else jump with each message
-PHI_POLICIES = ("dapw", "cbd")
 
 Item = TypeVar("Item", Arrived, Delivered, HeldView)
-
-HELP = """\
-p      pause the picture; nothing is lost meanwhile
-f      show one mote only; press again for the next one, and then for all
-+  -   raise or lower phi by five per cent, or what the ledger tolerates by a tenth
-o      switch to the next policy that the stamp allows
-?      open or close this help
-q      quit
-Arrow keys, page up and page down scroll the motes.
-
-Motes: messages per second, received, lost, dup(licates), late, held now;
-p95: 95% of the messages were held at most so many ms; boot: restarts seen;
-nosync: messages sent or heard without network time; sat: saturated stamps;
-mV: battery; hop: distance from the root.
-
-Arrivals: messages as they come. Deliveries: messages as they leave, and how
-long each was held. ↑3 left three places earlier than it arrived, ↓3 three
-later; late: it came after its deadline; no time: it left on arrival because
-it had no network time; ∥ concurrent: a message had left before it that is
-neither its cause nor its effect; ? tentative: it waits for messages by name,
-and stands where it would leave if nothing more came.
-Out of order: ≥ 2 means that stamps or receipts prove at least two."""
 
 
 class Shown(Protocol):
@@ -68,13 +48,16 @@ class Shown(Protocol):
     def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None: ...
 
 
+# Sends a setting, in words such as "blink all", to a mote, and says what became of it.
+Order = Callable[[str, int], Coroutine[None, None, str]]
+
+
 class TerminalView(App[None]):
     """The full screen. It is a sink, too: it keeps what it is told and draws a few times a second."""
 
     TITLE = "Causeway"
     ENABLE_COMMAND_PALETTE = False
     CSS = """
-    Screen { layers: picture over; }
     #status { height: auto; padding: 0 1; background: $panel; }
     #alarms { height: auto; padding: 0 1; background: $error; color: $text; display: none; }
     #middle { height: 1fr; layout: horizontal; }
@@ -83,42 +66,60 @@ class TerminalView(App[None]):
     .stream { width: 1fr; height: 100%; border: round $primary; }
     #queue { height: 3; border: round $primary; }
     #news { height: 7; border: round $primary; }
-    #help { display: none; layer: over; height: auto; max-height: 100%; border: round $accent; padding: 0 1; }
-    #help Static { height: auto; }
     #small { display: none; padding: 0 1; }
+    .lower #news { height: 5; }
     .narrow #middle { layout: vertical; }
-    .narrow #motes { width: 100%; }
     .narrow #streams { width: 100%; }
     .low #motes, .low .stream, .low #queue { border: none; border-top: solid $primary; padding: 0 1; }
     .low #news { height: 1; border: none; padding: 0 1; }
     .lowest #news { display: none; }
-    .small #picture, .small #help { display: none; }
+    .small #picture { display: none; }
     .small #small { display: block; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "pause", "Pause"),
         Binding("f", "filter", "Filter"),
-        Binding("plus,equals_sign", "phi(1)", "phi", key_display="+"),
-        Binding("minus", "phi(-1)", "phi", key_display="-"),
+        Binding("plus,equals_sign", "phi(1)", "Wait", key_display="+ -"),
+        Binding("minus", "phi(-1)", show=False),
         Binding("o", "policy", "Policy"),
         Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q,ctrl+c", "quit", "Quit", key_display="q"),
+        Binding("b", "order('blink all')", "Blink"),
+        Binding("r", "order('report')", "Report"),
+        Binding("R", "reboot", "Reboot", key_display="R"),
+        Binding("up", "choose(-1)", show=False),
+        Binding("down", "choose(1)", show=False),
+        Binding("pageup", "choose(-10)", show=False),
+        Binding("pagedown", "choose(10)", show=False),
+        Binding("escape", "choose(0)", show=False),
     ]
 
     def __init__(
-        self, stage: Shown | None = None, final: bool = False, layout: DataLayout | None = None
+        self,
+        stage: Shown | None = None,
+        final: bool = False,
+        layout: DataLayout | None = None,
+        order: Order | None = None,
+        names: Mapping[int, str] | None = None,
     ) -> None:
-        """`final`: show no row of a message that has not left. A layout whose data has names shows the values."""
+        """`final`: show no row of a message that has not left. A layout whose data has names shows the values.
+
+        `order` sends to motes; without it, nobody is there to take what is sent. `names`: of motes that have one.
+        """
         super().__init__()
         self.stage = stage
         self.final = final
         self.layout = layout if layout and layout.values else None
         self.paused = False
-        self.mote: int | None = None
+        self.mote: int | None = None  # shown alone
+        self.chosen: int | None = None
         self.ended = False
+        self._order = order
+        self._names = names or {}
         self._arrived: deque[Arrived] = deque(maxlen=KEPT)
         self._delivered: deque[Delivered] = deque(maxlen=KEPT)
         self._news: deque[Happening] = deque(maxlen=KEPT)
+        self._alarms: deque[Happening] = deque(maxlen=KEPT)  # apart, lest other news push them out
         self._snapshot: Snapshot | None = None
         self._queue_heights: deque[int] = deque(maxlen=STEADY)
 
@@ -130,6 +131,10 @@ class TerminalView(App[None]):
         elif isinstance(happening, Arrived):
             if isinstance(happening.message, Data) and not happening.copy:
                 self._arrived.append(happening)
+            elif isinstance(happening.message, Health) and happening.message.source == self.chosen:
+                self._news.append(happening)
+        elif isinstance(happening, Alarm):
+            self._alarms.append(happening)
         elif not isinstance(happening, Tentative) and row_of(happening) is not None:
             self._news.append(happening)
 
@@ -138,44 +143,85 @@ class TerminalView(App[None]):
 
     # ---- Keys ----
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Keys for a chosen mote are shown when one is."""
+        return self.chosen is not None if action in ("order", "reboot") else True
+
     def action_pause(self) -> None:
         self.paused = not self.paused
         self._draw()
 
+    def action_choose(self, step: int) -> None:
+        """Choose a mote further down or up the table; 0: none, and show all."""
+        order = [mote.mote for mote in self._motes()]
+        if not step or not order:
+            self.chosen = self.mote = None
+        elif self.chosen in order:
+            at = order.index(self.chosen) + step
+            self.chosen = order[min(len(order) - 1, max(0, at))]
+        else:
+            self.chosen = order[0]
+        self.refresh_bindings()
+        self._draw(anew=True)
+
     def action_filter(self) -> None:
-        """Show all motes, then each alone, then all again."""
-        known = [mote.mote for mote in self._snapshot.motes] if self._snapshot else []
-        later = [mote for mote in known if self.mote is None or mote > self.mote]
-        self.mote = later[0] if later else None
-        self._draw()
+        """Show the chosen mote alone, or all again."""
+        if self.chosen is None and self.mote is None:
+            self.action_choose(1)
+        self.mote = self.chosen if self.mote is None else None
+        self._draw(anew=True)
 
     def action_phi(self, step: int) -> None:
-        shot = self._snapshot
-        if shot is None:
-            return
-        if shot.tolerate is not None:
-            tolerate = round(min(100.0, max(0.0, shot.tolerate + TOLERATE_STEP * step)), 3)
-            self._set_policy(shot.policy, shot.phi, tolerate)
-        elif shot.policy not in PHI_POLICIES:
-            self.notify(f"phi does nothing under the policy {shot.policy}")
-        else:
-            self._set_policy(shot.policy, min(100, max(0, shot.phi + PHI_STEP * step)))
+        if self._snapshot is not None:
+            proposal = Proposal.of(self._snapshot)
+            if proposal.has_steps:
+                self._propose(proposal.stepped(step))
+            else:
+                self.notify(f"phi does nothing under the policy {proposal.policy}")
 
     def action_policy(self) -> None:
         if self._snapshot is not None:
-            names = self._snapshot.policies
-            after = names[(names.index(self._snapshot.policy) + 1) % len(names)]
-            self._set_policy(after, self._snapshot.phi)
+            self._propose(Proposal.of(self._snapshot).turned(self._snapshot.policies))
 
     def action_help(self) -> None:
-        shown = self.query_one("#help")
-        shown.display = not shown.display
-        self.query_one("#help" if shown.display else "#motes").focus()  # the arrow keys scroll it
+        self.push_screen(Help())
 
-    def _set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None:
-        if self.stage is not None and not self.ended:
-            self.stage.set_policy(name, phi, tolerate)
-            self._draw(anew=True)
+    def action_order(self, words: str) -> None:
+        if self.chosen is not None:
+            self._send(words, self.chosen)
+
+    def action_reboot(self) -> None:
+        mote = self.chosen
+
+        def answered(yes: bool | None) -> None:
+            if yes and mote is not None:
+                self._send("reboot", mote)
+
+        if mote is not None:
+            self.push_screen(Question(f"Reboot mote {mote}?"), answered)
+
+    def _send(self, words: str, mote: int) -> None:
+        if self._order is None or self.ended:
+            self.notify("nobody is there to take it: this is a recording, or the run is over")
+        else:
+            self.notify(f"sending {words} to mote {mote} ...", timeout=2)
+            self.run_worker(self._sent(self._order(words, mote)), group="orders")
+
+    async def _sent(self, sending: Coroutine[None, None, str]) -> None:
+        self.notify(await sending, markup=False)
+
+    def _propose(self, proposal: Proposal) -> None:
+        """Ask before the run is changed: its log, its summary and other viewers all see it."""
+        if self.stage is None or self.ended or self._snapshot is None:
+            return
+        question = PolicyQuestion(self._snapshot, proposal)
+
+        def answered(yes: bool | None) -> None:
+            if yes and self.stage is not None and not self.ended:
+                self.stage.set_policy(*question.proposal)
+                self._draw(anew=True)
+
+        self.push_screen(question, answered)
 
     # ---- The picture ----
 
@@ -184,38 +230,43 @@ class TerminalView(App[None]):
             yield Static(id="status")
             yield Static(id="alarms")
             with Container(id="middle"):
-                with VerticalScroll(id="motes"):
+                with VerticalScroll(id="motes", can_focus=False):
                     yield Static(id="mote-table")
                 with Horizontal(id="streams"):
                     yield Static(id="arrivals", classes="stream")
                     yield Static(id="deliveries", classes="stream")
             yield Static(id="queue")
             yield Static(id="news")
-            yield Footer()
-        with VerticalScroll(id="help"):
-            yield Static(HELP, markup=False)
+            yield Footer(compact=True)
         yield Static(f"the window is too small: {LEAST[0]} by {LEAST[1]} at least", id="small")
 
     def on_mount(self) -> None:
-        for name, title in (
-            ("motes", "motes"),
-            ("arrivals", "arrivals"),
-            ("deliveries", "deliveries"),
-            ("queue", "held"),
-            ("news", "news"),
-        ):
-            self.query_one(f"#{name}").border_title = title
+        for name in ("arrivals", "deliveries", "news"):
+            self._panel(name).border_title = name
+        self._panel("queue").border_title = "held"
         self.set_interval(REDRAW_SECONDS, self._draw)
         self._draw()
 
     def on_resize(self, event: Resize) -> None:
         width, height = event.size
-        self.screen.set_class(width < NARROW, "narrow")
-        self.screen.set_class(height < LOW, "low")
-        self.screen.set_class(height < LOWEST, "lowest")
-        self.screen.set_class(width < LEAST[0] or height < LEAST[1], "small")
+        screen = self.screen_stack[0]
+        screen.set_class(width < NARROW, "narrow")
+        screen.set_class(height < HIGH, "lower")
+        screen.set_class(height < LOW, "low")
+        screen.set_class(height < LOWEST, "lowest")
+        screen.set_class(width < LEAST[0] or height < LEAST[1], "small")
+        self._panel("motes").styles.width = (
+            "100%" if width < NARROW else min(MOTES_MOST, width - STREAMS_LEAST)
+        )
         self._queue_heights.clear()
         self.call_after_refresh(self._draw)
+
+    def _panel(self, name: str) -> Widget:
+        """A part of the picture, also while a question or the help is in front of it."""
+        return self.screen_stack[0].query_one(f"#{name}")
+
+    def _motes(self) -> list[MoteView]:
+        return by_trouble(self._snapshot.motes) if self._snapshot else []
 
     def _draw(self, anew: bool = False) -> None:
         if self.stage is None or not self.is_running:  # while it closes, the panels go before the timer
@@ -225,24 +276,49 @@ class TerminalView(App[None]):
             return
         shot = self._snapshot = self.stage.snapshot()
         self._put_status(shot)
-        alarms = self.query_one("#alarms", Static)
+        alarms = self._panel("alarms")
         alarms.display = bool(shot.alarms)
-        alarms.update(Group(*some_lines([Text(alarm) for alarm in shot.alarms], self.size.height // 12)))
-        room = self.query_one("#motes").scrollable_content_region.width
-        self._put("mote-table", mote_table(shot.motes, self.mote, room))
+        lines = some_lines([Text(alarm) for alarm in shot.alarms], max(1, self.size.height // 12))
+        self._put("alarms", Group(*lines))
+        self._put_motes()
         self._put("arrivals", self._stream("arrivals", self._of_mote(self._arrived), arrival_line))
         self._put_deliveries(shot)
         self._put_queue(shot)
-        self._put("news", self._stream("news", self._news, news_line))
+        news = chosen_news(self._news, self._alarms, max(1, self._panel("news").size.height))
+        self._put("news", self._stream("news", news, news_line))
 
     def _put_status(self, shot: Snapshot) -> None:
-        lines = status(shot, self.paused, self.mote, self.ended)
-        gateways = gateway_lines(shot.gateways)
-        self._put("status", Group(*map(cut, lines), *some_lines(gateways, self.size.height // 12)))
+        width, height = self.size
+        lines = packed(status(shot, self.paused, self.mote, self.ended), width - 2, 2 if height < LOW else 3)
+        gateways = some_lines(gateway_lines(shot.gateways), max(1, height // 12))
+        self._put("status", Group(*lines, *gateways))
+
+    def _put_motes(self) -> None:
+        """Show the motes. Under them the streams keep what the motes do not need, and some lines at least."""
+        motes, panel = self._motes(), self._panel("motes")
+        room, border = panel.scrollable_content_region.width, panel.gutter.height
+        whole = self._panel("middle").size.height
+        if self.size.width < NARROW:
+            most = whole - STREAMS_LOWEST
+            beside = sides(len(motes), room, most - border)
+            panel.styles.height = max(3, min(most, border + 1 + -(-len(motes) // beside)))
+        else:
+            panel.styles.height = "1fr"
+        height = panel.size.height
+        beside = sides(len(motes), room, height)
+        fits = beside * (height - 1)
+        panel.border_title = f"{len(motes)} motes" if len(motes) <= fits else f"{fits} of {len(motes)} motes"
+        self._put("mote-table", mote_table(motes, self.chosen, room, height, self._names))
+        order = [mote.mote for mote in motes]
+        if self.chosen in order:
+            row = 1 + order.index(self.chosen) % -(-len(motes) // beside)
+            top, bottom = int(panel.scroll_offset.y), int(panel.scroll_offset.y) + height - 1
+            if not top + (row > 1) <= row <= bottom:
+                panel.scroll_to(y=0 if row == 1 else row - height // 2, animate=False)
 
     def _put_deliveries(self, shot: Snapshot) -> None:
         """Put what has left above what has not. A row that becomes final stays where it is, and no final row moves."""
-        height = max(1, self.query_one("#deliveries").size.height)
+        height = max(1, self._panel("deliveries").size.height)
         tentative = [] if self.final else [row for row in shot.queue if row.tentative]
         below = self._of_mote(tentative)[: height // 2]
         final = list(islice(reversed(self._of_mote(self._delivered)), height - len(below)))
@@ -251,13 +327,13 @@ class TerminalView(App[None]):
         self._put("deliveries", Group(*map(cut, lines)))
 
     def _put_queue(self, shot: Snapshot) -> None:
-        """Make the queue as high as it needs or needed a moment ago, and at most a quarter of the screen."""
-        queue = self.query_one("#queue", Static)
-        border = queue.gutter.height
-        table = queue_table(shot, self.mote, self.size.height // 4 - border)
+        """Make the queue as high as it needs or needed a moment ago, and at most a part of the screen."""
+        queue, height = self._panel("queue"), self.size.height
+        most = max(2, height // 8) if height < LOW else height // 4 - queue.gutter.height
+        table = queue_table(shot, self.mote, most)
         self._queue_heights.append(table.row_count + table.show_header)
-        queue.styles.height = border + max(self._queue_heights)
-        queue.update(table)
+        queue.styles.height = queue.gutter.height + max(self._queue_heights)
+        self._put("queue", table)
 
     def _of_mote(self, stream: Iterable[Item]) -> list[Item]:
         return [item for item in stream if self.mote is None or source_of(item) == self.mote]
@@ -266,12 +342,14 @@ class TerminalView(App[None]):
         self, name: str, items: Sequence[Happening] | deque[Happening], line: Callable[..., Text]
     ) -> Group:
         """The newest lines, as many as fit."""
-        height = max(1, self.query_one(f"#{name}").size.height)
+        height = max(1, self._panel(name).size.height)
         newest = list(islice(reversed(items), height))
         return Group(*[cut(line(item)) for item in reversed(newest)])
 
     def _put(self, name: str, content: RenderableType) -> None:
-        self.query_one(f"#{name}", Static).update(content)
+        panel = self._panel(name)
+        assert isinstance(panel, Static)
+        panel.update(content)
 
 
 def source_of(item: Arrived | Delivered | HeldView) -> int:
@@ -281,10 +359,6 @@ def source_of(item: Arrived | Delivered | HeldView) -> int:
         return item.name.source
     assert isinstance(item.message, Data)
     return item.message.source
-
-
-def colour(mote: int) -> str:
-    return COLOURS[mote % len(COLOURS)]
 
 
 def cut(line: Text) -> Text:
@@ -298,38 +372,51 @@ def some_lines(lines: Sequence[Text], most: int) -> list[Text]:
     if len(lines) <= most:
         return [cut(line) for line in lines]
     kept = [cut(line) for line in lines[:most]]
-    return [*kept[:-1], Text.assemble((f"{len(lines) - most} more, and ", "dim"), kept[-1])]
+    return [*kept[:-1], cut(Text.assemble((f"{len(lines) - most} more, and ", "dim"), kept[-1]))]
 
 
-def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> tuple[Text, ...]:
-    knobs = shot.policy in PHI_POLICIES or shot.tolerate is not None
-    policy = shown_policy(shot.policy, shot.phi, shot.tolerate, "  ") if knobs else shot.policy
-    first = Text.assemble(
-        ("the end  " if ended else "paused  " if paused else "", "bold reverse"),
-        ("policy ", "dim"),
-        (policy, "bold"),
-        ("" if mote is None else f"  only mote {mote}", "bold yellow"),
-        (f"   {shot.rate:.1f} messages/s", ""),
-        (f"   {shot.received} arrived, {shot.delivered} delivered, {shot.held} held", ""),
-        (f"   held {shot.hold.mean:.0f} ms, 95% {shot.hold.p95:.0f}, max {shot.hold.max:.0f}", ""),
-    )
-    second = Text.assemble(
-        ("out of order: arrived ", "dim"),
-        _overtaken(shot.arrival, "yellow"),
-        ("  delivered ", "dim"),
-        _overtaken(shot.delivery, "bold red"),
-        ("" if shot.known is None else f"  {100 * shot.known:.0f}% checked fully", "dim"),
-        (
-            ""
-            if shot.final_on_arrival is None
-            else f"   {100 * shot.final_on_arrival:.0f}% final on arrival",
-            "dim",
+def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> list[Text]:
+    """What the head of the screen says, the most important first: there may be no room for all."""
+    proposal = Proposal.of(shot)
+    policy = shown_policy(*proposal, between="  ") if proposal.has_steps else shot.policy
+    said = [
+        Text.assemble(
+            ("the end  " if ended else "paused  " if paused else "", "bold reverse"),
+            ("policy ", "dim"),
+            (policy, "bold"),
+            ("" if mote is None else f"  only mote {mote}", "bold yellow"),
         ),
-        (f"   {noticed}" if (noticed := shown_noticed(shot.noticed)) else "", "dim"),
-        ("   no network time yet" if shot.tick is None else f"   tick {shot.tick}", "dim"),
-    )
-    third = [Text(f"the ledger {shown_ledger(shot.ledger)}")] if shot.ledger else []
-    return first, second, *third
+        Text.assemble(
+            ("out of order: arrived ", "dim"),
+            _overtaken(shot.arrival, "yellow"),
+            ("  delivered ", "dim"),
+            _overtaken(shot.delivery, "bold red"),
+        ),
+        Text(f"{shot.rate:.1f} messages/s"),
+        Text(f"{shot.received} arrived, {shot.delivered} delivered, {shot.held} held"),
+        Text(f"held {shot.hold.mean:.0f} ms, 95% {shot.hold.p95:.0f}, max {shot.hold.max:.0f}"),
+    ]
+    if shot.ledger:
+        said.append(Text(f"the ledger {shown_ledger(shot.ledger)}"))
+    less = ["no network time yet" if shot.tick is None else ""]
+    if shot.final_on_arrival is not None:
+        less.append(f"{100 * shot.final_on_arrival:.0f}% final on arrival")
+    if shot.known is not None:
+        less.append(f"{100 * shot.known:.0f}% checked fully")
+    less += [shown_noticed(shot.noticed), "" if shot.tick is None else f"tick {shot.tick}"]
+    return said + [Text(text, "dim") for text in less if text]
+
+
+def packed(pieces: Sequence[Text], width: int, most: int) -> list[Text]:
+    """The pieces in lines of this width, at most so many: what does not fit any more is left out."""
+    lines: list[Text] = []
+    for piece in pieces:
+        fits = next((at for at, line in enumerate(lines) if len(line) + 2 + len(piece) <= width), None)
+        if fits is not None:
+            lines[fits] = Text.assemble(lines[fits], "  ", piece)
+        elif len(lines) < most:
+            lines.append(piece)
+    return [cut(line) for line in lines]
 
 
 def _overtaken(order: OrderView, style: str) -> tuple[str, str]:
@@ -362,60 +449,6 @@ def _gateway_line(gateway: GatewayView) -> Text:
         (f"  {state}", "green" if state == "ok" else "bold red" if state in ("lost", "silent") else "yellow"),
         f"  {gateway.rate:.1f} packets/s  {said}",
     )
-
-
-MOTE_COLUMNS = (
-    *("mote", "/s", "recv", "lost", "dup", "late", "held", "p95"),
-    *("boot", "nosync", "sat", "mV", "hop", "state"),
-)
-DISPENSABLE = ("dup", "hop", "mV", "sat", "boot", "p95", "nosync", "late")  # the first to go first
-
-
-def mote_table(motes: Sequence[MoteView], chosen: int | None, room: int) -> Table:
-    rows = [_mote_cells(mote) for mote in motes]
-    shown = _columns_for(rows, room)
-    table = Table(box=None, padding=(0, 1, 0, 0), header_style="dim")
-    for name in shown:
-        table.add_column(name, justify="left" if name in ("mote", "state") else "right", no_wrap=True)
-    for mote, cells in zip(motes, rows, strict=True):
-        style = "red" if mote.silent or mote.wrong_layout else "reverse" if mote.mote == chosen else ""
-        table.add_row(*[cells[name] for name in shown], style=style)
-    return table
-
-
-def _columns_for(rows: Sequence[dict[str, Text]], room: int) -> list[str]:
-    """As many columns as there is room for; those that say the most stay the longest."""
-    widths = {name: 1 + max(len(name), *(len(cells[name]) for cells in rows), 0) for name in MOTE_COLUMNS}
-    for name in DISPENSABLE:
-        if sum(widths.values()) <= room:
-            break
-        del widths[name]
-    return list(widths)
-
-
-def _mote_cells(mote: MoteView) -> dict[str, Text]:
-    health = mote.health
-    cells = (
-        Text(str(mote.mote), colour(mote.mote)),
-        Text(f"{mote.rate:.1f}"),
-        Text(str(mote.received)),
-        _warn(mote.lost),
-        Text(str(mote.duplicates)),
-        _warn(mote.late),
-        Text(str(mote.held)),
-        Text(f"{mote.hold.p95:.0f}"),
-        _warn(mote.reboots),
-        _warn(mote.out_of_sync + mote.untimed),
-        _warn(mote.saturated),
-        Text(str(health.battery * 20) if health and health.battery else "-"),
-        Text(str(health.hops) if health else "-"),
-        Text("silent" if mote.silent else "layout?" if mote.wrong_layout else "ok"),
-    )
-    return dict(zip(MOTE_COLUMNS, cells, strict=True))
-
-
-def _warn(count: int) -> Text:
-    return Text(str(count), "yellow" if count else "")
 
 
 def queue_table(shot: Snapshot, chosen: int | None, most: int) -> Table:
@@ -460,6 +493,13 @@ def delivery_line(item: Delivered, layout: DataLayout | None) -> Text:
 
 def tentative_line(item: HeldView) -> Text:
     return Text(f"     ?  {item.name:<8}{item.held_ms:5.0f} ms {item.why}", "dim")
+
+
+def chosen_news(news: Sequence[Happening], alarms: Sequence[Happening], height: int) -> list[Happening]:
+    """The newest of both, in order; of alarms at least half of the lines, if there are so many."""
+    kept = list(alarms)[-(height // 2) :] if height > 1 else []
+    others = sorted([*news, *list(alarms)[: len(alarms) - len(kept)]], key=lambda item: item.mono_ns)
+    return sorted([*kept, *others[len(kept) - height :]], key=lambda item: item.mono_ns)
 
 
 def news_line(item: Happening) -> Text:

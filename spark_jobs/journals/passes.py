@@ -79,13 +79,11 @@ def sketched(segment: Segment) -> Sketched:
     return Sketched(sketch(sound, deployments.parse(item.deployment)), last)
 
 
-def begun(segments: Sequence[Segment], sketches: Iterable[Sketched] | None = None) -> list[Segment]:
+def begun(segments: Sequence[Segment], sketches: Iterable[Sketched]) -> list[Segment]:
     """The segments of a run, each with what it is begun with. The last one's sketch is not needed."""
     deployment = deployments.parse(segments[0].item.deployment) if segments[0].item.deployment else None
     carry, expected, found = Carry(), 0, []
-    for segment, told in zip_longest(
-        segments, map(sketched, segments[:-1]) if sketches is None else sketches
-    ):
+    for segment, told in zip_longest(segments, sketches):
         found.append(replace(segment, expected=expected, carry=carry.to_json()))
         if told is not None:
             expected = max(told.last + 1, expected)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,13 +16,14 @@ from basestation.journal.frame_table import FRAMES
 from basestation.journal.reader import segment_paths
 from basestation.traces.schema import LATER, messages_schema
 from spark_jobs.engine import Engine, Frame
-from spark_jobs.journals.passes import PartRows, Segment, begun, read_part, segments
+from spark_jobs.journals.passes import PartRows, Segment, Sketched, begun, read_part, segments, sketched
 from spark_jobs.journals.records import RECORDS, described, intact, journal_folders, record_batches
 from spark_jobs.session import JobError
 from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Input, find
 
 Paths = Sequence[str | Path]
+SKETCHED = 8  # segments for each worker at a time
 WHERE = [pa.field("run", pa.string()), pa.field("site", pa.string())]
 RUNS = pa.schema(
     [
@@ -94,9 +96,17 @@ def _rows_of(
     deployment: str,
     schema: pa.Schema,
 ) -> Frame:
-    files = [segments(item) for item in _inputs(paths, deployment) if item.kind == "journal"]
-    tasks = [segment for found in engine.each(begun, files) for segment in found]
+    found = [segments(item) for item in _inputs(paths, deployment) if item.kind == "journal"]
+    sketches = _sketches(engine, [segment for run in found for segment in run[:-1]])
+    tasks = [segment for run in found for segment in begun(run, islice(sketches, len(run) - 1))]
     return engine.rows(partial(_part, which, schema), tasks, schema)
+
+
+def _sketches(engine: Engine, segments: Sequence[Segment]) -> Iterator[Sketched]:
+    """Made side by side, and a few at a time: they come to one process, which may be too small for all of a run's."""
+    few = SKETCHED * engine.workers
+    for first in range(0, len(segments), few):
+        yield from engine.each(sketched, segments[first : first + few])
 
 
 def _part(

@@ -18,7 +18,7 @@ from rich.table import Table
 from basestation.testbed.engine import EngineError
 from basestation.testbed.images import FirmwareImageError
 from spark_jobs.session import JobError
-from tests.bench import analysis, journal, kernels, pipeline, station, testbed
+from tests.bench import analysis, journal, kernels, page, pipeline, station, testbed, web
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,11 @@ def station_parts() -> Iterator[Part]:
     yield Part(title, [station.punctuality()._asdict()])
 
 
+def web_parts() -> Iterator[Part]:
+    title = f"deliveries in real time with the live page, {web.RATE} messages a second: how late, ms"
+    yield Part(title, [row._asdict() for row in web.bench()])
+
+
 def testbed_parts() -> Iterator[Part]:
     title = "the testbed: emulated seconds in a second, one core, one message a second each"
     yield Part(title, [{"motes": pace.motes, "pace": pace.per_second} for pace in testbed.bench()])
@@ -73,13 +78,20 @@ def pipeline_parts() -> Iterator[Part]:
     yield Part("watch: processor time of a batch", [asdict(cost) for cost in pipeline.watching()])
 
 
+def page_parts() -> Iterator[Part]:
+    title = "the page: milliseconds of script, and between two frames (16.7 is the browser's best)"
+    yield Part(title, [asdict(row) for row in page.bench_page()])
+
+
 PARTS: dict[str, Callable[[], Iterator[Part]]] = {
     "kernels": kernel_parts,
     "journal": journal_parts,
     "station": station_parts,
+    "web": web_parts,
     "testbed": testbed_parts,
     "analysis": analysis_parts,
     "pipeline": pipeline_parts,
+    "page": page_parts,
 }
 
 

@@ -81,7 +81,7 @@ def _work(pieces: list[tuple[int, bytes]], deployment: Deployment, tick_ns: int,
     return Rate(f"{deployment.stamp.scheme}: {what}", frames / took)
 
 
-class _Overdue:
+class Overdue:
     """A sink that keeps how late deliveries were."""
 
     def __init__(self) -> None:
@@ -102,15 +102,15 @@ def punctuality(seconds: float = SECONDS) -> Punctuality:
     rate = 3 * deployment.clock.tick_seconds
     text = f"simulate@?messages={int(60 * seconds)}&rate={rate:.6f}&pace=1"
     source = open_source(text, 0, SourceOptions(deployment=deployment))
-    sink = _Overdue()
+    sink = Overdue()
     with (
         TemporaryDirectory(dir=".", prefix=".bench-") as place,
         JournalWriter(Path(place) / "run", deployment, "bench") as journal,
     ):
         asyncio.run(Runner(Station(deployment), [source], [sink], journal).run(seconds))
     late = sorted(sink.ms)
-    return Punctuality(len(late), _quantile(late, 0.5), _quantile(late, 0.99), late[-1])
+    return Punctuality(len(late), quantile(late, 0.5), quantile(late, 0.99), late[-1])
 
 
-def _quantile(ordered: list[float], share: float) -> float:
+def quantile(ordered: list[float], share: float) -> float:
     return ordered[round(share * (len(ordered) - 1))]

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.causality.boots import MoteBoots, Numbers
+from basestation.causality.boots import UNTIMED, MoteBoots, Numbers
 
 PATIENCE = 100
 
@@ -104,3 +104,29 @@ def test_a_late_message_of_the_boot_before_keeps_its_number_though_others_know_o
     assert [numbers.accept(1, 0, field, 0).number for field in (58, 60)] == [59, 61]
     first = numbers.accept(1, 1, 0, 1).number
     assert numbers.accept(1, 0, 59, 2, known=first).number == 60
+
+
+@given(
+    first=st.integers(0, 255),
+    before=st.lists(st.integers(0, 100), max_size=5),
+    at=st.integers(0, 1 << 40),
+    after=st.lists(st.integers(0, 100), min_size=1, max_size=5),
+    boot=st.integers(0, 7),
+)
+def test_the_first_time_known_is_no_silence(first, before, at, after, boot):
+    """Whoever joins midway may hear a frame, then the time, then a copy of that frame: it is no later message."""
+    numbers = Numbers(PATIENCE)
+    assert numbers.accept(3, boot, first, UNTIMED).sequence == first
+    seen = {first}
+    for now, back in [*((UNTIMED, back) for back in before), *((at, back) for back in after)]:
+        found = numbers.accept(3, boot, (first - back) % 256, now)
+        assert found is None if first - back in seen else found.sequence == first - back
+        seen.add(first - back)
+    assert numbers.accept(3, boot, first, at + PATIENCE + 1).sequence == first + 256  # this is a silence
+
+
+def test_an_older_boot_is_a_copy_also_if_the_time_became_known_meanwhile():
+    numbers = Numbers(PATIENCE)
+    assert numbers.accept(3, 6, 9, UNTIMED) == (9, 10, True, None)
+    assert numbers.accept(3, 5, 8, 1 << 40).before is None
+    assert numbers.accept(3, 5, 7, (1 << 40) + PATIENCE + 1).before == 6  # seven boots later

@@ -106,6 +106,7 @@ class Forwarder(Socket):
             self._client = client
         length = self._client.recv(1)
         if not length:
+            self._client.close()  # as a forwarder does when it has read all
             raise OSError("gone")
         return [b"\x45" + self._client.recv(length[0])]
 

@@ -167,6 +167,30 @@ def test_every_number_is_refused_beyond_reason(name: str) -> None:
                 param.type.convert(value, param, None)
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"), [("lisen", "listen"), ("log sumary", "summary"), ("analyse recomend", "recommend")]
+)
+def test_a_command_that_was_mistyped_gets_a_suggestion(words: str, meant: str) -> None:
+    result = CliRunner().invoke(cli.cli, words.split())
+    assert result.exit_code == 2
+    assert f"did you mean {meant}?" in result.stderr
+
+
+@pytest.mark.parametrize("name", LISTED)
+def test_no_help_shows_a_bound_that_is_none(name: str) -> None:
+    told = CliRunner().invoke(cli.cli, [*name.split(), "--help"], terminal_width=200).output
+    assert "1000000000" not in told
+    assert "x<=1e" not in told
+
+
+def test_a_number_beyond_reason_is_told_the_most() -> None:
+    for kind in (common.FiniteFloat(0), common.Whole(0)):
+        with pytest.raises(click.BadParameter, match=r"is too large: 1e\+09 is the most"):
+            kind.convert("3000000000", None, None)
+        with pytest.raises(click.BadParameter, match="not in the range 0 or more"):
+            kind.convert("-1", None, None)
+
+
 def test_names_are_completed_without_an_import() -> None:
     context = click.Context(cli.cli)
     assert [item.value for item in cli.cli.shell_complete(context, "de")] == ["describe", "decode", "demo"]

@@ -81,3 +81,19 @@ def test_help_has_an_example() -> None:
     result = CliRunner().invoke(command, ["--help"])
     assert result.exit_code == 0
     assert "basestation describe examples/paper.toml" in result.stdout
+
+
+def test_motes_are_shown_with_their_names_and_places(
+    root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "site.toml"
+    path.write_text(
+        (root / "examples/micaz.toml").read_text()
+        + '\n[[mote]]\nid = 2\nname = "[red]well"\nx = 1.5\ny = -2\n'
+    )
+    assert cli.main(["describe", str(path)]) == 0
+    row = next(line for line in capsys.readouterr().out.splitlines() if "well" in line)
+    assert [cell.strip() for cell in row.strip("│").split("│")] == ["2", "[red]well", "1.5", "-2"]
+    assert cli.main(["describe", "--json", str(path)]) == 0
+    plain = json.loads(capsys.readouterr().out)
+    assert plain["deployment"]["mote"] == [{"id": 2, "name": "[red]well", "x": 1.5, "y": -2}]

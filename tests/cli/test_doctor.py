@@ -157,6 +157,7 @@ def test_no_port_and_what_would_be_listened_to(monkeypatch):
     assert finding.verdict == "warning"
     assert check_machine.source((), {}).verdict == "warning"
     assert "the deployment says sf@x" in check_machine.source(("sf@x",), {}).text
+    assert check_machine.source((), {}, ("sf@z",)).text == "given: sf@z"
     assert "MOTECOM says sf@y" in check_machine.source(("sf@x",), {"MOTECOM": "sf@y"}).text
 
 
@@ -249,7 +250,7 @@ def test_a_network_that_talks_too_much_and_one_that_waits_too_little(root):
 def examined(lines, seconds=15.0, setup=SETUP, counters=None, prepare=None):
     """Verdicts, texts and cures of everything that was found, by check."""
     examination, station = Examination(setup, 1), Station(setup, "none", 100)
-    station.add_gateway(0, "sf@x", 0)
+    station.add_gateway(0, "sf@x")
     if prepare is not None:
         prepare(examination)
     for happening in play(station, lines):

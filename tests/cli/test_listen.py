@@ -74,6 +74,18 @@ def test_a_log_delivers_again_what_was_delivered(here):
     assert [row[:3] for row in delivered(other.stdout)] != [row[:3] for row in delivered(live.stdout)]
 
 
+def test_a_wrong_deployment_is_one_verdict(here):
+    """Not a line for each packet, and no word on the order of nothing."""
+    (here / "other.toml").write_text(deployment().to_toml())
+    done = invoke(listen, SIMULATE.replace("@", "@other.toml"), "-d", "net.toml", "--log", "logs")
+    assert done.exit_code == 1
+    assert 0 < len(done.stdout.splitlines()) < 8
+    assert "Error: no message of this deployment came, but 60 packets of another layout" in done.stderr
+    assert "causal order" not in done.stderr
+    again = invoke(replay, "logs", "--view", "none")
+    assert (again.exit_code, "is it the right deployment?" in again.stderr) == (1, True)
+
+
 def test_live_in_real_time_the_log_delivers_the_same(here):
     source = "simulate@?messages=100&rate=0.01&pace=2"
     live = invoke(listen, source, "-d", "net.toml", "--log", "logs", "--json", "--sync", "never")
@@ -189,7 +201,7 @@ def test_the_source_comes_from_motecom_and_the_deployment_from_the_environment_o
     ("words", "code", "said"),
     [
         ([SIMULATE], 2, "which network?"),
-        (["smoke@x", "-d", "net.toml"], 1, "no kind of source"),
+        (["smoke@x", "-d", "net.toml"], 2, "no kind of source"),
         ([*(257 * [SIMULATE]), "-d", "net.toml"], 1, "257 sources"),
         (["serial@/dev/nothing-here", "-d", "net.toml"], 1, "nothing-here"),
         ([SIMULATE, "-d", "missing.toml"], 1, "missing.toml"),

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.arrivals import Arrival
+from basestation.cli.listen import command as listen
 from basestation.cli.log import command
 from basestation.journal.writer import JournalWriter, read_journal
 from basestation.traces.files import read_trace, write_trace
@@ -48,6 +49,12 @@ def test_list(log):
     with JournalWriter(log.parent / "other", None, "run-2") as journal:
         journal.append(Arrival(0, 1, 2, b"x"))
         assert "being written" in run("list", log.parent).stdout
+
+
+def test_a_run_that_was_killed_is_not_called_closed(log):
+    assert "closed" in run("list", log).stdout
+    (log / "lock").write_text("process 1")  # which nobody holds
+    assert "interrupted" in run("list", log).stdout
 
 
 def test_a_folder_without_logs(tmp_path):
@@ -185,6 +192,20 @@ def test_what_a_form_leaves_out_is_counted(tmp_path, trace_and_arrivals, form):
     assert done.exit_code == 0
     said = "14 messages came before the time was known, and are left out"
     assert said in " ".join(done.stderr.split())
+
+
+def test_listen_and_the_summary_agree_on_what_was_out_of_sync(tmp_path, trace_and_arrivals):
+    """Both count what came before the time was known."""
+    trace, arrivals = trace_and_arrivals
+    told = [a for a in arrivals if len(decode_packet(a.packet).data) == layout_of(trace.deployment).length]
+    write(tmp_path / "log", told[:14] + arrivals[len(arrivals) // 2 :], trace.deployment)
+    (tmp_path / "net.toml").write_text(trace.deployment.to_toml())
+    words = [f"replay@{tmp_path / 'log'}", "-d", str(tmp_path / "net.toml")]
+    heard = CliRunner().invoke(listen, words, catch_exceptions=False).stdout
+    found = json.loads(run("summary", "--json", tmp_path / "log").stdout)["motes"]
+    assert heard.count("out of sync") == sum(mote["out_of_sync"] for mote in found) == 14
+    assert heard.count("  deliver  ") == sum(mote["messages"] for mote in found)
+    assert "may be a relay" in run("summary", tmp_path / "log").stdout
 
 
 def test_convert_to_a_trace(log, tmp_path, trace_and_arrivals):

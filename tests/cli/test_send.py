@@ -1,7 +1,11 @@
 """`basestation send`: to a gateway that answers, one that does not, and the real firmware."""
 
+import asyncio
 import json
 import os
+import select
+import socket
+import struct
 from dataclasses import replace
 
 import pytest
@@ -9,6 +13,10 @@ from click.testing import CliRunner
 
 from basestation.cli.send import command, motes_there
 from basestation.live.commands import OrderError, numbers, settings_of
+from basestation.live.downlink import Orders
+from basestation.live.runner import Runner
+from basestation.live.station import Station
+from basestation.sources import SourceOptions, open_source
 from packet_formats.deployment import from_dict, load
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message, encode_message
@@ -185,10 +193,82 @@ def test_through_a_forwarder_nobody_can_tell(here):
     assert wrong.exit_code == 1
 
 
+def test_an_order_goes_down_while_a_run_listens():
+    """As the full screen sends it: the run reads the line, and tells of the acknowledgement."""
+
+    async def scene(end):
+        source = open_source(end.text, 0, SourceOptions(network()))
+        await source.open()
+        live = Orders([source], network())
+        runner = Runner(Station(network()), [source], [live])
+        running = asyncio.create_task(runner.run())
+        told = [await live.send("blink all", 2), await live.send("reboot", 1)]
+        runner.stop()
+        await running
+        return told, await live.send("report", 0)
+
+    with gateway(network()) as end:
+        told, late = asyncio.run(asyncio.wait_for(scene(end), 60))
+    assert told[0].startswith(f"blink all to mote 2: the gateway at {end.text} received it with the right")
+    sent = [(order.target, order.command, order.argument) for order in orders(end)]
+    assert sent == [(2, Command.BLINK, 7), (1, Command.REBOOT, 0)]
+    assert "report to mote 0: not connected" in late
+
+
+class Busy(Forwarder):
+    """Floods its client, and reads nothing before that has ended its side."""
+
+    waited = False
+
+    def read(self):
+        if self._client is not None and not self.waited:
+            ended = select.poll()
+            ended.register(self._client, select.POLLRDHUP | select.POLLHUP | select.POLLERR)
+            while not ended.poll(0):
+                self._client.sendall(100 * (b"\x08" + bytes(8)))
+            self.waited = True
+        return super().read() if self._client is not None else self.greet()
+
+    def greet(self):
+        self._client = self._server.accept()[0]
+        self.meet(self._client)
+        return []
+
+
+def test_a_forwarder_that_reads_late_still_gets_every_command(here):
+    """To close with something unread would reset the connection: it would find nothing to read."""
+    with gateway(network(2), Busy) as end:
+        done = send(end.text, "-d", "two.toml", "rate", "1", "rate", "2", "blink", "red")
+    assert done.exit_code == 0, done.stderr
+    assert [order.command for order in orders(end)] == [Command.RATE, Command.RATE, Command.BLINK]
+    assert f"{end.text} has read it all" in done.stderr
+
+
+class Unwilling(Forwarder):
+    """Resets the connection instead of reading."""
+
+    def read(self):
+        client = self._server.accept()[0]
+        self.meet(client)
+        client.recv(1, socket.MSG_PEEK)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        raise OSError("gone")
+
+
+def test_a_forwarder_that_did_not_read_is_a_fault(here):
+    with gateway(network(2), Unwilling) as end:
+        done = send(end.text, "-d", "two.toml", "report", "blink", "red")
+    assert done.exit_code == 1
+    assert "not known to have read it all" in done.stderr or "not connected" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
         ([], 2, "nothing to send"),
+        (["/dev/no-such-port", "report"], 1, "is not there: plug it in"),
+        (["foo@bar", "report"], 2, "no kind of source is named 'foo'"),
         (["rate"], 2, "rate needs a value"),
         (["rate", "fast"], 2, "messages a second"),
         (["rate", "1e9"], 2, "a mote takes 0.00003 to 128"),

@@ -133,7 +133,8 @@ def test_a_network_from_a_file(stand_in, meadow, tmp_path):
     field.write_text("".join(f"{i},{10 * i},0\n" for i in range(8)))
     result = run(meadow, "--seconds", 2, "--topology", f"lits:{field}", "--range", 12)
     assert result.exit_code == 0
-    assert "3 motes, 1 gateway; 1 motes are heard by a gateway, the farthest is 3 hops away" in result.stderr
+    told = " ".join(result.stderr.split())
+    assert "3 motes, 1 gateway; 1 mote has a good link to a gateway, the farthest is 3 good hops away" in told
     assert (
         run(meadow, "--seconds", 2, "--topology", f"lits:{field}", "--range", 12, "--motes", 8).exit_code == 1
     )

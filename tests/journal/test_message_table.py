@@ -163,8 +163,8 @@ class OneByOne:
         shift = self.deployment.clock.tick_log2
         self.clock = max(self.clock, (clock or 0) >> shift)
         tick = (heard or 0) >> shift
-        rebooted = self.note_boot(data, tick)
-        reception = self.observer.receive(data, self.clock, tick)
+        rebooted = self.note_boot(data, None if heard is None else tick)
+        reception = self.observer.receive(data, self.clock, tick, timed=heard is not None)
         assert (reception.boot_before is not None) == rebooted
         taken = reception.message
         if taken is None:
@@ -178,9 +178,13 @@ class OneByOne:
 
     def note_boot(self, data, tick):
         before, at = self.boots.get(data.source, (data.boot, tick))
-        later = data.boot != before and ((data.boot - before) % 8 <= 4 or abs(tick - at) > self.patience)
+        at = tick if at is None else at
+        long = tick is not None and abs(tick - at) > self.patience
+        later = data.boot != before and ((data.boot - before) % 8 <= 4 or long)
         if later or data.source not in self.boots:
             self.boots[data.source] = (data.boot, tick)
+        else:
+            self.boots[data.source] = (before, at)
         return later
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import time
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -10,7 +11,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from basestation.arrivals import Arrival, Gap, Line, PolicyChange
+from basestation.journal.reader import read_journal
 from basestation.journal.record_format import JournalError
+from basestation.journal.writer import JournalWriter
+from basestation.live import runner as runner_module
+from basestation.live import watching
 from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, LineChanged, Note, PolicyChanged
 from basestation.live.runner import WAITING, Player, Runner
 from basestation.live.station import Station
@@ -283,6 +288,9 @@ def test_a_full_disk_stops_nothing_and_is_told_once():
     assert len(notes) == 1
     assert "no space left" in notes[0]
     assert runner.unlogged == 11
+    assert [item.text for item in seen.found if isinstance(item, Alarm)] == [
+        "the log can't be written: no space left on the disk"
+    ]
 
 
 def test_a_reader_that_went_away_ends_the_run():
@@ -404,3 +412,70 @@ def test_a_policy_that_was_changed_is_changed_again_in_a_replay():
     assert len([item for item in again.found if isinstance(item, PolicyChanged)]) == 5
     assert deliveries(again.found) == deliveries(seen.found)
     assert deliveries(other.found) != deliveries(seen.found)
+
+
+class Garbled(FakeSource):
+    """A line at the wrong speed, until somebody sees it."""
+
+    async def lines(self) -> AsyncIterator[Line]:
+        self.counters.fed += 400
+        while not self.endless:
+            await asyncio.sleep(0.001)
+        for line in recorded(1):
+            self.counters.frames += 1
+            yield line._replace(mono_ns=time.monotonic_ns(), wall_ns=time.time_ns())
+
+
+def test_bytes_without_a_frame_are_an_alarm_live_and_in_a_replay(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner_module, "LOOK_NS", 10 * MS)
+    monkeypatch.setattr(watching, "UNREAD_NS", 20 * MS)
+    source = Garbled([])
+
+    class Mending(Seen):
+        def take(self, happening: Happening) -> None:
+            super().take(happening)
+            source.endless = source.endless or isinstance(happening, Alarm)
+
+    live, again = Mending(), Seen()
+    with JournalWriter(tmp_path / "run", SETUP, "run") as log:
+        run(Runner(Station(SETUP), [source], [live], log, tmp_path))
+    journal = read_journal(tmp_path / "run")
+    run(Player(Station(SETUP), journal.steps(lambda fault: None), [again]))
+    alarms = [item for item in live.found if isinstance(item, Alarm)]
+    assert [(item.what, item.raised) for item in alarms] == [("speed", True), ("speed", False)]
+    assert "400 bytes but no frame: wrong speed?" in alarms[0].text
+    assert abs(alarms[0].wall_ns - time.time_ns()) < 600 * 10**9, "the time of day"
+    told = [item for item in again.found if isinstance(item, Alarm)]
+    assert [(item.mono_ns, item.wall_ns, item.raised) for item in told] == [
+        (item.mono_ns, item.wall_ns, item.raised) for item in alarms
+    ]
+
+
+def test_a_line_is_garbled_after_some_bytes_and_seconds_and_told_once():
+    counters = FrameCounters(fed=1000, frames=7)
+    watch, second = watching.LineWatch(counters), 1000 * MS
+    assert watch.unread(0) == 0
+    counters.fed += 300
+    assert [watch.unread(at * second) for at in range(1, 7)] == [0, 0, 0, 300, 0, 0]
+    counters.frames, counters.fed = 8, 1330
+    assert watch.unread(7 * second) == 0
+    counters.fed += watching.LEAST_UNREAD - 1
+    assert [watch.unread(at * second) for at in range(8, 14)] == [0] * 6, "a little noise"
+
+
+def test_a_disk_that_fills_up_is_told_and_over_when_there_is_room(monkeypatch, tmp_path):
+    free = [40, 4.9, 6, 7.4, 8]  # per cent of a small disk
+    usage = iter([shutil._ntuple_diskusage(10**9, 0, int(share * 10**7)) for share in free])
+    monkeypatch.setattr(watching.shutil, "disk_usage", lambda folder: next(usage))
+    disk = watching.DiskWatch(tmp_path)
+    assert [disk.fault(at) for at in range(5)] == [
+        "",
+        "the disk of the log is nearly full: 49 MB left",
+        "the disk of the log is nearly full: 60 MB left",
+        "the disk of the log is nearly full: 74 MB left",
+        "",
+    ]
+    disk.failed("no space left on device", 0)
+    assert disk.fault(1) == "the log can't be written: no space left on device"
+    monkeypatch.setattr(watching.shutil, "disk_usage", lambda folder: shutil._ntuple_diskusage(100, 0, 50))
+    assert disk.fault(watching.WRITTEN_NS) == ""

@@ -96,7 +96,7 @@ def test_a_port_that_disappears_in_mid_frame_and_returns(tmp_path):
 def test_a_line_that_stalls_in_mid_frame_for_a_minute():
     """In the line's own time: the alarm comes and goes, the frame is read, and what follows is in order."""
     motes, station, decoder = Motes(SETUP, START), Station(SETUP), FrameDecoder()
-    station.add_gateway(0, "line", 0)
+    station.add_gateway(0, "line")
     before, after = packets(20, motes=motes), packets(20, START + 70 * CRYSTAL_HZ, motes)
     raw = line(before)
     found = []

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 
 from packet_formats import cheader
-from packet_formats.deployment import Deployment, DeploymentError, from_dict, load, parse
+from packet_formats.deployment import Deployment, DeploymentError, MoteDetails, from_dict, load, parse
 from packet_formats.layout import layout_of
 from packet_formats.schemes import descriptor, refusal
 from tests.packet_formats.strategies import deployments, tables
@@ -333,3 +333,52 @@ def test_a_list_of_sources_names_the_wrong_one() -> None:
     wanted["observer"]["source"] = ["sf@a", "b"]
     with pytest.raises(DeploymentError, match=r'observer.source = "b": must be a source'):
         from_dict(wanted)
+
+
+MOTES = [
+    {"id": 3, "name": "Brücke <b>", "x": -12.5, "y": 4},
+    {"id": 1, "name": "well"},
+    {"id": 0, "x": 1, "y": 2},
+]
+
+
+def test_motes_have_names_and_places_which_change_nothing_on_the_wire() -> None:
+    plain = from_dict(tables())
+    deployment = from_dict(tables() | {"mote": MOTES})
+    assert [mote.id for mote in deployment.motes] == [0, 1, 3]
+    assert deployment.motes[2] == MoteDetails(3, "Brücke <b>", -12.5, 4)
+    assert deployment.motes[1] == MoteDetails(1, "well", None, None)
+    assert parse(deployment.to_toml()) == deployment == from_dict(deployment.to_dict())
+    assert layout_of(deployment) == layout_of(plain)
+    assert cheader.render(deployment) == cheader.render(plain)
+    assert "mote" not in plain.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("mote", "reason"),
+    [
+        ({}, r"mote\[1\].id: this key is required"),
+        ({"id": 10}, r"mote\[1\].id = 10: must be 0..9: network.motes = 10"),
+        ({"id": 1, "name": "a\nb"}, "on one line"),
+        ({"id": 1, "name": "a\u202eb"}, "without control characters"),
+        ({"id": 1, "name": "a\x1b[31m"}, "without control characters"),
+        ({"id": 1, "name": " a"}, "must be a text"),
+        ({"id": 1, "name": "x" * 41}, "at most 40"),
+        ({"id": 1, "name": 7}, "must be a text"),
+        ({"id": 1, "x": 1}, r"mote\[1\].y: this key is required beside x"),
+        ({"id": 1, "x": float("nan"), "y": 1}, "must be a number"),
+        ({"id": 1, "x": "1", "y": 1}, "must be a number"),
+        ({"id": 1, "nam": "a"}, r"did you mean name\?"),
+    ],
+)
+def test_a_wrong_mote_is_refused(mote: dict[str, Any], reason: str) -> None:
+    with pytest.raises(DeploymentError, match=reason):
+        from_dict(tables() | {"mote": [mote]})
+
+
+def test_two_motes_do_not_share_an_id_or_a_name() -> None:
+    for second, reason in (({"id": 3}, "has this id"), ({"id": 4, "name": "well"}, "has this name")):
+        with pytest.raises(DeploymentError, match=rf"mote\[4\].*{reason}"):
+            from_dict(tables() | {"mote": [*MOTES, second]})
+    with pytest.raises(DeploymentError, match=r"mote: each mote is a table of its own, \[\[mote\]\]"):
+        from_dict(tables() | {"mote": {"id": 1}})

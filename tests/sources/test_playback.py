@@ -185,12 +185,10 @@ def test_the_real_testbed(root, require_tool):
     path = root / "examples" / "micaz.toml"
     source, lines = play(f"testbed@{path}?motes=3&seconds=20&pace=0&seed=3&rate=1", seconds=200)
     layout = layout_of(load(path))
-    read = [decode_message(decode_packet(line.packet), layout) for line in lines[:-1]]
+    read = [decode_message(decode_packet(line.packet), layout) for line in lines]
     data = [found for found in read if isinstance(found, Data)]
     assert {found.source for found in data} == {0, 1, 2}
     assert sum(isinstance(found, Heard) for found in read) >= len(data) > 20
-    assert isinstance(lines[-1], Gap)
-    assert not lines[-1].back
     assert source.counters.dropped_bytes == 0
     assert accounted(source)
 
@@ -227,3 +225,28 @@ def test_a_testbed_that_fails_says_why(tmp_path, monkeypatch):
     monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
     with pytest.raises(SourceError, match="ended with status 1: no compiler"):
         play("testbed@")
+
+
+@pytest.mark.parametrize("code", [0, 1])
+def test_the_end_of_a_testbed_is_no_lost_line_unless_it_failed(tmp_path, monkeypatch, code):
+    program = tmp_path / "fake.py"
+    program.write_text(
+        "import socket, sys\n"
+        "server = socket.create_server(('127.0.0.1', 0))\n"
+        "print(f'network@127.0.0.1:{server.getsockname()[1]}', file=sys.stderr, flush=True)\n"
+        "server.accept()[0].close()\n"
+        f"sys.exit({code})\n"
+    )
+    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+    _, lines = play("testbed@")
+    assert [type(line) for line in lines] == code * [Gap]
+
+
+def test_a_compilers_last_words_are_not_the_reason(tmp_path, monkeypatch):
+    program, said = tmp_path / "fake.py", []
+    text = "Error: the firmware did not build:\\napp.c:3:1: error: unknown type\\n*** [main.o] Error 1"
+    program.write_text(f"import sys; print('{text}', file=sys.stderr); sys.exit(1)")
+    monkeypatch.setattr(testbed, "COMMAND", (sys.executable, str(program)))
+    with pytest.raises(SourceError, match=r"ended with status 1: the firmware did not build$"):
+        play("testbed@", SourceOptions(say=said.append))
+    assert "app.c:3:1: error: unknown type" in said

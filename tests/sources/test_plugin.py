@@ -63,7 +63,7 @@ def test_what_its_source_refuses_is_said_as_ours_would_be(installed, tmp_path):
 
 def test_without_the_package_its_kind_is_unknown():
     result = listen("csv@packets.csv")
-    assert result.returncode == 1
+    assert result.returncode == 2
     assert "no kind of source is named 'csv'" in result.stderr
 
 

@@ -21,6 +21,9 @@ from packet_formats.deployment import from_dict, load
         ("serial@/dev/ttyUSB1:mica2dot", "/dev/ttyUSB1", 19200),
         ("serial@/dev/ttyUSB1:telosb", "/dev/ttyUSB1", 115200),
         ("serial@COM3:micaz", "COM3", 57600),
+        ("/dev/ttyUSB1", "/dev/ttyUSB1", 57600),
+        ("/dev/ttyUSB1:telosb", "/dev/ttyUSB1", 115200),
+        ("COM3", "COM3", 57600),
         ("serial@/dev/serial/by-path/pci-0:14.0-usb-0:2:1.1-port0", None, 57600),
         ("serial@/dev/serial/by-path/pci-0:14.0-usb-0:2:1.1-port0:9600", None, 9600),
     ],
@@ -70,7 +73,7 @@ def test_a_host_and_its_port(text, host, port):
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("/dev/ttyUSB0", "should look like serial@"),
+        ("ttyUSB0", "should look like serial@"),
         ("seriel@/dev/ttyUSB0", "did you mean serial"),
         ("x@y", "begins with serial@, network@, sf@"),
         ("serial@", "should name a port"),

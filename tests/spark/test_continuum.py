@@ -263,10 +263,11 @@ def test_the_command_writes_tables_and_a_page_that_needs_nothing(tmp_path, simul
     csv = pa_csv.read_csv(out / "continuum.csv")
     assert np.allclose(csv["hold_mean"].to_numpy(), table["hold_mean"].to_numpy())
     page = (out / "report.html").read_text()
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 5  # the front, and two for each policy
     assert "http://" not in page.replace("http://www.w3.org", "")  # names of XML, never fetched
     assert "src=" not in page
-    assert "<script" not in page
+    assert page.count("<script>") == 1
+    assert "fetch" not in page
 
 
 def test_the_command_without_json_is_a_table(tmp_path, simulated, capsys):

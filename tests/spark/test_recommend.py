@@ -184,6 +184,13 @@ def test_among_equals_the_provable_stamp_is_taken():
     assert not recommend([strained], EXAMPLE, Question("mean", 0.0))[0].guaranteed
 
 
+def test_less_than_a_millisecond_does_not_decide_against_a_proof():
+    for longer, taken in ((0.2, "shlc"), (0.3, "dpc1")):  # ticks of 4 ms
+        rows = [row(1, 0.4, 5.0, scheme="dpc1"), row(1, 0.0, 5.0 + longer, scheme="shlc", exact=True)]
+        found = recommend(rows, EXAMPLE, Question("mean", 0.5))
+        assert [one.scheme for one in found] == [taken]
+
+
 def test_guaranteed_leaves_only_what_is_exact_by_proof():
     rows = [
         row(1, 0.0, 5.0, phi=100),
@@ -254,6 +261,8 @@ def test_the_command(trace, tmp_path, capsys):
     assert "Take shlc" in words[: words.index("<svg")]  # the answer, then the picture, then the rest
     assert words.count("<svg") == 1
     assert "ticks" not in words
+    assert page.count('<tr class="take">') == 2  # in the numbers, and among all configurations
+    assert page.count("take shlc") >= 2  # in the picture of the front, and in one for its policy
     assert page.count("<details") == page.count("</details") >= 3
 
 

@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from basestation.cli.common import plain
+from basestation.live.alarms import MOTE
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import (
     Alarm,
@@ -28,14 +29,17 @@ from basestation.live.happenings import (
     Violation,
 )
 from basestation.live.station import Station
+from basestation.views.dialogs import KEYS, Help, Question
 from basestation.views.lines import FinalRows, LinesView, row_of, shown_move, shown_time, summary
+from basestation.views.mote_table import STATES, by_trouble, mote_table, shown_rssi, shown_since, trouble
 from basestation.views.ndjson import JsonView, to_plain
 from basestation.views.streams import StreamsView
-from basestation.views.terminal import HELP, TerminalView, delivery_line
+from basestation.views.terminal import TerminalView, chosen_news, delivery_line
 from packet_formats.deployment import CRYSTAL_HZ, from_dict
 from packet_formats.json_form import message_to_plain
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
+from packet_formats.records import Health
 from tests.journal.logs import with_values
 from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, deployment, gap, health, play
 from tests.waiting import PATIENCE, until
@@ -156,7 +160,8 @@ def test_every_kind_of_happening_has_its_line():
     ]
     assert all(row_of(item) is not None for item in found)
     lines, _ = shown(found)
-    assert len(lines) == len(found)
+    assert len(lines) == len(found) - 1  # that a line is lost, an alarm says
+    assert sum("unplugged" in line for line in lines) == 2, "when it is raised, and when it is over"
     assert "dapw, phi 40%; 0 messages moved over" in "\n".join(lines)
     assert any(line.split()[-3:] == ["7", "restarted:", "brown-out"] for line in lines)
 
@@ -304,12 +309,12 @@ def text_of(app: TerminalView, name: str) -> str:
     return captured.get()
 
 
-def on_screen(script, size: tuple[int, int] = (150, 48), run=busy, final: bool = False) -> None:
+def on_screen(script, size: tuple[int, int] = (150, 48), run=busy, final: bool = False, order=None) -> None:
     """Run a script with the view on a made-up terminal, once its first picture is complete."""
 
     async def work() -> None:
         stage = FakeStage(run)
-        app = TerminalView(stage, final)
+        app = TerminalView(stage, final, order=order)
         for happening in stage.found:
             app.take(happening)
         async with app.run_test(size=size, notifications=True) as pilot:
@@ -404,24 +409,39 @@ def test_a_screen_of_final_rows_has_no_others():
 
 def test_keys_change_policy_and_phi():
     async def script(app, pilot, stage):
-        await pilot.press("o")
+        await pilot.press("o", "enter")
         assert (stage.station.policy, stage.station.tolerate) == ("ledger", 0)
-        await pilot.press("plus", "plus")
+        await shows(app, "policy ledger  tolerate 0%")
+        await pilot.press("plus", "plus", "y")
         assert stage.station.tolerate == 0.2
         await shows(
             app, "policy ledger  tolerate 0.2%", "the ledger waits", "of 59 ms", "in a violation", "allowed"
         )
-        await pilot.press("o")
+        await pilot.press("o", "enter")
         assert stage.station.policy == "sequence"
-        await pilot.press("o")
-        assert stage.station.policy == "none"
-        await pilot.press("o", "o")
+        await pilot.press("o", "o", "o", "enter")
         assert stage.station.policy == "dapw"
-        await pilot.press("minus", "minus")
+        await pilot.press("minus", "minus", "enter")
         assert stage.station.phi == 90
-        await pilot.press("plus")
+        await pilot.press("plus", "enter")
         assert stage.station.phi == 95
         await shows(app, "policy dapw  phi 95%")
+
+    on_screen(script)
+
+
+@pytest.mark.parametrize("keys", [["o"], ["minus"], ["plus"], ["o", "minus"]])
+def test_a_stray_key_does_not_change_a_run(keys):
+    """It asks, and shows what it would be; any answer but yes leaves all as it was."""
+
+    async def script(app, pilot, stage):
+        for no in ("escape", "n", "q"):
+            await pilot.press(*keys)
+            await shows(app, "from now on?", "So far: cbd, phi 100%.")
+            await pilot.press(no)
+            assert not isinstance(app.screen, Question)
+        assert (stage.station.policy, stage.station.phi) == ("cbd", 100)
+        assert not stage.station.earlier
 
     on_screen(script)
 
@@ -439,7 +459,7 @@ def test_where_a_policy_has_no_phi_the_keys_say_so_and_change_nothing():
     on_screen(script, (80, 24))
 
 
-@pytest.mark.parametrize(("size", "rows"), [((60, 16), 2), ((80, 24), 4), ((140, 42), 15)])
+@pytest.mark.parametrize(("size", "rows"), [((60, 16), 2), ((60, 20), 2), ((80, 24), 4), ((140, 42), 15)])
 def test_each_panel_has_room_on_small_and_large_terminals(size, rows):
     async def script(app, pilot, stage):
         texts = ("policy cbd", "another layout", "mote ", "state", "2#9", "39 ms ↑1", "until tick", "q Quit")
@@ -454,21 +474,156 @@ def test_each_panel_has_room_on_small_and_large_terminals(size, rows):
     on_screen(script, size)
 
 
-def test_the_queue_grows_with_what_is_held_and_motes_scroll():
+def test_the_queue_grows_with_what_is_held():
     async def script(app, pilot, stage):
-        queue, motes = app.query_one("#queue"), app.query_one("#motes")
-        await until(lambda: queue.size.height == 4, "a heading and three messages")
+        queue = app.query_one("#queue")
+        await until(lambda: queue.size.height == 3, "three messages")
         full = queue.outer_size.height
         stage.station.set_policy("none", 100)
         app._queue_heights.clear()
-        await until(lambda: queue.outer_size.height == full - 3, "a low queue")
+        await until(lambda: queue.outer_size.height == full - 2, "a low queue")
         await shows(app, "nothing")
-        await pilot.resize_terminal(80, 16)
-        await until(lambda: motes.max_scroll_y > 0, "more motes than fit")
-        await pilot.press("pagedown")
-        await until(lambda: motes.scroll_y > 0, "motes scrolled")
 
     on_screen(script, (80, 24))
+
+
+def crowd(count: int = 20, quiet: tuple[int, ...] = ()) -> tuple[Station, list[Happening], int]:
+    """So many motes that send in turn, and some that fell silent."""
+    setup = replace(SETUP, network=replace(SETUP.network, motes=count))
+    station, motes, gateway = Station(setup), Motes(setup, START), Gateway(setup)
+    station.add_gateway(0, "serial@/dev/ttyUSB1:micaz")
+    for number in range(24 * count):
+        mote, at = number % count, START + number * 20 * TICK
+        if mote not in quiet or number < 12 * count:
+            gateway.hear(motes.send(mote, at), at + TICK)
+    found = play(station, gateway.out)
+    found += station.advance(gateway.last_ns + MS)
+    return station, found, gateway.last_ns + MS
+
+
+@pytest.mark.parametrize(
+    ("size", "least"), [((60, 20), 7), ((80, 24), 20), ((100, 30), 20), ((160, 50), 20), ((130, 40), 20)]
+)
+def test_as_many_motes_as_can_be_are_shown_and_those_in_trouble_first(size, least):
+    async def script(app, pilot, stage):
+        motes = app.query_one("#motes")
+        fit = f"{least} of 20 motes" if least < 20 else "20 motes"
+        await until(lambda: motes.border_title == fit, lambda: f"{fit}:\n{picture(app)}")
+        await shows(app, "silent", "policy cbd  phi 100%", "out of order: arrived 0  delivered 0")
+        lines, place = picture(app).splitlines(), motes.content_region
+        rows = [line[place.x : place.right] for line in lines[place.y : place.bottom]]
+        assert [line.split()[0] for line in rows[1:4]] == ["3", "7", "11"]
+        assert "\n".join(rows).count(" ok") == least - 3
+        assert not any("…" in line for line in lines[:3]), "the head is cut"
+
+    on_screen(script, size, run=lambda: crowd(quiet=(3, 7, 11)))
+
+
+def test_a_mote_is_chosen_with_arrows_and_the_table_follows():
+    async def script(app, pilot, stage):
+        motes = app.query_one("#motes")
+        await until(lambda: motes.max_scroll_y > 0, "more motes than fit")
+        assert "b Blink" not in picture(app)
+        await pilot.press("down", "down")
+        assert app.chosen == 0  # 19 is silent, and first
+        await pilot.press("up", "up", "up")
+        assert app.chosen == 19
+        await pilot.press("pagedown", "pagedown", "pagedown")
+        assert app.chosen == 18
+        await until(lambda: motes.scroll_y > 0, "motes scrolled")
+        await shows(app, "18 ")
+        await pilot.press("f")
+        await shows(app, "only mote 18")
+        await pilot.press("escape")
+        assert (app.chosen, app.mote) == (None, None)
+
+    on_screen(script, (60, 16), run=lambda: crowd(quiet=(19,)))
+
+
+def test_a_chosen_mote_blinks_reports_and_reboots():
+    sent: list[tuple[str, int]] = []
+
+    async def order(words: str, mote: int) -> str:
+        sent.append((words, mote))
+        return f"[b]{words}[/b] was received"
+
+    async def script(app, pilot, stage):
+        await pilot.press("b", "r", "R")
+        assert not sent
+        await pilot.press("down", "b")
+        await shows(app, "b Blink", "r Report", "R Reboot", "[b]blink all[/b] was received")
+        await pilot.press("r", "R")
+        await shows(app, "Reboot mote 2?")
+        await pilot.press("n", "R", "y")
+        await until(lambda: len(sent) == 3, "three orders")
+        assert sent == [("blink all", 2), ("report", 2), ("reboot", 2)]
+        app.take(next(item for item in stage.found if isinstance(getattr(item, "message", None), Health)))
+        await shows(app, "health")
+
+    on_screen(script, order=order)
+
+
+def test_a_recording_has_nobody_to_send_to():
+    async def script(app, pilot, stage):
+        await pilot.press("down", "b")
+        await shows(app, "nobody is there to take it")
+
+    on_screen(script)
+
+
+def test_what_is_known_of_a_mote_is_in_few_letters():
+    station, _, now = busy()
+    first, second, *_ = station.snapshot(now).motes
+    assert (first.rssi, first.relayed, shown_rssi(first)) == (-60, None, "-60?")
+    assert [shown_rssi(replace(first, relayed=relayed)) for relayed in (True, False)] == ["-60r", "-60"]
+    assert shown_rssi(replace(first, rssi=None)) == "-"
+    assert [shown_since(seconds) for seconds in (0.4, 99, 300, 7200, 360_000)] == [
+        "0s",
+        "99s",
+        "5m",
+        "2h",
+        "100h",
+    ]
+    lossy, silent = replace(first, alarms=("battery", "losing")), replace(second, alarms=("losing", "mote"))
+    assert [mote.mote for mote in by_trouble([replace(first, mote=5), lossy, silent])] == [1, 0, 5]
+    assert [trouble(mote) for mote in (first, lossy, silent)] == ["", "losing", "silent"]
+    assert {kind.what for kind in MOTE} == set(STATES), "a word for each kind of alarm"
+
+
+def test_a_mote_with_a_name_is_shown_with_it():
+    station, _, now = busy()
+    motes = station.snapshot(now).motes
+    console = Console(width=100, color_system=None)
+
+    def drawn(names: dict[int, str], room: int = 100) -> str:
+        with console.capture() as captured:
+            console.print(mote_table(motes, None, room, 30, names))
+        return captured.get()
+
+    assert "name" not in drawn({})
+    assert "oak" in drawn({2: "oak"})
+    assert "[b]by the…" in drawn({2: "[b]by the old bridge"})  # text, never markup
+    assert "oak" not in drawn({2: "oak"}, 30)
+
+
+def test_the_rssi_of_a_relayed_message_is_known_for_the_relays():
+    """A mote three hops away gives its messages two hops; what comes with fewer has passed a relay."""
+    station, motes, gateway = Station(SETUP), Motes(SETUP, START), Gateway(SETUP)
+    gateway.hear(replace(health(1, START, SETUP), hops=3), START)
+    for number, (hops, relayed) in enumerate(((2, False), (0, True), (1, True))):
+        gateway.hear(motes.send(1, START + number * TICK, hops=hops), START + (number + 2) * TICK)
+        play(station, gateway.out[-2:] if number else gateway.out)
+        assert station.snapshot(gateway.last_ns).motes[0].relayed is relayed
+
+
+def test_news_do_not_push_alarms_out():
+    alarms = [Alarm(number, WALL, "mote", number, True, f"mote {number} is silent") for number in range(3)]
+    news = [Reboot(100 + number, WALL, 1, 2, 1) for number in range(50)]
+    assert chosen_news(news, alarms, 6) == [*alarms, *news[-3:]]
+    assert chosen_news(news, alarms, 4) == [*alarms[1:], *news[-2:]]
+    assert chosen_news(news[:1], alarms, 6) == [*alarms, news[0]]
+    assert chosen_news(news, alarms, 1) == [news[-1]]
+    assert chosen_news([], alarms, 1) == [alarms[-1]]
 
 
 def test_a_window_that_is_too_small_says_so_until_it_grows():
@@ -484,7 +639,9 @@ def test_a_window_that_is_too_small_says_so_until_it_grows():
 def test_the_help_fits_and_names_columns_and_marks():
     async def script(app, pilot, stage):
         await pilot.press("question_mark")
-        await shows(app, "boot: restarts", "nosync: ", "sat:", "hop: ", "∥ concurrent", "at least two")
+        await shows(app, "boot: restarts", "nosync: ", "sat:", "hop: ", "rssi: dBm")
+        await pilot.press("end")
+        await shows(app, "∥ concurrent", "at least two")
 
     on_screen(script, (80, 24))
 
@@ -492,12 +649,14 @@ def test_the_help_fits_and_names_columns_and_marks():
 def test_keys_filter_one_mote_after_another():
     async def script(app, pilot, stage):
         await pilot.press("f")
-        assert app.mote == 0
-        await shows(app, "only mote 0")
+        assert app.mote == 2  # of another layout, and first
+        await shows(app, "only mote 2")
         names = {line.split()[1].split("#")[0] for line in text_of(app, "arrivals").splitlines()}
-        assert names == {"0"}
-        await pilot.press("f", "f", "f", "f")
+        assert names == {"2"}
+        await pilot.press("f")
         assert app.mote is None
+        await pilot.press("down", "f")
+        assert app.mote == 0
 
     on_screen(script)
 
@@ -519,11 +678,16 @@ def test_pause_holds_the_picture_and_loses_nothing():
 
 def test_help_and_quit():
     async def script(app, pilot, stage):
-        assert not app.query_one("#help").display
-        await pilot.press("question_mark")
-        assert app.query_one("#help").display
-        for key in ("p  ", "f  ", "+  -", "o  ", "q  "):
-            assert key in HELP
+        assert {"p", "f", "+ -", "o", "q", "b r R"} <= {key for key, _ in KEYS}
+        for close in ("escape", "question_mark", "q"):
+            await pilot.press("question_mark")
+            assert isinstance(app.screen, Help)
+            await pilot.press("p", "f", "o", "plus", "down", "b")  # behind the help nothing happens
+            assert isinstance(app.screen, Help)
+            await pilot.press(close)
+            assert not isinstance(app.screen, Help)
+        assert (app.paused, app.mote, app.chosen, app.is_running) == (False, None, None, True)
+        assert not stage.station.earlier
         await pilot.press("q")
         assert not app.is_running or app._exit
 

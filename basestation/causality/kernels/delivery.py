@@ -13,6 +13,7 @@ from .compiled import compiled
 from .stamping import Ints
 
 MOST_TICKS_A_MESSAGE = 16  # a larger table would take more memory than what it sorts
+ALL = 1 << 62  # more arrivals than there are
 
 
 @compiled
@@ -87,13 +88,15 @@ def ranks(r: Ints, c: Ints, kn: Ints, source: Ints, last: Ints) -> Ints:
 
 
 @compiled
-def due_ticks(r: Ints, c: Ints, arrived: Ints, phi: int, epsilon: int, delta: int) -> tuple[Ints, int]:
-    """The tick from which each arrival may leave, and how many arrived after their deadline."""
+def due_ticks(
+    r: Ints, c: Ints, arrived: Ints, phi: int, epsilon: int, delta: int, first: int = 0, last: int = ALL
+) -> tuple[Ints, int]:
+    """The tick from which each arrival may leave, and how many, from `first` to `last`, came after their deadline."""
     due_at = np.empty(len(r), np.int64)
     late = 0
     for i in range(len(r)):
         last_tick = r[i] - (-phi * (c[i] + delta + epsilon) // 100)
-        late += arrived[i] > last_tick
+        late += first <= i < last and arrived[i] > last_tick
         due_at[i] = last_tick + 1 if phi else last_tick
     return due_at, late
 

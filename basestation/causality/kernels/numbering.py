@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from basestation.causality.boots import BOOTS, ROUND, WINDOW, MoteBoots
+from basestation.causality.boots import BOOTS, ROUND, UNTIMED, WINDOW, MoteBoots
 
 from .compiled import compiled
 from .stamping import Ints
@@ -105,10 +105,12 @@ def number_messages(
         mote, told, now = source[i], boot[i], tick[i]
         if not heard[mote]:
             heard[mote], life_of[mote], booted[mote] = True, told, now
+        if booted[mote] == UNTIMED:
+            booted[mote] = now
         life = life_of[mote]
         if told != life % BOOTS:
             later = (told - life) % BOOTS
-            if later > BOOTS // 2 and abs(now - booted[mote]) <= patience:
+            if later > BOOTS // 2 and (now == UNTIMED or abs(now - booted[mote]) <= patience):
                 life = life - BOOTS + later
             else:
                 life += later
@@ -124,8 +126,11 @@ def number_messages(
             sequence_of[mote, told], tick_of[mote, told] = sequence, now
             seen[0], seen[1] = np.uint64(1), np.uint64(0)
         else:
-            last = sequence_of[mote, told]
-            latest = last + (ROUND if now - tick_of[mote, told] > patience else WINDOW)
+            last, before = sequence_of[mote, told], tick_of[mote, told]
+            silent = now != UNTIMED and before != UNTIMED and now - before > patience
+            if before == UNTIMED:
+                tick_of[mote, told] = now
+            latest = last + (ROUND if silent else WINDOW)
             sequence = latest - (latest - field[i]) % ROUND
             ahead = sequence - last
             if ahead > 0:

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from basestation.causality.boots import UNTIMED
 from basestation.journal import fast
 from basestation.journal.message_table import number_by_objects
 
@@ -17,7 +18,9 @@ steps = st.tuples(
     st.integers(0, 2),
     st.sampled_from([0, 0, 0, 0, 1, 7, 3, 5]),  # how much later a boot
     st.sampled_from([0, 1, 1, 1, 2, 60, 64, 65, 127, 128, 129, 200, 255]),  # how much later a number
-    st.sampled_from([-2, 0, 1, 1, 3, PATIENCE, PATIENCE + 1, 500]),  # how much later it is heard
+    st.sampled_from(
+        [-2, 0, 1, 1, 3, PATIENCE, PATIENCE + 1, 500, None]
+    ),  # how much later it is heard, if known
 )
 
 
@@ -27,9 +30,9 @@ def wire(taken):
     for source, boot, number, later in taken:
         boots[source] = (boots.get(source, 0) + boot) % 8
         numbers[source] = (numbers.get(source, 250) + number) % 256
-        tick += later
+        tick += later or 0
         rows.append((source, boots[source], numbers[source]))
-        ticks.append(tick)
+        ticks.append(UNTIMED if later is None else tick)
     return np.array(rows, WIRE), np.array(ticks, np.int64)
 
 

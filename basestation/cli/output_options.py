@@ -1,0 +1,224 @@
+"""The options of `listen` for what others read: alarms that go somewhere, and outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from basestation.cli import common
+from basestation.live.happenings import Happening, Note, Sink
+from basestation.outputs import OutputError, OutputUnavailable, SnapshotSink
+from basestation.sources.base import port_number, split_host
+from packet_formats.layout import layout_of
+
+if TYPE_CHECKING:
+    from basestation.live.counters import Snapshot
+    from basestation.live.runner import Stage
+    from packet_formats.deployment import Deployment
+
+OPTIONS = (
+    click.option(
+        "--on-alarm",
+        "on_alarm",
+        multiple=True,
+        metavar="TARGET",
+        help="Also tell alarms to a program (command:PROGRAM ARGUMENTS; it gets JSON on its input), a webhook "
+        "(https://...) or a broker (mqtt://HOST/TOPIC). May be repeated.",
+    ),
+    click.option(
+        "--settings",
+        type=click.Path(path_type=Path, dir_okay=False),
+        envvar="CAUSEWAY_SETTINGS",
+        metavar="FILE",
+        help="Where [[alarm]] tables say the same for each run. [default: ~/.config/causeway/settings.toml, if there]",
+    ),
+    click.option(
+        "--mqtt",
+        envvar="CAUSEWAY_MQTT",
+        metavar="URL",
+        help="Publish deliveries, values, health and alarms: mqtt://[USER:PASSWORD@]HOST[:PORT][/PREFIX], or mqtts:// "
+        "for TLS. Home Assistant finds them by itself.",
+    ),
+    click.option(
+        "--influx",
+        envvar="CAUSEWAY_INFLUX",
+        metavar="URL|FILE",
+        help="Write InfluxDB's line protocol to a server, such as http://localhost:8086/write?db=causeway, or to the "
+        "end of a file.",
+    ),
+    click.option(
+        "--metrics",
+        is_flag=False,
+        flag_value="",
+        envvar="CAUSEWAY_METRICS",
+        metavar="[HOST[:PORT]]",
+        help="Serve /metrics for Prometheus, on this machine's port 9532 unless HOST and PORT say otherwise.",
+    ),
+)
+PICTURE_S = 10.0  # between two pictures of the station for the outputs
+ASKING_S = 2.0  # that a scrape waits for a picture
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The values of these options."""
+
+    on_alarm: tuple[str, ...]
+    settings: Path | None
+    mqtt: str | None
+    influx: str | None
+    metrics: str | None
+
+    def open(self, deployment: Deployment) -> OpenOutputs:
+        """Make the sinks; a usage error if one can't be asked for like this, a fault if it can't be had."""
+        opened = OpenOutputs()
+        try:
+            opened.add_all(self._sinks(deployment, opened))
+        except OutputError as error:
+            opened.close()
+            if isinstance(error, OutputUnavailable):
+                common.fail(str(error))
+            raise click.UsageError(str(error)) from None
+        return opened
+
+    def _sinks(self, deployment: Deployment, opened: OpenOutputs) -> Iterator[Sink]:
+        """The sinks, one after the other. Their modules are imported here: without outputs, `listen` starts sooner."""
+        from basestation.outputs.alarm_targets import AlarmRoute, AlarmSink
+        from basestation.outputs.settings import load_settings
+
+        say = opened.voice.say
+        for route in [*load_settings(self.settings).alarms, *map(AlarmRoute, self.on_alarm)]:
+            yield AlarmSink(route, deployment.network.name, say)
+        if self.mqtt is not None:
+            from basestation.outputs.mqtt import MqttOutput
+            from basestation.views.ndjson import to_plain
+
+            layout = layout_of(deployment)
+            yield MqttOutput(self.mqtt, deployment, lambda happening: to_plain(happening, layout), say)
+        if self.influx is not None:
+            from basestation.outputs.influx import InfluxOutput
+
+            yield InfluxOutput(self.influx, deployment, say)
+        if self.metrics is not None:
+            yield _serve_metrics(self.metrics, deployment, opened)
+
+
+def _serve_metrics(where: str, deployment: Deployment, opened: OpenOutputs) -> Sink:
+    from basestation.outputs.metrics import HOST, PORT, MetricsOutput
+
+    host, digits = split_host(where)
+    port = PORT if digits is None else port_number(digits)
+    if port is None:
+        raise OutputError(f"--metrics {where}: should be HOST or HOST:PORT")
+    metrics = MetricsOutput(host or HOST, port, deployment, opened.picture)
+    common.note(f"metrics are at http://{host or HOST}:{metrics.port}/metrics")
+    return metrics
+
+
+class Voice:
+    """Lets outputs, which have threads of their own, speak to the user: through the views while the run goes on."""
+
+    def __init__(self) -> None:
+        self._stage: Stage | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def use(self, stage: Stage) -> None:
+        self._stage, self._loop = stage, asyncio.get_running_loop()
+
+    def say(self, text: str) -> None:
+        stage, loop = self._stage, self._loop
+        if stage is not None and loop is not None and not stage.ended:
+            note = Note(time.monotonic_ns(), time.time_ns(), text)
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(self._tell, stage, note)
+                return
+        common.note(text)
+
+    def _tell(self, stage: Stage, note: Note) -> None:
+        if stage.ended:
+            common.note(note.text)
+        else:
+            stage.tell([note])
+
+
+class OpenOutputs:
+    """The outputs of a run. `sinks` belong to its stage, which closes them."""
+
+    def __init__(self) -> None:
+        self.voice = Voice()
+        self._outputs: list[Sink] = []
+        self._stage: Stage | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def sinks(self) -> list[Sink]:
+        """The outputs, and before them who gives them a last picture at the end."""
+        return [self, *self._outputs] if self._outputs else []
+
+    def add_all(self, outputs: Iterator[Sink]) -> None:
+        for output in outputs:
+            self._outputs.append(output)
+
+    def begin(self, stage: Stage) -> None:
+        """The event loop runs, and the stage is about to."""
+        self._stage, self._loop = stage, asyncio.get_running_loop()
+        self.voice.use(stage)
+        if self._takers():
+            self._loop.call_later(PICTURE_S, self._give_pictures)
+
+    def take(self, happening: Happening) -> None:
+        pass
+
+    def close(self) -> None:
+        """The stage ends; or, without one, nothing was begun."""
+        if self._stage is None:
+            for output in self._outputs:
+                output.close()
+        else:
+            self._give_picture(self._stage)
+
+    def picture(self) -> Snapshot | None:
+        """A picture of the station, from any thread; None while there is none, or the loop is busy."""
+        stage, loop = self._stage, self._loop
+        if stage is None or loop is None or stage.ended:
+            return None
+        answer: Future[Snapshot] = Future()
+        with contextlib.suppress(RuntimeError, TimeoutError):  # the loop is closed, or does not come to it
+            loop.call_soon_threadsafe(lambda: answer.set_result(stage.snapshot()))
+            return answer.result(ASKING_S)
+        return None
+
+    def _takers(self) -> list[SnapshotSink]:
+        return [output for output in self._outputs if isinstance(output, SnapshotSink)]
+
+    def _give_pictures(self) -> None:
+        if self._stage is not None and self._loop is not None and not self._stage.ended:
+            self._give_picture(self._stage)
+            self._loop.call_later(PICTURE_S, self._give_pictures)
+
+    def _give_picture(self, stage: Stage) -> None:
+        takers = self._takers()
+        snapshot = stage.snapshot() if takers else None
+        for taker in takers:
+            if snapshot is not None:
+                taker.take_snapshot(snapshot)
+
+
+def options(function: Callable[..., None]) -> Callable[..., None]:
+    """Give a command these options, as the parameter `outputs`."""
+
+    @functools.wraps(function)
+    def command(*args: Any, **given: Any) -> None:
+        asked = {field.name: given.pop(field.name) for field in fields(Outputs)}
+        function(*args, outputs=Outputs(**asked), **given)
+
+    return common.add_options(OPTIONS)(command)

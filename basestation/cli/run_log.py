@@ -1,0 +1,121 @@
+"""The log of a live run: begun, recovered, kept so long or so much."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from basestation.cli import common
+from basestation.journal.parquet_parts import PartRoller, make_parts
+from basestation.journal.record_format import JournalError
+from basestation.journal.recovery import Recovery, interrupted_runs, recover
+from basestation.journal.retention import Keep, parse_keep, remove_old
+from basestation.journal.run_roller import RunRoller
+from basestation.journal.writer import JournalWriter, new_run_id
+from packet_formats.phrases import many
+
+if TYPE_CHECKING:
+    from basestation.journal.writer import Sync
+    from basestation.live.station import Station
+    from basestation.sources import Source
+
+
+def read_keep(texts: Iterable[str], logs: Path | None) -> Keep | None:
+    """What `--keep` says; a usage error if it says nothing, or if there is no log."""
+    try:
+        keep = parse_keep(texts)
+    except ValueError as error:
+        raise click.UsageError(f"--keep {error}") from None
+    if keep is not None and logs is None:
+        raise click.UsageError("--keep is for --log FOLDER, which is not given")
+    return keep
+
+
+def open_log(
+    stack: contextlib.ExitStack,
+    logs: Path,
+    station: Station,
+    sync: Sync,
+    sources: Sequence[Source],
+    keep: Keep | None,
+    say: Callable[[str], None],
+) -> JournalWriter | RunRoller:
+    """The log of a run, closed with the stack; with `keep` one run after the other."""
+    _recover(logs)
+    parts: dict[Path, PartRoller] = {}
+
+    def begin() -> JournalWriter:
+        run = new_run_id()
+        folder = logs / run
+        parts[folder] = PartRoller(folder)
+        log = JournalWriter(
+            folder,
+            station.deployment,
+            run,
+            sync,
+            sources=[source.text for source in sources],
+            policy=station.policy,
+            phi=station.phi,
+            tolerate=station.tolerate,
+            allowance_ns=station.timeline.clock.allowance_ns,
+            on_closed=parts[folder].closed,
+        )
+        say(f"the log is in {folder}")
+        return log
+
+    def after(ended: JournalWriter | None) -> None:
+        if ended is not None:
+            parts.pop(ended.folder).finish_apart()
+        if keep is not None:
+            _remove_old(logs, keep, say)
+
+    counters = {gateway: source.counters for gateway, source in enumerate(sources)}
+    log = begin() if keep is None else RunRoller(begin, keep, counters, after, say)
+    stack.callback(lambda: _finish_parts(parts[log.folder], log.folder))
+    stack.callback(log.close)
+    return log
+
+
+def _remove_old(logs: Path, keep: Keep, say: Callable[[str], None]) -> None:
+    removed, faults = remove_old(logs, keep)
+    if removed:
+        size = sum(run.size for run in removed) / 1e6
+        names = ", ".join(run.folder.name for run in removed)
+        say(f"{many(len(removed), 'old run')} removed, {size:.0f} MB: {names}")
+    for fault in faults:
+        say(fault)
+
+
+def _finish_parts(roller: PartRoller, folder: Path) -> None:
+    """Make the last Parquet parts. A failure is only a note: they can be made from the log at any time."""
+    try:
+        roller.finish(lambda fault: common.note(str(fault)))
+    except (JournalError, OSError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or error
+        common.note(
+            f"parts were not made: {reason}; `basestation log parts {folder}` makes them", style="yellow"
+        )
+
+
+def _recover(logs: Path) -> None:
+    """Recover interrupted runs. No fault of theirs keeps this run from starting."""
+    for run in interrupted_runs(logs):
+        try:
+            common.note(_recovered(recover(run)))
+            make_parts(run, lambda fault: common.note(str(fault)))
+        except (JournalError, OSError) as error:
+            common.note(f"an earlier run could not be recovered: {error}", style="yellow")
+
+
+def _recovered(found: Recovery) -> str:
+    torn = sum(fault.length for fault in found.faults if fault.tail)
+    damaged = [fault for fault in found.faults if not fault.tail]
+    text = f"{found.folder}: this run was interrupted; "
+    text += f"{many(torn, 'byte')} of an unfinished record put aside" if torn else "all its records are whole"
+    if damaged:
+        text += f"; {many(len(damaged), 'damaged place')}, see `basestation log verify {found.folder}`"
+    return text

@@ -1,0 +1,195 @@
+"""The live page of `listen` and `replay`: where it is served, and for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+import socket
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from basestation.cli import common
+from basestation.live.happenings import Note
+from basestation.sources.base import Source, port_number, split_host
+
+if TYPE_CHECKING:
+    from basestation.live.happenings import Sink
+    from basestation.live.runner import LineLog, Stage
+    from basestation.live.station import Station
+    from basestation.web.access import Access
+
+LOOPBACK, PORT = "127.0.0.1", 8080
+MISSING = "--web needs starlette and uvicorn: pip install '.[web]'"
+LINGER_SECONDS = 0.1  # between two looks whether it is over
+
+
+@dataclass(frozen=True)
+class WebChoice:
+    """What was asked for on the command line, as it is bound."""
+
+    listening: socket.socket
+    host: str
+    access: Access
+
+    @property
+    def url(self) -> str:
+        address, port = self.listening.getsockname()[:2]
+        host = _reachable(address) if address in ("0.0.0.0", "::") else self.host
+        name = f"[{host}]" if ":" in host else host
+        token = f"?token={self.access.token}" if self.access.token else ""
+        return f"http://{name}:{port}/{token}"
+
+
+def choose(where: str, control: bool) -> WebChoice:
+    """Bind the address of `--web`. Any but loopback gets a token."""
+    _need_the_extra()
+    from basestation.web.access import Access, is_loopback, new_token, own_names
+
+    host, digits = split_host(where)
+    port = None if digits is None else port_number(digits)
+    if digits is not None and port is None:
+        raise click.UsageError(f"--web {where}: should be HOST or HOST:PORT")
+    host = host or LOOPBACK
+    listening = _bind(host, port)
+    address, bound = listening.getsockname()[:2]
+    token = None if is_loopback(address) else _given_token() or new_token()
+    return WebChoice(listening, host, Access(own_names(host), token, control, f"causeway_{bound}"))
+
+
+def _need_the_extra() -> None:
+    try:
+        for name in ("starlette", "uvicorn"):
+            import_module(name)
+    except ImportError:
+        common.fail(MISSING)
+
+
+def _given_token() -> str | None:
+    from basestation.web.access import LEAST_TOKEN
+
+    token = os.environ.get("CAUSEWAY_WEB_TOKEN")
+    if token is not None and (len(token) < LEAST_TOKEN or not token.isascii() or not token.isalnum()):
+        common.fail(
+            f"CAUSEWAY_WEB_TOKEN: a token has at least {LEAST_TOKEN} letters and digits, and nothing else"
+        )
+    return token
+
+
+def _bind(host: str, port: int | None) -> socket.socket:
+    """A socket on this port; without one, on 8080 or, if that is taken, on any that is free."""
+    try:
+        return _bound(host, PORT if port is None else port)
+    except OSError as error:
+        if port is None and not isinstance(error, socket.gaierror):
+            return _bound(host, 0)
+        reason = "no such host" if isinstance(error, socket.gaierror) else error.strerror
+        common.fail(f"--web: can't serve on {host}{'' if port is None else f', port {port}'}: {reason}")
+    except UnicodeError:
+        common.fail(f"--web: {host!r} is no host")
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = min(found, key=lambda one: one[0])  # IPv4 if there is both
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+        bound.listen(128)
+    except BaseException:
+        bound.close()
+        raise
+    bound.setblocking(False)
+    return bound
+
+
+def _reachable(address: str) -> str:
+    """An address of this machine that others can use; nothing is sent to find it."""
+    family, far = (socket.AF_INET6, "2001:db8::1") if address == "::" else (socket.AF_INET, "192.0.2.1")
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
+            probe.connect((far, 9))
+            return str(probe.getsockname()[0])
+    except OSError:
+        return socket.gethostname()
+
+
+class WebPage:
+    """The page of one run: its sinks, the log that keeps the last minutes, and its server."""
+
+    def __init__(
+        self, chosen: WebChoice, station: Station, sources: Sequence[Source] = (), on_screen: bool = False
+    ) -> None:
+        """`on_screen`: the full screen hides what is printed, and shows notes."""
+        from basestation.live.downlink import Orders
+        from basestation.web.feed import Feed
+        from basestation.web.server import PageServer
+        from basestation.web.trial import RecentLines
+
+        self._chosen, self._station = chosen, station
+        self._feed = Feed(station)
+        self._orders = Orders(sources, station.deployment) if sources else None
+        self._patient = not all(source.live for source in sources) or not sources
+        self._recent_of, self._server_of = RecentLines, PageServer
+        self.recent = RecentLines()
+        self._server: PageServer | None = None
+        self._on_screen = on_screen
+        common.note(f"the page is at {chosen.url}")
+
+    @property
+    def sinks(self) -> list[Sink]:
+        return [self._feed, *([self._orders] if self._orders else [])]
+
+    def keep(self, log: LineLog | None) -> LineLog:
+        """A log that keeps what the page needs, before this one."""
+        self.recent = self._recent_of(log, self._pause)
+        return self.recent
+
+    def _pause(self) -> None:
+        if self._patient and self._server is not None:
+            self._server.hold_up()
+
+    async def run(
+        self,
+        stage: Stage,
+        work: Callable[[], Awaitable[None]],
+        *,
+        stay: bool,
+        run: str | None = None,
+        began_ms: float | None = None,
+        folder: Path | None = None,
+    ) -> None:
+        """Serve while the run goes on, and after its end, if `stay`, until it is stopped."""
+        self._server = self._server_of(
+            stage,
+            self._feed,
+            self._chosen.access,
+            run=run or secrets.token_hex(6),
+            began_ms=time.time() * 1000 if began_ms is None else began_ms,
+            live=self._orders is not None,
+            recent=self.recent,
+            folder=folder,
+            command=self._orders.send if self._orders else None,
+        )
+        try:
+            self._server.start([self._chosen.listening])
+            if self._on_screen:
+                stage.tell([Note(stage.now(), time.time_ns(), f"the page is at {self._chosen.url}")])
+            await work()
+            if stay and not stage.stopped:
+                if not self._on_screen:
+                    common.note("the run is over; the page stays until Ctrl-C")
+                while not stage.stopped:
+                    await asyncio.sleep(LINGER_SECONDS)
+        finally:
+            await self._server.stop()
+            self._chosen.listening.close()
+            if self._server.fault is not None:
+                common.note(f"the page's server has failed: {self._server.fault!r}", style="yellow")

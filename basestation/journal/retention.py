@@ -1,0 +1,108 @@
+"""Old runs are removed, so that a base station that runs for years does not fill its disk."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from . import locking
+from .reader import find_journals, segment_paths
+from .record_format import JournalError
+
+DAY_S = 86_400
+RUN_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")  # as `new_run_id` makes it: a run that was renamed is kept
+_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(h|d|MB|GB|TB)")
+_UNITS = {"h": 3600, "d": DAY_S, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+SHARE = 0.9  # of the allowed size for closed runs; the running one takes the rest
+PART = 20  # a run is closed when it has this part of the allowed size: some more is its table
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """How long, in seconds, or how much, in bytes, to keep; both may be given."""
+
+    seconds: float | None = None
+    size: int | None = None
+
+    @property
+    def run_size(self) -> int | None:
+        """With so many bytes a new run is begun, so that old ones can go."""
+        return None if self.size is None else self.size // PART
+
+    @property
+    def run_seconds(self) -> float:
+        """After so long a new run is begun."""
+        return DAY_S if self.seconds is None else min(DAY_S, self.seconds)
+
+
+def parse_keep(texts: Iterable[str]) -> Keep | None:
+    """What `30d` and `20GB` mean together; `ValueError` if one means nothing."""
+    seconds, size = None, None
+    for text in texts:
+        found = _AMOUNT.fullmatch(text)
+        amount = float(found[1]) * _UNITS[found[2]] if found else 0
+        if not found or amount <= 0:
+            raise ValueError(f"{text}: should be like 30d, 12h, 500MB or 20GB")
+        if found[2] in "hd":
+            seconds = amount
+        else:
+            size = int(amount)
+    return None if seconds is None and size is None else Keep(seconds, size)
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedRun:
+    folder: Path
+    ended: float  # the wall clock's seconds
+    size: int
+
+
+def closed_runs(logs: Path) -> list[ClosedRun]:
+    """The runs that nobody writes and nobody renamed, the oldest first."""
+    found = []
+    for folder in find_journals(logs):
+        with contextlib.suppress(OSError):  # somebody else removes it
+            if RUN_NAME.fullmatch(folder.name) and folder != logs and not locking.is_taken(folder):
+                ended = max(path.stat().st_mtime for path in segment_paths(folder))
+                found.append(ClosedRun(folder, ended, _size(folder)))
+    return sorted(found, key=lambda run: run.ended)
+
+
+def _size(folder: Path) -> int:
+    return sum(
+        os.stat(Path(where) / name).st_size for where, _, names in os.walk(folder) for name in names
+    )  # fmt: skip
+
+
+def remove_old(logs: Path, keep: Keep, now: float | None = None) -> tuple[list[ClosedRun], list[str]]:
+    """Remove the oldest closed runs until what is left may be kept: what was removed, and what could not be."""
+    runs = closed_runs(logs)
+    before = (time.time() if now is None else now) - (keep.seconds or 0)
+    total, removed, faults = sum(run.size for run in runs), [], []
+    for run in runs:
+        old = keep.seconds is not None and run.ended < before
+        if not old and (keep.size is None or total <= SHARE * keep.size):
+            continue
+        try:
+            _remove(run.folder)
+        except (OSError, JournalError) as error:
+            faults.append(f"{run.folder} could not be removed: {getattr(error, 'strerror', None) or error}")
+            continue
+        total -= run.size
+        removed.append(run)
+    return removed, faults
+
+
+def _remove(folder: Path) -> None:
+    """Nobody begins to recover or repair it meanwhile: it is locked."""
+    handle = locking.take(folder)
+    try:
+        shutil.rmtree(folder)
+    finally:
+        os.close(handle)

@@ -1,0 +1,88 @@
+"""A log that goes on for ever, as runs one after the other: the old ones can be removed."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from basestation.arrivals import Arrival, Line, PolicyChange
+from packet_formats.framing import FrameCounters
+
+from .record_format import JournalError
+from .retention import Keep
+from .writer import JournalWriter
+
+
+class RunRoller:
+    """Appends to a run, and begins the next one when it is a day old or large enough.
+
+    `begin` makes a run's writer. After each beginning `after` is called in a thread of its own with the run that was
+    closed; None at first.
+    """
+
+    def __init__(
+        self,
+        begin: Callable[[], JournalWriter],
+        keep: Keep,
+        counters: Mapping[int, FrameCounters],
+        after: Callable[[JournalWriter | None], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._begin, self._keep, self._counters = begin, keep, counters
+        self._after, self._say = after, say
+        self._log, self._began = begin(), time.monotonic()
+        self._tell(None)
+
+    def append(self, line: Line) -> int:
+        if self._is_due():
+            self._roll(line)
+        return self._log.append(line)
+
+    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int:
+        return self._log.append_clock(number, arrival, clock, heard)
+
+    def append_counters(self, gateway: int, counters: Mapping[str, Any], mono_ns: int, wall_ns: int) -> int:
+        return self._log.append_counters(gateway, counters, mono_ns, wall_ns)
+
+    def append_policy(self, change: PolicyChange, clock: int | None) -> int:
+        return self._log.append_policy(change, clock)
+
+    def close(self) -> None:
+        self._log.close()
+
+    def _is_due(self) -> bool:
+        full = self._keep.run_size is not None and self._log.written >= self._keep.run_size
+        return full or time.monotonic() - self._began >= self._keep.run_seconds
+
+    def _roll(self, line: Line) -> None:
+        """Begin the next run. If that fails, go on in this one, which loses nothing, and try again a run later."""
+        self._began = time.monotonic()
+        try:
+            log = self._begin()
+        except (JournalError, OSError) as error:
+            self._say(f"no new run could be begun, this one goes on: {error}")
+            self._log.written = 0
+            return
+        ended, self._log = self._log, log
+        try:
+            for gateway, counters in self._counters.items():  # the end of one run, the beginning of the next
+                for each in (ended, log):
+                    each.append_counters(
+                        gateway, asdict(counters) | {"unread": 0}, line.mono_ns, line.wall_ns
+                    )
+            ended.close()
+        except JournalError as error:
+            self._say(f"the end of a run may be missing: {error}")
+        self._tell(ended)
+
+    @property
+    def folder(self) -> Path:
+        """Of the run that is being written."""
+        return self._log.folder
+
+    def _tell(self, ended: JournalWriter | None) -> None:
+        threading.Thread(target=self._after, args=(ended,), name="old runs", daemon=True).start()

@@ -1,0 +1,109 @@
+"""What alarms are judged by: the pauses between messages, losses over a window, states that last, restarts.
+
+Each keeps a few numbers, whatever the traffic, and follows from the times that it is given alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+
+SECOND = 1_000_000_000
+REMEMBERED = 64  # pauses; older ones fade
+FEW = 8  # pauses; a sender of fewer is taken to send at random times
+RARE = 1e-7  # the share of a random sender's pauses that are longer than the limit
+PERIODS = 5  # that a regular sender may miss
+LEAST_NS = 2 * SECOND
+LONG_NS, LONG_PAUSES = 7200 * SECOND, 64  # after so long somebody should look, however little is known
+OUTLIER = 4  # limits; a longer pause counts as this one: it was an outage, or another rate
+
+
+@dataclass(slots=True)
+class Pauses:
+    """The pauses between a sender's messages: their mean and spread, and how long a pause may last.
+
+    After n pauses of a random sender with the mean m, the next is longer than n * m * (p ** (-1/n) - 1) with
+    probability p. A sender that is steadier than that has a smaller spread, and its limit comes down to a few periods.
+    """
+
+    count: int = 0
+    mean_ns: float = 0.0
+    variance: float = 0.0
+    limit_ns: int | None = None
+
+    def add(self, pause_ns: float) -> None:
+        if self.limit_ns is not None:
+            pause_ns = min(pause_ns, OUTLIER * self.limit_ns)
+        self.count += 1
+        weight = 1 / min(self.count, REMEMBERED)
+        ahead = pause_ns - self.mean_ns
+        self.mean_ns += weight * ahead
+        self.variance = (1 - weight) * (self.variance + weight * ahead * ahead)
+        self.limit_ns = self._limit()
+
+    def _limit(self) -> int:
+        known = min(self.count, REMEMBERED)
+        pauses = known * (RARE ** (-1 / known) - 1)
+        spread = math.sqrt(self.variance)
+        if self.count < FEW:
+            spread = max(spread, self.mean_ns)
+        limit = max(PERIODS * self.mean_ns, self.mean_ns + spread * (pauses - 1), LEAST_NS)
+        return int(min(limit, max(LONG_NS, LONG_PAUSES * self.mean_ns)))
+
+
+WINDOW = 100  # messages, those that were lost included
+
+
+@dataclass(slots=True)
+class Losses:
+    """The share of a mote's messages that was lost in the last whole window."""
+
+    share: float | None = None
+    _received: int = 0  # at the window's beginning
+    _lost: int = 0
+
+    def update(self, received: int, lost: int) -> None:
+        """Take the totals so far. A message counts as lost until it comes."""
+        sent = received - self._received + lost - self._lost
+        if sent >= WINDOW:
+            self.share = max(0, lost - self._lost) / sent
+            self._received, self._lost = received, lost
+
+
+@dataclass(slots=True)
+class Lasting:
+    """A state that is on or off, and since when."""
+
+    on: bool = True
+    since_ns: int | None = None
+
+    def update(self, on: bool, mono_ns: int) -> None:
+        if self.since_ns is None or on != self.on:
+            self.on, self.since_ns = on, mono_ns
+
+    def settled(self, mono_ns: int, after_ns: int) -> bool | None:
+        """The state, once it has lasted so long; None before."""
+        if self.since_ns is None or mono_ns - self.since_ns < after_ns:
+            return None
+        return self.on
+
+
+@dataclass(slots=True)
+class Times:
+    """The newest few times at which something happened."""
+
+    newest: deque[int] = field(default_factory=lambda: deque(maxlen=3))
+    total: int = 0
+
+    def add(self, mono_ns: int, times: int = 1) -> None:
+        self.total += times
+        self.newest.extend([mono_ns] * min(times, 3))
+
+    def often(self, mono_ns: int, within_ns: int, many: int) -> bool | None:
+        """True if the last `many` fell within that time, False if it has passed without any, None in between."""
+        if not self.newest or mono_ns - self.newest[-1] >= within_ns:
+            return False
+        if len(self.newest) >= many and self.newest[-1] - self.newest[-many] < within_ns:
+            return True
+        return None

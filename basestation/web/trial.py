@@ -1,0 +1,226 @@
+"""A policy tried on the last minutes: what would it have delivered out of order, and how long would it have held?
+
+The newest lines are kept, packed. A process of its own plays them through a station for each policy, so that no
+delivery waits for it: `python -m basestation.web.trial` takes the question on standard input and prints the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import struct
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from basestation.arrivals import Arrival, Gap, Line, PolicyChange
+from basestation.live.happenings import Delivered
+from basestation.live.runner import LineLog, past_due
+from basestation.live.station import Station
+from packet_formats import deployment as deployments
+from packet_formats.phrases import many
+from packet_formats.schemes import LEDGER, TIMED_POLICIES
+
+T = TypeVar("T")
+
+SECONDS = 300
+LINES = 100_000
+PATIENCE = 120.0  # seconds until a trial is given up
+SECOND = 1_000_000_000
+_HEAD = struct.Struct("<BBqqH")  # kind, gateway, the host's clocks, how many bytes follow
+PACKET, LOST, BACK = range(3)
+
+
+def pack(line: Line) -> bytes:
+    if isinstance(line, Gap):
+        kind, rest = (BACK if line.back else LOST), line.reason.encode()[:1000]
+    else:
+        kind, rest = PACKET, line.packet
+    return _HEAD.pack(kind, line.gateway % 256, line.mono_ns, line.wall_ns, len(rest)) + rest
+
+
+def unpack(raw: bytes) -> Iterator[Line]:
+    at = 0
+    while at < len(raw):
+        kind, gateway, mono_ns, wall_ns, length = _HEAD.unpack_from(raw, at)
+        at += _HEAD.size
+        rest = raw[at : at + length]
+        at += length
+        if kind == PACKET:
+            yield Arrival(gateway, mono_ns, wall_ns, rest)
+        else:
+            yield Gap(gateway, mono_ns, wall_ns, kind == BACK, rest.decode(errors="replace"))
+
+
+class RecentLines:
+    """A log before another one, or none: it keeps the lines of the last minutes in memory.
+
+    `pause` is called after each line: a recording that is played as fast as possible can be held up there.
+    """
+
+    def __init__(self, log: LineLog | None = None, pause: Callable[[], None] = lambda: None) -> None:
+        self._log, self._pause = log, pause
+        self._lines: deque[tuple[int, bytes]] = deque(maxlen=LINES)
+
+    def keep(self, line: Line) -> None:
+        self._lines.append((line.mono_ns, pack(line)))
+        while line.mono_ns - self._lines[0][0] > SECONDS * SECOND:
+            self._lines.popleft()
+        self._pause()
+
+    def packed(self) -> bytes:
+        return b"".join([packed for _, packed in self._lines])
+
+    def through(self, lines: Iterable[tuple[T, int | None]]) -> Iterator[tuple[T, int | None]]:
+        """The lines of a recording, kept on their way."""
+        for line, clock in lines:
+            if isinstance(line, Arrival | Gap):
+                self.keep(line)
+            yield line, clock
+
+    # ---- A log ----
+
+    def append(self, line: Line) -> int:
+        self.keep(line)
+        return 0 if self._log is None else self._log.append(line)
+
+    def append_clock(self, number: int, arrival: Arrival, clock: int, heard: int | None) -> int:
+        return 0 if self._log is None else self._log.append_clock(number, arrival, clock, heard)
+
+    def append_counters(self, gateway: int, counters: Any, mono_ns: int, wall_ns: int) -> int:
+        return 0 if self._log is None else self._log.append_counters(gateway, counters, mono_ns, wall_ns)
+
+    def append_policy(self, change: PolicyChange, clock: int | None) -> int:
+        return 0 if self._log is None else self._log.append_policy(change, clock)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyTried:
+    """A policy, and what it made of the lines."""
+
+    policy: str
+    phi: int
+    tolerate: float | None
+    messages: int = 0
+    out_of_order: int = 0
+    mean_hold_ms: float = 0.0
+    p95_hold_ms: float = 0.0
+
+
+def ask(station: Station, lines: bytes, policy: str, phi: int, tolerate: float | None) -> bytes:
+    """The question for the process: this policy, beside the station's own."""
+    question = {
+        "deployment": station.deployment.to_toml(),
+        "allowance_ns": station.timeline.clock.allowance_ns,
+        "tried": [policy, phi, tolerate],
+        "now": [station.policy, station.phi, station.tolerate],
+    }
+    return json.dumps(question).encode() + b"\n" + lines
+
+
+class TrialError(Exception):
+    """A process that did not answer, and why."""
+
+
+def run(words: Sequence[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Run Python with these words in a process of its own; `TrialError` if it does not end."""
+    try:
+        return subprocess.run(
+            [sys.executable, *words],
+            input=given,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+            start_new_session=True,  # Ctrl-C is not for it
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise TrialError(f"it did not end: {error}") from None
+
+
+def last_line(output: bytes) -> str:
+    return output.decode(errors="replace").strip().rpartition("\n")[2]
+
+
+def carry_out(question: bytes) -> dict[str, Any]:
+    """Have a process of its own find the answer; `TrialError` says why it did not."""
+    done = run(["-m", "basestation.web.trial"], question)
+    if done.returncode != 0:
+        raise TrialError(f"the trial failed: {last_line(done.stderr)}")
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def answer_to(question: bytes) -> dict[str, Any]:
+    """Play the lines by each of the two policies."""
+    head, _, packed = question.partition(b"\n")
+    asked = json.loads(head)
+    deployment = deployments.parse(asked["deployment"])
+    lines = list(unpack(packed))
+    tried, now = (
+        play(Station(deployment, *asked[which], allowance_ns=asked["allowance_ns"]), lines)
+        for which in ("tried", "now")
+    )
+    seconds = (lines[-1].mono_ns - lines[0].mono_ns) / SECOND if lines else 0.0
+    return {
+        "policy": tried.policy,
+        "phi": tried.phi,
+        "tolerate": tried.tolerate,
+        "seconds": round(seconds, 1),
+        "messages": tried.messages,
+        "out_of_order": tried.out_of_order,
+        "before": now.out_of_order,
+        "mean_hold_ms": tried.mean_hold_ms,
+        "p95_hold_ms": tried.p95_hold_ms,
+        "mean_hold_now_ms": now.mean_hold_ms,
+        "text": _in_words(tried, now, seconds),
+    }
+
+
+def play(station: Station, lines: Iterable[Line]) -> PolicyTried:
+    """Play lines through a station whose timer is punctual."""
+    held: list[float] = []
+    for line in lines:
+        for happening in (*past_due(station, line.mono_ns), *station.take(line)):
+            if isinstance(happening, Delivered):
+                held.append(happening.held_ms)
+    station.finish()
+    held.sort()
+    return PolicyTried(
+        station.policy,
+        station.phi,
+        station.tolerate,
+        station.received,
+        station.violations.overtaken["delivery"],
+        round(sum(held) / len(held), 1) if held else 0.0,
+        round(held[(len(held) - 1) * 95 // 100], 1) if held else 0.0,
+    )
+
+
+def _in_words(tried: PolicyTried, now: PolicyTried, seconds: float) -> str:
+    if not tried.messages:
+        return "No message came in the last minutes: there is nothing to try it on."
+    by = f"By {tried.policy}"
+    if tried.policy == LEDGER:
+        by = f"With {tried.tolerate:g}% tolerated"
+    elif tried.policy in TIMED_POLICIES:
+        by = f"At phi = {tried.phi}%"
+    span = f"{seconds / 60:.0f} minutes" if seconds >= 90 else f"{seconds:.0f} seconds"
+    wrong = f"{tried.out_of_order or 'none'} of {many(tried.messages, 'message')} out of order"
+    return (
+        f"{by} the last {span} would have had {wrong} (now {now.out_of_order}); "
+        f"held {tried.mean_hold_ms:.0f} ms on average (now {now.mean_hold_ms:.0f})."
+    )
+
+
+def main() -> None:
+    with contextlib.suppress(AttributeError):  # Windows
+        os.nice(10)  # deliveries come first
+    print(json.dumps(answer_to(sys.stdin.buffer.read())))
+
+
+if __name__ == "__main__":
+    main()
