@@ -32,6 +32,7 @@ from basestation.live.happenings import Name
 from basestation.live.runner import Stage
 from basestation.web import trial
 from basestation.web.access import Access, Guard, Receive, Scope, Send, answer_error
+from basestation.web.connections import BACKLOG, Connection
 from basestation.web.feed import Feed, FeedView, Row, hello_of, picture_of
 from basestation.web.rows import BATCH, MOST, RowStore, encode, event
 from basestation.web.trial import RecentLines
@@ -52,7 +53,7 @@ ROWS_SECONDS = 0.1
 PICTURE_SECONDS = 1.0
 SHARE = 0.05  # of the time, at most, for taking pictures
 AT_ONCE = 20_000  # changes of rows between two looks at the clock
-BACKLOG = 5000  # changes that wait, beyond which a recording is held up
+WAITING = 5000  # changes, beyond which a recording is held up
 RING_BYTES = 16 << 20
 RING_EVENTS = 600  # a minute of rows
 VIEWERS = 256
@@ -196,7 +197,8 @@ class PageServer:
         self._app = Starlette(routes=routes, exception_handlers=handlers)
         config = uvicorn.Config(
             Guard(self._serve, access),
-            http="h11",
+            http=Connection,
+            backlog=BACKLOG,
             ws="none",
             loop="asyncio",
             lifespan="off",
@@ -231,7 +233,7 @@ class PageServer:
     def hold_up(self) -> None:
         """Wait until the server has taken its rows: for recordings, which are in no hurry."""
         thread = self._thread
-        while len(self._feed.changes) > BACKLOG and thread is not None and thread.is_alive():
+        while len(self._feed.changes) > WAITING and thread is not None and thread.is_alive():
             thread.join(0.005)
 
     @property

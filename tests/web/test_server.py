@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 from collections.abc import Callable
@@ -158,6 +159,33 @@ def test_a_request_that_is_too_long_ends_only_itself(ended: ServedRun) -> None:
         line.sendall(b"GET /rows?" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert line.recv(64).startswith((b"HTTP/1.1 400", b"HTTP/1.1 431"))
     assert ended.json("/rows?limit=1")[0] == 200
+
+
+def test_connections_that_never_ask_neither_use_up_files_nor_keep_others_out(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("basestation.web.connections.CONNECTIONS", 5)
+    with serve(deployment, SOURCE) as run, contextlib.ExitStack() as stack, run.stream() as events:
+        assert next(events)[0] == "hello"
+        for _ in range(40):
+            line = stack.enter_context(socket.create_connection(("127.0.0.1", run.port), timeout=PATIENCE))
+            line.sendall(b"GET / HT")
+        assert run.json("/rows?limit=1")[0] == 200
+        assert len(run.server._uvicorn.server_state.connections) <= 5
+        assert len(run.server.ring.viewers) == 1
+
+
+def test_a_connection_whose_request_does_not_come_is_ended(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("basestation.web.connections.REQUEST_SECONDS", 0.01)
+    with serve(deployment, SOURCE) as run:
+        for asked in (b"", b"GET / HT", b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\nGET /"):
+            with socket.create_connection(("127.0.0.1", run.port), timeout=PATIENCE) as line:
+                line.sendall(asked)
+                with contextlib.suppress(ConnectionResetError):
+                    while line.recv(4096):
+                        pass
 
 
 def test_every_answer_has_its_headers(ended: ServedRun) -> None:
