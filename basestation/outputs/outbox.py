@@ -96,7 +96,7 @@ class Outbox(Generic[Item]):
         before = self._failing
         self.lost += count
         self._failing += count
-        if not before:
+        if not before and not self.ending.is_set():  # at the end `close` says what was not told
             self._say(f"{self.name}: not told: {why}")
 
     def _note_done(self, count: int) -> None:
