@@ -133,6 +133,11 @@ class Deployment:
     data: tuple[Value, ...] = ()  # what the data bytes hold; none: only the application knows
     motes: tuple[MoteDetails, ...] = ()  # those of which something is known, by id
 
+    def mote_name(self, mote: int) -> str:
+        """A mote for people: `mote 7 (Old bridge)`, or `mote 7` if it has no name."""
+        name = next((known.name for known in self.motes if known.id == mote), "")
+        return f"mote {mote} ({name})" if name else f"mote {mote}"
+
     @property
     def scheme(self) -> SchemeDescriptor:
         """The descriptor of its stamp scheme."""

@@ -234,12 +234,15 @@ class Alarms:
         motes: Mapping[int, MoteCounts] | None = None,
         gateways: Mapping[int, GatewayCounts] | None = None,
         expected: int = 0,
+        called: Callable[[int], str] = "mote {}".format,
     ) -> None:
-        """`motes` and `gateways` are those of the station, which adds to them; it expects so many motes."""
+        """`motes` and `gateways` are those of the station, which adds to them; it expects so many motes, and they are
+        `called` so."""
         self.next_check: int | None = None
         self._motes: Mapping[int, MoteCounts] = {} if motes is None else motes
         self._gateways: Mapping[int, GatewayCounts] = {} if gateways is None else gateways
         self._network = NetworkFacts(expected, self._motes)
+        self._called = called
         self._raised: dict[tuple[str, int], str] = {}
         self._deaf = False  # all lines are gone or silent: no mote is to blame
 
@@ -384,7 +387,7 @@ class Alarms:
         for kind in kinds:
             key, amiss = (kind.what, subject), kind.judge(facts, mono_ns)
             if amiss and key not in self._raised:
-                text = self._raised[key] = kind.text(_name(kind, subject, facts), facts, mono_ns)
+                text = self._raised[key] = kind.text(self._name(subject, facts), facts, mono_ns)
                 found.append(Alarm(mono_ns, wall_ns, kind.what, subject, True, text))
             elif amiss is False and key in self._raised:
                 text = f"over: {self._raised.pop(key)}"
@@ -393,8 +396,7 @@ class Alarms:
                 self._raised[key] = kind.text("", facts, mono_ns)
         return found
 
-
-def _name(kind: Kind[Facts], subject: int, facts: Facts) -> str:
-    if isinstance(facts, GatewayCounts):
-        return facts.name or f"gateway {subject}"
-    return f"mote {subject}"
+    def _name(self, subject: int, facts: object) -> str:
+        if isinstance(facts, GatewayCounts):
+            return facts.name or f"gateway {subject}"
+        return self._called(subject)

@@ -113,7 +113,7 @@ def name_of(node: int, deployment: Deployment) -> str:
     """Ids from the number of motes on are gateways'."""
     if node == ALL:
         return "all motes"
-    return f"{'mote' if node < deployment.network.motes else 'gateway'} {node}"
+    return deployment.mote_name(node) if node < deployment.network.motes else f"gateway {node}"
 
 
 def set_order(setting: MoteSetting, target: int, hops: int) -> Dispatch:

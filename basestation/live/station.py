@@ -98,7 +98,9 @@ class Station:
         self.named = self.tentative = 0
         self.motes: dict[int, MoteCounts] = {}
         self.violations = Overtakings(self.observer, deployment.network.motes)
-        self.alarms = Alarms(self.motes, self.timeline.gateways, deployment.network.motes)
+        self.alarms = Alarms(
+            self.motes, self.timeline.gateways, deployment.network.motes, deployment.mote_name
+        )
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()

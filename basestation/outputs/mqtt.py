@@ -33,7 +33,7 @@ class MqttOutput:
     def __init__(self, url: str, deployment: Deployment, encode: Encode, say: Say) -> None:
         broker = read_broker(url)
         self._network, self._layout, self._encode = deployment.network.name, layout_of(deployment), encode
-        self._values, self._say = deployment.data, say
+        self._values, self._called, self._say = deployment.data, deployment.mote_name, say
         self._base = f"{broker.path or PREFIX}/{_word(self._network)}"
         self._known: set[int] = set()  # motes that Home Assistant was told of
         self._link = MqttLink(
@@ -110,7 +110,7 @@ class MqttOutput:
             "availability_topic": self._topic("status"),
             "device": {
                 "identifiers": [f"causeway_{_word(self._network)}_{mote}"],
-                "name": f"{self._network} mote {mote}",
+                "name": f"{self._network} {self._called(mote)}",
                 "manufacturer": "Causeway",
             },
         }

@@ -15,10 +15,9 @@ import json
 import math
 import socket
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -36,6 +35,7 @@ from basestation.web.connections import BACKLOG, Connection
 from basestation.web.feed import Feed, FeedView, Row, hello_of, picture_of
 from basestation.web.rows import BATCH, MOST, RowStore, encode, event
 from basestation.web.trial import RecentLines
+from basestation.web.viewers import VIEWERS, Ring, Viewer
 from packet_formats.schemes import LEDGER, PHI_POLICIES, refusal
 
 T = TypeVar("T")
@@ -54,9 +54,6 @@ PICTURE_SECONDS = 1.0
 SHARE = 0.05  # of the time, at most, for taking pictures
 AT_ONCE = 20_000  # changes of rows between two looks at the clock
 WAITING = 5000  # changes, beyond which a recording is held up
-RING_BYTES = 16 << 20
-RING_EVENTS = 600  # a minute of rows
-VIEWERS = 256
 SEND_BUFFER = 256 << 10  # of the kernel, for one viewer
 ASK_SECONDS = 10.0  # that the station may take to answer
 START_SECONDS = 30.0
@@ -72,72 +69,6 @@ class WebError(Exception):
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
-
-
-@dataclass(eq=False)
-class Viewer:
-    """Somebody who reads the stream; `place` is the next event for it, `whole` that it needs the curves."""
-
-    client: tuple[str, int] | None
-    place: int
-    picture: int = 0
-    whole: bool = True
-    gone: bool = False
-
-
-@dataclass
-class Ring:
-    """The newest events of rows, by their numbers, and the newest picture, for all viewers."""
-
-    first: int = 0
-    picture: int = 0  # which
-    light: bytes = b""  # without the curves
-    whole: bytes = b""
-    dropped: int = 0
-    closed: bool = False
-    viewers: set[Viewer] = field(default_factory=set)
-    fresh: asyncio.Event = field(default_factory=asyncio.Event)
-    _events: deque[bytes] = field(default_factory=deque)
-    _bytes: int = 0
-
-    def join(self, client: tuple[str, int] | None) -> Viewer:
-        viewer = Viewer(client, self.first + len(self._events))
-        self.viewers.add(viewer)
-        return viewer
-
-    def put(self, data: bytes) -> list[Viewer]:
-        """Add an event; those who were left behind by it are given up."""
-        self._events.append(data)
-        self._bytes += len(data)
-        while len(self._events) > RING_EVENTS or self._bytes > RING_BYTES:
-            self._bytes -= len(self._events.popleft())
-            self.first += 1
-        self.wake()
-        behind = [viewer for viewer in self.viewers if viewer.place < self.first]
-        for viewer in behind:
-            viewer.gone = True
-            self.dropped += 1
-            self.viewers.discard(viewer)
-        return behind
-
-    def show(self, light: bytes, whole: bytes) -> None:
-        self.picture += 1
-        self.light, self.whole = light, whole
-        self.wake()
-
-    def wake(self) -> None:
-        woken, self.fresh = self.fresh, asyncio.Event()
-        woken.set()
-
-    def next_for(self, viewer: Viewer) -> bytes:
-        """What this viewer has not had yet; nothing if it has all."""
-        data = b"".join(self._events[place] for place in range(viewer.place - self.first, len(self._events)))
-        viewer.place = self.first + len(self._events)
-        if viewer.picture != self.picture:
-            viewer.picture = self.picture
-            data += self.whole if viewer.whole and self.whole else self.light
-            viewer.whole = viewer.whole and not self.whole
-        return data
 
 
 Command = Callable[[str, int], Awaitable[str]]

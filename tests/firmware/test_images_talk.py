@@ -13,7 +13,7 @@ from basestation.observer import Observer
 from basestation.testbed import engine, images
 from basestation.testbed.air import delimiter_ns, message_of
 from basestation.testbed.scenario import Node, Scenario
-from basestation.testbed.truth_log import DriverFault, Event, Leds, Peek, Signal, Uart
+from basestation.testbed.truth_log import DriverFault, Event, Leds, Peek, ReceptionOutcome, Signal, Uart
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, load
 from packet_formats.framing import FrameDecoder, crc16, encode_frame
 from packet_formats.layout import DataLayout, layout_of
@@ -264,7 +264,13 @@ def test_each_frame_comes_up_with_its_heard_record(minute: Run) -> None:
     assert lqi == {0} if minute.deployment.network.board == "mica2" else min(lqi) >= 100
     status = [item for item in minute.line() if isinstance(item, Status)][-1]
     assert status.heard == status.forwarded > 50
-    assert (status.radio_crc, status.radio_overrun, status.foreign, status.up_full) == (0, 0, 0, 0)
+    assert (status.radio_overrun, status.up_full) == (0, 0)
+    damaged = [
+        event
+        for event in minute.events
+        if isinstance(event, ReceptionOutcome) and event.node == 0 and event.outcome == "damaged"
+    ]  # by another frame, which began at the same time
+    assert status.radio_crc + status.foreign <= len(damaged) <= 3
     commands = [sent for sent in minute.air() if isinstance(sent.message, Downlink) and sent.node == 0]
     assert (status.line_crc, status.line_refused, status.down_sent, status.down_full) == (
         0,

@@ -21,7 +21,7 @@ from basestation.live.counters import GatewayCounts, MoteCounts
 from basestation.live.evidence import FEW, LEAST_NS, PERIODS, SECOND, WINDOW, Losses, Pauses
 from basestation.live.happenings import Alarm, Happening
 from basestation.live.station import Station
-from packet_formats.deployment import CRYSTAL_HZ
+from packet_formats.deployment import CRYSTAL_HZ, MoteDetails
 from tests.live.world import TICK, WALL, Gateway, Motes, arrival, deployment, gap, health, mono_at, play
 
 SETUP = deployment(policy="none")
@@ -99,6 +99,13 @@ def random_senders(seed: int, motes: int, each: int) -> int:
 def test_a_random_sender_does_not_flap():
     """At most one false alarm in 100,000 messages; each would be seen twice, raised and over."""
     assert sum(random_senders(seed, motes=10, each=500) for seed in range(20)) <= 2
+
+
+def test_an_alarm_calls_a_mote_by_its_name():
+    station = Station(replace(SETUP, motes=(MoteDetails(2, "Old bridge"),)))
+    play(station, messages((0, 2), range(20)))
+    texts = [alarm.text for alarm in station.advance(10**18) if alarm.what == "mote"]
+    assert [text.split(" has")[0] for text in texts] == ["mote 0", "mote 2 (Old bridge)"]
 
 
 def test_a_lost_line_takes_the_place_of_a_silent_gateway_and_no_mote_is_blamed():

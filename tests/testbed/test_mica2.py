@@ -18,7 +18,7 @@ from packet_formats.messages import decode_message
 from packet_formats.records import Heard, Status
 from packet_formats.tinyos import ActiveMessage, decode_packet
 
-SECONDS = 60
+SECONDS = 40
 GAINS = {(0, 1): -55, (0, 2): -70, (0, 3): -85, (1, 2): -60, (1, 3): -65, (2, 3): -62}
 KHZ = {1: 433002, 2: 434845}
 
@@ -121,7 +121,7 @@ def test_one_outcome_for_each_signal_and_node(truth: list[Line]) -> None:
 def test_no_byte_went_out_too_late(truth: list[Line]) -> None:
     """Each signal holds a frame with the right check sum; a byte that missed its time would spoil it."""
     signals = of(truth, "signal")
-    assert len(signals) > 50
+    assert len(signals) > 30
     for signal in signals:
         lead, sync, frame = bytes.fromhex(signal["bytes"]).partition(b"\x33\xcc")
         assert sync
@@ -134,11 +134,11 @@ def test_no_byte_went_out_too_late(truth: list[Line]) -> None:
 def test_what_the_truth_calls_received_the_driver_has_heard(truth: list[Line], images: Images) -> None:
     ends = [line["t"] for line in of(truth, "outcome") if line["node"] == 0 and line["outcome"] == "received"]
     states = [(t, m) for t, m in handed_up(truth, images.layout) if isinstance(m, Status)]
-    assert len(states) >= 5
+    assert len(states) >= 4
     for t, status in states:
         surely = sum(end < t - 30e6 for end in ends)
         assert surely <= status.heard <= sum(end < t for end in ends)
-    assert states[-1][1].heard > 50
+    assert states[-1][1].heard > 30
 
 
 def test_strength_is_that_of_the_link(truth: list[Line], images: Images) -> None:

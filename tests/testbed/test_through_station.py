@@ -14,7 +14,7 @@ from basestation.testbed.through_station import run_field
 from tests.cli.test_listen import delivered
 from tools.field_table import EXACT, MOTES, PLACE, RATE, Job, deployment_of, points_of, tables_of
 
-SHORT = 20.0  # seconds
+SHORT = 12.0  # seconds
 
 pytestmark = pytest.mark.usefixtures("testbed", "platformio")
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.usefixtures("testbed", "platformio")
 def test_arrivals_out_of_order_are_delivered_in_it(stamp):
     """phi = 100%: no violation by the flight recorders, whoever delivers; phi = 0: many of them."""
     run = run_field(deployment_of(stamp), MOTES, SHORT, RATE, seed=1)
-    assert len(run.arrivals) > 400
+    assert len(run.arrivals) > 250
     assert run.deliver("none", 0).pairs > 3
     assert run.deliver("dapw", 0).pairs > 3
     for policy in ("causal", "dapw", "cbd"):
@@ -34,7 +34,7 @@ def test_arrivals_out_of_order_are_delivered_in_it(stamp):
         assert (found.pairs, found.delivered) == (0, len(run.arrivals))
     assert run.violations == run.deliver("cbd", 100)
     rows = [row for rows in run.delays.rows for row in rows]
-    assert len(rows) > 400
+    assert len(rows) > 250
     assert {len(row) for row in rows} == {MOTES + 1}
     assert all(row[mote] == LOST for mote, rows in enumerate(run.delays.rows) for row in rows)
     assert sum(row[-1] != LOST for row in rows) > 0.8 * len(rows)
@@ -55,13 +55,13 @@ def test_the_table_is_made_from_runs():
 def test_what_was_delivered_live_is_in_the_log_again(root, tmp_path):
     """`listen` on the running testbed, then `replay` of its log: the same deliveries, message for message."""
     (tmp_path / "net.toml").write_text((root / "examples" / "micaz.toml").read_text())
-    source = f"testbed@net.toml?motes={MOTES}&rate={RATE:g}&seconds=12&pace=2"
+    source = f"testbed@net.toml?motes={MOTES}&rate={RATE:g}&seconds=8&pace=2"
     live = basestation(root, tmp_path, "listen", source, "-d", "net.toml", "--log", "logs", "--json")
     again = basestation(root, tmp_path, "replay", "logs", "--json")
-    assert len(delivered(live)) > 200
+    assert len(delivered(live)) > 130
     assert delivered(again) == delivered(live)
     events = [json.loads(line)["event"] for line in live.splitlines()]
-    assert events.count("arrived") > 500
+    assert events.count("arrived") > 300
 
 
 def basestation(root, folder, *words: str) -> str:

@@ -1,0 +1,77 @@
+"""Those who look at the page, and the ring of events that all of them read, each at its own pace."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from dataclasses import dataclass, field
+
+VIEWERS = 256
+RING_BYTES = 16 << 20
+RING_EVENTS = 600  # a minute of rows
+
+
+@dataclass(eq=False)
+class Viewer:
+    """Somebody who reads the stream; `place` is the next event for it, `whole` that it needs the curves."""
+
+    client: tuple[str, int] | None
+    place: int
+    picture: int = 0
+    whole: bool = True
+    gone: bool = False
+
+
+@dataclass
+class Ring:
+    """The newest events of rows, by their numbers, and the newest picture, for all viewers."""
+
+    first: int = 0
+    picture: int = 0  # which
+    light: bytes = b""  # without the curves
+    whole: bytes = b""
+    dropped: int = 0
+    closed: bool = False
+    viewers: set[Viewer] = field(default_factory=set)
+    fresh: asyncio.Event = field(default_factory=asyncio.Event)
+    _events: deque[bytes] = field(default_factory=deque)
+    _bytes: int = 0
+
+    def join(self, client: tuple[str, int] | None) -> Viewer:
+        viewer = Viewer(client, self.first + len(self._events))
+        self.viewers.add(viewer)
+        return viewer
+
+    def put(self, data: bytes) -> list[Viewer]:
+        """Add an event; those who were left behind by it are given up."""
+        self._events.append(data)
+        self._bytes += len(data)
+        while len(self._events) > RING_EVENTS or self._bytes > RING_BYTES:
+            self._bytes -= len(self._events.popleft())
+            self.first += 1
+        self.wake()
+        behind = [viewer for viewer in self.viewers if viewer.place < self.first]
+        for viewer in behind:
+            viewer.gone = True
+            self.dropped += 1
+            self.viewers.discard(viewer)
+        return behind
+
+    def show(self, light: bytes, whole: bytes) -> None:
+        self.picture += 1
+        self.light, self.whole = light, whole
+        self.wake()
+
+    def wake(self) -> None:
+        woken, self.fresh = self.fresh, asyncio.Event()
+        woken.set()
+
+    def next_for(self, viewer: Viewer) -> bytes:
+        """What this viewer has not had yet; nothing if it has all."""
+        data = b"".join(self._events[place] for place in range(viewer.place - self.first, len(self._events)))
+        viewer.place = self.first + len(self._events)
+        if viewer.picture != self.picture:
+            viewer.picture = self.picture
+            data += self.whole if viewer.whole and self.whole else self.light
+            viewer.whole = viewer.whole and not self.whole
+        return data
