@@ -164,7 +164,7 @@ class WebPage:
         stay: bool,
         run: str | None = None,
         began_ms: float | None = None,
-        folder: Path | None = None,
+        folder_at: Callable[[float], Path] | None = None,
     ) -> None:
         """Serve while the run goes on, and after its end, if `stay`, until it is stopped."""
         self._server = self._server_of(
@@ -175,7 +175,7 @@ class WebPage:
             began_ms=time.time() * 1000 if began_ms is None else began_ms,
             live=self._orders is not None,
             recent=self.recent,
-            folder=folder,
+            folder_at=folder_at,
             command=self._orders.send if self._orders else None,
         )
         try:

@@ -77,8 +77,8 @@ Command = Callable[[str, int], Awaitable[str]]
 class PageServer:
     """Serves one run. `stage` and `feed` are the base station's; `start` and `stop` are called in its event loop.
 
-    `command` sends a setting to a mote, in that loop. `folder` is the run's log, where there is one that was made by
-    the same policy.
+    `command` sends a setting to a mote, in that loop. `folder_at` names the log that has what came
+    at a time, in milliseconds since 1970, where there is one that was made by the same policy.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class PageServer:
         began_ms: float,
         live: bool,
         recent: RecentLines | None = None,
-        folder: Path | None = None,
+        folder_at: Callable[[float], Path] | None = None,
         command: Command | None = None,
     ) -> None:
         self.rows = RowStore()
@@ -99,7 +99,7 @@ class PageServer:
         self._stage, self._feed, self._access = stage, feed, access
         self._run, self._began_ms, self._live = run, began_ms, live
         self._recent = recent or RecentLines()
-        self._folder, self._command = folder, command
+        self._folder_at, self._command = folder_at, command
         self._curves: Any = {}
         self._points = -1
         self._picture_due = 0.0
@@ -349,7 +349,9 @@ class PageServer:
         name = Name(row["mote"], row["boot"], int(row["name"].partition("#")[2]))
         found = await self.ask(lambda: self._explained(name))
         if found["text"] is None:
-            found = await self._explained_by_the_log(name) | {"violations": found["violations"]}
+            found = await self._explained_by_the_log(name, row["came_ms"]) | {
+                "violations": found["violations"]
+            }
         return _json_text(encode(found))
 
     def _explained(self, name: Name) -> Row:
@@ -361,11 +363,11 @@ class PageServer:
             return {"text": None, "violations": violations}
         return asdict(passages.explanation(node)) | {"violations": violations}
 
-    async def _explained_by_the_log(self, name: Name) -> Row:
+    async def _explained_by_the_log(self, name: Name, came_ms: float) -> Row:
         """Have `basestation why` play the log: only it knows all causes of what is long ago."""
-        if self._folder is None:
+        if self._folder_at is None:
             raise WebError(404, f"{name} is too long ago, and no log was made by this policy")
-        words = ["why", str(self._folder), f"{name}@{name.boot}", "--json"]
+        words = ["why", str(self._folder_at(came_ms)), f"{name}@{name.boot}", "--json"]
         async with self._one_by_one():
             process = await asyncio.to_thread(trial.run, ["-m", "basestation", *words], b"")
         if process.returncode != 0:
@@ -411,6 +413,8 @@ class PageServer:
         if self._stage.ended:
             raise WebError(409, "the run has ended")
         self._stage.set_policy(policy, phi, tolerate)
+        if not self._live:
+            self._folder_at = None  # the recording knows nothing of it
 
     async def _send_command(self, request: Request) -> Response:
         order = await self._order(request)

@@ -137,7 +137,7 @@ def test_a_log_that_goes_on_becomes_runs_that_lose_nothing(tmp_path):
 
     counters = FrameCounters(fed=7)
     roller = RunRoller(begin, Keep(None, 20 * 2000), {0: counters}, after, said.append)
-    lines = [Arrival(0, number, 10 + number, number.to_bytes(4, "big")) for number in range(200)]
+    lines = [Arrival(0, number, 10**9 + number * 10_300, number.to_bytes(4, "big")) for number in range(200)]
     for line in lines:
         roller.append(line)
     roller.close()
@@ -147,6 +147,10 @@ def test_a_log_that_goes_on_becomes_runs_that_lose_nothing(tmp_path):
     found = [list(read_journal(run).steps(lambda fault: said.append(str(fault)))) for run in runs]
     found.sort(key=lambda steps: steps[-1][0].mono_ns)
     assert [step for steps in found for step, _ in steps if isinstance(step, Arrival)] == lines
+    for run in runs:
+        for line, _ in read_journal(run).lines(lambda fault: None):
+            if isinstance(line, Arrival):
+                assert roller.folder_at(round(line.wall_ns / 1e6, 3)) == run
     assert isinstance(found[1][0][0], LineCount), "its line was open already"
     assert isinstance(found[0][-1][0], LineCount)
     assert said == []
