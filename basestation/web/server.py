@@ -286,15 +286,15 @@ class PageServer:
             await self._app(scope, receive, send)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if len(self.ring.viewers) >= VIEWERS:
-            await answer_error(send, 503, f"{VIEWERS} viewers are here already")
-            return
         try:
             hello = await self.ask(self._hello)
         except WebError as error:
             await answer_error(send, error.status, str(error))
             return
         await self._publish_rows()
+        if len(self.ring.viewers) >= VIEWERS:  # just before it joins: others come while it waits
+            await answer_error(send, 503, f"{VIEWERS} viewers are here already")
+            return
         viewer = self.ring.join(scope.get("client"))
         watching = asyncio.create_task(_watch(receive, viewer))
         headers = [(b"content-type", b"text/event-stream; charset=utf-8")]

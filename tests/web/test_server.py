@@ -161,6 +161,19 @@ def test_a_request_that_is_too_long_ends_only_itself(ended: ServedRun) -> None:
     assert ended.json("/rows?limit=1")[0] == 200
 
 
+def test_no_more_viewers_than_allowed_even_if_they_come_at_once(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("basestation.web.server.VIEWERS", 2)
+    with serve(deployment, SOURCE) as run, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", run.port)
+        lines = [stack.enter_context(socket.create_connection(address, PATIENCE)) for _ in range(8)]
+        for line in lines:
+            line.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answers = [line.recv(12) for line in lines]
+        assert sorted(answers) == [b"HTTP/1.1 200"] * 2 + [b"HTTP/1.1 503"] * 6
+
+
 def test_connections_that_never_ask_neither_use_up_files_nor_keep_others_out(
     deployment: Deployment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
