@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -85,10 +86,12 @@ def _given_token() -> str | None:
 def _bind(host: str, port: int | None) -> socket.socket:
     """A socket on this port; without one, on 8080 or, if that is taken, on any that is free."""
     try:
-        return _bound(host, PORT if port is None else port)
+        if port is not None:
+            return _bound(host, port)
+        with contextlib.suppress(OSError):
+            return _bound(host, PORT)
+        return _bound(host, 0)
     except OSError as error:
-        if port is None and not isinstance(error, socket.gaierror):
-            return _bound(host, 0)
         reason = "no such host" if isinstance(error, socket.gaierror) else error.strerror
         common.fail(f"--web: can't serve on {host}{'' if port is None else f', port {port}'}: {reason}")
     except UnicodeError:

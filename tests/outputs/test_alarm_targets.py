@@ -188,6 +188,26 @@ def test_a_full_queue_loses_and_says_how_many():
     assert outbox.lost >= 6
 
 
+def test_what_is_being_told_when_the_run_ends_counts_as_not_told(monkeypatch):
+    monkeypatch.setattr(outbox, "CLOSING_S", 0.0)
+    said, hold = [], threading.Event()
+    busy = Outbox("slow", lambda items: bool(hold.wait(60)) and None, said.append, most=10)
+    for item in range(5):
+        busy.put(item)
+    busy.close()
+    hold.set()
+    assert said == ["slow: 5 items could not be told"]
+
+
+def test_nobody_without_a_home_needs_settings(monkeypatch):
+    def no_home() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", no_home)
+    assert load_settings(None) == Settings()
+
+
 def test_settings_say_where_alarms_go(tmp_path, monkeypatch):
     path = tmp_path / "causeway" / "settings.toml"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -207,6 +227,7 @@ def test_settings_say_where_alarms_go(tmp_path, monkeypatch):
         ('[[alarm]]\nto = "a"\nkind = []\n', r"number 1 has no key kind; did you mean kinds\?"),
         ('[[alarm]]\nto = "a"\nkinds = ["batery"]\n', r"kind 'batery'; did you mean battery\?"),
         ("alarm = 3\n", r"should be tables"),
+        ("a = " + "[" * 9999, r"settings.toml: "),
         ('[[alarm]]\nto = "a"\nkinds = [3, []]\n', r"no alarm is of the kind 3"),
         ("[alarm\n", r"settings.toml: "),
         ("[[alarms]]\n", r"did you mean alarm\?"),
