@@ -104,7 +104,7 @@ class PageServer:
         self._points = -1
         self._picture_due = 0.0
         self._publishing, self._trying = asyncio.Lock(), asyncio.Lock()
-        self._queued = 0
+        self._queued, self._apart = 0, trial.Apart()
         self._main: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -198,6 +198,7 @@ class PageServer:
     def _end(self) -> None:
         """End all streams; whoever does not read is cut off soon after."""
         self.ring.closed = True
+        self._apart.end()
         self.ring.wake()
         self._uvicorn.should_exit = True
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._abort, list(self.ring.viewers))
@@ -369,7 +370,7 @@ class PageServer:
             raise WebError(404, f"{name} is too long ago, and no log was made by this policy")
         words = ["why", str(self._folder_at(came_ms)), f"{name}@{name.boot}", "--json"]
         async with self._one_by_one():
-            process = await asyncio.to_thread(trial.run, ["-m", "basestation", *words], b"")
+            process = await asyncio.to_thread(self._apart.run, ["-m", "basestation", *words], b"")
         if process.returncode != 0:
             raise WebError(404, f"{name} cannot be explained: {trial.last_line(process.stderr)}")
         found: Row = json.loads(process.stdout)
@@ -379,7 +380,7 @@ class PageServer:
         choice = self._choice(dict(request.query_params))
         async with self._one_by_one():
             question = await self.ask(lambda: trial.ask(self._stage.station, self._recent.packed(), *choice))
-            answer = await asyncio.to_thread(trial.carry_out, question)
+            answer = await asyncio.to_thread(trial.carry_out, self._apart, question)
         return _json_text(encode(answer))
 
     @contextlib.asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -159,6 +160,23 @@ def test_a_request_that_is_too_long_ends_only_itself(ended: ServedRun) -> None:
         line.sendall(b"GET /rows?" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert line.recv(64).startswith((b"HTTP/1.1 400", b"HTTP/1.1 431"))
     assert ended.json("/rows?limit=1")[0] == 200
+
+
+def test_a_trial_that_goes_on_ends_with_the_server(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    work = f"import time; pipe = open({str(pipe)!r}, 'w'); print('begun', file=pipe, flush=True); time.sleep(600)"
+    monkeypatch.setattr("basestation.web.trial.WORDS", ("-c", work))
+    with serve(deployment, SOURCE) as run, socket.create_connection(("127.0.0.1", run.port)) as line:
+        line.sendall(b"GET /trial?policy=none HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        held = pipe.open()
+        assert held.readline() == "begun\n"
+    with held:
+        assert held.read() == "", "nobody has it open any more"
+    assert run.server.fault is None
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_no_more_viewers_than_allowed_even_if_they_come_at_once(
