@@ -100,7 +100,10 @@ class Outbox(Generic[Item]):
         self.lost += count
         self._failing += count
         if not before and not self.ending.is_set():  # at the end `close` says how many
-            self._say(f"{self.name}: not told: {why}")
+            seen = "".join(
+                sign if sign.isprintable() else " " for sign in why
+            )  # others' words, on a terminal
+            self._say(f"{self.name}: not told: {seen}")
 
     def _note_done(self, count: int) -> None:
         self.done += count

@@ -199,6 +199,18 @@ def test_what_is_being_told_when_the_run_ends_counts_as_not_told(monkeypatch):
     assert said == ["slow: 5 items could not be told"]
 
 
+def test_the_words_of_others_cannot_change_the_terminal():
+    said: list[str] = []
+
+    def refuse(items: list[int]) -> None:
+        raise OutputError("it says \x1b[2Jno\u202e")
+
+    outbox = Outbox("rude", refuse, said.append)
+    outbox.put(1)
+    outbox.close()
+    assert said[0] == "rude: not told: it says  [2Jno "
+
+
 def test_nobody_without_a_home_needs_settings(monkeypatch):
     def no_home() -> None:
         raise RuntimeError("Could not determine home directory.")
