@@ -72,8 +72,9 @@ def closed_runs(logs: Path) -> list[ClosedRun]:
     for folder in find_journals(logs):
         with contextlib.suppress(OSError):  # somebody else removes it
             ours = RUN_NAME.fullmatch(folder.name) and folder != logs and not folder.is_symlink()
-            if ours and not locking.is_taken(folder):
-                ended = max(path.stat().st_mtime for path in segment_paths(folder))
+            segments = [path for path in segment_paths(folder) if _OWN.fullmatch(path.name)]
+            if ours and segments and not locking.is_taken(folder):
+                ended = max(path.stat().st_mtime for path in segments)
                 found.append(ClosedRun(folder, ended, _size(folder)))
     return sorted(found, key=lambda run: run.ended)
 

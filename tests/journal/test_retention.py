@@ -86,13 +86,14 @@ def test_what_a_run_has_not_written_is_left(tmp_path):
     elsewhere.mkdir()
     (elsewhere / "000000.parquet").touch()
     (run / "notes.txt").write_text("the storm came at noon")
+    (run / "0 notes.cwj").touch()
     (run / "messages" / "000000.parquet").unlink()
     (run / "messages").rmdir()
     (run / "messages").symlink_to(elsewhere)
     removed, faults = remove_old(tmp_path, Keep(1), NOW)
     assert [one.folder for one in removed] == [run]
     assert faults == [f"{run}: what is not of the run was left there"]
-    assert {path.name for path in run.iterdir()} == {"messages", "notes.txt"}
+    assert {path.name for path in run.iterdir()} == {"messages", "notes.txt", "0 notes.cwj"}
     assert (elsewhere / "000000.parquet").exists()
     assert remove_old(tmp_path, Keep(1), NOW) == ([], [])
 
