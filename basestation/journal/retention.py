@@ -87,7 +87,10 @@ def _size(folder: Path) -> int:
 
 def remove_old(logs: Path, keep: Keep, now: float | None = None) -> tuple[list[ClosedRun], list[str]]:
     """Remove the oldest closed runs until what is left may be kept: what was removed, and what could not be."""
-    runs = closed_runs(logs)
+    try:
+        runs = closed_runs(logs)
+    except (OSError, JournalError) as error:
+        return [], [f"old runs could not be looked for: {error}"]
     before = (time.time() if now is None else now) - (keep.seconds or 0)
     total, removed, faults = sum(run.size for run in runs), [], []
     for run in runs:

@@ -98,6 +98,11 @@ def test_what_a_run_has_not_written_is_left(tmp_path):
     assert remove_old(tmp_path, Keep(1), NOW) == ([], [])
 
 
+def test_a_folder_that_is_gone_is_said(tmp_path):
+    removed, (fault,) = remove_old(tmp_path / "gone", Keep(1), NOW)
+    assert (removed, "there is no such folder" in fault) == ([], True)
+
+
 def test_links_are_neither_followed_nor_counted(tmp_path):
     logs, other = tmp_path / "logs", tmp_path / "other"
     run, far = a_run(logs, 2), a_run(other, 99, 1_000_000)
