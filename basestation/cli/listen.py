@@ -145,8 +145,13 @@ def _listen(
 
             async def served() -> None:
                 assert page is not None
-                stay, folder = choices.seconds is None, log.folder if log else None
-                await page.run(runner, work, stay=stay, run=folder.name if folder else None, folder=folder)
+                await page.run(
+                    runner,
+                    work,
+                    stay=choices.seconds is None,
+                    run=log.folder.name if log else None,
+                    folder_at=log.folder_at if log else None,
+                )
 
             live_options.show(runner, served if page else work, choices)
     except (SourceError, JournalError) as error:

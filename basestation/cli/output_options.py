@@ -120,7 +120,8 @@ def _serve_metrics(where: str, deployment: Deployment, opened: OpenOutputs) -> S
     if port is None:
         raise OutputError(f"--metrics {where}: should be HOST or HOST:PORT")
     metrics = MetricsOutput(host or HOST, port, deployment, opened.picture)
-    common.note(f"metrics are at http://{host or HOST}:{metrics.port}/metrics")
+    name = f"[{host}]" if ":" in host else host or HOST
+    common.note(f"metrics are at http://{name}:{metrics.port}/metrics")
     return metrics
 
 

@@ -73,7 +73,7 @@ def command(log: Path, pace: float | None, deployment: Path | None, choices: liv
                 stay=True,
                 run=journal.header.run,
                 began_ms=began_ms,
-                folder=None if told else journal.folder,
+                folder_at=None if told else lambda _: journal.folder,
             )
 
         live_options.show(player, served if page else work, choices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import secrets
 import socket
@@ -85,10 +86,12 @@ def _given_token() -> str | None:
 def _bind(host: str, port: int | None) -> socket.socket:
     """A socket on this port; without one, on 8080 or, if that is taken, on any that is free."""
     try:
-        return _bound(host, PORT if port is None else port)
+        if port is not None:
+            return _bound(host, port)
+        with contextlib.suppress(OSError):
+            return _bound(host, PORT)
+        return _bound(host, 0)
     except OSError as error:
-        if port is None and not isinstance(error, socket.gaierror):
-            return _bound(host, 0)
         reason = "no such host" if isinstance(error, socket.gaierror) else error.strerror
         common.fail(f"--web: can't serve on {host}{'' if port is None else f', port {port}'}: {reason}")
     except UnicodeError:
@@ -164,7 +167,7 @@ class WebPage:
         stay: bool,
         run: str | None = None,
         began_ms: float | None = None,
-        folder: Path | None = None,
+        folder_at: Callable[[float], Path] | None = None,
     ) -> None:
         """Serve while the run goes on, and after its end, if `stay`, until it is stopped."""
         self._server = self._server_of(
@@ -175,7 +178,7 @@ class WebPage:
             began_ms=time.time() * 1000 if began_ms is None else began_ms,
             live=self._orders is not None,
             recent=self.recent,
-            folder=folder,
+            folder_at=folder_at,
             command=self._orders.send if self._orders else None,
         )
         try:

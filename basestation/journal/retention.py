@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import locking
+from .parquet_parts import PARTS
 from .reader import find_journals, segment_paths
 from .record_format import JournalError
 
 DAY_S = 86_400
 RUN_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{6}")  # as `new_run_id` makes it: a run that was renamed is kept
-_AMOUNT = re.compile(r"(\d+(?:\.\d+)?)(h|d|MB|GB|TB)")
+_AMOUNT = re.compile(r"([0-9]{1,9}(?:\.[0-9]+)?)(h|d|MB|GB|TB)")
 _UNITS = {"h": 3600, "d": DAY_S, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+LEAST = {"h": 3600, "d": 3600, "MB": 10**6, "GB": 10**6, "TB": 10**6}  # less would be a new run every moment
+_OWN = re.compile(r"\d+\.(cwj|torn|bad)|\.\d+\.\w+\.new")  # files of a run, beside its lock
+_OWN_PART = re.compile(r"\.?\d+\.parquet(\.\d+)?")
 SHARE = 0.9  # of the allowed size for closed runs; the running one takes the rest
 PART = 20  # a run is closed when it has this part of the allowed size: some more is its table
 
@@ -47,8 +50,8 @@ def parse_keep(texts: Iterable[str]) -> Keep | None:
     for text in texts:
         found = _AMOUNT.fullmatch(text)
         amount = float(found[1]) * _UNITS[found[2]] if found else 0
-        if not found or amount <= 0:
-            raise ValueError(f"{text}: should be like 30d, 12h, 500MB or 20GB")
+        if not found or amount < LEAST[found[2]]:
+            raise ValueError(f"{text}: should be like 30d, 12h, 500MB or 20GB, and at least 1h or 1MB")
         if found[2] in "hd":
             seconds = amount
         else:
@@ -68,21 +71,26 @@ def closed_runs(logs: Path) -> list[ClosedRun]:
     found = []
     for folder in find_journals(logs):
         with contextlib.suppress(OSError):  # somebody else removes it
-            if RUN_NAME.fullmatch(folder.name) and folder != logs and not locking.is_taken(folder):
-                ended = max(path.stat().st_mtime for path in segment_paths(folder))
+            ours = RUN_NAME.fullmatch(folder.name) and folder != logs and not folder.is_symlink()
+            segments = [path for path in segment_paths(folder) if _OWN.fullmatch(path.name)]
+            if ours and segments and not locking.is_taken(folder):
+                ended = max(path.stat().st_mtime for path in segments)
                 found.append(ClosedRun(folder, ended, _size(folder)))
     return sorted(found, key=lambda run: run.ended)
 
 
 def _size(folder: Path) -> int:
     return sum(
-        os.stat(Path(where) / name).st_size for where, _, names in os.walk(folder) for name in names
+        os.lstat(Path(where) / name).st_size for where, _, names in os.walk(folder) for name in names
     )  # fmt: skip
 
 
 def remove_old(logs: Path, keep: Keep, now: float | None = None) -> tuple[list[ClosedRun], list[str]]:
     """Remove the oldest closed runs until what is left may be kept: what was removed, and what could not be."""
-    runs = closed_runs(logs)
+    try:
+        runs = closed_runs(logs)
+    except (OSError, JournalError) as error:
+        return [], [f"old runs could not be looked for: {error}"]
     before = (time.time() if now is None else now) - (keep.seconds or 0)
     total, removed, faults = sum(run.size for run in runs), [], []
     for run in runs:
@@ -90,19 +98,40 @@ def remove_old(logs: Path, keep: Keep, now: float | None = None) -> tuple[list[C
         if not old and (keep.size is None or total <= SHARE * keep.size):
             continue
         try:
-            _remove(run.folder)
+            whole = _remove(run.folder)
         except (OSError, JournalError) as error:
             faults.append(f"{run.folder} could not be removed: {getattr(error, 'strerror', None) or error}")
             continue
+        if not whole:
+            faults.append(f"{run.folder}: what is not of the run was left there")
         total -= run.size
         removed.append(run)
     return removed, faults
 
 
-def _remove(folder: Path) -> None:
-    """Nobody begins to recover or repair it meanwhile: it is locked."""
+def _remove(folder: Path) -> bool:
+    """Remove what a run has written, and its folder if nothing else is in it: whether that is so.
+
+    Nobody begins to recover or repair it meanwhile: it is locked.
+    """
     handle = locking.take(folder)
     try:
-        shutil.rmtree(folder)
-    finally:
+        for path in list(_own_files(folder)):
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # it is not there, is a link, or holds something else
+            (folder / PARTS).rmdir()
+    except BaseException:
         os.close(handle)
+        raise
+    locking.leave(folder, handle)
+    with contextlib.suppress(OSError):
+        folder.rmdir()
+    return not folder.exists()
+
+
+def _own_files(folder: Path) -> Iterator[Path]:
+    """What a run has written, the records last: if that is interrupted, a whole journal is left, or its end."""
+    parts = folder / PARTS
+    if parts.is_dir() and not parts.is_symlink():
+        yield from (path for path in parts.iterdir() if _OWN_PART.fullmatch(path.name))
+    yield from sorted(path for path in folder.iterdir() if _OWN.fullmatch(path.name))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -35,6 +36,9 @@ class RunRoller:
         self._begin, self._keep, self._counters = begin, keep, counters
         self._after, self._say = after, say
         self._log, self._began = begin(), time.monotonic()
+        self._runs: list[tuple[float, Path]] = [
+            (-math.inf, self._log.folder)
+        ]  # with the time of the first line
         self._tell(None)
 
     def append(self, line: Line) -> int:
@@ -68,6 +72,7 @@ class RunRoller:
             self._log.written = 0
             return
         ended, self._log = self._log, log
+        self._runs.append((line.wall_ns / 1e6, log.folder))
         try:
             for gateway, counters in self._counters.items():  # the end of one run, the beginning of the next
                 for each in (ended, log):
@@ -83,6 +88,10 @@ class RunRoller:
     def folder(self) -> Path:
         """Of the run that is being written."""
         return self._log.folder
+
+    def folder_at(self, wall_ms: float) -> Path:
+        """Of the run that has what came at this time, on the wall clock, to a microsecond."""
+        return next(folder for began, folder in reversed(list(self._runs)) if began <= wall_ms + 0.001)
 
     def _tell(self, ended: JournalWriter | None) -> None:
         threading.Thread(target=self._after, args=(ended,), name="old runs", daemon=True).start()

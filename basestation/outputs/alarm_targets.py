@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
+import signal
 import subprocess
-import urllib.error
-import urllib.request
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from typing import Any, Protocol
 
 from basestation.live.alarms import KINDS
@@ -19,8 +18,9 @@ from basestation.outputs import OutputError
 from basestation.outputs.mqtt_link import MqttLink, read_broker
 from basestation.outputs.outbox import Outbox, Say
 from basestation.outputs.plain_forms import iso_time
+from basestation.outputs.posting import post, read_address
 
-LIMIT_S = 10.0  # for a command, or an answer
+LIMIT_S = 10.0  # for a command
 PAUSES_S = (1.0, 4.0, 15.0)  # before a webhook or a broker is tried again
 HELP = "command:PROGRAM ARGUMENTS, https://..., or mqtt://[user:password@]HOST[:PORT]/TOPIC"
 Said = Mapping[str, Any]
@@ -72,29 +72,42 @@ class CommandTarget:
         if not self._words:
             raise OutputError("command: names no program")
         self.name = f"command {self._words[0]}"
+        self._running: subprocess.Popen[bytes] | None = None
 
     def tell(self, said: Said) -> None:
         variables = {f"CAUSEWAY_ALARM_{name.upper()}": str(value) for name, value in said.items()}
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 self._words,
-                input=json.dumps(said).encode(),
                 env=os.environ | variables,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                timeout=LIMIT_S,
-                check=False,
+                start_new_session=True,  # Ctrl-C is not for it, and it is ended with all that it started
             )
-        except subprocess.TimeoutExpired:
-            raise OutputError(f"it took longer than {LIMIT_S:g} s and was ended") from None
-        except OSError as error:
-            raise OutputError(f"it can't be started: {error.strerror}") from None
-        if done.returncode:
-            last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-            raise OutputError(f"it ended with {done.returncode}{f': {last}' if last else ''}")
+        except (OSError, ValueError) as error:
+            raise OutputError(f"it can't be started: {getattr(error, 'strerror', None) or error}") from None
+        with process:
+            self._running = process
+            stderr = b""
+            try:
+                stderr = process.communicate(json.dumps(said).encode(), LIMIT_S)[1]
+            except subprocess.TimeoutExpired:
+                if process.poll() is None:  # otherwise only something that it left behind goes on
+                    self.close()
+                    raise OutputError(f"it took longer than {LIMIT_S:g} s and was ended") from None
+            finally:
+                self._running = None
+        if process.returncode:
+            last = stderr.decode(errors="replace").strip().rpartition("\n")[2]
+            raise OutputError(f"it ended with {process.returncode}{f': {last}' if last else ''}")
 
     def close(self) -> None:
-        pass
+        """End it, and what it started, if it has not ended."""
+        running = self._running
+        if running is not None and running.poll() is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(running.pid, signal.SIGKILL)
 
 
 class WebTarget:
@@ -103,23 +116,14 @@ class WebTarget:
     again = True
 
     def __init__(self, url: str) -> None:
-        self._url = url
-        self.name = f"webhook {url.split('//')[1].partition('/')[0].rpartition('@')[2]}"
+        try:
+            self._address = read_address(url)
+        except ValueError as error:
+            raise OutputError(f"a webhook's address can't be used: {error}") from None
+        self.name = f"webhook {self._address.host}"
 
     def tell(self, said: Said) -> None:
-        request = urllib.request.Request(
-            self._url,
-            json.dumps(said).encode(),
-            {"Content-Type": "application/json", "User-Agent": "causeway"},
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=LIMIT_S):
-                return
-        except urllib.error.HTTPError as error:
-            with error:
-                raise OutputError(f"it answers {error.code} {error.reason}") from None
-        except (OSError, HTTPException, ValueError) as error:
-            raise OutputError(str(getattr(error, "reason", error)) or type(error).__name__) from None
+        post(self._address, json.dumps(said).encode(), "application/json")
 
     def close(self) -> None:
         pass

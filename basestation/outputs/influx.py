@@ -7,27 +7,23 @@ Measurements: `message` for each delivery, with its values as fields; `mote` for
 from __future__ import annotations
 
 import os
-import urllib.error
-import urllib.request
-from base64 import b64encode
 from collections.abc import Iterator, Mapping
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Protocol
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import urlsplit, urlunsplit
 
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import Alarm, Delivered, Happening
 from basestation.outputs import OutputError, OutputUnavailable
 from basestation.outputs.outbox import Outbox, Say
 from basestation.outputs.plain_forms import arrival_wall_ns, plain_mote, plain_network, plain_values
+from basestation.outputs.posting import Address, PostError, post, read_address
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 
 QUEUED = 20_000  # lines
 BATCH = 1000
 LINGER_S = 1.0  # that the first of a batch waits for others
-LIMIT_S = 10.0
 PAUSES_S = (1.0, 4.0, 15.0)  # before a server that is away or busy is tried again
 TOKEN = "CAUSEWAY_INFLUX_TOKEN"
 DATABASE = "causeway"
@@ -97,38 +93,27 @@ class Server:
 
     def __init__(self, url: str) -> None:
         try:
-            parts = urlsplit(url)
-            port = f":{parts.port}" if parts.port else ""
+            address = read_address(url)
         except ValueError as error:
-            raise OutputError(f"--influx: {error}") from None
-        if not parts.hostname:
             raise OutputError(
-                "--influx: should be a file, or look like http://localhost:8086/write?db=causeway"
-            )
-        host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        bare = parts.path.strip("/") == ""
-        path, query = ("/write", parts.query or f"db={DATABASE}") if bare else (parts.path, parts.query)
-        self._url = urlunsplit((parts.scheme, host + port, path, query, ""))
-        self.name = f"InfluxDB at {host}{port}"
-        self._headers = {"Content-Type": "text/plain; charset=utf-8", "User-Agent": "causeway"}
-        if token := os.environ.get(TOKEN):
-            self._headers["Authorization"] = f"Token {token}"
-        elif parts.username is not None:
-            login = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-            self._headers["Authorization"] = f"Basic {b64encode(login.encode()).decode()}"
+                f"--influx: {error}; should be a file, or look like http://localhost:8086/write?db=causeway"
+            ) from None
+        parts = urlsplit(address.url)
+        if parts.path.strip("/") == "":
+            parts = parts._replace(path="/write", query=parts.query or f"db={DATABASE}")
+        headers = address.headers
+        if token := os.environ.get(TOKEN, "").strip():
+            headers = headers | {"Authorization": f"Token {token}"}
+        self._address = Address(urlunsplit(parts), address.host, headers)
+        self.name = f"InfluxDB at {address.host}"
 
     def write(self, text: str) -> None:
-        request = urllib.request.Request(self._url, text.encode(), self._headers)
         try:
-            with urllib.request.urlopen(request, timeout=LIMIT_S):
-                return
-        except urllib.error.HTTPError as error:
-            with error:
-                said = error.read(300).decode(errors="replace").strip()
-            kind = Busy if error.code >= 500 or error.code == 429 else OutputError
-            raise kind(f"it answers {error.code} {error.reason}: {said}") from None
-        except (OSError, HTTPException) as error:
-            raise Busy(str(getattr(error, "reason", error)) or type(error).__name__) from None
+            post(self._address, text.encode(), "text/plain; charset=utf-8")
+        except PostError as error:
+            busy = error.status is None or error.status >= 500 or error.status == 429
+            said = f": {error.said}" if error.said else ""
+            raise (Busy if busy else OutputError)(f"{error}{said}") from None
 
 
 # ---- The lines ----

@@ -11,6 +11,7 @@ from basestation.live.counters import GatewayView, MoteView, Snapshot
 from basestation.live.happenings import Alarm, Delivered, Happening
 from basestation.outputs import OutputUnavailable, library
 from basestation.outputs.plain_forms import SECOND, plain_mote, plain_values
+from basestation.outputs.scrape_server import ScrapeServer
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 
@@ -95,7 +96,7 @@ class MetricsOutput:
         registry = client.CollectorRegistry(auto_describe=False)
         registry.register(self)
         try:
-            self._server, self._thread = client.start_http_server(port, host, registry)
+            self._server = ScrapeServer(host, port, client.make_wsgi_app(registry))
         except (OSError, ValueError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or error
             raise OutputUnavailable(f"--metrics: can't serve on {host}:{port}: {reason}") from None
@@ -109,9 +110,7 @@ class MetricsOutput:
             self._raised[happening.what] += happening.raised
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.close()
 
     def collect(self) -> Iterator[Any]:
         """All metrics as they are now; prometheus_client asks in a thread of its own."""

@@ -51,8 +51,8 @@ def read_broker(text: str) -> Broker:
             f"{_hidden(text)}: should look like mqtt://broker, mqtts://user:password@broker:8883/prefix"
         )
     path = unquote(url.path.strip("/"))
-    if "+" in path or "\0" in path:
-        raise OutputError(f"{_hidden(text)}: {path!r} is no topic to publish to: it has +")
+    if set(path) & set("+#\0"):
+        raise OutputError(f"{_hidden(text)}: {path!r} is no topic to publish to: it has + or #")
     tls = url.scheme == "mqtts"
     user, password = (None if part is None else unquote(part) for part in (url.username, url.password))
     return Broker(url.hostname, port or (TLS_PORT if tls else PORT), tls, user, password, path)

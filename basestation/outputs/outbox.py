@@ -39,6 +39,7 @@ class Outbox(Generic[Item]):
         self._items: queue.Queue[Item | None] = queue.Queue(size)
         self._most, self._linger_s, self._over = most, linger_s, False
         self._failing = 0  # lost since the last success
+        self._taken = self._ended = 0  # items that were put, and those of them that were told or lost
         self._thread = threading.Thread(target=self._run, name=f"output {name}", daemon=True)
         self._thread.start()
 
@@ -46,6 +47,7 @@ class Outbox(Generic[Item]):
         """Take an item, at once; a full queue loses it."""
         try:
             self._items.put_nowait(item)
+            self._taken += 1
         except queue.Full:
             self._note_lost("it is too slow, or away")
 
@@ -58,7 +60,7 @@ class Outbox(Generic[Item]):
             self.ending.set()
         self._thread.join(max(0.0, end - time.monotonic()))
         self.ending.set()
-        left = self._items.qsize() if self._thread.is_alive() else 0
+        left = self._taken - self._ended
         if left + self._failing:
             self._say(f"{self.name}: {many(left + self._failing, 'item')} could not be told")
 
@@ -75,6 +77,7 @@ class Outbox(Generic[Item]):
                 self._note_lost(repr(error), len(items))
             else:
                 self._note_done(len(items))
+            self._ended += len(items)
 
     def _next(self) -> list[Item]:
         """The next items; none at the end."""
@@ -96,8 +99,11 @@ class Outbox(Generic[Item]):
         before = self._failing
         self.lost += count
         self._failing += count
-        if not before:
-            self._say(f"{self.name}: not told: {why}")
+        if not before and not self.ending.is_set():  # at the end `close` says how many
+            seen = "".join(
+                sign if sign.isprintable() else " " for sign in why
+            )  # others' words, on a terminal
+            self._say(f"{self.name}: not told: {seen}")
 
     def _note_done(self, count: int) -> None:
         self.done += count

@@ -28,14 +28,17 @@ def default_path() -> Path:
 
 def load_settings(path: Path | None) -> Settings:
     """Read a settings file; without a path the default one, which need not be there."""
-    found = default_path() if path is None else path
+    try:
+        found = default_path() if path is None else path
+    except RuntimeError:  # nobody's home
+        return Settings()
     try:
         said = tomllib.loads(found.read_text("utf-8"))
     except FileNotFoundError:
         if path is None:
             return Settings()
         raise OutputError(f"{path}: there is no such file") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise OutputError(f"{found}: {getattr(error, 'strerror', None) or error}") from None
     _known(found, "the file", said, ("alarm",))
     tables = said.get("alarm", [])

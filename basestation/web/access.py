@@ -14,7 +14,6 @@ import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from dataclasses import dataclass
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -164,8 +163,6 @@ def _query_tokens(scope: Scope) -> Iterable[str]:
 
 
 def _cookie_tokens(headers: dict[str, str], name: str) -> Iterable[str]:
-    try:
-        found = SimpleCookie(headers.get("cookie", "")).get(name)
-    except CookieError:
-        return []
-    return [] if found is None else [found.value]
+    """Other programs on this machine have cookies too, which http.cookies may refuse together with ours."""
+    pairs = (cookie.strip().partition("=") for cookie in headers.get("cookie", "").split(";"))
+    return [value for key, _, value in pairs if key == name]

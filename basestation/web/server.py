@@ -31,6 +31,7 @@ from basestation.live.happenings import Name
 from basestation.live.runner import Stage
 from basestation.web import trial
 from basestation.web.access import Access, Guard, Receive, Scope, Send, answer_error
+from basestation.web.connections import BACKLOG, Connection
 from basestation.web.feed import Feed, FeedView, Row, hello_of, picture_of
 from basestation.web.rows import BATCH, MOST, RowStore, encode, event
 from basestation.web.trial import RecentLines
@@ -52,7 +53,7 @@ ROWS_SECONDS = 0.1
 PICTURE_SECONDS = 1.0
 SHARE = 0.05  # of the time, at most, for taking pictures
 AT_ONCE = 20_000  # changes of rows between two looks at the clock
-BACKLOG = 5000  # changes that wait, beyond which a recording is held up
+WAITING = 5000  # changes, beyond which a recording is held up
 SEND_BUFFER = 256 << 10  # of the kernel, for one viewer
 ASK_SECONDS = 10.0  # that the station may take to answer
 START_SECONDS = 30.0
@@ -76,8 +77,8 @@ Command = Callable[[str, int], Awaitable[str]]
 class PageServer:
     """Serves one run. `stage` and `feed` are the base station's; `start` and `stop` are called in its event loop.
 
-    `command` sends a setting to a mote, in that loop. `folder` is the run's log, where there is one that was made by
-    the same policy.
+    `command` sends a setting to a mote, in that loop. `folder_at` names the log that has what came
+    at a time, in milliseconds since 1970, where there is one that was made by the same policy.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class PageServer:
         began_ms: float,
         live: bool,
         recent: RecentLines | None = None,
-        folder: Path | None = None,
+        folder_at: Callable[[float], Path] | None = None,
         command: Command | None = None,
     ) -> None:
         self.rows = RowStore()
@@ -98,12 +99,12 @@ class PageServer:
         self._stage, self._feed, self._access = stage, feed, access
         self._run, self._began_ms, self._live = run, began_ms, live
         self._recent = recent or RecentLines()
-        self._folder, self._command = folder, command
+        self._folder_at, self._command = folder_at, command
         self._curves: Any = {}
         self._points = -1
         self._picture_due = 0.0
         self._publishing, self._trying = asyncio.Lock(), asyncio.Lock()
-        self._queued = 0
+        self._queued, self._apart = 0, trial.Apart()
         self._main: asyncio.AbstractEventLoop | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -127,7 +128,8 @@ class PageServer:
         self._app = Starlette(routes=routes, exception_handlers=handlers)
         config = uvicorn.Config(
             Guard(self._serve, access),
-            http="h11",
+            http=Connection,
+            backlog=BACKLOG,
             ws="none",
             loop="asyncio",
             lifespan="off",
@@ -162,7 +164,7 @@ class PageServer:
     def hold_up(self) -> None:
         """Wait until the server has taken its rows: for recordings, which are in no hurry."""
         thread = self._thread
-        while len(self._feed.changes) > BACKLOG and thread is not None and thread.is_alive():
+        while len(self._feed.changes) > WAITING and thread is not None and thread.is_alive():
             thread.join(0.005)
 
     @property
@@ -196,6 +198,7 @@ class PageServer:
     def _end(self) -> None:
         """End all streams; whoever does not read is cut off soon after."""
         self.ring.closed = True
+        self._apart.end()
         self.ring.wake()
         self._uvicorn.should_exit = True
         asyncio.get_running_loop().call_later(GRACE_SECONDS, self._abort, list(self.ring.viewers))
@@ -284,15 +287,15 @@ class PageServer:
             await self._app(scope, receive, send)
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if len(self.ring.viewers) >= VIEWERS:
-            await answer_error(send, 503, f"{VIEWERS} viewers are here already")
-            return
         try:
             hello = await self.ask(self._hello)
         except WebError as error:
             await answer_error(send, error.status, str(error))
             return
         await self._publish_rows()
+        if len(self.ring.viewers) >= VIEWERS:  # just before it joins: others come while it waits
+            await answer_error(send, 503, f"{VIEWERS} viewers are here already")
+            return
         viewer = self.ring.join(scope.get("client"))
         watching = asyncio.create_task(_watch(receive, viewer))
         headers = [(b"content-type", b"text/event-stream; charset=utf-8")]
@@ -347,7 +350,9 @@ class PageServer:
         name = Name(row["mote"], row["boot"], int(row["name"].partition("#")[2]))
         found = await self.ask(lambda: self._explained(name))
         if found["text"] is None:
-            found = await self._explained_by_the_log(name) | {"violations": found["violations"]}
+            found = await self._explained_by_the_log(name, row["came_ms"]) | {
+                "violations": found["violations"]
+            }
         return _json_text(encode(found))
 
     def _explained(self, name: Name) -> Row:
@@ -359,13 +364,13 @@ class PageServer:
             return {"text": None, "violations": violations}
         return asdict(passages.explanation(node)) | {"violations": violations}
 
-    async def _explained_by_the_log(self, name: Name) -> Row:
+    async def _explained_by_the_log(self, name: Name, came_ms: float) -> Row:
         """Have `basestation why` play the log: only it knows all causes of what is long ago."""
-        if self._folder is None:
+        if self._folder_at is None:
             raise WebError(404, f"{name} is too long ago, and no log was made by this policy")
-        words = ["why", str(self._folder), f"{name}@{name.boot}", "--json"]
+        words = ["why", str(self._folder_at(came_ms)), f"{name}@{name.boot}", "--json"]
         async with self._one_by_one():
-            process = await asyncio.to_thread(trial.run, ["-m", "basestation", *words], b"")
+            process = await asyncio.to_thread(self._apart.run, ["-m", "basestation", *words], b"")
         if process.returncode != 0:
             raise WebError(404, f"{name} cannot be explained: {trial.last_line(process.stderr)}")
         found: Row = json.loads(process.stdout)
@@ -375,7 +380,7 @@ class PageServer:
         choice = self._choice(dict(request.query_params))
         async with self._one_by_one():
             question = await self.ask(lambda: trial.ask(self._stage.station, self._recent.packed(), *choice))
-            answer = await asyncio.to_thread(trial.carry_out, question)
+            answer = await asyncio.to_thread(trial.carry_out, self._apart, question)
         return _json_text(encode(answer))
 
     @contextlib.asynccontextmanager
@@ -409,6 +414,8 @@ class PageServer:
         if self._stage.ended:
             raise WebError(409, "the run has ended")
         self._stage.set_policy(policy, phi, tolerate)
+        if not self._live:
+            self._folder_at = None  # the recording knows nothing of it
 
     async def _send_command(self, request: Request) -> Response:
         order = await self._order(request)

@@ -12,6 +12,7 @@ import os
 import struct
 import subprocess
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ T = TypeVar("T")
 
 SECONDS = 300
 LINES = 100_000
+WORDS = ("-m", "basestation.web.trial")
 PATIENCE = 120.0  # seconds until a trial is given up
 SECOND = 1_000_000_000
 _HEAD = struct.Struct("<BBqqH")  # kind, gateway, the host's clocks, how many bytes follow
@@ -126,28 +128,53 @@ class TrialError(Exception):
     """A process that did not answer, and why."""
 
 
-def run(words: Sequence[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
-    """Run Python with these words in a process of its own; `TrialError` if it does not end."""
-    try:
-        return subprocess.run(
-            [sys.executable, *words],
-            input=given,
-            capture_output=True,
-            timeout=PATIENCE,
-            check=False,
-            start_new_session=True,  # Ctrl-C is not for it
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise TrialError(f"it did not end: {error}") from None
+class Apart:
+    """Runs Python in a process of its own, one at a time, until it is ended."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._ended = threading.Event()
+
+    def run(self, words: Sequence[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
+        """Run it with these words; `TrialError` if it does not end."""
+        try:
+            process = subprocess.Popen(
+                [sys.executable, *words],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                start_new_session=True,  # Ctrl-C is not for it
+            )
+        except OSError as error:
+            raise TrialError(f"it can't be started: {error.strerror}") from None
+        self._process = process
+        if self._ended.is_set():  # meanwhile
+            process.kill()
+        with process:
+            try:
+                stdout, stderr = process.communicate(given, PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise TrialError(f"it did not end within {PATIENCE:g} s") from None
+            finally:
+                self._process = None
+        return subprocess.CompletedProcess(words, process.returncode, stdout, stderr)
+
+    def end(self) -> None:
+        """From any thread: end what runs, and what would still begin."""
+        self._ended.set()
+        process = self._process
+        if process is not None:
+            process.kill()
 
 
 def last_line(output: bytes) -> str:
     return output.decode(errors="replace").strip().rpartition("\n")[2]
 
 
-def carry_out(question: bytes) -> dict[str, Any]:
+def carry_out(apart: Apart, question: bytes) -> dict[str, Any]:
     """Have a process of its own find the answer; `TrialError` says why it did not."""
-    done = run(["-m", "basestation.web.trial"], question)
+    done = apart.run(WORDS, question)
     if done.returncode != 0:
         raise TrialError(f"the trial failed: {last_line(done.stderr)}")
     answer: dict[str, Any] = json.loads(done.stdout)

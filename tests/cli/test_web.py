@@ -34,6 +34,7 @@ def extra(require_module: Callable[[str], ModuleType]) -> None:
         (["--web", SIMULATE], 2, "a SOURCE comes before --web"),
         ([SIMULATE, "--web", "localhost:x"], 2, "should be HOST or HOST:PORT"),
         ([SIMULATE, "--web", "no.such.host.invalid"], 1, "no such host"),
+        ([SIMULATE, "--web", "198.51.100.1"], 1, "--web: can't serve on 198.51.100.1: "),
         ([SIMULATE, "--web-control"], 2, "--web-control is for the page of --web"),
     ],
 )

@@ -47,7 +47,9 @@ def test_what_may_be_kept(texts, keep):
     assert parse_keep(texts) == keep
 
 
-@pytest.mark.parametrize("text", ["30", "d", "0d", "30 days", "-1GB", "20gb", ""])
+@pytest.mark.parametrize(
+    "text", ["30", "d", "0d", "30 days", "-1GB", "20gb", "", "0.9MB", "0.5h", "9" * 400 + "GB"]
+)
 def test_what_makes_no_sense_is_refused(text):
     with pytest.raises(ValueError, match="should be like 30d"):
         parse_keep((text,))
@@ -79,16 +81,49 @@ def test_a_folder_that_is_itself_a_run_is_left_alone(tmp_path):
     assert remove_old(run, Keep(1), NOW) == ([], [])
 
 
+def test_what_a_run_has_not_written_is_left(tmp_path):
+    run, elsewhere = a_run(tmp_path, 99), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "000000.parquet").touch()
+    (run / "notes.txt").write_text("the storm came at noon")
+    (run / "0 notes.cwj").touch()
+    (run / "messages" / "000000.parquet").unlink()
+    (run / "messages").rmdir()
+    (run / "messages").symlink_to(elsewhere)
+    removed, faults = remove_old(tmp_path, Keep(1), NOW)
+    assert [one.folder for one in removed] == [run]
+    assert faults == [f"{run}: what is not of the run was left there"]
+    assert {path.name for path in run.iterdir()} == {"messages", "notes.txt", "0 notes.cwj"}
+    assert (elsewhere / "000000.parquet").exists()
+    assert remove_old(tmp_path, Keep(1), NOW) == ([], [])
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path):
+    removed, (fault,) = remove_old(tmp_path / "gone", Keep(1), NOW)
+    assert (removed, "there is no such folder" in fault) == ([], True)
+
+
+def test_links_are_neither_followed_nor_counted(tmp_path):
+    logs, other = tmp_path / "logs", tmp_path / "other"
+    run, far = a_run(logs, 2), a_run(other, 99, 1_000_000)
+    (logs / far.name).symlink_to(far)
+    (run / "linked").symlink_to(far / "messages" / "000000.parquet")
+    before = sorted(far.rglob("*"))
+    assert remove_old(logs, Keep(30 * DAY_S, 500_000), NOW) == ([], [])
+    assert sorted(far.rglob("*")) == before
+    assert (logs / far.name).is_symlink()
+
+
 def test_a_run_that_cannot_be_removed_is_named_and_the_others_go(tmp_path, monkeypatch):
     first, second = a_run(tmp_path, 9), a_run(tmp_path, 8)
-    real = retention.shutil.rmtree
+    real = retention._own_files
 
-    def rmtree(folder):
+    def own_files(folder):
         if folder == first:
             raise PermissionError(13, "Permission denied")
-        real(folder)
+        return real(folder)
 
-    monkeypatch.setattr(retention.shutil, "rmtree", rmtree)
+    monkeypatch.setattr(retention, "_own_files", own_files)
     removed, faults = remove_old(tmp_path, Keep(1), NOW)
     assert [run.folder for run in removed] == [second]
     assert faults == [f"{first} could not be removed: Permission denied"]
@@ -108,7 +143,7 @@ def test_a_log_that_goes_on_becomes_runs_that_lose_nothing(tmp_path):
 
     counters = FrameCounters(fed=7)
     roller = RunRoller(begin, Keep(None, 20 * 2000), {0: counters}, after, said.append)
-    lines = [Arrival(0, number, 10 + number, number.to_bytes(4, "big")) for number in range(200)]
+    lines = [Arrival(0, number, 10**9 + number * 10_300, number.to_bytes(4, "big")) for number in range(200)]
     for line in lines:
         roller.append(line)
     roller.close()
@@ -118,6 +153,10 @@ def test_a_log_that_goes_on_becomes_runs_that_lose_nothing(tmp_path):
     found = [list(read_journal(run).steps(lambda fault: said.append(str(fault)))) for run in runs]
     found.sort(key=lambda steps: steps[-1][0].mono_ns)
     assert [step for steps in found for step, _ in steps if isinstance(step, Arrival)] == lines
+    for run in runs:
+        for line, _ in read_journal(run).lines(lambda fault: None):
+            if isinstance(line, Arrival):
+                assert roller.folder_at(round(line.wall_ns / 1e6, 3)) == run
     assert isinstance(found[1][0][0], LineCount), "its line was open already"
     assert isinstance(found[0][-1][0], LineCount)
     assert said == []

@@ -104,6 +104,8 @@ class WebReceiver:
                     return
                 self.send_response(answer)
                 self.send_header("Content-Length", "0")
+                if 300 <= answer < 400:
+                    self.send_header("Location", "http://127.0.0.1:1/")
                 self.end_headers()
 
             def log_message(self, *args: object) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from basestation.live.alarms import KINDS
 from basestation.live.happenings import Alarm
-from basestation.outputs import OutputError, alarm_targets
+from basestation.outputs import OutputError, alarm_targets, outbox, posting
 from basestation.outputs.alarm_targets import AlarmRoute, AlarmSink, make_target
 from basestation.outputs.outbox import Outbox
 from basestation.outputs.settings import Settings, load_settings
@@ -68,6 +68,37 @@ def test_a_command_that_hangs_is_ended_and_one_that_fails_is_said_once(monkeypat
         ).tell(PLAIN)
 
 
+def test_a_command_is_ended_with_all_that_it_started_when_the_run_ends(tmp_path, monkeypatch):
+    monkeypatch.setattr(outbox, "CLOSING_S", 0.0)
+    pipe, said = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    sink = sink_for(f"command:sh -c 'exec 3>{pipe}; echo begun >&3; sleep 600; true'", said)
+    sink.take(RAISED)
+    with pipe.open() as held:  # by the shell and by what it started
+        assert held.readline() == "begun\n"
+        sink.close()
+        assert held.read() == "", "nobody has it open any more"
+    assert said == ["command sh: 1 item could not be told"]
+
+
+def test_a_command_may_leave_something_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(alarm_targets, "LIMIT_S", 0.2)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    make_target(f"command:sh -c 'cat {pipe} & exit 0'").tell(PLAIN)
+    with pipe.open("w"):  # it is still there to read it, and ends then
+        pass
+
+
+def test_a_webhook_that_has_moved_has_not_got_the_alarm():
+    """A redirected post would become a get, without the alarm."""
+    web = WebReceiver(302)
+    with pytest.raises(OutputError, match=r"it answers 302 Found, it has moved to http://127.0.0.1:1/$"):
+        make_target(f"http://me:secret@127.0.0.1:{web.port}/").tell(PLAIN)
+    web.close()
+    assert web.plain == [PLAIN], "the password is no part of the host"
+
+
 def test_a_webhook_gets_what_its_route_wants_and_is_tried_again():
     web, said = WebReceiver(503, 500), []
     sink = sink_for(f"http://127.0.0.1:{web.port}/hook?key=1", said, kinds=("battery",), over=False)
@@ -81,7 +112,7 @@ def test_a_webhook_gets_what_its_route_wants_and_is_tried_again():
 
 
 def test_a_webhook_that_hangs_or_is_down_delays_nobody_and_is_told_of_once(monkeypatch):
-    monkeypatch.setattr(alarm_targets, "LIMIT_S", 0.2)
+    monkeypatch.setattr(posting, "LIMIT_S", 0.2)
     web, said = WebReceiver(*[None] * 6), []
     sink = sink_for(f"http://127.0.0.1:{web.port}/", said)
     for _ in range(1000):
@@ -131,6 +162,9 @@ def test_a_broker_that_is_down_at_first_gets_the_alarm(mosquitto: Mosquitto):
         ("command:", "names no program"),
         ("command:a 'b", "No closing quotation"),
         ("https://", "is no place for alarms"),
+        ("http://[me:secret@host/", "address can't be used: Invalid IPv6 URL"),
+        ("http://me:secret@/", "names no host"),
+        ("mqtt://host/a%23b", "no topic"),
         ("mqtt://host", "names no topic"),
         ("mqtt://me:secret@host/a/#", r"mqtt://...@host/a/#: should look like|no topic"),
         ("mqtt://host:port/a", "Port could not be cast"),
@@ -154,6 +188,38 @@ def test_a_full_queue_loses_and_says_how_many():
     assert outbox.lost >= 6
 
 
+def test_what_is_being_told_when_the_run_ends_counts_as_not_told(monkeypatch):
+    monkeypatch.setattr(outbox, "CLOSING_S", 0.0)
+    said, hold = [], threading.Event()
+    busy = Outbox("slow", lambda items: bool(hold.wait(60)) and None, said.append, most=10)
+    for item in range(5):
+        busy.put(item)
+    busy.close()
+    hold.set()
+    assert said == ["slow: 5 items could not be told"]
+
+
+def test_the_words_of_others_cannot_change_the_terminal():
+    said: list[str] = []
+
+    def refuse(items: list[int]) -> None:
+        raise OutputError("it says \x1b[2Jno\u202e")
+
+    outbox = Outbox("rude", refuse, said.append)
+    outbox.put(1)
+    outbox.close()
+    assert said[0] == "rude: not told: it says  [2Jno "
+
+
+def test_nobody_without_a_home_needs_settings(monkeypatch):
+    def no_home() -> None:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setattr("pathlib.Path.home", no_home)
+    assert load_settings(None) == Settings()
+
+
 def test_settings_say_where_alarms_go(tmp_path, monkeypatch):
     path = tmp_path / "causeway" / "settings.toml"
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
@@ -173,6 +239,8 @@ def test_settings_say_where_alarms_go(tmp_path, monkeypatch):
         ('[[alarm]]\nto = "a"\nkind = []\n', r"number 1 has no key kind; did you mean kinds\?"),
         ('[[alarm]]\nto = "a"\nkinds = ["batery"]\n', r"kind 'batery'; did you mean battery\?"),
         ("alarm = 3\n", r"should be tables"),
+        ("a = " + "[" * 9999, r"settings.toml: "),
+        ('[[alarm]]\nto = "a"\nkinds = [3, []]\n', r"no alarm is of the kind 3"),
         ("[alarm\n", r"settings.toml: "),
         ("[[alarms]]\n", r"did you mean alarm\?"),
     ],

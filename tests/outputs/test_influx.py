@@ -82,7 +82,7 @@ def test_a_server_that_is_busy_is_tried_again_and_one_that_refuses_is_said(monke
     assert web.posts[0][1] == web.posts[1][1], "the same again"
     assert "it answers 400" in said[0]
     assert "p w" not in "".join(said)
-    assert output._place._headers["Authorization"] == f"Basic {base64.b64encode(b'me:p w').decode()}"
+    assert output._place._address.headers["Authorization"] == f"Basic {base64.b64encode(b'me:p w').decode()}"
 
 
 @pytest.fixture

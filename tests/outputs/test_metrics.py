@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
+import socket
+import struct
 import subprocess
 import sys
 import urllib.error
@@ -20,6 +23,7 @@ from basestation.cli import listen
 from basestation.live.happenings import Alarm
 from basestation.outputs import OutputError
 from basestation.outputs.metrics import MetricsOutput
+from basestation.outputs.scrape_server import AT_ONCE
 from tests.outputs.receivers import free_port, is_open
 from tests.outputs.test_example_files import queries
 from tests.outputs.test_mqtt import SETUP, run_of
@@ -46,6 +50,27 @@ def metrics() -> Iterator[MetricsOutput]:
     output.take(Alarm(1, 3, "mote", 1, False, "over"))
     yield output
     output.close()
+
+
+def test_who_hangs_or_goes_away_harms_nobody(
+    metrics: MetricsOutput, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("basestation.outputs.scrape_server._Handler.timeout", 0.1)
+    address = ("127.0.0.1", metrics.port)
+    with contextlib.ExitStack() as stack:
+        lines = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(40)]
+        for line in lines:
+            with contextlib.suppress(OSError):
+                line.sendall(b"GET /met")
+        for line in lines:  # some are turned away, the others are too slow
+            with contextlib.suppress(ConnectionResetError):
+                assert line.recv(1) == b""
+    with socket.create_connection(address, 30) as line:
+        line.sendall(b"GET /met")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # reset
+    wait_until(lambda: metrics._server._room._value == AT_ONCE, "all have ended")
+    assert "causeway_build" in get(f"http://127.0.0.1:{metrics.port}/metrics")
+    assert capfd.readouterr().err == ""
 
 
 def test_the_numbers_are_those_of_the_station(metrics):

@@ -142,7 +142,9 @@ def serve(
 
     def in_thread() -> None:
         try:
-            asyncio.run(page.run(runner, work, stay=True, run="served", folder=log))
+            asyncio.run(
+                page.run(runner, work, stay=True, run="served", folder_at=journal and journal.folder_at)
+            )
         except BaseException as error:
             faults.append(error)
 

@@ -68,6 +68,8 @@ def test_a_change_must_say_where_it_comes_from() -> None:
 @pytest.mark.parametrize(
     ("query", "cookie", "refused"),
     [
+        ("", f'other={{"a": [1, 2]}}; b c; causeway_8080={TOKEN}', None),
+        ("", f'other="x; causeway_8080=y{TOKEN}', 403),
         ("", "", 403),
         (f"token={TOKEN}", "", None),
         (f"a=1&token=x&token={TOKEN}", "", None),

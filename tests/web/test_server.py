@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -158,6 +160,63 @@ def test_a_request_that_is_too_long_ends_only_itself(ended: ServedRun) -> None:
         line.sendall(b"GET /rows?" + b"x" * 200_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert line.recv(64).startswith((b"HTTP/1.1 400", b"HTTP/1.1 431"))
     assert ended.json("/rows?limit=1")[0] == 200
+
+
+def test_a_trial_that_goes_on_ends_with_the_server(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    work = f"import time; pipe = open({str(pipe)!r}, 'w'); print('begun', file=pipe, flush=True); time.sleep(600)"
+    monkeypatch.setattr("basestation.web.trial.WORDS", ("-c", work))
+    with serve(deployment, SOURCE) as run, socket.create_connection(("127.0.0.1", run.port)) as line:
+        line.sendall(b"GET /trial?policy=none HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        held = pipe.open()
+        assert held.readline() == "begun\n"
+    with held:
+        assert held.read() == "", "nobody has it open any more"
+    assert run.server.fault is None
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_no_more_viewers_than_allowed_even_if_they_come_at_once(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("basestation.web.server.VIEWERS", 2)
+    with serve(deployment, SOURCE) as run, contextlib.ExitStack() as stack:
+        address = ("127.0.0.1", run.port)
+        lines = [stack.enter_context(socket.create_connection(address, PATIENCE)) for _ in range(8)]
+        for line in lines:
+            line.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        answers = [line.recv(12) for line in lines]
+        assert sorted(answers) == [b"HTTP/1.1 200"] * 2 + [b"HTTP/1.1 503"] * 6
+
+
+def test_connections_that_never_ask_neither_use_up_files_nor_keep_others_out(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("basestation.web.connections.CONNECTIONS", 5)
+    with serve(deployment, SOURCE) as run, contextlib.ExitStack() as stack, run.stream() as events:
+        assert next(events)[0] == "hello"
+        for _ in range(40):
+            line = stack.enter_context(socket.create_connection(("127.0.0.1", run.port), timeout=PATIENCE))
+            line.sendall(b"GET / HT")
+        assert run.json("/rows?limit=1")[0] == 200
+        assert len(run.server._uvicorn.server_state.connections) <= 5
+        assert len(run.server.ring.viewers) == 1
+
+
+def test_a_connection_whose_request_does_not_come_is_ended(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("basestation.web.connections.REQUEST_SECONDS", 0.01)
+    with serve(deployment, SOURCE) as run:
+        for asked in (b"", b"GET / HT", b"GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\nGET /"):
+            with socket.create_connection(("127.0.0.1", run.port), timeout=PATIENCE) as line:
+                line.sendall(asked)
+                with contextlib.suppress(ConnectionResetError):
+                    while line.recv(4096):
+                        pass
 
 
 def test_every_answer_has_its_headers(ended: ServedRun) -> None:
