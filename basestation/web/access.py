@@ -83,7 +83,9 @@ class Access:
                 421,
                 f"this page is not served as {name or 'nothing'}: use the address that basestation printed",
             )
-        if not _is_own_page(scope, headers, host):
+        if scope["method"] not in ("GET", "HEAD") and "origin" not in headers:
+            return 403, f"a change needs the header Origin: http://{host}"  # every browser sends it
+        if not _is_own_page(headers, host):
             return 403, "a page of somebody else asks: only the page itself may"
         if not self._has_token(scope, headers):
             return 403, NO_TOKEN
@@ -143,13 +145,11 @@ def _headers(scope: Scope) -> dict[str, str]:
     return {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
 
 
-def _is_own_page(scope: Scope, headers: dict[str, str], host: str) -> bool:
+def _is_own_page(headers: dict[str, str], host: str) -> bool:
     """Whether it is this page that asks, or a person who opens it."""
     origin, site = headers.get("origin"), headers.get("sec-fetch-site")
     if origin is not None:
         return origin in (f"http://{host}", f"https://{host}")
-    if scope["method"] not in ("GET", "HEAD"):
-        return False  # every browser says where a change comes from
     if site in (None, "same-origin", "none"):
         return True
     return headers.get("sec-fetch-mode") == "navigate"

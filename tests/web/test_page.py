@@ -25,6 +25,7 @@ PHONE = {
     "has_touch": True,
 }
 DESK = {"viewport": {"width": 1440, "height": 900}}
+DRAWN = "Number(document.body.dataset.rows) > 0 && Number(diagram.dataset.inView) > 0"
 
 Open = Callable[..., Any]
 
@@ -39,17 +40,17 @@ def browser(require_tool: Callable[[str], str]) -> Iterator[Any]:
 
 @pytest.fixture
 def open_page(browser: Any) -> Iterator[Open]:
-    """``open_page(url)`` is the page, once it has drawn; at the end nothing may have gone wrong in it."""
+    """``open_page(url)`` is the page, once it is `ready`; at the end nothing may have gone wrong in it."""
     contexts, errors = [], []
 
-    def opened(url: str, settings: dict[str, Any] = DESK) -> Any:
+    def opened(url: str, settings: dict[str, Any] = DESK, ready: str = DRAWN) -> Any:
         context = browser.new_context(**settings)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE_MS)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.goto(url)
-        wait_for(page, "Number(document.body.dataset.rows) > 0 && Number(diagram.dataset.inView) > 0")
+        wait_for(page, ready)
         return page
 
     yield opened
@@ -76,7 +77,12 @@ def test_it_follows_a_run(open_page: Open) -> None:
     with stand_in() as server:
         page = open_page(server.url)
         assert text_of(page, "#network-name") == "meadow"
+        wait_for(page, "document.getElementById('network-note').textContent !== ''")
         assert "mote 9 was never heard" in text_of(page, "#alarms")
+        assert text_of(page, "#status") == "Live · stamp barrier, policy cbd, phi 100%"
+        assert text_of(page, "#network-note") == "9 of 10 motes heard; 1 not heard yet; 1 in trouble"
+        assert page.get_attribute("#motes [data-mote='9']", "class") == "mote bad unheard"
+        assert page.evaluate("document.getElementById('order-came-bar').style.width") == "2%"  # 4 of 200
         drawn = int(page.get_attribute("#diagram", "data-drawn"))
         more = made_rows(230)[200:]
         server.send("rows", more)
@@ -84,6 +90,23 @@ def test_it_follows_a_run(open_page: Open) -> None:
         wait_for(page, f"Number(diagram.dataset.drawn) > {drawn}")
         page.click("#follow")
         assert text_of(page, "#follow") == "Follow"
+
+
+def test_a_quiet_network_is_told_from_one_that_was_never_heard(open_page: Open) -> None:
+    rows = made_rows(60)
+    picture = made_picture(rows)
+    unheard = picture | {"at_ms": made_hello()["began_ms"], "received": 0, "motes": []}
+    with StandIn(made_hello(live=True), [], unheard) as server:
+        page = open_page(server.url, ready="document.getElementById('network-note').textContent !== ''")
+        assert text_of(page, "#status").startswith("Waiting for the first message · stamp barrier")
+        assert text_of(page, "#network-note") == "waiting for the first message"
+        assert page.locator("#motes .mote.fine.unheard").count() == 10
+        server.send("rows", rows)
+        server.send("picture", picture | {"at_ms": picture["at_ms"] + 20_000})
+        wait_for(page, "document.getElementById('quiet-text').textContent.startsWith('Last message 2')")
+        page.click("#quiet-show")
+        wait_for(page, "Number(diagram.dataset.inView) > 0")
+        assert page.locator("#quiet").is_hidden()
 
 
 def test_a_click_explains_a_violation_in_words_that_are_no_html(open_page: Open) -> None:
@@ -203,6 +226,10 @@ def test_a_policy_is_tried_out_and_changed_only_when_confirmed(open_page: Open) 
         page.click("#ask-yes")
         wait_for(page, "document.getElementById('trial').textContent.includes('from now on')")
         assert server.asked[-1] == ("/policy", {"policy": "cbd", "phi": 40})
+        page.fill("#policy-slider", "100")
+        wait_for(page, "document.getElementById('trial').textContent.includes('At phi = 100%')")
+        assert page.locator("#policy-change").is_disabled()
+        assert text_of(page, "#policy-why") == "This is the policy now."
 
 
 def test_a_setting_is_sent_to_a_mote_and_a_reboot_only_when_confirmed(open_page: Open) -> None:
@@ -257,6 +284,7 @@ def test_a_run_as_one_file_needs_no_server(open_page: Open, tmp_path: Path) -> N
     path = tmp_path / "run.html"
     path.write_text(export.inlined(PAGE, json.dumps(made_recording(200))))
     page = open_page(path.as_uri())
-    assert text_of(page, "#status") == "Recorded run · barrier"
+    assert text_of(page, "#status") == "Recorded run · stamp barrier, policy cbd, phi 100%"
+    assert page.locator("#try").is_hidden()
     page.click("#wrong-before")
     wait_for(page, "/was held .* ms/.test(document.getElementById('details-text').textContent)")

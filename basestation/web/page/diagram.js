@@ -168,14 +168,18 @@ export class Diagram {
     context.strokeStyle = this.colour.line;
     context.beginPath();
     const free = 20 + context.measureText(this.spanText).width; // right of what is said about the whole
+    let minute = ""; // of the label before
     const offset = new Date(this.view.end).getTimezoneOffset() * 60e3;
     for (let ms = Math.ceil((this.view.from - offset) / step) * step + offset; ms < this.view.end; ms += step) {
       const x = Math.round(this.x(ms)) + 0.5;
       context.moveTo(x, this.lanes.bottom);
       context.lineTo(x, 0);
-      const text = step < 1000 ? clockText(ms, true).slice(6) + " s" : clockText(ms);
+      const full = clockText(ms, step < 1000);
+      const text = step < 1000 && full.startsWith(minute || " ") ? `${full.slice(6)} s` : full;
       const half = context.measureText(text).width / 2;
-      if (x - half > Math.max(free, this.gutter) && x + half < this.width) context.fillText(text, x, this.lanes.bottom + 13);
+      if (x - half <= Math.max(free, this.gutter) || x + half >= this.width) continue;
+      context.fillText(text, x, this.lanes.bottom + 13);
+      minute = full.slice(0, 6);
     }
     context.stroke();
     this.#edge(this.began, "the run began");

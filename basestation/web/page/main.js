@@ -7,7 +7,7 @@ import { Gestures } from "./gestures.js";
 import { Lanes } from "./lanes.js";
 import { Network, troubleOf } from "./network.js";
 import { News } from "./news.js";
-import { percentText, Queue } from "./queue.js";
+import { percentText, policyText, Queue } from "./queue.js";
 import { Rows } from "./rows.js";
 import { Scrubber } from "./scrubber.js";
 import { Live, Recording, recordingHere } from "./stream.js";
@@ -18,6 +18,7 @@ import { Values } from "./values.js";
 const THEMES = ["", "light", "dark"];
 const CLOSE_MS = 250; // a message that is looked for is shown in a stretch of this length,
 const WAYS = 8; // or in so many times its own way
+const EMPTY_MS = 2000; // so long without a message, and an empty diagram says so
 const SEARCHED_PAGES = 40; // older pages that a search looks through
 
 const rows = new Rows();
@@ -73,8 +74,10 @@ function greet(greeting) {
   hello = greeting;
   say(byId("network-name"), hello.network);
   document.title = `${hello.network} · Causeway`;
-  sayStatus();
+  say(byId("empty"), hello.live ? "Waiting for the first message." : "This run has no message.");
   diagram.live = hello.live;
+  if (fresh) picture = null;
+  sayStatus();
   if (!fresh) return;
   diagram.began = hello.began_ms ?? null;
   lanes.describe(hello);
@@ -97,6 +100,7 @@ function takeRows(fresh) {
     diagram.relane();
   }
   show(byId("empty"), rows.messages.length === 0);
+  sayStatus();
   fitView();
   diagram.request();
   if (details.row) details.refresh();
@@ -121,6 +125,7 @@ function endOfRun() {
 
 function takePicture(fresh) {
   picture = fresh;
+  sayStatus();
   news.takeAlarms(picture.alarms ?? []);
   network.show(picture, hello.live ? now() : picture.at_ms);
   queue.show(picture);
@@ -161,12 +166,18 @@ function regain() {
 function sayStatus() {
   const status = byId("status");
   const lost = lostSince !== null;
-  status.className = lost ? "lost" : !hello ? "waiting" : hello.live ? "live" : "recorded";
+  const waiting = !hello || (hello.live && !rows.last);
+  status.className = lost ? "lost" : waiting ? "waiting" : hello.live ? "live" : "recorded";
   document.body.classList.toggle("disconnected", lost);
   const since = lost ? `since ${clockText(lostSince)} (${durationText(Date.now() - lostSince)})` : "";
   if (lost) say(status, `${hello ? "Connection lost" : "No connection"} ${since}, trying again`);
   else if (!hello) say(status, "Connecting …");
-  else say(status, hello.live ? `Live · ${hello.scheme}` : `Recorded run · ${hello.scheme}`);
+  else say(status, `${waiting ? "Waiting for the first message" : hello.live ? "Live" : "Recorded run"} · ${orderText()}`);
+}
+
+/** By what messages are put in order. */
+function orderText() {
+  return `stamp ${hello.scheme}${picture ? `, policy ${policyText(picture)}` : ""}`;
 }
 setInterval(() => (lostSince === null ? null : sayStatus()), 1000);
 
@@ -191,6 +202,18 @@ function follow(on) {
   view.following = on;
   if (on) view.follow(now());
   moved();
+}
+
+/** An empty diagram that follows says when the last message came. */
+function sayQuiet(inView) {
+  const last = hello?.live && view.following && !inView ? lastShown() : undefined;
+  const ago = last ? now() - last.came_ms : 0;
+  show(byId("quiet"), ago > EMPTY_MS);
+  if (ago > EMPTY_MS) say(byId("quiet-text"), `Last message ${durationText(ago)} ago`);
+}
+
+function lastShown() {
+  return rows.messages.findLast((row) => lanes.moteY.has(row.mote));
 }
 
 /** Fetch what came before the oldest known message, once the view gets near it. */
@@ -392,6 +415,7 @@ new Gestures(diagram, {
 const BUTTONS = {
   earlier: () => pan(-0.5),
   later: () => pan(0.5),
+  "quiet-show": () => (view.centre(lastShown().came_ms), moved()),
   follow: () => follow(!view.following || hello?.live === false),
   "zoom-in": () => zoom(0.6),
   "zoom-out": () => zoom(1.6),
@@ -452,7 +476,10 @@ function toast(text) {
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => diagram.restyle());
-diagram.onPaint = () => scrubber.paint(diagram.colour);
+diagram.onPaint = (seen) => {
+  scrubber.paint(diagram.colour);
+  sayQuiet(seen.count);
+};
 paintIn(keptTheme());
 diagram.resize();
 source.start();

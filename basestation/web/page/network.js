@@ -27,6 +27,11 @@ export function troubleOf({ trouble, grave }) {
   return trouble ? [grave ? 2 : 1, TROUBLES[trouble] ?? trouble] : [0, "fine"];
 }
 
+/** Its colour as a class: grey as long as nothing came, whether or not that is trouble by now. */
+function lookOf(mote) {
+  return `${LEVELS[troubleOf(mote)[0]]}${mote.heard_ms === null ? " unheard" : ""}`;
+}
+
 /** A mote of the deployment of which nothing has come. */
 function unheard(mote, late) {
   const nothing = { heard_ms: null, hops: null, battery_mv: null, rssi: null, parent: null, boot: null, in_sync: null, rate: null };
@@ -58,12 +63,25 @@ export class Network {
     const rank = (mote) => troubleOf(mote)[0] * -1e6 + mote.mote;
     const motes = this.#all(picture).sort((one, other) => rank(one) - rank(other));
     keepChildren(this.list, motes, (mote) => mote.mote, (mote) => this.#build(mote), (item, mote) => this.#fill(item, mote, now));
-    const heard = motes.filter((mote) => mote.heard_ms !== null).length;
-    const troubled = motes.filter((mote) => troubleOf(mote)[0]).length;
-    const trouble = troubled ? `${countText(troubled)} to look at` : "nothing to look at";
-    say(this.note, `${countText(heard)} of ${manyText(motes.length, "mote")} heard, ${trouble}`);
+    say(this.note, this.#summary(motes));
     show(this.relayed, motes.some((mote) => mote.hops > 1 && mote.rssi !== null));
     this.#drawMap(picture, motes);
+  }
+
+  #summary(motes) {
+    const heard = motes.filter((mote) => mote.heard_ms !== null);
+    if (!heard.length && this.hello.live) return "waiting for the first message";
+    const missing = motes.length - heard.length;
+    const troubled = heard.filter((mote) => troubleOf(mote)[0]).length;
+    const parts = [`${countText(heard.length)} of ${manyText(motes.length, "mote")} heard`];
+    if (missing) parts.push(`${countText(missing)} ${this.#unheardText}`);
+    if (troubled) parts.push(`${countText(troubled)} in trouble`);
+    if (parts.length === 1) parts.push("all well");
+    return parts.join("; ");
+  }
+
+  get #unheardText() {
+    return this.hello.live ? "not heard yet" : "never heard";
   }
 
   /** Also the motes that were never heard. */
@@ -116,10 +134,10 @@ export class Network {
   #fill(item, mote, now) {
     const part = (name) => item.querySelector(name);
     const [level, words] = troubleOf(mote);
-    item.className = `mote ${LEVELS[level]}`;
+    item.className = `mote ${lookOf(mote)}`;
     say(part(".mote-name"), this.title(mote.mote));
     say(part(".badge"), level ? words : "");
-    say(part(".heard"), mote.heard_ms === null ? "–" : `${durationText(Math.max(0, now - mote.heard_ms))} ago`);
+    say(part(".heard"), mote.heard_ms === null ? (level ? "–" : this.#unheardText) : `${durationText(Math.max(0, now - mote.heard_ms))} ago`);
     if (mote.history) this.histories.set(mote.mote, mote.history);
     const history = this.histories.get(mote.mote);
     const figure = (name, number, unit, series, least) => {
@@ -138,12 +156,17 @@ export class Network {
     if (mote.lost) facts.push(`${countText(mote.lost)} lost`);
     if (mote.reboots) facts.push(manyText(mote.reboots, "reboot"));
     say(part(".facts"), facts.join(" · "));
-    say(part(".mote-text"), moteText(mote, words));
+    say(part(".mote-text"), moteText(mote, this.#stateText(mote)));
+  }
+
+  #stateText(mote) {
+    const [level, words] = troubleOf(mote);
+    return mote.heard_ms === null && !level ? this.#unheardText : words;
   }
 
   #drawMap({ links, gateways }, motes) {
     const places = this.mapped ? this.#placed(gateways, links) : ringsOf(motes, gateways, this.hello.motes.length);
-    const levels = new Map(motes.map((mote) => [mote.mote, troubleOf(mote)]));
+    const states = new Map(motes.map((mote) => [mote.mote, mote]));
     const lines = [];
     const line = (from, to, kind, rssi) => {
       const [one, other] = [places.get(from), places.get(to)];
@@ -158,13 +181,14 @@ export class Network {
     for (const link of links) line(link.from, link.to, "heard", link.rssi);
     const dots = [...places].map(([id, [x, y]]) => {
       const gateway = id >= this.hello.motes.length;
-      const [level, words] = levels.get(id) ?? [0, "gateway"];
-      const title = gateway ? (this.mapped ? "gateway, amid the motes that it hears" : "gateway") : `${this.title(id)}: ${words}`;
-      const group = draw("g", { class: `spot ${gateway ? "gateway" : LEVELS[level]}`, transform: `translate(${x} ${y})` });
+      const mote = states.get(id);
+      const here = this.mapped ? "gateway, amid the motes that it hears" : "gateway";
+      const title = gateway ? here : `${this.title(id)}: ${this.#stateText(mote)}`;
+      const group = draw("g", { class: `spot ${gateway ? "gateway" : lookOf(mote)}`, transform: `translate(${x} ${y})` });
       const size = places.size > 60 ? 6 : MAP.dot;
       if (gateway) group.append(draw("rect", { x: -13, y: -13, width: 26, height: 26, rx: 7 }));
       else group.append(draw("circle", { r: size }));
-      if (level === 2) group.append(draw("circle", { class: "ring", r: size + 4 }));
+      if (mote && troubleOf(mote)[0] === 2) group.append(draw("circle", { class: "ring", r: size + 4 }));
       if (size > 6 || gateway) group.append(draw("text", { dy: "0.35em" }, gateway ? "G" : String(id)));
       const name = this.mapped && !gateway ? this.places.get(id)?.name : "";
       if (name) group.append(draw("text", { class: "label", y: size + 13 }, name));

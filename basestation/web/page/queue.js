@@ -23,12 +23,10 @@ export class Queue {
   describe(hello) {
     this.hello = hello;
     this.now = null;
+    this.tried = false;
+    show(byId("try"), this.source.canTry);
     this.choice.replaceChildren(...(hello.policies ?? []).map((policy) => make("option", { value: policy }, policy)));
     this.change.disabled = true;
-    const why = hello.live
-      ? "This page may only look. Start the base station with --web-control to change the policy from here."
-      : "A recorded run can be tried with another policy, but not changed.";
-    say(byId("policy-why"), hello.control ? "" : why);
     say(this.answer, "Choose, and it is tried out on the last minutes first.");
   }
 
@@ -39,6 +37,17 @@ export class Queue {
     if (this.now === null) this.#start(picture);
     this.now = picture;
     say(byId("policy-now"), policyText(picture));
+    this.#allow();
+  }
+
+  /** The button works once another policy than the present one was tried, where changes are allowed. */
+  #allow() {
+    const same = this.now !== null && policyText(this.wanted) === policyText(this.now);
+    this.change.disabled = !this.hello.control || !this.tried || same;
+    const looks = this.hello.live
+      ? "This page may only look. Start the base station with --web-control to change the policy from here."
+      : "A recorded run can be tried with another policy, but not changed.";
+    say(byId("policy-why"), !this.hello.control ? looks : this.tried && same ? "This is the policy now." : "");
   }
 
   #start({ policy, phi, tolerate }) {
@@ -50,11 +59,10 @@ export class Queue {
 
   #figures({ hold, arrival, delivery, held, known }) {
     const share = ({ messages, overtaken }) => (messages ? overtaken / messages : 0);
-    const most = Math.max(share(arrival), share(delivery), 0.001);
     for (const [name, figures] of [["came", arrival], ["left", delivery]]) {
       const part = share(figures);
       say(byId(`order-${name}`), `${countText(figures.overtaken)} of ${countText(figures.messages)} (${percentText(part)})`);
-      byId(`order-${name}-bar`).style.width = `${(100 * part) / most}%`;
+      byId(`order-${name}-bar`).style.width = `${100 * part}%`;
     }
     const certain = known === null ? "" : `All causes are known of ${percentText(known)} of the messages.`;
     say(byId("order-known"), certain);
@@ -114,7 +122,8 @@ export class Queue {
       this.slider.value = this.choice.value === "ledger" ? "0.5" : String(this.now?.phi ?? 100);
     }
     this.#label();
-    this.change.disabled = true;
+    this.tried = false;
+    this.#allow();
     clearTimeout(this.timer);
     say(this.answer, "Trying it out …");
     this.timer = setTimeout(() => this.#try(this.wanted), SETTLE_TRIAL_MS);
@@ -125,7 +134,8 @@ export class Queue {
     const tried = await this.source.trial(wanted).catch((error) => ({ text: error.message, failed: true }));
     if (asked !== this.asked) return; // the slider has moved on
     say(this.answer, tried.text);
-    this.change.disabled = !this.hello.control || Boolean(tried.failed);
+    this.tried = !tried.failed;
+    this.#allow();
   }
 
   async #submit(event) {

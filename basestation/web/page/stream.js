@@ -1,4 +1,5 @@
-// Where rows come from: the server's stream, or a recording inside this file. Both answer the same questions.
+// Where rows come from: the server's stream, or a recording inside this file. Both answer the same questions, but a
+// file cannot try out a policy.
 
 const RETRY_MS = [500, 1000, 2000, 5000];
 const QUIET_MS = 8000; // a live server sends a picture every second: this long without one, and it is gone
@@ -10,6 +11,7 @@ export class Live {
     this.tries = 0;
     this.offset = 0; // from this machine's clock to the base station's
     this.hello = null;
+    this.canTry = true;
   }
 
   start() {
@@ -83,6 +85,7 @@ export class Recording {
   constructor(on, recording) {
     this.on = on;
     this.recording = recording;
+    this.canTry = false;
   }
 
   start() {
@@ -105,10 +108,6 @@ export class Recording {
     const text = this.recording.why?.[row.key];
     if (!text) throw new Error("This file explains in words only what was out of order.");
     return { text, violations: [] };
-  }
-
-  async trial() {
-    throw new Error("A recorded file cannot try out a policy. `basestation replay RUN --web` can.");
   }
 }
 
