@@ -22,8 +22,11 @@ def row_of(message: Data, layout: DataLayout) -> np.ndarray:
     named = dict(zip([f.name for f in layout.stamp.fields], message.stamp, strict=True))
     for name in ("source", "sequence", "in_sync", "saturated", "complete", "boot", "hops"):
         row[name] = getattr(message, name)
-    row["clock"], row["c"] = named.get("clock", 0), named.get("c", 0)
+    for name, _ in layout.stamp.head:
+        row[name] = named[name]
     row["entries"] = message.stamp[len(message.stamp) - layout.stamp.entries :]
+    if layout.stamp.is_variable:
+        row["items"] = layout.stamp.most
     if slots:
         row["receipt_source"] = [slot[0] for slot in slots]
         row["receipt_sequence"] = [slot[1] for slot in slots]
