@@ -103,7 +103,7 @@ def test_a_quiet_network_is_told_from_one_that_was_never_heard(open_page: Open) 
         assert page.locator("#motes .mote.fine.unheard").count() == 10
         server.send("rows", rows)
         server.send("picture", picture | {"at_ms": picture["at_ms"] + 20_000})
-        wait_for(page, "document.getElementById('quiet-text').textContent.startsWith('Last message 2')")
+        wait_for(page, "document.getElementById('quiet-text').textContent.startsWith('Last message ')")
         page.click("#quiet-show")
         wait_for(page, "Number(diagram.dataset.inView) > 0")
         assert page.locator("#quiet").is_hidden()
