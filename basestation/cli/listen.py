@@ -28,13 +28,14 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog=common.example(
-        """
+        r"""
         basestation listen serial@/dev/ttyUSB1:micaz -d examples/micaz.toml
         basestation listen -d examples/micaz.toml --view terminal --log logs
         basestation listen sf@field1:9002 sf@field2:9002 -d site.toml --json | jq 'select(.event=="delivered")'
         basestation listen 'simulate@?messages=500&pace=5' -d examples/micaz.toml
         basestation listen -d site.toml --log logs --keep 30d --keep 20GB
-        basestation listen -d site.toml --log logs --on-alarm 'command:notify-send Causeway'
+        basestation listen -d site.toml --log logs \
+            --on-alarm 'command:sh -c "notify-send Causeway \"$CAUSEWAY_ALARM_TEXT\""'
         basestation listen -d site.toml --view none --log logs --web 0.0.0.0:8080
         MOTECOM=serial@/dev/ttyUSB1:57600 basestation listen -d site.toml --policy dapw --phi 60
         """

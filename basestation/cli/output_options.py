@@ -31,8 +31,8 @@ OPTIONS = (
         "on_alarm",
         multiple=True,
         metavar="TARGET",
-        help="Also tell alarms to a program (command:PROGRAM ARGUMENTS; it gets JSON on its input), a webhook "
-        "(https://...) or a broker (mqtt://HOST/TOPIC). May be repeated.",
+        help="Also tell alarms to a program (command:PROGRAM ARGUMENTS, without a shell; it gets JSON on its input), a "
+        "webhook (https://...) or a broker (mqtt://HOST/TOPIC). May be repeated.",
     ),
     click.option(
         "--settings",

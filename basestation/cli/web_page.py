@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from basestation import how_to_install
 from basestation.cli import common
 from basestation.live.happenings import Note
 from basestation.sources.base import Source, port_number, split_host
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from basestation.web.access import Access
 
 LOOPBACK, PORT = "127.0.0.1", 8080
-MISSING = "--web needs starlette and uvicorn: pip install '.[web]'"
 LINGER_SECONDS = 0.1  # between two looks whether it is over
 
 
@@ -69,7 +69,7 @@ def _need_the_extra() -> None:
         for name in ("starlette", "uvicorn"):
             import_module(name)
     except ImportError:
-        common.fail(MISSING)
+        common.fail(f"--web needs the extra `web`: {how_to_install('web')}")
 
 
 def _given_token() -> str | None:

@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from basestation import how_to_install
 from packet_formats import cheader
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
@@ -170,7 +171,7 @@ def _sources(folder: Path) -> list[Path]:
 def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flags: str, app: str) -> None:
     if importlib.util.find_spec("platformio") is None:
         raise FirmwareImageError(
-            "this firmware is not built yet, and PlatformIO is missing: pip install 'causeway[firmware]'"
+            f"this firmware is not built yet, and PlatformIO is missing: {how_to_install('firmware')}"
         )
     words = [word for name in wanted for word in ("-e", name)]
     environment = {
