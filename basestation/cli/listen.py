@@ -14,9 +14,8 @@ from basestation.cli.completion import complete_source
 from basestation.journal.record_format import JournalError
 from basestation.journal.writer import SYNCS
 from basestation.live.runner import Runner
-from basestation.serving.forwarder import LOOPBACK, Forwarder, Send, ServingCounters
+from basestation.serving.forwarder import Forwarder, Send, ServingCounters
 from basestation.sources import Source, SourceError
-from basestation.sources.base import port_number, split_host
 from packet_formats import sf_protocol
 from packet_formats.phrases import many
 
@@ -71,7 +70,7 @@ if TYPE_CHECKING:
 @click.option(
     "--serve",
     is_flag=False,
-    flag_value=LOOPBACK,
+    flag_value=network_options.LOOPBACK,
     metavar="[HOST[:PORT]]",
     envvar="CAUSEWAY_SERVE",
     help=f"Also be a serial forwarder, for TinyOS 1 on port {sf_protocol.PORT[1]} and 2 on {sf_protocol.PORT[2]}; "
@@ -165,14 +164,9 @@ def _listen(
 
 
 def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:
-    """Read HOST, which gets both versions' own ports, or HOST:PORT, for the deployment's version only."""
-    host, digits = split_host(serve)
-    if digits is None:
-        return host or LOOPBACK, dict(sf_protocol.PORT)
-    port = port_number(digits)
-    if port is None:
-        raise click.UsageError(f"--serve {serve}: should be HOST or HOST:PORT")
-    return host or LOOPBACK, {deployment.network.tinyos: port}
+    """Where to serve: both versions on their own ports, or the deployment's version on the port that was named."""
+    host, port = network_options.served_at("--serve", serve)
+    return host, dict(sf_protocol.PORT) if port is None else {deployment.network.tinyos: port}
 
 
 async def _serve(forwarder: Forwarder, host: str, ports: dict[int, int]) -> None:

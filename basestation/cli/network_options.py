@@ -15,6 +15,7 @@ import click
 from basestation.cli import common
 from basestation.cli.completion import complete_deployment
 from basestation.sources import Source, SourceError, SourceOptions, SourceUsageError, open_source
+from basestation.sources.base import port_number, split_host
 from basestation.sources.source_choice import choose
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 HERE = Path("deployment.toml")
+LOOPBACK = "127.0.0.1"
 MOST_SOURCES = 256
 
 
@@ -49,6 +51,17 @@ def find_deployment(given: Path | None) -> Deployment:
             )
         common.note(f"using {HERE}")
     return common.load_deployment(given or HERE)
+
+
+def served_at(option: str, where: str) -> tuple[str, int | None]:
+    """The host and port that an option such as --web names: HOST, PORT or HOST:PORT; this machine without a host."""
+    host, digits = ("", where) if where.isdecimal() else split_host(where)
+    port = None if digits is None else port_number(digits)
+    if digits is not None and port is None:
+        raise click.UsageError(
+            f"{option} {where}: should be HOST, PORT or HOST:PORT, such as {LOOPBACK}:18085"
+        )
+    return host or LOOPBACK, port
 
 
 def open_sources(given: Sequence[str], deployment: Deployment, patient: bool = False) -> list[Source]:

@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from basestation.cli import main
 from basestation.cli.listen import command as listen
+from basestation.cli.network_options import served_at
 from basestation.cli.replay import command as replay
 from packet_formats.framing import encode_frame
 from tests.live.test_runner import recorded
@@ -210,6 +211,16 @@ def test_the_source_comes_from_motecom_and_the_deployment_from_the_environment_o
         ([SIMULATE, "-d", "net.toml", "--view", "terminal", "--json"], 2, "take one"),
         ([SIMULATE, "-d", "net.toml", "--serve", "localhost:x"], 2, "HOST:PORT"),
         ([SIMULATE, "-d", "net.toml", "--serve", "localhost:" + 5000 * "9"], 2, "HOST:PORT"),
+        (
+            [SIMULATE, "-d", "net.toml", "--serve", "99999"],
+            2,
+            "--serve 99999: should be HOST, PORT or HOST:PORT",
+        ),
+        (
+            [SIMULATE, "-d", "net.toml", "--metrics", "99999"],
+            2,
+            "--metrics 99999: should be HOST, PORT or HOST:PORT",
+        ),
         ([SIMULATE, "-d", "net.toml", "--serve", "..:1"], 1, "can't serve on .."),
         ([SIMULATE, "-d", "net.toml", "--for", "1e308"], 2, "--for"),
     ],
@@ -375,6 +386,22 @@ def test_it_serves_what_it_hears(here):
         server.send_signal(signal.SIGINT)
         _, chatter = server.communicate(timeout=120)
     assert re.search(r"served 1 client: \d+ messages to them, 0 from them sent, 0 refused", chatter)
+
+
+@pytest.mark.parametrize(
+    ("where", "meant"),
+    [
+        ("", ("127.0.0.1", None)),
+        ("18085", ("127.0.0.1", 18085)),
+        (":18085", ("127.0.0.1", 18085)),
+        ("0.0.0.0", ("0.0.0.0", None)),
+        ("::1", ("::1", None)),
+        ("[::1]:7", ("::1", 7)),
+    ],
+)
+def test_where_to_serve(where, meant):
+    """One rule for --web, --metrics and --serve: a number alone is a port of this machine."""
+    assert served_at("--web", where) == meant
 
 
 def test_help_names_the_sources_and_examples(here, capsys):
