@@ -101,11 +101,12 @@ def command(
     """
     kept = run_log.read_keep(keep, logs)
     described = network_options.find_deployment(deployment)
+    voice = output_options.Voice()
     try:
-        opened = network_options.open_sources(sources, described, patient)
+        opened = network_options.open_sources(sources, described, patient, voice.say)
     except SourceError as error:
         common.fail(str(error))
-    _listen(opened, described, choices, logs, sync, kept, serve, outputs)
+    _listen(opened, described, choices, logs, sync, kept, serve, outputs, voice)
 
 
 def _listen(
@@ -117,9 +118,10 @@ def _listen(
     kept: Keep | None,
     serve: str | None,
     outputs: output_options.Outputs,
+    voice: output_options.Voice,
 ) -> None:
     station = choices.station(deployment)
-    opened = outputs.open(deployment)
+    opened = outputs.open(deployment, voice)
     sinks = [*live_options.views(choices, deployment), *opened.sinks]
     forwarder = None
     if serve is not None:
@@ -130,11 +132,7 @@ def _listen(
     sinks += page.sinks if page else []
     try:
         with contextlib.ExitStack() as stack:
-            log = (
-                run_log.open_log(stack, logs, station, sync, sources, kept, opened.voice.say)
-                if logs
-                else None
-            )
+            log = run_log.open_log(stack, logs, station, sync, sources, kept, voice.say) if logs else None
             runner = Runner(station, sources, sinks, page.keep(log) if page else log, logs)
 
             async def work() -> None:

@@ -85,7 +85,7 @@ OPTIONS = (
     ),
     click.option(
         "--phi",
-        type=click.IntRange(0, 100),
+        type=common.Whole(0, 100),
         envvar="CAUSEWAY_PHI",
         help="Share of the safe wait, in per cent. [default: the deployment's]",
     ),

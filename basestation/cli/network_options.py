@@ -64,14 +64,22 @@ def served_at(option: str, where: str) -> tuple[str, int | None]:
     return host or LOOPBACK, port
 
 
-def open_sources(given: Sequence[str], deployment: Deployment, patient: bool = False) -> list[Source]:
-    """Open the sources that were given or can be found: `SourceError` if there is none, wrong usage if one is none."""
+def open_sources(
+    given: Sequence[str],
+    deployment: Deployment,
+    patient: bool = False,
+    say: Callable[[str], None] = common.note,
+) -> list[Source]:
+    """Open the sources that were given or can be found: `SourceError` if there is none, wrong usage if one is none.
+
+    They tell the user what goes on by `say`.
+    """
     chosen = choose(given, os.environ, deployment.observer.source)
     if chosen.why:
         common.note(chosen.why)
     if len(chosen.texts) > MOST_SOURCES:
         raise SourceError(f"{len(chosen.texts)} sources: the log tells {MOST_SOURCES} apart")
-    settings = SourceOptions(deployment=deployment, patient=patient, say=common.note)
+    settings = SourceOptions(deployment=deployment, patient=patient, say=say)
     try:
         return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]
     except SourceUsageError as error:

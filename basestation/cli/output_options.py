@@ -77,9 +77,9 @@ class Outputs:
     influx: str | None
     metrics: str | None
 
-    def open(self, deployment: Deployment) -> OpenOutputs:
+    def open(self, deployment: Deployment, voice: Voice) -> OpenOutputs:
         """Make the sinks; a usage error if one can't be asked for like this, a fault if it can't be had."""
-        opened = OpenOutputs()
+        opened = OpenOutputs(voice)
         try:
             opened.add_all(self._sinks(deployment, opened))
         except OutputError as error:
@@ -123,7 +123,7 @@ def _serve_metrics(where: tuple[str, int | None], deployment: Deployment, opened
 
 
 class Voice:
-    """Lets outputs, which have threads of their own, speak to the user: through the views while the run goes on."""
+    """Lets sources and outputs, which may have threads of their own, speak to the user: through the views in a run."""
 
     def __init__(self) -> None:
         self._stage: Stage | None = None
@@ -151,8 +151,8 @@ class Voice:
 class OpenOutputs:
     """The outputs of a run. `sinks` belong to its stage, which closes them."""
 
-    def __init__(self) -> None:
-        self.voice = Voice()
+    def __init__(self, voice: Voice) -> None:
+        self.voice = voice
         self._outputs: list[Sink] = []
         self._stage: Stage | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

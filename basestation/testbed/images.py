@@ -8,6 +8,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -26,6 +27,10 @@ PROJECT = Path(__file__).resolve().parents[2]
 RECORDER = "causeway_recorder"
 WATCHED = ("lines", "current", "periods", "epoch")  # of netclock.c, the board's clock.c and timesync.c
 SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "scripts")
+
+
+def _silent(message: str) -> None:
+    pass
 
 
 class FirmwareImageError(Exception):
@@ -62,12 +67,16 @@ class Programs:
 
 
 def programs_for(
-    deployment: Deployment, rate: float | None = None, build: Path | None = None, app: str | None = None
+    deployment: Deployment,
+    rate: float | None = None,
+    build: Path | None = None,
+    app: str | None = None,
+    say: Callable[[str], None] = _silent,
 ) -> Programs:
     """The mote's and the gateway's image, from the folder `build` if given, else built if they are not there yet.
 
     `rate` is each mote's messages a second; None leaves the firmware's own. `app` is the motes': one of firmware/apps,
-    or a folder.
+    or a folder. `say` is told before a build, which takes long.
     """
     board, scheme = deployment.network.board, deployment.stamp.scheme
     refuse_board(deployment)
@@ -82,7 +91,7 @@ def programs_for(
         for name in environments(board):
             _check_built_for(build / name, deployment)
     else:
-        build = _built(deployment, rate, app)
+        build = _built(deployment, rate, app, say)
     return Programs(*(program(build / name / "firmware.elf") for name in environments(board)))
 
 
@@ -133,7 +142,7 @@ def _app_folder(app: str | None) -> Path | None:
     return Path(app).absolute()
 
 
-def _built(deployment: Deployment, rate: float | None, app: str | None) -> Path:
+def _built(deployment: Deployment, rate: float | None, app: str | None, say: Callable[[str], None]) -> Path:
     """The build folder, named by everything that decides its content, so that it is never stale."""
     sources = PROJECT / "firmware"
     if not sources.is_dir():
@@ -152,6 +161,7 @@ def _built(deployment: Deployment, rate: float | None, app: str | None) -> Path:
     build = folder / "build"  # PlatformIO may empty it at any time
     with locked(builds):
         if not all((build / name / "firmware.json").exists() for name in wanted):
+            say(f"building the firmware of {deployment.network.name}: about a minute, the first time only")
             folder.mkdir(exist_ok=True)
             described = folder / "deployment.toml"
             described.write_text(deployment.to_toml())
