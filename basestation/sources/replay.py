@@ -79,7 +79,9 @@ def _capture(
     packets = _raw(raw, counters) if form == "serial" else _text(raw, form, spec, say, counters)
     yield from arrivals(_timed(packets), gateway, time.monotonic_ns(), wall_ns)
     if not counters.frames:
-        raise spec.wrong(f"nothing could be decoded as {form}: is it a capture?")
+        raise spec.wrong(
+            f"nothing could be decoded as {form}: no capture, or one of a line at the wrong speed"
+        )
 
 
 def _raw(raw: bytes, counters: FrameCounters) -> Iterator[bytes]:
