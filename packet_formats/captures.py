@@ -128,6 +128,15 @@ def lines_read(items: Iterable[CapturedPacket | CaptureFault]) -> tuple[int, int
     )
 
 
+def no_capture(items: Sequence[CapturedPacket | CaptureFault], form: str) -> str | None:
+    """Why this is no capture, if most of its lines are no packet: some lines of any digits look like one by chance."""
+    good, alien = lines_read(items)
+    if alien <= good:
+        return None
+    first = next(item for item in items if isinstance(item, CaptureFault) and item.alien)
+    return f"no capture: {alien} of {many(good + alien, 'line')} can't be read as {form}; {first}"
+
+
 def _hex_lines(raw: bytes) -> list[tuple[int, bytes | CaptureFault]]:
     """Each line's number, and its bytes or why it is not hex; blank lines are left out."""
     lines: list[tuple[int, bytes | CaptureFault]] = []

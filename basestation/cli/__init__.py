@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from basestation import __version__, how_to_install
@@ -185,6 +186,15 @@ def main(args: Sequence[str] | None = None) -> int:
     return code
 
 
+def _variable(error: click.ClickException) -> str | None:
+    """The environment variable that a bad value came from; None if it stood on the command line."""
+    if not isinstance(error, click.BadParameter) or error.ctx is None or error.param is None:
+        return None
+    source = error.ctx.get_parameter_source(error.param.name or "")
+    variable = error.param.envvar
+    return variable if source is ParameterSource.ENVIRONMENT and isinstance(variable, str) else None
+
+
 def _run(args: Sequence[str] | None) -> int:
     """Do what ``cli.main`` does, but leave a broken pipe and an interrupt to ``main``."""
     if "_BASESTATION_COMPLETE" in os.environ:
@@ -198,6 +208,8 @@ def _run(args: Sequence[str] | None) -> int:
     except click.ClickException as error:
         sys.stdout.flush()
         error.show()
+        if variable := _variable(error):
+            click.echo(f"The value comes from the environment: {variable}.", err=True)
         return error.exit_code
     except ImportError as error:
         message = _describe_import_error(error)

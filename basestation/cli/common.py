@@ -103,7 +103,11 @@ class Whole(click.IntRange):
         super().__init__(min, max, **more)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        number = int(click.INT.convert(value, param, ctx))
+        try:
+            number = int(value)
+        except ValueError:
+            wanted = at_least(self.min) if self.max == MOST else f"{self.min} to {self.max}"
+            self.fail(f"{value!r} is not a whole number, {wanted}", param, ctx)
         _check_size(self, number, param, ctx)
         return int(super().convert(number, param, ctx))
 

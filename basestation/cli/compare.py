@@ -89,7 +89,7 @@ def _network_option(name: str, help_text: str) -> Callable[[Any], Any]:
 )
 @click.option(
     "--phi",
-    type=click.IntRange(0, 100),
+    type=common.Whole(0, 100),
     default=100,
     show_default=True,
     help="Share of the safe wait in per cent, for our own stamps.",

@@ -63,8 +63,8 @@ def command(file: Path, form: str, deployment: Path | None, clock_at: int | None
         common.note(f"{file}: {fault}")
     asked, form = form, captures.detect(raw) if form == "auto" else form
     items = list(captures.read(raw, form))
-    if asked == "auto":
-        _refuse_no_capture(items, form, file)
+    if asked == "auto" and (why := captures.no_capture(items, form)):
+        common.fail(f"{file}: {why}. Use --format {form} to decode what can be.")
     faults, unwrap, packets, strangers = _DecodeFaults(file), captures.Unwrapper(), 0, 0
     for item in items:
         if isinstance(item, captures.CaptureFault):
@@ -81,19 +81,6 @@ def command(file: Path, form: str, deployment: Path | None, clock_at: int | None
         common.note(f"{file}: {many(strangers, 'message')} from a source that is no mote of the deployment")
     wraps = f", clock wrapped {many(unwrap.wraps, 'time')}" if clock_at is not None else ""
     common.note(f"{file}: {many(packets, 'packet')} ({form}), {many(faults.count, 'fault')} reported{wraps}")
-
-
-def _refuse_no_capture(
-    items: list[captures.CapturedPacket | captures.CaptureFault], form: str, file: Path
-) -> None:
-    """Refuse a file most of whose lines are no packet: some lines of any digits look like one by chance."""
-    good, alien = captures.lines_read(items)
-    if alien > good:
-        first = next(item for item in items if isinstance(item, captures.CaptureFault) and item.alien)
-        common.fail(
-            f"{file}: no capture: {alien} of {many(good + alien, 'line')} can't be read as {form}; "
-            f"{first}. Use --format {form} to decode what can be."
-        )
 
 
 class _DecodeFaults:

@@ -128,9 +128,11 @@ def _findings(
 def _load(path: Path) -> Deployment | Finding:
     try:
         return deployments.load(path)
-    except (OSError, deployments.DeploymentError) as error:
-        reason = (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
-        return failure("deployment", "file", f"{path}: {reason}", "docs/architecture.md has every key")
+    except OSError as error:
+        cure = "--deployment names the file that describes the network; examples/ has some"
+        return failure("deployment", "file", f"{path}: {error.strerror or error}", cure)
+    except deployments.DeploymentError as error:
+        return failure("deployment", "file", f"{path}: {error}", "docs/architecture.md has every key")
 
 
 def _heard(texts: Sequence[str], deployment: Deployment, seconds: float, ask: bool) -> Iterator[Finding]:

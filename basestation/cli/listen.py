@@ -14,9 +14,8 @@ from basestation.cli.completion import complete_source
 from basestation.journal.record_format import JournalError
 from basestation.journal.writer import SYNCS
 from basestation.live.runner import Runner
-from basestation.serving.forwarder import LOOPBACK, Forwarder, Send, ServingCounters
+from basestation.serving.forwarder import Forwarder, Send, ServingCounters
 from basestation.sources import Source, SourceError
-from basestation.sources.base import port_number, split_host
 from packet_formats import sf_protocol
 from packet_formats.phrases import many
 
@@ -28,13 +27,14 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog=common.example(
-        """
+        r"""
         basestation listen serial@/dev/ttyUSB1:micaz -d examples/micaz.toml
         basestation listen -d examples/micaz.toml --view terminal --log logs
         basestation listen sf@field1:9002 sf@field2:9002 -d site.toml --json | jq 'select(.event=="delivered")'
         basestation listen 'simulate@?messages=500&pace=5' -d examples/micaz.toml
         basestation listen -d site.toml --log logs --keep 30d --keep 20GB
-        basestation listen -d site.toml --log logs --on-alarm 'command:notify-send Causeway'
+        basestation listen -d site.toml --log logs \
+            --on-alarm 'command:sh -c "notify-send Causeway \"$CAUSEWAY_ALARM_TEXT\""'
         basestation listen -d site.toml --view none --log logs --web 0.0.0.0:8080
         MOTECOM=serial@/dev/ttyUSB1:57600 basestation listen -d site.toml --policy dapw --phi 60
         """
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 @click.option(
     "--serve",
     is_flag=False,
-    flag_value=LOOPBACK,
+    flag_value=network_options.LOOPBACK,
     metavar="[HOST[:PORT]]",
     envvar="CAUSEWAY_SERVE",
     help=f"Also be a serial forwarder, for TinyOS 1 on port {sf_protocol.PORT[1]} and 2 on {sf_protocol.PORT[2]}; "
@@ -101,11 +101,12 @@ def command(
     """
     kept = run_log.read_keep(keep, logs)
     described = network_options.find_deployment(deployment)
+    voice = output_options.Voice()
     try:
-        opened = network_options.open_sources(sources, described, patient)
+        opened = network_options.open_sources(sources, described, patient, voice.say)
     except SourceError as error:
         common.fail(str(error))
-    _listen(opened, described, choices, logs, sync, kept, serve, outputs)
+    _listen(opened, described, choices, logs, sync, kept, serve, outputs, voice)
 
 
 def _listen(
@@ -117,9 +118,10 @@ def _listen(
     kept: Keep | None,
     serve: str | None,
     outputs: output_options.Outputs,
+    voice: output_options.Voice,
 ) -> None:
     station = choices.station(deployment)
-    opened = outputs.open(deployment)
+    opened = outputs.open(deployment, voice)
     sinks = [*live_options.views(choices, deployment), *opened.sinks]
     forwarder = None
     if serve is not None:
@@ -130,11 +132,7 @@ def _listen(
     sinks += page.sinks if page else []
     try:
         with contextlib.ExitStack() as stack:
-            log = (
-                run_log.open_log(stack, logs, station, sync, sources, kept, opened.voice.say)
-                if logs
-                else None
-            )
+            log = run_log.open_log(stack, logs, station, sync, sources, kept, voice.say) if logs else None
             runner = Runner(station, sources, sinks, page.keep(log) if page else log, logs)
 
             async def work() -> None:
@@ -164,14 +162,9 @@ def _listen(
 
 
 def _where(serve: str, deployment: Deployment) -> tuple[str, dict[int, int]]:
-    """Read HOST, which gets both versions' own ports, or HOST:PORT, for the deployment's version only."""
-    host, digits = split_host(serve)
-    if digits is None:
-        return host or LOOPBACK, dict(sf_protocol.PORT)
-    port = port_number(digits)
-    if port is None:
-        raise click.UsageError(f"--serve {serve}: should be HOST or HOST:PORT")
-    return host or LOOPBACK, {deployment.network.tinyos: port}
+    """Where to serve: both versions on their own ports, or the deployment's version on the port that was named."""
+    host, port = network_options.served_at("--serve", serve)
+    return host, dict(sf_protocol.PORT) if port is None else {deployment.network.tinyos: port}
 
 
 async def _serve(forwarder: Forwarder, host: str, ports: dict[int, int]) -> None:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from basestation.cli import common, web_page
+from basestation.cli import common, network_options, web_page
 from basestation.live.downlink import Orders
 from basestation.live.happenings import Alarm, Happening, Note, Sink
 from basestation.live.runner import Runner, Stage
@@ -54,7 +54,7 @@ class Choices:
             raise click.UsageError("--web-control is for the page of --web")
         if self.web is not None and "@" in self.web:
             raise click.UsageError(
-                f"--web {self.web}: should be HOST or HOST:PORT; a SOURCE comes before --web"
+                f"--web {self.web}: should be HOST, PORT or HOST:PORT; a SOURCE comes before --web"
             )
         if self.tolerate is not None and self.policy not in (None, LEDGER):
             raise click.UsageError(f"--tolerate is for the policy {LEDGER}, not for {self.policy}")
@@ -85,7 +85,7 @@ OPTIONS = (
     ),
     click.option(
         "--phi",
-        type=click.IntRange(0, 100),
+        type=common.Whole(0, 100),
         envvar="CAUSEWAY_PHI",
         help="Share of the safe wait, in per cent. [default: the deployment's]",
     ),
@@ -126,7 +126,7 @@ OPTIONS = (
     click.option(
         "--web",
         is_flag=False,
-        flag_value=web_page.LOOPBACK,
+        flag_value=network_options.LOOPBACK,
         metavar="[HOST[:PORT]]",
         envvar="CAUSEWAY_WEB",
         help=f"Also serve a page for browsers, on port {web_page.PORT} or a free one; for this machine only unless "

@@ -18,7 +18,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from basestation.cli import SuggestingGroup, common
-from basestation.journal.reader import Journal, JournalFault, find_journals, read_journal, read_segment
+from basestation.journal.reader import (
+    Journal,
+    JournalFault,
+    deeper_runs,
+    find_journals,
+    read_journal,
+    read_segment,
+)
 from basestation.journal.record_format import JournalError
 from packet_formats.phrases import many
 
@@ -71,7 +78,7 @@ def _speaks_plainly(function: Callable[P, None]) -> Callable[P, None]:
 def _runs(folder: Path) -> list[Path]:
     found = find_journals(folder)
     if not found:
-        raise JournalError(f"{folder}: no logs in it")
+        raise JournalError(f"{folder}: no logs in it{deeper_runs(folder)}")
     return found
 
 

@@ -15,6 +15,7 @@ import click
 from basestation.cli import common
 from basestation.cli.completion import complete_deployment
 from basestation.sources import Source, SourceError, SourceOptions, SourceUsageError, open_source
+from basestation.sources.base import port_number, split_host
 from basestation.sources.source_choice import choose
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 HERE = Path("deployment.toml")
+LOOPBACK = "127.0.0.1"
 MOST_SOURCES = 256
 
 
@@ -51,14 +53,33 @@ def find_deployment(given: Path | None) -> Deployment:
     return common.load_deployment(given or HERE)
 
 
-def open_sources(given: Sequence[str], deployment: Deployment, patient: bool = False) -> list[Source]:
-    """Open the sources that were given or can be found: `SourceError` if there is none, wrong usage if one is none."""
+def served_at(option: str, where: str) -> tuple[str, int | None]:
+    """The host and port that an option such as --web names: HOST, PORT or HOST:PORT; this machine without a host."""
+    host, digits = ("", where) if where.isdecimal() else split_host(where)
+    port = None if digits is None else port_number(digits)
+    if digits is not None and port is None:
+        raise click.UsageError(
+            f"{option} {where}: should be HOST, PORT or HOST:PORT, such as {LOOPBACK}:18085"
+        )
+    return host or LOOPBACK, port
+
+
+def open_sources(
+    given: Sequence[str],
+    deployment: Deployment,
+    patient: bool = False,
+    say: Callable[[str], None] = common.note,
+) -> list[Source]:
+    """Open the sources that were given or can be found: `SourceError` if there is none, wrong usage if one is none.
+
+    They tell the user what goes on by `say`.
+    """
     chosen = choose(given, os.environ, deployment.observer.source)
     if chosen.why:
         common.note(chosen.why)
     if len(chosen.texts) > MOST_SOURCES:
         raise SourceError(f"{len(chosen.texts)} sources: the log tells {MOST_SOURCES} apart")
-    settings = SourceOptions(deployment=deployment, patient=patient, say=common.note)
+    settings = SourceOptions(deployment=deployment, patient=patient, say=say)
     try:
         return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]
     except SourceUsageError as error:

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from basestation.cli import common
+from basestation.cli import common, network_options
 from basestation.live.happenings import Happening, Note, Sink
 from basestation.outputs import OutputError, OutputUnavailable, SnapshotSink
-from basestation.sources.base import port_number, split_host
 from packet_formats.layout import layout_of
 
 if TYPE_CHECKING:
@@ -31,8 +30,8 @@ OPTIONS = (
         "on_alarm",
         multiple=True,
         metavar="TARGET",
-        help="Also tell alarms to a program (command:PROGRAM ARGUMENTS; it gets JSON on its input), a webhook "
-        "(https://...) or a broker (mqtt://HOST/TOPIC). May be repeated.",
+        help="Also tell alarms to a program (command:PROGRAM ARGUMENTS, without a shell; it gets JSON on its input), a "
+        "webhook (https://...) or a broker (mqtt://HOST/TOPIC). May be repeated.",
     ),
     click.option(
         "--settings",
@@ -78,9 +77,9 @@ class Outputs:
     influx: str | None
     metrics: str | None
 
-    def open(self, deployment: Deployment) -> OpenOutputs:
+    def open(self, deployment: Deployment, voice: Voice) -> OpenOutputs:
         """Make the sinks; a usage error if one can't be asked for like this, a fault if it can't be had."""
-        opened = OpenOutputs()
+        opened = OpenOutputs(voice)
         try:
             opened.add_all(self._sinks(deployment, opened))
         except OutputError as error:
@@ -96,6 +95,7 @@ class Outputs:
         from basestation.outputs.settings import load_settings
 
         say = opened.voice.say
+        metrics_at = None if self.metrics is None else network_options.served_at("--metrics", self.metrics)
         for route in [*load_settings(self.settings).alarms, *map(AlarmRoute, self.on_alarm)]:
             yield AlarmSink(route, deployment.network.name, say)
         if self.mqtt is not None:
@@ -108,25 +108,22 @@ class Outputs:
             from basestation.outputs.influx import InfluxOutput
 
             yield InfluxOutput(self.influx, deployment, say)
-        if self.metrics is not None:
-            yield _serve_metrics(self.metrics, deployment, opened)
+        if metrics_at is not None:
+            yield _serve_metrics(metrics_at, deployment, opened)
 
 
-def _serve_metrics(where: str, deployment: Deployment, opened: OpenOutputs) -> Sink:
-    from basestation.outputs.metrics import HOST, PORT, MetricsOutput
+def _serve_metrics(where: tuple[str, int | None], deployment: Deployment, opened: OpenOutputs) -> Sink:
+    from basestation.outputs.metrics import PORT, MetricsOutput
 
-    host, digits = split_host(where)
-    port = PORT if digits is None else port_number(digits)
-    if port is None:
-        raise OutputError(f"--metrics {where}: should be HOST or HOST:PORT")
-    metrics = MetricsOutput(host or HOST, port, deployment, opened.picture)
-    name = f"[{host}]" if ":" in host else host or HOST
+    host, port = where
+    metrics = MetricsOutput(host, PORT if port is None else port, deployment, opened.picture)
+    name = f"[{host}]" if ":" in host else host
     common.note(f"metrics are at http://{name}:{metrics.port}/metrics")
     return metrics
 
 
 class Voice:
-    """Lets outputs, which have threads of their own, speak to the user: through the views while the run goes on."""
+    """Lets sources and outputs, which may have threads of their own, speak to the user: through the views in a run."""
 
     def __init__(self) -> None:
         self._stage: Stage | None = None
@@ -154,8 +151,8 @@ class Voice:
 class OpenOutputs:
     """The outputs of a run. `sinks` belong to its stage, which closes them."""
 
-    def __init__(self) -> None:
-        self.voice = Voice()
+    def __init__(self, voice: Voice) -> None:
+        self.voice = voice
         self._outputs: list[Sink] = []
         self._stage: Stage | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -20,6 +20,7 @@ from basestation.live.commands import (
     Dispatch,
     MoteSetting,
     OrderError,
+    check_target,
     name_of,
     numbers,
     raw_order,
@@ -218,7 +219,10 @@ def _orders(
     if am_type is not None:
         return [raw_order(deployment, am_type, payload, mote) for mote in motes]
     budget = deployment.network.hops if hops is None else hops
-    return [set_order(setting, mote, budget) for setting in settings for mote in motes]
+    asked = [(setting, mote) for setting in settings for mote in motes]
+    for setting, mote in asked:
+        check_target(setting, mote, deployment)
+    return [set_order(setting, mote, budget) for setting, mote in asked]
 
 
 def motes_there(sources: Sequence[str], deployment: Deployment) -> int:

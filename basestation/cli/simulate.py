@@ -120,7 +120,7 @@ MAIN_OPTIONS = [
     click.option(
         "--phi",
         "phis",
-        type=click.IntRange(0, 100),
+        type=common.Whole(0, 100),
         multiple=True,
         help="Share of the safe wait in per cent; repeatable. [default: 100]",
     ),

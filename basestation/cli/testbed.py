@@ -240,7 +240,9 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Test
         wish = _wish(given, networks, script, folder)
         _describe(networks, topology)
         programs = {
-            network.name: images.programs_for(network.deployment, given["rate"], given["build"], given["app"])
+            network.name: images.programs_for(
+                network.deployment, given["rate"], given["build"], given["app"], common.note
+            )
             for network in networks
         }
         scenario = assemble(networks, topology, programs, folder, wish)

@@ -14,11 +14,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from basestation.cli import common
+from basestation import how_to_install
+from basestation.cli import common, network_options
 from basestation.live.happenings import Note
-from basestation.sources.base import Source, port_number, split_host
+from basestation.sources.base import Source
 
 if TYPE_CHECKING:
     from basestation.live.happenings import Sink
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from basestation.live.station import Station
     from basestation.web.access import Access
 
-LOOPBACK, PORT = "127.0.0.1", 8080
-MISSING = "--web needs starlette and uvicorn: pip install '.[web]'"
+PORT = 8080
 LINGER_SECONDS = 0.1  # between two looks whether it is over
 
 
@@ -53,11 +51,7 @@ def choose(where: str, control: bool) -> WebChoice:
     _need_the_extra()
     from basestation.web.access import Access, is_loopback, new_token, own_names
 
-    host, digits = split_host(where)
-    port = None if digits is None else port_number(digits)
-    if digits is not None and port is None:
-        raise click.UsageError(f"--web {where}: should be HOST or HOST:PORT")
-    host = host or LOOPBACK
+    host, port = network_options.served_at("--web", where)
     listening = _bind(host, port)
     address, bound = listening.getsockname()[:2]
     token = _given_token() or (None if is_loopback(address) else new_token())
@@ -69,7 +63,7 @@ def _need_the_extra() -> None:
         for name in ("starlette", "uvicorn"):
             import_module(name)
     except ImportError:
-        common.fail(MISSING)
+        common.fail(f"--web needs the extra `web`: {how_to_install('web')}")
 
 
 def _given_token() -> str | None:

@@ -189,9 +189,18 @@ def _why_none(folder: Path) -> str:
         return "there is no such folder"
     runs = find_journals(folder)
     if not runs:
-        return f"no journal and no run in it: no {SUFFIX} file"
-    named = ", ".join(run.name for run in runs[:RUNS_NAMED]) + (", ..." if len(runs) > RUNS_NAMED else "")
-    return f"holds {many(len(runs), 'run')}, name one: {named}"
+        return f"no journal and no run in it: no {SUFFIX} file{deeper_runs(folder)}"
+    return f"holds {many(len(runs), 'run')}, name one: {_named([run.name for run in runs])}"
+
+
+def deeper_runs(folder: Path) -> str:
+    """A clause that names the runs one level deeper than we look for them; empty if there is none."""
+    runs = sorted({path.parent for path in folder.glob(f"*/*/[0-9]*{SUFFIX}")})
+    return f"; there is {_named(list(map(str, runs)))}" if runs else ""
+
+
+def _named(runs: list[str]) -> str:
+    return ", ".join(runs[:RUNS_NAMED]) + (", ..." if len(runs) > RUNS_NAMED else "")
 
 
 def read_header(path: Path) -> Header | None:

@@ -14,6 +14,7 @@ from packet_formats.records import Command, Downlink
 from packet_formats.tinyos import BROADCAST, ActiveMessage, PacketError, encode_am
 
 ALL = BROADCAST
+GATEWAYS_KNOW = (Command.REPORT, Command.REBOOT)
 LEDS = {"red": 1, "green": 2, "yellow": 4, "all": 7}
 PERIODS = range(256, (1 << 30) + 1)  # cycles; a mote takes what lies outside for the nearest of these
 
@@ -114,6 +115,16 @@ def name_of(node: int, deployment: Deployment) -> str:
     if node == ALL:
         return "all motes"
     return deployment.mote_name(node) if node < deployment.network.motes else f"gateway {node}"
+
+
+def check_target(setting: MoteSetting, target: int, deployment: Deployment) -> None:
+    """Refuse an id that nobody can have who knows this setting; any id that is no mote's may be a gateway's."""
+    motes = deployment.network.motes
+    if target != ALL and target >= motes and setting.command not in GATEWAYS_KNOW:
+        raise OrderError(
+            f"{setting.text}: there is no mote {target}; the deployment has 0 to {motes - 1}, "
+            "and gateways know only report and reboot"
+        )
 
 
 def set_order(setting: MoteSetting, target: int, hops: int) -> Dispatch:

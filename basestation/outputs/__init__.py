@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import Any, Protocol, runtime_checkable
 
+from basestation import how_to_install
 from basestation.live.counters import Snapshot
 
 
@@ -33,6 +34,4 @@ def library(name: str, extra: str, wanted_by: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise OutputUnavailable(
-            f"{wanted_by} needs the extra `{extra}`: pip install 'causeway[{extra}]'"
-        ) from None
+        raise OutputUnavailable(f"{wanted_by} needs the extra `{extra}`: {how_to_install(extra)}") from None

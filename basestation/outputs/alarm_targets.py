@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from collections.abc import Collection, Mapping
@@ -71,6 +72,10 @@ class CommandTarget:
             raise OutputError(f"command:{text}: {error}") from None
         if not self._words:
             raise OutputError("command: names no program")
+        if shutil.which(self._words[0]) is None:
+            raise OutputError(
+                f"command:{self._words[0]}: there is no such program, or it may not be run: give its whole path"
+            )
         self.name = f"command {self._words[0]}"
         self._running: subprocess.Popen[bytes] | None = None
 

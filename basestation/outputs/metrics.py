@@ -15,7 +15,7 @@ from basestation.outputs.scrape_server import ScrapeServer
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 
-HOST, PORT = "127.0.0.1", 9532
+PORT = 9532
 Take = Callable[[], Snapshot | None]  # a picture of the station, from any thread; None if there is none yet
 Number = float | int | None
 Row = tuple[str, str, Callable[[Any], Number]]

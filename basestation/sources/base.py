@@ -130,7 +130,7 @@ class Spec:
         except ValueError:
             value = math.nan
         if not least <= value <= most:
-            raise self.misused(f"{name}={text} is not a number from {least:g} to {most:g}")
+            raise self.misused(f"{name}={text} is not a number from {least:.12g} to {most:.12g}")
         return value
 
     def whole(self, name: str, default: int, least: int, most: int) -> int:

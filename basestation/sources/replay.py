@@ -40,13 +40,17 @@ def _journal(
     spec: Spec, folder: Path, gateway: int, say: Callable[[str], None], counters: FrameCounters
 ) -> Iterator[Line]:
     """Play a journal. Its gateways are numbered from ours on."""
-    from basestation.journal.reader import find_journals, read_journal
+    from basestation.journal.reader import deeper_runs, find_journals, read_journal
     from basestation.journal.record_format import JournalError
 
     try:
         runs = find_journals(folder)
         if len(runs) != 1:
-            named = f"say which: {', '.join(map(str, runs))}" if runs else "no journal is in it"
+            named = (
+                f"say which: {', '.join(map(str, runs))}"
+                if runs
+                else f"no journal is in it{deeper_runs(folder)}"
+            )
             raise spec.wrong(f"{len(runs)} runs: {named}")
         for record in read_journal(runs[0]).records(lambda fault: say(str(fault))):
             line = record.line()
@@ -72,8 +76,12 @@ def _capture(
     if fault is not None:
         say(f"{path}: {fault}")
     form = captures.detect(raw)
-    packets = _raw(raw, counters) if form == "serial" else _text(raw, form, path, say, counters)
+    packets = _raw(raw, counters) if form == "serial" else _text(raw, form, spec, say, counters)
     yield from arrivals(_timed(packets), gateway, time.monotonic_ns(), wall_ns)
+    if not counters.frames:
+        raise spec.wrong(
+            f"nothing could be decoded as {form}: no capture, or one of a line at the wrong speed"
+        )
 
 
 def _raw(raw: bytes, counters: FrameCounters) -> Iterator[bytes]:
@@ -85,11 +93,14 @@ def _raw(raw: bytes, counters: FrameCounters) -> Iterator[bytes]:
 
 
 def _text(
-    raw: bytes, form: str, path: Path, say: Callable[[str], None], counters: FrameCounters
+    raw: bytes, form: str, spec: Spec, say: Callable[[str], None], counters: FrameCounters
 ) -> Iterator[bytes]:
-    for item in captures.read(raw, form):
+    items = list(captures.read(raw, form))
+    if why := captures.no_capture(items, form):
+        raise spec.wrong(why)
+    for item in items:
         if isinstance(item, captures.CaptureFault):
-            say(f"{path}: {item}")
+            say(f"{spec.where}: {item}")
         else:
             counters.frames += 1
             yield encode_packet(item.packet)

@@ -72,7 +72,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
     spec.known("tinyos")
     said = spec.whole("tinyos", 0, 1, 2) if "tinyos" in spec.settings else None
     network = options.deployment.network if options.deployment else None
-    host, port = spec.host_and_port(PORT[2] if said is None else PORT[said])
+    host, port = spec.host_and_port(PORT[said or (network.tinyos if network else 2)])
     likely = said or (1 if port == PORT[1] else network.tinyos if network and port != PORT[2] else 2)
     platform = platform_bytes(network.board if network else DEFAULT_BOARD.name)
 

@@ -8,11 +8,13 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from basestation import how_to_install
 from packet_formats import cheader
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
@@ -25,6 +27,10 @@ PROJECT = Path(__file__).resolve().parents[2]
 RECORDER = "causeway_recorder"
 WATCHED = ("lines", "current", "periods", "epoch")  # of netclock.c, the board's clock.c and timesync.c
 SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "scripts")
+
+
+def _silent(message: str) -> None:
+    pass
 
 
 class FirmwareImageError(Exception):
@@ -61,12 +67,16 @@ class Programs:
 
 
 def programs_for(
-    deployment: Deployment, rate: float | None = None, build: Path | None = None, app: str | None = None
+    deployment: Deployment,
+    rate: float | None = None,
+    build: Path | None = None,
+    app: str | None = None,
+    say: Callable[[str], None] = _silent,
 ) -> Programs:
     """The mote's and the gateway's image, from the folder `build` if given, else built if they are not there yet.
 
     `rate` is each mote's messages a second; None leaves the firmware's own. `app` is the motes': one of firmware/apps,
-    or a folder.
+    or a folder. `say` is told before a build, which takes long.
     """
     board, scheme = deployment.network.board, deployment.stamp.scheme
     refuse_board(deployment)
@@ -81,7 +91,7 @@ def programs_for(
         for name in environments(board):
             _check_built_for(build / name, deployment)
     else:
-        build = _built(deployment, rate, app)
+        build = _built(deployment, rate, app, say)
     return Programs(*(program(build / name / "firmware.elf") for name in environments(board)))
 
 
@@ -132,7 +142,7 @@ def _app_folder(app: str | None) -> Path | None:
     return Path(app).absolute()
 
 
-def _built(deployment: Deployment, rate: float | None, app: str | None) -> Path:
+def _built(deployment: Deployment, rate: float | None, app: str | None, say: Callable[[str], None]) -> Path:
     """The build folder, named by everything that decides its content, so that it is never stale."""
     sources = PROJECT / "firmware"
     if not sources.is_dir():
@@ -151,6 +161,7 @@ def _built(deployment: Deployment, rate: float | None, app: str | None) -> Path:
     build = folder / "build"  # PlatformIO may empty it at any time
     with locked(builds):
         if not all((build / name / "firmware.json").exists() for name in wanted):
+            say(f"building the firmware of {deployment.network.name}: about a minute, the first time only")
             folder.mkdir(exist_ok=True)
             described = folder / "deployment.toml"
             described.write_text(deployment.to_toml())
@@ -170,7 +181,7 @@ def _sources(folder: Path) -> list[Path]:
 def _run_platformio(deployment: Path, build: Path, wanted: tuple[str, str], flags: str, app: str) -> None:
     if importlib.util.find_spec("platformio") is None:
         raise FirmwareImageError(
-            "this firmware is not built yet, and PlatformIO is missing: pip install 'causeway[firmware]'"
+            f"this firmware is not built yet, and PlatformIO is missing: {how_to_install('firmware')}"
         )
     words = [word for name in wanted for word in ("-e", name)]
     environment = {

@@ -255,8 +255,9 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
     lost, copies, late = (
         sum(getattr(mote, name) for mote in motes) for name in ("lost", "duplicates", "late")
     )
+    senders = f"{many(snapshot.received, 'message')} from {many(len(motes), 'mote')}"
     yield (
-        f"{many(snapshot.received, 'message')} from {many(len(motes), 'mote')}, {snapshot.delivered} delivered; "
+        f"{senders if snapshot.received else 'no message'}, {snapshot.delivered} delivered; "
         f"{lost} lost, {many(copies, 'copy', 'copies')} dropped, {late} late, {snapshot.strange} not read"
     )
     if hold.count:

@@ -174,10 +174,13 @@ class TerminalView(App[None]):
     def action_phi(self, step: int) -> None:
         if self._snapshot is not None:
             proposal = Proposal.of(self._snapshot)
-            if proposal.has_steps:
-                self._propose(proposal.stepped(step))
-            else:
+            stepped = proposal.stepped(step)
+            if not proposal.has_steps:
                 self.notify(f"phi does nothing under the policy {proposal.policy}")
+            elif stepped == proposal:
+                self.notify(f"{proposal}: that is the limit already")
+            else:
+                self._propose(stepped)
 
     def action_policy(self) -> None:
         if self._snapshot is not None:

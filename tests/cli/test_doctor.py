@@ -426,6 +426,7 @@ def test_a_deployment_that_cannot_be_is_a_failure(here):
     missing = doctor("--json", "-d", "nowhere.toml")
     assert missing.exit_code == 1
     assert "No such file" in found_in(missing)["file"]["text"]
+    assert "--deployment names the file" in found_in(missing)["file"]["cure"]
 
 
 def test_a_log_of_several_gateways_is_a_source_as_well(root, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -10,13 +11,16 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
 
-from basestation.cli import main
+from basestation.cli import live_options, main
 from basestation.cli.listen import command as listen
+from basestation.cli.network_options import served_at
 from basestation.cli.replay import command as replay
+from basestation.live.happenings import Note
 from packet_formats.framing import encode_frame
 from tests.live.test_runner import recorded
 from tests.live.world import deployment
@@ -82,6 +86,7 @@ def test_a_wrong_deployment_is_one_verdict(here):
     assert 0 < len(done.stdout.splitlines()) < 8
     assert "Error: no message of this deployment came, but 60 packets of another layout" in done.stderr
     assert "causal order" not in done.stderr
+    assert "no message, 0 delivered; " in done.stderr
     again = invoke(replay, "logs", "--view", "none")
     assert (again.exit_code, "is it the right deployment?" in again.stderr) == (1, True)
 
@@ -140,6 +145,17 @@ def test_a_phi_is_refused_where_the_policy_has_none(here, monkeypatch):
         assert invoke(command, *words).exit_code == 0
     monkeypatch.setenv("CAUSEWAY_PHI", "40")
     assert invoke(replay, "logs", "--view", "none").exit_code == 0
+
+
+def test_a_bad_value_of_the_environment_is_told_apart(here, monkeypatch, capsys):
+    monkeypatch.setenv("CAUSEWAY_PHI", "abc")
+    assert main(["listen", SIMULATE, "-d", "net.toml"]) == 2
+    said = capsys.readouterr().err
+    assert (
+        "'abc' is not a whole number, 0 to 100\nThe value comes from the environment: CAUSEWAY_PHI." in said
+    )
+    assert main(["listen", SIMULATE, "-d", "net.toml", "--phi", "x"]) == 2
+    assert "environment" not in capsys.readouterr().err
 
 
 def test_final_prints_final_rows_alone(here, monkeypatch):
@@ -210,6 +226,16 @@ def test_the_source_comes_from_motecom_and_the_deployment_from_the_environment_o
         ([SIMULATE, "-d", "net.toml", "--view", "terminal", "--json"], 2, "take one"),
         ([SIMULATE, "-d", "net.toml", "--serve", "localhost:x"], 2, "HOST:PORT"),
         ([SIMULATE, "-d", "net.toml", "--serve", "localhost:" + 5000 * "9"], 2, "HOST:PORT"),
+        (
+            [SIMULATE, "-d", "net.toml", "--serve", "99999"],
+            2,
+            "--serve 99999: should be HOST, PORT or HOST:PORT",
+        ),
+        (
+            [SIMULATE, "-d", "net.toml", "--metrics", "99999"],
+            2,
+            "--metrics 99999: should be HOST, PORT or HOST:PORT",
+        ),
         ([SIMULATE, "-d", "net.toml", "--serve", "..:1"], 1, "can't serve on .."),
         ([SIMULATE, "-d", "net.toml", "--for", "1e308"], 2, "--for"),
     ],
@@ -246,6 +272,17 @@ def test_a_capture_is_a_source(here):
     done = invoke(listen, "replay@line.bin?pace=0", "-d", "own.toml", "--json")
     assert done.exit_code == 0, done.stderr
     assert len(delivered(done.stdout)) == 30
+
+
+def test_what_a_source_says_reaches_the_views(here, monkeypatch):
+    """On the full screen, standard error is not seen."""
+    capture, happenings = raw_line(here), []
+    capture.write_bytes(gzip.compress(capture.read_bytes())[:-9])
+    view = SimpleNamespace(take=happenings.append, close=lambda: None)
+    monkeypatch.setattr(live_options, "views", lambda *_: [view])
+    assert invoke(listen, "replay@line.bin?pace=0", "-d", "own.toml").exit_code == 0
+    notes = [happening.text for happening in happenings if isinstance(happening, Note)]
+    assert [note for note in notes if "gzip" in note], notes
 
 
 def start(*words: str, encoding: str = "utf-8", blocks: int | None = None) -> subprocess.Popen[str]:
@@ -375,6 +412,22 @@ def test_it_serves_what_it_hears(here):
         server.send_signal(signal.SIGINT)
         _, chatter = server.communicate(timeout=120)
     assert re.search(r"served 1 client: \d+ messages to them, 0 from them sent, 0 refused", chatter)
+
+
+@pytest.mark.parametrize(
+    ("where", "meant"),
+    [
+        ("", ("127.0.0.1", None)),
+        ("18085", ("127.0.0.1", 18085)),
+        (":18085", ("127.0.0.1", 18085)),
+        ("0.0.0.0", ("0.0.0.0", None)),
+        ("::1", ("::1", None)),
+        ("[::1]:7", ("::1", 7)),
+    ],
+)
+def test_where_to_serve(where, meant):
+    """One rule for --web, --metrics and --serve: a number alone is a port of this machine."""
+    assert served_at("--web", where) == meant
 
 
 def test_help_names_the_sources_and_examples(here, capsys):

@@ -63,6 +63,14 @@ def test_a_folder_without_logs(tmp_path):
     assert "there is no such folder" in run("summary", tmp_path / "nowhere").stderr
 
 
+@pytest.mark.parametrize("words", [("list",), ("summary",)])
+def test_runs_that_lie_deeper_are_named(tmp_path, trace_and_arrivals, words):
+    """As those of `basestation demo` do."""
+    write(tmp_path / "demo" / "RUN" / "log", trace_and_arrivals[1][:5])
+    done = run(*words, tmp_path / "demo")
+    assert (done.exit_code, f"; there is {tmp_path}/demo/RUN/log\n" in done.stderr) == (1, True), done.stderr
+
+
 @pytest.mark.parametrize("words", [("summary",), ("convert", "--to", "csv")])
 def test_which_of_several_runs(log, trace_and_arrivals, words):
     write(log.parent / "run-2", trace_and_arrivals[1][:5])

@@ -281,6 +281,12 @@ def test_a_forwarder_that_did_not_read_is_a_fault(here):
         (["reboot"], 2, "whom to reboot?"),
         (["report", "-m", "all", "-m", "3"], 2, "everybody already"),
         (["report", "-m", "65535"], 2, "neither an id"),
+        (
+            ["rate", "2", "-m", "77"],
+            2,
+            "rate 2: there is no mote 77; the deployment has 0 to 2, and gateways know only",
+        ),
+        (["report", "blink", "red", "-m", "8"], 2, "blink red: there is no mote 8"),
         (["--hex", "00"], 2, "--hex needs --type"),
         (["--type", "256"], 2, "no number from 0 to 255"),
         (["--type", "1", "--hex", "0"], 2, "not in hex"),

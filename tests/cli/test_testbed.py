@@ -115,7 +115,7 @@ def test_every_option_reaches_the_scenario(stand_in, meadow, tmp_path):
     assert next(line for line in lines if line.startswith("node 0 micaz ")).split()[4:6] == ["0", "0"]
     assert sum(line.startswith("readings") and line.endswith(str(noise)) for line in lines) == 4
     assert {line.rsplit(" ", 1)[0] for line in lines if line.startswith("gain 0")} >= {"gain 0 1", "gain 0 2"}
-    assert asked[0][1:] == (1.0, None, None)
+    assert asked[0][1:4] == (1.0, None, None)
 
 
 def test_what_is_to_be_kept(stand_in, meadow, tmp_path):

@@ -32,7 +32,12 @@ def extra(require_module: Callable[[str], ModuleType]) -> None:
     ("words", "code", "said"),
     [
         (["--web", SIMULATE], 2, "a SOURCE comes before --web"),
-        ([SIMULATE, "--web", "localhost:x"], 2, "should be HOST or HOST:PORT"),
+        ([SIMULATE, "--web", "localhost:x"], 2, "should be HOST, PORT or HOST:PORT"),
+        (
+            [SIMULATE, "--web", "180850"],
+            2,
+            "--web 180850: should be HOST, PORT or HOST:PORT, such as 127.0.0.1:",
+        ),
         ([SIMULATE, "--web", "no.such.host.invalid"], 1, "no such host"),
         ([SIMULATE, "--web", "198.51.100.1"], 1, "--web: can't serve on 198.51.100.1: "),
         ([SIMULATE, "--web-control"], 2, "--web-control is for the page of --web"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import socket
 import subprocess
 import sys
@@ -11,6 +13,7 @@ import threading
 
 import pytest
 
+from basestation.cli import listen
 from basestation.live.alarms import KINDS
 from basestation.live.happenings import Alarm
 from basestation.outputs import OutputError, alarm_targets, outbox, posting
@@ -49,7 +52,20 @@ def test_a_command_gets_json_and_variables_and_no_shell(tmp_path):
     assert said == []
 
 
-def test_a_command_that_hangs_is_ended_and_one_that_fails_is_said_once(monkeypatch):
+def test_the_example_of_the_docs_and_of_the_help_tells_the_text(tmp_path, monkeypatch, root):
+    (example,) = re.findall(
+        r"--on-alarm ('command:.*')$", (root / "docs/outputs.md").read_text(), re.MULTILINE
+    )
+    assert example in str(listen.command.epilog)
+    program = tmp_path / "notify-send"
+    program.write_text(f'#!/bin/sh\nprintf "%s|" "$@" > {tmp_path}/told\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    make_target(*shlex.split(example)).tell(PLAIN)  # as the user's shell takes the words apart
+    assert (tmp_path / "told").read_text() == f"Causeway|{RAISED.text}|"
+
+
+def test_a_command_that_hangs_is_ended_and_one_that_fails_is_said_once(tmp_path, monkeypatch):
     monkeypatch.setattr(alarm_targets, "LIMIT_S", 0.2)
     said: list[str] = []
     sink = sink_for(f'command:{sys.executable} -c "import time; time.sleep(600)"', said)
@@ -60,8 +76,13 @@ def test_a_command_that_hangs_is_ended_and_one_that_fails_is_said_once(monkeypat
     assert "took longer than 0.2 s and was ended" in said[0]
     assert "3 items could not be told" in said[1]
     monkeypatch.undo()
+    gone = tmp_path / "gone"
+    gone.write_text("#!/bin/sh\n")
+    gone.chmod(0o755)
+    target = make_target(f"command:{gone}")
+    gone.unlink()
     with pytest.raises(OutputError, match="can't be started: No such file"):
-        make_target("command:/no/such/program").tell(PLAIN)
+        target.tell(PLAIN)
     with pytest.raises(OutputError, match="ended with 3: no luck"):
         make_target(
             f"command:{sys.executable} -c 'import sys; print(\"no luck\", file=sys.stderr); sys.exit(3)'"
@@ -161,6 +182,8 @@ def test_a_broker_that_is_down_at_first_gets_the_alarm(mosquitto: Mosquitto):
         ("nonsense", "is no place for alarms"),
         ("command:", "names no program"),
         ("command:a 'b", "No closing quotation"),
+        ("command:/no/such/program x", "command:/no/such/program: there is no such program"),
+        ("command:no-such-program", "no such program"),
         ("https://", "is no place for alarms"),
         ("http://[me:secret@host/", "address can't be used: Invalid IPv6 URL"),
         ("http://me:secret@/", "names no host"),
@@ -260,7 +283,7 @@ def test_settings_that_were_named_must_be_there(tmp_path):
 def test_an_extra_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "paho.mqtt.client", None)
     with pytest.raises(
-        OutputError, match=r"an alarm over MQTT needs the extra `mqtt`: pip install 'causeway\[mqtt\]'"
+        OutputError, match=r"an alarm over MQTT needs the extra `mqtt`: .*pip install '\.\[mqtt\]'"
     ):
         make_target("mqtt://host/topic")
 

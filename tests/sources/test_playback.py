@@ -58,6 +58,19 @@ def test_a_listen_capture_and_what_is_wrong_in_it(tmp_path):
     assert "line 6" in said[0]
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("time,mote,number\n1.5,3,20\n", "nothing could be decoded as serial"),
+        ("1000\n1001\n1002\n", "no capture: 3 of 3 lines can't be read as listen"),
+    ],
+)
+def test_a_file_that_is_no_capture(tmp_path, text, why):
+    (tmp_path / "run.csv").write_text(text)
+    with pytest.raises(SourceError, match=why):
+        play(f"replay@{tmp_path}/run.csv?pace=0")
+
+
 def test_a_capture_that_is_not_there(tmp_path):
     with pytest.raises(SourceError, match="No such file"):
         play(f"replay@{tmp_path}/absent")
@@ -152,9 +165,8 @@ def test_a_capture_beyond_all_bounds_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "bomb.gz"
     path.write_bytes(gzip.compress(bytes(10_000_000)))
     said = []
-    source, lines = play(f"replay@{path}?pace=0", SourceOptions(say=said.append))
-    assert source.counters.fed == 10_000
-    assert lines == []
+    with pytest.raises(SourceError, match="nothing could be decoded"):
+        play(f"replay@{path}?pace=0", SourceOptions(say=said.append))
     assert "unpacks to more than" in said[0]
 
 

@@ -179,3 +179,18 @@ def test_every_byte_of_every_cut_is_counted():
         assert (counters.fed, counters.frames, counters.flags) == (len(stream), 4, 5)
         assert counters.partial.bytes == 4
         assert accounted(type("Source", (), {"counters": counters}))
+
+
+@pytest.mark.parametrize(("tinyos", "port"), [(1, 9001), (2, 9002)])
+def test_the_port_is_that_of_the_deployments_tinyos(root, monkeypatch, tinyos, port):
+    """As `listen --serve` of the same deployment takes it."""
+
+    async def dial(text, host, port):
+        raise SourceError(f"{host}:{port}")
+
+    monkeypatch.setattr(sf, "dial", dial)
+    theirs = load(root / "examples/micaz.toml")
+    theirs = replace(theirs, network=replace(theirs.network, tinyos=tinyos))
+    source = open_source("sf@field", options=replace(QUICK, deployment=theirs))
+    with pytest.raises(SourceError, match=f"^field:{port}$"):
+        asyncio.run(source.open())

@@ -153,8 +153,11 @@ def platformio(monkeypatch, tmp_path, root, elf):
 
 
 def test_what_was_built_is_not_built_again(platformio, tmp_path):
-    first = programs_for(deployment())
-    assert programs_for(deployment()) == first
+    said: list[str] = []
+    first = programs_for(deployment(), say=said.append)
+    assert programs_for(deployment(), say=said.append) == first
+    (note,) = said
+    assert "building the firmware of " in note
     ((described, folder, wanted, flags, app),) = platformio
     assert (wanted, flags, app) == (("micaz", "micaz_gateway"), "", "")
     assert first.mote.path == folder / "micaz" / "firmware.elf"

@@ -430,7 +430,7 @@ def test_keys_change_policy_and_phi():
     on_screen(script)
 
 
-@pytest.mark.parametrize("keys", [["o"], ["minus"], ["plus"], ["o", "minus"]])
+@pytest.mark.parametrize("keys", [["o"], ["minus"], ["minus", "plus"], ["o", "minus"]])
 def test_a_stray_key_does_not_change_a_run(keys):
     """It asks, and shows what it would be; any answer but yes leaves all as it was."""
 
@@ -442,6 +442,15 @@ def test_a_stray_key_does_not_change_a_run(keys):
             assert not isinstance(app.screen, Question)
         assert (stage.station.policy, stage.station.phi) == ("cbd", 100)
         assert not stage.station.earlier
+
+    on_screen(script)
+
+
+def test_at_its_limit_a_step_is_not_asked_for():
+    async def script(app, pilot, stage):
+        await pilot.press("plus")
+        await shows(app, "cbd, phi 100%: that is the limit already")
+        assert not isinstance(app.screen, Question)
 
     on_screen(script)
 

@@ -1,6 +1,6 @@
 """The algorithms of `basestation.causality` for whole traces at once, in numba.
 
-It needs the extra `causeway[analysis]`; only bulk work imports it. Tests hold every kernel equal to the plain objects.
+It needs the extra `analysis`; only bulk work imports it. Tests hold every kernel equal to the plain objects.
 """
 
 from .counting import Counts, count_pairs, first_sends
