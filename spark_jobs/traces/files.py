@@ -80,6 +80,16 @@ class TraceFiles:
     def rows(self) -> int:
         return sum(sum(part.groups) for part in self.parts)
 
+    @property
+    def why_empty(self) -> str | None:
+        """Why there is nothing to analyse; None if there is. Messages without a time can't be ordered."""
+        if self.rows:
+            return None
+        return (
+            f"{self.folder}: no message of this run has the network's time, so none can be ordered: none arrived, or "
+            "all were sent before their motes had the time (the summary of `replay` tells which)"
+        )
+
     def groups(self) -> list[tuple[int, int, int]]:
         """The (first row, part, row group) of each row group."""
         places = [(p, g) for p, part in enumerate(self.parts) for g in range(len(part.groups))]

@@ -227,6 +227,18 @@ def test_the_summary_says_that_nothing_was_ordered_if_stamps_need_a_time_and_non
     assert ("final on arrival" in text) == (scheme == "vector")
 
 
+def test_the_summary_says_that_all_messages_were_sent_before_their_motes_had_the_time():
+    station, setup = Station(SETUP), SETUP
+    for sequence in range(3):
+        data = Data(0, sequence, (0, 0), in_sync=False, data=bytes(4))
+        station.take(arrival(data, sequence * MS, setup=setup))
+    station.take(arrival(health(0, 5 * CRYSTAL_HZ, setup), 5000 * MS, setup=setup))
+    said = "nothing was ordered: all 3 messages were sent before their motes had the network's time"
+    assert said in list(summary(station.snapshot(6000 * MS)))
+    station.take(arrival(Data(0, 3, (0, 0), data=bytes(4)), 6001 * MS, setup=setup))
+    assert not station.snapshot(6002 * MS).unordered
+
+
 def test_the_summary_of_a_run_names_every_policy_that_delivered():
     station, _, now = busy()
     station.set_policy("sequence", 100)
