@@ -402,7 +402,7 @@ def _in_name(one: Advice) -> str:
         if one.stamp.endswith(" sum")
         else "r and c are sent apart"
     )
-    return f" In its name, the bits are those of its counter c; {how}."
+    return f" In its name, the bits are those of its counter; {how}."
 
 
 def _numbers(advice: Sequence[Advice]) -> list[str]:
