@@ -396,6 +396,15 @@ def test_the_screen_shows_values_beside_deliveries():
     assert "0000" not in line(layout_of(SETUP))
 
 
+@pytest.mark.parametrize("columns", [80, 140])
+def test_there_is_room_for_a_value_beside_a_delivery(columns):
+    async def script(app, pilot, stage):
+        app.layout = layout_of(with_values(SETUP))
+        await shows(app, "light 0.0 lx")
+
+    on_screen(script, (columns, 42))
+
+
 def test_tentative_rows_stand_below_the_final_ones_until_they_leave():
     async def script(app, pilot, stage):
         await shows(app, "50% final on arrival")
