@@ -230,7 +230,7 @@ def sentence(one: Advice, tolerance: float) -> str:
     bound = f", at most {one.at_most:.2g}% at 95% confidence" if _has_bound(one) else ""
     doubt = f", {_doubt(one, tolerance)}" if _is_doubtful(one, tolerance) else ""
     wait = "" if not one.hold_saved_ms else f", {one.hold_saved_ms:.1f} ms less than causal delivery"
-    bad = "" if one.worst_run is None else f"; worst run {one.worst_run}: {report.percent(one.worst)}%"
+    bad = "" if not one.worst else f"; worst run {one.worst_run}: {report.percent(one.worst)}%"
     return (
         f"{one.stamp}, {report.by(one)}: {one.stamp_bytes:.3g}-byte stamp{proof}, "
         f"{_shown(one)}% violations{bound}{doubt}; held {one.hold_mean_ms:.1f} ms{wait}; {_saved(one)}{bad}"
