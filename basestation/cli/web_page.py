@@ -49,7 +49,7 @@ class WebChoice:
 
 
 def choose(where: str, control: bool) -> WebChoice:
-    """Bind the address of `--web`. Any but loopback gets a token."""
+    """Bind the address of `--web`. Any but loopback gets a token, and whichever if one was given."""
     _need_the_extra()
     from basestation.web.access import Access, is_loopback, new_token, own_names
 
@@ -60,7 +60,7 @@ def choose(where: str, control: bool) -> WebChoice:
     host = host or LOOPBACK
     listening = _bind(host, port)
     address, bound = listening.getsockname()[:2]
-    token = None if is_loopback(address) else _given_token() or new_token()
+    token = _given_token() or (None if is_loopback(address) else new_token())
     return WebChoice(listening, host, Access(own_names(host), token, control, f"causeway_{bound}"))
 
 

@@ -66,6 +66,9 @@ def test_a_token_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
         assert chosen.url.endswith("/?token=0123456789abcdef")
         assert "0.0.0.0" not in chosen.url
         assert chosen.access.control
+    local = choose("127.0.0.1:0", control=True)
+    with local.listening:
+        assert local.access.token == "0123456789abcdef", "who asks for it gets it"
     monkeypatch.setenv("CAUSEWAY_WEB_TOKEN", "short")
     with pytest.raises(click.ClickException, match="at least 16 letters"):
         choose("0.0.0.0:0", control=False)
