@@ -41,7 +41,7 @@ def trace_spots(folders: Sequence[Place]) -> tuple[list[Spot], list[str]]:
     """The runs in these traces and tables, and what is wrong with the others."""
     traces, faults = open_traces(folders)
     told = [str(fault) for fault in faults]
-    told += [f"{trace.folder}: no message arrived in this run" for trace in traces if not trace.rows]
+    told += [why for trace in traces if (why := trace.why_empty)]
     spots = [
         Spot(trace.run, place_in(trace.deployment), (Recorded(trace),)) for trace in traces if trace.rows
     ]

@@ -38,6 +38,12 @@ def test_lines_wrap_at_120(root):
             assert len(line) <= 120 or loose, f"{page.name}:{number}"
 
 
+def test_tables_are_not_folded_into_text(root):
+    for page in documents(root):
+        for number, line in enumerate(page.read_text().splitlines(), start=1):
+            assert "|---" not in line or re.fullmatch(r"\s*\|[-:|\s]+\|\s*", line), f"{page.name}:{number}"
+
+
 def test_places_within_pages_exist(root):
     for page in documents(root):
         for target, place in re.findall(r"\]\(([^)#]*)#([^)]+)\)", page.read_text()):

@@ -22,6 +22,7 @@ from packet_formats.phrases import many
 
 VOLTS = 3.0
 SOME_YEARS_S = 10**9  # a time below it is the network's own
+SHORT = 1.0  # per cent: a log that bounds violations no better is short
 WORST = 10  # motes, links or hours in the report
 WORTH_IT = 0.95  # of the hold, for more bytes
 SAME = (
@@ -227,9 +228,9 @@ def sentence(one: Advice, tolerance: float) -> str:
     """A recommendation in one line."""
     proof = ", in causal order by proof" if one.guaranteed else ""
     bound = f", at most {one.at_most:.2g}% at 95% confidence" if _has_bound(one) else ""
-    doubt = f", {_doubt(tolerance)}" if _is_doubtful(one, tolerance) else ""
+    doubt = f", {_doubt(one, tolerance)}" if _is_doubtful(one, tolerance) else ""
     wait = "" if not one.hold_saved_ms else f", {one.hold_saved_ms:.1f} ms less than causal delivery"
-    bad = "" if one.worst_run is None else f"; worst run {one.worst_run}: {report.percent(one.worst)}%"
+    bad = "" if not one.worst else f"; worst run {one.worst_run}: {report.percent(one.worst)}%"
     return (
         f"{one.stamp}, {report.by(one)}: {one.stamp_bytes:.3g}-byte stamp{proof}, "
         f"{_shown(one)}% violations{bound}{doubt}; held {one.hold_mean_ms:.1f} ms{wait}; {_saved(one)}{bad}"
@@ -239,10 +240,11 @@ def sentence(one: Advice, tolerance: float) -> str:
 def answer(one: Advice, tolerance: float) -> str:
     """The answer in a few words: what to take, and its bytes, wait and violations."""
     proof = "causal order by proof; " if one.guaranteed else ""
-    doubt = f"; {_doubt(tolerance)}" if _is_doubtful(one, tolerance) else ""
+    doubt = _doubt(one, tolerance).capitalize() + ". " if _is_doubtful(one, tolerance) else ""
+    most = f"at most {report.percent(one.violations_most)}%" if one.violations_most else "no"
     return (
-        f"Take {one.stamp}, {report.by(one)}: {_bytes(one.stamp_bytes)}, {one.hold_mean_ms:.0f} ms, "
-        f"{proof}at most {report.percent(one.violations_most)}% violations{_surely(one)}{doubt}."
+        f"{doubt}Take {one.stamp}, {report.by(one)}: a stamp of {_bytes(one.stamp_bytes)}, held "
+        f"{one.hold_mean_ms:.0f} ms on average, {proof}{most} violations{_surely(one)}."
     )
 
 
@@ -264,8 +266,10 @@ def _is_doubtful(one: Advice, tolerance: float) -> bool:
     return not _is_proven(one) and (one.high is None or one.at_most > tolerance)
 
 
-def _doubt(tolerance: float) -> str:
-    return "too few messages to be sure" if tolerance else "no log is long enough to be sure of 0%"
+def _doubt(one: Advice, tolerance: float) -> str:
+    """No log proves 0%; but one that does not even bound it well is short."""
+    few = tolerance or one.high is None or one.at_most > SHORT
+    return "too few messages to be sure" if few else "no log is long enough to be sure of 0%"
 
 
 def _bytes(size: float) -> str:
@@ -369,24 +373,36 @@ def _who_or_when(row: DetailRow) -> str:
     return f"{row.mote}" if row.gateway is None else f"{row.mote} to gateway {row.gateway}"
 
 
-def all_runs_parts(together: Sequence[Advice], tolerance: float) -> list[str]:
-    """The answer over all runs of one deployment, before those of each."""
-    if not together:
-        return []
-    first = together[0]
-    said = f"The worst run is {first.worst_run}, with {report.percent(first.worst)}%."
-    return [
-        page.heading("All runs together"),
-        page.paragraph(answer(first, tolerance), "answer"),
-        page.paragraph(said),
-    ]
+def all_runs_parts(together: Sequence[Advice], tolerance: float, left_out: Sequence[str] = ()) -> list[str]:
+    """The answer over all runs of one deployment, before those of each, and which runs are in neither, and why."""
+    parts = [page.heading("All runs together")] if together or left_out else []
+    if together:
+        first = together[0]
+        parts.append(page.paragraph(answer(first, tolerance), "answer"))
+        if first.worst:
+            said = f"The worst run is {first.worst_run}, with {report.percent(first.worst)}%."
+            parts.append(page.paragraph(said))
+    return [*parts, *(page.paragraph(f"Left out: {why}.", "note") for why in left_out)]
 
 
 def _because(one: Advice, tolerance: float) -> str:
-    seen = f"{_shown(one)}% of the messages were violated here ({one.figure}), {tolerance:g}% is tolerated"
+    share = f"{_shown(one)}%" if one.violations_most else "None"
+    seen = f"{share} of the messages were violated here ({one.figure}), {tolerance:g}% is tolerated"
     sure = f"; at 95% confidence it is {_interval(one)}%" if _has_bound(one) else ""
     saved = f"It {_saved(one)}." if one.bytes_saved else "It has as many bytes as now."
-    return f"{seen}{sure}. {saved}"
+    return f"{seen}{sure}. {saved}{_in_name(one)}"
+
+
+def _in_name(one: Advice) -> str:
+    """What the settings in a stamp's name mean; empty if there are none that need it."""
+    if " bits" not in one.stamp:
+        return ""
+    how = (
+        "r and c are sent as one number, their sum"
+        if one.stamp.endswith(" sum")
+        else "r and c are sent apart"
+    )
+    return f" In its name, the bits are those of its counter; {how}."
 
 
 def _numbers(advice: Sequence[Advice]) -> list[str]:

@@ -150,6 +150,7 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
     rows = [
         ("stamp", _stamp_size(layout)),
         ("payload", f"{layout.length} of {layout.limit} bytes, {layout.left} left"),
+        *_moving(layout),
         ("AM type", f"{layout.am_type:#04x} in group {layout.group:#04x}"),
         ("layout hash", f"{layout.hash:#010x}"),
         ("tick", f"{plain['tick_ms']:.4g} ms (2^{clock.tick_log2} cycles of 32768 Hz)"),
@@ -174,6 +175,24 @@ def _stamp_size(layout: DataLayout) -> str:
     if stamp.is_variable:
         return f"{stamp.scheme}, {stamp.least_size} to {many(stamp.size, 'byte')}, as many as its items take"
     return f"{stamp.scheme}, {stamp.bits} bits in {many(stamp.size, 'byte')}"
+
+
+def _moving(layout: DataLayout) -> list[tuple[str, str]]:
+    """Where the fields behind a stamp of varying length begin."""
+    stamp = layout.stamp
+    behind = [part for part in parts(layout) if part.offset >= 8 * (layout.stamp_at + stamp.size)]
+    if not stamp.is_variable or not behind:
+        return []
+    first, bits = (
+        layout.stamp_at + stamp.least_size,
+        stamp.bits_of(stamp.least + 1) - stamp.bits_of(stamp.least),
+    )
+    moves = many(bits // 8, "byte") if bits % 8 == 0 else f"{many(bits, 'bit')}, in whole bytes"
+    text = (
+        f"{behind[0].name} is at byte {first} after the shortest stamp; each item moves it by {moves}, "
+        f"to byte {behind[0].offset // 8} after the longest, which is shown below"
+    )
+    return [("behind it", text)]
 
 
 def _motes(deployment: Deployment) -> Table:

@@ -16,7 +16,13 @@ from rich.text import Text
 from basestation import how_to_install
 from basestation.causality.policy_choice import policy_label
 from basestation.cli import common
-from basestation.planning.budget import Budget, BudgetError, PlannedNetwork, make_budget
+from basestation.planning.budget import (
+    PLANNED_BEACON_SECONDS,
+    Budget,
+    BudgetError,
+    PlannedNetwork,
+    make_budget,
+)
 from basestation.planning.candidates import (
     FIGURES,
     PHIS,
@@ -115,7 +121,7 @@ OPTIONS = [
     click.option(
         "--beacon",
         type=common.FiniteFloat(0.1, 86_400),
-        default=30.0,
+        default=PLANNED_BEACON_SECONDS,
         show_default=True,
         help="Seconds between two time beacons. The longer, the farther clocks drift apart.",
     ),

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from basestation.doctor.findings import Finding, failure, good, warning
-from basestation.planning.budget import BudgetError, PlannedNetwork, make_budget
+from basestation.planning.budget import (
+    PLANNED_BEACON_SECONDS,
+    STAMP_ALLOWANCE,
+    BudgetError,
+    PlannedNetwork,
+    make_budget,
+)
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
@@ -67,5 +73,13 @@ def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
             "budget",
             f"at {rate:g} messages a second: delta, {clock.delta * tick_ms:.4g} ms, covers {made.delay_ms:.4g} ms; "
             f"epsilon, {clock.epsilon * tick_ms:.4g} ms, covers {made.sync_ms:.4g} ms and a tick; "
-            f"channel busy {made.network.channel_load:.0%}, line {made.network.line_load:.0%}",
+            f"channel busy {made.network.channel_load:.0%}, line {made.network.line_load:.0%}; "
+            f"{_assumed(made.network)}",
         )
+
+
+def _assumed(network: PlannedNetwork) -> str:
+    """What this budget knows and `plan` does not yet: the firmware's beacons, and the stamp."""
+    stamp = many(network.stamp_bytes, "byte")
+    own = f"with the firmware's beacons every {network.beacon_seconds:g} s and this stamp of {stamp}"
+    return f"{own}, where plan by itself allows for {PLANNED_BEACON_SECONDS:g} s and {STAMP_ALLOWANCE} bytes"

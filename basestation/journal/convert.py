@@ -30,7 +30,7 @@ from .record_format import JournalError, Record, RecordKind
 # What is in each form, and what of the journal is not.
 HOLDS = {
     "parquet": "the messages, as a trace: no other frames, gaps, counters or notes",
-    "csv": "the messages: no other frames, gaps, counters or notes",
+    "csv": "the messages as they arrived: no deliveries (replay --json has them), other frames, gaps or notes",
     "ndjson": "every record",
     "pcap": "the frames on the air: no gaps, counters, notes, clocks or monotonic times, no radio sequence numbers",
     "shiviz": "the order of the messages: no stamps, times or data",

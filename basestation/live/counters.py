@@ -292,7 +292,9 @@ class Snapshot:
     tolerate: float | None = None  # per cent, under the ledger alone
     ledger: LedgerView | None = None
     final_on_arrival: float | None = None  # share of the messages that came under a rule that waits by name
-    unordered: bool = False  # no message came at a known time, without which their stamps tell nothing
+    unordered: str = (
+        ""  # why nothing could be ordered, if so: no message has a time, without which stamps tell nothing
+    )
 
 
 def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ...] = ()) -> MoteView:

@@ -63,15 +63,23 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         tolerate=station.tolerate,
         ledger=_ledger_view(station) if station.tolerate is not None else None,
         final_on_arrival=1 - station.tentative / station.named if station.named else None,
-        unordered=_is_unordered(station),
+        unordered=_why_unordered(station, reached is not None),
     )
 
 
-def _is_unordered(station: Station) -> bool:
-    """Whether messages came, but never a time, which their stamps need. Their numbers alone need none."""
-    untimed = sum(counts.untimed for counts in station.motes.values())
+def _why_unordered(station: Station, time_known: bool) -> str:
+    """Why no message that came has a time, which its stamp needs; empty if one has. Numbers alone need none."""
+    counts, received = station.motes.values(), station.received
     needed = station.deployment.scheme.has_clock and station.policy != SEQUENCE
-    return needed and 0 < station.received == untimed
+    untimed, early = sum(one.untimed for one in counts), sum(one.out_of_sync for one in counts)
+    if not needed or not received or received not in (untimed, early):
+        return ""
+    all_messages = "the only message was" if received == 1 else f"all {received} messages were"
+    if not time_known:
+        return "no time is known, neither from heard records nor from beacons or health messages"
+    if early == received:
+        return f"{all_messages} sent before {'its mote' if received == 1 else 'their motes'} had the network's time"
+    return f"{all_messages} heard before the network's time was known"
 
 
 def _ledger_view(station: Station) -> LedgerView | None:

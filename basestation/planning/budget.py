@@ -16,6 +16,7 @@ from packet_formats.schemes import MAX_FIELD_BITS, source_bytes
 
 # Bytes of the largest stamp: the budget is made before the stamp is chosen, and must hold for all stamps.
 STAMP_ALLOWANCE = 8
+PLANNED_BEACON_SECONDS = 30.0  # unless told; the firmware's own come more often (boards.py)
 RARE = 1 / 1000  # the budget is exceeded at most this often
 QUEUE_SLOTS = 8  # a mote's queue is short; a message that does not fit is lost, not late
 CRYSTAL_PPM = 50
@@ -50,7 +51,7 @@ class PlannedNetwork:
     tinyos: int = 1
     data_bytes: int = 4
     receipts: int = 0
-    beacon_seconds: float = 30.0
+    beacon_seconds: float = PLANNED_BEACON_SECONDS
     foreign_gateway: bool = False
     margin: float | None = None
     stamp_bytes: int = STAMP_ALLOWANCE

@@ -46,6 +46,7 @@ from .truth_log import (
 NS = 1e9
 STARTING_NS = 10_000_000_000  # while motes are switched on, find the time and their distance
 SILENCE = 8  # a pause of so many usual ones is out of a mote's habit
+LONGER = 2  # and so many of its longest, for those that send only on events
 # A message that its own sender drops is dropped within this, and its number not used again.
 SOON_NS = 2_000_000_000
 
@@ -334,21 +335,40 @@ def _motes(book: Sequence[Sent], log: _Log, network: ScenarioNetwork) -> tuple[M
     by_mote: dict[int, list[Sent]] = defaultdict(list)
     for sent in book:
         by_mote[sent.send.source].append(sent)
+    on_air: dict[int, list[int]] = defaultdict(list)
+    for signal in log.signals:
+        if signal.node is not None:
+            on_air[signal.node].append(signal.begin)
     return tuple(
-        MoteReport(
-            mote,
-            len(by_mote[mote]),
-            sum(sent.arrived is not None for sent in by_mote[mote]),
-            by_mote[mote][-1].t / NS if by_mote[mote] else None,
-            node in log.powered and _is_silent([sent.t for sent in by_mote[mote]], log.last),
-        )
+        _mote(mote, by_mote[mote], on_air[node], log.last, node in log.powered)
         for mote, node in enumerate(network.motes)
     )
 
 
-def _is_silent(times: Sequence[int], now: int) -> bool:
-    gaps = [after - before for before, after in pairwise(times)]
-    return len(gaps) >= 2 and now - times[-1] > SILENCE * median(gaps)
+def _mote(mote: int, sent: Sequence[Sent], on_air: Sequence[int], now: int, powered: bool) -> MoteReport:
+    stamped = [one.t for one in sent]
+    times = sorted([*stamped, *on_air])
+    return MoteReport(
+        mote,
+        len(sent),
+        sum(one.arrived is not None for one in sent),
+        times[-1] / NS if times else None,
+        powered and _is_silent(stamped, times, now),
+    )
+
+
+def _is_silent(stamped: Sequence[int], times: Sequence[int], now: int) -> bool:
+    """`times`: of all that it sent, health, beacons and relayed messages too. A mote may have nothing to tell for long
+    and live: then the pause must also be far longer than any before."""
+    if len(stamped) < 3:
+        return False
+    pause = now - times[-1]
+    usual, longest = median(_gaps_between(stamped)), max(_gaps_between(times))
+    return pause > SILENCE * usual and pause > LONGER * longest
+
+
+def _gaps_between(times: Sequence[int]) -> list[int]:
+    return [after - before for before, after in pairwise(times)]
 
 
 def _by_arrival(book: Iterable[Sent]) -> list[Sent]:

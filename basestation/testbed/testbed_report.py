@@ -88,8 +88,8 @@ class MoteReport:
     id: int
     stamped: int
     arrived: int
-    last: float | None  # seconds: when it stamped its last message
-    silent: bool  # it has power, but by its usual pauses it should have sent again long ago
+    last: float | None  # seconds: when it sent last, be it a message, health or a beacon
+    silent: bool  # it has power, but by its pauses so far it should have sent something long ago
 
 
 @dataclass(frozen=True, slots=True)

@@ -268,7 +268,7 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
     if not snapshot.received:
         yield "nothing was ordered: no message came"
     elif snapshot.unordered:
-        yield "nothing was ordered: no time is known, neither from heard records nor from beacons or health messages"
+        yield f"nothing was ordered: {snapshot.unordered}"
     else:
         yield from _ordered(snapshot)
     if snapshot.ledger is not None:

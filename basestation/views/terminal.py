@@ -33,7 +33,7 @@ REDRAW_SECONDS = 0.2
 NARROW = 130  # below: the streams go under the motes
 HIGH, LOW, LOWEST = 45, 32, 20  # below: fewer news, only the newest, and none
 LEAST = (60, 16)
-STREAMS_LEAST, STREAMS_LOWEST = 58, 3  # columns beside the motes, lines below them
+STREAMS_LEAST, STREAMS_LOWEST = 70, 3  # columns beside the motes, lines below them
 MOTES_MOST = 88  # columns: all that is known of a mote
 STEADY = 25  # pictures for which the queue keeps its height, lest all else jump with each message
 
@@ -64,6 +64,7 @@ class TerminalView(App[None]):
     #motes { width: 78; height: 1fr; border: round $primary; scrollbar-size-vertical: 1; }
     #streams { width: 1fr; height: 1fr; }
     .stream { width: 1fr; height: 100%; border: round $primary; }
+    #arrivals { width: 20; }
     #queue { height: 3; border: round $primary; }
     #news { height: 7; border: round $primary; }
     #small { display: none; padding: 0 1; }

@@ -11,8 +11,8 @@ from spark_jobs.traces.segments import load, whole
 
 def arrivals_in(trace: TraceFiles) -> Arrivals:
     """The arrivals of a trace in sync. A few columns of the whole run are in memory: 50 bytes a message."""
-    if not trace.rows:
-        raise TraceFault(f"{trace.folder}: no message arrived in this run")
+    if why := trace.why_empty:
+        raise TraceFault(why)
     timed = trace.layout.stamp.clock_bits > 0
     view = load(whole(trace), ["boot", "sequence", *(["stamp.r"] if timed else [])])
     if not len(view.clock):

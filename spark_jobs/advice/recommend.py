@@ -78,8 +78,10 @@ def strain(
     return sensitivity(network, stamps[0].scheme, delivery, asked.tolerance, asked.figure, engine.each)
 
 
-def write(out: Place, rows: Sequence[ContinuumRow], adviser: Adviser) -> None:
-    """Write the tables of the continuum and of the recommendation, and the report."""
+def write(
+    out: Place, rows: Sequence[ContinuumRow], adviser: Adviser, faults: Sequence[TraceFault] = ()
+) -> None:
+    """Write the tables of the continuum and of the recommendation, and the report, which names runs with faults."""
     advised, together = adviser.advised, adviser.together
     tables: dict[str, Sequence[Any]] = {
         "continuum": rows,
@@ -94,5 +96,5 @@ def write(out: Place, rows: Sequence[ContinuumRow], adviser: Adviser) -> None:
     write_page(
         out,
         "A stamp and a wait for this network",
-        [*all_runs_parts(together, adviser.question.tolerance), *each],
+        [*all_runs_parts(together, adviser.question.tolerance, list(map(str, faults))), *each],
     )

@@ -81,8 +81,8 @@ def continuum(
     ties: Ties = "sequence",
 ) -> list[ContinuumRow]:
     """Measure every configuration on one trace. `scratch` is a folder that all workers share, for computed stamps."""
-    if not trace.rows:
-        raise TraceFault(f"{trace.folder}: no message arrived in this run")
+    if why := trace.why_empty:
+        raise TraceFault(why)
     made = prepared(with_causes(trace, scratch), choice, spread, scratch, ties)
     planned, least, most = made.counted(measure, made.work, spread, workers, rows)
     known = made.trace

@@ -24,6 +24,7 @@ from basestation.traces.footers import Footer
 from basestation.traces.present import present, stored_columns
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
+from packet_formats.phrases import many
 from spark_jobs.session import JobError, one_line
 from spark_jobs.storage import Place, listed, path_of, reading
 
@@ -55,6 +56,7 @@ class TraceFiles:
     events: Place | None
     unsure: int = 0  # rows of which not all causes are known: their vectors count those that surely are
     most: bool = False  # count instead with those that may be
+    refused: int = 0  # records that `ingest` put aside
     is_field: bool = False  # its vectors, if any, are those of its causal graph
 
     @property
@@ -79,6 +81,16 @@ class TraceFiles:
     @property
     def rows(self) -> int:
         return sum(sum(part.groups) for part in self.parts)
+
+    @property
+    def why_empty(self) -> str | None:
+        """Why there is nothing to analyse; None if there is. Messages without a time can't be ordered."""
+        if self.rows:
+            return None
+        why = "none arrived, or all were sent before their motes had the time"
+        if self.refused:
+            why = f"ingest refused {many(self.refused, 'record')}, such as those sent before their motes had the time"
+        return f"run {self.run}: no message of this run has the network's time, so none can be ordered: {why}"
 
     def groups(self) -> list[tuple[int, int, int]]:
         """The (first row, part, row group) of each row group."""

@@ -35,6 +35,17 @@ def test_every_bit_of_every_layout_is_in_one_part() -> None:
         assert at == layout.length * 8
 
 
+def test_a_stamp_of_varying_length_moves_what_is_behind_it(root: Path, capsys) -> None:
+    path = root / "examples" / "alarm.toml"
+    assert cli.main(["describe", str(path)]) == 0
+    said = " ".join(capsys.readouterr().out.replace("│", " ").split())
+    assert "kind is at byte 5 after the shortest stamp; each item moves it by 1 byte, to byte 11" in said
+    payload = bytes.fromhex("0102014060010101006400")  # no name in its stamp
+    assert layout_of(load(path)).length - len(payload) == 11 - 5
+    assert cli.main(["describe", str(root / "examples" / "paper.toml")]) == 0
+    assert "shortest" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", ["paper", "micaz", "mica2"])
 def test_the_picture_shows_the_bits_in_place(
     root: Path, name: str, capsys: pytest.CaptureFixture[str]

@@ -228,6 +228,12 @@ def test_the_examples_are_well(root, name):
     } == {"good"}
 
 
+def test_the_budget_says_where_its_assumptions_are_not_those_of_plan(root):
+    *_, finding = check_deployment.examine(load(root / "examples" / "micaz.toml"))
+    assert "the firmware's beacons every 10 s and this stamp of 2 bytes" in finding.text
+    assert "plan by itself allows for 30 s and 8 bytes" in finding.text
+
+
 def test_the_radio_of_a_generic_board_is_not_judged(root):
     meadow = load(root / "examples" / "micaz.toml")
     generic = replace(meadow, network=replace(meadow.network, board="generic"))

@@ -394,7 +394,7 @@ def short_stamp(folder, trace):
         (mixed_parts, "mixed runs"),
         (newer, "format 9, this version reads formats 1 and 2"),
         (empty, "holds neither messages.parquet nor parts of it"),
-        (no_rows, "no message arrived in this run"),
+        (no_rows, "no message of this run has the network's time"),
         (stranger, "row 17: mote 6, but the deployment has 6 motes"),
         (clock_back, "row 900: the observer's clock runs backwards"),
         (batch_back, "row 900: batches are not in order"),

@@ -11,6 +11,7 @@ import pytest
 from basestation.analysis.advice import (
     Advised,
     Question,
+    all_runs_parts,
     answer,
     energy,
     over_all_runs,
@@ -107,9 +108,9 @@ def test_a_bound_and_a_confidence_are_told_apart():
         "0.04 to 0.18% violations, at most 0.55% at 95% confidence, too few messages to be sure"
         in sentence(one, 0.5)
     )
-    assert "at most 0.18% violations here (0.55% at 95% confidence); too few messages to be sure." in answer(
-        one, 0.5
-    )
+    said = answer(one, 0.5)
+    assert said.startswith("Too few messages to be sure. Take kn")
+    assert said.endswith("at most 0.18% violations here (0.55% at 95% confidence).")
 
 
 def test_doubt_is_told_where_the_bound_breaks_the_tolerance_and_nothing_proves_it():
@@ -118,8 +119,10 @@ def test_doubt_is_told_where_the_bound_breaks_the_tolerance_and_nothing_proves_i
         return [sentence(one, tolerance), answer(one, tolerance)]
 
     assert all("sure" not in said for said in told(0.5, low=0.0, high=0.4))
-    assert all("too few messages to be sure" in said for said in told(0.5))  # too short for a bound
-    assert all("no log is long enough to be sure of 0%" in said for said in told(0.0, low=0.0, high=0.1))
+    few, endless = "oo few messages to be sure", "o log is long enough to be sure of 0%"
+    assert all(few in said for said in told(0.5))  # too short for a bound
+    assert all(few in said for said in told(0.0, low=0.0, high=3.0))
+    assert all(endless in said for said in told(0.0, low=0.0, high=0.1))
     for said in told(0.5, low=0.0, high=0.66, exact=True, phi=100):
         assert "by proof" in said
         assert "confidence" not in said
@@ -249,6 +252,12 @@ def test_several_runs_are_pooled_and_the_worst_is_named(tmp_path):
     advice = over_all_runs(rows, open_trace(tmp_path / "a").deployment, Question("mean", 50.0))
     assert {one.run for one in advice} == {"all runs"}
     assert advice[0].worst >= advice[0].violations
+    first = replace(advice[0], worst=0.25)
+    why = "c: no message of this run has the network's time"
+    page = "".join(all_runs_parts([first], 50.0, [why]))
+    assert f"The worst run is {first.worst_run}, with 0.25%" in page
+    assert f"Left out: {why.replace(chr(39), '&#x27;')}." in page
+    assert "The worst run" not in "".join(all_runs_parts([replace(first, worst=0.0)], 50.0))
 
 
 def test_the_command(trace, tmp_path, capsys):

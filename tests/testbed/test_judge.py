@@ -9,7 +9,8 @@ from basestation.testbed.judge import judge
 from basestation.testbed.testbed_report import lines_of
 from packet_formats.deployment import from_dict
 from packet_formats.messages import Data
-from tests.testbed.worlds import AIRTIME, MS, SECOND, TICK_NS, World, deployment, network, stamped
+from tests.live.world import health
+from tests.testbed.worlds import AIRTIME, MS, SECOND, TICK_NS, World, deployment, network, on_air, stamped
 
 
 @pytest.fixture
@@ -241,8 +242,24 @@ def test_a_mote_that_fell_silent_is_found(world):
         (1, 19, 19, True),
         (2, 19, 19, False),
     ]
-    assert found[1].last == pytest.approx(19.1)
+    assert found[1].last == pytest.approx(19.1, abs=0.1)
     assert "meadow: mote 1 fell silent at 19.1 s" in report_of(world).troubles
+
+
+def test_a_mote_that_sends_only_on_events_is_not_silent_while_it_tells_its_health(world):
+    first, second, _ = world.network.motes
+    for node in (first, second):
+        world.add(0, "power", node=node, on=True)
+    for number in range(4):
+        for mote in (0, 1):
+            at = (1 + number / 2 + mote / 10) * SECOND
+            world.send(at, stamped(world, mote, number, at), to=(world.gateway,))
+    report = on_air(health(0, 0, world.network.deployment), world.network.deployment)
+    for at in (20, 60, 100):
+        world.signal(at * SECOND, first, report)
+    world.add(130 * SECOND, "power", node=first, on=True)
+    assert [mote.silent for mote in judged(world).motes] == [False, True, False]
+    assert judged(world).motes[0].last == pytest.approx(100)
 
 
 def test_the_table_names_the_figures(world):

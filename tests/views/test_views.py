@@ -227,6 +227,18 @@ def test_the_summary_says_that_nothing_was_ordered_if_stamps_need_a_time_and_non
     assert ("final on arrival" in text) == (scheme == "vector")
 
 
+def test_the_summary_says_that_all_messages_were_sent_before_their_motes_had_the_time():
+    station, setup = Station(SETUP), SETUP
+    for sequence in range(3):
+        data = Data(0, sequence, (0, 0), in_sync=False, data=bytes(4))
+        station.take(arrival(data, sequence * MS, setup=setup))
+    station.take(arrival(health(0, 5 * CRYSTAL_HZ, setup), 5000 * MS, setup=setup))
+    said = "nothing was ordered: all 3 messages were sent before their motes had the network's time"
+    assert said in list(summary(station.snapshot(6000 * MS)))
+    station.take(arrival(Data(0, 3, (0, 0), data=bytes(4)), 6001 * MS, setup=setup))
+    assert not station.snapshot(6002 * MS).unordered
+
+
 def test_the_summary_of_a_run_names_every_policy_that_delivered():
     station, _, now = busy()
     station.set_policy("sequence", 100)
@@ -382,6 +394,15 @@ def test_the_screen_shows_values_beside_deliveries():
     assert 'light 0.0 lx, count 0 a, "b", t 0' in line(layout_of(with_values(SETUP)))
     assert line(layout_of(SETUP)) == line(None)
     assert "0000" not in line(layout_of(SETUP))
+
+
+@pytest.mark.parametrize("columns", [80, 140])
+def test_there_is_room_for_a_value_beside_a_delivery(columns):
+    async def script(app, pilot, stage):
+        app.layout = layout_of(with_values(SETUP))
+        await shows(app, "light 0.0 lx")
+
+    on_screen(script, (columns, 42))
 
 
 def test_tentative_rows_stand_below_the_final_ones_until_they_leave():

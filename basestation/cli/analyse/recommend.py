@@ -118,7 +118,7 @@ def command(
         for row in (*together, *(row for one in advised for row in one.advice)):
             common.emit_json(row)
     if out is not None:
-        recommend.write(out, found.rows, adviser)
+        recommend.write(out, found.rows, adviser, found.faults)
         common.note(f"wrote tables and report.html in {out}")
     if found.faults or not all(one.advice for one in advised):
         ctx.exit(1)
