@@ -8,7 +8,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 LOCKED_EXTRAS := analysis connect firmware metrics mqtt spark web dev
-WORKERS ?= 2
+# Of pytest: some tests wait for real time, in which two cores have room for a third.
+WORKERS ?= 3
 
 # PlatformIO, unless PIO=... names another one, comes with the environment. The firmware needs nothing else of it.
 ifeq ($(origin PIO),undefined)

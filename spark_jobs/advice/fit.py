@@ -108,7 +108,8 @@ def fit_traces(
                         fit_trace(trace, choice, figure, engine, Path(place), seeds, apart.get(trace.run))
                     )
             except JobError as fault:
-                faults.append(type(fault)(f"run {trace.run}: {fault}"))
+                named = trace.run in str(fault)
+                faults.append(fault if named else type(fault)(f"run {trace.run}: {fault}"))
     for one in faults:
         note(f"fit: {one}")
     if not found:
