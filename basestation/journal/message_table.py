@@ -269,7 +269,11 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
     fates = _first_fates(frames, reasons, layout)
     fates[(reasons == Reason.OK) & (data["source"] >= deployment.network.motes)] = Fate.STRANGER
     at, said = _decode(frames, Heard, layout)
-    heard, lines = _pair(frames, arrived.head["gateway"], at, said)
+    gateway = arrived.head["gateway"]
+    posed = _posed(frames, gateway, at, said)
+    fates[at[posed]] = Fate.FOREIGN
+    at, said = at[~posed], said[~posed]
+    heard, lines = _pair(frames, gateway, at, said)
     places, told = _told_times(frames, layout, at, said)
     rows = np.zeros(len(frames), ROW)
     rows["message"] = fates == Fate.MESSAGE
@@ -302,6 +306,22 @@ def _decode(
     at = np.flatnonzero(_is_record(frames, record, layout))
     chosen = Frames.of_payloads(frames.payload[at, : size(record)], layout, record.AM_TYPE)
     return at, bulk.decode_records(chosen, record, layout)[0]
+
+
+def _posed(frames: Frames, gateway: NDArray[np.uint8], at: Ints, said: NDArray[np.void]) -> Bools:
+    """Which heard records came by air: the record before them on their line announces them.
+
+    One that came by air announces nothing. (Whether a segment's first is one, only the segment before could tell.)
+    """
+    posed = np.zeros(len(at), np.bool_)
+    for line in np.unique(gateway[at]):
+        mine = np.flatnonzero(gateway[at] == line)
+        next_packet = np.diff(np.cumsum(frames.packet & (gateway == line))[at[mine]]) == 1
+        before, after = mine[:-1][next_packet], mine[1:][next_packet]
+        fits = said["check"][before] == bulk.payload_crc16(frames.chosen(at[after]))
+        for announcer, one in zip(before[fits].tolist(), after[fits].tolist(), strict=True):
+            posed[one] = not posed[announcer]
+    return posed
 
 
 def _pair(

@@ -24,6 +24,7 @@ LOSING, KEEPING = 0.2, 0.05  # shares of the messages of a window
 SYNC_NS = 30 * SECOND
 REBOOTS, REBOOTS_NS = 3, 3600 * SECOND  # a mote in trouble waits up to 17 minutes before each start
 EPOCH_NS = 300 * SECOND
+STRANGER_NS = 300 * SECOND  # without a sign of somebody who poses as another
 LISTED = 12  # motes in a text
 
 Facts = TypeVar("Facts")
@@ -157,6 +158,10 @@ def _gateway_silent(gateway: GatewayCounts, mono_ns: int) -> bool:
     return due is not None and mono_ns >= due
 
 
+def _posed_due(gateway: GatewayCounts) -> int | None:
+    return gateway.posed.newest[-1] + STRANGER_NS if gateway.posed.newest else None
+
+
 GATEWAY: Sequence[Kind[GatewayCounts]] = (
     Kind(
         "gateway",
@@ -173,6 +178,14 @@ GATEWAY: Sequence[Kind[GatewayCounts]] = (
         "speed",
         lambda gateway, _: gateway.live and gateway.unread > 0,
         lambda name, gateway, _: f"{name} sent {gateway.unread} bytes but no frame: wrong speed?",
+    ),
+    Kind(
+        "records",
+        lambda gateway, now: gateway.posed.often(now, STRANGER_NS, 1),
+        lambda name, gateway, _: (
+            f"somebody sends records of a gateway by radio: {name} heard {gateway.posed.total}; none is believed"
+        ),
+        _posed_due,
     ),
 )
 
@@ -293,6 +306,12 @@ class Alarms:
     ) -> list[Happening]:
         """So many bytes came on a line for a while, and no frame."""
         counts.unread = unread
+        return self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
+
+    def posed(self, gateway: int, counts: GatewayCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """A record of a gateway came by air."""
+        counts.posed.add(mono_ns)
+        self._expect(_posed_due(counts))
         return self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
 
     def mote_seen(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:

@@ -167,6 +167,7 @@ class GatewayCounts:
     live: bool = True
     lost_because: str = ""
     foreign: bool = False
+    posed: Times = field(default_factory=Times)  # records of a gateway that came by air
     seen_ns: int = 0
     unread: int = 0  # bytes that came for a while without any frame
     pauses: Pauses = field(default_factory=Pauses)  # between its packets, the short ones left out
@@ -213,6 +214,7 @@ class GatewayView:
     strange: int
     unpaired: int
     orphans: int
+    posed: int  # records of a gateway that somebody sent by radio
     records_lost: int
     dropped: int
     gaps: int
@@ -338,6 +340,7 @@ def gateway_view(
         strange=counts.strange,
         unpaired=counts.unpaired,
         orphans=counts.orphans,
+        posed=counts.posed.total,
         records_lost=counts.records_lost,
         dropped=counts.dropped,
         gaps=counts.gaps,

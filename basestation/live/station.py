@@ -208,6 +208,10 @@ class Station:
         frame, message = read.frame, read.message
         if read.happenings:
             found += self._note_jump(read.happenings)
+        if read.posed:
+            text = "a record that only a gateway makes came by radio; it is not believed"
+            found += [*read.happenings, self._strange(arrival, "gateway's record", text)]
+            return [*found, *self.alarms.posed(arrival.gateway, counts, *self.timeline.now)]
         if isinstance(message, Data) and isinstance(frame, ActiveMessage):
             found += read.happenings
             found += self._take_data(arrival, frame, message, read)

@@ -287,6 +287,7 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
                     f"{many(gateway.unpaired, 'frame')} without a heard record",
                 ),
                 (gateway.orphans, f"{many(gateway.orphans, 'heard record')} without a frame"),
+                (gateway.posed, f"{many(gateway.posed, 'record')} of a gateway by radio"),
                 (gateway.records_lost, f"{many(gateway.records_lost, 'heard record')} lost"),
                 (gateway.dropped, f"{gateway.dropped} dropped by the gateway"),
                 (gateway.gaps, many(gateway.gaps, "gap")),
