@@ -159,13 +159,14 @@ def read_messages(
     fates[taken[~named.first]] = Fate.DUPLICATE
     chosen = named.first & timed
     rows = taken[chosen]
+    late = np.where(heard.known[rows], 0, deployment.late_guess)  # a guess of when it was heard may be early
     columns = _plain_columns(data[rows], read.frames.payload[rows, : layout.length], layout)
     columns |= _heard_columns(heard, rows)
     columns |= {
         "in_sync": data["in_sync"][rows] & ~read.untimed[rows],
         "sequence": named.sequence[chosen],
         "number": pa.array(named.number[chosen], mask=named.number[chosen] == NOTHING),
-        "stamp": read_stamps(data[rows], told.ticks[chosen], deployment),
+        "stamp": read_stamps(data[rows], told.ticks[chosen] + late, deployment),
         "heard": told.ticks[chosen],
         "clock": told.clock[chosen],
         "batch": before.rows + np.arange(len(rows)),

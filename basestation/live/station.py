@@ -293,9 +293,9 @@ class Station:
         present = self.timeline.clock.at(arrival.mono_ns)
         cycles, reached, tick = read.cycles, self.timeline.reached, self._tick(present)
         heard_tick = tick if cycles is None else self.timeline.tick(cycles)
-        timed = data if cycles is not None else replace(data, in_sync=False)
-        held = HeldMessage(data, arrival.mono_ns, tick, cycles, timed.in_sync)
-        reception = self.observer.receive(timed, tick, heard_tick, held, cycles is not None)
+        timed = cycles is not None
+        held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)
+        reception = self.observer.receive(data, tick, heard_tick, held, timed, read.heard is None and timed)
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:

@@ -45,7 +45,10 @@ class PacketReader:
 
 
 class TimedFrame(NamedTuple):
-    """A packet of a line, with its record, and the cycles at which it was heard; None where nobody knows."""
+    """A packet of a line, with its record, and the cycles at which it was heard; None where nobody knows.
+
+    Without a record the cycles are a guess, which may be too early: by `Deployment.late_guess` at most, it is hoped.
+    """
 
     frame: ActiveMessage | Ack | None
     message: Message | Unknown | None = None
@@ -72,6 +75,7 @@ class Timeline:
         self.mono_ns = self.wall_ahead = 0
         self.now = (0, 0)  # the host's clocks, monotonic and wall
         self._epoch_ns = 0
+        self._late = deployment.late_guess << deployment.clock.tick_log2
         self._shift, self._motes = deployment.clock.tick_log2, deployment.network.motes
         self._reader = PacketReader(layout_of(deployment))
 
@@ -129,7 +133,7 @@ class Timeline:
         if heard is None:
             return self._unpaired(arrival, counts, frame, message)
         found = self._confirm(arrival, counts, heard) if pairing.doubted_ns is not None else ()
-        return TimedFrame(frame, message, "", heard, pairing.cycles, found, self._is_own(message))
+        return TimedFrame(frame, message, "", heard, pairing.cycles, found, posed=self._is_own(message))
 
     def _is_own(self, message: Message | Unknown) -> bool:
         """Whether a gateway alone makes it, for its host: what was heard on the air is not that."""
@@ -151,7 +155,7 @@ class Timeline:
             counts.pairing.cycles = None
         found = self._note_foreign(arrival, counts)
         if isinstance(message, Data):
-            cycles = self.clock.guess(arrival.gateway, arrival.mono_ns)
+            cycles = self.clock.guess(arrival.gateway, arrival.mono_ns, self._late)
             return TimedFrame(frame, message, "", None, cycles, found)
         return TimedFrame(frame, message, happenings=found + self._take_time(arrival, counts, message))
 
@@ -249,6 +253,7 @@ class Timeline:
             self.clock.restart()
         text = (
             f"{counts.name or f'gateway {arrival.gateway}'} sends no heard records: it is not Causeway's. The time is "
-            "taken from beacons and health messages; stamps near the edge of the clock field may be misread"
+            f"taken from beacons and health messages; a beacon may be late by {self._late * 1000 / CRYSTAL_HZ:.0f} ms, a later one lets "
+            "stamps be misread"
         )
         return [Note(*self.now, text)]

@@ -164,7 +164,9 @@ class OneByOne:
         self.clock = max(self.clock, (clock or 0) >> shift)
         tick = (heard or 0) >> shift
         rebooted = self.note_boot(data, None if heard is None else tick)
-        reception = self.observer.receive(data, self.clock, tick, timed=heard is not None)
+        reception = self.observer.receive(
+            data, self.clock, tick, timed=heard is not None, guessed=mine is None
+        )
         assert (reception.boot_before is not None) == rebooted
         taken = reception.message
         if taken is None:
