@@ -25,11 +25,17 @@ class Reception(NamedTuple):
     late: bool = False  # it came when it should have left
     bounded: bool = False  # its stamp said what cannot be, and was cut
     discarded: bool = False  # it came too late to be of use, and is never delivered
+    differs: bool = False  # another message had its number: somebody else speaks as its mote
     boot_before: int | None = None  # the mote has started anew: its boot count before
     deliveries: Sequence[Delivery] = ()  # all that is due by now, as `due` gives it
 
 
 DUPLICATE = Reception(None)
+
+
+def _digest(data: Data) -> int:
+    """A number for all that a message says but for its hops, which relays change; never 0."""
+    return hash((data.in_sync, data.saturated, data.complete, data.stamp, data.receipts, data.data)) | 1
 
 
 class Observer:
@@ -97,12 +103,13 @@ class Observer:
         """
         heard = now if heard is None else heard
         source, known = data.source, self._reader.newest(data.source)
-        found = self._numbers.accept(source, data.boot, data.sequence, heard if timed else UNTIMED, known)
+        tick = heard if timed else UNTIMED
+        found = self._numbers.accept(source, data.boot, data.sequence, tick, known, _digest(data))
         if found is None:
             self.duplicates += 1
             return DUPLICATE
         self.received += 1
-        sequence, number, fresh, boot_before = found
+        sequence, number, fresh, boot_before, differs = found
         if fresh:
             if known is not None:
                 self._reader.forget(source)
@@ -122,6 +129,7 @@ class Observer:
             rule.late > late,
             self._reader.bounded > bounded,
             not taken,
+            differs,
             boot_before,
             before + rule.due(now),
         )

@@ -250,11 +250,19 @@ def messages_in(table: pa.Table, deployment: Deployment) -> Iterator[tuple[Data,
     when = zip(table["heard"].to_pylist(), guessed_early(table, deployment).tolist(), strict=True)
     columns = [rows[name].tolist() for name in names]
     stamps = bulk.stamps_of(rows, layout.stamp)
-    told = zip(*columns, stamps, table["in_sync"].to_pylist(), when, strict=True)
-    for source, sequence, saturated, complete, boot, motes, numbers, stamp, in_sync, (heard, early) in told:
+    said = [row.tobytes() for row in rows["data"]]
+    told = zip(*columns, stamps, said, table["in_sync"].to_pylist(), when, strict=True)
+    for source, sequence, saturated, complete, boot, motes, numbers, stamp, what, in_sync, (
+        heard,
+        early,
+    ) in told:
         own = (source, sequence)
         receipts = tuple(pair for pair in zip(motes, numbers, strict=True) if pair != own)
-        yield Data(source, sequence, stamp, in_sync, saturated, complete, boot, 0, receipts), heard, early
+        yield (
+            Data(source, sequence, stamp, in_sync, saturated, complete, boot, 0, receipts, what),
+            heard,
+            early,
+        )
 
 
 def guessed_early(table: pa.Table, deployment: Deployment) -> NDArray[np.bool_]:

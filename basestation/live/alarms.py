@@ -105,6 +105,10 @@ def _rebooting_due(mote: MoteCounts) -> int | None:
     return mote.restarts.newest[-1] + REBOOTS_NS if mote.restarts.newest else None
 
 
+def _imitated_due(mote: MoteCounts) -> int | None:
+    return mote.imitated.newest[-1] + STRANGER_NS if mote.imitated.newest else None
+
+
 def _between(value: float, good: float, bad: float) -> bool | None:
     """False from `good` on, True from `bad` on, and nothing new between the two."""
     if good < bad:
@@ -137,6 +141,12 @@ MOTE: Sequence[Kind[MoteCounts]] = (
         _rebooting,
         lambda name, mote, _: f"{name} starts again and again: {mote.restarts.total} times so far",
         _rebooting_due,
+    ),
+    Kind(
+        "imitated",
+        lambda mote, now: mote.imitated.often(now, STRANGER_NS, 1),
+        lambda name, mote, _: f"somebody else speaks as {name}: two messages of one number differ",
+        _imitated_due,
     ),
 )
 
@@ -323,6 +333,12 @@ class Alarms:
         self._expect(_mote_due(counts))
         found = self._look(OF_MESSAGES, mote, counts, mono_ns, wall_ns)
         return found + self._look(NETWORK, 0, self._network, mono_ns, wall_ns) if first else found
+
+    def imitated(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """Two messages of a mote have one number and differ."""
+        counts.imitated.add(mono_ns)
+        self._expect(_imitated_due(counts))
+        return self._look(MOTE, mote, counts, mono_ns, wall_ns)
 
     def mote_changed(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
         """It told of its health, or has started again."""

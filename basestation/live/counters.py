@@ -116,6 +116,7 @@ class MoteCounts:
     losses: Losses = field(default_factory=Losses)
     sync: Lasting = field(default_factory=Lasting)
     restarts: Times = field(default_factory=Times)
+    imitated: Times = field(default_factory=Times)  # messages with the number of another one of its
 
     @property
     def lost(self) -> int:
@@ -183,6 +184,7 @@ class MoteView:
     received: int
     lost: int
     duplicates: int
+    imitated: int  # messages that had the number of another: one of the two is somebody else's
     delivered: int
     late: int
     held: int
@@ -305,6 +307,7 @@ def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ..
         received=counts.received,
         lost=counts.lost,
         duplicates=counts.duplicates,
+        imitated=counts.imitated.total,
         delivered=counts.delivered,
         late=counts.late,
         held=counts.held,

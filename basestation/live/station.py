@@ -67,6 +67,7 @@ class HeldMessage:
     name: Name = NO_NAME
     number: int = 0
     late: bool = False
+    differs: bool = False
     node: Node | None = None  # in the causal graph
     tentative: bool = False  # a `Tentative` was told of it
     gone: bool = False  # delivered
@@ -309,7 +310,10 @@ class Station:
         self.received += 1
         held.name = Name(data.source, data.boot, message.sequence)
         held.number, held.late = self.received, reception.late
-        found.append(Arrived(*here, held.name, self.received))
+        held.differs = reception.differs
+        found.append(Arrived(*here, held.name, self.received, differs=held.differs))
+        if held.differs:
+            found += self.alarms.imitated(data.source, counts, *self.timeline.now)
         counts.bounded += reception.bounded
         counts.untimed += cycles is None
         found += self._count_arrival(counts, held, message, heard_tick)
@@ -375,7 +379,7 @@ class Station:
         counts.late += held.late
         counts.out_of_sync += not data.in_sync
         counts.saturated += data.saturated
-        if data.boot == counts.boot:
+        if data.boot == counts.boot and not held.differs:
             counts.add(name.sequence)
         counts.losses.update(counts.received, counts.lost)
         if self._needs_time:
@@ -445,6 +449,7 @@ class Station:
             in_sync=held.in_sync,
             concurrent=delivery.concurrent,
             tentative=held.tentative,
+            differs=held.differs,
         )
 
     def _gave_up(self, name: Name, missing: Iterable[tuple[int, int]]) -> GaveUp:

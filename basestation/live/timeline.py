@@ -253,7 +253,8 @@ class Timeline:
             self.clock.restart()
         text = (
             f"{counts.name or f'gateway {arrival.gateway}'} sends no heard records: it is not Causeway's. The time is "
-            f"taken from beacons and health messages; a beacon may be late by {self._late * 1000 / CRYSTAL_HZ:.0f} ms, a later one lets "
+            "taken from beacons and health messages; a beacon may be late by "
+            f" {self._late * 1000 / CRYSTAL_HZ:.0f} ms, a later one lets "
             "stamps be misread"
         )
         return [Note(*self.now, text)]

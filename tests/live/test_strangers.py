@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -10,12 +11,15 @@ import pyarrow as pa
 import pytest
 
 from basestation.arrivals import Line
+from basestation.causality.boots import MoteBoots
+from basestation.deployed import scheme_of
 from basestation.journal.message_table import read_all
 from basestation.journal.reader import read_journal
 from basestation.journal.writer import JournalWriter
 from basestation.live.happenings import Alarm, Arrived, ClockChanged, Delivered, Happening, Strange
 from basestation.live.station import Station
-from packet_formats.deployment import CRYSTAL_HZ
+from basestation.observer import Observer
+from packet_formats.deployment import CRYSTAL_HZ, from_dict
 from packet_formats.messages import Data, Message
 from packet_formats.records import Health, Heard, Status
 from tests.live.world import (
@@ -169,3 +173,89 @@ def test_whoever_sends_a_record_and_its_frame_behind_a_foreign_gateway_is_found_
     assert station.snapshot(0).gateways[0].foreign
     assert unordered(found) < 40, "until the next beacon"
     assert station.timeline.epoch == 0
+
+
+# ---- As a mote ----
+
+
+def imitations(count: int) -> list[tuple[int, Message]]:
+    """Of each message another one with its number, which says something else and is heard before it."""
+    return [
+        (cycles - TICK // 2, replace(data, data=b"\x66" * len(data.data), hops=data.hops ^ 1))
+        for cycles, data in honest(count)
+    ]
+
+
+def relayed(frames: list[tuple[int, Message]]) -> list[tuple[int, Message]]:
+    """Copies, which differ in their hops alone."""
+    return [(cycles + TICK // 4, replace(data, hops=data.hops ^ 2)) for cycles, data in frames]
+
+
+def test_whoever_sends_the_next_number_first_drops_no_message(tmp_path):
+    """Both are kept and told, copies of both are dropped, and the order stays right; the table has the same rows."""
+    frames = [*honest(300), *imitations(300), *relayed(honest(300)), *relayed(imitations(300))]
+    station, found = logged(tmp_path, pairs(frames))
+    delivered = [item for item in found if isinstance(item, Delivered)]
+    assert Counter((item.name, item.data.data) for item in delivered).most_common(1)[0][1] == 1
+    assert len(delivered) == 600
+    assert sum(item.differs for item in delivered) == 300
+    assert unordered(found) == 0
+    assert alarms(found, "imitated") == [True] * 4
+    text = next(item.text for item in found if isinstance(item, Alarm) and item.what == "imitated")
+    assert text.startswith("somebody else speaks as mote ")
+    snapshot = station.snapshot(0)
+    assert snapshot.delivery.overtaken == 0
+    assert sum(mote.imitated for mote in snapshot.motes) == 300
+    assert sum(mote.lost for mote in snapshot.motes) == 0
+    rows = table(tmp_path)
+    assert list(zip(rows["source"].to_pylist(), rows["sequence"].to_pylist(), strict=True)) == [
+        (item.name.source, item.name.sequence)
+        for item in found
+        if isinstance(item, Arrived) and isinstance(item.message, Data) and not item.copy
+    ]
+
+
+@pytest.mark.parametrize("after", [1, 5, 3600])
+def test_replays_are_no_new_messages(tmp_path, after):
+    """However long after, and in another order too."""
+    frames = honest(800)
+    later = frames[-1][0] + after * CRYSTAL_HZ
+    replays = [(later + n * EVERY, data) for n, (_, data) in enumerate(frames[1::2] + frames[::2])]
+    station, found = logged(tmp_path, pairs(frames + replays))
+    assert sum(isinstance(item, Delivered) for item in found) == 800
+    assert not alarms(found, "imitated")
+    assert sum(mote.duplicates for mote in station.snapshot(0).motes) == 800
+    assert len(table(tmp_path)) == 800
+
+
+def test_a_mote_that_says_the_same_again_and_again_is_no_replay():
+    """Its bytes repeat after a round; then they prove nothing, and what follows a long loss is taken."""
+    mote = MoteBoots(0, 0)
+    numbers = [*range(600), *range(780, 1000)]
+    taken = [mote.accept(0, number % 256, 10 * number, 100, 7) for number in numbers]
+    assert [sequence for _, sequence, copy, _, _ in taken if not copy] == numbers
+
+
+@pytest.mark.parametrize("scheme", ["barrier", "vector", "delta-vector", "history", "sequence", "two-hop"])
+def test_under_every_rule_both_messages_of_a_number_leave(scheme):
+    setup = from_dict(
+        {
+            "network": {"name": "t", "board": "micaz", "motes": 4, "tinyos": 2},
+            "clock": {"tick_log2": 7, "epsilon": 3, "delta": 12},
+            "stamp": {"scheme": scheme},
+        }
+    )
+    made, codec, observer = scheme_of(setup), scheme_of(setup).codec(), Observer(setup)
+    programs = [made.start(mote) for mote in range(4)]
+    left = []
+    for number in range(1, 60):
+        for source, program in enumerate(programs):
+            now = 1000 + 8 * number + source
+            fields = codec.encode(program.on_send(now, number), source, number)
+            for said in (b"real", b"fake", b"real"):
+                data = Data(source, (number - 1) % 256, fields, data=said)
+                left += observer.receive(data, now + 2).deliveries
+    left += observer.due(10_000)
+    assert Counter((one.message.source, one.message.number) for one in left) == {
+        (source, number): 2 for source in range(4) for number in range(1, 60)
+    }
