@@ -36,10 +36,11 @@ enum {
 #define TIDY (60 * UINT32_C(32768))
 #define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
 #define LISTEN_QUESTIONS 4                  /* a starting root asks so often before it opens an epoch */
-/* Without a beacon for so many periods, the mote of the lowest id takes over: sooner if its clock is getting
- * bad. Each other one waits a share of a period longer, so that mostly one speaks. */
-#define SILENCE(error) (((error) > TIMESYNC_LIMIT / 2 ? 2 : 5) * TIMESYNC_PERIOD)
-#define SUCCESSION_STEP (TIMESYNC_PERIOD / CAUSEWAY_MOTES)
+/* After this long without a beacon a mote takes over: half a period sooner if it knows the network's speed.
+ * The lowest id goes first, each other one waits a share of half a period longer, so that mostly one speaks.
+ * A MICAz that has heard a single beacon is in sync for 47 s, 4.7 periods. */
+#define SILENCE (4 * TIMESYNC_PERIOD)
+#define SUCCESSION_STEP (TIMESYNC_PERIOD / 2 / CAUSEWAY_MOTES)
 
 /* Time to pass a beacon on in, so that neighbours do not all send at once. */
 #define SPREAD ((uint16_t)(16 * radio_airtime(CAUSEWAY_BEACON_BYTES)))
@@ -370,8 +371,9 @@ static bool fit_line(uint8_t sender_error, uint32_t now)
 
 /* ---- Following ---- */
 
-/* A successor's beacon says nothing about the way to the root: what was known of it stays. */
-static void take_pair(const cw_beacon_t *beacon, uint32_t heard, bool anew)
+/* A successor's beacon says nothing about the way to the root: what was known of it stays. In its two
+ * callers it would take fifty bytes more. */
+static __attribute__((noinline)) void take_pair(const cw_beacon_t *beacon, uint32_t heard, bool anew)
 {
     uint8_t distance = beacon->root == CAUSEWAY_ROOT ? (uint8_t)(beacon->hops + 1) : timesync_hops();
     if (anew) {
@@ -470,9 +472,18 @@ static void outbid(const cw_beacon_t *beacon, uint32_t now)
     }
 }
 
+/* The newest pair becomes one of now, the only one: our own clock, off by `error`. */
+static void move_up_newest(uint16_t error, uint32_t now)
+{
+    window[0] = (pair_t){now, netclock_estimate(now) - now, timesync_hops()};
+    base_error = error;
+    pairs = 1;
+}
+
 /* Our time goes on as the network's. */
 static void succeed(uint32_t now)
 {
+    move_up_newest(estimate_error(now), now);
     driver = identity_id();
     hops = 0;
     last_beacon = now;
@@ -483,17 +494,9 @@ static void succeed(uint32_t now)
 /* A mote whose clock is good has not heard whoever drives for long. */
 static bool must_succeed(uint32_t now)
 {
-    uint32_t wait = SILENCE(estimate_error(now)) + identity_id() * SUCCESSION_STEP;
+    uint32_t wait = SILENCE - (drift < DRIFT_UNKNOWN ? TIMESYNC_PERIOD / 2 : 0) + identity_id() * SUCCESSION_STEP;
     return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) &&
            (int32_t)(now - window[0].local - wait) > 0;
-}
-
-/* The newest pair becomes one of now, the only one: our own clock, off by `error`. */
-static void move_up_newest(uint16_t error, uint32_t now)
-{
-    window[0] = (pair_t){now, netclock_estimate(now) - now, timesync_hops()};
-    base_error = error;
-    pairs = 1;
 }
 
 /* A successor hears a beacon of its epoch: its own, passed on, which shows that it is not alone, and that its
@@ -502,7 +505,7 @@ static void move_up_newest(uint16_t error, uint32_t now)
 static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 {
     if (beacon->root == driver) {
-        move_up_newest((uint16_t)(estimate_error(now) * UINT32_C(7) / 8), now);
+        move_up_newest((uint16_t)(base_error - base_error / 8), now);
         return false;
     }
     bool lower = beacon->root == CAUSEWAY_ROOT || beacon->root < driver;

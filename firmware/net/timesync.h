@@ -12,8 +12,8 @@
  * goes on with it. If no node answers, the root opens a new epoch. A node that hears a newer epoch leaves the
  * older one: its time jumps, and timesync_on_epoch() is called.
  *
- * The root may die. A mote in sync that has heard no beacon for five periods, plus a share of one by its id,
- * goes on as its successor: with the time and epoch that it has, and newer beacon numbers; a beacon says who
+ * The root may die. A mote in sync that has heard no beacon for 3.5 to 4.5 periods, depending on its id, goes
+ * on as its successor: with the time and epoch that it has, and newer beacon numbers; a beacon says who
  * drives. Motes follow the newest number, whoever drives. Of several who drive the root wins, then the lowest
  * id: it outbids the others' numbers, and they step down. Only the root opens an epoch.
  *
