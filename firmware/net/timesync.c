@@ -520,6 +520,16 @@ static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 
 /* ---- Following, continued ---- */
 
+static void answer(const cw_beacon_t *question, uint32_t now)
+{
+    if (drives()) {
+        beacon_soon(now);
+    } else if (state == FOLLOWING && intent != BEACON &&
+               (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
+        plan(ANSWER, now + random_below(SPREAD));
+    }
+}
+
 static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     bool in_sync = timesync_in_sync(now);
@@ -541,6 +551,9 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         count(&counters.repeated);
         if (intent == ANSWER) {
             intent = NOTHING;
+        }
+        if (beacon->root != driver && newer16(last, beacon->sequence)) {
+            answer(beacon, now); /* its network shall hear of ours */
         }
         return;
     }
@@ -678,16 +691,6 @@ static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now
 }
 
 /* ---- Beacons in and out ---- */
-
-static void answer(const cw_beacon_t *question, uint32_t now)
-{
-    if (drives()) {
-        beacon_soon(now);
-    } else if (state == FOLLOWING && intent != BEACON &&
-               (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
-        plan(ANSWER, now + random_below(SPREAD));
-    }
-}
 
 /* In its callers it would take a hundred bytes more. */
 __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure,

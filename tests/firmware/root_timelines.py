@@ -19,7 +19,7 @@ from tests.firmware.net_world import Node, World, library
 WRAP = 1 << 32
 LOOK = 0.5  # seconds
 QUIET = "-DMOTE_PERIOD=19660800"  # motes send data every ten minutes: beacons alone matter here
-SYNC_PERIODS = 2  # beacon periods after any event, and all who can are in sync
+SYNC_PERIODS = 2  # beacon periods after any event, while somebody drives, and all are in sync
 DEATH_PERIODS = 4.5  # at most, until a death is noticed
 START_SECONDS = 3  # a root's questions, and its first beacons
 
@@ -162,9 +162,10 @@ class Timeline:
             self.outcome.synced.append((self.last, since))
         self.without = 0.0 if synced else self.without + LOOK
         self.outcome.without += 0.0 if synced else LOOK
-        if self.without > SYNC_PERIODS * self.period + START_SECONDS:
+        driven = all(map(self.agrees, parts))
+        if self.without > (SYNC_PERIODS + (0 if driven else DEATH_PERIODS)) * self.period + START_SECONDS:
             self.violation(f"{self.last}: not in sync for {self.without:.0f} s")
-        if self.unagreed and all(self.in_sync(part) and self.agrees(part) for part in parts):
+        if self.unagreed and synced and driven:
             self.unagreed = False
             self.outcome.agreed.append((self.last, since))
 
