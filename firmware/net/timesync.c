@@ -499,6 +499,12 @@ static bool must_succeed(uint32_t now)
            (int32_t)(now - window[0].local - wait) > 0;
 }
 
+/* Whether this one is to drive rather than whom we follow. */
+static bool outranks(uint16_t root)
+{
+    return driver != CAUSEWAY_ROOT && (root == CAUSEWAY_ROOT || root < driver);
+}
+
 /* A successor hears a beacon of its epoch: its own, passed on, which shows that it is not alone, and that its
  * time is becoming the network's; or another's. The root comes first, then the lowest id, unless its number is old:
  * then it may be of one that is no more. */
@@ -508,12 +514,10 @@ static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
         move_up_newest((uint16_t)(base_error - base_error / 8), now);
         return false;
     }
-    bool lower = beacon->root == CAUSEWAY_ROOT || beacon->root < driver;
-    if (!lower || newer16(kept_get(&sequence), beacon->sequence)) {
+    if (!outranks(beacon->root) || newer16(kept_get(&sequence), beacon->sequence)) {
         outbid(beacon, now);
         return false;
     }
-    kept_set(&sequence, (uint16_t)(beacon->sequence - 1));
     intent = NOTHING;
     return true;
 }
@@ -547,7 +551,8 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         return;
     }
     uint16_t last = kept_get(&sequence);
-    if (!afresh && (beacon->sequence == last || (in_sync && !newer16(beacon->sequence, last)))) {
+    bool same = beacon->sequence == last;
+    if (!afresh && (same ? !outranks(beacon->root) : in_sync && !newer16(beacon->sequence, last))) {
         count(&counters.repeated);
         if (intent == ANSWER) {
             intent = NOTHING;

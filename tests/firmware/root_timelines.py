@@ -153,7 +153,8 @@ class Timeline:
                 self._look_at(node)
         parts = self.parts()
         since = self.world.now - self.changed
-        if since > SYNC_PERIODS * self.period:
+        late = since > (DEATH_PERIODS + SYNC_PERIODS) * self.period + START_SECONDS
+        if late or not self.unagreed:
             for part in parts:
                 self._compare(part)
         synced = all(map(self.in_sync, parts))
@@ -165,6 +166,8 @@ class Timeline:
         driven = all(map(self.agrees, parts))
         if self.without > (SYNC_PERIODS + (0 if driven else DEATH_PERIODS)) * self.period + START_SECONDS:
             self.violation(f"{self.last}: not in sync for {self.without:.0f} s")
+        if self.unagreed and late:
+            self.violation(f"{self.last}: no agreement after {since:.0f} s")
         if self.unagreed and synced and driven:
             self.unagreed = False
             self.outcome.agreed.append((self.last, since))
@@ -222,14 +225,11 @@ class Timeline:
             self.outcome.violations.append(f"{self.world.now:.1f} {text}")
 
     def _end_event(self) -> None:
-        """Another event comes: has all that had to happen after the last one happened?"""
-        since = self.world.now - self.changed
+        """Another event comes: what had not happened yet after the last one is not told."""
         if self.unsynced:
             self.outcome.synced.append((self.last, None))
         if self.unagreed:
             self.outcome.agreed.append((self.last, None))
-            if since > (DEATH_PERIODS + SYNC_PERIODS) * self.period + START_SECONDS:
-                self.violation(f"{self.last}: no agreement after {since:.0f} s")
         self.unsynced = self.unagreed = False
 
 
