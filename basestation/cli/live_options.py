@@ -23,6 +23,7 @@ from basestation.live.station import Station
 from basestation.views.lines import FinalRows, LinesView, summary, verdict
 from basestation.views.ndjson import JsonView
 from packet_formats.layout import layout_of
+from packet_formats.phrases import visible
 from packet_formats.schemes import LEDGER, phi_refusal, policies, refusal
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _write_line(line: str, style: str | None) -> None:
     if common.out.is_terminal:
         common.out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
     else:
-        print(line, flush=True)
+        print(visible(line), flush=True)
 
 
 def show(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
