@@ -207,7 +207,7 @@ def _run(args: Sequence[str] | None) -> int:
         return ended.exit_code
     except click.ClickException as error:
         sys.stdout.flush()
-        said = io.StringIO()
+        said = _Everything()
         error.show(said)
         click.echo(_visible(said.getvalue()), nl=False, err=True)
         if variable := _variable(error):
@@ -220,6 +220,13 @@ def _run(args: Sequence[str] | None) -> int:
         _say(message)
         return FAULT
     return 0
+
+
+class _Everything(io.StringIO):
+    """Takes what click says as it is: click removes escape sequences, which we show, where there is no terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def _describe_import_error(error: ImportError) -> str | None:
