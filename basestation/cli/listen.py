@@ -103,7 +103,9 @@ def command(
     described = network_options.find_deployment(deployment)
     voice = output_options.Voice()
     try:
-        opened = network_options.open_sources(sources, described, patient, voice.say)
+        opened = network_options.open_sources(
+            sources, described, patient, voice.say, named=deployment is not None
+        )
     except SourceError as error:
         common.fail(str(error))
     _listen(opened, described, choices, logs, sync, kept, serve, outputs, voice)
