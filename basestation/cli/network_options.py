@@ -103,7 +103,7 @@ def open_sources(
 def _refuse_if_it_acts(text: str) -> None:
     """A deployment that merely lies in this folder may be anybody's: its sources may read, and no more."""
     kind = Spec.parse(text).kind
-    if kind in KINDS and kind not in READERS or kind in [entry.name for entry in plugged_in()]:
+    if (kind in KINDS and kind not in READERS) or kind in [entry.name for entry in plugged_in()]:
         raise SourceError(
             f"{HERE}, which lies in this folder, names the source {text}, which can write files or start programs: "
             f"if you want that, say --deployment {HERE}, or give the source yourself"
