@@ -26,6 +26,7 @@ from basestation.sources import (
 )
 from basestation.sources.base import Spec, port_number, split_host
 from basestation.sources.source_choice import choose
+from basestation.sources.tcp import is_everywhere
 
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
@@ -71,6 +72,15 @@ def served_at(option: str, where: str) -> tuple[str, int | None]:
             f"{option} {where}: should be HOST, PORT or HOST:PORT, such as {LOOPBACK}:18085"
         )
     return host or LOOPBACK, port
+
+
+def warn_if_everywhere(option: str, address: str) -> None:
+    if is_everywhere(address):
+        common.note(
+            f"{option} {address}: everybody on every network that this machine is in can connect; "
+            "give one address of this machine to be reached there alone",
+            style="yellow",
+        )
 
 
 def open_sources(
