@@ -148,9 +148,7 @@ class Forwarder:
 
     def _to_clients(self, tinyos: int, data: bytes) -> None:
         for client in [client for client in self._greeted if client.tinyos == tinyos]:
-            if (
-                client.writer.transport.is_closing()
-            ):  # it has gone: each write would be a warning of asyncio's
+            if client.writer.transport.is_closing():  # asyncio would warn of each write
                 self._greeted.discard(client)
                 continue
             client.writer.write(data)
