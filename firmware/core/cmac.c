@@ -20,13 +20,14 @@ static void add(uint8_t *block, const uint8_t *bytes, uint8_t count)
         block[i] ^= bytes[i];
 }
 
-/* Add a number's double. */
+/* Add a number's double: a shift by one bit over all bytes. */
 static void add_double(uint8_t *block, const uint8_t *number)
 {
-    block[CW_AES_BYTES - 1] ^= (uint8_t)((uint8_t)-(number[0] >> 7) & POLYNOMIAL);
+    uint8_t carry = (uint8_t)((uint8_t)-(number[0] >> 7) & POLYNOMIAL);
+
     for (uint8_t i = 0; i < CW_AES_BYTES - 1; i++)
         block[i] = (uint8_t)(block[i] ^ number[i] << 1 ^ number[i + 1] >> 7);
-    block[CW_AES_BYTES - 1] ^= (uint8_t)(number[CW_AES_BYTES - 1] << 1);
+    block[CW_AES_BYTES - 1] = (uint8_t)(block[CW_AES_BYTES - 1] ^ number[CW_AES_BYTES - 1] << 1 ^ carry);
 }
 
 void cw_cmac_start(cw_cmac_t *cmac, const uint8_t *key)

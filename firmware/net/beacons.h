@@ -5,11 +5,12 @@
  * of its own, and goes when it is the oldest. A question (it knows no hops) has no proof: it moves nothing, and one a
  * second is heard.
  *
- * Without a key time sync gets each beacon at once.
+ * Without a key there is nothing here: time sync gets each beacon at once.
  */
 #ifndef NET_BEACONS_H
 #define NET_BEACONS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "causeway_layout.h"
@@ -28,13 +29,6 @@ void beacons_on_heard(const radio_heard_t *heard, uint32_t now);
 
 /** A proof came in, of any length. False: it proves none that waits. */
 bool beacons_on_proof(const radio_message_t *message, uint32_t now);
-
-#else
-
-static inline void beacons_on_heard(const radio_heard_t *heard, uint32_t now)
-{
-    timesync_on_beacon(heard->message.data, heard->time, heard->error, now);
-}
 
 #endif
 

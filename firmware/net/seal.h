@@ -21,6 +21,9 @@
 /** A record's bytes on the air: SEAL_BYTES(DOWNLINK). */
 #define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_SEALED_BYTES
 
+/** Of a record's length, what is left without its MIC behind it. */
+#define SEAL_REST(length) ((uint8_t)((length)-CAUSEWAY_MIC_BYTES))
+
 /** Cycles of the 32768 Hz crystal that a relay takes to check a data message: what each hop needs more. */
 #define SEAL_HOP_TIME 112
 
@@ -63,6 +66,7 @@ bool seal_check_proof(const uint8_t *proof, const uint8_t *beacon);
 #else
 
 #define SEAL_BYTES(RECORD) CAUSEWAY_##RECORD##_BYTES
+#define SEAL_REST(length) (length)
 #define SEAL_HOP_TIME 0
 
 #endif
