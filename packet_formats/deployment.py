@@ -9,9 +9,9 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packet_formats.boards import BOARDS, GENERIC, Board
 from packet_formats.boards import CRYSTAL_HZ as CRYSTAL_HZ
@@ -35,6 +35,9 @@ from packet_formats.schemes import (
     unusable,
 )
 from packet_formats.values import MOST, READING_BITS, RESERVED, SENSOR_BOARDS, SENSORS, TYPES, Value
+
+if TYPE_CHECKING:
+    from packet_formats.keys import Key
 
 TABLES = ("network", "clock", "stamp", "observer", "security")
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
@@ -142,6 +145,8 @@ class Deployment:
     data: tuple[Value, ...] = ()  # what the data bytes hold; none: only the application knows
     motes: tuple[MoteDetails, ...] = ()  # those of which something is known, by id
     security: SecuritySettings = SecuritySettings()
+    # What `keys.with_key` found in the key's file. It is no setting: neither shown, nor compared, nor in `to_dict`.
+    key: Key | None = field(default=None, compare=False, repr=False)
 
     def mote_name(self, mote: int) -> str:
         """A mote for people: `mote 7 (Old bridge)`, or `mote 7` if it has no name."""
@@ -161,7 +166,8 @@ class Deployment:
 
     def to_dict(self) -> dict[str, Any]:
         """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""
-        tables: dict[str, Any] = asdict(self)
+        tables: dict[str, Any] = asdict(replace(self, key=None))
+        del tables["key"]
         for key in OPTIONAL:
             if key not in self.scheme.settings and key != "packing":
                 del tables["stamp"][key]

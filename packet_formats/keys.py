@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 from packet_formats.deployment import Deployment, load
@@ -99,6 +100,11 @@ def key_of(deployment: Deployment, path: Path | None, key_file: Path | None = No
     if path is None:
         raise KeyFault(f"this network has a key ({deployment.security.key}): name its file by --key")
     return read_key(path.parent / deployment.security.key)
+
+
+def with_key(deployment: Deployment, path: Path | None, key_file: Path | None = None) -> Deployment:
+    """The deployment with its key, as `key_of` finds it."""
+    return replace(deployment, key=key_of(deployment, path, key_file))
 
 
 def render_header(key: Key) -> str:
