@@ -17,7 +17,7 @@ from packet_formats.values import data_of, values_in
 # All keys that `decode` prints for a packet: `encode` takes these and no others.
 KEYS = (
     *("tinyos", "kind", "dest", "source", "type", "group", "length", "payload", "token"),
-    *("message", "unknown", "fault", "line", "clock"),
+    *("message", "unknown", "fault", "line", "clock", "mic_check"),
 )
 
 

@@ -47,18 +47,10 @@ _AT = {(record, m.name): m.offset for record in (Health, Downlink) for m in memb
 HEALTH_FLAGS_AT, DOWNLINK_HOPS_AT = _AT[Health, "flags"], _AT[Downlink, "hops"]
 
 
-class NoLibrary(RuntimeError):
-    """The library for AES is not installed."""
-
-
 def _encryptor(key: Key) -> Any:
     """AES-128 of any number of whole blocks, each by itself."""
-    try:
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-    except ImportError:
-        raise NoLibrary(
-            "a network with a key needs the library cryptography: pip install '.[security]'"
-        ) from None
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # the extra `security`
+
     return Cipher(algorithms.AES(key.secret), modes.ECB()).encryptor()
 
 

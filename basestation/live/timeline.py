@@ -101,6 +101,11 @@ class Timeline:
         """The host's time at which the clock reaches a tick if no record comes."""
         return self.clock.when(tick << self._shift)
 
+    def network_time(self, mono_ns: int) -> tuple[int, int] | None:
+        """The root epoch, and the cycles of its time by now as far as they can be guessed; None while not known."""
+        cycles = self.clock.guess(None, mono_ns)
+        return None if cycles is None or self.epoch is None else (self.epoch, cycles)
+
     def take_gap(self, gap: Gap) -> GatewayCounts:
         counts = self.gateway(gap.gateway)
         counts.live = gap.back
