@@ -92,42 +92,57 @@ static void next_round_key(uint8_t *key, uint8_t constant)
     }
 }
 
-/* A column after SubBytes and ShiftRows: byte `row` comes from `row` columns further. */
-#define SHIFTED(block, column, row) substitute((block)[(4 * (column) + 5 * (row)) % CW_AES_BYTES])
-
-/* One column of a round: each byte becomes 2 a + 3 b + c + d of itself and those after it, which is
- * a + 2 (a + b) + the sum of all. Its place is known when compiling: no index to compute. */
-static inline __attribute__((always_inline)) void mix(uint8_t *to, const uint8_t *from, const uint8_t *key,
-                                                      uint8_t column)
+/* SubBytes and ShiftRows: byte `row` of each column comes from `row` columns further. */
+static void substitute_and_shift(uint8_t *block)
 {
-    uint8_t a = SHIFTED(from, column, 0), b = SHIFTED(from, column, 1);
-    uint8_t c = SHIFTED(from, column, 2), d = SHIFTED(from, column, 3);
-    uint8_t all = (uint8_t)(a ^ b ^ c ^ d);
+    uint8_t kept = substitute(block[1]);
 
-    to += 4 * column;
-    key += 4 * column;
-    to[0] = (uint8_t)(a ^ all ^ twice(a ^ b) ^ key[0]);
-    to[1] = (uint8_t)(b ^ all ^ twice(b ^ c) ^ key[1]);
-    to[2] = (uint8_t)(c ^ all ^ twice(c ^ d) ^ key[2]);
-    to[3] = (uint8_t)(d ^ all ^ twice(d ^ a) ^ key[3]);
+    block[0] = substitute(block[0]);
+    block[4] = substitute(block[4]);
+    block[8] = substitute(block[8]);
+    block[12] = substitute(block[12]);
+    block[1] = substitute(block[5]);
+    block[5] = substitute(block[9]);
+    block[9] = substitute(block[13]);
+    block[13] = kept;
+    kept = substitute(block[2]);
+    block[2] = substitute(block[10]);
+    block[10] = kept;
+    kept = substitute(block[6]);
+    block[6] = substitute(block[14]);
+    block[14] = kept;
+    kept = substitute(block[15]);
+    block[15] = substitute(block[11]);
+    block[11] = substitute(block[7]);
+    block[7] = substitute(block[3]);
+    block[3] = kept;
+}
+
+/* Each byte becomes 2 a + 3 b + c + d of itself and those after it: a + 2 (a + b) + the sum of all. */
+static void mix_columns(uint8_t *block)
+{
+    for (uint8_t column = 0; column < 4; column++, block += 4) {
+        uint8_t a = block[0], b = block[1], c = block[2], d = block[3];
+        uint8_t all = (uint8_t)(a ^ b ^ c ^ d);
+
+        block[0] = (uint8_t)(a ^ all ^ twice(a ^ b));
+        block[1] = (uint8_t)(b ^ all ^ twice(b ^ c));
+        block[2] = (uint8_t)(c ^ all ^ twice(c ^ d));
+        block[3] = (uint8_t)(d ^ all ^ twice(d ^ a));
+    }
 }
 
 void cw_aes_encrypt(uint8_t key[CW_AES_BYTES], uint8_t block[CW_AES_BYTES])
 {
-    uint8_t constant = 1, before[CW_AES_BYTES];
+    uint8_t constant = 1;
 
     add(block, key);
-    for (uint8_t round = 1; round < ROUNDS; round++) {
-        memcpy(before, block, CW_AES_BYTES);
+    for (uint8_t round = 1; round <= ROUNDS; round++) {
+        substitute_and_shift(block);
+        if (round < ROUNDS)
+            mix_columns(block);
         next_round_key(key, constant);
         constant = twice(constant);
-        mix(block, before, key, 0);
-        mix(block, before, key, 1);
-        mix(block, before, key, 2);
-        mix(block, before, key, 3);
+        add(block, key);
     }
-    memcpy(before, block, CW_AES_BYTES);
-    next_round_key(key, constant);
-    for (uint8_t i = 0; i < CW_AES_BYTES; i++)
-        block[i] = (uint8_t)(substitute(before[(i + 4 * (i % 4)) % CW_AES_BYTES]) ^ key[i]);
 }

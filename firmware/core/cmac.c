@@ -6,18 +6,13 @@
 
 #define POLYNOMIAL 0x87U /* of RFC 4493's field of 128 bits */
 
-static void encrypt(const cw_cmac_t *cmac, uint8_t *block)
+static void encrypt(cw_cmac_t *cmac)
 {
     uint8_t key[CW_AES_BYTES];
 
     CW_FLASH_COPY(key, cmac->key, CW_AES_BYTES);
-    cw_aes_encrypt(key, block);
-}
-
-static void add(uint8_t *block, const uint8_t *bytes, uint8_t count)
-{
-    for (uint8_t i = 0; i < count; i++)
-        block[i] ^= bytes[i];
+    cw_aes_encrypt(key, cmac->block);
+    cmac->filled = 0;
 }
 
 /* Add a number's double: a shift by one bit over all bytes. */
@@ -32,27 +27,36 @@ static void add_double(uint8_t *block, const uint8_t *number)
 
 void cw_cmac_start(cw_cmac_t *cmac, const uint8_t *key)
 {
-    uint8_t block[CW_AES_BYTES] = {0};
-
     cmac->key = key;
+    cw_cmac_begin(cmac);
+    encrypt(cmac);
     memset(cmac->subkey, 0, CW_AES_BYTES);
-    encrypt(cmac, block);
-    add_double(cmac->subkey, block);
+    add_double(cmac->subkey, cmac->block);
 }
 
-void cw_cmac(const cw_cmac_t *cmac, const uint8_t *message, uint8_t length, uint8_t tag[CW_AES_BYTES])
+void cw_cmac_begin(cw_cmac_t *cmac)
 {
-    memset(tag, 0, CW_AES_BYTES);
-    for (; length > CW_AES_BYTES; length = (uint8_t)(length - CW_AES_BYTES), message += CW_AES_BYTES) {
-        add(tag, message, CW_AES_BYTES);
-        encrypt(cmac, tag);
-    }
-    add(tag, message, length);
-    if (length == CW_AES_BYTES) {
-        add(tag, cmac->subkey, CW_AES_BYTES);
+    memset(cmac->block, 0, CW_AES_BYTES);
+    cmac->filled = 0;
+}
+
+/* The last block, which is treated otherwise, is not known until the end. */
+void cw_cmac_put(cw_cmac_t *cmac, uint8_t byte)
+{
+    if (cmac->filled >= CW_AES_BYTES)
+        encrypt(cmac);
+    cmac->block[cmac->filled++] ^= byte;
+}
+
+const uint8_t *cw_cmac_end(cw_cmac_t *cmac)
+{
+    if (cmac->filled >= CW_AES_BYTES) {
+        for (uint8_t i = 0; i < CW_AES_BYTES; i++)
+            cmac->block[i] ^= cmac->subkey[i];
     } else { /* padded with a 1 and zeros, and under the other subkey */
-        tag[length] ^= 0x80;
-        add_double(tag, cmac->subkey);
+        cmac->block[cmac->filled] ^= 0x80;
+        add_double(cmac->block, cmac->subkey);
     }
-    encrypt(cmac, tag);
+    encrypt(cmac);
+    return cmac->block;
 }

@@ -12,20 +12,14 @@
 #include "causeway_key.h"
 #include "timesync.h"
 
-#define HEADER CW_AES_BYTES
 #define MIC CAUSEWAY_MIC_BYTES
 #define HOPS_CLEARED ((uint8_t)((1U << CAUSEWAY_FLAG_HOPS) - 1)) /* of a flags byte */
 #define TIME_MASK (UINT32_MAX >> CAUSEWAY_MIC_TIME_SHIFT)
 
 static const uint8_t KEY[CW_AES_BYTES] CW_IN_FLASH = {CAUSEWAY_KEY};
+static const uint8_t NO_EXTRA[MIC];
 static cw_cmac_t cmac;
 static uint8_t kept; /* the sum of its subkey */
-
-/* What a MIC covers, in one piece. */
-typedef struct {
-    uint8_t bytes[HEADER + CAUSEWAY_PAYLOAD_LIMIT];
-    uint8_t length;
-} covered_t;
 
 static uint8_t subkey_sum(void)
 {
@@ -47,48 +41,71 @@ bool seal_sound(void)
     return cmac.key == KEY && kept == subkey_sum();
 }
 
-static void put32_le(uint8_t *at, uint32_t value)
+/* ---- What a MIC covers ---- */
+
+static void put(const uint8_t *bytes, uint8_t count)
 {
-    cw_put16_le(at, (uint16_t)value);
-    cw_put16_le(at + 2, (uint16_t)(value >> 16));
+    while (count-- > 0) {
+        cw_cmac_put(&cmac, *bytes++);
+    }
 }
 
-/* In its 6 places it would take two hundred bytes more. */
-static __attribute__((noinline)) void cover(covered_t *covered, uint8_t type, uint8_t epoch, uint32_t time,
-                                            uint16_t node, const uint8_t *payload, uint8_t length)
+static void put16(uint16_t value)
 {
-    uint8_t *header = covered->bytes;
-    header[0] = type;
-    header[1] = epoch;
-    put32_le(header + 2, CAUSEWAY_LAYOUT_HASH);
-    put32_le(header + 6, time);
-    cw_put16_le(header + 10, node);
-    memset(header + 12, 0, MIC);
-    memcpy(header + HEADER, payload, length);
-    covered->length = (uint8_t)(HEADER + length);
+    cw_cmac_put(&cmac, (uint8_t)value);
+    cw_cmac_put(&cmac, (uint8_t)(value >> 8));
 }
 
-/* Whether this is its MIC; `made`, if any, is where to put it. Nobody learns from the time how much is right. */
-static __attribute__((noinline)) bool judge(const covered_t *covered, const uint8_t *mic, uint8_t *made)
+static void put32(uint32_t value)
 {
-    uint8_t tag[CW_AES_BYTES];
-    cw_cmac(&cmac, covered->bytes, covered->length, tag);
+    put16((uint16_t)value);
+    put16((uint16_t)(value >> 16));
+}
+
+static void put_header(uint8_t type, uint8_t epoch, uint32_t time, uint16_t node, const uint8_t *extra)
+{
+    cw_cmac_begin(&cmac);
+    cw_cmac_put(&cmac, type);
+    cw_cmac_put(&cmac, epoch);
+    put32(CAUSEWAY_LAYOUT_HASH);
+    put32(time);
+    put16(node);
+    put(extra, MIC);
+}
+
+/* A payload up to `end`, with the hops cleared: the rest of their byte stays. */
+static void put_relayed(const uint8_t *payload, uint8_t hops_at, uint8_t rest, uint8_t end)
+{
+    put(payload, hops_at);
+    cw_cmac_put(&cmac, payload[hops_at] & rest);
+    hops_at++;
+    put(payload + hops_at, (uint8_t)(end - hops_at));
+}
+
+/* Whether this is the MIC. Nobody learns from the time that it takes how much of it is right. */
+static bool is_mic(const uint8_t *mic)
+{
+    const uint8_t *tag = cw_cmac_end(&cmac);
     uint8_t wrong = 0;
     for (uint8_t i = 0; i < MIC; i++) {
         wrong |= (uint8_t)(tag[i] ^ mic[i]);
     }
-    if (made) {
-        memcpy(made, tag, MIC);
-    }
     return wrong == 0;
 }
 
-static void cover_data(covered_t *covered, const uint8_t *payload, uint8_t length, uint32_t time)
+static void write_mic(uint8_t *mic)
+{
+    memcpy(mic, cw_cmac_end(&cmac), MIC);
+}
+
+/* ---- Data ---- */
+
+static void cover_data(const uint8_t *payload, uint8_t length, uint32_t time)
 {
     bool in_sync = cw_data_in_sync(payload);
-    cover(covered, CAUSEWAY_AM_DATA, in_sync ? timesync_epoch() : 0, in_sync ? time : 0,
-          cw_data_source(payload), payload, (uint8_t)(length - MIC));
-    covered->bytes[HEADER + CAUSEWAY_FLAGS_AT] &= HOPS_CLEARED;
+    put_header(CAUSEWAY_AM_DATA, in_sync ? timesync_epoch() : 0, in_sync ? time : 0, cw_data_source(payload),
+               NO_EXTRA);
+    put_relayed(payload, CAUSEWAY_FLAGS_AT, HOPS_CLEARED, (uint8_t)(length - MIC));
 }
 
 static uint32_t time_of(const uint8_t *payload, uint32_t network)
@@ -103,55 +120,49 @@ static uint32_t time_of(const uint8_t *payload, uint32_t network)
 
 void seal_data(uint8_t *payload, uint8_t length, uint32_t network)
 {
-    covered_t covered;
-    uint8_t *mic = payload + length - MIC;
-    cover_data(&covered, payload, length, time_of(payload, network));
-    judge(&covered, mic, mic);
+    cover_data(payload, length, time_of(payload, network));
+    write_mic(payload + length - MIC);
 }
 
 bool seal_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
 {
-    covered_t covered;
     const uint8_t *mic = seal_of_data(payload, length);
     uint32_t time = time_of(payload, network);
-    cover_data(&covered, payload, length, time);
-    bool right = judge(&covered, mic, 0);
+    cover_data(payload, length, time);
+    bool right = is_mic(mic);
 #if !CAUSEWAY_CLOCK_WIDTH
     /* it may have been handed over in the period before ours, or after it */
     for (int8_t step = -1; !right && step <= 1 && cw_data_in_sync(payload); step = (int8_t)(step + 2)) {
-        cover_data(&covered, payload, length, (time + (uint32_t)(int32_t)step) & TIME_MASK);
-        right = judge(&covered, mic, 0);
+        cover_data(payload, length, (time + (uint32_t)(int32_t)step) & TIME_MASK);
+        right = is_mic(mic);
     }
 #endif
     return right;
 }
 
-/* The MIC stands in place of the layout's hash, and is left out. */
-static void cover_health(covered_t *covered, const uint8_t *payload)
+/* ---- Health: the MIC stands in place of the layout's hash, and is left out ---- */
+
+static void cover_health(const uint8_t *payload)
 {
-    cover(covered, CAUSEWAY_AM_HEALTH, payload[CAUSEWAY_HEALTH_EPOCH_AT], 0,
-          cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT), payload, CAUSEWAY_HEALTH_BYTES);
-    uint8_t *copy = covered->bytes + HEADER;
-    copy[CAUSEWAY_HEALTH_FLAGS_AT] &= HOPS_CLEARED;
-    uint8_t *mic = copy + CAUSEWAY_HEALTH_MIC_AT;
-    memmove(mic, mic + MIC, CAUSEWAY_HEALTH_BYTES - CAUSEWAY_HEALTH_MIC_AT - MIC);
-    covered->length = (uint8_t)(covered->length - MIC);
+    put_header(CAUSEWAY_AM_HEALTH, payload[CAUSEWAY_HEALTH_EPOCH_AT], 0,
+               cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT), NO_EXTRA);
+    put_relayed(payload, CAUSEWAY_HEALTH_FLAGS_AT, HOPS_CLEARED, CAUSEWAY_HEALTH_MIC_AT);
+    put(payload + CAUSEWAY_HEALTH_MIC_AT + MIC, CAUSEWAY_HEALTH_BYTES - CAUSEWAY_HEALTH_MIC_AT - MIC);
 }
 
 void seal_health(uint8_t *payload)
 {
-    covered_t covered;
-    uint8_t *mic = payload + CAUSEWAY_HEALTH_MIC_AT;
-    cover_health(&covered, payload);
-    judge(&covered, mic, mic);
+    cover_health(payload);
+    write_mic(payload + CAUSEWAY_HEALTH_MIC_AT);
 }
 
 bool seal_check_health(const uint8_t *payload)
 {
-    covered_t covered;
-    cover_health(&covered, payload);
-    return judge(&covered, payload + CAUSEWAY_HEALTH_MIC_AT, 0);
+    cover_health(payload);
+    return is_mic(payload + CAUSEWAY_HEALTH_MIC_AT);
 }
+
+/* ---- Commands ---- */
 
 uint32_t seal_command_time(const uint8_t *payload, uint32_t network)
 {
@@ -163,54 +174,53 @@ uint32_t seal_command_time(const uint8_t *payload, uint32_t network)
 
 bool seal_check_command(const uint8_t *payload, uint32_t made)
 {
-    covered_t covered;
-    cover(&covered, CAUSEWAY_AM_DOWNLINK, timesync_epoch(), made >> CAUSEWAY_MIC_COMMAND_SHIFT,
-          cw_get16(payload + CAUSEWAY_DOWNLINK_TARGET_AT), payload, CAUSEWAY_DOWNLINK_BYTES);
-    covered.bytes[HEADER + CAUSEWAY_DOWNLINK_HOPS_AT] = 0;
-    return judge(&covered, payload + CAUSEWAY_DOWNLINK_MIC_AT, 0);
+    put_header(CAUSEWAY_AM_DOWNLINK, timesync_epoch(), made >> CAUSEWAY_MIC_COMMAND_SHIFT,
+               cw_get16(payload + CAUSEWAY_DOWNLINK_TARGET_AT), NO_EXTRA);
+    put_relayed(payload, CAUSEWAY_DOWNLINK_HOPS_AT, 0, CAUSEWAY_DOWNLINK_BYTES);
+    return is_mic(payload + CAUSEWAY_DOWNLINK_MIC_AT);
 }
 
-static void cover_arrived(covered_t *covered, const uint8_t *payload, const uint8_t *mic)
+/* ---- Arrived: the header alone ---- */
+
+static void cover_arrived(const uint8_t *payload, const uint8_t *mic)
 {
-    cover(covered, CAUSEWAY_AM_ARRIVED, 0, cw_get16(payload + CAUSEWAY_ARRIVED_NUMBER_AT),
-          cw_get16(payload + CAUSEWAY_ARRIVED_SOURCE_AT), payload, 0);
-    memcpy(covered->bytes + 12, mic, MIC);
+    put_header(CAUSEWAY_AM_ARRIVED, 0, cw_get16(payload + CAUSEWAY_ARRIVED_NUMBER_AT),
+               cw_get16(payload + CAUSEWAY_ARRIVED_SOURCE_AT), mic);
 }
 
 void seal_arrived(uint8_t *payload, const uint8_t *mic)
 {
-    covered_t covered;
-    cover_arrived(&covered, payload, mic);
-    judge(&covered, mic, payload + CAUSEWAY_ARRIVED_MIC_AT);
+    cover_arrived(payload, mic);
+    write_mic(payload + CAUSEWAY_ARRIVED_MIC_AT);
 }
 
 bool seal_check_arrived(const uint8_t *payload, const uint8_t *mic)
 {
-    covered_t covered;
-    cover_arrived(&covered, payload, mic);
-    return judge(&covered, payload + CAUSEWAY_ARRIVED_MIC_AT, 0);
+    cover_arrived(payload, mic);
+    return is_mic(payload + CAUSEWAY_ARRIVED_MIC_AT);
 }
 
-static void cover_beacon(covered_t *covered, const uint8_t *beacon)
+/* ---- Proofs ---- */
+
+static void cover_beacon(const uint8_t *beacon)
 {
-    cover(covered, CAUSEWAY_AM_BEACON, beacon[CAUSEWAY_BEACON_EPOCH_AT], 0,
-          cw_get16(beacon + CAUSEWAY_BEACON_SENDER_AT), beacon, CAUSEWAY_BEACON_BYTES);
+    put_header(CAUSEWAY_AM_BEACON, beacon[CAUSEWAY_BEACON_EPOCH_AT], 0,
+               cw_get16(beacon + CAUSEWAY_BEACON_SENDER_AT), NO_EXTRA);
+    put(beacon, CAUSEWAY_BEACON_BYTES);
 }
 
 void seal_proof(uint8_t *proof, const uint8_t *beacon)
 {
-    covered_t covered;
-    cover_beacon(&covered, beacon);
     memcpy(proof + CAUSEWAY_PROOF_SENDER_AT, beacon + CAUSEWAY_BEACON_SENDER_AT, 2);
     memcpy(proof + CAUSEWAY_PROOF_SEQUENCE_AT, beacon + CAUSEWAY_BEACON_SEQUENCE_AT, 2);
-    judge(&covered, proof, proof + CAUSEWAY_PROOF_MIC_AT);
+    cover_beacon(beacon);
+    write_mic(proof + CAUSEWAY_PROOF_MIC_AT);
 }
 
 bool seal_check_proof(const uint8_t *proof, const uint8_t *beacon)
 {
-    covered_t covered;
-    cover_beacon(&covered, beacon);
-    return judge(&covered, proof + CAUSEWAY_PROOF_MIC_AT, 0);
+    cover_beacon(beacon);
+    return is_mic(proof + CAUSEWAY_PROOF_MIC_AT);
 }
 
 #endif
