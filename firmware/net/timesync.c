@@ -622,6 +622,16 @@ static bool better(const cw_beacon_t *beacon)
 
 static void listen(const cw_beacon_t *beacon, uint32_t heard)
 {
+#if CAUSEWAY_MIC_BYTES
+    /* in one epoch the later time: what somebody plays again is behind */
+    int32_t ahead = (int32_t)(beacon->time - best.time - (heard - best_heard));
+    if (answered && beacon->epoch == best.epoch && magnitude(ahead) > (uint32_t)APART) {
+        answered = ahead < 0;
+    }
+    if (answered && beacon->epoch == best.epoch && ahead < -APART) {
+        return;
+    }
+#endif
     if (better(beacon)) {
         best = *beacon;
         best_heard = heard;
