@@ -48,7 +48,7 @@ enum {
 typedef struct {
     uint32_t local;
     uint32_t offset; /* network - local */
-    uint8_t hops; /* from the deployment's root, as far as was known then */
+    uint8_t hops;    /* from the deployment's root, as far as was known then */
 } pair_t;
 
 /* A pair as the line is fitted to it: x in 1024 cycles, at most 2^14 of them, y in cycles, at most
@@ -494,7 +494,8 @@ static void succeed(uint32_t now)
 /* A mote whose clock is good has not heard whoever drives for long. */
 static bool must_succeed(uint32_t now)
 {
-    uint32_t wait = SILENCE - (drift < DRIFT_UNKNOWN ? TIMESYNC_PERIOD / 2 : 0) + identity_id() * SUCCESSION_STEP;
+    uint32_t wait = SILENCE - (drift < DRIFT_UNKNOWN ? TIMESYNC_PERIOD / 2 : 0) +
+                    identity_id() * SUCCESSION_STEP;
     return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) &&
            (int32_t)(now - window[0].local - wait) > 0;
 }
@@ -506,8 +507,8 @@ static bool outranks(uint16_t root)
 }
 
 /* A successor hears a beacon of its epoch: its own, passed on, which shows that it is not alone, and that its
- * time is becoming the network's; or another's. The root comes first, then the lowest id, unless its number is old:
- * then it may be of one that is no more. */
+ * time is becoming the network's; or another's. The root comes first, then the lowest id, unless its number
+ * is old: then it may be of one that is no more. */
 static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 {
     if (beacon->root == driver) {
@@ -811,8 +812,8 @@ void timesync_fill(uint8_t *payload, uint32_t now)
 
 /* ---- Soundness ---- */
 
-/* A plan further ahead than any is made would never be carried out. Who drives has always one, or it would not
- * be heard of again. */
+/* A plan further ahead than any is made would never be carried out. Who drives has always one, or it would
+ * not be heard of again. */
 static bool plan_is_sound(uint32_t now)
 {
     if ((is_root() || is_successor()) && intent != (state == LISTENING ? QUESTION : BEACON)) {

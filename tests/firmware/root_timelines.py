@@ -1,8 +1,9 @@
 """Random timelines of a network whose root dies and returns, whose halves part and meet, whose motes restart.
 
 The nodes are the real sources on the host (net_world.py). Every half second it is checked that no clock ran backwards
-within an epoch, and that clocks in sync that hear of one another are within epsilon. After each event it is measured how
-long it takes until all are in sync in one epoch, and until all follow the one who is to drive: the root if it is there.
+within an epoch, and that clocks in sync that hear of one another are within epsilon. After each event it is measured
+how long it takes until all are in sync in one epoch, and until all follow the one who is to drive: the root if it is
+there.
 """
 
 from __future__ import annotations
