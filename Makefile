@@ -28,7 +28,7 @@ export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench lint lock figures field schemes losses delivery ledger-table package clean
+.PHONY: help setup debian demo test test-all bench soak lint lock figures field schemes losses delivery ledger-table package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able flash
 
 help: ## this list
@@ -83,6 +83,11 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 	$(PIO) run -e $(ENV)
 	"$(PYTHON)" firmware/scripts/flash.py -e $(ENV) --ids "$(IDS)" --port "$(PORT)" --programmer $(PROGRAMMER)
 
+# Each search goes on where it ended: MINUTES is for each of them.
+MINUTES ?= 10
+soak: setup ## search for faults, ten minutes each: fuzzers, kills, crash states, storms; into docs/reliability.md
+	$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
 bench: setup ## how fast each part is, as ratios measured side by side in one run
 	@$(BIN)/python -m tests.bench
 
@@ -117,7 +122,7 @@ ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithm
 	$(BIN)/python -m tools.ledger_table --write
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .lock-venv .pio .pio-core .soak compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The lock holds versions and hashes; where packages come from is each machine's own setting.

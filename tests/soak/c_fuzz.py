@@ -39,7 +39,15 @@ def layouts() -> list[Deployment]:
 
 def program(clang: str, deployment: Deployment) -> Path:
     folder = build_folder(deployment)
-    command = [clang, "-g", "-O2", *FLAGS, "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
+    command = [
+        clang,
+        "-g",
+        "-O2",
+        *FLAGS,
+        "-fsanitize=fuzzer,address,undefined",
+        "-fno-sanitize-recover=all",
+        "-Wno-conversion",
+    ]
     name = key_of(" ".join(command), EVERYTHING, TARGET, *core_files())
     return build(folder / f"soak-{name}", [*command, f"-I{folder}", f"-I{CORE}", *core_sources(), EVERYTHING])
 
