@@ -122,7 +122,7 @@ ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithm
 	$(BIN)/python -m tools.ledger_table --write
 
 clean: ## remove the environment and everything that was built
-	rm -rf $(VENV) .lock-venv .pio .pio-core .soak compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # The lock holds versions and hashes; where packages come from is each machine's own setting.
