@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Run the real firmware on emulated motes, and report what really happened.",
     ),
     "send": ("basestation.cli.send", "Send a setting, or a message, down to motes."),
+    "key": ("basestation.cli.key", "Make the key of a network whose messages have MICs."),
     "ports": ("basestation.cli.ports", "List the serial ports, and say why one can't be opened."),
     "doctor": ("basestation.cli.doctor", "Check this machine, a deployment and a gateway's line."),
     "completion": (
@@ -72,6 +73,7 @@ PROVIDED_BY = {
     "matplotlib": "analysis",
     "numba": "analysis",
     "pyspark": "spark",
+    "cryptography": "security",
 }
 
 

@@ -254,6 +254,34 @@ def load_deployment(path: Path) -> "Deployment":
         fail(f"{path}: {error}")
 
 
+def key_option(function: F) -> F:
+    """Give a command the option ``--key FILE``, as the parameter ``key`` for `with_key`."""
+    option = click.option(
+        "--key",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The network's key, if its messages have MICs. [default: the deployment's, beside it]",
+    )
+    return option(function)
+
+
+def with_key(
+    described: "Deployment", path: Path | None, key: Path | None = None, needed: bool = True
+) -> "Deployment":
+    """The deployment with its key, from beside it or from `key`. If there is none, end the command with the reason.
+
+    Not `needed`: go on without, where no file is named.
+    """
+    from packet_formats import keys
+
+    if not needed and key is None and path is None:
+        return described
+    try:
+        return keys.with_key(described, path, key)
+    except keys.KeyFault as error:
+        fail(str(error))
+
+
 class _Bar:
     """A progress counter. Its bar appears only on a terminal, and only if the work takes long."""
 

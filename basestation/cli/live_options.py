@@ -258,7 +258,7 @@ async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]
 
     deployment, send = stage.station.deployment, None
     if isinstance(stage, Runner):
-        orders = Orders(stage.sources, deployment)
+        orders = Orders(stage.sources, deployment, stage.station.timeline.network_time)
         stage.sinks.append(orders)
         send = _logged(stage, orders)
     names = {mote.id: mote.name for mote in deployment.motes}

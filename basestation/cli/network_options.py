@@ -53,14 +53,15 @@ def deployment_option(function: F) -> F:
 
 
 def find_deployment(given: Path | None) -> Deployment:
-    """The deployment that was named, or the one in this folder."""
+    """The deployment that was named, or the one in this folder, with its key if it has one."""
     if given is None:
         if not HERE.exists():
             raise click.UsageError(
                 "which network? Give --deployment FILE, set CAUSEWAY_DEPLOYMENT, or go where a deployment.toml is"
             )
         common.note(f"using {HERE}")
-    return common.load_deployment(given or HERE)
+    path = given or HERE
+    return common.with_key(common.load_deployment(path), path)
 
 
 def served_at(option: str, where: str) -> tuple[str, int | None]:

@@ -134,7 +134,7 @@ class WebPage:
 
         self._chosen, self._station = chosen, station
         self._feed = Feed(station)
-        self._orders = Orders(sources, station.deployment) if sources else None
+        self._orders = Orders(sources, station.deployment, station.timeline.network_time) if sources else None
         self._patient = not all(source.live for source in sources) or not sources
         self._recent_of, self._server_of = RecentLines, PageServer
         self.recent = RecentLines()

@@ -10,13 +10,20 @@ from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, layout_of
 from packet_formats.messages import decode_message, encode_message
 from packet_formats.phrases import did_you_mean, many
-from packet_formats.records import Command, Downlink
+from packet_formats.records import COMMAND_SHIFT, Command, Downlink
+from packet_formats.seal import Seal, command_time
 from packet_formats.tinyos import BROADCAST, ActiveMessage, PacketError, encode_am
 
 ALL = BROADCAST
 GATEWAYS_KNOW = (Command.REPORT, Command.REBOOT)
 LEDS = {"red": 1, "green": 2, "yellow": 4, "all": 7}
 PERIODS = range(256, (1 << 30) + 1)  # cycles; a mote takes what lies outside for the nearest of these
+
+
+NO_TIME = (
+    "not sent: the network's time is not known yet, and in a network with a key each command holds it; wait until the "
+    "gateway is in sync and a frame has come"
+)
 
 
 class OrderError(ValueError):
@@ -108,6 +115,37 @@ class Dispatch:
         assert self.setting is not None
         record = Downlink(self.target, number, self.hops, self.setting.command, self.setting.argument)
         return encode_message(record, layout_of(deployment))
+
+
+NetworkTime = tuple[int, int]  # root epoch, cycles
+
+
+class Envelopes:
+    """Makes the messages of commands: numbered at random or, in a network with a key, by its time, and sealed."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment, self._numbers = deployment, numbers()
+        self._seal = Seal(deployment.key, layout_of(deployment)) if deployment.key is not None else None
+        self._last: NetworkTime = (0, 0)
+
+    @property
+    def needs_time(self) -> bool:
+        return self._seal is not None
+
+    def make(self, order: Dispatch, now: NetworkTime | None) -> tuple[int, ActiveMessage]:
+        """The command's number and its message; `OrderError` if it needs the network's time and that is not known."""
+        if self._seal is None or order.setting is None:
+            number = next(self._numbers)
+            return number, order.message(self._deployment, number)
+        if now is None:
+            raise OrderError(NO_TIME)
+        epoch, cycles = now
+        if epoch == self._last[0]:  # a number of its own for each
+            cycles = max(cycles, self._last[1] + (1 << COMMAND_SHIFT))
+        self._last = epoch, cycles
+        number = command_time(cycles) & 0xFFFF
+        record = Downlink(order.target, number, order.hops, order.setting.command, order.setting.argument)
+        return number, self._seal.sealed_downlink(record, epoch, cycles)
 
 
 def name_of(node: int, deployment: Deployment) -> str:
