@@ -120,7 +120,7 @@ static uint32_t event_tick(uint32_t local)
 
 static bool knows_distance(uint32_t now)
 {
-    return ROOT_IS_GATEWAY && timesync_in_sync(now);
+    return ROOT_IS_GATEWAY && timesync_in_sync(now) && timesync_hops() != TIMESYNC_NO_HOPS;
 }
 
 /* Hops that a message of ours needs after its first: more than the deployment's, if the network is deeper and
