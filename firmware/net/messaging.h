@@ -60,7 +60,7 @@ typedef struct {
     uint16_t repeated;   /* data sent once more: nobody nearer was heard passing it on */
     uint16_t hushed;     /* data not sent (again): others have passed it on */
 #if CAUSEWAY_MIC_BYTES
-    uint16_t forged; /* frames ignored: a wrong MIC, a health long past, a proof of no beacon that waits */
+    uint16_t forged; /* frames ignored: a wrong MIC, or a proof of no beacon that waits */
 #endif
 } messaging_counters_t;
 
