@@ -25,7 +25,7 @@
 #define SEAL_REST(length) ((uint8_t)((length)-CAUSEWAY_MIC_BYTES))
 
 /** Cycles of the 32768 Hz crystal that a relay takes to check a data message: what each hop needs more. */
-#define SEAL_HOP_TIME 112
+#define SEAL_HOP_TIME 125
 
 /** Start; takes a block. */
 void seal_start(void);
