@@ -260,7 +260,9 @@ def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
             f"{per_hop}{many(busy_tries, 'busy try', 'busy tries')} at a load of {network.channel_load:.2g}, each "
             f"{radio.congestion_backoff_ms:.3g} ms and a frame",
         ),
-        BudgetRow("processing", hops * network.processing_ms, f"{per_hop}from the radio to the queue and back"),
+        BudgetRow(
+            "processing", hops * network.processing_ms, f"{per_hop}from the radio to the queue and back"
+        ),
         BudgetRow(
             "queueing",
             ahead * hop_ms,

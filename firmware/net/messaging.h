@@ -20,8 +20,8 @@
  * or the gateway says that it arrived. A relay that has not sent it yet leaves it to one as near that was
  * first.
  *
- * In a network with a key every frame is checked before it is believed (net/seal.h). What is known already, by its
- * number or its MIC, is not checked again: it changes nothing.
+ * In a network with a key every frame is checked before it is believed (net/seal.h). What is known already,
+ * by its number or its MIC, is not checked again: it changes nothing.
  */
 #ifndef NET_MESSAGING_H
 #define NET_MESSAGING_H

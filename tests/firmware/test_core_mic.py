@@ -4,8 +4,6 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from tests.firmware.bridge import CORE, FLAGS, ROOT, build, cache, key_of, run
 from tests.firmware.test_core_avr import AVR, CHECK, HOST, emulated
 
