@@ -209,7 +209,9 @@ def _run(args: Sequence[str] | None) -> int:
         return ended.exit_code
     except click.ClickException as error:
         sys.stdout.flush()
-        error.show()
+        said = _Everything()
+        error.show(said)
+        click.echo(_visible(said.getvalue()), nl=False, err=True)
         if variable := _variable(error):
             click.echo(f"The value comes from the environment: {variable}.", err=True)
         return error.exit_code
@@ -220,6 +222,13 @@ def _run(args: Sequence[str] | None) -> int:
         _say(message)
         return FAULT
     return 0
+
+
+class _Everything(io.StringIO):
+    """Takes what click says as it is: click removes escape sequences, which we show, where there is no terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def _describe_import_error(error: ImportError) -> str | None:
@@ -237,9 +246,15 @@ def _describe_os_error(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
+def _visible(text: str) -> str:
+    from packet_formats.phrases import visible  # only now: see `SuggestingGroup`
+
+    return visible(text)
+
+
 def _say(message: str) -> None:
     with contextlib.suppress(OSError):
-        click.echo(f"Error: {message}", err=True)
+        click.echo(f"Error: {_visible(message)}", err=True)
 
 
 def _replace_closed_streams() -> None:

@@ -199,7 +199,7 @@ def _show(plain: dict[str, Any], as_json: bool, layout: DataLayout | None) -> No
     if as_json:
         common.emit_json(plain)
     else:
-        click.echo(_readable(plain, layout))
+        common.echo(_readable(plain, layout))
 
 
 def _readable(plain: dict[str, Any], layout: DataLayout | None) -> str:

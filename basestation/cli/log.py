@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any, ParamSpec
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
 
 from basestation.cli import SuggestingGroup, common
@@ -216,11 +215,11 @@ def _verify(path: Path, as_json: bool) -> bool:
         return bool(faults)
     state = many(len(faults), "fault") if faults else "all can be read"
     written = ", being written" if live else ""
-    click.echo(
+    common.echo(
         f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}{written}: {state}"
     )
     for line in _missing(summary):
-        click.echo(f"{path}: {line}")
+        common.echo(f"{path}: {line}")
     return bool(faults)
 
 
@@ -256,7 +255,7 @@ def repair(folder: Path) -> None:
             tell(fault)
         aside = ", ".join(kept.name for kept in recovery.aside)
         kept = f"{many(tell.count, 'fault')} put aside in {aside}" if aside else "nothing to repair"
-        click.echo(f"{path}: {kept}")
+        common.echo(f"{path}: {kept}")
 
 
 @command.command(
@@ -276,7 +275,7 @@ def parts(folder: Path, again: bool) -> None:
 
     for path in _runs(folder):
         made = make_parts(path, _LogFaults(), again=again)
-        click.echo(f"{path}: {many(len(made), 'part')} made")
+        common.echo(f"{path}: {many(len(made), 'part')} made")
 
 
 # ---- convert ----
@@ -483,7 +482,7 @@ def _show_motes(found: Summary) -> None:
 
 def _show_values(found: Summary, values: Sequence[Value]) -> None:
     """What each mote measured, the least, the mean and the most."""
-    headings = [escape(value.column) for value in values]
+    headings = [value.column for value in values]
     table = _table("mote", *headings, right=("mote", *headings))
     for mote in found.motes.values():
         cells = []

@@ -169,7 +169,7 @@ def command(
     except OrderError as error:
         raise click.UsageError(str(error)) from None
     try:
-        opened = network_options.open_sources(sources, described)
+        opened = network_options.open_sources(sources, described, named=deployment is not None)
         session = Session(opened, described, patience, tries, wait, as_json)
         faults = asyncio.run(session.run(orders, after))
     except SourceError as error:

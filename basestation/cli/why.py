@@ -88,7 +88,7 @@ def command(
         common.emit_json({"run": header.run} | asdict(found))
     else:
         for line in found.text:
-            click.echo(line)
+            common.echo(line)
 
 
 def _absent(station: Station, source: int, sequence: int, boot: int | None) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from secrets import randbelow
 
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
-from packet_formats.layout import PAYLOAD_LIMIT, layout_of
-from packet_formats.messages import encode_message
+from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, layout_of
+from packet_formats.messages import decode_message, encode_message
 from packet_formats.phrases import did_you_mean, many
 from packet_formats.records import COMMAND_SHIFT, Command, Downlink
 from packet_formats.seal import Seal, command_time
@@ -181,3 +181,15 @@ def raw_order(deployment: Deployment, am_type: int, payload: bytes, target: int)
         )
         raise OrderError(f"not sent: {error}: {limit}") from None
     return Dispatch(f"type {am_type:#04x} with {many(len(payload), 'byte')}", target, raw=message)
+
+
+def told_message(message: ActiveMessage, layout: DataLayout) -> str:
+    """What somebody else sends down, in words: a command by its name, anything else by its type and size."""
+    dest = "all" if message.dest == BROADCAST else str(message.dest)
+    record = decode_message(message, layout)
+    if not isinstance(record, Downlink):
+        return f"type {message.type:#04x} with {many(len(message.data), 'byte')} to {dest}"
+    named = {command.value: command.name.lower() for command in Command}
+    what = named.get(record.command, f"command {record.command}")
+    target = "all motes" if record.target == ALL else f"mote {record.target}"
+    return f"{what} {record.argument} to {target}" if record.argument else f"{what} to {target}"

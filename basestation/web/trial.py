@@ -100,6 +100,9 @@ class RecentLines:
     def append_policy(self, change: PolicyChange, clock: int | None) -> int:
         return 0 if self._log is None else self._log.append_policy(change, clock)
 
+    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int:
+        return 0 if self._log is None else self._log.append_note(text, mono_ns, wall_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyTried:
