@@ -8,7 +8,8 @@ import numpy as np
 
 from basestation.journal.message_table import Fate, read_messages
 from basestation.journal.record_format import Record, RecordKind, Records, encode_record, scan
-from tests.live.test_guard import WRONG, attacked, deployment, honest_line, play
+from packet_formats.keys import Key
+from tests.live.test_guard import attacked, deployment, honest_line, play
 
 
 def test_bulk_takes_what_the_station_takes() -> None:
@@ -30,4 +31,4 @@ def test_bulk_takes_what_the_station_takes() -> None:
     )  # one forged for each honest one, and the replays
     unchecked = read_messages(records, replace(network, key=None))
     assert len(unchecked.messages) > len(reading.messages)
-    assert not len(read_messages(records, replace(network, key=WRONG)).messages)
+    assert not len(read_messages(records, replace(network, key=Key(bytes([7] * 16)))).messages)
