@@ -40,6 +40,7 @@ HOLDS = {
 LEFT_OUT = {
     Fate.UNTIMED: "came before the time was known",
     Fate.STRANGER: "came from a mote that the deployment does not have",
+    Fate.FORGED: "had a wrong MIC: forged, or played again",
 }
 CSV_ROWS = 1 << 16  # at a time
 KINDS = {kind.value: kind.name.lower() for kind in RecordKind}

@@ -19,7 +19,6 @@ from basestation.journal import fast
 from basestation.journal.frame_table import frame_rows
 from basestation.journal.merging import single
 from basestation.journal.message_table import Carry, Sketch, carry_after, read_messages, sketch
-from packet_formats import deployment as deployments
 from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import (
@@ -76,12 +75,12 @@ def sketched(segment: Segment) -> Sketched:
     if not item.deployment:
         return Sketched(Sketch.nothing(), last)
     sound = sound_records(item, path, records, 0, _ignored)
-    return Sketched(sketch(sound, deployments.parse(item.deployment)), last)
+    return Sketched(sketch(sound, item.deployed), last)
 
 
 def begun(segments: Sequence[Segment], sketches: Iterable[Sketched]) -> list[Segment]:
     """The segments of a run, each with what it is begun with. The last one's sketch is not needed."""
-    deployment = deployments.parse(segments[0].item.deployment) if segments[0].item.deployment else None
+    deployment = segments[0].item.deployed if segments[0].item.deployment else None
     carry, expected, found = Carry(), 0, []
     for segment, told in zip_longest(segments, sketches):
         found.append(replace(segment, expected=expected, carry=carry.to_json()))
@@ -109,7 +108,7 @@ def read_part(segment: Segment) -> PartRows:
     chunk, group = single(records), Group((item,))
     if not item.deployment:
         return PartRows(frame_rows(chunk, None, group.names), None, bad)
-    deployment = deployments.parse(item.deployment)
+    deployment = item.deployed
     reading = read_messages(records, deployment, Carry.from_json(segment.carry), fast.numbering())
     bad += refused_rows(chunk, reading, deployment, group)
     return PartRows(frame_rows(chunk, reading, group.names), reading.messages, bad)

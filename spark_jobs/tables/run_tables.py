@@ -28,7 +28,6 @@ from basestation.testbed import truth_log
 from basestation.traces.checks import row_faults
 from basestation.traces.present import names_in, present
 from basestation.traces.schema import events_schema, messages_schema
-from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 from spark_jobs.storage import is_local, path_of, reading
@@ -71,7 +70,7 @@ def _journals(group: Group) -> Iterator[Batch]:
     """Journals of one network at one time, merged. Clock records of several observers do not fit together, and network
     time is used instead."""
     bad: list[dict[str, Any]] = []
-    deployment = deployments.parse(group.inputs[0].deployment)
+    deployment = group.inputs[0].deployed
     truth = FieldTruth(deployment)
     carry = Carry(wraps=1)  # an observer's clock begins there, too
     for chunk in merge([_records(item, bad.append) for item in group.inputs]):
@@ -160,7 +159,7 @@ def _holes(records: Records, expected: int) -> Iterator[tuple[int, int]]:
 
 def _trace(item: Input) -> Iterator[Batch]:
     """The tables of a trace, checked row by row."""
-    deployment = deployments.parse(item.deployment)
+    deployment = item.deployed
     entries = layout_of(deployment).stamp.entries
     number, truth = 0, FieldTruth(deployment)
     for path in part_files(path_of(item.path)):
@@ -214,7 +213,7 @@ def _checked(table: pa.Table, deployment: Deployment, item: Input, path: str, fi
 
 
 def _testbed(item: Input) -> Iterator[Batch]:
-    deployment = deployments.parse(item.deployment)
+    deployment = item.deployed
     try:
         events = list(truth_log.read(path_of(item.path)))
         network = testbed.network_of(events[0] if events else None, deployment, item.gateways)
