@@ -60,6 +60,7 @@ def command(run: Path, message: tuple[int, int, int | None], deployment: Path | 
         journal = read_journal(run)
         described = common.load_deployment(deployment) if deployment else journal.deployment
         header = journal.header
+        journal.check_policy(described)
         station = Station(
             described, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
         )

@@ -257,9 +257,14 @@ class Journal:
                 f"{self.folder}: its deployment can't be read: {error}; --deployment gives another"
             ) from None
 
-    def segments(self, report: Report) -> Iterator[JournalSegment]:
-        """The segments of the run. What can't be read, what is missing and what is not understood is reported."""
-        being_written = locking.is_taken(self.folder)
+    def check_policy(self, deployment: Deployment) -> None:
+        """`JournalError` if the run's policy is not known here, or can't read the stamps of this deployment."""
+        policy = self.header.policy
+        if policy and (reason := refusal(policy, deployment.stamp.scheme)):
+            raise JournalError(f"{self.folder}: its policy {policy} {reason}")
+
+    def tell_remarks(self, report: Report) -> None:
+        """Say what is not understood of the header."""
         if self.header.more:
             keys = ", ".join(sorted(self.header.more))
             report(
@@ -267,6 +272,11 @@ class Journal:
                     self.folder, f"its header has keys of a later version, which are passed over: {keys}"
                 )
             )
+
+    def segments(self, report: Report) -> Iterator[JournalSegment]:
+        """The segments of the run. What can't be read, what is missing and what is not understood is reported."""
+        being_written = locking.is_taken(self.folder)
+        self.tell_remarks(report)
         account = Account()
         for path in self.paths:
             segment = read_segment(path, salt=self.header.salt)
