@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any, ParamSpec
 
 import click
 from rich.box import SIMPLE_HEAD
-from rich.markup import escape
 from rich.table import Table
 
 from basestation.cli import SuggestingGroup, common
@@ -272,12 +271,12 @@ def _verify(path: Path, as_json: bool) -> Summary:
     state = many(len(summary.faults), "fault") if summary.faults else "all can be read"
     if not summary.missing and not summary.faults:
         state = "all is there" if summary.header.salt else "all can be read"
-    click.echo(
+    common.echo(
         f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}, "
         f"{_end(summary, live)}: {state}"
     )
     for line in _missing(summary):
-        click.echo(line)
+        common.echo(line)
     return summary
 
 
@@ -345,7 +344,7 @@ def repair(folder: Path) -> None:
             tell(fault)
         aside = ", ".join(kept.name for kept in recovery.aside)
         kept = f"{many(tell.count, 'fault')} put aside in {aside}" if aside else "nothing to repair"
-        click.echo(f"{path}: {kept}")
+        common.echo(f"{path}: {kept}")
 
     _each(folder, repair_one)
 
@@ -367,7 +366,7 @@ def parts(folder: Path, again: bool) -> None:
 
     def make(path: Path) -> None:
         made = make_parts(path, _LogFaults(), again=again)
-        click.echo(f"{path}: {many(len(made), 'part')} made")
+        common.echo(f"{path}: {many(len(made), 'part')} made")
 
     _each(folder, make)
 
@@ -585,7 +584,7 @@ def _show_motes(found: Summary) -> None:
 
 def _show_values(found: Summary, values: Sequence[Value]) -> None:
     """What each mote measured, the least, the mean and the most."""
-    headings = [escape(value.column) for value in values]
+    headings = [value.column for value in values]
     table = _table("mote", *headings, right=("mote", *headings))
     for mote in found.motes.values():
         cells = []

@@ -29,7 +29,7 @@ from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.records import RECORD_OF, RSSI_UNKNOWN, Beacon, Health, Heard, Reason, Record, size
+from packet_formats.records import RSSI_UNKNOWN, Beacon, Health, Heard, Reason, Record, records_of, size
 
 from .record_format import HEAD, NO_TIME, RecordKind, Records
 
@@ -284,14 +284,18 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
 def _first_fates(frames: Frames, reasons: NDArray[np.uint8], layout: DataLayout) -> NDArray[np.uint8]:
     fates = np.full(len(frames), Fate.FOREIGN, np.uint8)
     fates[reasons == Reason.OK] = Fate.MESSAGE
-    for record in RECORD_OF.values():
+    for record in records_of(layout.mic).values():
         fates[_is_record(frames, record, layout)] = Fate.RECORD
     fates[~frames.packet] = Fate.NO_MESSAGE
     return fates
 
 
 def _is_record(frames: Frames, record: type[Record], layout: DataLayout) -> Bools:
-    ours = (frames.type == record.AM_TYPE) & (frames.length == size(record)) & (frames.group == layout.group)
+    ours = (
+        (frames.type == record.AM_TYPE)
+        & (frames.length == size(record, layout.mic))
+        & (frames.group == layout.group)
+    )
     return np.asarray(frames.packet & ours, np.bool_)
 
 
@@ -300,7 +304,7 @@ def _decode(
 ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
     """Where the frames of this kind are, and what they say."""
     at = np.flatnonzero(_is_record(frames, record, layout))
-    chosen = Frames.of_payloads(frames.payload[at, : size(record)], layout, record.AM_TYPE)
+    chosen = Frames.of_payloads(frames.payload[at, : size(record, layout.mic)], layout, record.AM_TYPE)
     return at, bulk.decode_records(chosen, record, layout)[0]
 
 

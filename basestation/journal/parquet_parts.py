@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from basestation.traces.files import write_table
 from basestation.traces.schema import metadata
 from packet_formats.deployment import Deployment
+from packet_formats.phrases import visible
 
 from . import locking
 from .message_table import Carry, read_messages
@@ -126,7 +127,7 @@ def _main(arguments: list[str]) -> None:
         os.nice(10)  # an observer that delivers in time comes first
     for folder in arguments:
         try:
-            make_parts(Path(folder), lambda fault: print(fault, file=sys.stderr))
+            make_parts(Path(folder), lambda fault: print(visible(str(fault)), file=sys.stderr))
         except (JournalError, OSError) as error:
             sys.exit(f"{folder}: {error}")
 

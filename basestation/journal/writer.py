@@ -22,6 +22,7 @@ from packet_formats.framing import FrameCounters
 from . import locking
 from .reader import SUFFIX, read_journal, segment_paths
 from .record_format import (
+    PAYLOAD_LIMIT,
     Ending,
     Header,
     JournalError,
@@ -171,6 +172,12 @@ class JournalWriter:
         """Append a change of policy; `clock`, in cycles, is how far deliveries had got."""
         return self._write(
             RecordKind.POLICY, 0, change.mono_ns, change.wall_ns, change_payload(change, clock)
+        )
+
+    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int:
+        """Append something for people, such as who sent a command."""
+        return self._write(
+            RecordKind.NOTE, 0, mono_ns, wall_ns, text.encode(errors="replace")[:PAYLOAD_LIMIT]
         )
 
     def sync(self) -> None:

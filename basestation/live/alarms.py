@@ -24,6 +24,7 @@ LOSING, KEEPING = 0.2, 0.05  # shares of the messages of a window
 SYNC_NS = 30 * SECOND
 REBOOTS, REBOOTS_NS = 3, 3600 * SECOND  # a mote in trouble waits up to 17 minutes before each start
 EPOCH_NS = 300 * SECOND
+REFUSED_NS = 300 * SECOND  # so long after the last forged or replayed message its alarm is over
 LISTED = 12  # motes in a text
 
 Facts = TypeVar("Facts")
@@ -57,6 +58,10 @@ class NetworkFacts:
     epochs: Times = field(default_factory=Times)
     epoch_text: str = ""
     disk: str = ""  # what is wrong with it
+    # Messages that the guard refused, and what was said of the last one; in a network with a key alone.
+    forged: Times = field(default_factory=Times)
+    replayed: Times = field(default_factory=Times)
+    refused_text: dict[str, str] = field(default_factory=dict)
 
     def missing(self) -> list[int]:
         return [mote for mote in range(self.expected) if mote not in self.motes]
@@ -205,6 +210,22 @@ def _epoch_due(network: NetworkFacts) -> int | None:
     return network.epochs.newest[-1] + EPOCH_NS if network.epochs.newest else None
 
 
+def _forged_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
+    count = network.forged.total
+    what = "one message" if count == 1 else f"{count} messages"
+    return f"somebody without the key: {what} forged so far; the last: {network.refused_text['forged']}"
+
+
+def _replayed_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
+    count = network.replayed.total
+    what = "one message was" if count == 1 else f"{count} messages were"
+    return f"somebody plays old messages: {what} so far; the last: {network.refused_text['replayed']}"
+
+
+def _due_after(times: Times) -> int | None:
+    return times.newest[-1] + REFUSED_NS if times.newest else None
+
+
 NETWORK: Sequence[Kind[NetworkFacts]] = (
     Kind("missing", _missing, _missing_text, _missing_due, by_line=True),
     Kind(
@@ -212,6 +233,18 @@ NETWORK: Sequence[Kind[NetworkFacts]] = (
         lambda network, now: network.epochs.often(now, EPOCH_NS, 1),
         lambda name, network, _: network.epoch_text,
         _epoch_due,
+    ),
+    Kind(
+        "forged",
+        lambda network, now: network.forged.often(now, REFUSED_NS, 1),
+        _forged_text,
+        lambda network: _due_after(network.forged),
+    ),
+    Kind(
+        "replayed",
+        lambda network, now: network.replayed.often(now, REFUSED_NS, 1),
+        _replayed_text,
+        lambda network: _due_after(network.replayed),
     ),
     Kind("disk", lambda network, _: bool(network.disk), lambda name, network, _: network.disk),
 )
@@ -315,6 +348,16 @@ class Alarms:
         self._network.epochs.add(mono_ns)
         self._network.epoch_text = text
         self._expect(_epoch_due(self._network))
+        return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
+
+    def refused(self, verdict: str, text: str, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """The guard refused a message; one that nobody can check is no alarm."""
+        times = {"forged": self._network.forged, "replayed": self._network.replayed}.get(verdict)
+        if times is None:
+            return []
+        times.add(mono_ns)
+        self._network.refused_text[verdict] = text
+        self._expect(_due_after(times))
         return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
 
     def disk(self, fault: str, mono_ns: int, wall_ns: int) -> list[Happening]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from packet_formats.boards import BOARDS, CRYSTAL_HZ, Radio
 from packet_formats.layout import HEADER_AFTER_SOURCE, PAYLOAD_LIMIT
 from packet_formats.phrases import many
-from packet_formats.records import Heard, size
+from packet_formats.records import MIC_BYTES, Heard, size
 from packet_formats.schemes import MAX_FIELD_BITS, source_bytes
 
 # Bytes of the largest stamp: the budget is made before the stamp is chosen, and must hold for all stamps.
@@ -55,6 +55,7 @@ class PlannedNetwork:
     foreign_gateway: bool = False
     margin: float | None = None
     stamp_bytes: int = STAMP_ALLOWANCE
+    mic: int = 0  # bytes of a MIC in each message
 
     def __post_init__(self) -> None:
         if self.motes < 2:
@@ -65,9 +66,12 @@ class PlannedNetwork:
             raise BudgetError("rate", "must be above 0: a mote that never sends needs no plan")
         if not 0 < self.beacon_seconds < math.inf:
             raise BudgetError("beacon", "the time between beacons must be above 0")
+        if self.mic not in (0, MIC_BYTES):
+            raise BudgetError("mic", f"must be 0 or {MIC_BYTES}")
         taken, limit = self.payload_without_stamp, PAYLOAD_LIMIT[self.tinyos]
         if taken >= limit:
-            reason = f"header, receipts and data take {taken} of {limit} bytes, which leaves none for a stamp"
+            parts = "header, receipts, data and MIC" if self.mic else "header, receipts and data"
+            reason = f"{parts} take {taken} of {limit} bytes, which leaves none for a stamp"
             raise BudgetError("data-bytes", reason)
 
     @property
@@ -86,7 +90,7 @@ class PlannedNetwork:
     @property
     def payload_without_stamp(self) -> int:
         source = source_bytes(self.motes)
-        return source + HEADER_AFTER_SOURCE + self.receipts * (source + 1) + self.data_bytes
+        return source + HEADER_AFTER_SOURCE + self.receipts * (source + 1) + self.data_bytes + self.mic
 
     @property
     def payload(self) -> int:

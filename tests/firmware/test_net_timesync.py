@@ -63,11 +63,15 @@ def watch(world: World, nodes: list[Node], seconds: float, period: float = 0.5) 
             if node.in_sync and nodes[0].in_sync:
                 off = abs(signed(node.network() - nodes[0].network()))
                 worst[i] = max(worst[i], off)
-                assert off <= node.c.timesync_error(node.local()) + 1
+                assert off <= error(node) + error(nodes[0]) + 1
 
     world.every(seconds, period, look)
     assert not any(node.backwards for node in nodes if node.up)
     return worst
+
+
+def error(node: Node) -> int:
+    return int(node.c.timesync_error(node.local()))
 
 
 def all_in_sync(nodes: list[Node]) -> bool:
@@ -135,18 +139,48 @@ def test_root_away_for_minutes(gcc: str, meadow: Deployment) -> None:
 
 
 def test_root_away_for_long(gcc: str, meadow: Deployment) -> None:
-    """Motes say that they are out of sync, keep time as well as they can, and the root takes it over."""
+    """A successor carries the time on, the root takes it up again."""
     world, gateway, motes = line_up(gcc, meadow)
     watch(world, [gateway, *motes], 120)
-    epoch = gateway.c.timesync_epoch()
+    epoch, jumps = gateway.c.timesync_epoch(), [mote.get("host_jumps") for mote in motes]
+    distances = [mote.c.timesync_hops() for mote in motes]
     gateway.die()
-    watch(world, motes, 3000, 5)
-    assert not any(mote.in_sync for mote in motes)
+    world.every(3000, 5, lambda: _assert_g1(meadow, motes))
+    (successor,) = {driver(mote) for mote in motes}
+    assert successor in (0, 1, 2)
+    assert [mote.c.timesync_hops() for mote in motes] == distances
     gateway.boot()
-    world.run(20)
+    world.run(6)
+    assert [driver(mote) for mote in motes] == [20, 20, 20]
     watch(world, [gateway, *motes], 120)
     assert all_in_sync([gateway, *motes])
     assert gateway.c.timesync_epoch() == epoch
+    assert [mote.get("host_jumps") for mote in motes] == jumps
+    assert gateway.sync["conflicts"] == 0
+
+
+def test_alone_a_mote_without_root_says_that_it_is_out_of_sync(gcc: str, meadow: Deployment) -> None:
+    """Nobody follows it, so nothing shows that its time is still anybody's."""
+    world, gateway, (mote, other) = line_up(gcc, meadow, ppm=(50, -50, 20))
+    watch(world, [gateway, mote, other], 120)
+    gateway.die()
+    other.die()
+    world.run(120)
+    assert mote.in_sync
+    assert driver(mote) == mote.id
+    world.run(1800)
+    assert not mote.in_sync
+    other.boot()  # it never had the time
+    world.run(300)
+    assert not other.c.timesync_known()
+    gateway.boot()
+    world.run(20)
+    assert all_in_sync([gateway, mote, other])
+
+
+def driver(node: Node) -> int:
+    """Whose beacons it takes."""
+    return int(node.c.timesync_driver())
 
 
 def test_root_away_for_a_day(gcc: str, meadow: Deployment) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import errno
 import json
 import os
 import random
@@ -72,7 +71,17 @@ class Shim:
         self._folders: dict[int, str] = {}
         self._real = {
             name: getattr(os, name)
-            for name in ("open", "write", "close", "fsync", "fdatasync", "ftruncate", "replace", "unlink", "mkdir")
+            for name in (
+                "open",
+                "write",
+                "close",
+                "fsync",
+                "fdatasync",
+                "ftruncate",
+                "replace",
+                "unlink",
+                "mkdir",
+            )
         }
 
     def __enter__(self) -> Recorded:
@@ -81,7 +90,9 @@ class Shim:
             self._stack.enter_context(mock.patch.object(os, name, getattr(self, name)))
         self._stack.enter_context(mock.patch.object(writer, "_to_disk", self.fsync))
         self._stack.enter_context(mock.patch.object(recovery, "open", self.open_file, create=True))
-        self._stack.enter_context(mock.patch.object(Path, "open", lambda path, mode: self.open_file(path, mode)))
+        self._stack.enter_context(
+            mock.patch.object(Path, "open", lambda path, mode: self.open_file(path, mode))
+        )
         return self.done
 
     def __exit__(self, *_: object) -> None:
@@ -116,7 +127,11 @@ class Shim:
         """A file without a buffer, whose calls are ours."""
         if self._name(path) is None or mode == "rb":
             return open(path, mode)
-        flags = {"wb": os.O_WRONLY | os.O_CREAT | os.O_TRUNC, "ab": os.O_WRONLY | os.O_APPEND, "rb+": os.O_RDWR}
+        flags = {
+            "wb": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
+            "ab": os.O_WRONLY | os.O_APPEND,
+            "rb+": os.O_RDWR,
+        }
         return _File(self, opener(path, flags[mode]) if opener else self.open(path, flags[mode], 0o600))
 
     def write(self, handle: int, raw: bytes) -> int:
@@ -208,7 +223,9 @@ def recorded(seed: int) -> Recorded:
         logs = Path(place)
         shim = Shim(logs)
         with shim as done:
-            sync = draw.choice(("always", "never"))  # the thread of `interval` syncs when it will: we do it here
+            sync = draw.choice(
+                ("always", "never")
+            )  # the thread of `interval` syncs when it will: we do it here
             log = JournalWriter(logs / RUN, None, RUN, sync, segment_bytes=draw.choice((400, 900, 5000)))
             for number in range(draw.randrange(3, 30)):
                 shim.full = draw.random() < 0.08
@@ -478,7 +495,9 @@ def main() -> int:
         epilog="python -m tests.soak.crash_states --states 10000 --resume crash_states.json",
     )
     parser.add_argument("--states", type=int, default=10_000, help="how many")
-    parser.add_argument("--resume", type=Path, metavar="FILE", help="keep in FILE how far it is, and go on there")
+    parser.add_argument(
+        "--resume", type=Path, metavar="FILE", help="keep in FILE how far it is, and go on there"
+    )
     parser.add_argument("--json", action="store_true", help="print the result as one object")
     asked = parser.parse_args()
     done: dict[str, Any] = {"states": 0, "bad": {}}
