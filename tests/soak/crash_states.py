@@ -31,8 +31,8 @@ from unittest import mock
 
 from basestation.arrivals import Arrival
 from basestation.journal import recovery, writer
-from basestation.journal.reader import JournalHole, read_journal
-from basestation.journal.record_format import JournalError, Record, RecordKind, decode_header, scan
+from basestation.journal.reader import JournalHole, read_journal, read_segment
+from basestation.journal.record_format import Ending, JournalError, RecordKind
 from basestation.journal.recovery import interrupted_runs, recover
 from basestation.journal.writer import JournalWriter
 
@@ -58,6 +58,12 @@ class Recorded:
 
     calls: list[Call] = field(default_factory=list)
     appended: list[tuple[int, int, bytes]] = field(default_factory=list)  # calls, number, payload
+    promised: list[tuple[int, dict[int, bytes]]] = field(
+        default_factory=list
+    )  # calls, and what was safe by then
+
+    def promise(self) -> None:
+        self.promised.append((len(self.calls), {number: payload for _, number, payload in self.appended}))
 
 
 class Shim:
@@ -90,9 +96,7 @@ class Shim:
             self._stack.enter_context(mock.patch.object(os, name, getattr(self, name)))
         self._stack.enter_context(mock.patch.object(writer, "_to_disk", self.fsync))
         self._stack.enter_context(mock.patch.object(recovery, "open", self.open_file, create=True))
-        self._stack.enter_context(
-            mock.patch.object(Path, "open", lambda path, mode: self.open_file(path, mode))
-        )
+        self._stack.enter_context(mock.patch.object(Path, "open", _opener(self)))
         return self.done
 
     def __exit__(self, *_: object) -> None:
@@ -190,6 +194,13 @@ class Shim:
         self._note("syncdir", ".")
 
 
+def _opener(shim: Shim) -> Callable[[Path, str], Any]:
+    def open_path(path: Path, mode: str = "r") -> Any:
+        return shim.open_file(path, mode)
+
+    return open_path
+
+
 class _File:
     def __init__(self, shim: Shim, handle: int) -> None:
         self._shim, self._handle = shim, handle
@@ -229,14 +240,19 @@ def recorded(seed: int) -> Recorded:
             log = JournalWriter(logs / RUN, None, RUN, sync, segment_bytes=draw.choice((400, 900, 5000)))
             for number in range(draw.randrange(3, 30)):
                 shim.full = draw.random() < 0.08
+                arrival = Arrival(0, number, number, b"%d " % number + draw.randbytes(draw.randrange(80)))
+                begun = len(done.calls)
                 with contextlib.suppress(JournalError):
-                    arrival = Arrival(0, number, number, b"%d " % number + draw.randbytes(draw.randrange(80)))
-                    done.appended.append((len(done.calls), log.append(arrival), arrival.packet))
+                    done.appended.append((begun, log.append(arrival), arrival.packet))
+                    if sync == "always":
+                        done.promise()
                 shim.full = False
                 if draw.random() < 0.2:
                     log.sync()
+                    done.promise()
             if draw.random() < 0.6:
                 log.close()
+                done.promise()
             else:  # nothing more is asked of the file system
                 calls = list(done.calls)
                 log.close()
@@ -345,7 +361,9 @@ def state_after(done: Recorded, cut: int, draw: random.Random) -> State:
             call = call._replace(file=call.file or now.get(call.path, 0))
             _change(now, call)
             names[str(Path(call.path).parent)].later.append(call)
-    return State(_files(inodes, names, draw), *_records(done, cut, inodes, names))
+    may = {number: payload for calls, number, payload in done.appended if calls <= cut}
+    must = [promised for calls, promised in done.promised if calls <= cut]
+    return State(_files(inodes, names, draw), must[-1] if must else {}, may)
 
 
 def _files(inodes: dict[int, Inode], names: dict[str, Names], draw: random.Random) -> dict[str, bytes]:
@@ -358,29 +376,6 @@ def _files(inodes: dict[int, Inode], names: dict[str, Names], draw: random.Rando
         if draw.random() < share:
             _change(found, call)
     return {name: left_of(inodes[file], draw) for name, file in found.items()}
-
-
-def _records(
-    done: Recorded, cut: int, inodes: dict[int, Inode], names: dict[str, Names]
-) -> tuple[dict[int, bytes], dict[int, bytes]]:
-    """The frames that had been synced, in files with names that had, and all that had been appended or begun."""
-    may = {number: payload for calls, number, payload in done.appended if calls <= cut}
-    must: dict[int, bytes] = {}
-    if RUN in names["."].safe:
-        for name, file in names[RUN].safe.items():
-            if name.endswith(".cwj"):
-                must |= frames_in(inodes[file].safe)
-    return must, may
-
-
-def frames_in(raw: bytes) -> dict[int, bytes]:
-    header, begin = decode_header(raw)
-    assert header is not None
-    view = scan(raw, begin, salt=header.salt)
-    from basestation.journal.record_format import Records
-
-    records: list[Record] = list(Records.of(raw, view.starts))
-    return {record.number: record.payload for record in records if record.kind == RecordKind.FRAME}
 
 
 def make(state: State, logs: Path) -> None:
@@ -442,9 +437,6 @@ def _compare(state: State, run: Path) -> str:
 
 def _interrupted(run: Path) -> bool:
     """Whether the run says itself that it did not end in order: then its last records may be missing."""
-    from basestation.journal.reader import read_segment
-    from basestation.journal.record_format import Ending
-
     mark = read_segment(read_journal(run).paths[-1]).scan.mark
     return mark is None or mark.how != Ending.CLOSED
 
