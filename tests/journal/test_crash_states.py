@@ -1,4 +1,4 @@
-"""A loss of power at any moment: what was synced is there after the recovery, and nothing else that was not appended."""
+"""A loss of power at any moment: what was synced is there after the recovery, and nothing is invented."""
 
 from basestation.journal import recovery
 from tests.soak.crash_states import run_states
