@@ -1,6 +1,6 @@
 """The command line: `python -m packet_formats header deployment.toml -o layout.h`, or `... vectors -o vectors.json`.
 
-The firmware build runs `header` in a Python that has the standard library alone.
+The firmware build runs `header` and `key` in a Python that has the standard library alone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from packet_formats import cheader
+from packet_formats import cheader, keys
 from packet_formats.deployment import DeploymentError, load
 
 
@@ -28,6 +28,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog="example: python -m packet_formats header examples/micaz.toml -o causeway_layout.h",
     )
     header.add_argument("deployment", type=Path, help="a deployment.toml")
+    key = commands.add_parser(
+        "key",
+        help="the C header with a deployment's key",
+        description="Write the key of a deployment for the firmware's build, readable by its owner alone.",
+        epilog="example: python -m packet_formats key site.toml -o build/causeway_key.h",
+    )
+    key.add_argument("deployment", type=Path, help="a deployment.toml with [security]")
+    key.add_argument("-o", "--output", type=Path, required=True, help="a file")
     vectors = commands.add_parser(
         "vectors",
         help="golden vectors for many layouts, as JSON",
@@ -38,8 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command.add_argument("-o", "--output", type=Path, help="a file; standard output if not given")
     options = parser.parse_args(arguments)
     try:
-        _write(options.output, _header(options.deployment) if options.command == "header" else _vectors())
-    except DeploymentError as error:
+        if options.command == "key":
+            keys.write_header(options.deployment, options.output)
+        else:
+            _write(options.output, _header(options.deployment) if options.command == "header" else _vectors())
+    except (DeploymentError, keys.KeyFault) as error:
         return _fault(f"{options.deployment}: {error}")
     except OSError as error:
         return _fault(f"{error.filename}: {error.strerror}")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from packet_formats.framing import crc16
 from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, Field, StampLayout
-from packet_formats.records import Reason, Record, members, size
+from packet_formats.records import SEALED, Health, Reason, Record, members, mic_at, size
 from packet_formats.tinyos import PACKET_TYPES
 from packet_formats.values import Value
 
@@ -152,6 +152,7 @@ def data_dtype(layout: DataLayout) -> np.dtype[np.void]:
         ("receipt_source", np.uint16, (layout.receipts,)),
         ("receipt_sequence", np.uint8, (layout.receipts,)),
         ("data", np.uint8, (layout.data_bytes,)),
+        *([("mic", np.uint8, (layout.mic,))] if layout.mic else []),
     ]
     return np.dtype(columns)
 
@@ -205,7 +206,9 @@ def _fill(
         at = layout.receipts_at + slot * layout.receipt_bytes
         rows["receipt_source"][:, slot] = _source(payload[:, at : at + layout.source_bytes], layout)
         rows["receipt_sequence"][:, slot] = payload[:, at + layout.source_bytes]
-    rows["data"] = payload[:, layout.data_at : layout.length]
+    rows["data"] = payload[:, layout.data_at : layout.mic_at]
+    if layout.mic:
+        rows["mic"] = payload[:, layout.mic_at : layout.length]
 
 
 def decode_values(data: Bytes, layout: DataLayout) -> dict[str, NDArray[np.float64]]:
@@ -317,7 +320,9 @@ def _encode_form(rows: NDArray[np.void], layout: DataLayout) -> Bytes:
         at = layout.receipts_at + slot * layout.receipt_bytes
         _put_source(payload[:, at : at + layout.source_bytes], rows["receipt_source"][:, slot], layout)
         payload[:, at + layout.source_bytes] = rows["receipt_sequence"][:, slot]
-    payload[:, layout.data_at :] = rows["data"]
+    payload[:, layout.data_at : layout.mic_at] = rows["data"]
+    if layout.mic:
+        payload[:, layout.mic_at :] = rows["mic"]
     return payload
 
 
@@ -375,10 +380,25 @@ def record_dtype(record: type[Record], byteorder: str) -> np.dtype[np.void]:
 def decode_records(
     frames: Frames, record: type[Record], layout: DataLayout
 ) -> tuple[NDArray[np.void], Bytes]:
-    """Rows of one kind of fixed message, in this machine's byte order, and a `Reason` for each frame."""
-    reason = _mismatch(frames, layout, record.AM_TYPE, (size(record),))
-    payload = np.ascontiguousarray(_payload(frames, size(record)))
+    """Rows of one kind of fixed message, in this machine's byte order, and a `Reason` for each frame.
+
+    The rows have no MIC; a sealed health gets the layout's hash, as in `messages.split_mic`.
+    """
+    length = size(record, layout.mic)
+    reason = _mismatch(frames, layout, record.AM_TYPE, (length,))
+    payload = np.ascontiguousarray(_payload(frames, length))
+    if layout.mic and record in SEALED:
+        payload = _without_mic(payload, record, layout)
     wire = payload.view(record_dtype(record, layout.byteorder))[:, 0]
     rows = wire.astype(record_dtype(record, "little").newbyteorder("="))
     rows[reason != Reason.OK] = np.zeros((), rows.dtype)
     return rows, reason
+
+
+def _without_mic(payload: Bytes, record: type[Record], layout: DataLayout) -> Bytes:
+    if record is not Health:
+        return np.ascontiguousarray(payload[:, : size(record)])
+    at, order = mic_at(record), "<" if layout.byteorder == "little" else ">"
+    plain = payload.copy()
+    plain[:, at : at + layout.mic] = np.array([layout.hash], f"{order}u4").view(np.uint8)
+    return plain

@@ -12,7 +12,17 @@ from collections.abc import Iterable
 from packet_formats.boards import BOARDS, RADIOS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, StampLayout, layout_of
-from packet_formats.records import RECORDS, Record, members, size
+from packet_formats.records import (
+    COMMAND_SHIFT,
+    RECORDS,
+    SEALED,
+    UNCLOCKED_SHIFT,
+    Proof,
+    Record,
+    members,
+    mic_at,
+    size,
+)
 from packet_formats.schemes import descriptor, names
 from packet_formats.values import Value
 
@@ -34,9 +44,11 @@ def render(deployment: Deployment) -> str:
         ("The data payload, in bytes", _payload(layout)),
         ("Flags of a data message: bit numbers", _flags()),
     ]
-    for record in RECORDS:
+    for record in (*RECORDS, Proof) if layout.mic else RECORDS:
         name = record.__name__
         sections.append((f"{name}: place and size of each integer, in bytes", _record(record)))
+    if layout.mic:
+        sections.append(("MICs: where each is, and the length of what has one", _seals(layout)))
     body = "\n".join(_section(title, defines) for title, defines in sections)
     return f"{_head(deployment, layout)}\n{body}\n{_values(deployment)}#endif /* {PREFIX}LAYOUT_H */\n"
 
@@ -276,6 +288,21 @@ def _unpack(value: Value, places: list[int]) -> str:
         for byte, place in enumerate(places)
     )
     return f"    values->{value.name} = ({_c_type(value.type)})({bits});\n"
+
+
+def _seals(layout: DataLayout) -> list[Define]:
+    defines: list[Define] = [
+        ("MIC_BYTES", layout.mic, "the last of a data message"),
+        ("MIC_TICK_BITS", 32 - layout.tick_log2, "of a stamp's whole clock: what a MIC covers of it"),
+        ("MIC_TIME_SHIFT", UNCLOCKED_SHIFT, "of the network time, where the stamp has no clock: 16 s"),
+        ("MIC_COMMAND_SHIFT", COMMAND_SHIFT, "of the network time that numbers commands"),
+    ]
+    for record in SEALED:
+        name = record.__name__.upper()
+        place = "in place of layout" if record.__name__ == "Health" else "behind the record"
+        defines.append((f"{name}_MIC_AT", mic_at(record), place))
+        defines.append((f"{name}_SEALED_BYTES", size(record, layout.mic), ""))
+    return defines
 
 
 def _flags() -> list[Define]:

@@ -9,14 +9,15 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packet_formats.boards import BOARDS, GENERIC, Board
 from packet_formats.boards import CRYSTAL_HZ as CRYSTAL_HZ
 from packet_formats.layout import OPTIONAL, PAYLOAD_LIMIT, layout_of, only_for, stamp_layout
 from packet_formats.phrases import did_you_mean, many
+from packet_formats.records import MIC_BYTES
 from packet_formats.schemes import (
     CARRIES,
     COUNTS,
@@ -35,7 +36,10 @@ from packet_formats.schemes import (
 )
 from packet_formats.values import MOST, READING_BITS, RESERVED, SENSOR_BOARDS, SENSORS, TYPES, Value
 
-TABLES = ("network", "clock", "stamp", "observer")
+if TYPE_CHECKING:
+    from packet_formats.keys import Key
+
+TABLES = ("network", "clock", "stamp", "observer", "security")
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
 UNKNOWN_RADIO = "we do not know the radio of a generic board"
@@ -115,6 +119,14 @@ class ObserverSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class SecuritySettings:
+    """Whether messages have a MIC, and the file beside the deployment that holds the key: never the key itself."""
+
+    mic: int = 0  # bytes
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class MoteDetails:
     """What people know of a mote: how they call it, and where it is, in any one unit of length."""
 
@@ -132,6 +144,9 @@ class Deployment:
     observer: ObserverSettings
     data: tuple[Value, ...] = ()  # what the data bytes hold; none: only the application knows
     motes: tuple[MoteDetails, ...] = ()  # those of which something is known, by id
+    security: SecuritySettings = SecuritySettings()
+    # What `keys.with_key` found in the key's file. It is no setting: neither shown, nor compared, nor in `to_dict`.
+    key: Key | None = field(default=None, compare=False, repr=False)
 
     def mote_name(self, mote: int) -> str:
         """A mote for people: `mote 7 (Old bridge)`, or `mote 7` if it has no name."""
@@ -160,7 +175,8 @@ class Deployment:
 
     def to_dict(self) -> dict[str, Any]:
         """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""
-        tables: dict[str, Any] = asdict(self)
+        tables: dict[str, Any] = asdict(replace(self, key=None))
+        del tables["key"]
         for key in OPTIONAL:
             if key not in self.scheme.settings and key != "packing":
                 del tables["stamp"][key]
@@ -174,6 +190,8 @@ class Deployment:
             del tables["network"]["sensor_board"]
         if not self.network.band or self.network.band == BOARDS[self.network.board].default_band:
             del tables["network"]["band"]
+        if not self.security.mic:
+            del tables["security"]
         if values := tables.pop("data"):
             tables["data"] = [
                 {key: setting for key, setting in value.items() if key != "sensor" or setting}
@@ -241,7 +259,8 @@ def from_dict(tables: Mapping[str, Any]) -> Deployment:
     stamp = _stamp(stamp_table, network, clock, row)
     observer = _observer(_Table("observer", tables.get("observer", {})), clock, stamp.scheme)
     motes = _motes(tables.get("mote", []), network.motes)
-    deployment = Deployment(network, clock, stamp, observer, data, motes)
+    security = _security(_Table("security", tables.get("security", {})))
+    deployment = Deployment(network, clock, stamp, observer, data, motes, security)
     try:
         layout_of(deployment)
     except LayoutError as error:
@@ -470,6 +489,36 @@ def _sources(table: _Table) -> tuple[str, ...]:
             reason = 'must be a source such as "serial@/dev/ttyUSB1:micaz", or a list of them'
             raise DeploymentError(table.key("source"), text, reason)
     return tuple(texts)
+
+
+def _security(table: _Table) -> SecuritySettings:
+    table.known(*SecuritySettings.__slots__)
+    mic = table.whole("mic", 0, MIC_BYTES, 0)
+    if mic not in (0, MIC_BYTES):
+        reason = f"must be {MIC_BYTES}, or 0 for messages without authentication"
+        raise DeploymentError(table.key("mic"), mic, reason)
+    if not mic:
+        if table.has("key"):
+            raise DeploymentError(table.key("key"), None, f"is of no use without mic = {MIC_BYTES}")
+        return SecuritySettings()
+    return SecuritySettings(mic, _key_file(table))
+
+
+def _key_file(table: _Table) -> str:
+    """The name of the file with the key. A key that somebody wrote here by mistake is not shown again."""
+    name = table.settings.get("key", "")
+    if isinstance(name, str) and re.fullmatch(r"[0-9A-Fa-f]{32}", name):
+        reason = (
+            "is the key itself: write it into a file of its own, readable by its owner alone, and name that"
+        )
+        raise DeploymentError(table.key("key"), None, reason)
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", name):
+        reason = (
+            'must name the file with the key beside the deployment, such as "site.key"; '
+            "`basestation key new site.key` makes one"
+        )
+        raise DeploymentError(table.key("key"), None, reason)
+    return name
 
 
 def _listed(name: str, tables: Any, what: str) -> list[_Table]:

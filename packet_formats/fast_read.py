@@ -10,8 +10,8 @@ from operator import le
 from struct import Struct
 
 from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, StampLayout
-from packet_formats.messages import Data, Message, Unknown, decode_message
-from packet_formats.records import RECORDS, Record, members
+from packet_formats.messages import Data, Message, Unknown, decode_message, split_mic
+from packet_formats.records import Record, members, records_of, size
 from packet_formats.tinyos import TYPE_OF, Ack, ActiveMessage, decode_packet
 
 _CODES = {"u8": "B", "i8": "b", "u16": "H", "u32": "I"}
@@ -61,14 +61,19 @@ class MessageReader:
         source = "B" if layout.source_bytes == 1 else "H"
         self._layout = layout
         self._tinyos, self._group, self._type = layout.tinyos, layout.group, layout.am_type
-        self._records: dict[int, tuple[type[Record], Struct]] = {
-            record.AM_TYPE: (record, Struct(order + "".join(_CODES[m.type] for m in members(record))))
-            for record in RECORDS
+        self._records: dict[int, tuple[type[Record], Struct, int]] = {
+            type_: (
+                record,
+                Struct(order + "".join(_CODES[m.type] for m in members(record))),
+                size(record, layout.mic),
+            )
+            for type_, record in records_of(layout.mic).items()
         }
         self._head = Struct(f"{order}{source}BB")
         self._receipt = Struct(f"{order}{source}B")
         self._forms = {length: _StampShifts(stamp, items) for length, items in layout.items_in.items()}
         self._receipts = layout.receipts * self._receipt.size
+        self._data_bytes, self._mic = layout.data_bytes, layout.mic
 
     def read(self, message: ActiveMessage) -> Message | Unknown:
         """As `decode_message`."""
@@ -80,10 +85,13 @@ class MessageReader:
         return decode_message(message, self._layout)
 
     def _read_record(self, message: ActiveMessage) -> Record | None:
-        record, form = self._records.get(message.type, (None, None))
-        if record is None or form is None or len(message.data) != form.size:
+        record, form, length = self._records.get(message.type, (None, None, 0))
+        if record is None or form is None or len(message.data) != length:
             return None
-        return record(*form.unpack(message.data))
+        if not self._mic:
+            return record(*form.unpack(message.data))
+        payload, mic = split_mic(message.data, record, self._layout)
+        return record(*form.unpack(payload), **mic)
 
     def _read_data(self, raw: bytes) -> Data | None:
         form = self._forms.get(len(raw))
@@ -95,6 +103,7 @@ class MessageReader:
         if stamp is None:
             return None
         own, data_at = (source, sequence), stamp_end + self._receipts
+        mic_at = data_at + self._data_bytes
         slots = self._receipt.iter_unpack(raw[stamp_end:data_at])
         return Data(
             source=source,
@@ -106,5 +115,6 @@ class MessageReader:
             boot=flags >> 3 & 7,
             hops=flags >> 6,
             receipts=tuple([slot for slot in slots if slot != own]),
-            data=raw[data_at:],
+            data=raw[data_at:mic_at],
+            mic=raw[mic_at:],
         )

@@ -10,16 +10,15 @@ from typing import Any
 from packet_formats.layout import DataLayout, StampLayout
 from packet_formats.messages import Data, FormatError, Message, Unknown, decode_message, encode_message
 from packet_formats.phrases import did_you_mean
-from packet_formats.records import RECORDS, members
+from packet_formats.records import members, records_of
 from packet_formats.tinyos import BROADCAST, TYPE_OF, Ack, ActiveMessage
 from packet_formats.values import data_of, values_in
 
 # All keys that `decode` prints for a packet: `encode` takes these and no others.
 KEYS = (
     *("tinyos", "kind", "dest", "source", "type", "group", "length", "payload", "token"),
-    *("message", "unknown", "fault", "line", "clock"),
+    *("message", "unknown", "fault", "line", "clock", "mic_check"),
 )
-RECORD_NAMED = {record.__name__.lower(): record for record in RECORDS}
 
 
 def packet_to_plain(
@@ -107,6 +106,8 @@ def _stranger(message: Message | Unknown, motes: int | None) -> str | None:
 
 def message_to_plain(message: Message, layout: DataLayout) -> dict[str, Any]:
     plain = {"name": type(message).__name__.lower(), **asdict(message)}
+    if mic := plain.pop("mic", b""):
+        plain["mic"] = mic.hex()
     if isinstance(message, Data):
         names = (field.name for field in layout.stamp.fields)
         plain["stamp"] = dict(zip(names, message.stamp, strict=False))
@@ -124,11 +125,22 @@ def message_from_plain(plain: Any, layout: DataLayout) -> Message:
     if name == "data":
         _refuse_unknown(values, Data, "values")
         return _data_from_plain(values, layout)
-    record = RECORD_NAMED.get(str(name))
+    named = {record.__name__.lower(): record for record in records_of(layout.mic).values()}
+    record = named.get(str(name))
     if record is None:
-        raise FormatError(f"message name {name!r} must be one of data, {', '.join(RECORD_NAMED)}")
+        raise FormatError(f"message name {name!r} must be one of data, {', '.join(named)}")
     _refuse_unknown(values, record)
-    return record(**{member.name: _whole(values, member.name) for member in members(record)})
+    integers: dict[str, Any] = {member.name: _whole(values, member.name) for member in members(record)}
+    return record(**integers, **_mic(values, layout))
+
+
+def _mic(values: Mapping[str, Any], layout: DataLayout) -> dict[str, Any]:
+    """The MIC, if one is given."""
+    if "mic" not in values:
+        return {}
+    if not layout.mic:
+        raise FormatError("this deployment has no key, so its messages have no MIC")
+    return {"mic": _hex(values, "mic")}
 
 
 def _refuse_unknown(values: Mapping[str, Any], kind: type[Message], *more: str) -> None:
@@ -155,6 +167,7 @@ def _data_from_plain(values: Mapping[str, Any], layout: DataLayout) -> Data:
         hops=_whole(values, "hops", 0),
         receipts=tuple((_integer("receipt", slot[0]), _integer("receipt", slot[1])) for slot in receipts),
         data=_application_data(values, layout),
+        **_mic(values, layout),
     )
 
 

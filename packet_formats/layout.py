@@ -253,6 +253,7 @@ class DataLayout:
     delta: int
     tick_log2: int
     values: tuple[Value, ...] = ()
+    mic: int = 0  # bytes of the MIC behind the data
 
     @property
     def byteorder(self) -> str:
@@ -289,9 +290,14 @@ class DataLayout:
         return self.receipts_at + self.receipts * self.receipt_bytes
 
     @property
+    def mic_at(self) -> int:
+        """Where the data ends, and the MIC begins if there is one."""
+        return self.data_at + self.data_bytes
+
+    @property
     def length(self) -> int:
         """Bytes of the longest payload."""
-        return self.data_at + self.data_bytes
+        return self.mic_at + self.mic
 
     @cached_property
     def items_in(self) -> dict[int, int]:
@@ -337,6 +343,8 @@ class DataLayout:
             parts |= {"head": _widths(stamp.head), "item": _widths(stamp.item), "least": stamp.least}
         if self.values:
             parts["values"] = ",".join(f"{value.name}:{value.type}:{value.sensor}" for value in self.values)
+        if self.mic:
+            parts["mic"] = self.mic
         return "causeway-1 " + " ".join(f"{key}={value}" for key, value in parts.items())
 
     @cached_property
@@ -346,6 +354,12 @@ class DataLayout:
     @property
     def am_type(self) -> int:
         return 0x80 | self.hash & 0x7F
+
+    @property
+    def lead(self) -> int:
+        """How many ticks the clock in a stamp may be ahead of its receiver's clock."""
+        stamp = self.stamp
+        return descriptor(stamp.scheme).lead_ticks(self.epsilon, self.delta, stamp.modulus, stamp.carry)
 
 
 def _widths(fields: Fields) -> str:
@@ -375,6 +389,7 @@ def layout_of(deployment: Deployment) -> DataLayout:
         delta=clock.delta,
         tick_log2=clock.tick_log2,
         values=deployment.data,
+        mic=deployment.security.mic,
     )
     if layout.left < 0:
         raise LayoutError("data" if layout.values else "data_bytes", layout.data_bytes, _too_long(layout))
@@ -402,8 +417,9 @@ def _too_long(layout: DataLayout) -> str:
     if layout.data_bytes >= over and layout.values:
         ways = f"give the values of [[data]] {over} bytes less, or {ways}"
     receipts = layout.data_at - layout.receipts_at
+    mic = f", MIC {layout.mic}" if layout.mic else ""
     return (
         f"the payload would be {layout.length} bytes, {over} over the {limit} of TinyOS {layout.tinyos} "
-        f"(header {layout.stamp_at}, stamp {stamp.size}, receipts {receipts}, data {layout.data_bytes}); "
+        f"(header {layout.stamp_at}, stamp {stamp.size}, receipts {receipts}, data {layout.data_bytes}{mic}); "
         f"to make it fit, {ways}"
     )

@@ -6,7 +6,7 @@ as `Unknown` with the reason, "another layout or another application", and not a
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -28,7 +28,18 @@ from construct import (
 
 from packet_formats.layout import DataLayout
 from packet_formats.phrases import many
-from packet_formats.records import RECORD_OF, RECORDS, Reason, Record, members, size
+from packet_formats.records import (
+    RECORDS,
+    SEALED,
+    Health,
+    Proof,
+    Reason,
+    Record,
+    members,
+    mic_at,
+    records_of,
+    size,
+)
 from packet_formats.tinyos import BROADCAST, ActiveMessage
 
 
@@ -51,6 +62,7 @@ class Data:
     hops: int = 0  # how many more times a relay may pass it on; 3: three or more, not counted down
     receipts: tuple[tuple[int, int], ...] = ()  # (source, sequence), used slots only
     data: bytes = b""
+    mic: bytes = b""  # of a network with a key; else empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +90,10 @@ _INTEGERS: dict[tuple[str, str], Any] = {
 }
 
 
-# The construct definitions of the fixed messages, by record and byte order.
+# The construct definitions of the fixed messages without a MIC, by record and byte order.
 RECORD_STRUCT: dict[tuple[type[Record], str], Any] = {
     (record, order): Struct(*[m.name / _INTEGERS[m.type, order] for m in members(record)], Terminated)
-    for record in RECORDS
+    for record in (*RECORDS, Proof)
     for order in ("little", "big")
 }
 
@@ -108,6 +120,7 @@ def data_struct(layout: DataLayout, items: int) -> Any:
         "stamp" / BitStruct(*stamp),
         "receipts" / Array(layout.receipts, Struct("source" / source, "sequence" / Byte)),
         "data" / Bytes(layout.data_bytes),
+        "mic" / Bytes(layout.mic),
         Terminated,
     )
 
@@ -118,17 +131,30 @@ def decode_message(message: ActiveMessage, layout: DataLayout) -> Message | Unkn
         return Unknown(Reason.PACKET, f"TinyOS {message.tinyos}, ours is {layout.tinyos}")
     if message.group != layout.group:
         return Unknown(Reason.GROUP, f"group {message.group:#04x}, ours is {layout.group:#04x}")
-    record = RECORD_OF.get(message.type)
+    record = records_of(layout.mic).get(message.type)
     if record is None and message.type != layout.am_type:
         return Unknown(Reason.TYPE, f"AM type {message.type:#04x}, our data is {layout.am_type:#04x}")
-    lengths = layout.items_in if record is None else {size(record): 0}
+    lengths = layout.items_in if record is None else {size(record, layout.mic): 0}
     if len(message.data) not in lengths:
         found = f"{many(len(message.data), 'byte')} of type {message.type:#04x}"
         return Unknown(Reason.LENGTH, f"{found}, ours has {' or '.join(map(str, lengths))}")
     if record is None:
         return _decode_data(message.data, layout)
-    parsed = RECORD_STRUCT[record, layout.byteorder].parse(message.data)
-    return record(**{member.name: parsed[member.name] for member in members(record)})
+    payload, mic = split_mic(message.data, record, layout)
+    parsed = RECORD_STRUCT[record, layout.byteorder].parse(payload)
+    return record(**{member.name: parsed[member.name] for member in members(record)}, **mic)
+
+
+def split_mic(payload: bytes, record: type[Record], layout: DataLayout) -> tuple[bytes, dict[str, Any]]:
+    """A record's payload without its MIC, and the MIC as `mic`, or nothing where the record has none.
+
+    A sealed health has its MIC in place of the layout's hash, which the MIC covers: it is ours or the MIC is wrong.
+    """
+    if not layout.mic or record not in SEALED:
+        return payload, {}
+    at = mic_at(record)
+    hash_ = layout.hash.to_bytes(4, "little" if layout.tinyos == 1 else "big") if record is Health else b""
+    return payload[:at] + hash_ + payload[at + layout.mic :], {"mic": payload[at : at + layout.mic]}
 
 
 def _decode_data(payload: bytes, layout: DataLayout) -> Data | Unknown:
@@ -153,17 +179,21 @@ def _decode_data(payload: bytes, layout: DataLayout) -> Data | Unknown:
         hops=parsed.flags.hops,
         receipts=tuple(slot for slot in slots if slot != own),
         data=bytes(parsed.data),
+        mic=bytes(parsed.mic),
     )
 
 
 def encode_message(
     message: Message, layout: DataLayout, dest: int = BROADCAST, source: int | None = None
 ) -> ActiveMessage:
-    """The message as TinyOS carries it; `source` names the sender of a relayed copy on 2.x."""
+    """The message as TinyOS carries it; `source` names the sender of a relayed copy on 2.x.
+
+    In a network with a key a message without a MIC gets one of zeros: `seal` puts the right one in.
+    """
     if isinstance(message, Data):
         type_, payload = layout.am_type, encode_data(message, layout)
     else:
-        type_, payload = message.AM_TYPE, encode_record(message, layout.byteorder)
+        type_, payload = message.AM_TYPE, _record_payload(message, layout)
     if layout.tinyos == 1:
         return ActiveMessage(1, dest, layout.group, type_, payload)
     sender = _origin(message) if source is None else source
@@ -171,9 +201,34 @@ def encode_message(
 
 
 def encode_record(record: Record, byteorder: str) -> bytes:
+    """The payload of a record without its MIC."""
     for member in members(type(record)):
         _check(member.name, getattr(record, member.name), member.range)
     return bytes(RECORD_STRUCT[type(record), byteorder].build(asdict(record)))
+
+
+def _record_payload(record: Record, layout: DataLayout) -> bytes:
+    kind, payload = type(record), encode_record(record, layout.byteorder)
+    if kind not in records_of(layout.mic).values():
+        raise FormatError(f"a {kind.__name__.lower()} is sent in a network with a key alone")
+    if not layout.mic or kind not in SEALED:
+        return payload
+    at = mic_at(kind)
+    return payload[:at] + _mic(record, layout) + payload[at + (layout.mic if kind is Health else 0) :]
+
+
+def _mic(message: Any, layout: DataLayout) -> bytes:
+    mic: bytes = message.mic or bytes(layout.mic)
+    if len(mic) != layout.mic:
+        raise FormatError(f"a MIC of {many(len(mic), 'byte')}, the layout has {layout.mic}")
+    return mic
+
+
+def with_mic(message: ActiveMessage, layout: DataLayout, mic: bytes) -> ActiveMessage:
+    """The same message with another MIC."""
+    record = records_of(layout.mic).get(message.type)
+    at = len(message.data) - layout.mic if record is None else mic_at(record)
+    return replace(message, data=message.data[:at] + mic + message.data[at + layout.mic :])
 
 
 def encode_data(message: Data, layout: DataLayout) -> bytes:
@@ -198,6 +253,7 @@ def encode_data(message: Data, layout: DataLayout) -> bytes:
                 "stamp": {**dict(zip(names, message.stamp, strict=True)), "padding": 0},
                 "receipts": [{"source": source, "sequence": sequence} for source, sequence in slots],
                 "data": message.data,
+                "mic": _mic(message, layout),
             }
         )
     )

@@ -7,6 +7,8 @@ The construct definitions, the numpy dtypes and the C header are all derived fro
 - Times are 32-bit network time in cycles of the 32768 Hz crystal, so that tick = time >> tick_log2; they mean
   something only within one root epoch.
 - Counters count since boot and wrap; the reader unwraps them.
+- In a network with a key some records travel sealed, with a MIC (see `packet_formats.seal`): health has it in place
+  of `layout`, the others behind their last integer. `mic` is then its bytes, and else empty.
 """
 
 from __future__ import annotations
@@ -17,6 +19,9 @@ from typing import Any, ClassVar
 
 RSSI_UNKNOWN = -128  # in a heard record
 BATTERY_STEP_MV, NO_HOPS = 20, 255  # in a health record
+MIC_BYTES = 4  # of a network with a key
+# Bits of the network time that a MIC leaves out: of data without a clock, and of a command's number.
+UNCLOCKED_SHIFT, COMMAND_SHIFT = 19, 4
 
 
 class Reason(IntEnum):
@@ -67,10 +72,10 @@ class Beacon:
 
     AM_TYPE: ClassVar[int] = 0x70
     sender: int = _integer("u16", "who sent this beacon")
-    root: int = _integer("u16", "whose clock the network follows")
+    root: int = _integer("u16", "who drives the network's time: the root, or the mote that succeeds it")
     epoch: int = _integer("u8", "root epoch: a new one means a new network time; stamps are cleared")
-    sequence: int = _integer("u16", "the root's beacon number; a mote passes each on once")
-    hops: int = _integer("u8", "of the sender from the root, 0 at the root")
+    sequence: int = _integer("u16", "the driver's beacon number; a mote passes each on once")
+    hops: int = _integer("u8", "of the sender from the driver, 0 at the driver")
     flags: int = _integer("u8", "bit 0: the sender is in sync")
     error: int = _integer("u8", "the sender's estimate of its own error in cycles, 255: that or more")
     time: int = _integer("u32", "network time at the frame's start-of-frame delimiter")
@@ -154,7 +159,8 @@ class Health:
     duplicates: int = _integer("u16", "frames dropped because they had been heard before")
     bounds: int = _integer("u16", "stamps beyond clock + epsilon, its own or received, cut by the bound")
     battery: int = _integer("u8", "battery in steps of 20 mV, 0: not measured")
-    hops: int = _integer("u8", "from the time root, 255: none known")
+    hops: int = _integer("u8", "from the root when it was last heard of, 255: none known")
+    mic: bytes = b""
 
     @property
     def in_sync(self) -> bool:
@@ -213,6 +219,7 @@ class Downlink:
     hops: int = _integer("u8", "how many more times this may be passed on")
     command: int = _integer("u8", "1 rate, 2 report, 3 blink, 4 reboot")
     argument: int = _integer("u32", "rate: cycles between sends; blink: which LEDs; else 0")
+    mic: bytes = b""
 
 
 class Command(IntEnum):
@@ -231,22 +238,49 @@ class Arrived:
     number: int = _integer(
         "u16", "bits 0-7: its sequence; 8-10: its boot count modulo 8; 11-15: the lowest of the layout's hash"
     )
+    mic: bytes = b""
 
 
-Record = Beacon | Heard | Health | Status | Downlink | Arrived
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Follows a beacon in a network with a key: its MIC, which covers the time that was written while the beacon was
+    going out."""
+
+    AM_TYPE: ClassVar[int] = 0x76
+    sender: int = _integer("u16", "who sent the beacon, and this")
+    sequence: int = _integer("u16", "the beacon's sequence")
+    mic: bytes = b""
+
+
+Record = Beacon | Heard | Health | Status | Downlink | Arrived | Proof
 RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived)
-RECORD_OF: dict[int, type[Record]] = {record.AM_TYPE: record for record in RECORDS}
+SEALED: tuple[type[Health | Downlink | Arrived | Proof], ...] = (Health, Downlink, Arrived, Proof)
+
+
+def records_of(mic: int) -> dict[int, type[Record]]:
+    """The records of a network by AM type, without or with a MIC of so many bytes."""
+    return {record.AM_TYPE: record for record in ((*RECORDS, Proof) if mic else RECORDS)}
 
 
 def members(record: type[Record]) -> tuple[Member, ...]:
     """The integers of a record in wire order, without gaps."""
     found, offset = [], 0
     for item in fields(record):
+        if item.name == "mic":
+            continue
         member = Member(item.name, item.metadata["type"], offset, item.metadata["doc"])
         found.append(member)
         offset += member.size
     return tuple(found)
 
 
-def size(record: type[Record]) -> int:
-    return sum(member.size for member in members(record))
+def size(record: type[Record], mic: int = 0) -> int:
+    """Bytes on the wire; `mic`: of the network's MIC."""
+    return sum(member.size for member in members(record)) + (mic if record in SEALED[1:] else 0)
+
+
+def mic_at(record: type[Record]) -> int:
+    """Where a sealed record has its MIC."""
+    if record is Health:
+        return next(member.offset for member in members(Health) if member.name == "layout")
+    return size(record)

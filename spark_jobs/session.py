@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from packet_formats.phrases import visible
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -51,7 +53,7 @@ def prepare(out: Place, option: str = "--out") -> None:
 
 def note(text: str) -> None:
     """Tell the user something on standard error; it is never part of a result."""
-    print(text, file=sys.stderr, flush=True)
+    print(visible(text), file=sys.stderr, flush=True)
 
 
 def is_submitted() -> bool:

@@ -48,6 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Run the real firmware on emulated motes, and report what really happened.",
     ),
     "send": ("basestation.cli.send", "Send a setting, or a message, down to motes."),
+    "key": ("basestation.cli.key", "Make the key of a network whose messages have MICs."),
     "ports": ("basestation.cli.ports", "List the serial ports, and say why one can't be opened."),
     "doctor": ("basestation.cli.doctor", "Check this machine, a deployment and a gateway's line."),
     "completion": (
@@ -72,6 +73,7 @@ PROVIDED_BY = {
     "matplotlib": "analysis",
     "numba": "analysis",
     "pyspark": "spark",
+    "cryptography": "security",
 }
 
 
@@ -207,7 +209,9 @@ def _run(args: Sequence[str] | None) -> int:
         return ended.exit_code
     except click.ClickException as error:
         sys.stdout.flush()
-        error.show()
+        said = _Everything()
+        error.show(said)
+        click.echo(_visible(said.getvalue()), nl=False, err=True)
         if variable := _variable(error):
             click.echo(f"The value comes from the environment: {variable}.", err=True)
         return error.exit_code
@@ -218,6 +222,13 @@ def _run(args: Sequence[str] | None) -> int:
         _say(message)
         return FAULT
     return 0
+
+
+class _Everything(io.StringIO):
+    """Takes what click says as it is: click removes escape sequences, which we show, where there is no terminal."""
+
+    def isatty(self) -> bool:
+        return True
 
 
 def _describe_import_error(error: ImportError) -> str | None:
@@ -235,9 +246,15 @@ def _describe_os_error(error: OSError) -> str:
     return f"{error.filename}: {reason}" if error.filename is not None else reason
 
 
+def _visible(text: str) -> str:
+    from packet_formats.phrases import visible  # only now: see `SuggestingGroup`
+
+    return visible(text)
+
+
 def _say(message: str) -> None:
     with contextlib.suppress(OSError):
-        click.echo(f"Error: {message}", err=True)
+        click.echo(f"Error: {_visible(message)}", err=True)
 
 
 def _replace_closed_streams() -> None:

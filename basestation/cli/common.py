@@ -17,6 +17,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_args, get_type_hin
 import click
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.segment import Segment
+
+from basestation.views.visible_text import visible_segments
+from packet_formats.phrases import visible
 
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
@@ -30,6 +34,11 @@ PLAIN_WIDTH = 110  # columns of a table that is not written to a terminal
 
 
 class _Console(Console):
+    """A console that shows text as it is: none of it steers the terminal, whoever wrote it; only our styles do."""
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        return super()._render_buffer(visible_segments(buffer))
+
     def on_broken_pipe(self) -> None:
         """Leave it to ``main``: rich would exit by itself, with another code."""
         raise BrokenPipeError
@@ -38,7 +47,7 @@ class _Console(Console):
 def _console(*, stderr: bool) -> _Console:
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
-    return _Console(stderr=stderr, width=width, highlight=False)
+    return _Console(stderr=stderr, width=width, highlight=False, markup=False, emoji=False)
 
 
 out = _console(stderr=False)
@@ -51,6 +60,11 @@ err = _console(stderr=True)
 def note(message: str, *, style: str | None = None) -> None:
     """Tell the user something on standard error; it is never part of the output."""
     err.print(message, style=style, markup=False, soft_wrap=True)
+
+
+def echo(text: str) -> None:
+    """Print a line on standard output, as it is: without wrapping, without styles."""
+    click.echo(visible(text))
 
 
 def fail(message: str) -> NoReturn:
@@ -238,6 +252,34 @@ def load_deployment(path: Path) -> "Deployment":
         fail(f"{path}: {error.strerror or error}")
     except deployment.DeploymentError as error:
         fail(f"{path}: {error}")
+
+
+def key_option(function: F) -> F:
+    """Give a command the option ``--key FILE``, as the parameter ``key`` for `with_key`."""
+    option = click.option(
+        "--key",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="The network's key, if its messages have MICs. [default: the deployment's, beside it]",
+    )
+    return option(function)
+
+
+def with_key(
+    described: "Deployment", path: Path | None, key: Path | None = None, needed: bool = True
+) -> "Deployment":
+    """The deployment with its key, from beside it or from `key`. If there is none, end the command with the reason.
+
+    Not `needed`: go on without, where no file is named.
+    """
+    from packet_formats import keys
+
+    if not needed and key is None and path is None:
+        return described
+    try:
+        return keys.with_key(described, path, key)
+    except keys.KeyFault as error:
+        fail(str(error))
 
 
 class _Bar:

@@ -10,9 +10,13 @@ import click
 
 from basestation.cli import common
 from packet_formats import captures
+from packet_formats.framing import crc16
 from packet_formats.json_form import packet_to_plain
 from packet_formats.layout import DataLayout, layout_of
+from packet_formats.messages import Data, decode_message
 from packet_formats.phrases import many
+from packet_formats.records import Arrived, Beacon, Downlink, Health, Heard, Proof
+from packet_formats.seal import Seal
 from packet_formats.tinyos import ActiveMessage
 from packet_formats.values import data_text
 
@@ -46,17 +50,32 @@ FAULTS_SHOWN = 3  # of each kind; the rest are counted
     metavar="OFFSET",
     help="Payload offset (in a Listen line, minus 5) of a 32-bit little-endian clock; adds `clock`, unwrapped.",
 )
+@common.key_option
 @common.json_option
-def command(file: Path, form: str, deployment: Path | None, clock_at: int | None, as_json: bool) -> None:
+def command(
+    file: Path,
+    form: str,
+    deployment: Path | None,
+    clock_at: int | None,
+    key: Path | None,
+    as_json: bool,
+) -> None:
     """Print the frames in FILE, or on standard input, as text; with --json as JSON lines.
 
     FILE holds raw serial bytes, hex text of serial frames, or the lines of TinyOS's Listen, gzipped or not. The format
     is detected. What cannot be decoded is reported on standard error and skipped: the first few faults of a kind one by
     one, the others as a number. With a deployment, a data message from a mote that it does not have is marked by
-    `fault`. The exit code is 1 if the file cannot be read, if nothing in it could be decoded, or if most of its lines
-    have no known format; then --format decodes what it can.
+    `fault`. If its messages have MICs and --key is given, `mic_check` says of each whether its MIC is right; data
+    needs the heard record before it.
+
+    The exit code is 1 if the file cannot be read, if nothing in it could be decoded, or if most of its lines have no
+    known format; then --format decodes what it can.
     """
     described = common.load_deployment(deployment) if deployment else None
+    if key is not None and described is None:
+        raise click.UsageError("--key needs --deployment: it says what a MIC covers")
+    described = described and common.with_key(described, None, key, needed=False)
+    check = MicCheck(Seal(described.key, layout_of(described))) if described and described.key else None
     layout, motes = (layout_of(described), described.network.motes) if described else (None, None)
     raw, fault = captures.unzipped(_read(file))
     if fault:
@@ -71,16 +90,69 @@ def command(file: Path, form: str, deployment: Path | None, clock_at: int | None
             faults.add(item)
             continue
         plain = _with_clock(packet_to_plain(item.packet, layout, motes), item, clock_at, unwrap)
+        if check is not None and isinstance(item.packet, ActiveMessage):
+            plain["mic_check"] = check.of(item.packet)
         packets += 1
         strangers += "fault" in plain
         _show(plain, as_json, layout)
     faults.sum_up()
     if not packets:
         common.fail(f"{file}: nothing could be decoded as {form}")
+    if layout is not None and layout.mic:
+        common.note(f"{file}: {check.told() if check else 'no MIC was checked: --key FILE names the key'}")
     if strangers:
         common.note(f"{file}: {many(strangers, 'message')} from a source that is no mote of the deployment")
     wraps = f", clock wrapped {many(unwrap.wraps, 'time')}" if clock_at is not None else ""
     common.note(f"{file}: {many(packets, 'packet')} ({form}), {many(faults.count, 'fault')} reported{wraps}")
+
+
+class MicCheck:
+    """Says of each message of a capture whether its MIC is right, as far as the messages before it allow."""
+
+    def __init__(self, seal: Seal) -> None:
+        self._seal, self._counts = seal, Counter[str]()
+        self._heard: Heard | None = None
+        self._beacons: dict[tuple[int, int], tuple[bytes, Beacon]] = {}
+
+    def of(self, frame: ActiveMessage) -> str | None:
+        """`right`, `wrong` or `not checked`; None for what has no MIC."""
+        message = decode_message(frame, self._seal.layout)
+        heard, self._heard = self._heard, message if isinstance(message, Heard) else None
+        if isinstance(message, Beacon):
+            self._beacons[message.sender, message.sequence] = frame.data, message
+        if not isinstance(message, Data | Health | Downlink | Arrived | Proof):
+            return None
+        wanted = self._wanted(frame.data, message, heard)
+        found = "not checked" if not wanted else "right" if message.mic in wanted else "wrong"
+        self._counts[found] += 1
+        return found
+
+    def told(self) -> str:
+        return "MICs: " + ", ".join(
+            f"{self._counts[what]} {what}" for what in ("right", "wrong", "not checked")
+        )
+
+    def _wanted(
+        self, payload: bytes, message: Data | Health | Downlink | Arrived | Proof, heard: Heard | None
+    ) -> list[bytes]:
+        """The MICs that would be right; none where something is missing to tell."""
+        seal = self._seal
+        if heard is not None and not (heard.in_sync and heard.check == crc16(payload)):
+            heard = None
+        if isinstance(message, Health):
+            return [seal.health(payload, message)]
+        if isinstance(message, Data):
+            if not message.in_sync:
+                return [seal.data(payload, message.source, False, 0, 0)]
+            times = seal.data_times(message, heard.time) if heard else []
+            return (
+                [seal.data(payload, message.source, True, heard.epoch, time) for time in times]
+                if heard
+                else []
+            )
+        if isinstance(message, Proof) and (message.sender, message.sequence) in self._beacons:
+            return [seal.beacon(*self._beacons[message.sender, message.sequence])]
+        return []
 
 
 class _DecodeFaults:
@@ -127,7 +199,7 @@ def _show(plain: dict[str, Any], as_json: bool, layout: DataLayout | None) -> No
     if as_json:
         common.emit_json(plain)
     else:
-        click.echo(_readable(plain, layout))
+        common.echo(_readable(plain, layout))
 
 
 def _readable(plain: dict[str, Any], layout: DataLayout | None) -> str:
@@ -147,6 +219,7 @@ def _readable(plain: dict[str, Any], layout: DataLayout | None) -> str:
     else:
         body = plain["payload"]
     clock = f" clock {plain['clock']}" if plain.get("clock") is not None else ""
+    clock += f" MIC {plain['mic_check']}" if plain.get("mic_check") else ""
     fault = f" ({plain['fault']})" if "fault" in plain else ""
     return f"{head} length {plain['length']}{clock}: {body}{fault}"
 

@@ -180,7 +180,7 @@ def _views(deployment: Deployment, as_json: bool) -> list[Sink]:
         return [JsonView(common.emit_json, layout_of(deployment)), Notes()]
     if common.out.is_terminal:
         return [StreamsView(common.out)]
-    return [LinesView(lambda line, _style: click.echo(line), common.note, layout_of(deployment))]
+    return [LinesView(lambda line, _style: common.echo(line), common.note, layout_of(deployment))]
 
 
 def _listen(ground: Ground, log: Path, seconds: float, as_json: bool) -> Delivered | None:

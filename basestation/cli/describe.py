@@ -89,6 +89,10 @@ def parts(layout: DataLayout) -> list[PayloadPart]:
         at += value.size * 8
     if layout.data_bytes and not layout.values:
         found.append(PayloadPart("data", at, layout.data_bytes * 8, "of the application"))
+    if layout.mic:
+        found.append(
+            PayloadPart("mic", layout.mic_at * 8, layout.mic * 8, "shows that a mote with the key sent it")
+        )
     return found
 
 
@@ -134,6 +138,7 @@ def as_plain(deployment: Deployment, layout: DataLayout) -> dict[str, Any]:
         "tick_ms": tick_ms,
         "epsilon_ms": clock.epsilon * tick_ms,
         "delta_ms": clock.delta * tick_ms,
+        **({"mic_bytes": layout.mic} if layout.mic else {}),
         "fields": [
             {"name": p.name, "bit": p.offset, "bits": p.bits, "meaning": p.meaning} for p in parts(layout)
         ],
@@ -154,6 +159,7 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
         *_moving(layout),
         ("AM type", f"{layout.am_type:#04x} in group {layout.group:#04x}"),
         ("layout hash", f"{layout.hash:#010x}"),
+        ("protection", protection(deployment)),
         ("tick", f"{plain['tick_ms']:.4g} ms (2^{clock.tick_log2} cycles of 32768 Hz)"),
         ("epsilon", f"{many(clock.epsilon, 'tick')}, {plain['epsilon_ms']:.4g} ms"),
         ("delta", f"{many(clock.delta, 'tick')}, {plain['delta_ms']:.4g} ms"),
@@ -170,6 +176,17 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
     for row in rows:
         table.add_row(*row)
     return table
+
+
+def protection(deployment: Deployment) -> str:
+    """What is protected against strangers, in words."""
+    if not deployment.security.mic:
+        return "none: anybody with a radio can speak as any mote ([security], docs/security.md)"
+    return (
+        f"MIC of {many(deployment.security.mic, 'byte')} on data, health, beacons, commands and acknowledgements, by "
+        f"the key in {deployment.security.key}. Anybody can read what is sent; what a mote sends out of sync can be "
+        "played again"
+    )
 
 
 def _stamp_size(layout: DataLayout) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,12 +18,13 @@ from rich.text import Text
 from basestation.cli import PROVIDED_BY, common, network_options
 from basestation.cli.completion import complete_source
 from basestation.doctor import check_deployment, check_machine
-from basestation.doctor.findings import FAILURE, GOOD, WARNING, Finding, failure
-from basestation.live.commands import ALL, MoteSetting, numbers, set_order
+from basestation.doctor.findings import FAILURE, GOOD, WARNING, Finding, failure, warning
+from basestation.live.commands import ALL, Envelopes, MoteSetting, NetworkTime, OrderError, set_order
 from basestation.live.runner import Runner
 from basestation.live.station import Station
 from basestation.sources import Source, SourceError, SourceOptions, open_source
 from packet_formats import deployment as deployments
+from packet_formats import keys
 from packet_formats.phrases import many
 from packet_formats.records import Command
 from packet_formats.tinyos import encode_packet
@@ -127,7 +128,9 @@ def _findings(
 
 def _load(path: Path) -> Deployment | Finding:
     try:
-        return deployments.load(path)
+        return keys.with_key(deployments.load(path), path)
+    except keys.KeyFault as error:
+        return failure("deployment", "key", str(error), "docs/security.md says how a key is made and kept")
     except OSError as error:
         cure = "--deployment names the file that describes the network; examples/ has some"
         return failure("deployment", "file", f"{path}: {error.strerror or error}", cure)
@@ -157,7 +160,9 @@ def _heard(texts: Sequence[str], deployment: Deployment, seconds: float, ask: bo
 async def _listen(
     runner: Runner, sources: Sequence[Source], examination: Examination, seconds: float, ask: bool
 ) -> Finding | None:
-    asking = asyncio.create_task(_ask(sources, examination)) if ask else None
+    asking = (
+        asyncio.create_task(_ask(sources, examination, runner.station.timeline.network_time)) if ask else None
+    )
     try:
         await runner.run(seconds)
     finally:
@@ -168,11 +173,16 @@ async def _listen(
     return None
 
 
-async def _ask(sources: Sequence[Source], examination: Examination) -> Finding | None:
+async def _ask(
+    sources: Sequence[Source], examination: Examination, network_time: Callable[[int], NetworkTime | None]
+) -> Finding | None:
     deployment = examination.deployment
     await asyncio.sleep(ASK_AFTER)
     order = set_order(MoteSetting("report", Command.REPORT), ALL, deployment.network.hops)
-    message = order.message(deployment, next(numbers()))
+    try:
+        _, message = Envelopes(deployment).make(order, network_time(time.monotonic_ns()))
+    except OrderError as error:
+        return warning("line", "downwards", str(error))
     packet = encode_packet(replace(message, kind="data-ack", token=TOKEN))
     for line, source in enumerate(sources):
         if not source.text.startswith("sf@"):  # a forwarder keeps acknowledgements to itself

@@ -47,6 +47,10 @@ def command(file: Path, deployment: Path | None, form: str, as_json: bool) -> No
     if as_json and form == "binary":
         raise click.UsageError("--json and --format binary exclude each other")
     described = common.load_deployment(deployment) if deployment else None
+    if described and described.security.mic:
+        common.note(
+            "messages without a `mic` get one of zeros, which everybody refuses: encode makes no MICs"
+        )
     try:
         lines = click.open_file(str(file), encoding="utf-8", errors="replace")
     except OSError as error:

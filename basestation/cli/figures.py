@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 from rich.table import Table
+from rich.text import Text
 
 from basestation.cli import common, job_options
 from basestation.figures.algorithm_tables import sheets
@@ -129,5 +130,7 @@ def _show(verdicts: Sequence[Verdict]) -> None:
     for name in ("figure", "the paper says", "we measure", "agrees"):
         table.add_column(name)
     for verdict in verdicts:
-        table.add_row(verdict.figure, verdict.claim, verdict.ours, "yes" if verdict.agrees else "[bold]no[/]")
+        table.add_row(
+            verdict.figure, verdict.claim, verdict.ours, Text("yes") if verdict.agrees else Text("no", "bold")
+        )
     common.out.print(table)

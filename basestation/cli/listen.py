@@ -13,10 +13,12 @@ from basestation.cli import common, live_options, network_options, output_option
 from basestation.cli.completion import complete_source
 from basestation.journal.record_format import JournalError
 from basestation.journal.writer import SYNCS
+from basestation.live.commands import told_message
 from basestation.live.runner import Runner
 from basestation.serving.forwarder import Forwarder, Send, ServingCounters
 from basestation.sources import Source, SourceError
 from packet_formats import sf_protocol
+from packet_formats.layout import layout_of
 from packet_formats.phrases import many
 
 if TYPE_CHECKING:
@@ -74,7 +76,13 @@ if TYPE_CHECKING:
     metavar="[HOST[:PORT]]",
     envvar="CAUSEWAY_SERVE",
     help=f"Also be a serial forwarder, for TinyOS 1 on port {sf_protocol.PORT[1]} and 2 on {sf_protocol.PORT[2]}; "
-    "for this machine only unless HOST says otherwise.",
+    "for this machine only unless HOST says otherwise. Clients of other machines only read.",
+)
+@click.option(
+    "--serve-control",
+    is_flag=True,
+    envvar="CAUSEWAY_SERVE_CONTROL",
+    help="Let clients of other machines send to motes, too: anybody who reaches the port.",
 )
 @click.option(
     "--patient", is_flag=True, envvar="CAUSEWAY_PATIENT", help="Wait for a source that isn't there yet."
@@ -87,6 +95,7 @@ def command(
     sync: Sync,
     keep: tuple[str, ...],
     serve: str | None,
+    serve_control: bool,
     patient: bool,
     choices: live_options.Choices,
     outputs: output_options.Outputs,
@@ -99,14 +108,18 @@ def command(
 
     Ctrl-C ends it: what is held is delivered, a summary is printed, and the exit code is 0.
     """
+    if serve_control and serve is None:
+        raise click.UsageError("--serve-control is for the clients of --serve")
     kept = run_log.read_keep(keep, logs)
     described = network_options.find_deployment(deployment)
     voice = output_options.Voice()
     try:
-        opened = network_options.open_sources(sources, described, patient, voice.say)
+        opened = network_options.open_sources(
+            sources, described, patient, voice.say, named=deployment is not None
+        )
     except SourceError as error:
         common.fail(str(error))
-    _listen(opened, described, choices, logs, sync, kept, serve, outputs, voice)
+    _listen(opened, described, choices, logs, sync, kept, serve, serve_control, outputs, voice)
 
 
 def _listen(
@@ -117,6 +130,7 @@ def _listen(
     sync: Sync,
     kept: Keep | None,
     serve: str | None,
+    serve_control: bool,
     outputs: output_options.Outputs,
     voice: output_options.Voice,
 ) -> None:
@@ -126,7 +140,16 @@ def _listen(
     forwarder = None
     if serve is not None:
         host, ports = _where(serve, deployment)
-        forwarder = Forwarder(_down(sources), deployment.network.board, common.note)
+        layout = layout_of(deployment)
+        forwarder = Forwarder(
+            _down(sources),
+            deployment.network.board,
+            voice.say,
+            lambda by, message, shown: runner.remark(
+                f"by --serve, {by}: {told_message(message, layout)}", shown
+            ),
+            serve_control,
+        )
         sinks.append(forwarder)
     page = live_options.page_for(choices, station, sources)
     sinks += page.sinks if page else []
@@ -173,6 +196,7 @@ async def _serve(forwarder: Forwarder, host: str, ports: dict[int, int]) -> None
     except (OSError, ValueError) as error:  # ValueError: what can't be a host's name at all
         reason = (error.strerror if isinstance(error, OSError) else None) or "no such host"
         raise SourceError(f"--serve: can't serve on {host}: {reason}") from None
+    network_options.warn_if_everywhere("--serve", host)
     common.note(f"serving on {host}, {_ports(forwarder)}")
 
 

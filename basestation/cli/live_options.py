@@ -18,11 +18,12 @@ from click.core import ParameterSource
 from basestation.cli import common, network_options, web_page
 from basestation.live.downlink import Orders
 from basestation.live.happenings import Alarm, Happening, Note, Sink
-from basestation.live.runner import Runner, Stage
+from basestation.live.runner import TERMINAL, Runner, Stage
 from basestation.live.station import Station
 from basestation.views.lines import FinalRows, LinesView, summary, verdict
 from basestation.views.ndjson import JsonView
 from packet_formats.layout import layout_of
+from packet_formats.phrases import visible
 from packet_formats.schemes import LEDGER, phi_refusal, policies, refusal
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def _write_line(line: str, style: str | None) -> None:
     if common.out.is_terminal:
         common.out.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
     else:
-        print(line, flush=True)
+        print(visible(line), flush=True)
 
 
 def show(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]], choices: Choices) -> None:
@@ -257,9 +258,9 @@ async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]
 
     deployment, send = stage.station.deployment, None
     if isinstance(stage, Runner):
-        orders = Orders(stage.sources, deployment)
+        orders = Orders(stage.sources, deployment, stage.station.timeline.network_time)
         stage.sinks.append(orders)
-        send = orders.send
+        send = _logged(stage, orders)
     names = {mote.id: mote.name for mote in deployment.motes}
     view = TerminalView(stage, choices.final, layout_of(deployment), send, names)
     stage.sinks.append(view)
@@ -271,6 +272,17 @@ async def _on_screen(stage: Stage, work: Callable[[], Coroutine[Any, Any, None]]
     finally:
         stage.stop()
         await task
+
+
+def _logged(stage: Runner, orders: Orders) -> Callable[[str, int], Coroutine[Any, Any, str]]:
+    """Send settings for the person at the terminal; the log keeps who it was."""
+
+    async def send(words: str, mote: int) -> str:
+        told = await orders.send(words, mote)
+        stage.remark(f"{TERMINAL}: {told}", shown=False)
+        return told
+
+    return send
 
 
 def _leave(view: TerminalView, done: asyncio.Task[None], choices: Choices) -> None:

@@ -14,9 +14,19 @@ import click
 
 from basestation.cli import common
 from basestation.cli.completion import complete_deployment
-from basestation.sources import Source, SourceError, SourceOptions, SourceUsageError, open_source
-from basestation.sources.base import port_number, split_host
+from basestation.sources import (
+    KINDS,
+    READERS,
+    Source,
+    SourceError,
+    SourceOptions,
+    SourceUsageError,
+    open_source,
+    plugged_in,
+)
+from basestation.sources.base import Spec, port_number, split_host
 from basestation.sources.source_choice import choose
+from basestation.sources.tcp import is_everywhere
 
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
@@ -43,14 +53,15 @@ def deployment_option(function: F) -> F:
 
 
 def find_deployment(given: Path | None) -> Deployment:
-    """The deployment that was named, or the one in this folder."""
+    """The deployment that was named, or the one in this folder, with its key if it has one."""
     if given is None:
         if not HERE.exists():
             raise click.UsageError(
                 "which network? Give --deployment FILE, set CAUSEWAY_DEPLOYMENT, or go where a deployment.toml is"
             )
         common.note(f"using {HERE}")
-    return common.load_deployment(given or HERE)
+    path = given or HERE
+    return common.with_key(common.load_deployment(path), path)
 
 
 def served_at(option: str, where: str) -> tuple[str, int | None]:
@@ -64,19 +75,33 @@ def served_at(option: str, where: str) -> tuple[str, int | None]:
     return host or LOOPBACK, port
 
 
+def warn_if_everywhere(option: str, address: str) -> None:
+    if is_everywhere(address):
+        common.note(
+            f"{option} {address}: everybody on every network that this machine is in can connect; "
+            "give one address of this machine to be reached there alone",
+            style="yellow",
+        )
+
+
 def open_sources(
     given: Sequence[str],
     deployment: Deployment,
     patient: bool = False,
     say: Callable[[str], None] = common.note,
+    *,
+    named: bool,
 ) -> list[Source]:
     """Open the sources that were given or can be found: `SourceError` if there is none, wrong usage if one is none.
 
-    They tell the user what goes on by `say`.
+    They tell the user what goes on by `say`. `named`: somebody named the deployment; it did not merely lie here.
     """
     chosen = choose(given, os.environ, deployment.observer.source)
     if chosen.why:
         common.note(chosen.why)
+    if chosen.by_deployment and not named:
+        for text in chosen.texts:
+            _refuse_if_it_acts(text)
     if len(chosen.texts) > MOST_SOURCES:
         raise SourceError(f"{len(chosen.texts)} sources: the log tells {MOST_SOURCES} apart")
     settings = SourceOptions(deployment=deployment, patient=patient, say=say)
@@ -84,3 +109,13 @@ def open_sources(
         return [open_source(text, number, settings) for number, text in enumerate(chosen.texts)]
     except SourceUsageError as error:
         raise click.UsageError(str(error)) from None
+
+
+def _refuse_if_it_acts(text: str) -> None:
+    """A deployment that merely lies in this folder may be anybody's: its sources may read, and no more."""
+    kind = Spec.parse(text).kind
+    if (kind in KINDS and kind not in READERS) or kind in [entry.name for entry in plugged_in()]:
+        raise SourceError(
+            f"{HERE}, which lies in this folder, names the source {text}, which can write files or start programs: "
+            f"if you want that, say --deployment {HERE}, or give the source yourself"
+        )

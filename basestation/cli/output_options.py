@@ -116,6 +116,7 @@ def _serve_metrics(where: tuple[str, int | None], deployment: Deployment, opened
     from basestation.outputs.metrics import PORT, MetricsOutput
 
     host, port = where
+    network_options.warn_if_everywhere("--metrics", host)
     metrics = MetricsOutput(host, PORT if port is None else port, deployment, opened.picture)
     name = f"[{host}]" if ":" in host else host
     common.note(f"metrics are at http://{name}:{metrics.port}/metrics")

@@ -119,6 +119,12 @@ OPTIONS = [
         "Slots in each message that name the messages last received. They serve measurements, not the order.",
         click.IntRange(0, 13),
     ),
+    common.field_option(
+        PlannedNetwork,
+        "mic",
+        "Bytes of a MIC in each message: 4 for a network with a key, whose messages strangers cannot forge.",
+        click.IntRange(0, 4),
+    ),
     click.option(
         "--beacon",
         type=common.FiniteFloat(0.1, 86_400),
@@ -205,7 +211,7 @@ OPTIONS = [
     ),
 ]
 PANELS = {
-    "Message": ("tinyos", "data_bytes", "receipts"),
+    "Message": ("tinyos", "data_bytes", "receipts", "mic"),
     "Clock and delay budget": (
         "beacon", "margin", "foreign_gateway", "tick_log2", "epsilon", "delta",
     ),

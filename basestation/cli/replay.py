@@ -38,17 +38,27 @@ from packet_formats.deployment import DeploymentError
     metavar="FILE",
     help="Use this deployment instead of the one in the log.",
 )
+@common.key_option
 @live_options.options
-def command(log: Path, pace: float | None, deployment: Path | None, choices: live_options.Choices) -> None:
+def command(
+    log: Path, pace: float | None, deployment: Path | None, key: Path | None, choices: live_options.Choices
+) -> None:
     """Play a LOG back: the same deliveries as when it was made, or those of another policy.
 
     The policy is the run's, and changes where the run changed it, unless --policy, --phi, --tolerate or --deployment is
-    given. LOG is a run's folder, or a folder that holds one run. --for counts seconds of the log.
+    given. Messages with MICs are checked if the key is at hand, by --key or beside the file of --deployment; otherwise
+    they are taken unchecked, and the summary says how many.
+
+    LOG is a run's folder, or a folder that holds one run. --for counts seconds of the log.
     """
     try:
         journal = read_journal(log)
         described = common.load_deployment(deployment) if deployment else journal.deployment
-        station = _as_it_was(choices, journal.header, deployment is None).station(described)
+        described = common.with_key(described, deployment, key, needed=False)
+        completed = _as_it_was(choices, journal.header, deployment is None)
+        if completed.policy != choices.policy:
+            journal.check_policy(described)
+        station = completed.station(described)
         for gateway, name in enumerate(journal.header.sources):
             station.add_gateway(gateway, name)
         speed = (1.0 if choices.view == "terminal" else 0.0) if pace is None else pace

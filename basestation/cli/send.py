@@ -18,11 +18,11 @@ from basestation.live.commands import (
     LEDS,
     SETTINGS,
     Dispatch,
+    Envelopes,
     MoteSetting,
     OrderError,
     check_target,
     name_of,
-    numbers,
     raw_order,
     set_order,
     settings_of,
@@ -33,11 +33,13 @@ from basestation.sources.base import Spec, names_source
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.records import Command, Health
+from packet_formats.tinyos import ActiveMessage
 
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
 
 FIRST_SECONDS = 3.0  # a report is answered by then: boot counts are asked for before a reboot
+TIME_SECONDS = 15.0  # for the network's time, which commands of a network with a key hold
 PAUSE_SECONDS = 0.1  # between two commands; a gateway has room for six, and motes pass each on
 PLAYED = ("replay@", "simulate@")  # nobody is there to take what is sent
 
@@ -167,7 +169,7 @@ def command(
     except OrderError as error:
         raise click.UsageError(str(error)) from None
     try:
-        opened = network_options.open_sources(sources, described)
+        opened = network_options.open_sources(sources, described, named=deployment is not None)
         session = Session(opened, described, patience, tries, wait, as_json)
         faults = asyncio.run(session.run(orders, after))
     except SourceError as error:
@@ -250,12 +252,12 @@ class Session:
         self._layout = layout_of(deployment)
         self._there = range(motes_there([source.text for source in sources], deployment))
         self._patience, self._tries, self._wait, self._as_json = patience, tries, wait, as_json
-        self._numbers = numbers()
+        self._envelopes = Envelopes(deployment)
 
     async def run(self, orders: Sequence[Dispatch], after: float) -> list[str]:
         """Send all, and return what went wrong."""
         faults: list[str] = []
-        async with Talk(self._sources, self._layout) as talk:
+        async with Talk(self._sources, self._layout, self._deployment) as talk:
             await asyncio.sleep(after)
             for place, order in enumerate(orders):
                 if place:
@@ -271,21 +273,24 @@ class Session:
     async def _carry_out(self, talk: Talk, order: Dispatch) -> list[str]:
         answers = self._answers(order)
         talk.forget()
-        if isinstance(answers, Reboots):
-            await self._ask_first(talk, order, answers)
-        number, receipts = await self._send(talk, order)
+        try:
+            if isinstance(answers, Reboots):
+                await self._ask_first(talk, order, answers)
+            number, message, receipts = await self._send(talk, order)
+        except OrderError as error:
+            return [str(error)]
         self._tell_receipts(order, receipts)
         faults = [f"{receipt.source}: {receipt.error}" for receipt in receipts if receipt.error]
         if answers is not None and len(faults) < len(receipts):
             faults += await self._await(talk, answers)
         if self._as_json:
-            common.emit_json(self._plain(order, number, receipts, answers), flush=True)
+            common.emit_json(self._plain(order, number, message, receipts, answers), flush=True)
         return faults
 
-    async def _send(self, talk: Talk, order: Dispatch) -> tuple[int, tuple[Receipt, ...]]:
-        number = next(self._numbers)
-        message = order.message(self._deployment, number)
-        return number, await talk.send(message, number % 256, self._patience, self._tries)
+    async def _send(self, talk: Talk, order: Dispatch) -> tuple[int, ActiveMessage, tuple[Receipt, ...]]:
+        now = await talk.network_time(TIME_SECONDS) if self._envelopes.needs_time else None
+        number, message = self._envelopes.make(order, now)
+        return number, message, await talk.send(message, number % 256, self._patience, self._tries)
 
     def _answers(self, order: Dispatch) -> Reports | Reboots | None:
         if self._wait is None or order.setting is None:
@@ -330,9 +335,13 @@ class Session:
         return f"{name_of(mote, self._deployment)} {how}{told}"
 
     def _plain(
-        self, order: Dispatch, number: int, receipts: Sequence[Receipt], answers: Reports | Reboots | None
+        self,
+        order: Dispatch,
+        number: int,
+        message: ActiveMessage,
+        receipts: Sequence[Receipt],
+        answers: Reports | Reboots | None,
     ) -> dict[str, Any]:
-        message = order.message(self._deployment, number)
         return {
             "order": order.text,
             "mote": "all" if order.target == ALL else order.target,

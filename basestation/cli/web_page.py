@@ -18,6 +18,7 @@ from basestation import how_to_install
 from basestation.cli import common, network_options
 from basestation.live.happenings import Note
 from basestation.sources.base import Source
+from basestation.sources.tcp import is_loopback
 
 if TYPE_CHECKING:
     from basestation.live.happenings import Sink
@@ -49,11 +50,12 @@ class WebChoice:
 def choose(where: str, control: bool) -> WebChoice:
     """Bind the address of `--web`. Any but loopback gets a token, and whichever if one was given."""
     _need_the_extra()
-    from basestation.web.access import Access, is_loopback, new_token, own_names
+    from basestation.web.access import Access, new_token, own_names
 
     host, port = network_options.served_at("--web", where)
     listening = _bind(host, port)
     address, bound = listening.getsockname()[:2]
+    network_options.warn_if_everywhere("--web", address)
     token = _given_token() or (None if is_loopback(address) else new_token())
     return WebChoice(listening, host, Access(own_names(host), token, control, f"causeway_{bound}"))
 
@@ -132,7 +134,7 @@ class WebPage:
 
         self._chosen, self._station = chosen, station
         self._feed = Feed(station)
-        self._orders = Orders(sources, station.deployment) if sources else None
+        self._orders = Orders(sources, station.deployment, station.timeline.network_time) if sources else None
         self._patient = not all(source.live for source in sources) or not sources
         self._recent_of, self._server_of = RecentLines, PageServer
         self.recent = RecentLines()

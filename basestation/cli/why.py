@@ -48,8 +48,15 @@ class MessageName(click.ParamType[tuple[int, int, int | None]]):
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("message", type=MessageName())
 @common.deployment_option(required=False)
+@common.key_option
 @common.json_option
-def command(run: Path, message: tuple[int, int, int | None], deployment: Path | None, as_json: bool) -> None:
+def command(
+    run: Path,
+    message: tuple[int, int, int | None],
+    deployment: Path | None,
+    key: Path | None,
+    as_json: bool,
+) -> None:
     """Say why a MESSAGE of a RUN was held as long as it was, and what led to it.
 
     RUN is a run's log, or a folder that holds one. MESSAGE is mote#number as the views show it, such as 7#12; if the
@@ -59,7 +66,9 @@ def command(run: Path, message: tuple[int, int, int | None], deployment: Path | 
     try:
         journal = read_journal(run)
         described = common.load_deployment(deployment) if deployment else journal.deployment
+        described = common.with_key(described, deployment, key, needed=False)
         header = journal.header
+        journal.check_policy(described)
         station = Station(
             described, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
         )
@@ -80,7 +89,7 @@ def command(run: Path, message: tuple[int, int, int | None], deployment: Path | 
         common.emit_json({"run": header.run} | asdict(found))
     else:
         for line in found.text:
-            click.echo(line)
+            common.echo(line)
 
 
 def _absent(station: Station, source: int, sequence: int, boot: int | None) -> str:

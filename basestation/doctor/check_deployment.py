@@ -20,6 +20,7 @@ from packet_formats.phrases import many
 
 def examine(deployment: Deployment, rate: float | None = None) -> Iterator[Finding]:
     yield layout(deployment)
+    yield protection(deployment)
     board = BOARDS.get(deployment.network.board)
     if board is None:
         text = "the radio of a generic board is not known: whether delta and epsilon suffice is not checked"
@@ -39,6 +40,19 @@ def layout(deployment: Deployment) -> Finding:
     )
 
 
+def protection(deployment: Deployment) -> Finding:
+    """What is protected against strangers, and by what."""
+    if not deployment.security.mic:
+        text = "messages have no MIC: anybody with a radio can speak as any mote"
+        return good("deployment", "protection", f"{text} (docs/security.md)")
+    text = f"messages have a MIC of {many(deployment.security.mic, 'byte')}"
+    if deployment.key is None:
+        return warning("deployment", "protection", f"{text}, and the key is not at hand")
+    return good(
+        "deployment", "protection", f"{text}; the key in {deployment.security.key} is its owner's alone"
+    )
+
+
 def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
     network, clock = deployment.network, deployment.clock
     try:
@@ -53,6 +67,7 @@ def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
                 receipts=deployment.stamp.receipts,
                 beacon_seconds=BOARDS[network.board].beacon_seconds,
                 stamp_bytes=layout_of(deployment).stamp.size,
+                mic=deployment.security.mic,
             ),
             clock.tick_log2,
             clock.epsilon,

@@ -28,10 +28,22 @@ from basestation.traces.stamp_columns import read_stamps
 from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
+from packet_formats.keys import Key
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.records import RECORD_OF, RSSI_UNKNOWN, Beacon, Health, Heard, Reason, Record, size
+from packet_formats.records import (
+    RSSI_UNKNOWN,
+    Beacon,
+    Health,
+    Heard,
+    Proof,
+    Reason,
+    Record,
+    records_of,
+    size,
+)
 
 from .record_format import HEAD, NO_TIME, RecordKind, Records
+from .sealed_frames import forged_data, proven_beacons, right_health
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -54,6 +66,7 @@ class Fate(IntEnum):
     STRANGER = 4  # a data message whose source is no mote of the deployment
     UNTIMED = 5  # a data message before anything told the time: its stamp can't be read
     NO_MESSAGE = 6  # an acknowledgement, or bytes that are no packet
+    FORGED = 7  # its MIC is wrong, or it is played again; known where the key is at hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,15 +299,19 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
     fates[at[posed]] = Fate.FOREIGN
     at, said = at[~posed], said[~posed]
     heard, lines = _pair(frames, gateway, at, said)
-    places, told = _told_times(frames, layout, at, said)
+    places, told = _told_times(frames, layout, at, said, deployment.key)
     rows = np.zeros(len(frames), ROW)
+    untimed = _note(rows, records.clocks(), arrived.head["number"])
+    if deployment.key is not None:
+        ours = np.flatnonzero(fates == Fate.MESSAGE)
+        announced = heard.known, heard.rows
+        fates[forged_data(frames, data, ours, announced, rows["noted"], deployment.key, layout)] = Fate.FORGED
     rows["message"] = fates == Fate.MESSAGE
     for name in ("source", "boot", "sequence"):
         rows[name] = data[name]
     rows["digest"] = _digests(frames, layout)
     rows["announced"], rows["time"] = heard.known, heard.rows["time"]
     rows["told"] = np.cumsum(np.bincount(places, minlength=len(frames)))
-    untimed = _note(rows, records.clocks(), arrived.head["number"])
     return _Decoded(arrived, frames, data, heard, fates, untimed, Sketch(rows, told, lines))
 
 
@@ -311,14 +328,18 @@ def _digests(frames: Frames, layout: DataLayout) -> NDArray[np.uint32]:
 def _first_fates(frames: Frames, reasons: NDArray[np.uint8], layout: DataLayout) -> NDArray[np.uint8]:
     fates = np.full(len(frames), Fate.FOREIGN, np.uint8)
     fates[reasons == Reason.OK] = Fate.MESSAGE
-    for record in RECORD_OF.values():
+    for record in records_of(layout.mic).values():
         fates[_is_record(frames, record, layout)] = Fate.RECORD
     fates[~frames.packet] = Fate.NO_MESSAGE
     return fates
 
 
 def _is_record(frames: Frames, record: type[Record], layout: DataLayout) -> Bools:
-    ours = (frames.type == record.AM_TYPE) & (frames.length == size(record)) & (frames.group == layout.group)
+    ours = (
+        (frames.type == record.AM_TYPE)
+        & (frames.length == size(record, layout.mic))
+        & (frames.group == layout.group)
+    )
     return np.asarray(frames.packet & ours, np.bool_)
 
 
@@ -327,7 +348,7 @@ def _decode(
 ) -> tuple[NDArray[np.int64], NDArray[np.void]]:
     """Where the frames of this kind are, and what they say."""
     at = np.flatnonzero(_is_record(frames, record, layout))
-    chosen = Frames.of_payloads(frames.payload[at, : size(record)], layout, record.AM_TYPE)
+    chosen = Frames.of_payloads(frames.payload[at, : size(record, layout.mic)], layout, record.AM_TYPE)
     return at, bulk.decode_records(chosen, record, layout)[0]
 
 
@@ -374,10 +395,15 @@ def _pair(
 
 
 def _told_times(
-    frames: Frames, layout: DataLayout, at: Ints, said: NDArray[np.void]
+    frames: Frames, layout: DataLayout, at: Ints, said: NDArray[np.void], key: Key | None
 ) -> tuple[Ints, NDArray[np.void]]:
     """Where somebody in sync told the network's time, and what they said; heard records are those at `at`."""
-    told = [(at, said), *(_decode(frames, record, layout) for record in (Beacon, Health))]
+    beacons, health = (_decode(frames, record, layout) for record in (Beacon, Health))
+    if key is not None:
+        proven = proven_beacons(frames, beacons, _decode(frames, Proof, layout), key, layout)
+        right = right_health(frames, *health, key, layout)
+        beacons, health = (beacons[0][proven], beacons[1][proven]), (health[0][right], health[1][right])
+    told = [(at, said), beacons, health]
     where = np.concatenate([places for places, _ in told])
     times, flags = np.zeros(len(where), TOLD), np.concatenate([rows["flags"] for _, rows in told])
     for name in TOLD.names or ():

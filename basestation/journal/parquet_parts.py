@@ -12,11 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from basestation.traces.files import write_table
 from basestation.traces.schema import metadata
 from packet_formats.deployment import Deployment
+from packet_formats.phrases import visible
 
 from . import locking
 from .message_table import Carry, read_messages
@@ -40,6 +42,7 @@ def make_parts(folder: Path, report: Report, *, again: bool = False) -> list[Pat
     Each part's metadata holds what its segment leaves to the next, so making a part needs only the one before it.
     """
     journal = read_journal(folder)
+    journal.tell_remarks(report)
     deployment = journal.deployment
     closed = journal.paths[: -1 if locking.is_taken(folder) else None]
     (folder / PARTS).mkdir(exist_ok=True)
@@ -55,8 +58,14 @@ def make_parts(folder: Path, report: Report, *, again: bool = False) -> list[Pat
 
 
 def _carry_of(part: Path) -> Carry:
-    with part.open("rb") as file:  # Arrow opens no path that is not UTF-8
-        return Carry.from_json(pq.read_schema(file).metadata[META_CARRY].decode())
+    try:
+        with part.open("rb") as file:  # Arrow opens no path that is not UTF-8
+            return Carry.from_json(pq.read_schema(file).metadata[META_CARRY].decode())
+    except (pa.ArrowException, ValueError, KeyError, TypeError, RecursionError) as error:
+        why = type(error).__name__
+        raise JournalError(
+            f"{part}: it does not say how to go on ({why}); `basestation log parts --again` makes it anew"
+        ) from None
 
 
 def _make(
@@ -118,7 +127,7 @@ def _main(arguments: list[str]) -> None:
         os.nice(10)  # an observer that delivers in time comes first
     for folder in arguments:
         try:
-            make_parts(Path(folder), lambda fault: print(fault, file=sys.stderr))
+            make_parts(Path(folder), lambda fault: print(visible(str(fault)), file=sys.stderr))
         except (JournalError, OSError) as error:
             sys.exit(f"{folder}: {error}")
 

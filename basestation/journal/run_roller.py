@@ -55,6 +55,9 @@ class RunRoller:
     def append_policy(self, change: PolicyChange, clock: int | None) -> int:
         return self._log.append_policy(change, clock)
 
+    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int:
+        return self._log.append_note(text, mono_ns, wall_ns)
+
     def close(self) -> None:
         self._log.close()
 

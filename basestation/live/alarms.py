@@ -24,7 +24,7 @@ LOSING, KEEPING = 0.2, 0.05  # shares of the messages of a window
 SYNC_NS = 30 * SECOND
 REBOOTS, REBOOTS_NS = 3, 3600 * SECOND  # a mote in trouble waits up to 17 minutes before each start
 EPOCH_NS = 300 * SECOND
-STRANGER_NS = 300 * SECOND  # without a sign of somebody who poses as another
+STRANGER_NS = 300 * SECOND  # after its last sign, an alarm about a stranger is over
 LISTED = 12  # motes in a text
 
 Facts = TypeVar("Facts")
@@ -58,6 +58,10 @@ class NetworkFacts:
     epochs: Times = field(default_factory=Times)
     epoch_text: str = ""
     disk: str = ""  # what is wrong with it
+    # Messages that the guard refused, and what was said of the last one; in a network with a key alone.
+    forged: Times = field(default_factory=Times)
+    replayed: Times = field(default_factory=Times)
+    refused_text: dict[str, str] = field(default_factory=dict)
 
     def missing(self) -> list[int]:
         return [mote for mote in range(self.expected) if mote not in self.motes]
@@ -102,11 +106,12 @@ def _rebooting(mote: MoteCounts, mono_ns: int) -> bool | None:
 
 
 def _rebooting_due(mote: MoteCounts) -> int | None:
-    return mote.restarts.newest[-1] + REBOOTS_NS if mote.restarts.newest else None
+    return _due_after(mote.restarts, REBOOTS_NS)
 
 
-def _imitated_due(mote: MoteCounts) -> int | None:
-    return mote.imitated.newest[-1] + STRANGER_NS if mote.imitated.newest else None
+def _due_after(times: Times, quiet_ns: int = STRANGER_NS) -> int | None:
+    """When an alarm about such events is over, if none follows."""
+    return times.newest[-1] + quiet_ns if times.newest else None
 
 
 def _between(value: float, good: float, bad: float) -> bool | None:
@@ -146,7 +151,7 @@ MOTE: Sequence[Kind[MoteCounts]] = (
         "imitated",
         lambda mote, now: mote.imitated.often(now, STRANGER_NS, 1),
         lambda name, mote, _: f"somebody else speaks as {name}: two messages of one number differ",
-        _imitated_due,
+        lambda mote: _due_after(mote.imitated),
     ),
 )
 
@@ -166,10 +171,6 @@ def _gateway_due(gateway: GatewayCounts) -> int | None:
 def _gateway_silent(gateway: GatewayCounts, mono_ns: int) -> bool:
     due = _gateway_due(gateway)
     return due is not None and mono_ns >= due
-
-
-def _posed_due(gateway: GatewayCounts) -> int | None:
-    return gateway.posed.newest[-1] + STRANGER_NS if gateway.posed.newest else None
 
 
 GATEWAY: Sequence[Kind[GatewayCounts]] = (
@@ -195,7 +196,7 @@ GATEWAY: Sequence[Kind[GatewayCounts]] = (
         lambda name, gateway, _: (
             f"somebody sends records of a gateway by radio: {name} heard {gateway.posed.total}; none is believed"
         ),
-        _posed_due,
+        lambda gateway: _due_after(gateway.posed),
     ),
 )
 
@@ -228,6 +229,18 @@ def _epoch_due(network: NetworkFacts) -> int | None:
     return network.epochs.newest[-1] + EPOCH_NS if network.epochs.newest else None
 
 
+def _forged_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
+    count = network.forged.total
+    what = "one message" if count == 1 else f"{count} messages"
+    return f"somebody without the key: {what} forged so far; the last: {network.refused_text['forged']}"
+
+
+def _replayed_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
+    count = network.replayed.total
+    what = "one message was" if count == 1 else f"{count} messages were"
+    return f"somebody plays old messages: {what} so far; the last: {network.refused_text['replayed']}"
+
+
 NETWORK: Sequence[Kind[NetworkFacts]] = (
     Kind("missing", _missing, _missing_text, _missing_due, by_line=True),
     Kind(
@@ -235,6 +248,18 @@ NETWORK: Sequence[Kind[NetworkFacts]] = (
         lambda network, now: network.epochs.often(now, EPOCH_NS, 1),
         lambda name, network, _: network.epoch_text,
         _epoch_due,
+    ),
+    Kind(
+        "forged",
+        lambda network, now: network.forged.often(now, STRANGER_NS, 1),
+        _forged_text,
+        lambda network: _due_after(network.forged),
+    ),
+    Kind(
+        "replayed",
+        lambda network, now: network.replayed.often(now, STRANGER_NS, 1),
+        _replayed_text,
+        lambda network: _due_after(network.replayed),
     ),
     Kind("disk", lambda network, _: bool(network.disk), lambda name, network, _: network.disk),
 )
@@ -321,7 +346,7 @@ class Alarms:
     def posed(self, gateway: int, counts: GatewayCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
         """A record of a gateway came by air."""
         counts.posed.add(mono_ns)
-        self._expect(_posed_due(counts))
+        self._expect(lambda gateway: _due_after(gateway.posed)(counts))
         return self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
 
     def mote_seen(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
@@ -337,7 +362,7 @@ class Alarms:
     def imitated(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
         """Two messages of a mote have one number and differ."""
         counts.imitated.add(mono_ns)
-        self._expect(_imitated_due(counts))
+        self._expect(lambda mote: _due_after(mote.imitated)(counts))
         return self._look(MOTE, mote, counts, mono_ns, wall_ns)
 
     def mote_changed(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
@@ -350,6 +375,16 @@ class Alarms:
         self._network.epochs.add(mono_ns)
         self._network.epoch_text = text
         self._expect(_epoch_due(self._network))
+        return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
+
+    def refused(self, verdict: str, text: str, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """The guard refused a message; one that nobody can check is no alarm."""
+        times = {"forged": self._network.forged, "replayed": self._network.replayed}.get(verdict)
+        if times is None:
+            return []
+        times.add(mono_ns)
+        self._network.refused_text[verdict] = text
+        self._expect(_due_after(times))
         return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
 
     def disk(self, fault: str, mono_ns: int, wall_ns: int) -> list[Happening]:

@@ -7,16 +7,23 @@ from dataclasses import dataclass
 from secrets import randbelow
 
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
-from packet_formats.layout import PAYLOAD_LIMIT, layout_of
-from packet_formats.messages import encode_message
+from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, layout_of
+from packet_formats.messages import decode_message, encode_message
 from packet_formats.phrases import did_you_mean, many
-from packet_formats.records import Command, Downlink
+from packet_formats.records import COMMAND_SHIFT, Command, Downlink
+from packet_formats.seal import Seal, command_time
 from packet_formats.tinyos import BROADCAST, ActiveMessage, PacketError, encode_am
 
 ALL = BROADCAST
 GATEWAYS_KNOW = (Command.REPORT, Command.REBOOT)
 LEDS = {"red": 1, "green": 2, "yellow": 4, "all": 7}
 PERIODS = range(256, (1 << 30) + 1)  # cycles; a mote takes what lies outside for the nearest of these
+
+
+NO_TIME = (
+    "not sent: the network's time is not known yet, and in a network with a key each command holds it; wait until the "
+    "gateway is in sync and a frame has come"
+)
 
 
 class OrderError(ValueError):
@@ -110,6 +117,37 @@ class Dispatch:
         return encode_message(record, layout_of(deployment))
 
 
+NetworkTime = tuple[int, int]  # root epoch, cycles
+
+
+class Envelopes:
+    """Makes the messages of commands: numbered at random or, in a network with a key, by its time, and sealed."""
+
+    def __init__(self, deployment: Deployment) -> None:
+        self._deployment, self._numbers = deployment, numbers()
+        self._seal = Seal(deployment.key, layout_of(deployment)) if deployment.key is not None else None
+        self._last: NetworkTime = (0, 0)
+
+    @property
+    def needs_time(self) -> bool:
+        return self._seal is not None
+
+    def make(self, order: Dispatch, now: NetworkTime | None) -> tuple[int, ActiveMessage]:
+        """The command's number and its message; `OrderError` if it needs the network's time and that is not known."""
+        if self._seal is None or order.setting is None:
+            number = next(self._numbers)
+            return number, order.message(self._deployment, number)
+        if now is None:
+            raise OrderError(NO_TIME)
+        epoch, cycles = now
+        if epoch == self._last[0]:  # a number of its own for each
+            cycles = max(cycles, self._last[1] + (1 << COMMAND_SHIFT))
+        self._last = epoch, cycles
+        number = command_time(cycles) & 0xFFFF
+        record = Downlink(order.target, number, order.hops, order.setting.command, order.setting.argument)
+        return number, self._seal.sealed_downlink(record, epoch, cycles)
+
+
 def name_of(node: int, deployment: Deployment) -> str:
     """Ids from the number of motes on are gateways'."""
     if node == ALL:
@@ -143,3 +181,15 @@ def raw_order(deployment: Deployment, am_type: int, payload: bytes, target: int)
         )
         raise OrderError(f"not sent: {error}: {limit}") from None
     return Dispatch(f"type {am_type:#04x} with {many(len(payload), 'byte')}", target, raw=message)
+
+
+def told_message(message: ActiveMessage, layout: DataLayout) -> str:
+    """What somebody else sends down, in words: a command by its name, anything else by its type and size."""
+    dest = "all" if message.dest == BROADCAST else str(message.dest)
+    record = decode_message(message, layout)
+    if not isinstance(record, Downlink):
+        return f"type {message.type:#04x} with {many(len(message.data), 'byte')} to {dest}"
+    named = {command.value: command.name.lower() for command in Command}
+    what = named.get(record.command, f"command {record.command}")
+    target = "all motes" if record.target == ALL else f"mote {record.target}"
+    return f"{what} {record.argument} to {target}" if record.argument else f"{what} to {target}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from basestation.arrivals import Arrival
-from basestation.live.commands import OrderError, name_of, numbers, set_order, settings_of
+from basestation.live.commands import Envelopes, NetworkTime, OrderError, name_of, set_order, settings_of
 from basestation.live.happenings import Acknowledged, Happening
-from basestation.live.timeline import PacketReader
+from basestation.live.timeline import PacketReader, Timeline
 from basestation.sources.base import Finishing, Source, SourceError
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout
@@ -87,9 +87,15 @@ class Dispatcher:
 class Orders:
     """Settings for motes while a run goes on: a sink, since the run reads the acknowledgements."""
 
-    def __init__(self, sources: Sequence[Source], deployment: Deployment) -> None:
+    def __init__(
+        self,
+        sources: Sequence[Source],
+        deployment: Deployment,
+        network_time: Callable[[int], NetworkTime | None] = lambda mono_ns: None,
+    ) -> None:
+        """`network_time` tells the network's time at one of the host's: a network with a key needs it."""
         self._dispatcher, self._deployment = Dispatcher(sources), deployment
-        self._numbers = numbers()
+        self._envelopes, self._network_time = Envelopes(deployment), network_time
 
     def take(self, happening: Happening) -> None:
         if isinstance(happening, Acknowledged):
@@ -104,8 +110,7 @@ class Orders:
         if len(settings) != 1:
             raise OrderError("say one setting, such as report, blink red, reboot or rate 0.5")
         order = set_order(settings[0], mote, self._deployment.network.hops)
-        number = next(self._numbers)
-        message = order.message(self._deployment, number)
+        number, message = self._envelopes.make(order, self._network_time(time.monotonic_ns()))
         receipts = await self._dispatcher.send(message, number % 256, PATIENCE, TRIES)
         what = f"{order.text} to {name_of(mote, self._deployment)}"
         return f"{what}: " + "; ".join(receipt.error or told(receipt) for receipt in receipts)
@@ -114,12 +119,28 @@ class Orders:
 class Talk:
     """Lines that are read all the time, so that an acknowledgement is seen when it comes."""
 
-    def __init__(self, sources: Sequence[Source], layout: DataLayout) -> None:
+    def __init__(
+        self, sources: Sequence[Source], layout: DataLayout, deployment: Deployment | None = None
+    ) -> None:
+        """`deployment`: if it has a key, what comes is checked, and the network's time is kept."""
         self._sources, self._reader = sources, PacketReader(layout)
+        guarded = deployment is not None and deployment.key is not None
+        self._timeline = Timeline(deployment) if deployment is not None and guarded else None
         self._dispatcher = Dispatcher(sources)
         self.send, self.acknowledged = self._dispatcher.send, self._dispatcher.acknowledged
         self._heard: asyncio.Queue[Message] = asyncio.Queue(MOST_HEARD)
         self._pumps: list[asyncio.Task[None]] = []
+        self._time_known = asyncio.Event()
+
+    def _network_time(self) -> NetworkTime | None:
+        return self._timeline.network_time(time.monotonic_ns()) if self._timeline else None
+
+    async def network_time(self, seconds: float) -> NetworkTime | None:
+        """The network's time, for which it waits so long; None if it does not come, or is not kept."""
+        if self._timeline is not None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._time_known.wait(), seconds)
+        return self._network_time()
 
     async def __aenter__(self) -> Talk:
         try:
@@ -164,10 +185,17 @@ class Talk:
     async def _pump(self, gateway: int, source: Source) -> None:
         async for line in source.lines():
             if isinstance(line, Arrival):
-                self._take(gateway, line.packet)
+                self._take(gateway, line.packet, line.mono_ns)
 
-    def _take(self, gateway: int, packet: bytes) -> None:
+    def _take(self, gateway: int, packet: bytes, mono_ns: int = 0) -> None:
         frame, message, _ = self._reader.read(packet)
+        if self._timeline is not None:
+            self._timeline.advance(mono_ns)
+            read = self._timeline.read(Arrival(gateway, mono_ns, mono_ns, packet))
+            if not read.verdict.is_let_in:
+                return
+            if self._network_time() is not None:
+                self._time_known.set()
         if isinstance(frame, Ack):
             self.acknowledged(gateway, frame.token)
         if message is None or isinstance(message, Unknown):

@@ -15,6 +15,7 @@ from basestation.live.counters import (
     gateway_view,
     mote_view,
 )
+from basestation.live.guard import Verdict
 from basestation.live.wait_reasons import why_waits
 from packet_formats.schemes import SEQUENCE
 
@@ -63,8 +64,17 @@ def take_picture(station: Station, mono_ns: int) -> Snapshot:
         tolerate=station.tolerate,
         ledger=_ledger_view(station) if station.tolerate is not None else None,
         final_on_arrival=1 - station.tentative / station.named if station.named else None,
+        refused=_refused(station),
         unordered=_why_unordered(station, reached is not None),
     )
+
+
+def _refused(station: Station) -> dict[str, int] | None:
+    """What the guard refused or could not vouch for, by verdict; all unchecked where the key is not at hand."""
+    guard = station.timeline.guard
+    if guard is not None:
+        return {verdict.value: guard.verdicts[verdict] for verdict in Verdict if verdict is not Verdict.GOOD}
+    return {Verdict.UNCHECKED.value: station.received} if station.layout.mic else None
 
 
 def _why_unordered(station: Station, time_known: bool) -> str:

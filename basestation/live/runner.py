@@ -22,6 +22,7 @@ WAITING = 1024  # lines; a source that is quicker than we are waits itself
 AT_ONCE = 32  # lines between two turns of the event loop
 TURNS = 3  # of the event loop: bytes into an inbox, out of it, and into our queue
 SECOND = 1_000_000_000
+TERMINAL = "from the terminal"
 LOOK_NS = SECOND  # between two looks at the lines' counters and the disk
 
 
@@ -37,6 +38,8 @@ class LineLog(Protocol):
     ) -> int: ...
 
     def append_policy(self, change: PolicyChange, clock: int | None) -> int: ...
+
+    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int: ...
 
 
 class Stage:
@@ -55,8 +58,15 @@ class Stage:
     def snapshot(self) -> Snapshot:
         return self.station.snapshot(self.now())
 
-    def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None:
+    def set_policy(self, name: str, phi: int, tolerate: float | None = None, by: str = TERMINAL) -> None:
+        """`by` says who wants it: the views tell if it is not the person at the terminal."""
         self._change(PolicyChange(self.now(), 0, name, phi, tolerate))
+        self.remark(f"{by}: policy {name}", shown=by != TERMINAL)
+
+    def remark(self, text: str, shown: bool = True) -> None:
+        """Tell the people at the terminal something, such as who changed what; a live run's log keeps it."""
+        if shown:
+            self.tell([Note(self.now(), time.time_ns(), text)])
 
     def _change(self, change: PolicyChange, clock: int | None = None) -> None:
         self.tell(self.station.advance(change.mono_ns, clock))
@@ -109,8 +119,8 @@ class Runner(Stage):
     def now(self) -> int:
         return time.monotonic_ns() if self._live else self._newest
 
-    def set_policy(self, name: str, phi: int, tolerate: float | None = None) -> None:
-        """The log says when the policy was changed, so that a replay changes it there."""
+    def set_policy(self, name: str, phi: int, tolerate: float | None = None, by: str = TERMINAL) -> None:
+        """The log says when the policy was changed, so that a replay changes it there, and by whom."""
         change = PolicyChange(self.now(), time.time_ns(), name, phi, tolerate)
         self._change(change)
         if self._log is not None:
@@ -118,6 +128,16 @@ class Runner(Stage):
                 self._log.append_policy(change, self.station.timeline.reached)
             except JournalError as error:
                 self._complain(change, error)
+        self.remark(f"{by}: policy {name}", shown=by != TERMINAL)
+
+    def remark(self, text: str, shown: bool = True) -> None:
+        if self._log is not None and not self.ended:
+            now, wall = self.now(), time.time_ns()
+            try:
+                self._log.append_note(text, now, wall)
+            except JournalError as error:
+                self._complain(LineCount(0, now, wall), error)
+        super().remark(text, shown)
 
     def stop(self) -> None:
         super().stop()

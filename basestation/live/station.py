@@ -16,6 +16,7 @@ from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery
 from basestation.live.alarms import Alarms
 from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
+from basestation.live.guard import WORDS, Verdict
 from basestation.live.happenings import (
     Acknowledged,
     Arrived,
@@ -41,9 +42,9 @@ from basestation.observer import Observer
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
-from packet_formats.messages import Data, Unknown
+from packet_formats.messages import Data, Message, Unknown
 from packet_formats.phrases import many
-from packet_formats.records import RSSI_UNKNOWN, Health
+from packet_formats.records import RSSI_UNKNOWN, Downlink, Health
 from packet_formats.schemes import LEDGER
 from packet_formats.tinyos import Ack, ActiveMessage
 
@@ -209,6 +210,8 @@ class Station:
         frame, message = read.frame, read.message
         if read.happenings:
             found += self._note_jump(read.happenings)
+        if not read.verdict.is_let_in:
+            return [*found, *read.happenings, *self._refuse(arrival, message, read.verdict)]
         if read.posed:
             text = "a record that only a gateway makes came by radio; it is not believed"
             found += [*read.happenings, self._strange(arrival, "gateway's record", text)]
@@ -244,6 +247,17 @@ class Station:
         self.timeline.gateway(arrival.gateway).strange += 1
         self.reasons[reason] += 1
         return Strange(*self.timeline.now, arrival.gateway, text, arrival.packet)
+
+    def _refuse(
+        self, arrival: Arrival, message: Message | Unknown | None, verdict: Verdict
+    ) -> list[Happening]:
+        """A message that the guard does not let in: it is counted and told of, and nothing is made of it."""
+        name = type(message).__name__.lower()
+        node = getattr(message, "source", getattr(message, "target", 0))
+        speaker = "to" if isinstance(message, Downlink) else "of"
+        text = f"{verdict.value} {name} {speaker} {self.deployment.mote_name(node)}: {WORDS[verdict]}"
+        strange = self._strange(arrival, verdict.value, text)
+        return [strange, *self.alarms.refused(verdict.value, text, *self.timeline.now)]
 
     def _is_copy(self, health: Health) -> bool:
         """The same report over another way; relays change nothing in it but how often it may be passed on."""

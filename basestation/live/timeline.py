@@ -13,13 +13,14 @@ from basestation.arrivals import Arrival, Gap
 from basestation.causality.modular import nearest
 from basestation.live.clock import BEHIND, WRAP, ClockReading, ObserverClock
 from basestation.live.counters import GatewayCounts
+from basestation.live.guard import WINDOWS, Guard, Verdict
 from basestation.live.happenings import ClockChanged, Happening, Note
 from basestation.live.pairing import Pairing
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.fast_read import MessageReader, read_packet
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, Message, Unknown
-from packet_formats.records import Beacon, Health, Heard, Status
+from packet_formats.records import Beacon, Health, Heard, Proof, Status
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError
 
 FOREIGN_AFTER = 3  # radio frames of a gateway that has never sent a heard record
@@ -56,6 +57,7 @@ class TimedFrame(NamedTuple):
     heard: Heard | None = None
     cycles: int | None = None
     happenings: Sequence[Happening] = ()  # what it shows of the clock and of its gateway
+    verdict: Verdict = Verdict.GOOD  # of the guard, in a network with a key
     posed: bool = False  # a gateway's own record that came by air: somebody poses as the gateway
 
 
@@ -78,6 +80,7 @@ class Timeline:
         self._late = deployment.late_guess << deployment.clock.tick_log2
         self._shift, self._motes = deployment.clock.tick_log2, deployment.network.motes
         self._reader = PacketReader(layout_of(deployment))
+        self.guard = Guard(deployment) if deployment.key is not None else None
 
     def gateway(self, gateway: int) -> GatewayCounts:
         counts = self.gateways.get(gateway)
@@ -104,6 +107,11 @@ class Timeline:
     def when(self, tick: int) -> int | None:
         """The host's time at which the clock reaches a tick if no record comes."""
         return self.clock.when(tick << self._shift)
+
+    def network_time(self, mono_ns: int) -> tuple[int, int] | None:
+        """The root epoch, and the cycles of its time by now as far as they can be guessed; None while not known."""
+        cycles = self.clock.guess(None, mono_ns)
+        return None if cycles is None or self.epoch is None else (self.epoch, cycles)
 
     def take_gap(self, gap: Gap) -> GatewayCounts:
         counts = self.gateway(gap.gateway)
@@ -133,7 +141,10 @@ class Timeline:
         if heard is None:
             return self._unpaired(arrival, counts, frame, message)
         found = self._confirm(arrival, counts, heard) if pairing.doubted_ns is not None else ()
-        return TimedFrame(frame, message, "", heard, pairing.cycles, found, posed=self._is_own(message))
+        verdict = Verdict.GOOD
+        if self.guard is not None:
+            verdict = self.guard.judge(frame.data, message, heard.epoch, pairing.cycles, arrival.mono_ns)
+        return TimedFrame(frame, message, "", heard, pairing.cycles, found, verdict, self._is_own(message))
 
     def _is_own(self, message: Message | Unknown) -> bool:
         """Whether a gateway alone makes it, for its host: what was heard on the air is not that."""
@@ -147,17 +158,51 @@ class Timeline:
             return TimedFrame(frame, message, posed=True)
         if isinstance(message, Status):
             counts.status = message
+        if self.guard is not None:
+            return self._guarded(self.guard, arrival, counts, frame, message)
         if not isinstance(message, Data | Beacon | Health):
             return TimedFrame(frame, message)
-        if not isinstance(message, Health) or message.source < self._motes:  # heard on the air
-            counts.unpaired += 1
-            counts.pairing.alone += 1
-            counts.pairing.cycles = None
-        found = self._note_foreign(arrival, counts)
+        found = self._note_alone(arrival, counts, message)
         if isinstance(message, Data):
             cycles = self.clock.guess(arrival.gateway, arrival.mono_ns, self._late)
             return TimedFrame(frame, message, "", None, cycles, found)
         return TimedFrame(frame, message, happenings=found + self._take_time(arrival, counts, message))
+
+    def _guarded(
+        self,
+        guard: Guard,
+        arrival: Arrival,
+        counts: GatewayCounts,
+        frame: ActiveMessage,
+        message: Message | Unknown,
+    ) -> TimedFrame:
+        """The same in a network with a key: what is forged tells no time, nor anything of its gateway."""
+        mono_ns, gateway = arrival.mono_ns, arrival.gateway
+        cycles = self.clock.guess(gateway, mono_ns, self._late)
+        verdict = guard.judge(frame.data, message, self.epoch, cycles, mono_ns, WINDOWS)
+        if not verdict.is_let_in or not isinstance(message, Data | Beacon | Health | Proof):
+            return TimedFrame(frame, message, verdict=verdict)
+        found = self._note_alone(arrival, counts, message)
+        if isinstance(message, Data):
+            return TimedFrame(frame, message, "", None, cycles, found, verdict)
+        if isinstance(message, Beacon):
+            guard.keep_beacon(frame.data, message, gateway, mono_ns)
+        elif isinstance(message, Health):
+            found = found + self._take_time(arrival, counts, message)
+        elif (proven := guard.proven(message, gateway)) is not None:
+            beacon, came_ns = proven
+            found = found + self._take_time(arrival._replace(mono_ns=came_ns), counts, beacon)
+        return TimedFrame(frame, message, happenings=found)
+
+    def _note_alone(
+        self, arrival: Arrival, counts: GatewayCounts, message: Data | Beacon | Health | Proof
+    ) -> list[Happening]:
+        """Count a frame that was heard on the air and has no record; whether the gateway is a foreign one."""
+        if isinstance(message, Data | Beacon) or (isinstance(message, Health) and not self._is_own(message)):
+            counts.unpaired += 1
+            counts.pairing.alone += 1
+            counts.pairing.cycles = None
+        return self._note_foreign(arrival, counts)
 
     def _take_record(self, arrival: Arrival, counts: GatewayCounts, heard: Heard) -> list[Happening]:
         """A heard record: the next frame of this line is its own, and the clock has reached its time.
@@ -218,6 +263,7 @@ class Timeline:
         self, arrival: Arrival, counts: GatewayCounts, reading: ClockReading
     ) -> list[Happening]:
         if reading.restarted:
+            self._warn_guard(arrival.mono_ns)
             text = "the network's time has started afresh; what was held is delivered"
             return [ClockChanged(*self.now, arrival.gateway, "restart", text)]
         if self.tick(reading.led) > 0:
@@ -240,8 +286,13 @@ class Timeline:
         if before is None:
             return []
         self.clock.restart()
+        self._warn_guard(arrival.mono_ns)
         text = f"root epoch {epoch} follows {before}: time has started afresh, what was held is delivered"
         return [ClockChanged(*self.now, arrival.gateway, "epoch", text)]
+
+    def _warn_guard(self, mono_ns: int) -> None:
+        if self.guard is not None:
+            self.guard.started_afresh(mono_ns)
 
     def _note_foreign(self, arrival: Arrival, counts: GatewayCounts) -> list[Happening]:
         pairing = counts.pairing
@@ -254,7 +305,7 @@ class Timeline:
         text = (
             f"{counts.name or f'gateway {arrival.gateway}'} sends no heard records: it is not Causeway's. The time is "
             "taken from beacons and health messages; a beacon may be late by "
-            f" {self._late * 1000 / CRYSTAL_HZ:.0f} ms, a later one lets "
+            f"{self._late * 1000 / CRYSTAL_HZ:.0f} ms, a later one lets "
             "stamps be misread"
         )
         return [Note(*self.now, text)]

@@ -26,6 +26,11 @@ def _volts(mote: MoteView) -> float | None:
     return None if millivolts is None else millivolts / 1000
 
 
+def _refused(snapshot: Snapshot, verdict: str) -> Number:
+    """None in a network without a key."""
+    return None if snapshot.refused is None else snapshot.refused.get(verdict)
+
+
 # Names without `causeway_`; a name that ends with _total is a counter's, all others are gauges'.
 NETWORK: Sequence[tuple[str, str, Callable[[Snapshot], Number]]] = (
     ("messages_received_total", "Messages that came, copies left out.", lambda s: s.received),
@@ -33,6 +38,13 @@ NETWORK: Sequence[tuple[str, str, Callable[[Snapshot], Number]]] = (
     ("messages_forced_total", "Messages that left early because too many were held.", lambda s: s.forced),
     ("messages_held", "Messages that are held now.", lambda s: s.held),
     ("packets_strange_total", "Packets that were not read.", lambda s: s.strange),
+    ("messages_forged_total", "Messages refused: their MIC is wrong.", lambda s: _refused(s, "forged")),
+    ("messages_replayed_total", "Messages refused: played again.", lambda s: _refused(s, "replayed")),
+    (
+        "messages_unprotected_total",
+        "Messages out of sync that were let in: their MIC holds no time.",
+        lambda s: _refused(s, "unprotected"),
+    ),
     ("motes_heard", "Motes that were ever heard.", lambda s: len(s.motes)),
     (
         "hold_recent_median_seconds",

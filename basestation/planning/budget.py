@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from packet_formats.boards import BOARDS, CRYSTAL_HZ, Radio
 from packet_formats.layout import HEADER_AFTER_SOURCE, PAYLOAD_LIMIT
 from packet_formats.phrases import many
-from packet_formats.records import Heard, size
+from packet_formats.records import MIC_BYTES, Heard, size
 from packet_formats.schemes import MAX_FIELD_BITS, source_bytes
 
 # Bytes of the largest stamp: the budget is made before the stamp is chosen, and must hold for all stamps.
@@ -22,6 +22,7 @@ QUEUE_SLOTS = 8  # a mote's queue is short; a message that does not fit is lost,
 CRYSTAL_PPM = 50
 BEACONS_LOST = 1  # in a row, without epsilon being broken
 BITS_PER_LINE_BYTE = 10
+CHECK_MS = 3.8  # three AES blocks on the ATmega128 (docs/security.md)
 LINE_FRAMING = 5  # two flags, the packet type, CRC
 LINE_HEADER = {1: 5, 2: 8}  # TinyOS version -> bytes
 LEAST_CLOCK_BITS = 5  # with a counter of three bits they make the one-byte stamp
@@ -56,6 +57,7 @@ class PlannedNetwork:
     foreign_gateway: bool = False
     margin: float | None = None
     stamp_bytes: int = STAMP_ALLOWANCE
+    mic: int = 0  # bytes of a MIC in each message
 
     def __post_init__(self) -> None:
         if self.motes < 2:
@@ -66,9 +68,12 @@ class PlannedNetwork:
             raise BudgetError("rate", "must be above 0: a mote that never sends needs no plan")
         if not 0 < self.beacon_seconds < math.inf:
             raise BudgetError("beacon", "the time between beacons must be above 0")
+        if self.mic not in (0, MIC_BYTES):
+            raise BudgetError("mic", f"must be 0 or {MIC_BYTES}")
         taken, limit = self.payload_without_stamp, PAYLOAD_LIMIT[self.tinyos]
         if taken >= limit:
-            reason = f"header, receipts and data take {taken} of {limit} bytes, which leaves none for a stamp"
+            parts = "header, receipts, data and MIC" if self.mic else "header, receipts and data"
+            reason = f"{parts} take {taken} of {limit} bytes, which leaves none for a stamp"
             raise BudgetError("data-bytes", reason)
 
     @property
@@ -87,7 +92,7 @@ class PlannedNetwork:
     @property
     def payload_without_stamp(self) -> int:
         source = source_bytes(self.motes)
-        return source + HEADER_AFTER_SOURCE + self.receipts * (source + 1) + self.data_bytes
+        return source + HEADER_AFTER_SOURCE + self.receipts * (source + 1) + self.data_bytes + self.mic
 
     @property
     def payload(self) -> int:
@@ -120,7 +125,12 @@ class PlannedNetwork:
     @property
     def usual_hop_ms(self) -> float:
         """The mean time of a hop on a quiet channel."""
-        return self.airtime_ms + self.radio.initial_backoff_ms / 2 + self.radio.processing_ms
+        return self.airtime_ms + self.radio.initial_backoff_ms / 2 + self.processing_ms
+
+    @property
+    def processing_ms(self) -> float:
+        """What a relay does with a message, from the radio to the queue and back; it checks a MIC too."""
+        return self.radio.processing_ms + (CHECK_MS if self.mic else 0)
 
     @property
     def channel_load(self) -> float:
@@ -238,7 +248,7 @@ def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
     radio, hops, airtime = network.radio, network.hops, network.airtime_ms
     busy_tries = _allowed(network.channel_load)
     busy_ms = busy_tries * (radio.congestion_backoff_ms + airtime)
-    hop_ms = airtime + radio.initial_backoff_ms + busy_ms + radio.processing_ms
+    hop_ms = airtime + radio.initial_backoff_ms + busy_ms + network.processing_ms
     ahead = _allowed(network.relay_load) if hops > 1 else 0
     per_hop = f"{hops} x " if hops > 1 else ""
     rows = [
@@ -256,7 +266,9 @@ def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
             f"{per_hop}{many(busy_tries, 'busy try', 'busy tries')} at a load of {network.channel_load:.2g}, each "
             f"{radio.congestion_backoff_ms:.3g} ms and a frame",
         ),
-        BudgetRow("processing", hops * radio.processing_ms, f"{per_hop}from the radio to the queue and back"),
+        BudgetRow(
+            "processing", hops * network.processing_ms, f"{per_hop}from the radio to the queue and back"
+        ),
         BudgetRow(
             "queueing",
             ahead * hop_ms,

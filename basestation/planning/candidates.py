@@ -441,5 +441,6 @@ def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
         "stamp": stamp,
         "observer": {"policy": row.policy, "phi": row.phi}
         | ({} if row.tolerate is None else {"tolerate": row.tolerate}),
+        **({"security": {"mic": network.mic, "key": f"{name}.key"}} if network.mic else {}),
     }
     return deployment.from_dict(tables)

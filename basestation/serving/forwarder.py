@@ -1,7 +1,10 @@
 """A serial forwarder: many clients on one base station, of TinyOS 1.x and 2.x, each on its own port.
 
 Nobody waits for a client. Each has a buffer of its own, and is dropped when that is full. What a client sends is read
-no faster than a gateway could take it. A client that sends too many wrong messages is dropped, too.
+no faster than a gateway could take it. A client that sends too many wrong messages is dropped, too. Where all places
+are taken, one who has not greeted makes room for a newcomer, or one of the address that has most places.
+
+Clients of other machines only read, unless told otherwise. Whoever sends is told of, with the address.
 """
 
 from __future__ import annotations
@@ -14,22 +17,30 @@ from functools import partial
 
 from basestation.live.happenings import Arrived, Happening, Strange
 from basestation.sources.base import SourceError
-from basestation.sources.tcp import keep_alive
+from basestation.sources.tcp import crowd, is_loopback, keep_alive
 from packet_formats import sf_protocol
 from packet_formats.boards import DEFAULT_BOARD
-from packet_formats.tinyos import PacketError, decode_am, encode_packet
+from packet_formats.tinyos import ActiveMessage, PacketError, decode_am, encode_packet
 
 LOOPBACK = "127.0.0.1"
 CLIENTS = 32  # at a time
+IDLE_SECONDS = 60.0  # without a message, after which a client makes room for another one of its own address
 ROOM = 65536  # bytes that may wait for one client here, and about as many in the kernel
 WRONG = 16  # bad messages after which a client is dropped
 TOLD = 20  # notes about clients; a thousand of them must not fill the screen
 PACE_SECONDS = 0.01  # between two messages of one client: a line of 57600 baud carries about 150 a second
 
+READ_ONLY = "clients of other machines only read: `listen --serve-control` lets them send"
+
 Send = Callable[[bytes], Awaitable[None]]
+Sent = Callable[[str, ActiveMessage, bool], None]  # by whom, what, and whether there is still room to show it
 
 
 def _silent(message: str) -> None:
+    pass
+
+
+def _unheard(by: str, message: ActiveMessage, shown: bool) -> None:
     pass
 
 
@@ -41,7 +52,7 @@ class ServingCounters:
     forwarded: int = 0  # messages, to one client each
     sent: int = 0  # messages of clients handed down
     refused: int = 0  # messages of clients that were not
-    dropped: int = 0  # clients that were too slow
+    dropped: int = 0  # clients that were too slow, or idle when others wanted their places
     strangers: int = 0  # connections that spoke another language, or none, or were too many
 
 
@@ -54,7 +65,10 @@ class _Client:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, ROOM)
         keep_alive(connection)
         host, port, *_ = writer.get_extra_info("peername") or ("?", 0)
-        self.name = f"{host}:{port}"
+        self.host = str(host)
+        self.name = f"{self.host}:{port}"
+        self.greeted = False
+        self.busy_at = asyncio.get_running_loop().time()  # when it greeted, or sent something, last
 
     @property
     def waiting(self) -> int:
@@ -67,17 +81,24 @@ class _Client:
 class Forwarder:
     """A sink that forwards each packet to the clients of its TinyOS version.
 
-    `send` is called with each packet of a client, from its type byte on. It may raise `SourceError`.
+    `send` is called with each packet of a client, from its type byte on. It may raise `SourceError`. `sent` is told of
+    each that was sent. `control`: clients of other machines may send, too.
     """
 
     def __init__(
-        self, send: Send, board: str = DEFAULT_BOARD.name, say: Callable[[str], None] = _silent
+        self,
+        send: Send,
+        board: str = DEFAULT_BOARD.name,
+        say: Callable[[str], None] = _silent,
+        sent: Sent = _unheard,
+        control: bool = False,
     ) -> None:
         self.counters = ServingCounters()
         self.ports: dict[int, int] = {}  # TinyOS version -> TCP port
         self._send = send
         self._platform = sf_protocol.platform_bytes(board)
-        self._say = say
+        self._say, self._sent = say, sent
+        self._control = control
         self._told = 0
         self._servers: list[asyncio.Server] = []
         self._connected: set[_Client] = set()
@@ -116,14 +137,20 @@ class Forwarder:
             client.abort()
 
     def _tell(self, text: str) -> None:
-        self._told += 1
-        if self._told <= TOLD:
+        if self._has_room_to_tell():
             self._say(text)
-        elif self._told == TOLD + 1:
-            self._say("further notes on clients are left out")
+
+    def _has_room_to_tell(self) -> bool:
+        self._told += 1
+        if self._told == TOLD + 1:
+            self._say("further notes on clients are left out; a log has who sent what")
+        return self._told <= TOLD
 
     def _to_clients(self, tinyos: int, data: bytes) -> None:
         for client in [client for client in self._greeted if client.tinyos == tinyos]:
+            if client.writer.transport.is_closing():  # asyncio would warn of each write
+                self._greeted.discard(client)
+                continue
             client.writer.write(data)
             self.counters.forwarded += 1
             if client.waiting > ROOM:
@@ -133,15 +160,21 @@ class Forwarder:
                 client.abort()
 
     async def _serve(self, tinyos: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._connected) >= CLIENTS:
-            self.counters.strangers += 1
-            self._tell(f"more than {CLIENTS} clients: one was turned away")
+        try:
+            client = _Client(tinyos, reader, writer)
+        except OSError:  # it has gone already
             writer.transport.abort()
             return
-        client = _Client(tinyos, reader, writer)
+        if len(self._connected) >= CLIENTS and not self._make_room(client):
+            self.counters.strangers += 1
+            self._tell(f"more than {CLIENTS} clients: one was turned away")
+            client.abort()
+            return
         self._connected.add(client)
         try:
             await self._greet(client)
+            client.greeted = True
+            client.busy_at = asyncio.get_running_loop().time()
             self._greeted.add(client)
             self.counters.served += 1
             await self._listen(client)
@@ -154,6 +187,28 @@ class Forwarder:
             self._connected.discard(client)
             self._greeted.discard(client)
             client.abort()
+
+    def _make_room(self, newcomer: _Client) -> bool:
+        """Drop one who keeps a place for nothing; False if there is none."""
+        now = asyncio.get_running_loop().time()
+        strangers = [client for client in self._connected if not client.greeted]
+        crowded = crowd((client.host for client in self._connected), newcomer.host)
+        idle = [
+            client
+            for client in self._connected
+            if client.host == crowded
+            or (client.host == newcomer.host and now - client.busy_at >= IDLE_SECONDS)
+        ]
+        leaving = min(strangers or idle, key=lambda client: client.busy_at, default=None)
+        if leaving is None:
+            return False
+        self.counters.dropped += leaving.greeted
+        self.counters.strangers += not leaving.greeted
+        self._connected.discard(leaving)
+        self._greeted.discard(leaving)
+        self._tell(f"client {leaving.name} was idle and made room for {newcomer.name}")
+        leaving.abort()
+        return True
 
     async def _greet(self, client: _Client) -> None:
         async with asyncio.timeout(sf_protocol.HELLO_SECONDS):
@@ -173,10 +228,14 @@ class Forwarder:
         while True:
             (length,) = await client.reader.readexactly(1)
             message = await client.reader.readexactly(length)
+            client.busy_at = asyncio.get_running_loop().time()
             try:
-                decode_am(client.tinyos, message)
+                read = decode_am(client.tinyos, message)
+                if not (self._control or is_loopback(client.host)):
+                    raise SourceError(READ_ONLY)
                 await self._send(sf_protocol.to_packet(client.tinyos, message))
                 self.counters.sent += 1
+                self._sent(client.name, read, self._has_room_to_tell())
             except PacketError as error:
                 client.wrong += 1
                 self._refuse(client, error)

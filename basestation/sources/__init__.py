@@ -32,11 +32,22 @@ KINDS = {
     "testbed": "basestation.sources.testbed",
     "simulate": "basestation.sources.simulate",
 }
+# Those that only read: they write no file and start no program.
+READERS = ("serial", "network", "sf", "replay", "simulate")
 GROUP = "causeway.sources"
 
 Make = Callable[[Spec, int, SourceOptions], Source]
 
-__all__ = ["KINDS", "Source", "SourceError", "SourceOptions", "SourceUsageError", "open_source", "plugged_in"]
+__all__ = [
+    "KINDS",
+    "READERS",
+    "Source",
+    "SourceError",
+    "SourceOptions",
+    "SourceUsageError",
+    "open_source",
+    "plugged_in",
+]
 
 
 def open_source(text: str, gateway: int = 0, options: SourceOptions | None = None) -> Source:

@@ -15,6 +15,7 @@ from basestation.arrivals import Line
 from basestation.sources.base import Source, SourceOptions, Spec
 from basestation.sources.playback import PlayedSource, arrivals, pace_of
 from packet_formats import deployment as deployments
+from packet_formats import keys
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters, FrameDecoder
 
@@ -35,11 +36,12 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
 def _deployment(spec: Spec, given: Deployment | None) -> Deployment:
     """The deployment that is named, or that of the run."""
     if spec.where:
+        path = Path(spec.where).expanduser()
         try:
-            return deployments.load(Path(spec.where).expanduser())
+            return keys.with_key(deployments.load(path), path)
         except OSError as error:
             raise spec.wrong(f"{spec.where}: {error.strerror or error}") from None
-        except deployments.DeploymentError as error:
+        except (deployments.DeploymentError, keys.KeyFault) as error:
             raise spec.wrong(f"{spec.where}: {error}") from None
     if given is None:
         raise spec.wrong("needs a deployment, as in simulate@examples/micaz.toml")

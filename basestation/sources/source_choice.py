@@ -17,6 +17,7 @@ class SourceChoice:
 
     texts: tuple[str, ...]
     why: str = ""
+    by_deployment: bool = False
 
 
 def choose(given: Sequence[str], environ: Mapping[str, str], deployed: Sequence[str] = ()) -> SourceChoice:
@@ -26,7 +27,7 @@ def choose(given: Sequence[str], environ: Mapping[str, str], deployed: Sequence[
     if motecom := environ.get("MOTECOM"):
         return SourceChoice((motecom,), f"MOTECOM says {motecom}")
     if deployed:
-        return SourceChoice(tuple(deployed), f"the deployment says {', '.join(deployed)}")
+        return SourceChoice(tuple(deployed), f"the deployment says {', '.join(deployed)}", by_deployment=True)
     attached = ports.attached()
     likely = ports.candidates(attached)
     if len(likely) > 1:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import socket
+from collections import Counter
+from collections.abc import Iterable
 from typing import cast
 
 from basestation.sources.base import SourceError
@@ -128,6 +131,34 @@ def keep_alive(connection: socket.socket) -> None:
     for name, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
         if hasattr(socket, name):
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether an IP address is this machine's own, which nobody else can reach."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None)
+    return bool((mapped or found).is_loopback)
+
+
+def is_everywhere(host: str) -> bool:
+    """Whether serving on this address means on all of this machine's networks: 0.0.0.0 or ::."""
+    try:
+        return ipaddress.ip_address(host).is_unspecified
+    except ValueError:
+        return host == "0"
+
+
+def crowd(addresses: Iterable[str], newcomer: str) -> str | None:
+    """The address that has to make room for a newcomer, where all places are taken: the one with most of them.
+
+    It must have two more than the newcomer's: else the two would take turns for ever.
+    """
+    places = Counter(addresses)
+    most = max(places, key=lambda one: places[one], default=newcomer)
+    return most if places[most] > places[newcomer] + 1 else None
 
 
 def _reason(error: Exception) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from functools import singledispatch
 from typing import NamedTuple
@@ -244,9 +244,26 @@ def verdict(snapshot: Snapshot) -> str | None:
     """What is wrong with a run that read nothing though packets came; None if nothing is."""
     if snapshot.received or not snapshot.strange:
         return None
+    if snapshot.refused and snapshot.strange == sum(
+        snapshot.refused.get(what, 0) for what in ("forged", "replayed", "unchecked")
+    ):
+        return (
+            f"no message came that the key could show to be genuine, and {snapshot.strange} were refused: "
+            "do motes and base station have the same key?"
+        )
     return (
         f"no message of this deployment came, but {many(snapshot.strange, 'packet')} of another layout or application "
         "did: is it the right deployment?"
+    )
+
+
+def shown_refused(refused: Mapping[str, int]) -> str:
+    """What the guard of a network with a key refused, or that nobody guarded it."""
+    if "forged" not in refused:
+        return f"the key was not at hand: {many(refused['unchecked'], 'message')} taken unchecked"
+    return (
+        f"refused: {refused['forged']} forged, {refused['replayed']} replayed, {refused['unchecked']} that could not "
+        f"be checked; {many(refused['unprotected'], 'message')} out of sync, which could be old ones, let in"
     )
 
 
@@ -261,6 +278,8 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
         f"{senders if snapshot.received else 'no message'}, {snapshot.delivered} delivered; "
         f"{lost} lost, {many(copies, 'copy', 'copies')} dropped, {late} late, {snapshot.strange} not read"
     )
+    if snapshot.refused is not None:
+        yield shown_refused(snapshot.refused)
     if hold.count:
         yield (
             f"held {hold.mean:.0f} ms on average, half of them at most {hold.p50:.0f} ms, "

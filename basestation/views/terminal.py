@@ -22,8 +22,10 @@ from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, Te
 from basestation.views.dialogs import Help, PolicyQuestion, Proposal, Question
 from basestation.views.lines import row_of, shown_ledger, shown_move, shown_noticed, shown_policy, shown_time
 from basestation.views.mote_table import by_trouble, colour, mote_table, sides
+from basestation.views.visible_text import Visible
 from packet_formats.layout import DataLayout
 from packet_formats.messages import Data
+from packet_formats.phrases import visible
 from packet_formats.records import Health
 from packet_formats.values import data_text
 
@@ -212,7 +214,7 @@ class TerminalView(App[None]):
             self.run_worker(self._sent(self._order(words, mote)), group="orders")
 
     async def _sent(self, sending: Coroutine[None, None, str]) -> None:
-        self.notify(await sending, markup=False)
+        self.notify(visible(await sending), markup=False)
 
     def _propose(self, proposal: Proposal) -> None:
         """Ask before the run is changed: its log, its summary and other viewers all see it."""
@@ -353,7 +355,7 @@ class TerminalView(App[None]):
     def _put(self, name: str, content: RenderableType) -> None:
         panel = self._panel(name)
         assert isinstance(panel, Static)
-        panel.update(content)
+        panel.update(Visible(content))
 
 
 def source_of(item: Arrived | Delivered | HeldView) -> int:

@@ -38,14 +38,6 @@ NO_TOKEN = "this page needs its token: open the address that basestation printed
 LEAST_TOKEN = 16  # characters
 
 
-def is_loopback(address: str) -> bool:
-    """Whether an IP address is this machine's own, which nobody else can reach."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
-
-
 def is_address(name: str) -> bool:
     try:
         ipaddress.ip_address(name)

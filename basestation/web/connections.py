@@ -21,7 +21,7 @@ class Connection(H11Protocol):
         self._look: asyncio.TimerHandle | None = None
         if len(self.connections) > CONNECTIONS:
             idle = [one for one in self.connections if isinstance(one, Connection) and one.is_idle]
-            min(idle, key=lambda one: one._idle_since).transport.abort()
+            min(idle, key=lambda one: one._idle_since, default=self).transport.abort()
         self._look_later()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -388,6 +388,7 @@ def picture_of(view: FeedView, viewers: int) -> Row:
         "delivered": shot.delivered,
         "held": shot.held,
         "strange": shot.strange,
+        **({} if shot.refused is None else {"refused": shot.refused}),
         "hold": {"mean": shot.hold.mean, "p50": shot.hold.p50, "p95": shot.hold.p95, "max": shot.hold.max},
         "arrival": asdict(shot.arrival),
         "delivery": asdict(shot.delivery),

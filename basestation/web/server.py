@@ -29,6 +29,7 @@ from starlette.routing import Route
 
 from basestation.live.happenings import Name
 from basestation.live.runner import Stage
+from basestation.sources.tcp import crowd
 from basestation.web import trial
 from basestation.web.access import Access, Guard, Receive, Scope, Send, answer_error
 from basestation.web.connections import BACKLOG, Connection
@@ -137,6 +138,7 @@ class PageServer:
             log_level="critical",
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # anybody may write them: who is there is who is connected
             timeout_graceful_shutdown=1,
         )
         self._uvicorn = uvicorn.Server(config)
@@ -294,6 +296,8 @@ class PageServer:
             return
         await self._publish_rows()
         if len(self.ring.viewers) >= VIEWERS:  # just before it joins: others come while it waits
+            self._make_room((scope.get("client") or ("", 0))[0])
+        if len(self.ring.viewers) >= VIEWERS:
             await answer_error(send, 503, f"{VIEWERS} viewers are here already")
             return
         viewer = self.ring.join(scope.get("client"))
@@ -307,6 +311,17 @@ class PageServer:
         finally:
             self.ring.viewers.discard(viewer)
             watching.cancel()
+
+    def _make_room(self, newcomer: str) -> None:
+        """Let the address with most viewers give one place up, its oldest."""
+        viewers = [viewer for viewer in self.ring.viewers if viewer.client is not None]
+        crowded = crowd((viewer.client[0] for viewer in viewers if viewer.client), newcomer)
+        theirs = [viewer for viewer in viewers if viewer.client and viewer.client[0] == crowded]
+        if theirs:
+            oldest = min(theirs, key=lambda viewer: viewer.number)
+            oldest.gone = True
+            self.ring.viewers.discard(oldest)
+            self._abort([oldest])
 
     async def _events_for(self, viewer: Viewer, hello: Row) -> AsyncIterator[bytes]:
         ring = self.ring
@@ -398,8 +413,8 @@ class PageServer:
             self._queued -= 1
 
     async def _policy(self, request: Request) -> Response:
-        choice = self._choice(await self._order(request))
-        await self.ask(lambda: self._change_policy(*choice))
+        choice, by = self._choice(await self._order(request)), self._who(request)
+        await self.ask(lambda: self._change_policy(*choice, by))
         policy, phi, tolerate = choice
         by = (
             f", tolerating {tolerate:g}%"
@@ -410,10 +425,15 @@ class PageServer:
         )
         return _json_text(encode({"text": f"Messages are delivered by {policy}{by} from now on."}))
 
-    def _change_policy(self, policy: str, phi: int, tolerate: float | None) -> None:
+    def _who(self, request: Request) -> str:
+        """Who wants something changed, for people and the log; the token itself is neither's business."""
+        address = "?" if request.client is None else f"{request.client.host}:{request.client.port}"
+        return f"by the page, {address}, {'with the' if self._access.token else 'without a'} token"
+
+    def _change_policy(self, policy: str, phi: int, tolerate: float | None, by: str) -> None:
         if self._stage.ended:
             raise WebError(409, "the run has ended")
-        self._stage.set_policy(policy, phi, tolerate)
+        self._stage.set_policy(policy, phi, tolerate, by)
         if not self._live:
             self._folder_at = None  # the recording knows nothing of it
 
@@ -428,15 +448,17 @@ class PageServer:
         if self._command is None:
             raise WebError(409, "this is a recorded run: there is no mote to send to")
         assert self._main is not None
-        sent = asyncio.run_coroutine_threadsafe(self._sent(mote, setting), self._main)
+        sent = asyncio.run_coroutine_threadsafe(self._sent(mote, setting, self._who(request)), self._main)
         return _json_text(encode({"text": await asyncio.wrap_future(sent)}))
 
-    async def _sent(self, mote: int, setting: str) -> str:
+    async def _sent(self, mote: int, setting: str, by: str) -> str:
         assert self._command is not None
         try:
-            return await self._command(setting, mote)
+            told = await self._command(setting, mote)
         except ValueError as error:
             raise WebError(400, str(error)) from None
+        self._stage.remark(f"{by}: {told}")
+        return told
 
     async def _order(self, request: Request) -> Row:
         """The JSON object of a request that changes something, if that is allowed."""

@@ -15,7 +15,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from basestation.arrivals import Arrival, Gap, Line, PolicyChange
@@ -23,6 +23,7 @@ from basestation.live.happenings import Delivered
 from basestation.live.runner import LineLog, past_due
 from basestation.live.station import Station
 from packet_formats import deployment as deployments
+from packet_formats.keys import Key
 from packet_formats.phrases import many
 from packet_formats.schemes import LEDGER, TIMED_POLICIES
 
@@ -99,6 +100,9 @@ class RecentLines:
     def append_policy(self, change: PolicyChange, clock: int | None) -> int:
         return 0 if self._log is None else self._log.append_policy(change, clock)
 
+    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int:
+        return 0 if self._log is None else self._log.append_note(text, mono_ns, wall_ns)
+
 
 @dataclass(frozen=True, slots=True)
 class PolicyTried:
@@ -115,12 +119,14 @@ class PolicyTried:
 
 def ask(station: Station, lines: bytes, policy: str, phi: int, tolerate: float | None) -> bytes:
     """The question for the process: this policy, beside the station's own."""
-    question = {
+    question: dict[str, Any] = {
         "deployment": station.deployment.to_toml(),
         "allowance_ns": station.timeline.clock.allowance_ns,
         "tried": [policy, phi, tolerate],
         "now": [station.policy, station.phi, station.tolerate],
     }
+    if station.deployment.key is not None:  # through a pipe to a child of our own, and nowhere else
+        question["key"] = station.deployment.key.secret.hex()
     return json.dumps(question).encode() + b"\n" + lines
 
 
@@ -186,6 +192,8 @@ def answer_to(question: bytes) -> dict[str, Any]:
     head, _, packed = question.partition(b"\n")
     asked = json.loads(head)
     deployment = deployments.parse(asked["deployment"])
+    if "key" in asked:
+        deployment = replace(deployment, key=Key(bytes.fromhex(asked["key"])))
     lines = list(unpack(packed))
     tried, now = (
         play(Station(deployment, *asked[which], allowance_ns=asked["allowance_ns"]), lines)

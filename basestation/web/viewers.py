@@ -20,6 +20,7 @@ class Viewer:
     picture: int = 0
     whole: bool = True
     gone: bool = False
+    number: int = 0  # which viewer of the run
 
 
 @dataclass
@@ -31,6 +32,7 @@ class Ring:
     light: bytes = b""  # without the curves
     whole: bytes = b""
     dropped: int = 0
+    joined: int = 0
     closed: bool = False
     viewers: set[Viewer] = field(default_factory=set)
     fresh: asyncio.Event = field(default_factory=asyncio.Event)
@@ -38,7 +40,8 @@ class Ring:
     _bytes: int = 0
 
     def join(self, client: tuple[str, int] | None) -> Viewer:
-        viewer = Viewer(client, self.first + len(self._events))
+        self.joined += 1
+        viewer = Viewer(client, self.first + len(self._events), number=self.joined)
         self.viewers.add(viewer)
         return viewer
 

@@ -9,6 +9,14 @@ void cw_dedup_start(cw_dedup_t *filter)
     memset(filter, 0, sizeof(*filter));
 }
 
+bool cw_dedup_knows(const cw_dedup_t *filter, uint16_t source, uint16_t number)
+{
+    for (uint8_t at = 0; at < filter->used && at < CW_DEDUP_ROOM; at++)
+        if (filter->number[at] == number && filter->source[at] == source)
+            return true;
+    return false;
+}
+
 bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number)
 {
     if (filter->used > CW_DEDUP_ROOM || filter->next >= CW_DEDUP_ROOM)

@@ -5,6 +5,7 @@
 #include "causeway/data.h"
 #include "causeway/records.h"
 #include "outbox.h"
+#include "seal.h"
 
 /* Cycles that an answer waits for a clear channel: later its message has been sent again. */
 #define PATIENCE (4 * CAUSEWAY_HOP_BACKOFF)
@@ -14,7 +15,7 @@ static bool waits(const uint8_t *answer)
     for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
         const outbox_frame_t *frame = outbox_frame(i);
         if (frame && frame->message.type == CAUSEWAY_AM_ARRIVED &&
-            memcmp(frame->message.data, answer, CAUSEWAY_ARRIVED_BYTES) == 0) {
+            memcmp(frame->message.data, answer, SEAL_BYTES(ARRIVED)) == 0) {
             return true;
         }
     }
@@ -28,13 +29,15 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
         return;
     }
     cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};
-    uint8_t answer[CAUSEWAY_ARRIVED_BYTES];
+    uint8_t answer[SEAL_BYTES(ARRIVED)];
     cw_arrived_put(answer, &arrived);
+#if CAUSEWAY_MIC_BYTES
+    seal_arrived(answer, seal_of_data(message->data, message->length));
+#endif
     if (waits(answer)) {
         return;
     }
-    outbox_frame_t *frame = outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_ARRIVED, CAUSEWAY_ARRIVED_BYTES, now,
-                                       now + PATIENCE);
+    outbox_frame_t *frame = outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_ARRIVED, sizeof answer, now, now + PATIENCE);
     if (frame) {
         memcpy(frame->message.data, answer, sizeof answer);
         outbox_put(frame);

@@ -7,16 +7,21 @@
 #include "causeway/ticks.h"
 #include "hal/board.h"
 #include "hal/clock.h"
+#include "beacons.h"
 #include "count.h"
 #include "identity.h"
 #include "outbox.h"
 #include "random.h"
 #include "recorder.h"
+#include "seal.h"
 #include "timesync.h"
 
 /* The duplicate filter knows data by source and cw_data_number(), which has 11 bits; commands by a source
- * that no node has; health by a number that no data message has. */
+ * that no node has; health by a number that no data message has. What could not be checked, or has no time
+ * and may be played again, goes by its MIC: it must not hide what is true. */
 #define COMMANDS 0xFFFFU
+#define UNCHECKED_COMMANDS 0xFFFEU
+#define UNSURE_NUMBER(mic) ((uint16_t)((cw_get16_le(mic) & 0x3FFFU) | 0x4000U))
 #define HEALTH_NUMBER(time) ((uint16_t)((time) >> 4 | 0x8000U))
 
 /* Health and commands have no deadline of their own. */
@@ -45,6 +50,11 @@ static cw_receipts_t receipts;
 static cw_dedup_t seen;
 static cw_data_counters_t checks;
 static messaging_counters_t counters;
+
+#if CAUSEWAY_MIC_BYTES
+#define COMMANDS_KEPT 4
+static uint32_t obeyed[COMMANDS_KEPT]; /* the last commands: when each was made, by the network's time */
+#endif
 
 /* The last messages that we left to others, as they had not enough hops to get to the gateway from here. */
 #define LEFT_ROOM 4
@@ -82,6 +92,11 @@ void messaging_on_epoch(uint8_t epoch)
     cw_stamp_start(&stamp, last_tick);
     cw_receipts_start(&receipts);
     outbox_forget(OUTBOX_RELAY);
+#if CAUSEWAY_MIC_BYTES
+    for (uint8_t i = 0; i < COMMANDS_KEPT; i++) {
+        obeyed[i] = timesync_network(clock_now()); /* those made before may have been obeyed before */
+    }
+#endif
     recorder_note(RECORDER_EPOCH, epoch, 0, (uint16_t)last_tick);
 }
 
@@ -102,7 +117,7 @@ static uint32_t event_tick(uint32_t local)
 
 static bool knows_distance(uint32_t now)
 {
-    return ROOT_IS_GATEWAY && timesync_in_sync(now);
+    return ROOT_IS_GATEWAY && timesync_in_sync(now) && timesync_hops() != TIMESYNC_NO_HOPS;
 }
 
 /* Hops that a message of ours needs after its first: more than the deployment's, if the network is deeper and
@@ -255,6 +270,9 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     cw_data_head(payload, identity_id(), ++sequence, (uint8_t)identity_boots(), hops, in_sync);
     frame->message.length = cw_data_put_stamp(payload, &stamp, tick);
     cw_data_put_receipts(payload, frame->message.length, &receipts);
+#if CAUSEWAY_MIC_BYTES
+    seal_data(payload, frame->message.length, timesync_network(now));
+#endif
     send_tick = tick;
     has_sent = true;
     recorder_note(RECORDER_SEND, identity_id(), sequence, (uint16_t)tick);
@@ -273,6 +291,9 @@ bool messaging_on_ready(outbox_frame_t *frame, uint32_t now)
     if (frame->message.type == CAUSEWAY_AM_HEALTH &&
         cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT) == identity_id()) {
         cw_put32(frame->message.data + CAUSEWAY_HEALTH_TIME_AT, timesync_network(now));
+#if CAUSEWAY_MIC_BYTES
+        seal_health(frame->message.data);
+#endif
     }
     return true;
 }
@@ -389,6 +410,21 @@ static uint32_t relay_deadline(const uint8_t *payload, uint8_t hops, uint32_t he
     return latest_start_from(heard);
 }
 
+#if CAUSEWAY_MIC_BYTES
+
+/* The number of one of the last that we left to others, if it is one of them. */
+static uint16_t *left_number(uint16_t source, uint16_t number)
+{
+    for (uint8_t i = 0; i < LEFT_ROOM; i++) {
+        if (left_out[i].source == source && left_out[i].number == (number | LEFT)) {
+            return &left_out[i].number;
+        }
+    }
+    return 0;
+}
+
+#else
+
 /* Whether it is one of the last that we left to others; from now on it is not. */
 static bool was_left(uint16_t source, uint16_t number)
 {
@@ -400,6 +436,8 @@ static bool was_left(uint16_t source, uint16_t number)
     }
     return false;
 }
+
+#endif
 
 static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
@@ -436,6 +474,22 @@ static bool is_done(const outbox_frame_t *frame, uint8_t distance)
     return knows_distance(clock_now()) ? distance <= ours : distance == 0;
 }
 
+#if CAUSEWAY_MIC_BYTES
+
+static const radio_message_t *hearing; /* the frame that we look at */
+
+/* Whether it, another copy or an Arrived, speaks of this frame of ours, whose number it has. A copy with the
+ * same MIC need not be checked: only its hops are believed, and they are in no MIC. */
+static bool speaks_of(const radio_message_t *message)
+{
+    const uint8_t *mic = seal_of_data(message->data, message->length);
+    return hearing->type == CAUSEWAY_AM_ARRIVED
+               ? seal_check_arrived(hearing->data, mic)
+               : memcmp(seal_of_data(hearing->data, hearing->length), mic, CAUSEWAY_MIC_BYTES) == 0;
+}
+
+#endif
+
 /* Somebody at this distance has sent a message; 0: the gateway has it. */
 static void hush(uint16_t source, uint16_t number, uint8_t distance)
 {
@@ -447,6 +501,11 @@ static void hush(uint16_t source, uint16_t number, uint8_t distance)
             !is_done(frame, distance)) {
             continue;
         }
+#if CAUSEWAY_MIC_BYTES
+        if (!speaks_of(&frame->message)) {
+            continue;
+        }
+#endif
         count(&counters.hushed);
         frame->used = at_radio;
         frame->deadline = clock_now(); /* what the radio has goes out, but not again */
@@ -476,12 +535,53 @@ static void merge(const radio_heard_t *heard, uint32_t now)
 static void on_arrived(const radio_message_t *message)
 {
     cw_arrived_t arrived;
-    if (cw_arrived_get(message->data, message->length, &arrived)) {
+    if (cw_arrived_get(message->data, SEAL_REST(message->length), &arrived)) {
         hush(arrived.source, cw_data_arrived(arrived.number), 0);
     } else {
         count(&counters.foreign);
     }
 }
+
+#if CAUSEWAY_MIC_BYTES
+
+static bool is_right(const radio_heard_t *heard)
+{
+    return seal_check_data(heard->message.data, heard->message.length, timesync_network(heard->time));
+}
+
+/* A message that we may have had, or that may be forged. What is in sync cannot be checked without the time:
+ * then it is passed on, and no more. */
+static void judge_data(const radio_heard_t *heard, uint16_t source, uint16_t number, uint32_t tick,
+                       uint32_t now)
+{
+    const uint8_t *payload = heard->message.data;
+    uint16_t unsure = UNSURE_NUMBER(seal_of_data(payload, heard->message.length));
+    if (!cw_data_in_sync(payload)) {
+        number = unsure;
+    }
+    if (cw_dedup_knows(&seen, source, number) || cw_dedup_knows(&seen, source, unsure)) {
+        count(&counters.duplicates);
+        uint16_t *left = left_number(source, cw_data_number(payload));
+        if (left && is_right(heard)) {
+            *left = 0;
+            counters.spent--;
+            relay_data(heard, tick, now);
+        }
+    } else if ((timesync_known() || !cw_data_in_sync(payload)) && is_right(heard)) {
+        cw_dedup_seen(&seen, source, number);
+        merge(heard, now);
+        relay_data(heard, tick, now);
+        messaging_on_data(&heard->message, tick);
+    } else if (cw_data_in_sync(payload) && !timesync_in_sync(now)) {
+        count(&counters.unmerged);
+        cw_dedup_seen(&seen, source, unsure);
+        relay_data(heard, tick, now);
+    } else {
+        count(&counters.forged);
+    }
+}
+
+#endif
 
 static void on_data(const radio_heard_t *heard, uint32_t now)
 {
@@ -496,6 +596,11 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
     hush(source, number, (uint8_t)(cw_data_hops(payload) + 1));
     if (source == identity_id()) {
         count(&counters.echoes);
+#if CAUSEWAY_MIC_BYTES
+    } else {
+        judge_data(heard, source, number, tick, now);
+    }
+#else
     } else if (cw_dedup_seen(&seen, source, number)) {
         count(&counters.duplicates);
         if (was_left(source, number)) {
@@ -507,6 +612,7 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
         relay_data(heard, tick, now);
         messaging_on_data(&heard->message, tick);
     }
+#endif
 }
 
 cw_knows_t messaging_knows(const radio_message_t *message, uint32_t tick)
@@ -536,6 +642,10 @@ static void on_health(const radio_message_t *message, uint32_t now)
     uint16_t number = HEALTH_NUMBER(cw_get32(message->data + CAUSEWAY_HEALTH_TIME_AT));
     if (source == identity_id()) {
         count(&counters.echoes);
+#if CAUSEWAY_MIC_BYTES
+    } else if (!cw_dedup_knows(&seen, source, number) && !seal_check_health(message->data)) {
+        count(&counters.forged);
+#endif
     } else if (cw_dedup_seen(&seen, source, number)) {
         count(&counters.duplicates);
     } else {
@@ -543,21 +653,76 @@ static void on_health(const radio_message_t *message, uint32_t now)
     }
 }
 
+#if CAUSEWAY_MIC_BYTES
+
+/* Whether a command that was made then is newer than all that we know; from now on we know it. It takes the
+ * place of the oldest. */
+static bool is_new_command(uint32_t made)
+{
+    uint32_t *oldest = obeyed;
+    for (uint8_t i = 0; i < COMMANDS_KEPT; i++) {
+        if (obeyed[i] == made) {
+            return false;
+        }
+        if (clock_before(obeyed[i], *oldest)) {
+            oldest = &obeyed[i];
+        }
+    }
+    if (clock_before(made, *oldest)) {
+        return false;
+    }
+    *oldest = made;
+    return true;
+}
+
+/* Whether a command is to be gone on with: it is right, or we cannot tell. */
+static bool judge_command(const radio_message_t *message, const cw_downlink_t *command, uint32_t made)
+{
+    if (!timesync_known()) {
+        uint16_t unsure = UNSURE_NUMBER(message->data + CAUSEWAY_DOWNLINK_MIC_AT);
+        return !cw_dedup_seen(&seen, UNCHECKED_COMMANDS, unsure);
+    }
+    if (cw_dedup_knows(&seen, COMMANDS, command->sequence)) {
+        count(&counters.duplicates);
+        return false;
+    }
+    if (!seal_check_command(message->data, made)) {
+        count(&counters.forged);
+        return false;
+    }
+    cw_dedup_seen(&seen, COMMANDS, command->sequence);
+    return true;
+}
+
+#endif
+
 static void on_downlink(const radio_message_t *message, uint32_t now)
 {
     cw_downlink_t command;
-    if (!cw_downlink_get(message->data, message->length, &command)) {
+    if (!cw_downlink_get(message->data, SEAL_REST(message->length), &command)) {
         count(&counters.foreign);
         return;
     }
+#if CAUSEWAY_MIC_BYTES
+    uint32_t made = seal_command_time(message->data, timesync_network(now));
+    if (!judge_command(message, &command, made)) {
+        return;
+    }
+#else
     if (cw_dedup_seen(&seen, COMMANDS, command.sequence)) {
         count(&counters.duplicates);
         return;
     }
+#endif
     if (command.hops > 0 && command.target != identity_id()) {
         pass_on(OUTBOX_PLAIN, message, CAUSEWAY_DOWNLINK_HOPS_AT, (uint8_t)(command.hops - 1), now,
                 now + PLAIN_PATIENCE);
     }
+#if CAUSEWAY_MIC_BYTES
+    if (!timesync_known() || !is_new_command(made)) {
+        return;
+    }
+#endif
     if (command.target == identity_id() || command.target == CW_TARGET_ALL) {
         messaging_on_command(command.command, command.argument);
     }
@@ -567,6 +732,9 @@ void messaging_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
+#if CAUSEWAY_MIC_BYTES
+    hearing = message;
+#endif
     if (message->group != CAUSEWAY_GROUP ||
         (message->dest != CW_AM_BROADCAST && message->dest != identity_id())) {
         count(&counters.foreign);
@@ -574,7 +742,15 @@ void messaging_on_heard(const radio_heard_t *heard)
         on_data(heard, now);
     } else if (message->type == CAUSEWAY_AM_BEACON && message->length == CAUSEWAY_BEACON_BYTES) {
         count(&counters.beacons);
+#if CAUSEWAY_MIC_BYTES
+        beacons_on_heard(heard, now);
+    } else if (message->type == CAUSEWAY_AM_PROOF) {
+        if (!beacons_on_proof(message, now)) {
+            count(&counters.forged);
+        }
+#else
         timesync_on_beacon(message->data, heard->time, heard->error, now);
+#endif
     } else if (message->type == CAUSEWAY_AM_HEALTH) {
         on_health(message, now);
     } else if (message->type == CAUSEWAY_AM_ARRIVED) {

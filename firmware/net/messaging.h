@@ -19,6 +19,9 @@
  * Who has sent a message sends it again, while there is time, until it is heard from nearer to the gateway,
  * or the gateway says that it arrived. A relay that has not sent it yet leaves it to one as near that was
  * first.
+ *
+ * In a network with a key every frame is checked before it is believed (net/seal.h). What is known already,
+ * by its number or its MIC, is not checked again: it changes nothing.
  */
 #ifndef NET_MESSAGING_H
 #define NET_MESSAGING_H
@@ -32,10 +35,11 @@
 #include "causeway/records.h"
 #include "hal/radio.h"
 #include "outbox.h"
+#include "seal.h"
 
-/** Cycles reserved for channel access at each hop still to go. */
+/** Cycles reserved for channel access, and for checking the message, at each hop still to go. */
 #ifndef MESSAGING_BACKOFF
-#define MESSAGING_BACKOFF CAUSEWAY_HOP_BACKOFF
+#define MESSAGING_BACKOFF (CAUSEWAY_HOP_BACKOFF + SEAL_HOP_TIME)
 #endif
 
 /** Counters since start; they wrap. Every frame heard and every message handed in ends in one of them. */
@@ -55,6 +59,9 @@ typedef struct {
     uint16_t beacons;    /* beacons heard */
     uint16_t repeated;   /* data sent once more: nobody nearer was heard passing it on */
     uint16_t hushed;     /* data not sent (again): others have passed it on */
+#if CAUSEWAY_MIC_BYTES
+    uint16_t forged; /* frames ignored: a wrong MIC, or a proof of no beacon that waits */
+#endif
 } messaging_counters_t;
 
 /** Start. Time sync must have been started. */

@@ -10,6 +10,7 @@
 #include "random.h"
 #include "restarts.h"
 #include "role.h"
+#include "seal.h"
 #include "store.h"
 #include "timesync.h"
 
@@ -36,6 +37,9 @@ void node_start(void)
     identity_start(id, boots);
     uint16_t seed = (uint16_t)((id + 1) * 40503U ^ boots * 2531U);
     random_start(seed);
+#if CAUSEWAY_MIC_BYTES
+    seal_start();
+#endif
     uint32_t now = clock_now();
     timesync_start(store_epoch(), now);
     while (!radio_start(seed)) {
@@ -51,6 +55,11 @@ static __attribute__((noinline)) void check(uint32_t now)
         !role_sound(now)) {
         board_reset();
     }
+#if CAUSEWAY_MIC_BYTES
+    if (!seal_sound()) {
+        board_reset();
+    }
+#endif
 }
 
 static uint32_t earlier(uint32_t a, uint32_t b)

@@ -1,8 +1,12 @@
 #include "outbox.h"
 
+#include <string.h>
+
 #include "causeway/am.h"
+#include "causeway/bytes.h"
 #include "hal/clock.h"
 #include "identity.h"
+#include "seal.h"
 #include "timesync.h"
 
 #define BEACON_PATIENCE UINT32_C(32768) /* a beacon waits this long for a clear channel */
@@ -19,7 +23,7 @@ _Static_assert(UINT64_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2) <
 
 static outbox_frame_t frames[OUTBOX_ROOM];
 #define END (frames + OUTBOX_ROOM)
-static outbox_frame_t going; /* the frame at the radio; not `used`: a beacon */
+static outbox_frame_t going; /* the frame at the radio; not `used`: a beacon or its proof */
 static cw_flag_t busy;       /* the radio has one */
 
 outbox_frame_t *outbox_place(void)
@@ -120,6 +124,27 @@ static void send_beacon(uint32_t now)
     busy = radio_send(&going.message, going.deadline, CAUSEWAY_BEACON_TIME_AT);
 }
 
+#if CAUSEWAY_MIC_BYTES
+
+static uint32_t stamped; /* the time in the last beacon that went out */
+
+/* A beacon has gone out: its proof follows, before anything else. A question has none. */
+static void send_proof(void)
+{
+    uint8_t *beacon = going.message.data, proof[SEAL_BYTES(PROOF)];
+    if (beacon[CAUSEWAY_BEACON_HOPS_AT] == TIMESYNC_NO_HOPS) {
+        return;
+    }
+    cw_put32(beacon + CAUSEWAY_BEACON_TIME_AT, stamped);
+    seal_proof(proof, beacon);
+    address(&going.message, CAUSEWAY_AM_PROOF, sizeof proof);
+    memcpy(going.message.data, proof, sizeof proof);
+    going.deadline = clock_now() + BEACON_PATIENCE;
+    busy = radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
+}
+
+#endif
+
 /* The frame leaves its place first, so that the reports may put a new one there. */
 static void send_frame(outbox_frame_t *frame, uint32_t now)
 {
@@ -184,9 +209,18 @@ void radio_on_sent(radio_result_t result, uint32_t time)
                                : result == RADIO_BUSY ? OUTBOX_LATE
                                                       : OUTBOX_FAILED);
     }
+#if CAUSEWAY_MIC_BYTES
+    else if (going.message.type == CAUSEWAY_AM_BEACON && result == RADIO_SENT) {
+        send_proof();
+    }
+#endif
 }
 
 uint32_t radio_stamp(uint32_t local)
 {
+#if CAUSEWAY_MIC_BYTES
+    return stamped = timesync_stamp(local);
+#else
     return timesync_stamp(local);
+#endif
 }

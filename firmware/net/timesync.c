@@ -36,6 +36,11 @@ enum {
 #define TIDY (60 * UINT32_C(32768))
 #define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
 #define LISTEN_QUESTIONS 4                  /* a starting root asks so often before it opens an epoch */
+/* After this long without a beacon a mote takes over: half a period sooner if it knows the network's speed.
+ * The lowest id goes first, each other one waits a share of half a period longer, so that mostly one speaks.
+ * A MICAz that has heard a single beacon is in sync for 47 s, 4.7 periods. */
+#define SILENCE (4 * TIMESYNC_PERIOD)
+#define SUCCESSION_STEP (TIMESYNC_PERIOD / 2 / CAUSEWAY_MOTES)
 
 /* Time to pass a beacon on in, so that neighbours do not all send at once. */
 #define SPREAD ((uint16_t)(16 * radio_airtime(CAUSEWAY_BEACON_BYTES)))
@@ -43,7 +48,7 @@ enum {
 typedef struct {
     uint32_t local;
     uint32_t offset; /* network - local */
-    uint8_t hops;
+    uint8_t hops;    /* from the deployment's root, as far as was known then */
 } pair_t;
 
 /* A pair as the line is fitted to it: x in 1024 cycles, at most 2^14 of them, y in cycles, at most
@@ -68,9 +73,10 @@ typedef enum {
 
 static state_t state;
 static kept_t epoch;
-static kept_t sequence;  /* root: of the last beacon sent; else the last one taken */
+static kept_t sequence;  /* who drives: of the last beacon sent; else the last one taken */
 static kept_t two_roots; /* root: whether it has heard of another */
 static uint8_t hops;     /* our own, by the last beacon taken */
+static uint16_t driver;  /* following: whose beacons we take; our own id: we are the successor */
 
 static pair_t window[WINDOW]; /* newest first */
 static uint8_t pairs;
@@ -85,7 +91,7 @@ static intent_t intent;
 static uint32_t beacon_at;
 static uint32_t ask_pause;
 static uint8_t burst;        /* quick beacons left, or a listening root's questions */
-static uint32_t last_beacon; /* root: when the last one went out */
+static uint32_t last_beacon; /* who drives: when the last one went out */
 static uint32_t tidy_at;
 static cw_beacon_t best;    /* a listening root's best answer, */
 static uint32_t best_heard; /* when it was heard, */
@@ -108,6 +114,16 @@ static bool is_root(void)
     return identity_id() == CAUSEWAY_ROOT;
 }
 
+static bool is_successor(void)
+{
+    return state == FOLLOWING && driver == identity_id();
+}
+
+static bool drives(void)
+{
+    return state == ROOT || is_successor();
+}
+
 static uint32_t magnitude(int32_t value)
 {
     return value < 0 ? 0U - (uint32_t)value : (uint32_t)value;
@@ -126,6 +142,7 @@ void timesync_start(uint8_t last_epoch, uint32_t now)
     kept_set(&sequence, 0);
     kept_set(&two_roots, false);
     state = is_root() ? LISTENING : LOST;
+    driver = CAUSEWAY_ROOT;
     hops = TIMESYNC_NO_HOPS;
     pairs = 0;
     outliers = 0;
@@ -191,11 +208,12 @@ uint8_t timesync_hops(void)
     if (state != FOLLOWING) {
         return state == ROOT ? 0 : TIMESYNC_NO_HOPS;
     }
-    uint8_t usual = 1;
-    while (usual < TIMESYNC_MAX_HOPS + 1 && !mostly_within(usual)) {
-        usual++;
+    for (uint8_t usual = 1; usual <= TIMESYNC_MAX_HOPS; usual++) {
+        if (mostly_within(usual)) {
+            return usual;
+        }
     }
-    return usual;
+    return TIMESYNC_NO_HOPS;
 }
 
 uint8_t timesync_epoch(void)
@@ -211,6 +229,11 @@ bool timesync_known(void)
 bool timesync_is_root(void)
 {
     return state == ROOT;
+}
+
+uint16_t timesync_driver(void)
+{
+    return is_root() ? CAUSEWAY_ROOT : driver;
 }
 
 bool timesync_two_roots(void)
@@ -348,13 +371,23 @@ static bool fit_line(uint8_t sender_error, uint32_t now)
 
 /* ---- Following ---- */
 
+/* A successor's beacon says nothing about the way to the root: what was known of it stays. In its two
+ * callers it would take fifty bytes more. */
+static __attribute__((noinline)) void take_pair(const cw_beacon_t *beacon, uint32_t heard, bool anew)
+{
+    uint8_t distance = beacon->root == CAUSEWAY_ROOT ? (uint8_t)(beacon->hops + 1) : timesync_hops();
+    if (anew) {
+        pairs = 0;
+    }
+    push_pair(heard, beacon->time - heard, distance);
+}
+
 static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
 {
+    take_pair(beacon, heard, true);
     state = FOLLOWING;
     kept_set(&epoch, beacon->epoch);
-    pairs = 0;
     skew = 0;
-    push_pair(heard, beacon->time - heard, (uint8_t)(beacon->hops + 1));
     base_error = (uint16_t)(beacon->error + TIMESYNC_NOISE);
     drift = DRIFT_UNKNOWN;
     netclock_set(heard, beacon->time);
@@ -367,19 +400,21 @@ static bool far_off(const cw_beacon_t *beacon, uint32_t heard)
     return off > (uint32_t)estimate_error(heard) + beacon->error + 2 * TIMESYNC_NOISE;
 }
 
-/* Take a pair that fits; false for an outlier. */
+/* Take a pair that fits; false for an outlier. Who drives now has a line of its own, which begins near the
+ * one before and runs as fast. */
 static bool add_to_line(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
-    if (far_off(beacon, heard)) {
+    bool anew = beacon->root != driver;
+    if (!anew && far_off(beacon, heard)) {
         count(&counters.outliers);
         if (++outliers < OUTLIERS) {
             return false;
         }
         count(&counters.restarts);
-        pairs = 0;
+        anew = true;
         skew = 0;
     }
-    push_pair(heard, beacon->time - heard, (uint8_t)(beacon->hops + 1));
+    take_pair(beacon, heard, anew);
     if (!fit_line(beacon->error, now)) {
         start_afresh(beacon, heard);
     }
@@ -403,6 +438,103 @@ static void pass_on(uint32_t now)
     }
 }
 
+/* ---- Driving: the root, or a successor ---- */
+
+/* Not at once, so that several answers make one. */
+static void beacon_soon(uint32_t now)
+{
+    uint32_t when = now + random_below(SPREAD);
+    if (clock_before(when, last_beacon + ANSWER_PAUSE)) {
+        when = last_beacon + ANSWER_PAUSE;
+    }
+    if (clock_before(when, beacon_at)) {
+        plan(BEACON, when);
+    }
+}
+
+/* Newer beacons, several in a row, which all follow. */
+static void speak_up(uint32_t now)
+{
+    kept_set(&sequence, (uint16_t)(kept_get(&sequence) + SEQUENCE_LEAP));
+    burst = QUICK_BEACONS;
+    beacon_soon(now);
+}
+
+/* Another one drives in our epoch, who is to hear that we do. Who drives takes no time from others, so the
+ * numbers decide whom motes follow: ours shall be newer. */
+static void outbid(const cw_beacon_t *beacon, uint32_t now)
+{
+    if (newer16(kept_get(&sequence), beacon->sequence)) {
+        beacon_soon(now);
+    } else {
+        kept_set(&sequence, beacon->sequence);
+        speak_up(now);
+    }
+}
+
+/* The newest pair becomes one of now, the only one: our own clock, off by `error`. */
+static void move_up_newest(uint16_t error, uint32_t now)
+{
+    window[0] = (pair_t){now, netclock_estimate(now) - now, timesync_hops()};
+    base_error = error;
+    pairs = 1;
+}
+
+/* Our time goes on as the network's. */
+static void succeed(uint32_t now)
+{
+    move_up_newest(estimate_error(now), now);
+    driver = identity_id();
+    hops = 0;
+    last_beacon = now;
+    speak_up(now);
+    plan(BEACON, now);
+}
+
+/* A mote whose clock is good has not heard whoever drives for long. */
+static bool must_succeed(uint32_t now)
+{
+    uint32_t wait = SILENCE - (drift < DRIFT_UNKNOWN ? TIMESYNC_PERIOD / 2 : 0) +
+                    identity_id() * SUCCESSION_STEP;
+    return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) &&
+           (int32_t)(now - window[0].local - wait) > 0;
+}
+
+/* Whether this one is to drive rather than whom we follow. */
+static bool outranks(uint16_t root)
+{
+    return driver != CAUSEWAY_ROOT && (root == CAUSEWAY_ROOT || root < driver);
+}
+
+/* A successor hears a beacon of its epoch: its own, passed on, which shows that it is not alone, and that its
+ * time is becoming the network's; or another's. The root comes first, then the lowest id, unless its number
+ * is old: then it may be of one that is no more. */
+static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
+{
+    if (beacon->root == driver) {
+        move_up_newest((uint16_t)(base_error - base_error / 8), now);
+        return false;
+    }
+    if (!outranks(beacon->root) || newer16(kept_get(&sequence), beacon->sequence)) {
+        outbid(beacon, now);
+        return false;
+    }
+    intent = NOTHING;
+    return true;
+}
+
+/* ---- Following, continued ---- */
+
+static void answer(const cw_beacon_t *question, uint32_t now)
+{
+    if (drives()) {
+        beacon_soon(now);
+    } else if (state == FOLLOWING && intent != BEACON &&
+               (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
+        plan(ANSWER, now + random_below(SPREAD));
+    }
+}
+
 static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     bool in_sync = timesync_in_sync(now);
@@ -416,11 +548,18 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         return;
     }
     bool afresh = state == LOST || beacon->epoch != ours;
+    if (!afresh && is_successor() && !gives_way(beacon, now)) {
+        return;
+    }
     uint16_t last = kept_get(&sequence);
-    if (!afresh && (beacon->sequence == last || (in_sync && !newer16(beacon->sequence, last)))) {
+    bool same = beacon->sequence == last;
+    if (!afresh && (same ? !outranks(beacon->root) : in_sync && !newer16(beacon->sequence, last))) {
         count(&counters.repeated);
         if (intent == ANSWER) {
             intent = NOTHING;
+        }
+        if (beacon->root != driver && newer16(last, beacon->sequence)) {
+            answer(beacon, now); /* its network shall hear of ours */
         }
         return;
     }
@@ -433,8 +572,13 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
     count(&counters.accepted);
     kept_set(&sequence, beacon->sequence);
     hops = (uint8_t)(beacon->hops + 1);
+    driver = beacon->root;
     ask_pause = ASK_FIRST;
-    pass_on(now);
+    if (is_successor()) {
+        succeed(now); /* it has restarted, and others still follow it */
+    } else {
+        pass_on(now);
+    }
 }
 
 /* ---- The root ---- */
@@ -479,21 +623,20 @@ static bool better(const cw_beacon_t *beacon)
 
 static void listen(const cw_beacon_t *beacon, uint32_t heard)
 {
+#if CAUSEWAY_MIC_BYTES
+    /* in one epoch the later time: what somebody plays again is behind */
+    int32_t ahead = (int32_t)(beacon->time - best.time - (heard - best_heard));
+    if (answered && beacon->epoch == best.epoch && magnitude(ahead) > (uint32_t)APART) {
+        answered = ahead < 0;
+    }
+    if (answered && beacon->epoch == best.epoch && ahead < -APART) {
+        return;
+    }
+#endif
     if (better(beacon)) {
         best = *beacon;
         best_heard = heard;
         answered = true;
-    }
-}
-
-static void answer_as_root(uint32_t now)
-{
-    uint32_t when = now + random_below(SPREAD);
-    if (clock_before(when, last_beacon + ANSWER_PAUSE)) {
-        when = last_beacon + ANSWER_PAUSE;
-    }
-    if (clock_before(when, beacon_at)) {
-        plan(BEACON, when);
     }
 }
 
@@ -530,52 +673,40 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
     }
 }
 
-/* A mote is further behind than it knows: it is wrong, or follows a root that we do not hear. Several newer
- * beacons in a row bring it to us; the other root, if there is one, will hear of that from it. */
-static void speak_up(uint32_t now)
-{
-    kept_set(&sequence, (uint16_t)(kept_get(&sequence) + SEQUENCE_LEAP));
-    burst = QUICK_BEACONS;
-    answer_as_root(now);
-}
-
-/* Beacons of our epoch: mostly ours, passed on. */
+/* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
 static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
+    if (beacon->root != CAUSEWAY_ROOT) {
+        outbid(beacon, now);
+        return;
+    }
     int32_t ahead = may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
     bool anothers = beacon->sender == identity_id() || newer16(beacon->sequence, kept_get(&sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
         meet_root(beacon, ahead, heard, now);
     } else if (ahead < -allowed) {
+        /* A mote is further behind than it knows: it is wrong, or follows a root that we do not hear. Newer
+         * beacons bring it to us; the other root, if there is one, will hear of that from it. */
         speak_up(now);
     }
 }
 
-/* Beacons in our own name. */
 static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
     if (beacon->epoch == timesync_epoch()) {
         hear_own_epoch(beacon, heard, now);
     } else if (newer8(beacon->epoch, timesync_epoch()) && may_follow(beacon)) {
-        note_conflict();
+        if (beacon->root == CAUSEWAY_ROOT) {
+            note_conflict();
+        }
         adopt(beacon, heard);
     } else {
-        answer_as_root(now); /* somebody has not heard of our epoch yet */
+        beacon_soon(now); /* somebody has not heard of our epoch yet */
     }
 }
 
 /* ---- Beacons in and out ---- */
-
-static void answer(const cw_beacon_t *question, uint32_t now)
-{
-    if (state == ROOT) {
-        answer_as_root(now);
-    } else if (state == FOLLOWING && intent != BEACON &&
-               (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
-        plan(ANSWER, now + random_below(SPREAD));
-    }
-}
 
 /* In its callers it would take a hundred bytes more. */
 __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure,
@@ -584,7 +715,7 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
     cw_beacon_t beacon;
     cw_beacon_get(payload, CAUSEWAY_BEACON_BYTES, &beacon);
     beacon.error = (uint8_t)(unsure < UINT8_MAX - beacon.error ? beacon.error + unsure : UINT8_MAX);
-    if (beacon.root != CAUSEWAY_ROOT) {
+    if (beacon.root != CAUSEWAY_ROOT && beacon.root >= CAUSEWAY_MOTES) {
         count(&counters.foreign);
     } else if (is_question(&beacon)) {
         answer(&beacon, now);
@@ -596,18 +727,6 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
         hear_as_root(&beacon, heard, now);
     } else {
         follow(&beacon, heard, now);
-    }
-}
-
-/* Long without a beacon: the newest pair becomes one of now, as good as our clock still is. The others are
- * too old to be used. */
-static void move_up_newest(uint32_t now)
-{
-    if (state == FOLLOWING && (int32_t)(now - window[0].local) > (int32_t)AGE_MOST) {
-        base_error = estimate_error(now);
-        window[0].local = now;
-        window[0].offset = netclock_estimate(now) - now;
-        pairs = 1;
     }
 }
 
@@ -624,8 +743,16 @@ bool timesync_due(uint32_t now)
 {
     if (!clock_before(now, tidy_at)) {
         netclock_tidy(now);
-        move_up_newest(now);
+        if (state == FOLLOWING && (int32_t)(now - window[0].local) > (int32_t)AGE_MOST) {
+            move_up_newest(estimate_error(now), now); /* as good as our clock still is */
+        }
         tidy_at = now + TIDY;
+    }
+    if (is_successor() && !timesync_in_sync(now)) { /* nobody has followed it for long */
+        driver = CAUSEWAY_ROOT;
+        intent = NOTHING;
+    } else if (must_succeed(now)) {
+        succeed(now);
     }
     ask_again(now);
     if (intent == NOTHING || clock_before(now, beacon_at)) {
@@ -650,7 +777,7 @@ static void plan_next(uint32_t now)
     if (state == LISTENING) {
         burst--;
         plan(QUESTION, now + 2 * ASK_FIRST);
-    } else if (state == ROOT) {
+    } else if (drives()) {
         last_beacon = now;
         plan(BEACON, now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD));
         burst = burst > 0 ? (uint8_t)(burst - 1) : 0;
@@ -661,14 +788,14 @@ static void plan_next(uint32_t now)
 
 void timesync_fill(uint8_t *payload, uint32_t now)
 {
-    if (state == ROOT) {
+    if (drives()) {
         kept_set(&sequence, (uint16_t)(kept_get(&sequence) + 1));
     }
     uint16_t error = estimate_error(now);
     bool in_sync = state == ROOT || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
     cw_beacon_t beacon = {
         .sender = identity_id(),
-        .root = CAUSEWAY_ROOT,
+        .root = timesync_driver(),
         .epoch = timesync_epoch(),
         .sequence = kept_get(&sequence),
         .hops = state == ROOT ? 0 : hops,
@@ -685,11 +812,11 @@ void timesync_fill(uint8_t *payload, uint32_t now)
 
 /* ---- Soundness ---- */
 
-/* A plan further ahead than any is made would never be carried out. A root has always one, or it would not be
- * heard of again. */
+/* A plan further ahead than any is made would never be carried out. Who drives has always one, or it would
+ * not be heard of again. */
 static bool plan_is_sound(uint32_t now)
 {
-    if (is_root() && intent != (state == ROOT ? BEACON : QUESTION)) {
+    if ((is_root() || is_successor()) && intent != (state == LISTENING ? QUESTION : BEACON)) {
         return false;
     }
     return intent == NOTHING ||

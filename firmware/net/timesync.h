@@ -12,8 +12,13 @@
  * goes on with it. If no node answers, the root opens a new epoch. A node that hears a newer epoch leaves the
  * older one: its time jumps, and timesync_on_epoch() is called.
  *
+ * The root may die. A mote in sync that has heard no beacon for 3.5 to 4.5 periods, depending on its id, goes
+ * on as its successor: with the time and epoch that it has, and newer beacon numbers; a beacon says who
+ * drives. Motes follow the newest number, whoever drives. Of several who drive the root wins, then the lowest
+ * id: it outbids the others' numbers, and they step down. Only the root opens an epoch.
+ *
  * While no beacon comes, the clock goes on with the known skew, and its assumed error grows. Beyond half of
- * epsilon the mote is out of sync, and says so in all its messages.
+ * epsilon the mote is out of sync, and says so in all its messages. So does a successor whom nobody follows.
  *
  * Only timesync_network(), timesync_stamp() and timesync_local() may be called from an interrupt.
  */
@@ -56,7 +61,7 @@ typedef struct {
     uint16_t repeated; /* beacons of a number already taken */
     uint16_t outliers; /* beacons refused: too far off the line */
     uint16_t restarts; /* new lines begun after outliers */
-    /* beacons refused: another root, too many hops, the sender not in sync, or no time of reception */
+    /* beacons refused: neither the root's nor a mote's, too many hops, the sender not in sync, or no time of reception */
     uint16_t foreign;
     uint16_t old;       /* beacons refused: of an older epoch */
     uint16_t conflicts; /* root only: signs of another root with our id; 65535: or more */
@@ -83,9 +88,9 @@ bool timesync_in_sync(uint32_t now);
 /** Estimate of the clock's error in cycles, 65535: that or more. */
 uint16_t timesync_error(uint32_t now);
 
-/** The usual hops from the root: most of the last few beacons came over no more. One that came farther by
- * luck does not count, so whom this says to be near is heard there. 0 at the root, TIMESYNC_NO_HOPS when none
- * is known. */
+/** The usual hops from the root: most of its last few beacons came over no more. One that came farther by
+ * luck does not count, so whom this says to be near is heard there. While a successor drives, what was known
+ * before. 0 at the root, TIMESYNC_NO_HOPS when none is known. */
 uint8_t timesync_hops(void);
 
 /** The epoch of the network's time; meaningless before a time is known. */
@@ -96,6 +101,9 @@ bool timesync_known(void);
 
 /** This node is the root, and its time is set. */
 bool timesync_is_root(void);
+
+/** Whose beacons this node takes: the root's, or a successor's; its own id: it drives the network's time. */
+uint16_t timesync_driver(void);
 
 /** This node is the root, and has heard of another one since it started. */
 bool timesync_two_roots(void);

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 HEADER = "causeway_layout.h"
+KEY_HEADER = "causeway_key.h"
 RECORD = "firmware.json"
 GATEWAY = "gateway"  # the one app that is no mote's
 UART = Path("firmware", "boards", "mica", "uart.c")  # linked where it is called
@@ -63,6 +64,20 @@ def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
             "docs/schemes.md says which it has"
         )
     return deployment, header
+
+
+def write_key(project: Path, path: Path, deployment: Any, target: Path) -> None:
+    """The header with the network's key, readable by its owner alone; none where messages have no MIC."""
+    if not deployment.security.mic:
+        target.unlink(missing_ok=True)
+        return
+    from packet_formats import keys
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        keys.write_header(path, target)
+    except keys.KeyFault as error:
+        raise BuildError(f"{_short(project, path)}: {error}") from None
 
 
 def find_app(project: Path, default: str) -> Path:
@@ -153,6 +168,7 @@ def configure(env: Any) -> None:
     identity = node_id(env.GetProjectOption("custom_node_id", None), app, deployment.network.motes)
     print(f"Deployment {deployment.network.name} ({_short(project, path)}), node id {identity}")
     write_if_changed(build / "include" / HEADER, header)
+    write_key(project, path, deployment, build / "include" / KEY_HEADER)
     env.Append(CPPPATH=[str(build / "include")], CPPDEFINES=[("CAUSEWAY_NODE_ID", identity)])
     if folder:
         env.Append(CPPPATH=[str(project / "firmware")])

@@ -20,6 +20,7 @@ from basestation.cli import live_options, main
 from basestation.cli.listen import command as listen
 from basestation.cli.network_options import served_at
 from basestation.cli.replay import command as replay
+from basestation.cli.send import command as send
 from basestation.live.happenings import Note
 from packet_formats.framing import encode_frame
 from tests.live.test_runner import recorded
@@ -211,6 +212,33 @@ def test_the_source_comes_from_motecom_and_the_deployment_from_the_environment_o
     done = invoke(listen, "--view", "none")
     assert done.exit_code == 0, done.stderr
     assert "using deployment.toml" in done.stderr
+
+
+def lay_here(source):
+    text = Path("net.toml").read_text()
+    Path("deployment.toml").write_text(text.replace("[observer]", f'[observer]\nsource = "{source}"'))
+
+
+@pytest.mark.parametrize(
+    "source", ["testbed@?pcap=written", "testbed@?keep=written", "testbed@?truth=written"]
+)
+def test_a_deployment_that_merely_lies_here_names_no_source_that_writes_or_runs(here, source, monkeypatch):
+    """Somebody else may have put it into the folder. Whoever names it knows what it says."""
+    monkeypatch.setattr("basestation.sources.testbed.COMMAND", (sys.executable, "-c", "open('started', 'w')"))
+    lay_here(source)
+    for command, words in ((listen, ["--view", "none"]), (send, ["report"])):
+        done = invoke(command, *words)
+        assert done.exit_code == 1
+        assert "which lies in this folder" in done.stderr
+        assert "--deployment deployment.toml" in done.stderr
+        assert not Path("started").exists()
+    invoke(listen, "--view", "none", "-d", "deployment.toml")
+    assert Path("started").exists()
+
+
+def test_a_deployment_that_merely_lies_here_may_name_a_source_that_reads(here):
+    lay_here(SIMULATE)
+    assert invoke(listen, "--view", "none").exit_code == 0
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,12 @@ def test_a_token_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
         choose("0.0.0.0:0", control=False)
 
 
+def test_serving_everywhere_is_warned_of(capsys: pytest.CaptureFixture[str]) -> None:
+    for where, warned in (("0.0.0.0:0", True), ("[::]:0", True), ("127.0.0.1:0", False)):
+        choose(where, control=False).listening.close()
+        assert ("everybody on every network" in capsys.readouterr().err) is warned
+
+
 def test_without_the_extra_it_says_what_to_install(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     done = CliRunner().invoke(listen, [SIMULATE, "-d", str(root / "examples/micaz.toml"), "--web"])

@@ -150,7 +150,8 @@ class Node:
             getattr(self.c, name).restype = ctypes.c_bool
         for name in ("timesync_hops", "timesync_epoch"):
             getattr(self.c, name).restype = ctypes.c_uint8
-        self.c.timesync_error.restype = ctypes.c_uint16
+        for name in ("timesync_error", "timesync_driver"):
+            getattr(self.c, name).restype = ctypes.c_uint16
         self.c.host_messages.restype = ctypes.POINTER(ctypes.c_uint16 * len(MESSAGES))
         self.c.host_sync.restype = ctypes.POINTER(ctypes.c_uint16 * len(SYNC))
         ctypes.memmove(self.address("host_eeprom"), self.eeprom, 4096)

@@ -111,6 +111,10 @@ class FakeLog:
         self.changes.append((len(self.lines), change, clock))
         return 0
 
+    def append_note(self, text: str, mono_ns: int, wall_ns: int) -> int:
+        self.events.append(f"note {text}")
+        return 0
+
     def steps(self) -> list[tuple[Line | PolicyChange, int | None]]:
         """Lines and changes in order, each with its clock."""
         found: list[tuple[Line | PolicyChange, int | None]] = [

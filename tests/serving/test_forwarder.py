@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import socket
+import struct
 import time
 from dataclasses import replace
 
@@ -319,6 +321,88 @@ def test_there_is_a_most_of_clients(monkeypatch):
             await served.client(2)
 
     run(scene)
+
+
+@pytest.mark.parametrize("control", [False, True])
+def test_clients_of_other_machines_only_read_unless_told_otherwise(control, monkeypatch):
+    monkeypatch.setattr(serving, "is_loopback", lambda address: False)  # as if it came from elsewhere
+    told = []
+
+    async def scene():
+        async with Served() as served:
+            served.forwarder._control = control
+            served.forwarder._sent = lambda by, read, shown: told.append((by, read.type, shown))
+            reader, writer = await served.client(2)
+            writer.write(TWO)
+            counters = served.forwarder.counters
+            await until(lambda: counters.sent + counters.refused == 1)
+            assert (served.down, counters.refused) == (([PACKET_TWO], 0) if control else ([], 1))
+            served.forwarder.forward(PACKET_TWO)
+            assert await reader.readexactly(len(TWO)) == TWO
+            port = writer.get_extra_info("sockname")[1]
+            assert told == ([(f"127.0.0.1:{port}", 6, True)] if control else [])
+            assert control or "--serve-control" in served.said[-1]
+            writer.close()
+
+    run(scene)
+
+
+def test_whoever_does_not_greet_makes_room(monkeypatch):
+    monkeypatch.setattr(serving, "CLIENTS", 3)
+
+    async def scene():
+        async with Served() as served:
+            kept = [await served.client(2) for _ in range(2)]
+            mute = [await served.connect(2) for _ in range(9)]
+            await served.client(1)
+            assert served.clients == 3
+            for _, writer in kept + mute:
+                writer.close()
+
+    run(scene)
+
+
+def test_the_idle_make_room_for_others(monkeypatch):
+    """One machine that takes all places must not keep others out, and idle clients not their own machine."""
+    monkeypatch.setattr(serving, "CLIENTS", 3)
+
+    async def scene():
+        async with Served() as served:
+            crowd = [await served.client(2) for _ in range(3)]
+            oldest, *_ = sorted(served.forwarder._greeted, key=lambda client: client.busy_at)
+            for client in served.forwarder._greeted:
+                client.host = "192.0.2.7"
+            await served.client(2)
+            assert oldest not in served.forwarder._connected
+            assert served.clients == 3
+            for client in served.forwarder._greeted:
+                client.host, client.busy_at = "127.0.0.1", client.busy_at - 2 * serving.IDLE_SECONDS
+            await served.client(2)
+            assert served.clients == 3
+            assert "made room" in served.said[-1]
+            for _, writer in crowd:
+                writer.close()
+
+    run(scene)
+
+
+def test_clients_that_reset_say_nothing_on_standard_error(caplog):
+    """asyncio warns of each write to a connection that is gone: a burst of frames was a flood of warnings."""
+
+    async def scene():
+        async with Served() as served:
+            for _ in range(20):
+                _, writer = await served.client(2)
+                linger = struct.pack("ii", 1, 0)  # closing then resets
+                writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+                writer.transport.abort()
+                await asyncio.sleep(0)
+                for _ in range(100):
+                    served.forwarder.forward(PACKET_TWO)
+                await until(lambda: served.clients == 0)
+
+    run(scene)
+    assert caplog.records == []
 
 
 def test_loopback_unless_told_otherwise_and_a_port_in_use_is_an_error():

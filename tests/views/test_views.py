@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -730,3 +731,15 @@ def test_a_flood_keeps_only_the_newest():
     for number in range(5000):
         app.take(Delivered(0, WALL, Name(1, 0, number), data, 1, 1, 1, 1, 0.0, 0.0, False, True))
     assert len(app._delivered) == 500
+
+
+def test_text_from_outside_does_not_steer_the_terminal():
+    """A line's reason is what another machine said; a source's name is what a deployment says."""
+
+    async def script(app, pilot, stage):
+        app.take(ClockChanged(1 << 62, WALL, 0, "lag", "\x1b[2J\x9bgone"))
+        await redrawn(app)
+        await shows(app, "␛[2J")
+        assert not re.search("[\x1b\x9b]", picture(app))
+
+    on_screen(script)

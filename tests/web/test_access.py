@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from basestation.web.access import Access, is_loopback, new_token, own_names
+from basestation.sources.tcp import is_loopback
+from basestation.web.access import Access, new_token, own_names
 
 TOKEN = "0123456789abcdef"
 OPEN = Access(own_names("127.0.0.1"))
@@ -94,7 +95,7 @@ def test_the_cookie_is_for_those_who_had_the_token_in_the_address() -> None:
 
 
 def test_loopback_and_tokens() -> None:
-    assert [is_loopback(one) for one in ("127.0.0.1", "127.9.9.9", "::1")] == [True] * 3
+    assert [is_loopback(one) for one in ("127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1")] == [True] * 4
     assert [is_loopback(one) for one in ("0.0.0.0", "192.168.1.7", "::", "localhost")] == [False] * 4
     assert len(new_token()) >= 32
     assert new_token() != new_token()

@@ -5,13 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import socket
+import struct
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from basestation.journal.reader import read_journal
+from basestation.journal.record_format import RecordKind
 from packet_formats.deployment import Deployment, load
 from tests.waiting import PATIENCE, wait_until
 from tests.web.serving import ServedRun, delivered, merged, serve
@@ -190,6 +194,51 @@ def test_no_more_viewers_than_allowed_even_if_they_come_at_once(
             line.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
         answers = [line.recv(12) for line in lines]
         assert sorted(answers) == [b"HTTP/1.1 200"] * 2 + [b"HTTP/1.1 503"] * 6
+
+
+def test_a_machine_with_most_viewers_makes_room_for_another(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("basestation.web.server.VIEWERS", 2)
+    with serve(deployment, SOURCE) as run, run.stream() as first, run.stream() as second:
+        assert [next(first)[0], next(second)[0]] == ["hello", "hello"]
+        for viewer in run.server.ring.viewers:
+            viewer.client = ("192.0.2.7", viewer.client[1])
+        with run.stream() as third:
+            assert next(third)[0] == "hello"
+            assert {viewer.number for viewer in run.server.ring.viewers} == {2, 3}
+
+
+def test_who_changed_what_is_told_and_logged(deployment: Deployment, tmp_path: Path) -> None:
+    """The address is that of the connection: a header that says otherwise can be written by anybody."""
+    with serve(deployment, SOURCE, control=True, log=tmp_path / "log") as run:
+        spoofed = {"X_Forwarded_For": "192.0.2.7"}
+        assert run.json("/policy", method="POST", body={"policy": "none"}, **spoofed)[0] == 200
+        order = {"mote": 1, "setting": "report"}
+        assert run.json("/command", method="POST", body=order, **spoofed)[0] == 200
+        run.ended()
+    told = [one["text"] for one in run.told if one["event"] == "note"]
+    journal = read_journal(tmp_path / "log")
+    logged = [record.text() for record in journal.records(print) if record.kind == RecordKind.NOTE]
+    assert told == logged
+    assert [re.sub(r":\d+,", "", text.partition(": ")[0]) for text in logged] == [
+        "by the page, 127.0.0.1 without a token"
+    ] * 2
+    assert logged[0].endswith(": policy none")
+    assert ": report to mote 1" in logged[1]
+
+
+def test_viewers_that_reset_say_nothing(deployment: Deployment, capfd: pytest.CaptureFixture[str]) -> None:
+    with serve(deployment, SOURCE) as run:
+        for _ in range(30):
+            with socket.create_connection(("127.0.0.1", run.port), PATIENCE) as line:
+                line.sendall(b"GET /stream HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                assert line.recv(12) == b"HTTP/1.1 200"
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        run.ended()
+        wait_until(lambda: not run.server.ring.viewers, "all have gone")
+    assert "the page is at" in (said := capfd.readouterr().err)
+    assert len(said.splitlines()) <= 2
 
 
 def test_connections_that_never_ask_neither_use_up_files_nor_keep_others_out(

@@ -70,7 +70,7 @@ def command(
     if out is not None and sound:
         write_tables(out, found)
     if worst is not None:
-        click.echo("\n".join(worst_lines(found["motes"], found["links"], worst)))
+        common.echo("\n".join(worst_lines(found["motes"], found["links"], worst)))
     else:
         motes = found["motes"]
         _show(

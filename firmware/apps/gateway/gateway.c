@@ -13,9 +13,11 @@
 #include "hal/uart.h"
 #include "line.h"
 #include "net/arrivals.h"
+#include "net/beacons.h"
 #include "net/identity.h"
 #include "net/outbox.h"
 #include "net/role.h"
+#include "net/seal.h"
 #include "net/timesync.h"
 
 #define SECOND UINT32_C(32768)
@@ -101,8 +103,15 @@ void radio_on_heard(const radio_heard_t *heard)
     }
     if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP &&
         message->length == CAUSEWAY_BEACON_BYTES) {
+#if CAUSEWAY_MIC_BYTES
+        beacons_on_heard(heard, now);
+    } else if (message->type == CAUSEWAY_AM_PROOF && message->group == CAUSEWAY_GROUP) {
+        beacons_on_proof(message, now);
+    }
+#else
         timesync_on_beacon(message->data, heard->time, heard->error, now);
     }
+#endif
 }
 
 static bool send_status(uint32_t now)
@@ -145,6 +154,9 @@ static bool send_health(uint32_t now)
     };
     uint8_t data[CAUSEWAY_HEALTH_BYTES], packet[CW_PACKET_LIMIT];
     cw_health_put(data, &health);
+#if CAUSEWAY_MIC_BYTES
+    seal_health(data);
+#endif
     return line_put(packet, build(CAUSEWAY_AM_HEALTH, data, CAUSEWAY_HEALTH_BYTES, packet));
 }
 
@@ -201,7 +213,7 @@ static void reboot(uint32_t now)
 static bool obey(const cw_am_t *am, uint32_t now)
 {
     cw_downlink_t command;
-    if (am->type != CAUSEWAY_AM_DOWNLINK || !cw_downlink_get(am->data, am->length, &command)) {
+    if (am->type != CAUSEWAY_AM_DOWNLINK || !cw_downlink_get(am->data, SEAL_REST(am->length), &command)) {
         return false;
     }
     bool ours = command.target == identity_id();

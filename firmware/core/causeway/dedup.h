@@ -27,7 +27,10 @@ typedef struct {
 /** Forget all. A static filter is ready without it. */
 void cw_dedup_start(cw_dedup_t *filter);
 
-/** Whether this message was seen before; if not, remember it. */
+/** Whether this message was seen before. */
+bool cw_dedup_knows(const cw_dedup_t *filter, uint16_t source, uint16_t number);
+
+/** The same; if not, remember it. */
 bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number);
 
 #ifdef __cplusplus

@@ -1,0 +1,27 @@
+/** AES-128 (FIPS 197), encryption of one block: all that a MIC needs.
+ *
+ * Small: round keys are made while they are used, so a block needs 16 bytes besides its own, not 176.
+ *
+ * Constant time: no branch depends on the key or the block. Nor does an address, but for the S-box on the
+ * AVR, a table in flash: that processor has no cache, so each of its bytes takes as long as any other. On all
+ * other processors the S-box is computed: slower, but nothing that a cache could tell.
+ */
+#ifndef CW_AES_H
+#define CW_AES_H
+
+#include "types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define CW_AES_BYTES 16 /* of a block and of a key */
+
+/** Encrypt a block in place. The key is used up: what is left there is the last round's. */
+void cw_aes_encrypt(uint8_t key[CW_AES_BYTES], uint8_t block[CW_AES_BYTES]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,120 @@
+#include "beacons.h"
+
+#if CAUSEWAY_MIC_BYTES
+
+#include <string.h>
+
+#include "causeway/flag.h"
+#include "causeway/records.h"
+#include "hal/clock.h"
+#include "seal.h"
+
+#define SECOND UINT32_C(32768)
+#define PROOF_PATIENCE (2 * SECOND) /* a beacon waits this long for its proof: the sender tries for one */
+#define LONG_PAST (8 * SECOND)      /* no clock of this epoch is further behind its root's */
+#define BEHIND_MOST 8
+
+typedef struct {
+    uint8_t beacon[CAUSEWAY_BEACON_BYTES];
+    uint32_t heard;
+    uint8_t unsure;
+    cw_flag_t used;
+} place_t;
+
+static place_t places[BEACONS_ROOM];
+static uint8_t oldest;
+static uint32_t last_question;
+static cw_flag_t has_question;
+static uint8_t behind; /* beacons in a row that were */
+static uint16_t last_behind;
+
+static void hear_question(const radio_heard_t *heard, uint32_t now)
+{
+    if (has_question && now - last_question < SECOND) {
+        return;
+    }
+    has_question = true;
+    last_question = now;
+    timesync_on_beacon(heard->message.data, heard->time, heard->error, now);
+}
+
+void beacons_on_heard(const radio_heard_t *heard, uint32_t now)
+{
+    const uint8_t *beacon = heard->message.data;
+    if (beacon[CAUSEWAY_BEACON_HOPS_AT] == TIMESYNC_NO_HOPS) {
+        hear_question(heard, now);
+        return;
+    }
+    oldest = (uint8_t)(oldest % BEACONS_ROOM); /* after a fault in memory */
+    place_t *place = &places[oldest];
+    oldest = (uint8_t)((oldest + 1U) % BEACONS_ROOM);
+    memcpy(place->beacon, beacon, CAUSEWAY_BEACON_BYTES);
+    place->heard = heard->time;
+    place->unsure = heard->error;
+    place->used = true;
+}
+
+static bool is_meant(const place_t *place, const uint8_t *proof)
+{
+    return place->used &&
+           memcmp(place->beacon + CAUSEWAY_BEACON_SENDER_AT, proof + CAUSEWAY_PROOF_SENDER_AT, 2) == 0 &&
+           memcmp(place->beacon + CAUSEWAY_BEACON_SEQUENCE_AT, proof + CAUSEWAY_PROOF_SEQUENCE_AT, 2) == 0;
+}
+
+/* Who has no key can delay beacons or play them again, so his are behind. So is a mote that has gone wrong,
+ * to its root, and the whole network to a mote whose clock is ahead by a fault. A beacon of our epoch that is
+ * behind what we know is therefore believed only when BEHIND_MOST others before it, each newer than the one
+ * before, were behind too, and none was not. A root would take whoever plays it again for a mote that needs
+ * its help: it believes none that is long past. */
+static bool is_behind(const place_t *place, uint32_t now)
+{
+    cw_beacon_t beacon;
+    cw_beacon_get(place->beacon, CAUSEWAY_BEACON_BYTES, &beacon);
+    if (!timesync_in_sync(now) || beacon.epoch != timesync_epoch()) {
+        return false;
+    }
+    int32_t late = (int32_t)(timesync_stamp(place->heard) - beacon.time);
+    uint32_t allowed = (uint32_t)timesync_error(now) + beacon.error + place->unsure + 2 * TIMESYNC_NOISE;
+    if (late <= (int32_t)allowed) {
+        behind = 0;
+        return false;
+    }
+    if ((timesync_is_root() && late > (int32_t)LONG_PAST) ||
+        (behind > 0 && (int16_t)(uint16_t)(beacon.sequence - last_behind) <= 0)) {
+        return true;
+    }
+    last_behind = beacon.sequence;
+    behind = behind < BEHIND_MOST ? (uint8_t)(behind + 1) : BEHIND_MOST + 1;
+    return behind <= BEHIND_MOST;
+}
+
+/* It is the first of its number that came, so none of the others, copies or not, is needed. */
+static void take(const place_t *place, const uint8_t *proof, uint32_t now)
+{
+    for (uint8_t i = 0; i < BEACONS_ROOM; i++) {
+        if (is_meant(&places[i], proof)) {
+            places[i].used = false;
+        }
+    }
+    if (!is_behind(place, now)) {
+        timesync_on_beacon(place->beacon, place->heard, place->unsure, now);
+    }
+}
+
+bool beacons_on_proof(const radio_message_t *message, uint32_t now)
+{
+    if (message->length != SEAL_BYTES(PROOF)) {
+        return false;
+    }
+    for (uint8_t i = 0; i < BEACONS_ROOM; i++) { /* in the order in which they came */
+        const place_t *place = &places[(uint8_t)(oldest + i) % BEACONS_ROOM];
+        if (is_meant(place, message->data) && now - place->heard < PROOF_PATIENCE &&
+            seal_check_proof(message->data, place->beacon)) {
+            take(place, message->data, now);
+            return true;
+        }
+    }
+    return false;
+}
+
+#endif

@@ -1,0 +1,228 @@
+#include "seal.h"
+
+#if CAUSEWAY_MIC_BYTES
+
+#include <stddef.h>
+#include <string.h>
+
+#include "causeway/cmac.h"
+#include "causeway/data.h"
+#include "causeway/flash.h"
+#include "causeway/records.h"
+#include "causeway/ticks.h"
+#include "causeway_key.h"
+#include "timesync.h"
+
+#define MIC CAUSEWAY_MIC_BYTES
+#define HOPS_CLEARED ((uint8_t)((1U << CAUSEWAY_FLAG_HOPS) - 1)) /* of a flags byte */
+#define TIME_MASK (UINT32_MAX >> CAUSEWAY_MIC_TIME_SHIFT)
+
+static const uint8_t KEY[CW_AES_BYTES] CW_IN_FLASH = {CAUSEWAY_KEY};
+static cw_cmac_t cmac;
+static uint8_t kept; /* the sum of its subkey */
+
+static uint8_t subkey_sum(void)
+{
+    uint8_t sum = 0;
+    for (uint8_t i = 0; i < CW_AES_BYTES; i++) {
+        sum = (uint8_t)(sum + cmac.subkey[i]);
+    }
+    return sum;
+}
+
+void seal_start(void)
+{
+    cw_cmac_start(&cmac, KEY);
+    kept = subkey_sum();
+}
+
+bool seal_sound(void)
+{
+    return cmac.key == KEY && kept == subkey_sum();
+}
+
+/* ---- What a MIC covers ---- */
+
+static void put(const uint8_t *bytes, uint8_t count)
+{
+    while (count-- > 0) {
+        cw_cmac_put(&cmac, *bytes++);
+    }
+}
+
+static void put16(uint16_t value)
+{
+    cw_cmac_put(&cmac, (uint8_t)value);
+    cw_cmac_put(&cmac, (uint8_t)(value >> 8));
+}
+
+static void put32(uint32_t value)
+{
+    put16((uint16_t)value);
+    put16((uint16_t)(value >> 16));
+}
+
+static void put_header(uint8_t type, uint8_t epoch, uint32_t time, uint16_t node, const uint8_t *extra)
+{
+    cw_cmac_begin(&cmac);
+    cw_cmac_put(&cmac, type);
+    cw_cmac_put(&cmac, epoch);
+    put32(CAUSEWAY_LAYOUT_HASH);
+    put32(time);
+    put16(node);
+    for (uint8_t i = 0; i < MIC; i++) {
+        cw_cmac_put(&cmac, extra ? extra[i] : 0);
+    }
+}
+
+/* A payload up to `end`, with the hops cleared: the rest of their byte stays. */
+static void put_relayed(const uint8_t *payload, uint8_t hops_at, uint8_t rest, uint8_t end)
+{
+    put(payload, hops_at);
+    cw_cmac_put(&cmac, payload[hops_at] & rest);
+    hops_at++;
+    put(payload + hops_at, (uint8_t)(end - hops_at));
+}
+
+/* Whether this is the MIC. Nobody learns from the time that it takes how much of it is right. */
+static bool is_mic(const uint8_t *mic)
+{
+    const uint8_t *tag = cw_cmac_end(&cmac);
+    uint8_t wrong = 0;
+    for (uint8_t i = 0; i < MIC; i++) {
+        wrong |= (uint8_t)(tag[i] ^ mic[i]);
+    }
+    return wrong == 0;
+}
+
+static void write_mic(uint8_t *mic)
+{
+    memcpy(mic, cw_cmac_end(&cmac), MIC);
+}
+
+/* ---- Data ---- */
+
+static void cover_data(const uint8_t *payload, uint8_t length, uint32_t time)
+{
+    bool in_sync = cw_data_in_sync(payload);
+    put_header(CAUSEWAY_AM_DATA, in_sync ? timesync_epoch() : 0, in_sync ? time : 0, cw_data_source(payload),
+               NULL);
+    put_relayed(payload, CAUSEWAY_FLAGS_AT, HOPS_CLEARED, (uint8_t)(length - MIC));
+}
+
+static uint32_t time_of(const uint8_t *payload, uint32_t network)
+{
+#if CAUSEWAY_CLOCK_WIDTH
+    return cw_stamp_clock(cw_data_stamp(payload), cw_tick(network)) & CW_TICK_MASK;
+#else
+    (void)payload;
+    return network >> CAUSEWAY_MIC_TIME_SHIFT;
+#endif
+}
+
+void seal_data(uint8_t *payload, uint8_t length, uint32_t network)
+{
+    cover_data(payload, length, time_of(payload, network));
+    write_mic(payload + length - MIC);
+}
+
+bool seal_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
+{
+    const uint8_t *mic = seal_of_data(payload, length);
+    uint32_t time = time_of(payload, network);
+    cover_data(payload, length, time);
+    bool right = is_mic(mic);
+#if !CAUSEWAY_CLOCK_WIDTH
+    /* it may have been handed over in the period before ours, or after it */
+    for (int8_t step = -1; !right && step <= 1 && cw_data_in_sync(payload); step = (int8_t)(step + 2)) {
+        cover_data(payload, length, (time + (uint32_t)(int32_t)step) & TIME_MASK);
+        right = is_mic(mic);
+    }
+#endif
+    return right;
+}
+
+/* ---- Health: the MIC stands in place of the layout's hash, and is left out ---- */
+
+static void cover_health(const uint8_t *payload)
+{
+    put_header(CAUSEWAY_AM_HEALTH, payload[CAUSEWAY_HEALTH_EPOCH_AT], 0,
+               cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT), NULL);
+    put_relayed(payload, CAUSEWAY_HEALTH_FLAGS_AT, HOPS_CLEARED, CAUSEWAY_HEALTH_MIC_AT);
+    put(payload + CAUSEWAY_HEALTH_MIC_AT + MIC, CAUSEWAY_HEALTH_BYTES - CAUSEWAY_HEALTH_MIC_AT - MIC);
+}
+
+void seal_health(uint8_t *payload)
+{
+    cover_health(payload);
+    write_mic(payload + CAUSEWAY_HEALTH_MIC_AT);
+}
+
+bool seal_check_health(const uint8_t *payload)
+{
+    cover_health(payload);
+    return is_mic(payload + CAUSEWAY_HEALTH_MIC_AT);
+}
+
+/* ---- Commands ---- */
+
+uint32_t seal_command_time(const uint8_t *payload, uint32_t network)
+{
+    uint16_t low = (uint16_t)(network >> CAUSEWAY_MIC_COMMAND_SHIFT);
+    int16_t later = (int16_t)(cw_get16(payload + CAUSEWAY_DOWNLINK_SEQUENCE_AT) - low);
+    uint32_t whole = (network >> CAUSEWAY_MIC_COMMAND_SHIFT) + (uint32_t)(int32_t)later;
+    return whole << CAUSEWAY_MIC_COMMAND_SHIFT;
+}
+
+bool seal_check_command(const uint8_t *payload, uint32_t made)
+{
+    put_header(CAUSEWAY_AM_DOWNLINK, timesync_epoch(), made >> CAUSEWAY_MIC_COMMAND_SHIFT,
+               cw_get16(payload + CAUSEWAY_DOWNLINK_TARGET_AT), NULL);
+    put_relayed(payload, CAUSEWAY_DOWNLINK_HOPS_AT, 0, CAUSEWAY_DOWNLINK_BYTES);
+    return is_mic(payload + CAUSEWAY_DOWNLINK_MIC_AT);
+}
+
+/* ---- Arrived: the header alone ---- */
+
+static void cover_arrived(const uint8_t *payload, const uint8_t *mic)
+{
+    put_header(CAUSEWAY_AM_ARRIVED, 0, cw_get16(payload + CAUSEWAY_ARRIVED_NUMBER_AT),
+               cw_get16(payload + CAUSEWAY_ARRIVED_SOURCE_AT), mic);
+}
+
+void seal_arrived(uint8_t *payload, const uint8_t *mic)
+{
+    cover_arrived(payload, mic);
+    write_mic(payload + CAUSEWAY_ARRIVED_MIC_AT);
+}
+
+bool seal_check_arrived(const uint8_t *payload, const uint8_t *mic)
+{
+    cover_arrived(payload, mic);
+    return is_mic(payload + CAUSEWAY_ARRIVED_MIC_AT);
+}
+
+/* ---- Proofs ---- */
+
+static void cover_beacon(const uint8_t *beacon)
+{
+    put_header(CAUSEWAY_AM_BEACON, beacon[CAUSEWAY_BEACON_EPOCH_AT], 0,
+               cw_get16(beacon + CAUSEWAY_BEACON_SENDER_AT), NULL);
+    put(beacon, CAUSEWAY_BEACON_BYTES);
+}
+
+void seal_proof(uint8_t *proof, const uint8_t *beacon)
+{
+    memcpy(proof + CAUSEWAY_PROOF_SENDER_AT, beacon + CAUSEWAY_BEACON_SENDER_AT, 2);
+    memcpy(proof + CAUSEWAY_PROOF_SEQUENCE_AT, beacon + CAUSEWAY_BEACON_SEQUENCE_AT, 2);
+    cover_beacon(beacon);
+    write_mic(proof + CAUSEWAY_PROOF_MIC_AT);
+}
+
+bool seal_check_proof(const uint8_t *proof, const uint8_t *beacon)
+{
+    cover_beacon(beacon);
+    return is_mic(proof + CAUSEWAY_PROOF_MIC_AT);
+}
+
+#endif

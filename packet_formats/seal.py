@@ -1,0 +1,268 @@
+"""Message integrity codes (MICs): who has the network's key can make them and check them, nobody else.
+
+A MIC is the first four bytes of AES-128-CMAC (RFC 4493) over a header of 16 bytes and the payload, without its MIC and
+with its hops cleared, since relays count them down. The header holds what the message need not carry: the layout's
+hash, the root epoch and the whole network time, of which the stamp has the low bits alone. So a message is refused
+when it is played again after its window, at no cost in bytes.
+
+`Seal` works on one message, `mics` on arrays: block after block, one call of AES for that block of all messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from struct import Struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from packet_formats.keys import Key
+from packet_formats.layout import DataLayout
+from packet_formats.messages import Data, encode_message, with_mic
+from packet_formats.records import (
+    COMMAND_SHIFT,
+    MIC_BYTES,
+    UNCLOCKED_SHIFT,
+    Arrived,
+    Beacon,
+    Downlink,
+    Health,
+    Proof,
+    members,
+    mic_at,
+)
+from packet_formats.tinyos import ActiveMessage
+
+BLOCK = 16
+HEADER = Struct("<BBIIH4s")  # AM type, epoch, layout hash, time, node, extra
+HOPS_CLEARED = 0x3F  # of a flags byte
+NO_EXTRA = bytes(MIC_BYTES)
+TIME_BITS = 32
+ROUND = 1 << 16  # commands
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+_AT = {(record, m.name): m.offset for record in (Health, Downlink) for m in members(record)}
+HEALTH_FLAGS_AT, DOWNLINK_HOPS_AT = _AT[Health, "flags"], _AT[Downlink, "hops"]
+
+
+def _encryptor(key: Key) -> Any:
+    """AES-128 of any number of whole blocks, each by itself."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # the extra `security`
+
+    return Cipher(algorithms.AES(key.secret), modes.ECB()).encryptor()
+
+
+class Seal:
+    """Makes and checks the MICs of a network. Not for two threads at once."""
+
+    def __init__(self, key: Key, layout: DataLayout) -> None:
+        self._encrypt = _encryptor(key).update
+        self.layout, self._hash = layout, layout.hash
+        subkey = int.from_bytes(self._encrypt(bytes(BLOCK)), "big")
+        self._whole, self._padded = _doubled(subkey), _doubled(_doubled(subkey))
+        names = [field.name for field in layout.stamp.fields_of(layout.stamp.least)]
+        self._clock_field = names.index("clock") if "clock" in names else None
+        self.tick_wrap = 1 << TIME_BITS - layout.tick_log2
+
+    def __repr__(self) -> str:
+        return f"Seal(layout {self._hash:#010x})"
+
+    # ---- CMAC ----
+
+    def cmac(self, message: bytes) -> bytes:
+        """AES-128-CMAC of a message: 16 bytes."""
+        rest = len(message) % BLOCK
+        last_key = self._padded if rest or not message else self._whole
+        if rest or not message:
+            message += b"\x80" + bytes(BLOCK - 1 - rest)
+        state, end = 0, len(message) - BLOCK
+        for at in range(0, end, BLOCK):
+            block = state ^ int.from_bytes(message[at : at + BLOCK], "big")
+            state = int.from_bytes(self._encrypt(block.to_bytes(BLOCK, "big")), "big")
+        block = state ^ last_key ^ int.from_bytes(message[end:], "big")
+        return bytes(self._encrypt(block.to_bytes(BLOCK, "big")))
+
+    def header(self, type_: int, epoch: int, time: int, node: int, extra: bytes = NO_EXTRA) -> bytes:
+        return HEADER.pack(type_, epoch, self._hash, time, node, extra)
+
+    def _mic(self, covered: bytes) -> bytes:
+        return self.cmac(covered)[:MIC_BYTES]
+
+    # ---- What is covered, and the MIC of it ----
+
+    def covered_data(self, payload: bytes, source: int, in_sync: bool, epoch: int, time: int) -> bytes:
+        """What the MIC of a data payload covers; the payload's last bytes, its own MIC, are left out."""
+        at = self.layout.flags_at
+        cleared = payload[:at] + bytes([payload[at] & HOPS_CLEARED]) + payload[at + 1 : -MIC_BYTES]
+        head = self.header(self.layout.am_type, epoch if in_sync else 0, time if in_sync else 0, source)
+        return head + cleared
+
+    def data(self, payload: bytes, source: int, in_sync: bool, epoch: int, time: int) -> bytes:
+        return self._mic(self.covered_data(payload, source, in_sync, epoch, time))
+
+    def covered_health(self, payload: bytes, health: Health) -> bytes:
+        at, flags = mic_at(Health), HEALTH_FLAGS_AT
+        cleared = payload[:flags] + bytes([payload[flags] & HOPS_CLEARED]) + payload[flags + 1 : at]
+        return (
+            self.header(Health.AM_TYPE, health.epoch, 0, health.source) + cleared + payload[at + MIC_BYTES :]
+        )
+
+    def health(self, payload: bytes, health: Health) -> bytes:
+        return self._mic(self.covered_health(payload, health))
+
+    def covered_downlink(self, payload: bytes, target: int, epoch: int, time: int) -> bytes:
+        """`time`: the whole number of the command, see `command_time`."""
+        at = DOWNLINK_HOPS_AT
+        cleared = payload[:at] + b"\0" + payload[at + 1 : mic_at(Downlink)]
+        return self.header(Downlink.AM_TYPE, epoch, time, target) + cleared
+
+    def downlink(self, payload: bytes, target: int, epoch: int, time: int) -> bytes:
+        return self._mic(self.covered_downlink(payload, target, epoch, time))
+
+    def covered_arrived(self, arrived: Arrived, data_mic: bytes) -> bytes:
+        return self.header(Arrived.AM_TYPE, 0, arrived.number, arrived.source, data_mic)
+
+    def arrived(self, arrived: Arrived, data_mic: bytes) -> bytes:
+        return self._mic(self.covered_arrived(arrived, data_mic))
+
+    def covered_beacon(self, payload: bytes, beacon: Beacon) -> bytes:
+        """What a beacon's proof covers: all of its payload as it was sent."""
+        return self.header(Beacon.AM_TYPE, beacon.epoch, 0, beacon.sender) + payload
+
+    def beacon(self, payload: bytes, beacon: Beacon) -> bytes:
+        return self._mic(self.covered_beacon(payload, beacon))
+
+    # ---- Times ----
+
+    def data_time(self, data: Data, cycles: int) -> int:
+        """What a message's MIC covers of the time, for who heard it, or sends it, at `cycles` of the network time."""
+        return self.data_times(data, cycles, 1)[0]
+
+    def data_times(self, data: Data, cycles: int, tries: int = 3) -> list[int]:
+        """The same, the likeliest first: with a stamp's clock the neighbouring windows follow, without one the
+        periods before and after."""
+        if self._clock_field is None:
+            likeliest, step, wrap = cycles >> UNCLOCKED_SHIFT, 1, 1 << TIME_BITS - UNCLOCKED_SHIFT
+        else:
+            step, wrap = self.layout.stamp.modulus, self.tick_wrap
+            latest = (cycles >> self.layout.tick_log2) + self.layout.lead
+            likeliest = latest - (latest - data.stamp[self._clock_field]) % step
+        return [(likeliest + offset) % wrap for offset in (0, -step, step)[:tries]]
+
+    @property
+    def has_clock(self) -> bool:
+        """Whether a message's stamp has a clock; else three periods of 16 s are tried for each."""
+        return self._clock_field is not None
+
+    # ---- Whole messages ----
+
+    def sealed_data(self, data: Data, epoch: int, cycles: int, dest: int = 0xFFFF) -> ActiveMessage:
+        """A data message as a mote sends it at `cycles` of the network time."""
+        frame = encode_message(data, self.layout, dest)
+        time = self.data_time(data, cycles)
+        mic = self.data(frame.data, data.source, data.in_sync, epoch, time)
+        return with_mic(frame, self.layout, mic)
+
+    def sealed_health(self, health: Health) -> ActiveMessage:
+        frame = encode_message(health, self.layout)
+        return with_mic(frame, self.layout, self.health(frame.data, health))
+
+    def sealed_downlink(self, downlink: Downlink, epoch: int, cycles: int) -> ActiveMessage:
+        """A command as it is made at `cycles` of the network time, which number it."""
+        time = command_time(cycles)
+        downlink = replace(downlink, sequence=time % ROUND)
+        frame = encode_message(downlink, self.layout)
+        return with_mic(frame, self.layout, self.downlink(frame.data, downlink.target, epoch, time))
+
+    def proof(self, beacon: Beacon) -> Proof:
+        """What follows a beacon."""
+        payload = encode_message(beacon, self.layout).data
+        return Proof(beacon.sender, beacon.sequence, self.beacon(payload, beacon))
+
+
+def command_time(cycles: int) -> int:
+    """The whole number of a command that is made at this network time; its `sequence` is the low 16 bits."""
+    return (cycles & 0xFFFFFFFF) >> COMMAND_SHIFT
+
+
+def _doubled(value: int) -> int:
+    """RFC 4493's step from one subkey to the next."""
+    return (value << 1 & (1 << 128) - 1) ^ (0x87 if value >> 127 else 0)
+
+
+# ---- Many messages ----
+
+
+def mics(key: Key, covered: Bytes, lengths: Ints) -> Bytes:
+    """The MICs, one a row, of many covered texts: rows of bytes, zero beyond their lengths, none of which is 0."""
+    encrypt = _encryptor(key).update
+    subkey = int.from_bytes(encrypt(bytes(BLOCK)), "big")
+    whole, padded = (
+        np.frombuffer(value.to_bytes(BLOCK, "big"), np.uint8)
+        for value in (_doubled(subkey), _doubled(_doubled(subkey)))
+    )
+    count, rows = len(covered), np.arange(len(covered))
+    blocks = -(-lengths // BLOCK)
+    text = np.zeros((count, int(blocks.max(initial=1)) * BLOCK), np.uint8)
+    text[:, : covered.shape[1]] = covered[:, : text.shape[1]]
+    partial = lengths % BLOCK != 0
+    text[rows[partial], lengths[partial]] = 0x80
+    last = (blocks - 1)[:, None] * BLOCK + np.arange(BLOCK)
+    text[rows[:, None], last] ^= np.where(partial[:, None], padded, whole)
+    state = np.zeros((count, BLOCK), np.uint8)
+    for block in range(text.shape[1] // BLOCK):
+        mixed = state ^ text[:, block * BLOCK : (block + 1) * BLOCK]
+        done = np.frombuffer(encrypt(mixed.tobytes()), np.uint8).reshape(count, BLOCK)
+        state = np.where((block < blocks)[:, None], done, state)
+    return state[:, :MIC_BYTES]
+
+
+def headers(layout: DataLayout, type_: int, epochs: Ints, times: Ints, nodes: Ints) -> Bytes:
+    """The headers that MICs cover, one a row, without an extra."""
+    wire = np.zeros(
+        len(epochs), np.dtype([(n, f"<u{s}") for n, s in zip("tehmnx", (1, 1, 4, 4, 2, 4), strict=True)])
+    )
+    wire["t"], wire["h"] = type_, layout.hash
+    wire["e"], wire["m"], wire["n"] = epochs, times, nodes
+    return wire.view(np.uint8).reshape(len(wire), BLOCK)
+
+
+def data_mics(
+    key: Key,
+    layout: DataLayout,
+    rows: NDArray[np.void],
+    payload: Bytes,
+    lengths: Ints,
+    epochs: Ints,
+    times: Ints,
+) -> Bytes:
+    """The MICs that data messages should have: `rows` as decoded from `payload`, and `times` as `bulk_times` gives."""
+    synced = rows["in_sync"].astype(np.int64)
+    head = headers(layout, layout.am_type, epochs * synced, times * synced, rows["source"].astype(np.int64))
+    body = payload[:, : layout.length].copy()
+    body[:, layout.flags_at] &= HOPS_CLEARED
+    body[np.arange(body.shape[1]) >= (lengths - layout.mic)[:, None]] = 0
+    return mics(key, np.concatenate((head, body), axis=1), lengths - layout.mic + BLOCK)
+
+
+def bulk_times(layout: DataLayout, rows: NDArray[np.void], cycles: Ints, offset: int = 0) -> Ints:
+    """`Seal.data_times` of many messages; `offset` names a neighbouring window: -1, 0 or 1."""
+    if not layout.stamp.clock_bits:
+        return ((cycles >> UNCLOCKED_SHIFT) + offset) % (1 << TIME_BITS - UNCLOCKED_SHIFT)
+    latest, modulus = (cycles >> layout.tick_log2) + layout.lead, layout.stamp.modulus
+    likeliest = latest - (latest - rows["clock"].astype(np.int64)) % modulus
+    return np.asarray((likeliest + offset * modulus) % (1 << TIME_BITS - layout.tick_log2))
+
+
+def health_mics(key: Key, layout: DataLayout, rows: NDArray[np.void], payload: Bytes) -> Bytes:
+    """The MICs that health records should have."""
+    at, nothing = mic_at(Health), np.zeros(len(rows), np.int64)
+    head = headers(
+        layout, Health.AM_TYPE, rows["epoch"].astype(np.int64), nothing, rows["source"].astype(np.int64)
+    )
+    body = np.delete(payload, np.s_[at : at + layout.mic], axis=1)
+    body[:, HEALTH_FLAGS_AT] &= HOPS_CLEARED
+    covered = np.concatenate((head, body), axis=1)
+    return mics(key, covered, np.full(len(rows), covered.shape[1], np.int64))

@@ -1,0 +1,244 @@
+"""A station with a key, among honest, forged and replayed frames: the honest ones are delivered as if alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from basestation.arrivals import Arrival
+from basestation.live.guard import COPY_NS
+from basestation.live.happenings import Alarm, Delivered, Happening, Strange
+from basestation.live.station import Station
+from basestation.simulator.gateway_line import serial_line
+from basestation.simulator.options import WorldOptions
+from basestation.simulator.simulated_trace import trace_of
+from basestation.simulator.simulation import generate
+from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
+from packet_formats.framing import FrameDecoder, crc16
+from packet_formats.keys import Key
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data, decode_message, encode_message
+from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Proof
+from packet_formats.seal import Seal
+from packet_formats.tinyos import ActiveMessage, decode_packet, encode_packet
+
+KEY, WRONG = Key(bytes(range(16))), Key(bytes(16))
+MOTES = 5
+S = 1_000_000_000
+
+
+def deployment(scheme: str = "shlc", key: Key | None = KEY) -> Deployment:
+    tables: dict[str, Any] = {
+        "network": {"name": "guarded", "board": "micaz", "motes": MOTES, "data_bytes": 2},
+        "clock": {"tick_log2": 7, "epsilon": 5, "delta": 10},
+        "stamp": {"scheme": scheme},
+        "security": {"mic": 4, "key": "site.key"},
+    }
+    return replace(from_dict(tables), key=key)
+
+
+def honest_line(network: Deployment, messages: int = 120) -> list[Arrival]:
+    world = WorldOptions(
+        motes=MOTES, epsilon=5, delta=10, rate=0.05, messages=messages, seed=1, events_per_tick=1
+    )
+    tick_ns, decoder = (S << 7) // CRYSTAL_HZ, FrameDecoder()
+    return [
+        Arrival(0, tick * tick_ns, tick * tick_ns, packet)
+        for tick, line in serial_line(trace_of(generate(world), network))
+        for packet in decoder.feed(line)
+    ]
+
+
+def read(arrival: Arrival, network: Deployment) -> tuple[ActiveMessage, Any]:
+    frame = decode_packet(arrival.packet)
+    assert isinstance(frame, ActiveMessage)
+    return frame, decode_message(frame, layout_of(network))
+
+
+def put(frame: ActiveMessage, like: Arrival) -> Arrival:
+    return like._replace(packet=encode_packet(frame))
+
+
+def by_air(frame: ActiveMessage, heard: Heard, like: Arrival, network: Deployment) -> list[Arrival]:
+    """A frame as the gateway hands it up: its heard record first."""
+    record = replace(heard, check=crc16(frame.data))
+    return [put(encode_message(record, layout_of(network)), like), put(frame, like)]
+
+
+def deliveries(happenings: Iterable[Happening]) -> list[tuple[Any, bytes]]:
+    return [(one.name, one.data.data) for one in happenings if isinstance(one, Delivered)]
+
+
+def play(network: Deployment, line: Iterable[Arrival]) -> tuple[Station, list[Happening]]:
+    station = Station(network)
+    happenings = [one for arrival in line for one in station.take(arrival)]
+    return station, happenings + station.finish()
+
+
+def attacked(network: Deployment, line: list[Arrival]) -> Iterator[Arrival]:
+    """Between the honest frames: what a stranger could send, and what he recorded a while ago."""
+    layout, wrong = layout_of(network), Seal(WRONG, layout_of(network))
+    sent: list[tuple[Arrival, ActiveMessage]] = []
+    heard = None
+    for arrival in line:
+        frame, message = read(arrival, network)
+        if isinstance(message, Heard):
+            heard = message
+            yield arrival
+            continue
+        yield arrival
+        assert heard is not None
+        assert isinstance(message, Data)
+        number = (message.sequence + 1) % 256  # who comes first has the real one dropped
+        forged = wrong.sealed_data(replace(message, sequence=number, mic=b""), heard.epoch, heard.time)
+        yield from by_air(forged, heard, arrival, network)
+        for other in (
+            wrong.sealed_health(Health(2, heard.time, 0, 1, 900, layout.hash, *[0] * 8)),
+            wrong.sealed_downlink(Downlink(0xFFFF, 0, 1, Command.REBOOT, 0), 0, heard.time),
+        ):
+            yield from by_air(other, heard, arrival, network)
+        sent.append((arrival, frame))
+        if arrival.mono_ns - sent[0][0].mono_ns > S // 2:
+            yield from by_air(sent.pop(0)[1], heard, arrival, network)
+
+
+@pytest.mark.parametrize("scheme", ["shlc", "barrier"])
+def test_the_honest_are_delivered_as_if_alone(scheme: str) -> None:
+    network = deployment(scheme)
+    line = honest_line(network)
+    alone, quiet = play(network, line)
+    station, happenings = play(network, attacked(network, line))
+    assert len(deliveries(quiet)) == alone.received > 100
+    assert deliveries(happenings) == deliveries(quiet)
+    assert {mote: counts.received for mote, counts in station.motes.items()} == {
+        mote: counts.received for mote, counts in alone.motes.items()
+    }
+    assert all(counts.health is None for counts in station.motes.values())
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert refused["forged"] == 3 * alone.received
+    assert refused["replayed"] > 20
+    raised = {one.what: one.text for one in happenings if isinstance(one, Alarm) and one.raised}
+    assert set(raised) == {"forged", "replayed"}
+    assert (
+        "somebody without the key: one message forged so far; the last: forged data of mote"
+        in raised["forged"]
+    )
+    assert "somebody plays old messages" in raised["replayed"]
+    assert not any(isinstance(one, Alarm) for one in quiet)
+    assert alone.snapshot(0).refused == {"unprotected": 0, "forged": 0, "replayed": 0, "unchecked": 0}
+
+
+def test_the_alarm_is_over_when_the_stranger_is_gone() -> None:
+    network = deployment()
+    station, _ = play(network, list(attacked(network, honest_line(network, 20))))
+    over = [one for one in station.advance(1000 * S) if isinstance(one, Alarm) and not one.raised]
+    assert {"forged"} <= {one.what for one in over}
+
+
+def test_without_the_key_all_is_taken_and_said_to_be_unchecked() -> None:
+    network = deployment()
+    station, happenings = play(replace(network, key=None), honest_line(network))
+    assert len(deliveries(happenings)) == station.received
+    assert station.snapshot(0).refused == {"unchecked": station.received}
+
+
+def test_a_message_out_of_sync_is_let_in_once_and_counted_as_unprotected() -> None:
+    network = deployment()
+    seal = Seal(KEY, layout_of(network))
+    frame = seal.sealed_data(Data(1, 5, (0, 0), in_sync=False, data=b"ab"), 3, 12345)
+    at = [0, S, COPY_NS + 2 * S]
+    station, happenings = play(network, [Arrival(0, t, t, encode_packet(frame)) for t in at])
+    assert len(deliveries(happenings)) == 1
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert (refused["unprotected"], refused["replayed"]) == (2, 1)
+    assert station.motes[1].duplicates == 1
+
+
+def test_a_message_that_nobody_can_check_yet_is_not_let_in() -> None:
+    network = deployment()
+    frame = Seal(KEY, layout_of(network)).sealed_data(Data(1, 5, (0, 0), data=b"ab"), 3, 12345)
+    _, happenings = play(network, [Arrival(0, 0, 0, encode_packet(frame))])
+    assert not deliveries(happenings)
+    (strange,) = [one for one in happenings if isinstance(one, Strange)]
+    assert "the network's time is not known yet" in strange.reason
+
+
+def test_old_health_is_replayed_health() -> None:
+    network = deployment()
+    layout = layout_of(network)
+    seal, gateway = Seal(KEY, layout), MOTES
+
+    def health(seconds: int, boots: int = 7) -> ActiveMessage:
+        time = seconds * CRYSTAL_HZ
+        return seal.sealed_health(Health(2, time, 1, 1, boots, layout.hash, seconds, *[0] * 7))
+
+    def heard_at(seconds: int, number: int) -> Heard:
+        return Heard(gateway, 1, number, 0, 3, -60, 100, 0, seconds * CRYSTAL_HZ)
+
+    line: list[Arrival] = []
+    steps = (
+        (100, health(100)),
+        (101, health(100)),
+        (170, health(170)),
+        (171, health(100)),
+        (240, health(240, 2)),
+    )
+    for number, (seconds, frame) in enumerate(steps):
+        like = Arrival(0, seconds * S, seconds * S, b"")
+        line += by_air(frame, heard_at(seconds, number), like, network)
+    station, _ = play(network, line)
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert refused["replayed"] == 1
+    newest = station.motes[2].health
+    assert newest is not None
+    assert newest.boots == 2  # a mote that lost its count is believed by its time
+
+
+def test_behind_a_foreign_gateway_a_beacon_is_believed_after_its_proof() -> None:
+    network = deployment()
+    layout = layout_of(network)
+    seal, wrong = Seal(KEY, layout), Seal(WRONG, layout)
+    station = Station(network)
+
+    def take(message: Beacon | Proof, ms: int) -> list[Happening]:
+        packet = encode_packet(encode_message(message, layout))
+        return station.take(Arrival(0, ms * 1_000_000, 0, packet))
+
+    true = Beacon(MOTES, MOTES, 4, 1, 0, 1, 0, 50 * CRYSTAL_HZ)
+    false = replace(true, epoch=9, time=900 * CRYSTAL_HZ)
+    take(true, 1000)
+    take(false, 1001)  # of the same sender and number
+    take(wrong.proof(false), 1002)
+    assert station.timeline.epoch is None
+    assert station.timeline.clock.guess(0, 1100 * 1_000_000) is None
+    take(seal.proof(true), 1100)
+    assert station.timeline.epoch == 4
+    told = station.timeline.clock.guess(0, 2000 * 1_000_000)
+    assert told is not None
+    assert told % (1 << 32) == pytest.approx(
+        51 * CRYSTAL_HZ, abs=20
+    )  # from when the beacon came, not its proof
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert refused["forged"] == 1
+
+
+def test_the_neighbouring_window_is_tried_where_the_time_is_a_guess() -> None:
+    network = deployment()
+    layout = layout_of(network)
+    seal, station = Seal(KEY, layout), Station(network)
+    window = layout.stamp.modulus << layout.tick_log2
+    beacon = Beacon(MOTES, MOTES, 4, 1, 0, 1, 0, 50 * CRYSTAL_HZ)
+    for message in (beacon, seal.proof(beacon)):
+        station.take(Arrival(0, 0, 0, encode_packet(encode_message(message, layout))))
+    for sequence, windows in enumerate((-1, 0, 1, 2)):
+        cycles = 50 * CRYSTAL_HZ + windows * window
+        frame = seal.sealed_data(Data(1, sequence, (3, 0), data=b"ab"), 4, cycles)
+        station.take(Arrival(0, 1000, 0, encode_packet(frame)))
+    assert station.received == 3

@@ -1,0 +1,1 @@
+"""Long searches for faults: bounded, resumable, no tests. `make soak` runs them and writes docs/reliability.md."""
