@@ -17,8 +17,8 @@
 #include "timesync.h"
 
 /* The duplicate filter knows data by source and cw_data_number(), which has 11 bits; commands by a source
- * that no node has; health by a number that no data message has. What could not be checked, or has no time and may
- * be played again, goes by its MIC: it must not hide what is true. */
+ * that no node has; health by a number that no data message has. What could not be checked, or has no time
+ * and may be played again, goes by its MIC: it must not hide what is true. */
 #define COMMANDS 0xFFFFU
 #define UNCHECKED_COMMANDS 0xFFFEU
 #define UNSURE_NUMBER(mic) ((uint16_t)((cw_get16_le(mic) & 0x3FFFU) | 0x4000U))
@@ -477,8 +477,8 @@ static bool is_done(const outbox_frame_t *frame, uint8_t distance)
 
 static const radio_message_t *hearing; /* the frame that we look at */
 
-/* Whether it, another copy or an Arrived, speaks of this frame of ours, whose number it has. A copy with the same MIC
- * need not be checked: only its hops are believed, and they are in no MIC. */
+/* Whether it, another copy or an Arrived, speaks of this frame of ours, whose number it has. A copy with the
+ * same MIC need not be checked: only its hops are believed, and they are in no MIC. */
 static bool speaks_of(const radio_message_t *message)
 {
     const uint8_t *mic = seal_of_data(message->data, message->length);
@@ -548,8 +548,8 @@ static bool is_right(const radio_heard_t *heard)
     return seal_check_data(heard->message.data, heard->message.length, timesync_network(heard->time));
 }
 
-/* A message that we may have had, or that may be forged. What is in sync cannot be checked without the time: then it
- * is passed on, and no more. */
+/* A message that we may have had, or that may be forged. What is in sync cannot be checked without the time:
+ * then it is passed on, and no more. */
 static void judge_data(const radio_heard_t *heard, uint16_t source, uint16_t number, uint32_t tick,
                        uint32_t now)
 {
@@ -669,8 +669,8 @@ static void on_health(const radio_message_t *message, uint32_t now)
 
 #if CAUSEWAY_MIC_BYTES
 
-/* Whether a command that was made then is newer than all that we know; from now on we know it. It takes the place of
- * the oldest. */
+/* Whether a command that was made then is newer than all that we know; from now on we know it. It takes the
+ * place of the oldest. */
 static bool is_new_command(uint32_t made)
 {
     uint32_t *oldest = obeyed;
