@@ -27,9 +27,6 @@
 /* Health and commands have no deadline of their own. */
 #define PLAIN_PATIENCE UINT32_C(32768)
 
-/* No health record is longer on its way. */
-#define HEALTH_MOST (16 * UINT32_C(32768))
-
 /* Ticks that no frame waits to be looked at: the watchdog's 2 s, or one tick. */
 #define WAITED_MOST ((int32_t)(2 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
 
@@ -414,17 +411,19 @@ static uint32_t relay_deadline(const uint8_t *payload, uint8_t hops, uint32_t he
 }
 
 #if CAUSEWAY_MIC_BYTES
-/* Whether it is one of the last that we left to others. */
-static bool is_left(uint16_t source, uint16_t number)
+
+/* The number of one of the last that we left to others, if it is one of them. */
+static uint16_t *left_number(uint16_t source, uint16_t number)
 {
     for (uint8_t i = 0; i < LEFT_ROOM; i++) {
         if (left_out[i].source == source && left_out[i].number == (number | LEFT)) {
-            return true;
+            return &left_out[i].number;
         }
     }
-    return false;
+    return 0;
 }
-#endif
+
+#else
 
 /* Whether it is one of the last that we left to others; from now on it is not. */
 static bool was_left(uint16_t source, uint16_t number)
@@ -437,6 +436,8 @@ static bool was_left(uint16_t source, uint16_t number)
     }
     return false;
 }
+
+#endif
 
 static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
@@ -560,8 +561,9 @@ static void judge_data(const radio_heard_t *heard, uint16_t source, uint16_t num
     }
     if (cw_dedup_knows(&seen, source, number) || cw_dedup_knows(&seen, source, unsure)) {
         count(&counters.duplicates);
-        if (is_left(source, cw_data_number(payload)) && is_right(heard)) {
-            was_left(source, cw_data_number(payload));
+        uint16_t *left = left_number(source, cw_data_number(payload));
+        if (left && is_right(heard)) {
+            *left = 0;
             counters.spent--;
             relay_data(heard, tick, now);
         }
@@ -630,21 +632,6 @@ static void relay_health(const radio_message_t *message, uint32_t now)
     }
 }
 
-#if CAUSEWAY_MIC_BYTES
-
-/* Whether a record of one in sync is no old one that somebody plays again, as far as we can tell. */
-static bool is_recent(const uint8_t *record, uint32_t now)
-{
-    if (!timesync_in_sync(now) || !(record[CAUSEWAY_HEALTH_FLAGS_AT] & CW_HEALTH_IN_SYNC)) {
-        return true;
-    }
-    int32_t age = (int32_t)(timesync_network(now) - cw_get32(record + CAUSEWAY_HEALTH_TIME_AT));
-    return record[CAUSEWAY_HEALTH_EPOCH_AT] == timesync_epoch() && age < (int32_t)HEALTH_MOST &&
-           age > -(int32_t)HEALTH_MOST;
-}
-
-#endif
-
 static void on_health(const radio_message_t *message, uint32_t now)
 {
     if (message->length != CAUSEWAY_HEALTH_BYTES) {
@@ -656,8 +643,7 @@ static void on_health(const radio_message_t *message, uint32_t now)
     if (source == identity_id()) {
         count(&counters.echoes);
 #if CAUSEWAY_MIC_BYTES
-    } else if (!cw_dedup_knows(&seen, source, number) &&
-               !(is_recent(message->data, now) && seal_check_health(message->data))) {
+    } else if (!cw_dedup_knows(&seen, source, number) && !seal_check_health(message->data)) {
         count(&counters.forged);
 #endif
     } else if (cw_dedup_seen(&seen, source, number)) {
