@@ -39,8 +39,8 @@ enum {
 /* After this long without a beacon a mote takes over: half a period sooner if it knows the network's speed.
  * The lowest id goes first, each other one waits a share of half a period longer, so that mostly one speaks.
  * A MICAz that has heard a single beacon is in sync for 47 s, 4.7 periods. */
-#define SILENCE (4 * TIMESYNC_PERIOD)
-#define SUCCESSION_STEP (TIMESYNC_PERIOD / 2 / CAUSEWAY_MOTES)
+#define SILENCE ((uint32_t)(4 * TIMESYNC_PERIOD))
+#define SUCCESSION_STEP ((uint32_t)(TIMESYNC_PERIOD / 2 / CAUSEWAY_MOTES))
 
 /* Time to pass a beacon on in, so that neighbours do not all send at once. */
 #define SPREAD ((uint16_t)(16 * radio_airtime(CAUSEWAY_BEACON_BYTES)))

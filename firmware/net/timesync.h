@@ -61,7 +61,8 @@ typedef struct {
     uint16_t repeated; /* beacons of a number already taken */
     uint16_t outliers; /* beacons refused: too far off the line */
     uint16_t restarts; /* new lines begun after outliers */
-    /* beacons refused: neither the root's nor a mote's, too many hops, the sender not in sync, or no time of reception */
+    /* beacons refused: neither the root's nor a mote's, too many hops, the sender not in sync, or no time of
+     * reception */
     uint16_t foreign;
     uint16_t old;       /* beacons refused: of an older epoch */
     uint16_t conflicts; /* root only: signs of another root with our id; 65535: or more */
