@@ -7,7 +7,7 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-LOCKED_EXTRAS := analysis connect firmware metrics mqtt spark web dev
+LOCKED_EXTRAS := analysis connect firmware metrics mqtt security spark web dev
 # Of pytest: some tests wait for real time, in which two cores have room for a third.
 WORKERS ?= 3
 

@@ -84,6 +84,12 @@ def new_key(path: Path) -> Key:
     return key
 
 
+def write_key(key: Key, path: Path) -> None:
+    """Write a key again, to a file that may be there: a copy for a build."""
+    path.unlink(missing_ok=True)
+    _create(path, key.secret.hex() + "\n", os.O_EXCL)
+
+
 def key_of(deployment: Deployment, path: Path | None, key_file: Path | None = None) -> Key | None:
     """The key of a deployment that was read from `path`, from beside it or from `key_file`.
 

@@ -190,7 +190,7 @@ def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     gateway is reached at network@127.0.0.1:PORT, as raw bytes of its serial line.
     """
     _refuse_odd(given)
-    described = [common.load_deployment(path) for path in deployments or (EXAMPLE,)]
+    described = [common.with_key(common.load_deployment(path), path) for path in deployments or (EXAMPLE,)]
     try:
         report, whole = _run(described, given)
     except TROUBLE as error:

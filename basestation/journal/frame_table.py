@@ -157,7 +157,9 @@ def refused(
 ) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Frames that should have given a message and did not, and unknown frames: whose, why, and which."""
     frames, fates = reading.frames, reading.fates
-    at = np.flatnonzero(np.isin(fates, (Fate.FOREIGN, Fate.STRANGER, Fate.UNTIMED, Fate.NO_MESSAGE)))
+    at = np.flatnonzero(
+        np.isin(fates, (Fate.FOREIGN, Fate.STRANGER, Fate.UNTIMED, Fate.NO_MESSAGE, Fate.FORGED))
+    )
     if not len(at):
         return
     layout, chosen = layout_of(deployment), frames.chosen(at)
@@ -173,6 +175,8 @@ def refused(
 def _why(fate: int, reason: int, source: int, motes: int) -> str:
     if fate == Fate.STRANGER:
         return f"source {source} is no mote of this deployment, which has 0..{motes - 1}"
+    if fate == Fate.FORGED:
+        return "its MIC is wrong: forged, or an old message that was played again"
     if fate == Fate.UNTIMED:
         return "came before anything told the time: its stamp can't be read"
     return WHY[Reason(reason)]

@@ -28,10 +28,22 @@ from basestation.traces.stamp_columns import read_stamps
 from packet_formats import bulk
 from packet_formats.bulk import Frames
 from packet_formats.deployment import Deployment
+from packet_formats.keys import Key
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.records import RSSI_UNKNOWN, Beacon, Health, Heard, Reason, Record, records_of, size
+from packet_formats.records import (
+    RSSI_UNKNOWN,
+    Beacon,
+    Health,
+    Heard,
+    Proof,
+    Reason,
+    Record,
+    records_of,
+    size,
+)
 
 from .record_format import HEAD, NO_TIME, RecordKind, Records
+from .sealed_frames import forged_data, proven_beacons, right_health
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -52,6 +64,7 @@ class Fate(IntEnum):
     STRANGER = 4  # a data message whose source is no mote of the deployment
     UNTIMED = 5  # a data message before anything told the time: its stamp can't be read
     NO_MESSAGE = 6  # an acknowledgement, or bytes that are no packet
+    FORGED = 7  # its MIC is wrong, or it is played again; known where the key is at hand
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,14 +283,18 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
     fates[(reasons == Reason.OK) & (data["source"] >= deployment.network.motes)] = Fate.STRANGER
     at, said = _decode(frames, Heard, layout)
     heard, lines = _pair(frames, arrived.head["gateway"], at, said)
-    places, told = _told_times(frames, layout, at, said)
+    places, told = _told_times(frames, layout, at, said, deployment.key)
     rows = np.zeros(len(frames), ROW)
+    untimed = _note(rows, records.clocks(), arrived.head["number"])
+    if deployment.key is not None:
+        ours = np.flatnonzero(fates == Fate.MESSAGE)
+        announced = heard.known, heard.rows
+        fates[forged_data(frames, data, ours, announced, rows["noted"], deployment.key, layout)] = Fate.FORGED
     rows["message"] = fates == Fate.MESSAGE
     for name in ("source", "boot", "sequence"):
         rows[name] = data[name]
     rows["announced"], rows["time"] = heard.known, heard.rows["time"]
     rows["told"] = np.cumsum(np.bincount(places, minlength=len(frames)))
-    untimed = _note(rows, records.clocks(), arrived.head["number"])
     return _Decoded(arrived, frames, data, heard, fates, untimed, Sketch(rows, told, lines))
 
 
@@ -335,10 +352,15 @@ def _pair(
 
 
 def _told_times(
-    frames: Frames, layout: DataLayout, at: Ints, said: NDArray[np.void]
+    frames: Frames, layout: DataLayout, at: Ints, said: NDArray[np.void], key: Key | None
 ) -> tuple[Ints, NDArray[np.void]]:
     """Where somebody in sync told the network's time, and what they said; heard records are those at `at`."""
-    told = [(at, said), *(_decode(frames, record, layout) for record in (Beacon, Health))]
+    beacons, health = (_decode(frames, record, layout) for record in (Beacon, Health))
+    if key is not None:
+        proven = proven_beacons(frames, beacons, _decode(frames, Proof, layout), key, layout)
+        right = right_health(frames, *health, key, layout)
+        beacons, health = (beacons[0][proven], beacons[1][proven]), (health[0][right], health[1][right])
+    told = [(at, said), beacons, health]
     where = np.concatenate([places for places, _ in told])
     times, flags = np.zeros(len(where), TOLD), np.concatenate([rows["flags"] for _, rows in told])
     for name in TOLD.names or ():

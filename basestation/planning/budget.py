@@ -22,6 +22,7 @@ QUEUE_SLOTS = 8  # a mote's queue is short; a message that does not fit is lost,
 CRYSTAL_PPM = 50
 BEACONS_LOST = 1  # in a row, without epsilon being broken
 BITS_PER_LINE_BYTE = 10
+CHECK_MS = 3.8  # three AES blocks on the ATmega128 (docs/security.md)
 LINE_FRAMING = 5  # two flags, the packet type, CRC
 LINE_HEADER = {1: 5, 2: 8}  # TinyOS version -> bytes
 LEAST_CLOCK_BITS = 5  # with a counter of three bits they make the one-byte stamp
@@ -118,7 +119,12 @@ class PlannedNetwork:
     @property
     def usual_hop_ms(self) -> float:
         """The mean time of a hop on a quiet channel."""
-        return self.airtime_ms + self.radio.initial_backoff_ms / 2 + self.radio.processing_ms
+        return self.airtime_ms + self.radio.initial_backoff_ms / 2 + self.processing_ms
+
+    @property
+    def processing_ms(self) -> float:
+        """What a relay does with a message, from the radio to the queue and back; it checks a MIC too."""
+        return self.radio.processing_ms + (CHECK_MS if self.mic else 0)
 
     @property
     def channel_load(self) -> float:
@@ -236,7 +242,7 @@ def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
     radio, hops, airtime = network.radio, network.hops, network.airtime_ms
     busy_tries = _allowed(network.channel_load)
     busy_ms = busy_tries * (radio.congestion_backoff_ms + airtime)
-    hop_ms = airtime + radio.initial_backoff_ms + busy_ms + radio.processing_ms
+    hop_ms = airtime + radio.initial_backoff_ms + busy_ms + network.processing_ms
     ahead = _allowed(network.relay_load) if hops > 1 else 0
     per_hop = f"{hops} x " if hops > 1 else ""
     rows = [
@@ -254,7 +260,9 @@ def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
             f"{per_hop}{many(busy_tries, 'busy try', 'busy tries')} at a load of {network.channel_load:.2g}, each "
             f"{radio.congestion_backoff_ms:.3g} ms and a frame",
         ),
-        BudgetRow("processing", hops * radio.processing_ms, f"{per_hop}from the radio to the queue and back"),
+        BudgetRow(
+            "processing", hops * network.processing_ms, f"{per_hop}from the radio to the queue and back"
+        ),
         BudgetRow(
             "queueing",
             ahead * hop_ms,

@@ -21,6 +21,7 @@ from basestation.sources.framings import FrameWire
 from basestation.sources.line import Connection, LineSource
 from basestation.sources.tcp import dial
 from packet_formats.framing import FrameCounters
+from packet_formats.keys import write_key
 
 SETTINGS = (
     *("motes", "topology", "spacing", "range", "gateway", "noise", "ppm", "rate", "app"),
@@ -105,6 +106,8 @@ class TestbedSource(LineSource):
         self._folder = TemporaryDirectory(prefix="causeway-")
         path = Path(self._folder.name) / "deployment.toml"
         path.write_text(self._options.deployment.to_toml())
+        if self._options.deployment.key is not None:
+            write_key(self._options.deployment.key, path.with_name(self._options.deployment.security.key))
         return str(path)
 
     async def _port(self, process: Process) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from basestation import how_to_install
-from packet_formats import cheader
+from packet_formats import cheader, keys
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.schemes import descriptor, names
@@ -83,6 +83,8 @@ def programs_for(
     if not deployment.scheme.in_firmware:
         has = ", ".join(name for name in names() if descriptor(name).in_firmware)
         raise FirmwareImageError(f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {has}')
+    if deployment.security.mic and deployment.key is None and build is None:
+        raise FirmwareImageError(f"{deployment.network.name} has a key, and it was not read: {keys.MAKE_ONE}")
     if build is not None:
         if rate is not None or app is not None:
             raise FirmwareImageError(
@@ -151,6 +153,8 @@ def _built(deployment: Deployment, rate: float | None, app: str | None, say: Cal
         )
     flags = "" if rate is None else f"-D MOTE_PERIOD={max(1, round(CRYSTAL_HZ / rate))}"
     digest = hashlib.sha256(f"{flags}\n{app or ''}\n{cheader.render(deployment)}".encode())
+    if deployment.key is not None:
+        digest.update(deployment.key.secret)
     outside = _app_folder(app)
     own = sorted(outside.glob("*.[ch]")) if outside else []
     for path in [PROJECT / "platformio.ini", *_sources(sources), *own]:
@@ -162,9 +166,11 @@ def _built(deployment: Deployment, rate: float | None, app: str | None, say: Cal
     with locked(builds):
         if not all((build / name / "firmware.json").exists() for name in wanted):
             say(f"building the firmware of {deployment.network.name}: about a minute, the first time only")
-            folder.mkdir(exist_ok=True)
+            folder.mkdir(mode=0o777 if deployment.key is None else 0o700, exist_ok=True)
             described = folder / "deployment.toml"
             described.write_text(deployment.to_toml())
+            if deployment.key is not None:
+                keys.write_key(deployment.key, folder / deployment.security.key)
             _run_platformio(described, build, wanted, flags, str(outside or app or ""))
     return build
 

@@ -8,7 +8,7 @@
 /* Times x, in the field. */
 static inline __attribute__((always_inline)) uint8_t twice(uint8_t value)
 {
-    return (uint8_t)((uint8_t)(value << 1) ^ ((uint8_t)-(value >> 7) & POLYNOMIAL));
+    return (uint8_t)((uint8_t)(value << 1) ^ ((uint8_t) - (value >> 7) & POLYNOMIAL));
 }
 
 #ifdef __AVR__
@@ -46,7 +46,7 @@ static uint8_t times(uint8_t a, uint8_t b)
     uint8_t product = 0;
 
     for (uint8_t bit = 0; bit < 8; bit++) {
-        product = (uint8_t)(product ^ ((uint8_t)-(b >> bit & 1) & a));
+        product = (uint8_t)(product ^ ((uint8_t) - (b >> bit & 1) & a));
         a = twice(a);
     }
     return product;

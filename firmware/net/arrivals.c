@@ -37,8 +37,7 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
     if (waits(answer)) {
         return;
     }
-    outbox_frame_t *frame = outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_ARRIVED, sizeof answer, now,
-                                       now + PATIENCE);
+    outbox_frame_t *frame = outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_ARRIVED, sizeof answer, now, now + PATIENCE);
     if (frame) {
         memcpy(frame->message.data, answer, sizeof answer);
         outbox_put(frame);

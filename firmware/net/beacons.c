@@ -61,11 +61,11 @@ static bool is_meant(const place_t *place, const uint8_t *proof)
            memcmp(place->beacon + CAUSEWAY_BEACON_SEQUENCE_AT, proof + CAUSEWAY_PROOF_SEQUENCE_AT, 2) == 0;
 }
 
-/* Who has no key can delay beacons or play them again, so his are behind. So is a mote that has gone wrong, to its
- * root, and the whole network to a mote whose clock is ahead by a fault. A beacon of our epoch that is behind
- * what we know is therefore believed only when BEHIND_MOST others before it, each newer than the one before, were
- * behind too, and none was not. A root would take whoever plays it again for a mote that needs its help: it
- * believes none that is long past. */
+/* Who has no key can delay beacons or play them again, so his are behind. So is a mote that has gone wrong,
+ * to its root, and the whole network to a mote whose clock is ahead by a fault. A beacon of our epoch that is
+ * behind what we know is therefore believed only when BEHIND_MOST others before it, each newer than the one
+ * before, were behind too, and none was not. A root would take whoever plays it again for a mote that needs
+ * its help: it believes none that is long past. */
 static bool is_behind(const place_t *place, uint32_t now)
 {
     cw_beacon_t beacon;

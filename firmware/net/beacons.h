@@ -1,9 +1,9 @@
 /** Beacons that wait for their proof, before time sync hears of them.
  *
- * The radio writes the time into a beacon while it goes out, so its MIC follows it, in a proof. A beacon waits here
- * until that came and is right. A stranger's beacon in the name of another, even with the same number, takes a place
- * of its own, and goes when it is the oldest. A question (it knows no hops) has no proof: it moves nothing, and one a
- * second is heard.
+ * The radio writes the time into a beacon while it goes out, so its MIC follows it, in a proof. A beacon
+ * waits here until that came and is right. A stranger's beacon in the name of another, even with the same
+ * number, takes a place of its own, and goes when it is the oldest. A question (it knows no hops) has no
+ * proof: it moves nothing, and one a second is heard.
  *
  * Without a key there is nothing here: time sync gets each beacon at once.
  */

@@ -17,8 +17,8 @@
 #include "timesync.h"
 
 /* The duplicate filter knows data by source and cw_data_number(), which has 11 bits; commands by a source
- * that no node has; health by a number that no data message has. What could not be checked, or has no time and may
- * be played again, goes by its MIC: it must not hide what is true. */
+ * that no node has; health by a number that no data message has. What could not be checked, or has no time
+ * and may be played again, goes by its MIC: it must not hide what is true. */
 #define COMMANDS 0xFFFFU
 #define UNCHECKED_COMMANDS 0xFFFEU
 #define UNSURE_NUMBER(mic) ((uint16_t)((cw_get16_le(mic) & 0x3FFFU) | 0x4000U))
@@ -26,9 +26,6 @@
 
 /* Health and commands have no deadline of their own. */
 #define PLAIN_PATIENCE UINT32_C(32768)
-
-/* No health record is longer on its way. */
-#define HEALTH_MOST (16 * UINT32_C(32768))
 
 /* Ticks that no frame waits to be looked at: the watchdog's 2 s, or one tick. */
 #define WAITED_MOST ((int32_t)(2 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
@@ -414,17 +411,19 @@ static uint32_t relay_deadline(const uint8_t *payload, uint8_t hops, uint32_t he
 }
 
 #if CAUSEWAY_MIC_BYTES
-/* Whether it is one of the last that we left to others. */
-static bool is_left(uint16_t source, uint16_t number)
+
+/* The number of one of the last that we left to others, if it is one of them. */
+static uint16_t *left_number(uint16_t source, uint16_t number)
 {
     for (uint8_t i = 0; i < LEFT_ROOM; i++) {
         if (left_out[i].source == source && left_out[i].number == (number | LEFT)) {
-            return true;
+            return &left_out[i].number;
         }
     }
-    return false;
+    return 0;
 }
-#endif
+
+#else
 
 /* Whether it is one of the last that we left to others; from now on it is not. */
 static bool was_left(uint16_t source, uint16_t number)
@@ -437,6 +436,8 @@ static bool was_left(uint16_t source, uint16_t number)
     }
     return false;
 }
+
+#endif
 
 static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
@@ -477,8 +478,8 @@ static bool is_done(const outbox_frame_t *frame, uint8_t distance)
 
 static const radio_message_t *hearing; /* the frame that we look at */
 
-/* Whether it, another copy or an Arrived, speaks of this frame of ours, whose number it has. A copy with the same MIC
- * need not be checked: only its hops are believed, and they are in no MIC. */
+/* Whether it, another copy or an Arrived, speaks of this frame of ours, whose number it has. A copy with the
+ * same MIC need not be checked: only its hops are believed, and they are in no MIC. */
 static bool speaks_of(const radio_message_t *message)
 {
     const uint8_t *mic = seal_of_data(message->data, message->length);
@@ -548,8 +549,8 @@ static bool is_right(const radio_heard_t *heard)
     return seal_check_data(heard->message.data, heard->message.length, timesync_network(heard->time));
 }
 
-/* A message that we may have had, or that may be forged. What is in sync cannot be checked without the time: then it
- * is passed on, and no more. */
+/* A message that we may have had, or that may be forged. What is in sync cannot be checked without the time:
+ * then it is passed on, and no more. */
 static void judge_data(const radio_heard_t *heard, uint16_t source, uint16_t number, uint32_t tick,
                        uint32_t now)
 {
@@ -560,8 +561,9 @@ static void judge_data(const radio_heard_t *heard, uint16_t source, uint16_t num
     }
     if (cw_dedup_knows(&seen, source, number) || cw_dedup_knows(&seen, source, unsure)) {
         count(&counters.duplicates);
-        if (is_left(source, cw_data_number(payload)) && is_right(heard)) {
-            was_left(source, cw_data_number(payload));
+        uint16_t *left = left_number(source, cw_data_number(payload));
+        if (left && is_right(heard)) {
+            *left = 0;
             counters.spent--;
             relay_data(heard, tick, now);
         }
@@ -630,21 +632,6 @@ static void relay_health(const radio_message_t *message, uint32_t now)
     }
 }
 
-#if CAUSEWAY_MIC_BYTES
-
-/* Whether a record of one in sync is no old one that somebody plays again, as far as we can tell. */
-static bool is_recent(const uint8_t *record, uint32_t now)
-{
-    if (!timesync_in_sync(now) || !(record[CAUSEWAY_HEALTH_FLAGS_AT] & CW_HEALTH_IN_SYNC)) {
-        return true;
-    }
-    int32_t age = (int32_t)(timesync_network(now) - cw_get32(record + CAUSEWAY_HEALTH_TIME_AT));
-    return record[CAUSEWAY_HEALTH_EPOCH_AT] == timesync_epoch() && age < (int32_t)HEALTH_MOST &&
-           age > -(int32_t)HEALTH_MOST;
-}
-
-#endif
-
 static void on_health(const radio_message_t *message, uint32_t now)
 {
     if (message->length != CAUSEWAY_HEALTH_BYTES) {
@@ -656,8 +643,7 @@ static void on_health(const radio_message_t *message, uint32_t now)
     if (source == identity_id()) {
         count(&counters.echoes);
 #if CAUSEWAY_MIC_BYTES
-    } else if (!cw_dedup_knows(&seen, source, number) &&
-               !(is_recent(message->data, now) && seal_check_health(message->data))) {
+    } else if (!cw_dedup_knows(&seen, source, number) && !seal_check_health(message->data)) {
         count(&counters.forged);
 #endif
     } else if (cw_dedup_seen(&seen, source, number)) {
@@ -669,8 +655,8 @@ static void on_health(const radio_message_t *message, uint32_t now)
 
 #if CAUSEWAY_MIC_BYTES
 
-/* Whether a command that was made then is newer than all that we know; from now on we know it. It takes the place of
- * the oldest. */
+/* Whether a command that was made then is newer than all that we know; from now on we know it. It takes the
+ * place of the oldest. */
 static bool is_new_command(uint32_t made)
 {
     uint32_t *oldest = obeyed;

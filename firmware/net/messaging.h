@@ -20,8 +20,8 @@
  * or the gateway says that it arrived. A relay that has not sent it yet leaves it to one as near that was
  * first.
  *
- * In a network with a key every frame is checked before it is believed (net/seal.h). What is known already, by its
- * number or its MIC, is not checked again: it changes nothing.
+ * In a network with a key every frame is checked before it is believed (net/seal.h). What is known already,
+ * by its number or its MIC, is not checked again: it changes nothing.
  */
 #ifndef NET_MESSAGING_H
 #define NET_MESSAGING_H
@@ -60,7 +60,7 @@ typedef struct {
     uint16_t repeated;   /* data sent once more: nobody nearer was heard passing it on */
     uint16_t hushed;     /* data not sent (again): others have passed it on */
 #if CAUSEWAY_MIC_BYTES
-    uint16_t forged; /* frames ignored: a wrong MIC, a health long past, a proof of no beacon that waits */
+    uint16_t forged; /* frames ignored: a wrong MIC, or a proof of no beacon that waits */
 #endif
 } messaging_counters_t;
 

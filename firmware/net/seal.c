@@ -2,6 +2,7 @@
 
 #if CAUSEWAY_MIC_BYTES
 
+#include <stddef.h>
 #include <string.h>
 
 #include "causeway/cmac.h"
@@ -17,7 +18,6 @@
 #define TIME_MASK (UINT32_MAX >> CAUSEWAY_MIC_TIME_SHIFT)
 
 static const uint8_t KEY[CW_AES_BYTES] CW_IN_FLASH = {CAUSEWAY_KEY};
-static const uint8_t NO_EXTRA[MIC];
 static cw_cmac_t cmac;
 static uint8_t kept; /* the sum of its subkey */
 
@@ -70,7 +70,9 @@ static void put_header(uint8_t type, uint8_t epoch, uint32_t time, uint16_t node
     put32(CAUSEWAY_LAYOUT_HASH);
     put32(time);
     put16(node);
-    put(extra, MIC);
+    for (uint8_t i = 0; i < MIC; i++) {
+        cw_cmac_put(&cmac, extra ? extra[i] : 0);
+    }
 }
 
 /* A payload up to `end`, with the hops cleared: the rest of their byte stays. */
@@ -104,7 +106,7 @@ static void cover_data(const uint8_t *payload, uint8_t length, uint32_t time)
 {
     bool in_sync = cw_data_in_sync(payload);
     put_header(CAUSEWAY_AM_DATA, in_sync ? timesync_epoch() : 0, in_sync ? time : 0, cw_data_source(payload),
-               NO_EXTRA);
+               NULL);
     put_relayed(payload, CAUSEWAY_FLAGS_AT, HOPS_CLEARED, (uint8_t)(length - MIC));
 }
 
@@ -145,7 +147,7 @@ bool seal_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
 static void cover_health(const uint8_t *payload)
 {
     put_header(CAUSEWAY_AM_HEALTH, payload[CAUSEWAY_HEALTH_EPOCH_AT], 0,
-               cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT), NO_EXTRA);
+               cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT), NULL);
     put_relayed(payload, CAUSEWAY_HEALTH_FLAGS_AT, HOPS_CLEARED, CAUSEWAY_HEALTH_MIC_AT);
     put(payload + CAUSEWAY_HEALTH_MIC_AT + MIC, CAUSEWAY_HEALTH_BYTES - CAUSEWAY_HEALTH_MIC_AT - MIC);
 }
@@ -175,7 +177,7 @@ uint32_t seal_command_time(const uint8_t *payload, uint32_t network)
 bool seal_check_command(const uint8_t *payload, uint32_t made)
 {
     put_header(CAUSEWAY_AM_DOWNLINK, timesync_epoch(), made >> CAUSEWAY_MIC_COMMAND_SHIFT,
-               cw_get16(payload + CAUSEWAY_DOWNLINK_TARGET_AT), NO_EXTRA);
+               cw_get16(payload + CAUSEWAY_DOWNLINK_TARGET_AT), NULL);
     put_relayed(payload, CAUSEWAY_DOWNLINK_HOPS_AT, 0, CAUSEWAY_DOWNLINK_BYTES);
     return is_mic(payload + CAUSEWAY_DOWNLINK_MIC_AT);
 }
@@ -205,7 +207,7 @@ bool seal_check_arrived(const uint8_t *payload, const uint8_t *mic)
 static void cover_beacon(const uint8_t *beacon)
 {
     put_header(CAUSEWAY_AM_BEACON, beacon[CAUSEWAY_BEACON_EPOCH_AT], 0,
-               cw_get16(beacon + CAUSEWAY_BEACON_SENDER_AT), NO_EXTRA);
+               cw_get16(beacon + CAUSEWAY_BEACON_SENDER_AT), NULL);
     put(beacon, CAUSEWAY_BEACON_BYTES);
 }
 

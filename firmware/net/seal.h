@@ -1,8 +1,9 @@
 /** Seals messages, and checks those of others: MICs of the network's key (docs/security.md).
  *
- * A MIC is the first bytes of AES-128-CMAC over a header and the payload, without its MIC and with its hops cleared:
- * relays change these alone. The header has what need not travel: the layout's hash, the epoch, and the whole time
- * of which the stamp carries the low bits. So what is played again after its window has passed is wrong.
+ * A MIC is the first bytes of AES-128-CMAC over a header and the payload, without its MIC and with its hops
+ * cleared: relays change these alone. The header has what need not travel: the layout's hash, the epoch, and
+ * the whole time of which the stamp carries the low bits. So what is played again after its window has passed
+ * is wrong.
  *
  * An AES block takes a millisecond of the loop, never of an interrupt: a data message three, a beacon two.
  *
@@ -25,7 +26,7 @@
 #define SEAL_REST(length) ((uint8_t)((length)-CAUSEWAY_MIC_BYTES))
 
 /** Cycles of the 32768 Hz crystal that a relay takes to check a data message: what each hop needs more. */
-#define SEAL_HOP_TIME 112
+#define SEAL_HOP_TIME 125
 
 /** Start; takes a block. */
 void seal_start(void);

@@ -19,7 +19,6 @@ from basestation.journal import fast
 from basestation.journal.frame_table import frame_rows
 from basestation.journal.merging import single
 from basestation.journal.message_table import Carry, Sketch, carry_after, read_messages, sketch
-from packet_formats import deployment as deployments
 from spark_jobs.storage import path_of
 from spark_jobs.tables.inputs import Group, Input
 from spark_jobs.tables.run_tables import (
@@ -43,6 +42,7 @@ class Segment:
     path: str
     place: int
     busy: bool  # somebody was writing to the journal
+    final: bool  # it is the last one
     expected: int = 0  # the number of its first record, if none is missing
     carry: str = Carry().to_json()
 
@@ -64,24 +64,27 @@ class Sketched(NamedTuple):
 
 
 def segments(item: Input) -> list[Segment]:
-    return [Segment(item, str(path), place, busy) for place, (path, busy) in enumerate(segments_of(item))]
+    return [
+        Segment(item, str(path), place, busy, final)
+        for place, (path, busy, final) in enumerate(segments_of(item))
+    ]
 
 
 def sketched(segment: Segment) -> Sketched:
     item, path = segment.item, path_of(segment.path)
-    records = read_records(item, path, segment.busy, _ignored)
+    records = read_records(item, path, segment.busy, _ignored, segment.final)
     if records is None or not len(records):
         return Sketched(Sketch.nothing(), -1)
     last = int(records.head["number"][-1])
     if not item.deployment:
         return Sketched(Sketch.nothing(), last)
     sound = sound_records(item, path, records, 0, _ignored)
-    return Sketched(sketch(sound, deployments.parse(item.deployment)), last)
+    return Sketched(sketch(sound, item.deployed), last)
 
 
 def begun(segments: Sequence[Segment], sketches: Iterable[Sketched]) -> list[Segment]:
     """The segments of a run, each with what it is begun with. The last one's sketch is not needed."""
-    deployment = deployments.parse(segments[0].item.deployment) if segments[0].item.deployment else None
+    deployment = segments[0].item.deployed if segments[0].item.deployment else None
     carry, expected, found = Carry(), 0, []
     for segment, told in zip_longest(segments, sketches):
         found.append(replace(segment, expected=expected, carry=carry.to_json()))
@@ -102,14 +105,14 @@ def read_part(segment: Segment) -> PartRows:
     bad: list[dict[str, Any]] = []
     if segment.place == 0 and not item.deployment:
         bad.append(bad_row(item, NO_DEPLOYMENT))
-    records = read_records(item, path, segment.busy, bad.append)
+    records = read_records(item, path, segment.busy, bad.append, segment.final)
     if records is None:
         return PartRows(None, None, bad)
     records = sound_records(item, path, records, segment.expected, bad.append)
     chunk, group = single(records), Group((item,))
     if not item.deployment:
         return PartRows(frame_rows(chunk, None, group.names), None, bad)
-    deployment = deployments.parse(item.deployment)
+    deployment = item.deployed
     reading = read_messages(records, deployment, Carry.from_json(segment.carry), fast.numbering())
     bad += refused_rows(chunk, reading, deployment, group)
     return PartRows(frame_rows(chunk, reading, group.names), reading.messages, bad)

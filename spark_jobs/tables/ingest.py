@@ -17,7 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from basestation.journal import locking
 from basestation.journal.record_format import JournalError
+from packet_formats.keys import Key
 from packet_formats.phrases import many
 from spark_jobs.engine import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, prepare
@@ -51,10 +52,14 @@ def take_in(
     deployment: str = "",
     gateways: int = 1,
     again: bool = False,
+    key: Key | None = None,
 ) -> IngestReport:
-    """Find what is in these files and folders, and update the tables with it. Refused inputs are noted."""
+    """Find what is in these files and folders, and update the tables with it. Refused inputs are noted.
+
+    Messages with MICs are checked by `key`; without it they are taken unchecked, and that is noted.
+    """
     prepare(tables, "--tables")
-    found = find(inputs, deployment, gateways)
+    found = find(inputs, deployment, gateways, key)
     if not found.inputs and not found.refused:
         places = ", ".join(map(str, inputs))
         raise JobError(f"{places}: no journal, no trace and no log of the testbed in it")
@@ -124,6 +129,8 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             remove_tree(path_of(done.stage))  # what the passes left to each other
             report.done.append(done)
             note(f"  {done.group.run}: {_counted(done.counts)}")
+            if (unchecked := _unchecked(done)) is not None:
+                note(f"    {many(unchecked, 'message')} taken unchecked: --key FILE names the network's key")
             if done.counts.get("quarantine"):
                 note(f"    refused: {_reasons(tables / 'quarantine' / done.group.place)}")
     remove_tree(stage)
@@ -167,7 +174,7 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
     last."""
     group, runs = done.group, set(done.group.names)
     entry = {"run": group.run, "place": group.place, "counts": done.counts}
-    text = json.dumps(entry | {"inputs": [asdict(item) for item in group.inputs]}, indent=1).encode()
+    text = json.dumps(entry | {"inputs": [item.to_plain() for item in group.inputs]}, indent=1).encode()
     write_whole(_entry(tables, group, UNFINISHED), text)
     replaced = [other for other in held.values() if runs & set(other.names)]
     for other in replaced:
@@ -183,6 +190,14 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
             staged.rename(place)
     write_whole(_entry(tables, group), text)
     _entry(tables, group, UNFINISHED).unlink()
+
+
+def _unchecked(done: Done) -> int | None:
+    """How many messages have MICs that nobody checked; None where there are none or the key was given."""
+    item = done.group.inputs[0]
+    if item.key is not None or not item.deployment or not item.deployed.security.mic:
+        return None
+    return done.counts.get("messages", 0)
 
 
 def _counted(counts: dict[str, int]) -> str:

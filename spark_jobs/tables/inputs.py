@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from basestation.journal.reader import read_header, segment_paths
 from basestation.journal.record_format import RECORD_MARK, JournalError, Records, scan
 from basestation.traces import schema
 from packet_formats import deployment as deployments
-from packet_formats.deployment import DeploymentError
+from packet_formats.deployment import Deployment, DeploymentError
+from packet_formats.keys import Key
 from spark_jobs.session import one_line
 from spark_jobs.storage import path_of, reading
 
@@ -43,6 +44,19 @@ class Input:
     span: tuple[int, int] | None
     files: tuple[tuple[str, int, int], ...]  # name, size and time of change: whether it is still as it was
     gateways: int = 1  # of a testbed's log, which does not say
+    key: Key | None = field(default=None, compare=False, repr=False)  # of the network; it is in no table
+
+    @property
+    def deployed(self) -> Deployment:
+        """Its deployment, with the key if that was given and is needed."""
+        found = deployments.parse(self.deployment)
+        return replace(found, key=self.key) if found.security.mic else found
+
+    def to_plain(self) -> dict[str, Any]:
+        """What the manifest keeps of it: all but the key."""
+        plain = asdict(replace(self, key=None))
+        del plain["key"]
+        return plain
 
     @property
     def date(self) -> str:
@@ -107,13 +121,15 @@ class FoundInputs:
     refused: dict[str, str] = field(default_factory=dict)  # path: why
 
 
-def find(paths: Iterable[Path], deployment: str = "", gateways: int = 1) -> FoundInputs:
+def find(
+    paths: Iterable[Path], deployment: str = "", gateways: int = 1, key: Key | None = None
+) -> FoundInputs:
     """Find all inputs in these files and folders. Those that can't be used are named, and the rest goes on."""
     found = FoundInputs()
     for path in paths:
         for candidate, look in _candidates(path):
             try:
-                found.inputs.append(look(candidate, deployment, gateways))
+                found.inputs.append(replace(look(candidate, deployment, gateways), key=key))
             except (InputError, JournalError, DeploymentError, OSError, pa.ArrowException) as error:
                 found.refused[str(candidate)] = one_line(error).removeprefix(f"{candidate}: ")
     return distinct(found)
@@ -152,7 +168,7 @@ def _journal(path: Path, deployment: str, gateways: int) -> Input:
     header = next((header for segment in segments if (header := _header(segment))), None)
     if header is None:
         raise InputError("none of its segments has a header that can be read")
-    first, last = _wall(segments, True), _wall(segments[::-1], False)
+    first, last = _wall(segments, True, header.salt), _wall(segments[::-1], False, header.salt)
     return Input(
         kind="journal",
         path=str(path.resolve()),
@@ -171,14 +187,14 @@ def _header(path: Path) -> Any:
         return None  # named when the segment is read
 
 
-def _wall(segments: Iterable[Path], first: bool) -> int | None:
+def _wall(segments: Iterable[Path], first: bool, salt: int) -> int | None:
     """The wall clock at the first or the last intact record."""
     for path in segments:
         with path.open("rb") as file:
             if not first:
                 file.seek(max(0, path.stat().st_size - LOOK))
             raw = file.read(LOOK)
-        found = scan(raw, max(0, raw.find(RECORD_MARK))).starts
+        found = scan(raw, max(0, raw.find(RECORD_MARK)), salt=salt).starts
         if found:
             return int(Records.of(raw, [found[0 if first else -1]]).head["wall_ns"][0])
     return None

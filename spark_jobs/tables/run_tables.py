@@ -21,14 +21,13 @@ from basestation.journal.field_truth import FieldTruth
 from basestation.journal.frame_table import frame_rows, frames_of, refused
 from basestation.journal.merging import Chunk, merge, single
 from basestation.journal.message_table import Carry, ReadMessages, read_messages
-from basestation.journal.reader import faults_of, read_segment, segment_paths
+from basestation.journal.reader import Account, faults_of, read_segment, segment_paths
 from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
 from basestation.traces.checks import row_faults
 from basestation.traces.present import names_in, present
 from basestation.traces.schema import events_schema, messages_schema
-from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 from spark_jobs.storage import is_local, path_of, reading
@@ -71,7 +70,7 @@ def _journals(group: Group) -> Iterator[Batch]:
     """Journals of one network at one time, merged. Clock records of several observers do not fit together, and network
     time is used instead."""
     bad: list[dict[str, Any]] = []
-    deployment = deployments.parse(group.inputs[0].deployment)
+    deployment = group.inputs[0].deployed
     truth = FieldTruth(deployment)
     carry = Carry(wraps=1)  # an observer's clock begins there, too
     for chunk in merge([_records(item, bad.append) for item in group.inputs]):
@@ -89,23 +88,24 @@ def _journals(group: Group) -> Iterator[Batch]:
 def _records(item: Input, report: Report) -> Iterator[Records]:
     """A journal's records, segment by segment. Damage is reported."""
     expected = 0
-    for path, busy in segments_of(item):
-        if (records := read_records(item, path, busy, report)) is not None:
+    for path, busy, final in segments_of(item):
+        if (records := read_records(item, path, busy, report, final)) is not None:
             yield sound_records(item, path, records, expected, report)
             expected = next_number(records, expected)
 
 
-def segments_of(item: Input) -> list[tuple[Path, bool]]:
-    """The segment files of a run, and whether somebody is writing to them."""
+def segments_of(item: Input) -> list[tuple[Path, bool, bool]]:
+    """The segment files of a run, whether somebody is writing to them, and which is the last."""
     folder = path_of(item.path)
     busy, segments = is_local(folder) and locking.is_taken(folder), segment_paths(folder)
     if not segments:
         raise InputError(f"{folder}: the journal of run {item.run} is no longer there")
-    return [(path, busy) for path in segments]
+    return [(path, busy, path == segments[-1]) for path in segments]
 
 
-def read_records(item: Input, path: Path, busy: bool, report: Report) -> Records | None:
-    """The intact records of a segment; None if it is none of this run's. Damage is reported."""
+def read_records(item: Input, path: Path, busy: bool, report: Report, final: bool) -> Records | None:
+    """The intact records of a segment; None if it is none of this run's. Damage is reported, and an end that is
+    missing in the last one."""
     try:
         segment = read_segment(path, fast.walk())
     except (JournalError, OSError) as error:
@@ -118,6 +118,9 @@ def read_records(item: Input, path: Path, busy: bool, report: Report) -> Records
         if not (fault.tail and busy):
             raw = segment.raw[fault.at : fault.at + fault.length]
             report(bad_row(item, fault.reason, path=str(path), at=fault.at, bytes=raw))
+    if final and not busy:
+        for hole in Account.of_last(segment).end():
+            report(bad_row(item, f"the end of the run is missing: {hole.reason}", path=str(path)))
     return segment.records
 
 
@@ -160,7 +163,7 @@ def _holes(records: Records, expected: int) -> Iterator[tuple[int, int]]:
 
 def _trace(item: Input) -> Iterator[Batch]:
     """The tables of a trace, checked row by row."""
-    deployment = deployments.parse(item.deployment)
+    deployment = item.deployed
     entries = layout_of(deployment).stamp.entries
     number, truth = 0, FieldTruth(deployment)
     for path in part_files(path_of(item.path)):
@@ -214,7 +217,7 @@ def _checked(table: pa.Table, deployment: Deployment, item: Input, path: str, fi
 
 
 def _testbed(item: Input) -> Iterator[Batch]:
-    deployment = deployments.parse(item.deployment)
+    deployment = item.deployed
     try:
         events = list(truth_log.read(path_of(item.path)))
         network = testbed.network_of(events[0] if events else None, deployment, item.gateways)

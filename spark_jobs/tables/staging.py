@@ -289,7 +289,7 @@ class _Graph:
 
     @property
     def deployment(self) -> Deployment:
-        return deployments.parse(self.item.deployment)
+        return self.item.deployed
 
     def file(self, what: str, place: int) -> Path:
         return _file(self.folder, what, place)

@@ -14,7 +14,9 @@ from basestation.sources.base import SourceError
 from packet_formats.layout import layout_of
 from packet_formats.messages import decode_message
 from packet_formats.records import Command, Downlink
+from packet_formats.seal import Seal, command_time
 from packet_formats.tinyos import ActiveMessage, decode_packet
+from tests.live.test_guard import deployment as guarded
 from tests.live.test_runner import FakeSource
 from tests.live.world import deployment
 
@@ -67,3 +69,24 @@ def test_what_went_wrong_is_said() -> None:
 def test_what_is_no_setting_is_refused(text: str) -> None:
     with pytest.raises(OrderError):
         asyncio.run(Orders([FakeSource([])], SETUP).send(text, 1))
+
+
+def test_with_a_key_a_setting_is_sealed_by_the_networks_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downlink, "PATIENCE", 0.01)
+    network, line = guarded(), Line([])
+    with pytest.raises(OrderError, match="the network's time is not known yet"):
+        asyncio.run(Orders([line], network).send("report", 2))
+    commands = Orders([line], network, lambda mono_ns: (7, 1_000_000))
+    line.begin(commands)
+    for _ in range(2):
+        asyncio.run(commands.send("blink red", 2))
+    assert network.key is not None
+    layout = layout_of(network)
+    seal, numbers = Seal(network.key, layout), []
+    for frame in line.sent:
+        record = decode_message(frame, layout)
+        assert isinstance(record, Downlink)
+        number = command_time(1_000_000) & ~0xFFFF | record.sequence
+        assert seal.downlink(frame.data, 2, 7, number) == record.mic
+        numbers.append(record.sequence)
+    assert numbers[-1] == numbers[0] + 1  # each has a number of its own, if they are made at the same time

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.cli.encode import command
-from packet_formats.records import RECORDS, members, size
+from packet_formats.records import RECORDS, Proof, members, size
 from packet_formats.vectors import deployments
 
 
@@ -36,7 +36,7 @@ def test_the_example_is_explained_byte_by_byte(document: str) -> None:
 
 
 def test_every_member_has_its_row(document: str) -> None:
-    for record in RECORDS:
+    for record in (*RECORDS, Proof):
         title = f"### {record.__name__}: AM type {record.AM_TYPE:#04x}, {size(record)} bytes\n"
         section = document.split(title)[1].split("\n##")[0]
         rows = [f"| {m.offset} | {m.type} | {m.name} | {m.doc} |" for m in members(record)]

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     help="How many gateways a testbed log has.",
 )
 @click.option("--again", is_flag=True, help="Also redo runs in the tables that have not changed.")
+@common.key_option
 @job_options.engine_options
 @click.pass_context
 def command(
@@ -45,17 +46,24 @@ def command(
     deployment: Path | None,
     gateways: int,
     again: bool,
+    key: Path | None,
     engine: EngineOptions,
 ) -> None:
     """Turn journals, traces and testbed logs, or folders of them, into tables that the other jobs read.
 
     Prints one JSON object: what was taken in, and what was refused. The deployment is for inputs that have none of
-    their own.
+    their own. Messages with MICs are checked by --key FILE; without it they are taken unchecked, and told of. Runs that
+    are in the tables already are checked with --again.
     """
+    from packet_formats.keys import KeyFault, read_key
     from spark_jobs.tables.ingest import take_in
 
     text = common.load_deployment(deployment).to_toml() if deployment else ""
-    report = take_in(inputs, tables, engine, deployment=text, gateways=gateways, again=again)
+    try:
+        known = read_key(key) if key else None
+    except KeyFault as error:
+        common.fail(str(error))
+    report = take_in(inputs, tables, engine, deployment=text, gateways=gateways, again=again, key=known)
     common.emit_json(report.totals)
     if report.refused:
         ctx.exit(1)

@@ -34,7 +34,7 @@ static uint8_t uart_lost_before; /* its low byte */
 static uint16_t line_breaks;     /* times that the UART lost bytes */
 
 /* What status reports, as far as no other module counts it. */
-static uint16_t forwarded, up_full, line_refused, down_sent, down_full;
+static uint16_t forwarded, posed, up_full, line_refused, down_sent, down_full;
 
 /* ---- Up: to the host ---- */
 
@@ -84,10 +84,21 @@ static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32
     return false;
 }
 
+/* Records that only a gateway makes, for its host alone: from the air they are somebody's who poses as one.
+ */
+static bool is_own_record(uint8_t type)
+{
+    return type == CAUSEWAY_AM_HEARD || type == CAUSEWAY_AM_STATUS;
+}
+
 void radio_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
+    if (is_own_record(message->type)) {
+        posed++;
+        return;
+    }
     if (hand_up(heard, now)) {
         arrivals_on_heard(message, now); /* else it shall come again: the line may have room then */
     }
@@ -117,7 +128,7 @@ static bool send_status(uint32_t now)
         .forwarded = forwarded,
         .radio_crc = radio->crc,
         .radio_overrun = radio->overrun,
-        .foreign = radio->garbage,
+        .foreign = (uint16_t)(radio->garbage + posed),
         .up_full = up_full,
         .line_crc = (uint16_t)(line->crc + line->escape + line->overlong + line_breaks),
         .line_refused = line_refused,

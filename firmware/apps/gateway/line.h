@@ -6,9 +6,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "causeway_layout.h"
+
 /** Bytes of packets that wait, each with a byte for its length. */
 #ifndef LINE_ROOM
-#if CAUSEWAY_MIC_BYTES /* what proofs and checks need comes from here: the RAM that they take together is the same */
+#if CAUSEWAY_MIC_BYTES /* what proofs and checks need comes from here: the RAM that they take together is \
+                          the same */
 #define LINE_ROOM 640
 #else
 #define LINE_ROOM 768

@@ -2,8 +2,8 @@
  *
  * Small: round keys are made while they are used, so a block needs 16 bytes besides its own, not 176.
  *
- * Constant time: no branch depends on the key or the block. Nor does an address, but for the S-box on the AVR, a
- * table in flash: that processor has no cache, so each of its bytes takes as long as any other. On all
+ * Constant time: no branch depends on the key or the block. Nor does an address, but for the S-box on the
+ * AVR, a table in flash: that processor has no cache, so each of its bytes takes as long as any other. On all
  * other processors the S-box is computed: slower, but nothing that a cache could tell.
  */
 #ifndef CW_AES_H

@@ -1,4 +1,5 @@
-/** Constants that stay in flash on an AVR, whose tables would otherwise take RAM; elsewhere plain constants. */
+/** Constants that stay in flash on an AVR, whose tables would otherwise take RAM; elsewhere plain constants.
+ */
 #ifndef CW_FLASH_H
 #define CW_FLASH_H
 

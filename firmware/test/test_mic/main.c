@@ -55,10 +55,12 @@ static void blocks_are_the_standards(void)
     }
 }
 
-/* A chain of blocks, each the next one's key: every value of the S-box is used. The end is that of `cryptography`. */
+/* A chain of blocks, each the next one's key: every value of the S-box is used. The end is that of
+ * `cryptography`. */
 static void a_chain_of_blocks_ends_as_elsewhere(void)
 {
-    static const uint8_t END[16] = {0xc8, 0x50, 0x44, 0x31, 0x48, 0x5a, 0x41, 0xe5, 0x6b, 0xc2, 0x63, 0x40, 0xad, 0x78, 0x1f, 0x83};
+    static const uint8_t END[16] = {0xc8, 0x50, 0x44, 0x31, 0x48, 0x5a, 0x41, 0xe5,
+                                    0x6b, 0xc2, 0x63, 0x40, 0xad, 0x78, 0x1f, 0x83};
     uint8_t key[16] = {0}, used[16], block[16] = {0};
 
     for (uint16_t i = 0; i < 1000; i++) {

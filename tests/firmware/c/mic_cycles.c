@@ -1,5 +1,5 @@
-/* Cycles of an AES block and of CMACs on the ATmega128, on timer 1 at the CPU's own clock; interrupts are off. Many
- * keys and blocks: constant time shows as least = most. */
+/* Cycles of an AES block and of CMACs on the ATmega128, on timer 1 at the CPU's own clock; interrupts are
+ * off. Many keys and blocks: constant time shows as least = most. */
 #include "check.h"
 #include "causeway/cmac.h"
 #include "causeway/flash.h"

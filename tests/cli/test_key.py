@@ -1,0 +1,104 @@
+"""A network with a key from end to end: made, simulated, logged, replayed; and the key shows nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from basestation.cli.decode import command as decode
+from basestation.cli.describe import command as describe
+from basestation.cli.key import command as key
+from basestation.cli.listen import command as listen
+from basestation.cli.replay import command as replay
+from basestation.cli.send import command as send
+
+SITE = """
+[network]
+name = "site"
+board = "micaz"
+motes = 5
+[clock]
+tick_log2 = 7
+epsilon = 5
+delta = 20
+[stamp]
+scheme = "shlc"
+[security]
+mic = 4
+key = "site.key"
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    (tmp_path / "site.toml").write_text(SITE)
+    made = CliRunner().invoke(key, ["new", str(tmp_path / "site.key")])
+    assert made.exit_code == 0, made.output
+    return tmp_path
+
+
+def test_a_key_is_made_once(site: Path) -> None:
+    again = CliRunner().invoke(key, ["new", str(site / "site.key")])
+    assert again.exit_code == 1
+    assert "never overwritten" in again.output
+    told = CliRunner().invoke(key, ["new", str(site / "other.key"), "--json"])
+    assert (told.exit_code, '"mode": "0600"' in told.output) == (0, True)
+
+
+def test_from_end_to_end_and_the_key_shows_nowhere(site: Path) -> None:
+    run, shown = CliRunner(), []
+    deployment, source = str(site / "site.toml"), "simulate@?messages=100&pace=0"
+    logs = str(site / "logs")
+    for command, words, said in (
+        (listen, [source, "-d", deployment, "--log", logs, "--json"], "refused: 0 forged, 0 replayed"),
+        (replay, [logs, "--view", "none"], "messages taken unchecked"),
+        (replay, [logs, "--view", "none", "--key", str(site / "site.key")], "refused: 0 forged"),
+        (describe, [deployment], "MIC of 4 bytes"),
+        (describe, [deployment, "--json"], '"mic_bytes": 4'),
+        (
+            decode,
+            ["-d", deployment, "--key", str(site / "site.key"), str(site / "frames.hex")],
+            "MICs: 1 right",
+        ),
+    ):
+        if command is decode:
+            _capture(site)
+        done = run.invoke(command, words)
+        assert done.exit_code == 0, done.output
+        assert said in done.output
+        shown.append(done.output)
+    secret = (site / "site.key").read_text().strip()
+    files = [path for path in site.rglob("*") if path.is_file() and path.suffix != ".key"]
+    assert files
+    for text in [*(output.encode() for output in shown), *(path.read_bytes() for path in files)]:
+        assert secret.encode() not in text.lower()
+        assert bytes.fromhex(secret) not in text
+
+
+def _capture(site: Path) -> None:
+    """A health report of the network, in hex."""
+    from packet_formats.deployment import load
+    from packet_formats.framing import encode_frame
+    from packet_formats.keys import read_key
+    from packet_formats.layout import layout_of
+    from packet_formats.records import Health
+    from packet_formats.seal import Seal
+    from packet_formats.tinyos import encode_packet
+
+    layout = layout_of(load(site / "site.toml"))
+    frame = Seal(read_key(site / "site.key"), layout).sealed_health(
+        Health(1, 5, 1, 1, 1, layout.hash, *[0] * 8)
+    )
+    (site / "frames.hex").write_text(encode_frame(encode_packet(frame)).hex() + "\n")
+
+
+def test_a_key_that_others_may_read_ends_the_command(site: Path) -> None:
+    (site / "site.key").chmod(0o644)
+    for command in (listen, send):
+        done = CliRunner().invoke(
+            command, ["simulate@", *(["report"] if command is send else []), "-d", str(site / "site.toml")]
+        )
+        assert done.exit_code == 1
+        assert "chmod 600" in done.output
