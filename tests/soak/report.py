@@ -76,6 +76,8 @@ def _sums(rows: list[dict[str, Any]], heads: list[str]) -> dict[str, Any]:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, dict):  # what was wrong, by what it was wrong with
+        return str(len(value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
