@@ -46,5 +46,5 @@ def new(file: Path, as_json: bool) -> None:
     if as_json:
         common.emit_json({"file": file, "mode": "0600"})
         return
-    click.echo(f"{file}: a new key, which you alone can read")
+    common.echo(f"{file}: a new key, which you alone can read")
     common.note(f'in the deployment beside it: [security] with mic = 4 and key = "{file.name}"')

@@ -8,6 +8,14 @@ import subprocess
 import sys
 
 from tests.soak.report import SEARCHES, keep, write
+from tests.soak.running import state_folder
+
+
+def bounds(name: str, minutes: float) -> list[str]:
+    """How a search is told to end, and to go on."""
+    if name == "crash_states":  # it counts its states: ten thousand take a few minutes
+        return ["--resume", str(state_folder() / "crash_states.json")]
+    return ["--minutes", str(minutes)]
 
 
 def main() -> int:
@@ -23,11 +31,12 @@ def main() -> int:
     if wrong := [name for name in asked.searches if name not in SEARCHES]:
         reader.error(f"no search is named {wrong[0]}; there are {', '.join(SEARCHES)}")
     worst = 0
+    state_folder().mkdir(parents=True, exist_ok=True)
     for name in asked.searches or SEARCHES:
         if importlib.util.find_spec(f"tests.soak.{name}") is None:
             print(f"{name}: not here", file=sys.stderr)
             continue
-        words = [sys.executable, "-m", f"tests.soak.{name}", "--json", "--minutes", str(asked.minutes)]
+        words = [sys.executable, "-m", f"tests.soak.{name}", "--json", *bounds(name, asked.minutes)]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
         keep(name, done.stdout)
         worst = max(worst, done.returncode)

@@ -39,7 +39,10 @@ def rows_of(name: str) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     found = [json.loads(line) for line in path.read_text().splitlines() if line.startswith("{")]
-    return [{key: value for key, value in row.items() if key != "search"} for row in found]
+    return [
+        {key: value for key, value in row.items() if key != "search" and not isinstance(value, float)}
+        for row in found
+    ]
 
 
 def lines() -> Iterator[str]:
@@ -76,6 +79,8 @@ def _sums(rows: list[dict[str, Any]], heads: list[str]) -> dict[str, Any]:
 def _cell(value: Any) -> str:
     if value is None:
         return ""
+    if isinstance(value, dict):  # what was wrong, by what it was wrong with
+        return str(len(value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
