@@ -28,7 +28,7 @@ export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench lint lock figures field schemes losses delivery ledger-table package clean
+.PHONY: help setup debian demo test test-all bench soak lint lock figures field schemes losses delivery ledger-table package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able flash
 
 help: ## this list
@@ -82,6 +82,11 @@ flash: $(PIO_READY) ## build, then program motes one after another: IDS=0-9 PORT
 	@[ -n "$(IDS)" ] && [ -n "$(PORT)" ] || { echo 'Say whom and where: make flash IDS=0-9 PORT=/dev/ttyUSB0 (docs/flashing.md)' >&2; exit 2; }
 	$(PIO) run -e $(ENV)
 	"$(PYTHON)" firmware/scripts/flash.py -e $(ENV) --ids "$(IDS)" --port "$(PORT)" --programmer $(PROGRAMMER)
+
+# Each search goes on where it ended: MINUTES is for each of them.
+MINUTES ?= 10
+soak: setup ## search for faults, ten minutes each: fuzzers, kills, crash states, storms; into docs/reliability.md
+	$(BIN)/python -m tests.soak --minutes $(MINUTES)
 
 bench: setup ## how fast each part is, as ratios measured side by side in one run
 	@$(BIN)/python -m tests.bench

@@ -25,11 +25,17 @@ class Reception(NamedTuple):
     late: bool = False  # it came when it should have left
     bounded: bool = False  # its stamp said what cannot be, and was cut
     discarded: bool = False  # it came too late to be of use, and is never delivered
+    differs: bool = False  # another message had its number: somebody else speaks as its mote
     boot_before: int | None = None  # the mote has started anew: its boot count before
     deliveries: Sequence[Delivery] = ()  # all that is due by now, as `due` gives it
 
 
 DUPLICATE = Reception(None)
+
+
+def _digest(data: Data) -> int:
+    """A number for all that a message says but for its hops, which relays change; never 0."""
+    return hash((data.in_sync, data.saturated, data.complete, data.stamp, data.receipts, data.data)) | 1
 
 
 class Observer:
@@ -81,28 +87,38 @@ class Observer:
         return not self._rule.timed and not isinstance(self._rule, Unfiltered)
 
     def receive(
-        self, data: Data, now: int, heard: int | None = None, token: Any = None, timed: bool = True
+        self,
+        data: Data,
+        now: int,
+        heard: int | None = None,
+        token: Any = None,
+        timed: bool = True,
+        guessed: bool = False,
     ) -> Reception:
         """Take a message while the observer's clock reads `now`; `token` comes back with its delivery.
 
         It was heard at `now`, or at `heard`: a line may be behind another one, and stamps are read against the time
-        of their own reception. `timed`: the time was known; else the ticks say nothing of when it came.
+        of their own reception. `timed`: the time was known; else the ticks say nothing of when it came. `guessed`: it
+        may have been heard later than that, if what the guess goes by was late.
         """
         heard = now if heard is None else heard
         source, known = data.source, self._reader.newest(data.source)
-        found = self._numbers.accept(source, data.boot, data.sequence, heard if timed else UNTIMED, known)
+        tick = heard if timed else UNTIMED
+        found = self._numbers.accept(source, data.boot, data.sequence, tick, known, _digest(data))
         if found is None:
             self.duplicates += 1
             return DUPLICATE
         self.received += 1
-        sequence, number, fresh, boot_before = found
+        sequence, number, fresh, boot_before, differs = found
         if fresh:
             if known is not None:
                 self._reader.forget(source)
             self._rule.join(source, number)
         bounded = self._reader.bounded
-        stamp = self._reader.read(data.stamp, source, number, heard)
-        message = Message(source, sequence, stamp, data.in_sync, data.data, number - sequence, token)
+        at = heard + self._deployment.late_guess if guessed else heard
+        stamp = self._reader.read(data.stamp, source, number, at)
+        in_sync = data.in_sync and timed  # nobody can order what came at an unknown time
+        message = Message(source, sequence, stamp, in_sync, data.data, number - sequence, token)
         rule = self._rule
         # A rule that need not wait for a tick has let go all that was due in it before this message came.
         before = [] if rule.timed else rule.due(now)
@@ -113,11 +129,14 @@ class Observer:
             rule.late > late,
             self._reader.bounded > bounded,
             not taken,
+            differs,
             boot_before,
             before + rule.due(now),
         )
 
-    def read(self, data: Data, sequence: int, number: int, fresh: bool, heard: int) -> Message:
+    def read(
+        self, data: Data, sequence: int, number: int, fresh: bool, heard: int, guessed: bool = False
+    ) -> Message:
         """A message that is numbered already, with its stamp unwrapped. `fresh`: it is the first of a boot.
 
         A counter that others told may be a round or more ahead of the numbers: then it begins anew with them.
@@ -125,7 +144,8 @@ class Observer:
         known = self._reader.newest(data.source)
         if known is not None and (fresh or known - number >= ROUND // 2):
             self._reader.forget(data.source)
-        stamp = self._reader.read(data.stamp, data.source, number, heard)
+        at = heard + self._deployment.late_guess if guessed else heard
+        stamp = self._reader.read(data.stamp, data.source, number, at)
         return Message(data.source, sequence, stamp, data.in_sync, data.data, number - sequence)
 
     def resume(self, source: int, number: int) -> None:

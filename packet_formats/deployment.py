@@ -164,6 +164,15 @@ class Deployment:
         clock = self.clock
         return self.scheme.lead_ticks(clock.epsilon, clock.delta, 1 << clock.clock_bits, self.stamp.carry)
 
+    @property
+    def late_guess(self) -> int:
+        """How many ticks too early a guess of when a message was heard may be: its stamp is still read right.
+
+        Those are the residues of B that nothing else needs. A guess comes from a beacon, which may have been late.
+        """
+        clock = self.clock
+        return max(0, (1 << clock.clock_bits) - 1 - clock.delta - clock.epsilon - self.lead)
+
     def to_dict(self) -> dict[str, Any]:
         """All settings, with defaults filled in; `from_dict` makes the same deployment from them."""
         tables: dict[str, Any] = asdict(replace(self, key=None))

@@ -72,10 +72,10 @@ class Beacon:
 
     AM_TYPE: ClassVar[int] = 0x70
     sender: int = _integer("u16", "who sent this beacon")
-    root: int = _integer("u16", "whose clock the network follows")
+    root: int = _integer("u16", "who drives the network's time: the root, or the mote that succeeds it")
     epoch: int = _integer("u8", "root epoch: a new one means a new network time; stamps are cleared")
-    sequence: int = _integer("u16", "the root's beacon number; a mote passes each on once")
-    hops: int = _integer("u8", "of the sender from the root, 0 at the root")
+    sequence: int = _integer("u16", "the driver's beacon number; a mote passes each on once")
+    hops: int = _integer("u8", "of the sender from the driver, 0 at the driver")
     flags: int = _integer("u8", "bit 0: the sender is in sync")
     error: int = _integer("u8", "the sender's estimate of its own error in cycles, 255: that or more")
     time: int = _integer("u32", "network time at the frame's start-of-frame delimiter")
@@ -159,7 +159,7 @@ class Health:
     duplicates: int = _integer("u16", "frames dropped because they had been heard before")
     bounds: int = _integer("u16", "stamps beyond clock + epsilon, its own or received, cut by the bound")
     battery: int = _integer("u8", "battery in steps of 20 mV, 0: not measured")
-    hops: int = _integer("u8", "from the time root, 255: none known")
+    hops: int = _integer("u8", "from the root when it was last heard of, 255: none known")
     mic: bytes = b""
 
     @property

@@ -15,6 +15,9 @@ WINDOW = ROUND // 2
 SEEN = (1 << WINDOW) - 1
 BOOTS = 8  # boot counts that the wire tells apart
 UNTIMED = -1  # the tick of a message that came before the time was known
+NO_BYTES = 0  # in place of a digest: nobody knows what a message says
+VARIANTS = 4  # of one number that are told apart; of more, the last place is the newest's
+NEAR = 16  # numbers; a mote that says what it said a round before, and is no further on, may be a dull one
 
 
 # Which message of its mote one is: its life (boots counted on from the count first heard of), its sequence number,
@@ -32,6 +35,11 @@ class MoteBoots:
     the next number is a later one, however many were lost. What came before the time was known, at tick `UNTIMED`, is
     no silence: the first time known says nothing of when it came.
 
+    `digest` stands for all that a message says but for its hops, which relays change. One with the number of another
+    and other bytes is no copy: both are messages, and one of them is somebody else's. One with the bytes of the last
+    that had its sequence field is a replay if it would be far ahead, or one that is missing: after a silence, too. That
+    proves nothing of a mote whose own messages repeat after a round.
+
     `sequences` has for each boot count on the wire the newest number, its tick, and which came: a bit each, from the
     newest downwards. `bases` has what is added to a sequence number of each boot, so that no two messages of the mote
     share a number, and `newest` the largest number so far (see `Numbers`).
@@ -42,21 +50,37 @@ class MoteBoots:
     sequences: dict[int, list[int]] = field(default_factory=dict)
     bases: dict[int, int] = field(default_factory=dict)
     newest: int | None = None
+    contents: dict[int, dict[int, list[int]]] = field(
+        default_factory=dict
+    )  # digests by boot and sequence field
+    repeats: bool = False  # its messages say the same again after a round
+    differs: bool = field(default=False, compare=False)  # the last one taken had another's number
 
     def copy(self) -> MoteBoots:
         sequences = {boot: list(known) for boot, known in self.sequences.items()}
-        return MoteBoots(self.life, self.booted, sequences, dict(self.bases), self.newest)
+        contents = {
+            boot: {field: list(digests) for field, digests in told.items()}
+            for boot, told in self.contents.items()
+        }
+        bases = dict(self.bases)
+        return MoteBoots(self.life, self.booted, sequences, bases, self.newest, contents, self.repeats)
 
-    def accept(self, boot: int, field: int, now: int, patience: int) -> Numbering:
+    def accept(self, boot: int, field: int, now: int, patience: int, digest: int = NO_BYTES) -> Numbering:
         """Take the message with this boot count and sequence field on the wire, heard at tick `now`."""
-        life, rebooted = self.life, False
+        life, rebooted, self.differs = self.life, False, False
         if self.booted == UNTIMED:
             self.booted = now
+        before = self.contents.get(boot, {}).get(field, [])
+        again = digest != NO_BYTES and digest in before
         if boot != life % BOOTS:
+            later = (boot - life) % BOOTS
+            if again and not self.repeats and later > BOOTS // 2 and boot in self.sequences:
+                return life - BOOTS + later, unwrap(field, self.sequences[boot][0], ROUND), True, False, False
             life, rebooted = self._other_boot(boot, now, patience)
         known = self.sequences.get(boot)
         if known is None:
             self.sequences[boot] = [field, now, 1]
+            self._keep(boot, field, digest)
             return life, field, False, True, rebooted
         newest, heard, seen = known
         silent = UNTIMED not in (now, heard) and now - heard > patience
@@ -64,13 +88,31 @@ class MoteBoots:
             known[1] = now
         sequence = unwrap(field, newest + (ROUND if silent else WINDOW), ROUND)
         ahead = sequence - newest
+        here = ahead <= 0 and bool(seen >> -ahead & 1)
+        if again and not here and not self.repeats and not 0 < ahead <= NEAR:
+            return life, sequence - ROUND, True, False, False
+        if here:
+            if again or digest == NO_BYTES or not before:
+                return life, sequence, True, False, False
+            self.differs = True
+            del before[VARIANTS - 1 :]
+            before.append(digest)
+            return life, sequence, False, False, False
+        self._keep(boot, field, digest)
         if ahead > 0:
+            self.repeats |= again
             known[0], known[1], known[2] = sequence, now, (seen << ahead | 1) & SEEN
-        elif seen >> -ahead & 1:
-            return life, sequence, True, False, False
         else:
             known[2] = seen | 1 << -ahead
         return life, sequence, False, False, False
+
+    def _keep(self, boot: int, field: int, digest: int) -> None:
+        """What the newest message with this sequence field says."""
+        told = self.contents.setdefault(boot, {})
+        if digest != NO_BYTES:
+            told[field] = [digest]
+        else:
+            told.pop(field, None)
 
     def number(self, boot: int, sequence: int, fresh: bool, known: int | None = None) -> int | None:
         """The number of a message that was accepted; None if its boot began before the numbers were kept."""
@@ -99,6 +141,7 @@ class MoteBoots:
         # The same boot count eight boots ago has nothing to do with this one.
         self.life, self.booted = self.life + later, now
         self.sequences.pop(boot, None)
+        self.contents.pop(boot, None)
         return self.life, True
 
 
@@ -109,6 +152,7 @@ class Numbered(NamedTuple):
     number: int
     fresh: bool
     before: int | None  # the boot count before, if the mote has started anew
+    differs: bool = False  # another message had this number before
 
 
 class Numbers:
@@ -124,19 +168,25 @@ class Numbers:
         self._motes: dict[int, MoteBoots] = {}
 
     def accept(
-        self, source: int, boot: int, field: int, now: int, known: int | None = None
+        self,
+        source: int,
+        boot: int,
+        field: int,
+        now: int,
+        known: int | None = None,
+        digest: int = NO_BYTES,
     ) -> Numbered | None:
         """None for a copy. `known`: the newest of that mote that others are known to have heard of."""
         mote = self._motes.get(source)
         if mote is None:
             mote = self._motes[source] = MoteBoots(boot, now)
         before = mote.life % BOOTS
-        _, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience)
+        _, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience, digest)
         if copy:
             return None
         number = mote.number(boot, sequence, fresh, known)
         assert number is not None  # numbers are kept from the first message on
-        return Numbered(sequence, number, fresh, before if rebooted else None)
+        return Numbered(sequence, number, fresh, before if rebooted else None, mote.differs)
 
     @property
     def newest(self) -> dict[int, int]:

@@ -134,6 +134,7 @@ def as_plain(deployment: Deployment, layout: DataLayout) -> dict[str, Any]:
         "payload_left": layout.left,
         "modulus": 1 << clock.clock_bits,
         "modulus_least": clock.delta + clock.epsilon + deployment.lead + 1,
+        "late_guess_ms": deployment.late_guess * tick_ms if stamp.clock_bits else None,
         "tick_ms": tick_ms,
         "epsilon_ms": clock.epsilon * tick_ms,
         "delta_ms": clock.delta * tick_ms,
@@ -167,7 +168,8 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
         wraps = f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"
         need = f"delta + {deployment.scheme.lead + 1}*epsilon + 1"
         bound = f"{plain['modulus']} >= {need} = {least}, {many(spare, 'residue')} to spare"
-        rows += [("B", bound), ("clock wraps", wraps)]
+        late = f"may be {plain['late_guess_ms']:.4g} ms late, if the gateway is not Causeway's"
+        rows += [("B", bound), ("clock wraps", wraps), ("a beacon", late)]
     if deployment.waits_by_name:
         gives_up = deployment.observer.give_up
         rows.append(("give up", f"after {many(gives_up, 'tick')}, {gives_up * plain['tick_ms']:.4g} ms"))

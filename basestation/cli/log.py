@@ -18,14 +18,17 @@ from rich.table import Table
 
 from basestation.cli import SuggestingGroup, common
 from basestation.journal.reader import (
+    Finding,
     Journal,
-    JournalFault,
+    JournalHole,
+    JournalNote,
+    JournalSegment,
     deeper_runs,
     find_journals,
     read_journal,
     read_segment,
 )
-from basestation.journal.record_format import JournalError
+from basestation.journal.record_format import Ending, JournalError
 from packet_formats.phrases import many
 
 if TYPE_CHECKING:
@@ -81,18 +84,59 @@ def _runs(folder: Path) -> list[Path]:
     return found
 
 
+def _each(folder: Path, work: Callable[[Path], None]) -> None:
+    """Do it for each run in a folder. What can't be read at all keeps nobody from the others."""
+    _fail_for(_tried(folder, work))
+
+
+def _tried(folder: Path, work: Callable[[Path], None]) -> list[str]:
+    odd = []
+    for path in _runs(folder):
+        try:
+            work(path)
+        except JournalError as error:
+            odd.append(str(error))
+    return odd
+
+
+def _fail_for(odd: list[str]) -> None:
+    if odd:
+        for error in odd[:-1]:
+            common.note(error, style="red")
+        common.fail(odd[-1])
+
+
 class _LogFaults:
-    """Reports the first faults and counts the others."""
+    """Reports the first faults and counts the others. Holes are kept."""
 
     def __init__(self) -> None:
         self.count = 0
+        self.holes: list[JournalHole] = []
 
-    def __call__(self, fault: JournalFault) -> None:
+    def __call__(self, fault: Finding) -> None:
+        if isinstance(fault, JournalNote):
+            common.note(str(fault))
+            return
+        if isinstance(fault, JournalHole):
+            self.holes.append(fault)
+            return
         self.count += 1
         if self.count <= FAULTS_SHOWN:
             common.note(str(fault))
         elif self.count == FAULTS_SHOWN + 1:
             common.note("more faults are counted and not shown")
+
+    @property
+    def lacks(self) -> str:
+        """What the log lacks, in words; empty if nothing."""
+        told = []
+        if known := sum(hole.last - hole.first + 1 for hole in self.holes if hole.last is not None):
+            told.append(f"{many(known, 'record')} missing")
+        if any(hole.last is None for hole in self.holes):
+            told.append("its end missing")
+        if self.count:
+            told.append(f"{many(self.count, 'place')} that can't be read")
+        return " and ".join(told)
 
 
 # ---- list ----
@@ -112,10 +156,12 @@ class _LogFaults:
 @_speaks_plainly
 def list_(folder: Path, as_json: bool) -> None:
     """List the runs in FOLDER."""
-    rows = [_listed(path) for path in _runs(folder)]
+    rows: list[dict[str, Any]] = []
+    odd = _tried(folder, lambda path: rows.append(_listed(path)))
     if as_json:
         for row in rows:
             common.emit_json(row)
+        _fail_for(odd)
         return
     table = _table("run", "site", "began (UTC)", "records", "MB", "state", right=("records", "MB"))
     for row in rows:
@@ -124,6 +170,7 @@ def list_(folder: Path, as_json: bool) -> None:
             row["run"], row["site"], _when(row["began_wall_ns"]), str(row["records"]), megabytes, row["state"]
         )
     common.out.print(table)
+    _fail_for(odd)
 
 
 def _listed(path: Path) -> dict[str, Any]:
@@ -132,7 +179,9 @@ def _listed(path: Path) -> dict[str, Any]:
     records = last.header.first if last.header else 0
     if last.scan.starts:
         records = int(last.records.head["number"][-1]) + 1
-    state = _state(path, last.torn > 0)
+    if last.scan.mark is not None:
+        records = max(records, last.scan.mark.number)
+    state = _state(path, last)
     return {
         "folder": str(path),
         "run": journal.header.run,
@@ -145,13 +194,16 @@ def _listed(path: Path) -> dict[str, Any]:
     }
 
 
-def _state(path: Path, torn: bool) -> str:
-    """How the run ended, if it has. A writer that was killed leaves its lock behind."""
+def _state(path: Path, last: JournalSegment) -> str:
+    """How the run ended, if it has. A writer that was killed leaves its lock behind, and no end mark."""
     from basestation.journal import locking
 
     if locking.is_taken(path):
         return "being written"
-    return "torn" if torn else "interrupted" if locking.was_interrupted(path) else "closed"
+    if last.torn:
+        return "torn"
+    unmarked = last.salt and (last.scan.mark is None or last.scan.mark.how != Ending.CLOSED)
+    return "interrupted" if unmarked or locking.was_interrupted(path) else "closed"
 
 
 def _table(*names: str, right: tuple[str, ...] = ()) -> Table:
@@ -179,53 +231,90 @@ def _when(wall_ns: int) -> str:
 @common.json_option
 @_speaks_plainly
 def verify(folder: Path, as_json: bool) -> None:
-    """Check every byte of the logs in FOLDER. Nothing is changed.
+    """Check every byte of the logs in FOLDER, and whether all records are there. Nothing is changed.
 
-    The exit code is 1 if anything in them can't be read. A run that is being written may end in half a record.
+    The exit code is 1 if anything in them can't be read, or if records, segments or the end are missing. A run that is
+    being written may end in half a record.
     """
-    bad = False
-    for path in _runs(folder):
-        bad |= _verify(path, as_json)
-    if bad:
+    found: list[Summary] = []
+    _each(folder, lambda path: found.append(_verify(path, as_json)))
+    if any(summary.faults for summary in found):
         common.fail("not everything can be read; basestation log repair moves the damage aside")
+    if any(summary.missing for summary in found):
+        common.fail("not everything is there")
 
 
-def _verify(path: Path, as_json: bool) -> bool:
+def _verify(path: Path, as_json: bool) -> Summary:
     from basestation.journal import locking
     from basestation.journal.summary import summarise
 
     live = locking.is_taken(path)
     summary = summarise(read_journal(path), None)
-    faults = [fault for fault in summary.faults if not (live and fault.tail)]
+    summary.faults = [fault for fault in summary.faults if not (live and fault.tail)]
     tell = _LogFaults()
-    for fault in faults:
-        tell(fault)
+    _tell_all(summary, tell)
     if as_json:
         common.emit_json(
             {
                 "folder": path,
                 "run": summary.header.run,
+                "format": summary.header.version,
                 "records": summary.records,
                 "segments": summary.segments,
-                "missing": summary.missing,
-                "faults": [asdict(fault) for fault in faults],
+                **_holes(summary),
+                "faults": [asdict(fault) for fault in summary.faults],
+                "end": _end(summary, live),
                 "being_written": live,
             }
         )
-        return bool(faults)
-    state = many(len(faults), "fault") if faults else "all can be read"
-    written = ", being written" if live else ""
+        return summary
+    state = many(len(summary.faults), "fault") if summary.faults else "all can be read"
+    if not summary.missing and not summary.faults:
+        state = "all is there" if summary.header.salt else "all can be read"
     common.echo(
-        f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}{written}: {state}"
+        f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}, "
+        f"{_end(summary, live)}: {state}"
     )
     for line in _missing(summary):
-        common.echo(f"{path}: {line}")
-    return bool(faults)
+        common.echo(line)
+    return summary
+
+
+def _tell_all(summary: Summary, tell: _LogFaults) -> None:
+    for remark in summary.remarks:
+        tell(remark)
+    for fault in summary.faults:
+        tell(fault)
+
+
+ENDS: dict[int, str] = {
+    Ending.GOES_ON: "its last segment gone",
+    Ending.CLOSED: "closed",
+    Ending.INTERRUPTED: "interrupted",
+}
+
+
+def _end(summary: Summary, live: bool) -> str:
+    """How the run ended."""
+    if live:
+        return "being written"
+    if not summary.header.salt:
+        return "of version 1, which marks no end"
+    if summary.end is None:
+        return "without an end mark"
+    return ENDS.get(summary.end.how, "ended in a way that this version does not know")
+
+
+def _holes(summary: Summary) -> dict[str, Any]:
+    """What is missing, as JSON tells it."""
+    return {
+        "missing": [(hole.first, hole.last) for hole in summary.missing],
+        "holes": [asdict(hole) for hole in summary.missing],
+    }
 
 
 def _missing(summary: Summary) -> Iterator[str]:
-    for first, last in summary.missing[:HOLES_SHOWN]:
-        yield f"record {first} is missing" if first == last else f"records {first} to {last} are missing"
+    yield from map(str, summary.missing[:HOLES_SHOWN])
     if len(summary.missing) > HOLES_SHOWN:
         yield f"and {many(len(summary.missing) - HOLES_SHOWN, 'more hole')}"
 
@@ -248,7 +337,7 @@ def repair(folder: Path) -> None:
     """
     from basestation.journal.recovery import repair as repair_journal
 
-    for path in _runs(folder):
+    def repair_one(path: Path) -> None:
         recovery = repair_journal(path)
         tell = _LogFaults()
         for fault in recovery.faults:
@@ -256,6 +345,8 @@ def repair(folder: Path) -> None:
         aside = ", ".join(kept.name for kept in recovery.aside)
         kept = f"{many(tell.count, 'fault')} put aside in {aside}" if aside else "nothing to repair"
         common.echo(f"{path}: {kept}")
+
+    _each(folder, repair_one)
 
 
 @command.command(
@@ -273,9 +364,11 @@ def parts(folder: Path, again: bool) -> None:
     """Make the Parquet parts of all closed segments in FOLDER."""
     from basestation.journal.parquet_parts import make_parts
 
-    for path in _runs(folder):
+    def make(path: Path) -> None:
         made = make_parts(path, _LogFaults(), again=again)
         common.echo(f"{path}: {many(len(made), 'part')} made")
+
+    _each(folder, make)
 
 
 # ---- convert ----
@@ -312,11 +405,18 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None) -> N
     from basestation.journal.convert import HOLDS
 
     described = common.load_deployment(deployment) if deployment else None
+    faults = _LogFaults()
     if (folder / "messages.parquet").exists():
         done = _convert_trace(folder, form, output)
     else:
-        done = _convert_journal(read_journal(folder), form, output, described)
+        done = _convert_journal(read_journal(folder), form, output, described, faults)
     common.note(f"{folder}: {done}. {form} holds {HOLDS[form]}")
+    for hole in faults.holes[:HOLES_SHOWN]:
+        common.note(str(hole), style="yellow")
+    if faults.lacks:
+        common.note(
+            f"{folder}: the log has {faults.lacks}: the {form} does not have it either", style="yellow"
+        )
 
 
 def _convert_trace(folder: Path, form: str, output: Path) -> str:
@@ -327,11 +427,12 @@ def _convert_trace(folder: Path, form: str, output: Path) -> str:
     return _write_messages(read_trace(folder), form, output)
 
 
-def _convert_journal(journal: Journal, form: str, output: Path, described: Deployment | None) -> str:
+def _convert_journal(
+    journal: Journal, form: str, output: Path, described: Deployment | None, faults: _LogFaults
+) -> str:
     from basestation.journal.convert import trace_of, write_ndjson
     from basestation.journal.pcap import write_pcap
 
-    faults = _LogFaults()
     if form == "ndjson":
         known = described or (journal.deployment if journal.header.deployment else None)
         with _writing(output, "w") as file:
@@ -419,8 +520,7 @@ def summary(folder: Path, deployment: Path | None, as_json: bool) -> None:
         described = journal.deployment
     found = summarise(journal, described)
     tell = _LogFaults()
-    for fault in found.faults:
-        tell(fault)
+    _tell_all(found, tell)
     if as_json:
         common.emit_json(_plain(found))
         return
@@ -435,7 +535,9 @@ def summary(folder: Path, deployment: Path | None, as_json: bool) -> None:
 
 def _plain(found: Summary) -> dict[str, Any]:
     plain = asdict(found)
-    return plain | {"motes": list(plain["motes"].values()), "lines": list(plain["lines"].values())}
+    del plain["remarks"]
+    plain |= {"motes": list(plain["motes"].values()), "lines": list(plain["lines"].values())}
+    return plain | _holes(found)
 
 
 def _show(found: Summary) -> None:

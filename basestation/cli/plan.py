@@ -17,6 +17,7 @@ from basestation import how_to_install
 from basestation.causality.policy_choice import policy_label
 from basestation.cli import common
 from basestation.planning.budget import (
+    LATE_BEACON_MS,
     PLANNED_BEACON_SECONDS,
     Budget,
     BudgetError,
@@ -142,7 +143,8 @@ OPTIONS = [
     common.field_option(
         PlannedNetwork,
         "foreign_gateway",
-        "The gateway is not Causeway's and stamps no time of reception. The serial line then counts into delta.",
+        "The gateway is not Causeway's and stamps no time of reception. The serial line then counts into "
+        f"delta, and the clock in a stamp gets room for beacons that are {LATE_BEACON_MS} ms late.",
         is_flag=True,
         show_default=False,
     ),
@@ -321,7 +323,7 @@ def _show_budget(budget: Budget, as_json: bool) -> None:
     )
     table.add_section()
     for row in budget.sync:
-        table.add_row(row.name, f"{row.ms:.1f}", row.why)
+        table.add_row(row.name, f"{row.ms:.1f}" if row.counts else f"({row.ms:.1f})", row.why)
     ticks = f"{many(clock.epsilon, 'tick')} for {budget.sync_ms:.1f} ms and a tick of rounding"
     table.add_row("epsilon", f"{clock.epsilon * clock.tick_ms:.1f}", ticks, style="bold")
     common.out.print(table)

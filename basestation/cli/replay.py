@@ -55,7 +55,10 @@ def command(
         journal = read_journal(log)
         described = common.load_deployment(deployment) if deployment else journal.deployment
         described = common.with_key(described, deployment, key, needed=False)
-        station = _as_it_was(choices, journal.header, deployment is None).station(described)
+        completed = _as_it_was(choices, journal.header, deployment is None)
+        if completed.policy != choices.policy:
+            journal.check_policy(described)
+        station = completed.station(described)
         for gateway, name in enumerate(journal.header.sources):
             station.add_gateway(gateway, name)
         speed = (1.0 if choices.view == "terminal" else 0.0) if pace is None else pace

@@ -68,6 +68,7 @@ def command(
         described = common.load_deployment(deployment) if deployment else journal.deployment
         described = common.with_key(described, deployment, key, needed=False)
         header = journal.header
+        journal.check_policy(described)
         station = Station(
             described, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
         )

@@ -14,6 +14,7 @@ from basestation.live.clock import line_allowance_ns
 from basestation.live.counters import GatewayView, MoteView, Snapshot
 from basestation.live.happenings import Acknowledged, Arrived, ClockChanged, Happening, Strange
 from basestation.live.timeline import PacketReader
+from basestation.planning.budget import LATE_BEACON_MS
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.framing import FrameCounters
 from packet_formats.layout import layout_of
@@ -136,6 +137,8 @@ class Examination:
         yield self._gateway(view, seen)
         yield _check_sums(view, counters)
         yield from _status(view, seen, seconds)
+        if view.foreign and self.layout.stamp.clock_bits:
+            yield self._late_guess()
         yield from self._delay(view, seen)
         yield from _round_trip(view, seen)
 
@@ -157,6 +160,18 @@ class Examination:
                 LINE, "gateway", f"gateway {names} is out of sync: no message can be ordered", cure
             )
         return good(LINE, "gateway", f"gateway {names}, {many(view.frames, 'frame')}")
+
+    def _late_guess(self) -> Finding:
+        """How late a beacon may be by which the time of reception is guessed."""
+        clock = self.deployment.clock
+        ms = self.deployment.late_guess * clock.tick_seconds * 1000
+        text = f"times of reception are guessed by beacons, and one may be {ms:.0f} ms late"
+        if ms >= LATE_BEACON_MS:
+            return good(LINE, "guessed time", text)
+        cure = (
+            f"a later one puts messages out of order; plan --foreign-gateway allows for {LATE_BEACON_MS} ms"
+        )
+        return warning(LINE, "guessed time", text, cure)
 
     def _delay(self, view: GatewayView, seen: LineSeen) -> Iterator[Finding]:
         """The check of the line's delay, relative to the quickest frame: clocks differ, so the absolute delay is

@@ -31,7 +31,7 @@ from .record_format import JournalError, Record, RecordKind
 HOLDS = {
     "parquet": "the messages, as a trace: no other frames, gaps, counters or notes",
     "csv": "the messages as they arrived: no deliveries (replay --json has them), other frames, gaps or notes",
-    "ndjson": "every record",
+    "ndjson": "every record that the log has",
     "pcap": "the frames on the air: no gaps, counters, notes, clocks or monotonic times, no radio sequence numbers",
     "shiviz": "the order of the messages: no stamps, times or data",
     "html": "the messages and events as the live page shows them: no stamps, no frames that are not messages",
@@ -178,6 +178,9 @@ def _own(record: Record, kind: str) -> dict[str, Any]:
         return {"of": number, "clock": clock, "heard": heard}
     if kind == "counters":
         return {"counters": record.plain()}
+    if kind == "lost":
+        count, reason = record.lost()
+        return {"records": count, "reason": reason}
     if kind == "policy":
         change, reached = record.change()
         said = {"policy": change.policy, "phi": change.phi, "clock": reached}

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from .message_table import Ints, Motes, Named, Numbering, number_by_objects
+from .message_table import Ints, Motes, Named, Numbering, digests_in, number_by_objects
 from .record_format import Walk, walk_intact
 
 
@@ -32,7 +32,8 @@ def numbering() -> Numbering:
         data: NDArray[np.void], ticks: Ints, patience: int, before: Motes
     ) -> tuple[Named, Motes]:
         source, boot, field = (data[name].astype(np.int64) for name in ("source", "boot", "sequence"))
+        digest = digests_in(data)
         state = BootState.of(before, max([int(source.max(initial=-1)), *before]) + 1)
-        return Named(*number_messages(source, boot, field, ticks, patience, state)), state.motes()
+        return Named(*number_messages(source, boot, field, ticks, digest, patience, state)), state.motes()
 
     return number_by_kernel

@@ -157,7 +157,7 @@ class FieldReader:
     def __init__(
         self, deployment: Deployment, window: int = WINDOW, tails: Iterable[Tail] | None = None
     ) -> None:
-        self._layout, self._motes = layout_of(deployment), deployment.network.motes
+        self._deployment, self._motes = deployment, deployment.network.motes
         self._observer = Observer(deployment, "none")
         self.graph: CausalGraph = self._observer.graph(window)
         self._nodes: list[Node | None] = []
@@ -174,13 +174,13 @@ class FieldReader:
 
     def read(self, table: pa.Table) -> list[Node | None]:
         """The node of each row; None for a copy of an earlier one, and for one that cannot be numbered."""
-        messages = messages_in(table, self._layout)
+        messages = messages_in(table, self._deployment)
         if self._above is None:
-            found = [self._read(data, heard) for data, heard in messages]
+            found = [self._read(*message) for message in messages]
         else:
             numbers = zip(*(table[name].to_pylist() for name in ("sequence", "number")), strict=True)
             named = zip(messages, numbers, strict=True)
-            found = [self._place(data, heard, *number) for (data, heard), number in named]
+            found = [self._place(*message, *number) for message, number in named]
         self._nodes += found
         self._count()
         return found
@@ -205,18 +205,19 @@ class FieldReader:
             "number": pa.array([None if node is None else node.number for node in nodes], pa.int64()),
         }
 
-    def _read(self, data: Data, heard: int) -> Node | None:
-        message = self._observer.receive(data, heard).message
+    def _read(self, data: Data, heard: int, guessed: bool) -> Node | None:
+        message = self._observer.receive(data, heard, guessed=guessed).message
         return None if message is None else self._add(message, data, heard)
 
-    def _place(self, data: Data, heard: int, sequence: int, number: int | None) -> Node | None:
+    def _place(self, data: Data, heard: int, guessed: bool, sequence: int, number: int | None) -> Node | None:
         """The node of a row of a part: its number is that of the table, the same in every part."""
         if number is None or self._above is None:
             return None
         above = number - sequence
         fresh = above > self._above.get(data.source, above - 1)
         self._above[data.source] = max(above, self._above.get(data.source, above))
-        return self._add(self._observer.read(data, sequence, number, fresh, heard), data, heard)
+        message = self._observer.read(data, sequence, number, fresh, heard, guessed)
+        return self._add(message, data, heard)
 
     def _add(self, message: Message, data: Data, heard: int) -> Node | None:
         if message.number < 1:  # sent before the first that was heard
@@ -241,17 +242,33 @@ class FieldReader:
             self.settled += 1
 
 
-def messages_in(table: pa.Table, layout: DataLayout) -> Iterator[tuple[Data, int]]:
-    """The messages of a table, and the ticks at which they were heard."""
+def messages_in(table: pa.Table, deployment: Deployment) -> Iterator[tuple[Data, int, bool]]:
+    """The messages of a table, the ticks at which they were heard, and whether that was guessed too early."""
+    layout = layout_of(deployment)
     rows = decoded(table, layout)
     names = ("source", "sequence", "saturated", "complete", "boot", "receipt_source", "receipt_sequence")
+    when = zip(table["heard"].to_pylist(), guessed_early(table, deployment).tolist(), strict=True)
     columns = [rows[name].tolist() for name in names]
     stamps = bulk.stamps_of(rows, layout.stamp)
-    told = zip(*columns, stamps, table["in_sync"].to_pylist(), table["heard"].to_pylist(), strict=True)
-    for source, sequence, saturated, complete, boot, motes, numbers, stamp, in_sync, heard in told:
+    said = [row.tobytes() for row in rows["data"]]
+    told = zip(*columns, stamps, said, table["in_sync"].to_pylist(), when, strict=True)
+    for source, sequence, saturated, complete, boot, motes, numbers, stamp, what, in_sync, (
+        heard,
+        early,
+    ) in told:
         own = (source, sequence)
         receipts = tuple(pair for pair in zip(motes, numbers, strict=True) if pair != own)
-        yield Data(source, sequence, stamp, in_sync, saturated, complete, boot, 0, receipts), heard
+        yield (
+            Data(source, sequence, stamp, in_sync, saturated, complete, boot, 0, receipts, what),
+            heard,
+            early,
+        )
+
+
+def guessed_early(table: pa.Table, deployment: Deployment) -> NDArray[np.bool_]:
+    """Rows whose stamp, as it was read, is further ahead of `heard` than a known time allows."""
+    r, guessed = pc.struct_field(table["stamp"], "r").to_numpy(), table["heard_time"].is_null().to_numpy()
+    return np.asarray(guessed & (r > table["heard"].to_numpy() + deployment.lead), np.bool_)
 
 
 def decoded(table: pa.Table, layout: DataLayout) -> NDArray[np.void]:

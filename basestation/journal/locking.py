@@ -1,34 +1,80 @@
 """The lock that keeps a journal to one writer. It ends with the process that holds it, however that ends.
 
-A writer that ends in order removes the lock's file. So a journal with a lock that nobody holds was interrupted.
+The folder itself is locked, so that nobody can take the lock away by deleting a file. The file `lock` names the holder.
+It is locked too: for file systems that lock no folders, and for older versions. A writer that ends in order removes it.
+So a journal with such a file and without a holder was interrupted.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from .record_format import JournalError
 
 LOCK = "lock"
+TRIES, PAUSE_S = 10, 0.01  # somebody who only looks whether it is taken holds it for a moment
 
 
-def take(folder: Path) -> int:
-    """Lock a journal's folder, and return the handle for `leave`. `JournalError` names the process that holds it."""
-    while True:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+class Held(NamedTuple):
+    """A lock, for `leave` or `drop`."""
+
+    folder: Path
+    folder_handle: int
+    file_handle: int
+
+
+def take(folder: Path) -> Held:
+    """Lock a journal's folder. `JournalError` names the process that holds it."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if not _lock(handle):
+            raise _busy(folder)
+        return Held(folder, handle, _take_file(folder))
+    except BaseException:
+        os.close(handle)
+        raise
+
+
+def _busy(folder: Path) -> JournalError:
+    holder = ""
+    with contextlib.suppress(OSError):
+        holder = (folder / LOCK).read_bytes()[:32].decode("ascii", "replace").strip()
+    return JournalError(
+        f"{folder}: the journal is being written by {holder or 'another process'}; "
+        "end that first, or write to another folder"
+    )
+
+
+def _lock(handle: int) -> bool:
+    """Whether we have it now. A file system that can't lock this has only the other lock."""
+    for _ in range(TRIES):
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.read(handle, 32).decode("ascii", "replace").strip() or "another process"
+            time.sleep(PAUSE_S)
+        except OSError as error:
+            if error.errno not in (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+            return True
+        else:
+            return True
+    return False
+
+
+def _take_file(folder: Path) -> int:
+    while True:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if not _lock(handle):
             os.close(handle)
-            raise JournalError(
-                f"{folder}: the journal is being written by {holder}; end that first, or write to another folder"
-            ) from None
+            raise _busy(folder)
         if _is_there(folder, handle):
             break
         os.close(handle)  # taken away by its last holder while we waited for it
@@ -43,34 +89,47 @@ def _is_there(folder: Path, handle: int) -> bool:
     return False
 
 
-def leave(folder: Path, handle: int) -> None:
+def leave(held: Held) -> None:
+    """End in order."""
     try:
-        (folder / LOCK).unlink(missing_ok=True)
+        (held.folder / LOCK).unlink(missing_ok=True)
     finally:
-        os.close(handle)
+        drop(held)
+
+
+def drop(held: Held) -> None:
+    """Give up the lock, and leave its file: the work was interrupted."""
+    os.close(held.file_handle)
+    os.close(held.folder_handle)
 
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    handle = take(folder)
+    held = take(folder)
     try:
         yield
     except BaseException:
-        os.close(handle)
+        drop(held)
         raise
-    leave(folder, handle)
+    leave(held)
 
 
 def is_taken(folder: Path) -> bool:
     """Whether a process writes this journal now."""
+    return _is_locked(folder) or _is_locked(folder / LOCK)
+
+
+def _is_locked(path: Path) -> bool:
     try:
-        handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False  # there is none, or we may not look
     try:
         fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
+    except OSError:
+        return False  # it can't be locked
     else:
         return False
     finally:

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from basestation.causality.boots import UNTIMED, MoteBoots
+from basestation.causality.boots import NO_BYTES, UNTIMED, MoteBoots
 from basestation.causality.modular import nearest
 from basestation.observer import PATIENCE
 from basestation.traces.schema import messages_table, payload_column, values_column
@@ -52,6 +52,8 @@ Pairs = Iterable[tuple[int, Any]]
 IN_SYNC, LQI_KNOWN = 1, 4
 NOTHING = NO_TIME
 WRAP = 1 << 32  # of the wire's times
+NOT_HOPS = 0x3F  # relays change the flags' two upper bits
+MIX = np.uint64(0x9E3779B97F4A7C15)  # odd, its bits evenly mixed: the golden ratio's
 
 
 class Fate(IntEnum):
@@ -91,6 +93,8 @@ class Carry:
                 mote.booted,
                 *(sorted(known.items()) for known in (mote.sequences, mote.bases)),
                 mote.newest,
+                [[boot, sorted(told.items())] for boot, told in sorted(mote.contents.items())],
+                mote.repeats,
             ]
             for source, mote in sorted(self.motes.items())
         ]
@@ -111,10 +115,17 @@ class Carry:
 
 
 def _mote(
-    life: int, booted: int, sequences: Pairs, bases: Pairs = (), newest: int | None = None
+    life: int,
+    booted: int,
+    sequences: Pairs,
+    bases: Pairs = (),
+    newest: int | None = None,
+    contents: Pairs = (),
+    repeats: bool = False,
 ) -> MoteBoots:
-    """An older carry has no numbers."""
-    return MoteBoots(life, booted, dict(sequences), dict(bases), newest)
+    """An older carry has no numbers, and nothing of what messages say."""
+    told = {boot: dict(digests) for boot, digests in contents}
+    return MoteBoots(life, booted, dict(sequences), dict(bases), newest, told, repeats)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +183,14 @@ def read_messages(
     fates[taken[~named.first]] = Fate.DUPLICATE
     chosen = named.first & timed
     rows = taken[chosen]
+    late = np.where(heard.known[rows], 0, deployment.late_guess)  # a guess of when it was heard may be early
     columns = _plain_columns(data[rows], read.frames.payload[rows, : layout.length], layout)
     columns |= _heard_columns(heard, rows)
     columns |= {
         "in_sync": data["in_sync"][rows] & ~read.untimed[rows],
         "sequence": named.sequence[chosen],
         "number": pa.array(named.number[chosen], mask=named.number[chosen] == NOTHING),
-        "stamp": read_stamps(data[rows], told.ticks[chosen], deployment),
+        "stamp": read_stamps(data[rows], told.ticks[chosen] + late, deployment),
         "heard": told.ticks[chosen],
         "clock": told.clock[chosen],
         "batch": before.rows + np.arange(len(rows)),
@@ -206,7 +218,7 @@ def read_all(segments: Iterable[Records], deployment: Deployment) -> Iterator[Re
 ROW = np.dtype(
     [
         ("message", "?"),  # a data message of one of our motes
-        *(("source", "u2"), ("boot", "u1"), ("sequence", "u1")),
+        *(("source", "u2"), ("boot", "u1"), ("sequence", "u1"), ("digest", "u4")),
         *(("announced", "?"), ("time", "u4")),  # by its heard record
         ("told", "i4"),  # how often the network's time was told up to here
         *(("noted", "?"), ("clock", "i8"), ("heard", "i8")),  # by the observer
@@ -282,7 +294,11 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
     fates = _first_fates(frames, reasons, layout)
     fates[(reasons == Reason.OK) & (data["source"] >= deployment.network.motes)] = Fate.STRANGER
     at, said = _decode(frames, Heard, layout)
-    heard, lines = _pair(frames, arrived.head["gateway"], at, said)
+    gateway = arrived.head["gateway"]
+    posed = _posed(frames, gateway, at, said)
+    fates[at[posed]] = Fate.FOREIGN
+    at, said = at[~posed], said[~posed]
+    heard, lines = _pair(frames, gateway, at, said)
     places, told = _told_times(frames, layout, at, said, deployment.key)
     rows = np.zeros(len(frames), ROW)
     untimed = _note(rows, records.clocks(), arrived.head["number"])
@@ -293,9 +309,20 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
     rows["message"] = fates == Fate.MESSAGE
     for name in ("source", "boot", "sequence"):
         rows[name] = data[name]
+    rows["digest"] = _digests(frames, layout)
     rows["announced"], rows["time"] = heard.known, heard.rows["time"]
     rows["told"] = np.cumsum(np.bincount(places, minlength=len(frames)))
     return _Decoded(arrived, frames, data, heard, fates, untimed, Sketch(rows, told, lines))
+
+
+def _digests(frames: Frames, layout: DataLayout) -> NDArray[np.uint32]:
+    """A number for all that each payload says, but for its hops; never `NO_BYTES`."""
+    found = np.zeros(len(frames), np.uint64)
+    for column in range(frames.payload.shape[1]):
+        byte = frames.payload[:, column] & np.uint8(NOT_HOPS if column == layout.flags_at else 0xFF)
+        stepped = (found ^ byte.astype(np.uint64)) * MIX
+        found = np.where(column < frames.length, stepped ^ stepped >> np.uint64(29), found)
+    return (found >> np.uint64(32)).astype(np.uint32) | np.uint32(1)
 
 
 def _first_fates(frames: Frames, reasons: NDArray[np.uint8], layout: DataLayout) -> NDArray[np.uint8]:
@@ -323,6 +350,22 @@ def _decode(
     at = np.flatnonzero(_is_record(frames, record, layout))
     chosen = Frames.of_payloads(frames.payload[at, : size(record, layout.mic)], layout, record.AM_TYPE)
     return at, bulk.decode_records(chosen, record, layout)[0]
+
+
+def _posed(frames: Frames, gateway: NDArray[np.uint8], at: Ints, said: NDArray[np.void]) -> Bools:
+    """Which heard records came by air: the record before them on their line announces them.
+
+    One that came by air announces nothing. (Whether a segment's first is one, only the segment before could tell.)
+    """
+    posed = np.zeros(len(at), np.bool_)
+    for line in np.unique(gateway[at]):
+        mine = np.flatnonzero(gateway[at] == line)
+        next_packet = np.diff(np.cumsum(frames.packet & (gateway == line))[at[mine]]) == 1
+        before, after = mine[:-1][next_packet], mine[1:][next_packet]
+        fits = said["check"][before] == bulk.payload_crc16(frames.chosen(at[after]))
+        for announcer, one in zip(before[fits].tolist(), after[fits].tolist(), strict=True):
+            posed[one] = not posed[announcer]
+    return posed
 
 
 def _pair(
@@ -489,17 +532,24 @@ Motes = dict[int, MoteBoots]
 Numbering = Callable[[NDArray[np.void], Ints, int, Motes], tuple[Named, Motes]]
 
 
+def digests_in(data: NDArray[np.void]) -> NDArray[np.uint32]:
+    """What messages say, as far as somebody knows."""
+    known = "digest" in (data.dtype.names or ())
+    return data["digest"] if known else np.full(len(data), NO_BYTES, np.uint32)
+
+
 def number_by_objects(
     data: NDArray[np.void], ticks: Ints, patience: int, before: Motes
 ) -> tuple[Named, Motes]:
     motes = {source: mote.copy() for source, mote in before.items()}
     rows: list[tuple[int, int, int, bool]] = []
     fields = (data[name].tolist() for name in ("source", "boot", "sequence"))
-    for source, boot, told, now in zip(*fields, ticks.tolist(), strict=True):
+    digests = digests_in(data).tolist()
+    for source, boot, told, now, digest in zip(*fields, ticks.tolist(), digests, strict=True):
         mote = motes.get(source)
         if mote is None:
             mote = motes[source] = MoteBoots(boot, now)
-        life, sequence, copy, fresh, _ = mote.accept(boot, told, now, patience)
+        life, sequence, copy, fresh, _ = mote.accept(boot, told, now, patience, digest)
         number = None if copy else mote.number(boot, sequence, fresh)
         rows.append((life, sequence, NOTHING if number is None else number, not copy))
     columns = np.array(rows, np.int64).reshape(-1, 4).T

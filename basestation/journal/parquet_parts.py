@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from basestation.traces.files import write_table
@@ -41,6 +42,7 @@ def make_parts(folder: Path, report: Report, *, again: bool = False) -> list[Pat
     Each part's metadata holds what its segment leaves to the next, so making a part needs only the one before it.
     """
     journal = read_journal(folder)
+    journal.tell_remarks(report)
     deployment = journal.deployment
     closed = journal.paths[: -1 if locking.is_taken(folder) else None]
     (folder / PARTS).mkdir(exist_ok=True)
@@ -56,8 +58,14 @@ def make_parts(folder: Path, report: Report, *, again: bool = False) -> list[Pat
 
 
 def _carry_of(part: Path) -> Carry:
-    with part.open("rb") as file:  # Arrow opens no path that is not UTF-8
-        return Carry.from_json(pq.read_schema(file).metadata[META_CARRY].decode())
+    try:
+        with part.open("rb") as file:  # Arrow opens no path that is not UTF-8
+            return Carry.from_json(pq.read_schema(file).metadata[META_CARRY].decode())
+    except (pa.ArrowException, ValueError, KeyError, TypeError, RecursionError) as error:
+        why = type(error).__name__
+        raise JournalError(
+            f"{part}: it does not say how to go on ({why}); `basestation log parts --again` makes it anew"
+        ) from None
 
 
 def _make(

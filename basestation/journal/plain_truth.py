@@ -28,7 +28,7 @@ from basestation.traces.schema import CAUSES, LATER
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 
-from .field_truth import Columns, Tail, decoded, messages_in, vector_column
+from .field_truth import Columns, Tail, decoded, guessed_early, messages_in, vector_column
 
 Ints = NDArray[np.int64]
 
@@ -39,7 +39,7 @@ class PlainReader:
     refused = 0
 
     def __init__(self, deployment: Deployment, window: int, tails: Iterable[Tail] | None) -> None:
-        clock = deployment.clock
+        clock, self._deployment = deployment.clock, deployment
         self._scheme, self._layout = scheme_of(deployment), layout_of(deployment)
         self._observer = Observer(deployment, "none") if tails is None else None
         together = clock.delta + 2 * clock.epsilon
@@ -63,7 +63,9 @@ class PlainReader:
         new.complete[:] = data["complete"]
         sent = heard
         if isinstance(self._scheme, TimedScheme):
-            sent = unwrap(data["clock"].astype(np.int64), heard + self._scheme.lead, self._scheme.modulus)
+            late = np.where(guessed_early(table, self._deployment)[here], self._deployment.late_guess, 0)
+            latest = heard + self._scheme.lead + late
+            sent = unwrap(data["clock"].astype(np.int64), latest, self._scheme.modulus)
         time = np.where(_plain(table["in_sync"])[here], sent, heard)
         self._make_room(new)
         rows = np.full(len(table), -1, np.int64)
@@ -105,7 +107,8 @@ class PlainReader:
             number = pc.fill_null(table["number"], 0).to_numpy()
             return number, number - table["sequence"].to_numpy()
         found = [
-            self._observer.receive(data, heard).message for data, heard in messages_in(table, self._layout)
+            self._observer.receive(data, heard, guessed=early).message
+            for data, heard, early in messages_in(table, self._deployment)
         ]
         pairs = [(0, 0) if message is None else (message.number, message.above) for message in found]
         number, above = np.array(pairs, np.int64).reshape(-1, 2).T

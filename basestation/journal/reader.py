@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from basestation.arrivals import Line, LineCount, PolicyChange
 from packet_formats import deployment as deployments
-from packet_formats.deployment import Deployment
+from packet_formats.deployment import Deployment, DeploymentError
 from packet_formats.phrases import many
 from packet_formats.schemes import refusal
 
+from . import locking
+from .lost_salt import find_salt
 from .record_format import (
     Damage,
+    Ending,
     Header,
     JournalError,
     Record,
@@ -23,12 +29,14 @@ from .record_format import (
     Walk,
     decode_header,
     encode_record,
+    header_size,
     scan,
     walk_intact,
 )
 
 SUFFIX = ".cwj"
 RUNS_NAMED = 5
+HEADER_LIMIT = 1 << 24  # bytes of a header that are looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,7 @@ class JournalSegment:
     header: Header | None
     begin: int
     scan: Scan
+    salt: int  # its header's, or what its records tell
 
     @property
     def records(self) -> Records:
@@ -65,20 +74,79 @@ class JournalFault:
         return f"{self.path}: byte {self.at}: {self.reason} ({self.length} bytes passed over)"
 
 
-Report = Callable[[JournalFault], None]
+@dataclass(frozen=True, slots=True)
+class JournalHole:
+    """Records that were written, or were to be, and are not there. `last` is None if nobody knows how many."""
+
+    path: Path
+    first: int
+    last: int | None
+    reason: str
+
+    @property
+    def records(self) -> str:
+        if self.last is None:
+            return f"records from {self.first} on"
+        return f"record {self.first}" if self.first == self.last else f"records {self.first} to {self.last}"
+
+    def __str__(self) -> str:
+        verb = (
+            "may be missing"
+            if self.last is None
+            else "is missing"
+            if self.first == self.last
+            else "are missing"
+        )
+        return f"{self.path}: {self.records} {verb}: {self.reason}"
 
 
-def read_segment(path: Path, walk: Walk = walk_intact) -> JournalSegment:
+@dataclass(frozen=True, slots=True)
+class JournalNote:
+    """Something to be said of a journal that is no fault of it."""
+
+    path: Path
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+Finding = JournalFault | JournalHole | JournalNote
+Report = Callable[[Finding], None]
+UNSAID = "nothing tells why"
+UNMARKED = "no end mark: the run was interrupted, or its end was taken away"
+
+
+def read_segment(path: Path, walk: Walk = walk_intact, salt: int = 0) -> JournalSegment:
+    """Read a segment file. If its header is damaged, `salt` is what other segments of the run tell."""
     raw = path.read_bytes()
     try:
         header, begin = decode_header(raw)
     except JournalError as error:
         raise JournalError(f"{path}: {error}") from None
-    found = scan(raw, begin, walk)
+    if header is not None:
+        salt = header.salt
+        found = scan(raw, begin, walk, salt)
+    else:
+        found, salt = _without_header(raw, walk, salt)
     if header is None and found.damages and found.damages[0].at == 0:
         lost, *others = found.damages  # where the header was
-        begin, found = lost.length, Scan(found.starts, others, found.end)
-    return JournalSegment(path, raw, header, begin, found)
+        begin, found = lost.length, replace(found, damages=others)
+    return JournalSegment(path, raw, header, begin, found, salt)
+
+
+def _without_header(raw: bytes, walk: Walk, salt: int) -> tuple[Scan, int]:
+    found = scan(raw, 0, walk, salt)
+    if not found.starts and found.mark is None:
+        salt = find_salt(raw, walk)
+        found = scan(raw, 0, walk, salt)
+    return found, salt
+
+
+def salt_of(path: Path) -> int:
+    """The salt of a segment file's check sums."""
+    header = read_header(path)
+    return find_salt(path.read_bytes()) if header is None else header.salt
 
 
 def faults_of(segment: JournalSegment) -> Iterator[JournalFault]:
@@ -100,6 +168,74 @@ def senseless(segment: JournalSegment, at: int, record: Record, error: JournalEr
     return JournalFault(segment.path, at, len(encode_record(record)), str(error))
 
 
+class Account:
+    """Looks over the segments of a run, in order, for records that are not there."""
+
+    def __init__(self) -> None:
+        self.expected = 0  # the number of the next record
+        self._segment = -1  # the number of the newest segment
+        self._newest: JournalSegment | None = None
+
+    @classmethod
+    def of_last(cls, segment: JournalSegment) -> Account:
+        """An account that only knows the last segment: what its `end` says holds for the run."""
+        account = cls()
+        for _ in account.add(segment):
+            pass
+        return account
+
+    def add(self, segment: JournalSegment) -> Iterator[JournalHole]:
+        """The holes before and in this segment."""
+        records = segment.records
+        numbers = np.concatenate(([self.expected - 1], records.head["number"].astype(np.int64)))
+        gone = self._gone_before(segment)
+        for at in np.flatnonzero(np.diff(numbers) > 1).tolist():
+            first, last = int(numbers[at]) + 1, int(numbers[at + 1]) - 1
+            reason = gone if at == 0 and gone else _why_lost(records.chosen(slice(at, at + 1)), first)
+            yield JournalHole(segment.path, first, last, reason or UNSAID)
+        self.expected = max(self.expected, int(numbers[-1]) + 1)
+        mark = segment.scan.mark
+        if mark is not None and mark.number > self.expected:
+            yield JournalHole(segment.path, self.expected, mark.number - 1, UNSAID)
+            self.expected = mark.number
+        self._newest = segment
+
+    def _gone_before(self, segment: JournalSegment) -> str:
+        """The segments that are not there, in words."""
+        before = self._segment
+        self._segment = before + 1 if segment.header is None else segment.header.segment
+        missing = range(before + 1, self._segment)
+        if not missing:
+            return ""
+        return (
+            f"segment {missing[0]} is gone"
+            if len(missing) == 1
+            else f"segments {missing[0]} to {missing[-1]} are gone"
+        )
+
+    def end(self) -> Iterator[JournalHole]:
+        """What the end of the run lacks, if nobody writes it any more."""
+        newest = self._newest
+        if newest is None or not newest.salt:  # version 1 marks no end
+            return
+        mark = newest.scan.mark
+        if mark is None:
+            yield JournalHole(newest.path, self.expected, None, UNMARKED)
+        elif mark.how == Ending.GOES_ON:
+            reason = f"segment {self._segment + 1} is gone, and whatever came after it"
+            yield JournalHole(newest.path, self.expected, None, reason)
+
+
+def _why_lost(after: Records, first: int) -> str:
+    """Why there is a hole from `first` up to this record, if that is what it tells."""
+    for record in after.of_kind(RecordKind.LOST):
+        with contextlib.suppress(JournalError):
+            count, reason = record.lost()
+            if record.number - count == first:
+                return reason
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class Journal:
     """One run's journal, opened for reading. Its files are read one at a time, when needed."""
@@ -114,14 +250,49 @@ class Journal:
             raise JournalError(
                 f"{self.folder}: written without a deployment; --deployment tells what the frames are"
             )
-        return deployments.parse(self.header.deployment)
+        try:
+            return deployments.parse(self.header.deployment)
+        except (DeploymentError, RecursionError) as error:
+            raise JournalError(
+                f"{self.folder}: its deployment can't be read: {error}; --deployment gives another"
+            ) from None
+
+    def check_policy(self, deployment: Deployment) -> None:
+        """`JournalError` if the run's policy is not known here, or can't read the stamps of this deployment."""
+        policy = self.header.policy
+        if policy and (reason := refusal(policy, deployment.stamp.scheme)):
+            raise JournalError(f"{self.folder}: its policy {policy} {reason}")
+
+    def tell_remarks(self, report: Report) -> None:
+        """Say what is not understood of the header."""
+        if self.header.more:
+            keys = ", ".join(sorted(self.header.more))
+            report(
+                JournalNote(
+                    self.folder, f"its header has keys of a later version, which are passed over: {keys}"
+                )
+            )
 
     def segments(self, report: Report) -> Iterator[JournalSegment]:
+        """The segments of the run. What can't be read, what is missing and what is not understood is reported."""
+        being_written = locking.is_taken(self.folder)
+        self.tell_remarks(report)
+        account = Account()
         for path in self.paths:
-            segment = read_segment(path)
+            segment = read_segment(path, salt=self.header.salt)
+            if segment.header is not None and segment.header.run != self.header.run:
+                report(
+                    JournalFault(path, 0, len(segment.raw), f"a segment of another run, {segment.header.run}")
+                )
+                continue
             for fault in faults_of(segment):
                 report(fault)
+            for hole in account.add(segment):
+                report(hole)
             yield segment
+        if not being_written:
+            for hole in account.end():
+                report(hole)
 
     def records(self, report: Report) -> Iterator[Record]:
         for segment in self.segments(report):
@@ -206,6 +377,8 @@ def _named(runs: list[str]) -> str:
 def read_header(path: Path) -> Header | None:
     with path.open("rb") as file:
         raw = file.read(1 << 16)
+        if len(raw) < header_size(raw) <= HEADER_LIMIT:
+            raw += file.read(header_size(raw) - len(raw))
     try:
         return decode_header(raw)[0]
     except JournalError as error:

@@ -5,6 +5,9 @@
 
 Integers are little-endian. A record's check sum covers everything after it. The mark lets a reader find the next intact
 record after damage; the number tells how many were lost there. `docs/formats.md` explains the payloads.
+
+In version 2 check sums begin with the run's salt, a random number of its header. What comes by radio can't know it, so
+a payload can't hold a record. Version 1 is the same with a salt of 0, and without end marks.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 from zlib import crc32
@@ -23,7 +26,8 @@ from numpy.typing import NDArray
 from basestation.arrivals import Arrival, Gap, Line, LineCount, PolicyChange
 from packet_formats.schemes import policies
 
-VERSION = 1
+VERSION = 2
+UNSALTED = 1  # the version before salts and end marks
 FILE_MAGIC = b"\x89CWJ\r\n\x1a\n"  # a copy made in text mode is no longer one
 RECORD_MARK = b"\xd7\x1e\xb2\x6c"
 PAYLOAD_LIMIT = 0xFFFF
@@ -62,6 +66,16 @@ class RecordKind(IntEnum):
     COUNTERS = 4  # where a source's bytes went so far
     NOTE = 5  # something for people
     POLICY = 6  # another policy was chosen, and how far deliveries had got then
+    LOST = 7  # how many records before this one could not be written, and why
+    END = 8  # a mark behind the last record of a segment: no reader gets it as a record
+
+
+class Ending(IntEnum):
+    """How a segment ended: the content of its end mark."""
+
+    GOES_ON = 0  # in the next segment
+    CLOSED = 1  # the run ended in order
+    INTERRUPTED = 2  # the writer was stopped here, says the recovery
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +93,12 @@ class Header:
     phi: int = 100
     allowance_ns: int | None = None
     tolerate: float | None = None  # the ledger's, in per cent; absent under other policies
+    salt: int = 0  # what its check sums begin with; 0: version 1
+    more: dict[str, Any] = field(default_factory=dict)  # keys of a later version, kept and not understood
+
+    @property
+    def version(self) -> int:
+        return VERSION if self.salt else UNSALTED
 
 
 class Record(NamedTuple):
@@ -114,7 +134,17 @@ class Record(NamedTuple):
     def line_count(self) -> LineCount | None:
         """A look at a live line; None if these counters are of a recording, or of a log from before looks were kept."""
         unread = self.plain().get("unread")
-        return LineCount(self.gateway, self.mono_ns, self.wall_ns, unread) if type(unread) is int else None
+        if type(unread) is not int or not 0 <= unread < -NO_TIME:
+            return None
+        return LineCount(self.gateway, self.mono_ns, self.wall_ns, unread)
+
+    def lost(self) -> tuple[int, str]:
+        """How many records before this one were lost, and why."""
+        said = self.plain()
+        count, reason = said.get("records"), said.get("reason")
+        if type(count) is not int or not 0 < count <= self.number or not isinstance(reason, str):
+            raise JournalError("a lost record that does not say how many, and why")
+        return count, readable(reason)
 
     def plain(self) -> dict[str, Any]:
         """The content of a record that holds JSON; `JournalError` if it holds something else."""
@@ -137,18 +167,31 @@ class Record(NamedTuple):
         return number, clock, None if heard == NO_TIME else heard
 
 
+def readable(text: str) -> str:
+    """The text with what can't be printed or stored (halves of characters) written out."""
+    return text.encode(errors=ODD).decode()
+
+
 def encode_header(header: Header) -> bytes:
-    plain = {"format": VERSION, **asdict(header)}
-    del plain["tolerate"]
-    plain |= _tolerance(header.tolerate)
+    plain = {"format": header.version, **{name: getattr(header, name) for name in _KNOWN}, **header.more}
+    for name in ("tolerate", "salt"):  # left out where there is none: what reads version 1 knows neither
+        if not plain[name] and (name == "salt" or plain[name] is None):
+            del plain[name]
     body = json.dumps(plain, ensure_ascii=False).encode(errors=ODD)
-    return _FILE.pack(FILE_MAGIC, VERSION, 0, len(body), crc32(body)) + body
+    return _FILE.pack(FILE_MAGIC, header.version, 0, len(body), crc32(body)) + body
+
+
+def header_size(raw: bytes) -> int:
+    """Where a segment's records begin, by the first bytes of it; 0 if these are none of a segment."""
+    if len(raw) < _FILE.size or not raw.startswith(FILE_MAGIC):
+        return 0
+    return int(_FILE.size + _FILE.unpack_from(raw)[3])
 
 
 def decode_header(raw: bytes) -> tuple[Header | None, int]:
     """A segment's header and where its records begin; None and 0 if it is damaged.
 
-    `JournalError` for a file of another version.
+    `JournalError` for a file of another version, and for a header that is intact and makes no sense.
     """
     if len(raw) < _FILE.size or not raw.startswith(FILE_MAGIC):
         return None, 0
@@ -157,21 +200,99 @@ def decode_header(raw: bytes) -> tuple[Header | None, int]:
     body = raw[_FILE.size : end]
     if len(body) < length or crc32(body) != crc:
         return None, 0
-    fields: dict[str, Any] = json.loads(body)
-    said = fields.pop("format", VERSION)  # what the check sum covers; the number before it may be damaged
-    if said != VERSION:
-        raise JournalError(f"journal format {said}, this version reads format {VERSION}")
-    if version != said:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        raise JournalError("its header is no JSON") from None
+    if not isinstance(said, dict):
+        raise JournalError("its header's JSON is no object")
+    stated = said.pop("format", UNSALTED)  # what the check sum covers; the number before it may be damaged
+    if stated not in (UNSALTED, VERSION) or isinstance(stated, bool | float):
+        raise JournalError(
+            f"journal format {_short(stated)}, this version reads formats {UNSALTED} and {VERSION}"
+        )
+    if version != stated:
         return None, 0
-    return Header(**fields | {"sources": tuple(fields["sources"])}), end
+    return _checked(said, stated), end
 
 
-def encode_record(record: Record) -> bytes:
+def _checked(said: dict[str, Any], version: int) -> Header:
+    """The header that this JSON means; `JournalError` names the key that means nothing."""
+    known = {name: said[name] for name in _KNOWN if name in said and (name != "salt" or version == VERSION)}
+    for name, (good, what) in _KNOWN.items():
+        if name not in known and (name in _REQUIRED or (name == "salt" and version == VERSION)):
+            raise JournalError(f"its header has no {name}")
+        if name in known and not good(known[name]):
+            raise JournalError(f"its header makes no sense: {name} = {_short(known[name])} is no {what}")
+    plain: dict[str, Any] = {
+        name: readable(value) if isinstance(value, str) else value for name, value in known.items()
+    }
+    plain["sources"] = tuple(map(readable, plain["sources"]))
+    return Header(**plain, more={readable(name): said[name] for name in said if name not in known})
+
+
+def _short(value: object) -> str:
+    text = readable(repr(value))
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and len(value) <= 255 and not any(map(_is_control, value))
+
+
+def _is_control(char: str) -> bool:
+    return ord(char) < 0x20 or 0x7F <= ord(char) < 0xA0
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and all(map(_is_text, value))
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and 0 <= value < -NO_TIME
+
+
+def _is_share(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 100  # type: ignore[operator]
+
+
+# Each key of a header, what its value has to be, and that in a word.
+_KNOWN: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "run": (lambda value: _is_name(value) and value != "", "name"),
+    "site": (_is_name, "name"),
+    "deployment": (_is_text, "text"),
+    "sources": (_is_list, "list of texts"),
+    "started_wall_ns": (_is_count, "time"),
+    "segment": (_is_count, "number"),
+    "first": (_is_count, "number"),
+    "policy": (_is_name, "name"),  # it may be a plug-in's that is not here
+    "phi": (lambda value: type(value) is int and _is_share(value), "per cent"),
+    "allowance_ns": (lambda value: value is None or _is_count(value), "time"),
+    "tolerate": (lambda value: value is None or _is_share(value), "per cent"),
+    "salt": (lambda value: type(value) is int and 0 < value < 1 << 32, "salt"),
+}
+_REQUIRED = ("run", "site", "deployment", "sources", "started_wall_ns", "segment", "first")
+
+
+def encode_record(record: Record, salt: int = 0) -> bytes:
     number, kind, gateway, mono_ns, wall_ns, payload = record
     if len(payload) > PAYLOAD_LIMIT:
         raise JournalError(f"{len(payload)} bytes in one record, the most is {PAYLOAD_LIMIT}")
     body = _BODY.pack(number, len(payload), kind, gateway, mono_ns, wall_ns) + payload
-    return RECORD_MARK + crc32(body).to_bytes(4, "little") + body
+    return RECORD_MARK + crc32(body, salt).to_bytes(4, "little") + body
+
+
+def end_mark(number: int, how: Ending, mono_ns: int, wall_ns: int, salt: int) -> bytes:
+    """The end of a segment, behind which no record of it comes: `number` is the one of the record to follow."""
+    return encode_record(Record(number, RecordKind.END, 0, mono_ns, wall_ns, bytes([how])), salt)
+
+
+def lost_payload(count: int, reason: str) -> bytes:
+    return json.dumps({"records": count, "reason": readable(reason)[:200]}).encode()
 
 
 def line_payload(line: Line) -> tuple[RecordKind, bytes]:
@@ -203,19 +324,31 @@ class Damage:
     reason: str
 
 
+class End(NamedTuple):
+    """A segment's end mark: where it is, and the number that the next record was to have."""
+
+    at: int
+    number: int
+    how: int  # an `Ending`; what a later version says may be another
+
+
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """The places of the intact records of a segment, and the damage between them. A torn tail begins at `end`."""
+    """The places of the intact records of a segment, and the damage between them. A torn tail begins at `end`.
+
+    `mark` is the end mark; None: the segment is being written, was interrupted, or is of version 1.
+    """
 
     starts: list[int]
     damages: list[Damage]
     end: int
+    mark: End | None = None
 
 
-Walk = Callable[[bytes, int, int], tuple[list[int], int, int]]
+Walk = Callable[[bytes, int, int, int], tuple[list[int], int, int]]
 
 
-def walk_intact(raw: bytes, at: int, last: int) -> tuple[list[int], int, int]:
+def walk_intact(raw: bytes, at: int, last: int, salt: int = 0) -> tuple[list[int], int, int]:
     """The intact records from `at` on without a break, where they end, and the number of the last (or `last`)."""
     starts: list[int] = []
     view, size = memoryview(raw), len(raw)
@@ -225,30 +358,38 @@ def walk_intact(raw: bytes, at: int, last: int) -> tuple[list[int], int, int]:
         end = at + head + length
         if mark != RECORD_MARK or end > size or number <= last:
             break
-        if crc32(view[at + _COVERED_FROM : end]) != crc:
+        if crc32(view[at + _COVERED_FROM : end], salt) != crc:
             break
         starts.append(at)
         last, at = number, end
     return starts, at, last
 
 
-def scan(raw: bytes, at: int, walk: Walk = walk_intact) -> Scan:
+def scan(raw: bytes, at: int, walk: Walk = walk_intact, salt: int = 0) -> Scan:
     """Walk over a segment from `at` on and check every record; after damage, look for the next intact one."""
     starts: list[int] = []
     damages: list[Damage] = []
     good, last = at, -1
     while at >= 0:
-        found, end, newest = walk(raw, at, last)
+        found, end, newest = walk(raw, at, last, salt)
         if found:
             if at != good:
-                damages.append(Damage(good, at - good, _why(raw, good, last)))
+                damages.append(Damage(good, at - good, _why(raw, good, last, salt)))
             starts += found
             good, last = end, newest
         at = raw.find(RECORD_MARK, end + 1)
-    return Scan(starts, damages, good)
+    mark = _end_at(raw, starts[-1]) if starts and salt else None
+    return Scan(starts[:-1] if mark else starts, damages, good, mark)
 
 
-def _why(raw: bytes, at: int, last: int) -> str:
+def _end_at(raw: bytes, at: int) -> End | None:
+    _, _, number, length, kind, _, _, _ = _RECORD.unpack_from(raw, at)
+    if kind != RecordKind.END or not length:
+        return None
+    return End(at, number, raw[at + _RECORD.size])
+
+
+def _why(raw: bytes, at: int, last: int, salt: int) -> str:
     """The reason why no record begins at `at`."""
     if len(raw) - at < _RECORD.size:
         return "a record that was cut off"
@@ -257,7 +398,7 @@ def _why(raw: bytes, at: int, last: int) -> str:
         return "no record begins here"
     if at + _RECORD.size + length > len(raw):
         return "a record that was cut off"
-    if crc32(raw[at + _COVERED_FROM : at + _RECORD.size + length]) != crc:
+    if crc32(raw[at + _COVERED_FROM : at + _RECORD.size + length], salt) != crc:
         return "a record with a wrong check sum"
     return f"record {number} comes after record {last}"
 

@@ -1,12 +1,15 @@
 """Recovery after an interruption: damage is cut out of a journal and kept beside it.
 
 Nothing is thrown away. A torn tail goes to NNNNNN.torn. A segment that is damaged elsewhere is kept as NNNNNN.bad and
-written again without the damage; its records keep their numbers, so that a gap stays visible.
+written again without the damage; its records keep their numbers, so that a gap stays visible. A run without an end mark
+gets one, which says that it was interrupted.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,9 +23,11 @@ from .reader import (
     read_segment,
     segment_paths,
 )
-from .record_format import Header, encode_header
+from .record_format import Ending, Header, encode_header, end_mark
 
 TEMPORARY = ".new"
+ANYBODY = 0o666  # less what the umask takes
+PRIVATE, SHARED = 0o600, 0o640
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +48,19 @@ def recover(folder: Path) -> Recovery:
         _sweep(folder)
         faults: list[JournalFault] = []
         aside: list[Path] = []
-        for path in segment_paths(folder)[-1:]:
-            segment = read_segment(path)
+        paths = segment_paths(folder)
+        salt = _salt(paths)
+        for path in paths[-2:]:  # of the last but one the end mark may be torn
+            segment = read_segment(path, salt=salt)
             faults += faults_of(segment)
             aside += _cut_tail(segment)
+        if paths:
+            _mark_end(paths[-1], salt)
         return Recovery(folder, tuple(faults), tuple(aside))
+
+
+def _salt(paths: tuple[Path, ...]) -> int:
+    return next((header.salt for header in map(read_header, reversed(paths)) if header is not None), 0)
 
 
 def interrupted_runs(logs: Path) -> list[Path]:
@@ -64,16 +77,33 @@ def repair(folder: Path) -> Recovery:
         faults: list[JournalFault] = []
         aside: list[Path] = []
         for number, path in enumerate(paths):
-            segment = read_segment(path)
+            segment = read_segment(path, salt=known.salt)
             found = list(faults_of(segment))
             faults += found
             if any(not fault.tail for fault in found):
-                aside += _rewrite(segment, replace(known, segment=number))
+                place = int(path.stem) if path.stem.isdecimal() else number
+                aside += _rewrite(segment, replace(known, segment=place, salt=segment.salt))
             else:
                 aside += _cut_tail(segment)
             if found:
                 _forget_parts(folder, path)
+        if paths:
+            _mark_end(paths[-1], known.salt)
         return Recovery(folder, tuple(faults), tuple(aside))
+
+
+def _mark_end(path: Path, salt: int) -> None:
+    """Mark the end of a run that was interrupted. What is missing after its last mark stays missing."""
+    segment = read_segment(path, salt=salt)
+    if segment.scan.mark is not None or not segment.salt or segment.header is None:
+        return
+    numbers, head = segment.records.head["number"], segment.records.head
+    number = int(numbers[-1]) + 1 if len(numbers) else segment.header.first
+    mono_ns, wall_ns = (int(head[name][-1]) if len(head) else 0 for name in ("mono_ns", "wall_ns"))
+    with path.open("ab") as file:
+        file.write(end_mark(number, Ending.INTERRUPTED, mono_ns, wall_ns, segment.salt))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _made_up(folder: Path) -> Header:
@@ -92,7 +122,7 @@ def _cut_tail(segment: JournalSegment) -> list[Path]:
     if not segment.torn:
         return []
     aside = segment.path.with_suffix(".torn")
-    write_whole(aside, segment.raw[segment.scan.end :])
+    write_whole(aside, segment.raw[segment.scan.end :], _mode(segment.path))
     with segment.path.open("rb+") as file:
         file.truncate(segment.scan.end)
         os.fsync(file.fileno())
@@ -106,9 +136,11 @@ def _rewrite(segment: JournalSegment, known: Header) -> list[Path]:
     content = [encode_header(header)]
     ends = records.starts + records.head.dtype.itemsize + records.head["length"]
     content += [segment.raw[at:end] for at, end in zip(records.starts.tolist(), ends.tolist(), strict=True)]
-    aside = segment.path.with_suffix(".bad")
-    write_whole(aside, segment.raw)
-    write_whole(segment.path, b"".join(content))
+    if segment.scan.mark is not None:
+        content.append(segment.raw[segment.scan.mark.at : segment.scan.end])
+    aside, mode = segment.path.with_suffix(".bad"), _mode(segment.path)
+    write_whole(aside, segment.raw, mode)
+    write_whole(segment.path, b"".join(content), mode)
     return [aside]
 
 
@@ -121,15 +153,36 @@ def _forget_parts(folder: Path, changed: Path) -> None:
             path.unlink()
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def _mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def write_whole(path: Path, content: bytes, mode: int = ANYBODY) -> None:
     """Write a file that appears on the disk completely or not at all."""
     partial = path.parent / f".{path.name}{TEMPORARY}"
-    with partial.open("wb") as file:
+    with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)
     sync_folder(path.parent)
+
+
+def make_folder(folder: Path) -> int:
+    """Make a run's folder, and those it is to be in, so that they are there after a loss of power. The mode of its
+    files is returned: nobody else reads them, unless the folder's group is handed on to what is made in it."""
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    for path in reversed(made):
+        path.mkdir(0o750 if path == folder and _is_shared(path.parent) else 0o700, exist_ok=True)
+        with contextlib.suppress(
+            OSError
+        ):  # one that we may not read, or a file system that does not know how
+            sync_folder(path.parent)
+    return SHARED if _is_shared(folder) else PRIVATE
+
+
+def _is_shared(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & stat.S_ISGID)
 
 
 def sync_folder(folder: Path) -> None:

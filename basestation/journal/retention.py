@@ -114,16 +114,16 @@ def _remove(folder: Path) -> bool:
 
     Nobody begins to recover or repair it meanwhile: it is locked.
     """
-    handle = locking.take(folder)
+    held = locking.take(folder)
     try:
         for path in list(_own_files(folder)):
             path.unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # it is not there, is a link, or holds something else
             (folder / PARTS).rmdir()
     except BaseException:
-        os.close(handle)
+        locking.drop(held)
         raise
-    locking.leave(folder, handle)
+    locking.leave(held)
     with contextlib.suppress(OSError):
         folder.rmdir()
     return not folder.exists()

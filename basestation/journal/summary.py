@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from basestation.traces.value_summary import ValueSummary
 from packet_formats.deployment import Deployment
 
 from .message_table import Carry, Fate, ReadMessages, read_messages
-from .reader import Journal, JournalFault, JournalSegment, senseless
-from .record_format import Header, JournalError, RecordKind, Records
+from .reader import Finding, Journal, JournalFault, JournalHole, JournalNote, JournalSegment, senseless
+from .record_format import End, Header, JournalError, RecordKind, Records
 
 SECOND = 1_000_000_000
 
@@ -62,8 +62,10 @@ class Summary:
     segments: int = 0
     bytes: int = 0
     records: int = 0
-    missing: list[tuple[int, int]] = field(default_factory=list)  # first and last number of each hole
+    missing: list[JournalHole] = field(default_factory=list)
     faults: list[JournalFault] = field(default_factory=list)
+    remarks: list[JournalNote] = field(default_factory=list)  # what is no fault
+    end: End | None = None  # the mark of the last segment
     first_wall_ns: int = 0
     last_wall_ns: int = 0
     span_ns: int = 0  # on the clock that does not jump
@@ -75,17 +77,16 @@ class Summary:
 def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
     """Sum up a journal. Without a deployment, frames are counted but not read."""
     summary = Summary(journal.header)
-    carry, expected, span = Carry(), 0, _Span()
+    carry, span = Carry(), _Span()
     numbers: dict[tuple[int, int], list[int]] = {}
     strength: dict[int, list[int]] = defaultdict(list)
     down: dict[int, int] = {}
-    for segment in journal.segments(summary.faults.append):
+    for segment in journal.segments(partial(_sort, summary)):
         records = segment.records
         summary.segments += 1
         summary.bytes += len(segment.raw)
         summary.records += len(records)
-        summary.missing += _holes(records, expected)
-        expected = int(records.head["number"][-1]) + 1 if len(records) else expected
+        summary.end = segment.scan.mark
         span.add(records)
         _count_lines(summary, records, down)
         _count_own(summary, segment)
@@ -99,6 +100,15 @@ def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
     summary.first_wall_ns, summary.last_wall_ns, summary.span_ns = span.wall[0], span.wall[1], span.length
     _finish(summary, numbers, strength)
     return summary
+
+
+def _sort(summary: Summary, found: Finding) -> None:
+    if isinstance(found, JournalHole):
+        summary.missing.append(found)
+    elif isinstance(found, JournalFault):
+        summary.faults.append(found)
+    else:
+        summary.remarks.append(found)
 
 
 class _Span:
@@ -119,12 +129,6 @@ class _Span:
     @property
     def length(self) -> int:
         return self._mono[1] - self._mono[0]
-
-
-def _holes(records: Records, expected: int) -> Iterator[tuple[int, int]]:
-    numbers = np.concatenate(([expected - 1], records.head["number"].astype(np.int64)))
-    for at in np.flatnonzero(np.diff(numbers) > 1).tolist():
-        yield int(numbers[at]) + 1, int(numbers[at + 1]) - 1
 
 
 def _line(summary: Summary, gateway: int) -> LineSummary:
@@ -149,14 +153,16 @@ def _count_lines(summary: Summary, records: Records, down: dict[int, int]) -> No
 
 def _count_own(summary: Summary, segment: JournalSegment) -> None:
     """Count the base station's own records. The content may be invalid even if the check sum is right."""
-    counters, policies = (segment.records.of_kind(kind) for kind in (RecordKind.COUNTERS, RecordKind.POLICY))
-    starts = [*counters.starts.tolist(), *policies.starts.tolist()]
-    for at, record in zip(starts, [*counters, *policies], strict=True):
+    own = (RecordKind.COUNTERS, RecordKind.POLICY, RecordKind.LOST)
+    records = segment.records.chosen(np.isin(segment.records.head["kind"], own))
+    for at, record in zip(records.starts.tolist(), records, strict=True):
         try:
             if record.kind == RecordKind.COUNTERS:
                 _line(summary, record.gateway).counters = record.plain()
-            else:
+            elif record.kind == RecordKind.POLICY:
                 record.change()
+            else:
+                record.lost()
         except JournalError as error:
             summary.faults.append(senseless(segment, at, record, error))
 

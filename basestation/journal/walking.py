@@ -47,8 +47,8 @@ def _word(raw: Bytes, at: int, width: int) -> Any:
 
 
 @compiled
-def _crc32(raw: Bytes, at: int, end: int, tables: Tables) -> Any:
-    crc = np.uint32(0xFFFFFFFF)
+def _crc32(raw: Bytes, at: int, end: int, salt: int, tables: Tables) -> Any:
+    crc = np.uint32(0xFFFFFFFF) ^ np.uint32(salt)
     while at + STEP <= end:
         low = crc ^ np.uint32(_word(raw, at, 4))
         crc = np.uint32(0)
@@ -63,7 +63,7 @@ def _crc32(raw: Bytes, at: int, end: int, tables: Tables) -> Any:
 
 
 @compiled
-def _walk(raw: Bytes, at: int, last: int, tables: Tables) -> tuple[Ints, int, int]:
+def _walk(raw: Bytes, at: int, last: int, salt: int, tables: Tables) -> tuple[Ints, int, int]:
     starts = np.empty((len(raw) - at) // HEAD_SIZE + 1, np.int64)
     count = 0
     while at + HEAD_SIZE <= len(raw):
@@ -71,14 +71,14 @@ def _walk(raw: Bytes, at: int, last: int, tables: Tables) -> tuple[Ints, int, in
         number = _word(raw, at + COVERED_FROM, 8)
         if _word(raw, at, 4) != MARK or end > len(raw) or number <= last:
             break
-        if _crc32(raw, at + COVERED_FROM, end, tables) != _word(raw, at + 4, 4):
+        if _crc32(raw, at + COVERED_FROM, end, salt, tables) != _word(raw, at + 4, 4):
             break
         starts[count], last, at = at, number, end
         count += 1
     return starts[:count], at, last
 
 
-def walk_fast(raw: bytes, at: int, last: int) -> tuple[list[int], int, int]:
+def walk_fast(raw: bytes, at: int, last: int, salt: int = 0) -> tuple[list[int], int, int]:
     """As `walk_intact`."""
-    starts, end, newest = _walk(np.frombuffer(raw, np.uint8), at, last, TABLES)
+    starts, end, newest = _walk(np.frombuffer(raw, np.uint8), at, last, salt, TABLES)
     return starts.tolist(), int(end), int(newest)

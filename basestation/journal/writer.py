@@ -23,6 +23,7 @@ from . import locking
 from .reader import SUFFIX, read_journal, segment_paths
 from .record_format import (
     PAYLOAD_LIMIT,
+    Ending,
     Header,
     JournalError,
     Record,
@@ -31,9 +32,11 @@ from .record_format import (
     clock_payload,
     encode_header,
     encode_record,
+    end_mark,
     line_payload,
+    lost_payload,
 )
-from .recovery import write_whole
+from .recovery import make_folder, write_whole
 
 __all__ = ["SYNCS", "JournalError", "JournalWriter", "Sync", "new_run_id", "read_journal"]
 
@@ -55,6 +58,17 @@ def _check_there(file: int) -> None:
         raise OSError(errno.ENOENT, "it was deleted while it was written")
 
 
+def _write_whole_or_not(file: int, raw: bytes, size: int) -> None:
+    """Append to a file of this size. What does not fit is taken back."""
+    try:
+        if os.write(file, raw) != len(raw):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(file, size)
+        raise
+
+
 def new_run_id(wall_ns: int | None = None) -> str:
     """A name for a run: when it began, in UTC, and random digits."""
     began = time.gmtime((time.time_ns() if wall_ns is None else wall_ns) // 10**9)
@@ -68,7 +82,11 @@ class JournalWriter:
     `always` waits for the disk, `interval` writes to the disk at most `interval_s` later, and `never` leaves it to the
     operating system. Clock records never wait for the disk, since they can be computed again.
 
-    A record that can't be written completely is taken back, and `JournalError` says why. The next append may work.
+    A record that can't be written completely is taken back, and `JournalError` says why. The next append may work. The
+    record's number is not used again, and a lost record tells how many there were, as soon as one can be written.
+
+    Only the user can read the journal. If its folder is made in one that hands its group on (`chmod g+s`), so can that
+    group.
     """
 
     def __init__(
@@ -92,7 +110,11 @@ class JournalWriter:
         self.written = 0  # bytes of records
         self._file = -1
         self._full = segment_bytes  # bytes with which the next segment is due
-        folder.mkdir(parents=True, exist_ok=True)
+        self._lost, self._reason = (
+            0,
+            "",
+        )  # records that could not be written, of which the log does not tell yet
+        self._mode = make_folder(folder)
         self._lock = locking.take(folder)
         try:
             if segment_paths(folder):
@@ -112,12 +134,13 @@ class JournalWriter:
                 phi=phi,
                 allowance_ns=allowance_ns,
                 tolerate=tolerate,
+                salt=secrets.randbelow((1 << 32) - 1) + 1,
             )
             self._sync, self._segment_bytes, self._on_closed = sync, segment_bytes, on_closed
             self._next = self._segments = 0
             self._open_segment()
         except BaseException:
-            os.close(self._lock)
+            locking.drop(self._lock)
             raise
         self._committer = _Committer(interval_s, self._file) if sync == "interval" else None
 
@@ -162,20 +185,31 @@ class JournalWriter:
         self._sync_now()
 
     def close(self) -> None:
+        """End the run: mark its end, and have all of it on the disk. Without that it counts as interrupted."""
         if self._file < 0:
             return
         file, self._file = self._file, -1
         if self._committer:
             self._committer.stop()
         try:
-            os.fsync(file)
-            _check_there(file)
-            locking.leave(self.folder, self._lock)
-        except OSError as error:
-            raise JournalError(f"{self._path}: not on the disk: {error.strerror}") from error
+            self._finish(file)
+            locking.leave(self._lock)
+        except BaseException:
+            locking.drop(self._lock)
+            raise
         finally:
             os.close(file)
         self._tell_closed(self._path)
+
+    def _finish(self, file: int) -> None:
+        with contextlib.suppress(JournalError):  # the number in the end mark tells it, too
+            self._tell_lost(file, time.monotonic_ns(), time.time_ns())
+        self._put(file, self._end(Ending.CLOSED))
+        try:
+            os.fsync(file)
+            _check_there(file)
+        except OSError as error:
+            raise JournalError(f"{self._path}: not on the disk: {error.strerror}") from error
 
     def __enter__(self) -> Self:
         return self
@@ -190,16 +224,36 @@ class JournalWriter:
     ) -> int:
         if self._file < 0:
             raise JournalError(f"{self.folder}: the journal is closed")
-        raw = encode_record(Record(self._next, kind, gateway, mono_ns, wall_ns, payload))
-        self._put(raw)
-        number, self._next = self._next, self._next + 1
-        self._size += len(raw)
-        self.written += len(raw)
+        try:
+            self._tell_lost(self._file, mono_ns, wall_ns)
+            self._append(self._file, Record(self._next, kind, gateway, mono_ns, wall_ns, payload))
+        except JournalError as error:
+            self._lost += 1
+            self._reason = str(error).removeprefix(f"{self._path}: ")
+            self._next += 1  # a hole, which readers see
+            raise
         if self._sync == "always" and wait:
             self._sync_now()
         elif self._committer:
             self._committer.mark()
-        return number
+        return self._next - 1
+
+    def _append(self, file: int, record: Record) -> None:
+        raw = encode_record(record, self._header.salt)
+        self._put(file, raw)
+        self._next += 1
+        self._size += len(raw)
+        self.written += len(raw)
+
+    def _tell_lost(self, file: int, mono_ns: int, wall_ns: int) -> None:
+        """Say in the log what is not in it."""
+        if self._lost:
+            payload = lost_payload(self._lost, self._reason)
+            self._append(file, Record(self._next, RecordKind.LOST, 0, mono_ns, wall_ns, payload))
+            self._lost = 0
+
+    def _end(self, how: Ending) -> bytes:
+        return end_mark(self._next, how, time.monotonic_ns(), time.time_ns(), self._header.salt)
 
     def _sync_now(self) -> None:
         try:
@@ -207,26 +261,28 @@ class JournalWriter:
         except OSError as error:
             raise JournalError(f"{self._path}: not on the disk: {error.strerror}") from error
 
-    def _put(self, raw: bytes) -> None:
+    def _put(self, file: int, raw: bytes) -> None:
         try:
-            if os.write(self._file, raw) != len(raw):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            _write_whole_or_not(file, raw, self._size)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                os.ftruncate(self._file, self._size)
             raise JournalError(f"{self._path}: a record could not be written: {error.strerror}") from error
 
     def _roll_if_full(self) -> None:
         """Begin the next segment if this one is full. If that fails, go on in this one, which loses nothing."""
         if self._file < 0 or self._size < self._full or self._next == self._first:
             return
-        file, path = self._file, self._path
+        file, path, size, end = self._file, self._path, self._size, self._end(Ending.GOES_ON)
         try:
-            os.fsync(file)  # only the last segment may ever be torn
+            os.fsync(file)  # only the last segment may ever lose records
             self._open_segment()
         except OSError:
             self._full = self._size + self._segment_bytes
             return
+        with contextlib.suppress(
+            OSError
+        ):  # what the next segment begins with tells the same, while it is there
+            _write_whole_or_not(file, end, size)
+            os.fsync(file)
         if self._committer:
             self._committer.use(self._file)
         os.close(file)
@@ -235,7 +291,7 @@ class JournalWriter:
     def _open_segment(self) -> None:
         content = encode_header(replace(self._header, segment=self._segments, first=self._next))
         path = self.folder / f"{self._segments:06d}{SUFFIX}"
-        write_whole(path, content)
+        write_whole(path, content, self._mode)
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         self._path: Path = path
         self._size, self._first = len(content), self._next

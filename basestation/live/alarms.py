@@ -24,7 +24,7 @@ LOSING, KEEPING = 0.2, 0.05  # shares of the messages of a window
 SYNC_NS = 30 * SECOND
 REBOOTS, REBOOTS_NS = 3, 3600 * SECOND  # a mote in trouble waits up to 17 minutes before each start
 EPOCH_NS = 300 * SECOND
-REFUSED_NS = 300 * SECOND  # so long after the last forged or replayed message its alarm is over
+STRANGER_NS = 300 * SECOND  # after its last sign, an alarm about a stranger is over
 LISTED = 12  # motes in a text
 
 Facts = TypeVar("Facts")
@@ -106,7 +106,12 @@ def _rebooting(mote: MoteCounts, mono_ns: int) -> bool | None:
 
 
 def _rebooting_due(mote: MoteCounts) -> int | None:
-    return mote.restarts.newest[-1] + REBOOTS_NS if mote.restarts.newest else None
+    return _due_after(mote.restarts, REBOOTS_NS)
+
+
+def _due_after(times: Times, quiet_ns: int = STRANGER_NS) -> int | None:
+    """When an alarm about such events is over, if none follows."""
+    return times.newest[-1] + quiet_ns if times.newest else None
 
 
 def _between(value: float, good: float, bad: float) -> bool | None:
@@ -141,6 +146,12 @@ MOTE: Sequence[Kind[MoteCounts]] = (
         _rebooting,
         lambda name, mote, _: f"{name} starts again and again: {mote.restarts.total} times so far",
         _rebooting_due,
+    ),
+    Kind(
+        "imitated",
+        lambda mote, now: mote.imitated.often(now, STRANGER_NS, 1),
+        lambda name, mote, _: f"somebody else speaks as {name}: two messages of one number differ",
+        lambda mote: _due_after(mote.imitated),
     ),
 )
 
@@ -178,6 +189,14 @@ GATEWAY: Sequence[Kind[GatewayCounts]] = (
         "speed",
         lambda gateway, _: gateway.live and gateway.unread > 0,
         lambda name, gateway, _: f"{name} sent {gateway.unread} bytes but no frame: wrong speed?",
+    ),
+    Kind(
+        "records",
+        lambda gateway, now: gateway.posed.often(now, STRANGER_NS, 1),
+        lambda name, gateway, _: (
+            f"somebody sends records of a gateway by radio: {name} heard {gateway.posed.total}; none is believed"
+        ),
+        lambda gateway: _due_after(gateway.posed),
     ),
 )
 
@@ -222,10 +241,6 @@ def _replayed_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
     return f"somebody plays old messages: {what} so far; the last: {network.refused_text['replayed']}"
 
 
-def _due_after(times: Times) -> int | None:
-    return times.newest[-1] + REFUSED_NS if times.newest else None
-
-
 NETWORK: Sequence[Kind[NetworkFacts]] = (
     Kind("missing", _missing, _missing_text, _missing_due, by_line=True),
     Kind(
@@ -236,13 +251,13 @@ NETWORK: Sequence[Kind[NetworkFacts]] = (
     ),
     Kind(
         "forged",
-        lambda network, now: network.forged.often(now, REFUSED_NS, 1),
+        lambda network, now: network.forged.often(now, STRANGER_NS, 1),
         _forged_text,
         lambda network: _due_after(network.forged),
     ),
     Kind(
         "replayed",
-        lambda network, now: network.replayed.often(now, REFUSED_NS, 1),
+        lambda network, now: network.replayed.often(now, STRANGER_NS, 1),
         _replayed_text,
         lambda network: _due_after(network.replayed),
     ),
@@ -328,6 +343,12 @@ class Alarms:
         counts.unread = unread
         return self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
 
+    def posed(self, gateway: int, counts: GatewayCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """A record of a gateway came by air."""
+        counts.posed.add(mono_ns)
+        self._expect(lambda gateway: _due_after(gateway.posed)(counts))
+        return self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
+
     def mote_seen(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
         """A message or a health report of a mote came, and its counters have it."""
         first = not counts.seen_ns
@@ -337,6 +358,12 @@ class Alarms:
         self._expect(_mote_due(counts))
         found = self._look(OF_MESSAGES, mote, counts, mono_ns, wall_ns)
         return found + self._look(NETWORK, 0, self._network, mono_ns, wall_ns) if first else found
+
+    def imitated(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """Two messages of a mote have one number and differ."""
+        counts.imitated.add(mono_ns)
+        self._expect(lambda mote: _due_after(mote.imitated)(counts))
+        return self._look(MOTE, mote, counts, mono_ns, wall_ns)
 
     def mote_changed(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
         """It told of its health, or has started again."""

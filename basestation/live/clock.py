@@ -81,9 +81,13 @@ class LineClock:
         if not self.known or cycles >= self._carried(mono_ns):
             self.anchor, self.known = (cycles, mono_ns), True
 
-    def guess(self, mono_ns: int) -> int:
-        """The likeliest time of reception of a frame that comes now without a record."""
-        cycles = self._carried(mono_ns)
+    def guess(self, mono_ns: int, early: int = 0) -> int:
+        """The likeliest time of reception of a frame that comes now without a record.
+
+        Where records come, it may have waited for the line since the last one: the guess is early by so much. Where
+        none come it is early by itself: it goes by times that were sent.
+        """
+        cycles = self._carried(mono_ns) - (0 if self.heard is None else early)
         return cycles if self.heard is None or cycles > self.heard else self.heard
 
     def at(self, mono_ns: int) -> int:
@@ -148,12 +152,12 @@ class ObserverClock:
             self._lines[line].live = False
             self._choose()
 
-    def guess(self, line: Hashable, mono_ns: int) -> int | None:
-        """When a frame that has just come without a record was probably heard."""
+    def guess(self, line: Hashable, mono_ns: int, early: int = 0) -> int | None:
+        """When a frame that has just come without a record was probably heard; `early`: see `LineClock.guess`."""
         found = self._lines.get(line)
         if found is not None and found.known:
-            return found.guess(mono_ns)
-        times = [other.guess(mono_ns) for other in self._lines.values() if other.known]
+            return found.guess(mono_ns, early)
+        times = [other.guess(mono_ns, early) for other in self._lines.values() if other.known]
         return max(times, default=None)
 
     def at(self, mono_ns: int) -> int | None:

@@ -116,6 +116,7 @@ class MoteCounts:
     losses: Losses = field(default_factory=Losses)
     sync: Lasting = field(default_factory=Lasting)
     restarts: Times = field(default_factory=Times)
+    imitated: Times = field(default_factory=Times)  # messages with the number of another one of its
 
     @property
     def lost(self) -> int:
@@ -167,6 +168,7 @@ class GatewayCounts:
     live: bool = True
     lost_because: str = ""
     foreign: bool = False
+    posed: Times = field(default_factory=Times)  # records of a gateway that came by air
     seen_ns: int = 0
     unread: int = 0  # bytes that came for a while without any frame
     pauses: Pauses = field(default_factory=Pauses)  # between its packets, the short ones left out
@@ -182,6 +184,7 @@ class MoteView:
     received: int
     lost: int
     duplicates: int
+    imitated: int  # messages that had the number of another: one of the two is somebody else's
     delivered: int
     late: int
     held: int
@@ -213,6 +216,7 @@ class GatewayView:
     strange: int
     unpaired: int
     orphans: int
+    posed: int  # records of a gateway that somebody sent by radio
     records_lost: int
     dropped: int
     gaps: int
@@ -304,6 +308,7 @@ def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ..
         received=counts.received,
         lost=counts.lost,
         duplicates=counts.duplicates,
+        imitated=counts.imitated.total,
         delivered=counts.delivered,
         late=counts.late,
         held=counts.held,
@@ -339,6 +344,7 @@ def gateway_view(
         strange=counts.strange,
         unpaired=counts.unpaired,
         orphans=counts.orphans,
+        posed=counts.posed.total,
         records_lost=counts.records_lost,
         dropped=counts.dropped,
         gaps=counts.gaps,

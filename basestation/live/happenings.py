@@ -49,6 +49,9 @@ class Arrived(Happening):
     name: Name | None = None
     number: int = 0  # which arrival of the run, from 1; copies have none
     copy: bool = False
+    differs: bool = (
+        False  # another message came before under the same name: one of the two is somebody else's
+    )
 
 
 @dataclass(slots=True)
@@ -67,6 +70,7 @@ class Delivered(Happening):
     in_sync: bool
     concurrent: bool = False  # its rule saw that something had left which neither led to it nor came of it
     tentative: bool = False  # it was told of before, by a `Tentative`
+    differs: bool = False  # as in `Arrived`
 
     @property
     def moved(self) -> int:

@@ -68,6 +68,7 @@ class HeldMessage:
     name: Name = NO_NAME
     number: int = 0
     late: bool = False
+    differs: bool = False
     node: Node | None = None  # in the causal graph
     tentative: bool = False  # a `Tentative` was told of it
     gone: bool = False  # delivered
@@ -211,6 +212,10 @@ class Station:
             found += self._note_jump(read.happenings)
         if not read.verdict.is_let_in:
             return [*found, *read.happenings, *self._refuse(arrival, message, read.verdict)]
+        if read.posed:
+            text = "a record that only a gateway makes came by radio; it is not believed"
+            found += [*read.happenings, self._strange(arrival, "gateway's record", text)]
+            return [*found, *self.alarms.posed(arrival.gateway, counts, *self.timeline.now)]
         if isinstance(message, Data) and isinstance(frame, ActiveMessage):
             found += read.happenings
             found += self._take_data(arrival, frame, message, read)
@@ -303,9 +308,9 @@ class Station:
         present = self.timeline.clock.at(arrival.mono_ns)
         cycles, reached, tick = read.cycles, self.timeline.reached, self._tick(present)
         heard_tick = tick if cycles is None else self.timeline.tick(cycles)
-        timed = data if cycles is not None else replace(data, in_sync=False)
-        held = HeldMessage(data, arrival.mono_ns, tick, cycles, timed.in_sync)
-        reception = self.observer.receive(timed, tick, heard_tick, held, cycles is not None)
+        timed = cycles is not None
+        held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)
+        reception = self.observer.receive(data, tick, heard_tick, held, timed, read.heard is None and timed)
         counts, message = self._mote(data.source), reception.message
         found = self._count_boot(counts, data, reception.boot_before)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
@@ -319,7 +324,10 @@ class Station:
         self.received += 1
         held.name = Name(data.source, data.boot, message.sequence)
         held.number, held.late = self.received, reception.late
-        found.append(Arrived(*here, held.name, self.received))
+        held.differs = reception.differs
+        found.append(Arrived(*here, held.name, self.received, differs=held.differs))
+        if held.differs:
+            found += self.alarms.imitated(data.source, counts, *self.timeline.now)
         counts.bounded += reception.bounded
         counts.untimed += cycles is None
         found += self._count_arrival(counts, held, message, heard_tick)
@@ -385,7 +393,7 @@ class Station:
         counts.late += held.late
         counts.out_of_sync += not data.in_sync
         counts.saturated += data.saturated
-        if data.boot == counts.boot:
+        if data.boot == counts.boot and not held.differs:
             counts.add(name.sequence)
         counts.losses.update(counts.received, counts.lost)
         if self._needs_time:
@@ -455,6 +463,7 @@ class Station:
             in_sync=held.in_sync,
             concurrent=delivery.concurrent,
             tentative=held.tentative,
+            differs=held.differs,
         )
 
     def _gave_up(self, name: Name, missing: Iterable[tuple[int, int]]) -> GaveUp:

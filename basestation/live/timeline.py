@@ -10,10 +10,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from basestation.arrivals import Arrival, Gap
-from basestation.live.clock import ClockReading, ObserverClock
+from basestation.causality.modular import nearest
+from basestation.live.clock import BEHIND, WRAP, ClockReading, ObserverClock
 from basestation.live.counters import GatewayCounts
 from basestation.live.guard import WINDOWS, Guard, Verdict
 from basestation.live.happenings import ClockChanged, Happening, Note
+from basestation.live.pairing import Pairing
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.fast_read import MessageReader, read_packet
 from packet_formats.layout import DataLayout, layout_of
@@ -44,7 +46,10 @@ class PacketReader:
 
 
 class TimedFrame(NamedTuple):
-    """A packet of a line, with its record, and the cycles at which it was heard; None where nobody knows."""
+    """A packet of a line, with its record, and the cycles at which it was heard; None where nobody knows.
+
+    Without a record the cycles are a guess, which may be too early: by `Deployment.late_guess` at most, it is hoped.
+    """
 
     frame: ActiveMessage | Ack | None
     message: Message | Unknown | None = None
@@ -53,6 +58,7 @@ class TimedFrame(NamedTuple):
     cycles: int | None = None
     happenings: Sequence[Happening] = ()  # what it shows of the clock and of its gateway
     verdict: Verdict = Verdict.GOOD  # of the guard, in a network with a key
+    posed: bool = False  # a gateway's own record that came by air: somebody poses as the gateway
 
 
 class Timeline:
@@ -71,6 +77,7 @@ class Timeline:
         self.mono_ns = self.wall_ahead = 0
         self.now = (0, 0)  # the host's clocks, monotonic and wall
         self._epoch_ns = 0
+        self._late = deployment.late_guess << deployment.clock.tick_log2
         self._shift, self._motes = deployment.clock.tick_log2, deployment.network.motes
         self._reader = PacketReader(layout_of(deployment))
         self.guard = Guard(deployment) if deployment.key is not None else None
@@ -111,6 +118,8 @@ class Timeline:
         counts.live = gap.back
         counts.gaps += not gap.back
         counts.orphans += counts.pairing.drop()
+        if gap.back and counts.foreign:  # it may be another gateway now
+            counts.foreign, counts.pairing = False, Pairing()
         if not gap.back:
             self.clock.lose(gap.gateway)
         return counts
@@ -120,36 +129,42 @@ class Timeline:
         frame, message, error = self._reader.read(arrival.packet)
         counts = self.gateway(arrival.gateway)
         counts.frames += 1
-        if isinstance(message, Heard):
-            return TimedFrame(frame, message, happenings=self._take_record(arrival, counts, message))
         if not isinstance(frame, ActiveMessage) or message is None:
             return TimedFrame(frame, message, error)
         pairing = counts.pairing
+        if isinstance(message, Heard):
+            if counts.foreign or pairing.announces(frame.data):
+                return TimedFrame(frame, message, posed=True)
+            return TimedFrame(frame, message, happenings=self._take_record(arrival, counts, message))
         heard, orphans = pairing.match(frame.data)
         counts.orphans += orphans
-        if heard is not None:
-            verdict = Verdict.GOOD
-            if self.guard is not None:
-                verdict = self.guard.judge(frame.data, message, heard.epoch, pairing.cycles, arrival.mono_ns)
-            return TimedFrame(frame, message, "", heard, pairing.cycles, verdict=verdict)
-        return self._unpaired(arrival, counts, frame, message)
+        if heard is None:
+            return self._unpaired(arrival, counts, frame, message)
+        found = self._confirm(arrival, counts, heard) if pairing.doubted_ns is not None else ()
+        verdict = Verdict.GOOD
+        if self.guard is not None:
+            verdict = self.guard.judge(frame.data, message, heard.epoch, pairing.cycles, arrival.mono_ns)
+        return TimedFrame(frame, message, "", heard, pairing.cycles, found, verdict, self._is_own(message))
+
+    def _is_own(self, message: Message | Unknown) -> bool:
+        """Whether a gateway alone makes it, for its host: what was heard on the air is not that."""
+        return isinstance(message, Status) or (isinstance(message, Health) and message.source >= self._motes)
 
     def _unpaired(
         self, arrival: Arrival, counts: GatewayCounts, frame: ActiveMessage, message: Message | Unknown
     ) -> TimedFrame:
         """A frame without its record: a gateway's own report, or one whose record was lost or never made."""
+        if counts.foreign and self._is_own(message):
+            return TimedFrame(frame, message, posed=True)
         if isinstance(message, Status):
             counts.status = message
         if self.guard is not None:
             return self._guarded(self.guard, arrival, counts, frame, message)
         if not isinstance(message, Data | Beacon | Health):
             return TimedFrame(frame, message)
-        if not isinstance(message, Health) or message.source < self._motes:  # heard on the air
-            counts.unpaired += 1
-            counts.pairing.cycles = None
-        found = self._note_foreign(arrival, counts)
+        found = self._note_alone(arrival, counts, message)
         if isinstance(message, Data):
-            cycles = self.clock.guess(arrival.gateway, arrival.mono_ns)
+            cycles = self.clock.guess(arrival.gateway, arrival.mono_ns, self._late)
             return TimedFrame(frame, message, "", None, cycles, found)
         return TimedFrame(frame, message, happenings=found + self._take_time(arrival, counts, message))
 
@@ -163,16 +178,11 @@ class Timeline:
     ) -> TimedFrame:
         """The same in a network with a key: what is forged tells no time, nor anything of its gateway."""
         mono_ns, gateway = arrival.mono_ns, arrival.gateway
-        cycles = self.clock.guess(gateway, mono_ns)
+        cycles = self.clock.guess(gateway, mono_ns, self._late)
         verdict = guard.judge(frame.data, message, self.epoch, cycles, mono_ns, WINDOWS)
         if not verdict.is_let_in or not isinstance(message, Data | Beacon | Health | Proof):
             return TimedFrame(frame, message, verdict=verdict)
-        if not isinstance(message, Health | Proof) or (
-            isinstance(message, Health) and message.source < self._motes
-        ):
-            counts.unpaired += 1
-            counts.pairing.cycles = None
-        found = self._note_foreign(arrival, counts)
+        found = self._note_alone(arrival, counts, message)
         if isinstance(message, Data):
             return TimedFrame(frame, message, "", None, cycles, found, verdict)
         if isinstance(message, Beacon):
@@ -184,17 +194,56 @@ class Timeline:
             found = found + self._take_time(arrival._replace(mono_ns=came_ns), counts, beacon)
         return TimedFrame(frame, message, happenings=found)
 
+    def _note_alone(
+        self, arrival: Arrival, counts: GatewayCounts, message: Data | Beacon | Health | Proof
+    ) -> list[Happening]:
+        """Count a frame that was heard on the air and has no record; whether the gateway is a foreign one."""
+        if isinstance(message, Data | Beacon) or (isinstance(message, Health) and not self._is_own(message)):
+            counts.unpaired += 1
+            counts.pairing.alone += 1
+            counts.pairing.cycles = None
+        return self._note_foreign(arrival, counts)
+
     def _take_record(self, arrival: Arrival, counts: GatewayCounts, heard: Heard) -> list[Happening]:
-        """A heard record: the next frame of this line is its own, and the clock has reached its time."""
-        orphans, lost = counts.pairing.take(heard)
+        """A heard record: the next frame of this line is its own, and the clock has reached its time.
+
+        One that surprises is believed when its frame follows: the record that would show that it came by air may have
+        been lost on the line.
+        """
+        pairing = counts.pairing
+        orphans, lost = pairing.take(heard)
         counts.orphans += orphans
         counts.records_lost += lost
+        if not heard.in_sync and pairing.paired:
+            counts.dropped += heard.lost
+            return []
+        if pairing.paired and not lost and self._is_expected(arrival, heard):
+            return self._believe(arrival, counts, heard, arrival.mono_ns)
+        pairing.doubted_ns = arrival.mono_ns
+        return []
+
+    def _is_expected(self, arrival: Arrival, heard: Heard) -> bool:
+        """Whether a record goes on with the time as it is known."""
+        now = self.clock.guess(arrival.gateway, arrival.mono_ns) if heard.epoch == self.epoch else None
+        return now is not None and abs(nearest(heard.time, now, WRAP) - now) <= BEHIND
+
+    def _confirm(self, arrival: Arrival, counts: GatewayCounts, heard: Heard) -> list[Happening]:
+        """The frame of a record that was doubted has come."""
+        mono_ns, counts.pairing.doubted_ns = counts.pairing.doubted_ns, None
+        found = self._believe(arrival, counts, heard, arrival.mono_ns if mono_ns is None else mono_ns)
+        self.advance(self.mono_ns)
+        return found
+
+    def _believe(
+        self, arrival: Arrival, counts: GatewayCounts, heard: Heard, mono_ns: int
+    ) -> list[Happening]:
+        """What a record that came at that time says is true."""
         counts.dropped += heard.lost
         if not heard.in_sync:
             return []
         found = self._enter_epoch(arrival, heard.epoch)
         if heard.epoch == self.epoch:
-            reading = self.clock.hear(arrival.gateway, heard.time, arrival.mono_ns)
+            reading = self.clock.hear(arrival.gateway, heard.time, mono_ns)
             counts.pairing.cycles = reading.cycles
             found += self._tell_reading(arrival, counts, reading)
         return found
@@ -246,11 +295,17 @@ class Timeline:
             self.guard.started_afresh(mono_ns)
 
     def _note_foreign(self, arrival: Arrival, counts: GatewayCounts) -> list[Happening]:
-        if counts.foreign or counts.pairing.native or counts.unpaired < FOREIGN_AFTER:
+        pairing = counts.pairing
+        if counts.foreign or pairing.native or pairing.alone < FOREIGN_AFTER:
             return []
         counts.foreign = True
+        if pairing.paired:  # records and their frames were sent by radio, and believed
+            self.epoch = None
+            self.clock.restart()
         text = (
             f"{counts.name or f'gateway {arrival.gateway}'} sends no heard records: it is not Causeway's. The time is "
-            "taken from beacons and health messages; stamps near the edge of the clock field may be misread"
+            "taken from beacons and health messages; a beacon may be late by "
+            f"{self._late * 1000 / CRYSTAL_HZ:.0f} ms, a later one lets "
+            "stamps be misread"
         )
         return [Note(*self.now, text)]

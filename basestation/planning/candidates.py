@@ -220,6 +220,7 @@ def _candidate(
     try:
         layout = stamp_layout(
             scheme,
+            clock_bits=_clock_bits(budget, scheme),
             epsilon=clock.epsilon,
             delta=clock.delta,
             motes=network.motes,
@@ -233,6 +234,15 @@ def _candidate(
         return StampCandidate(layout, scheme_of_layout(layout, clock.epsilon, clock.delta), events, left)
     setting = setting_of_layout(layout, Setting(network.motes, clock.epsilon, clock.delta))
     return StampCandidate(layout, make_scheme(scheme, setting), events, left)
+
+
+def _clock_bits(budget: Budget, scheme: str) -> int | None:
+    """The width of a clock field with values to spare for a late guess; None: the least, where nobody guesses."""
+    if not budget.network.late_ms:
+        return None
+    clock, row = budget.clock, descriptor(scheme)
+    lead, late = max(row.lead, 1 + row.carries), math.ceil(budget.network.late_ms / clock.tick_ms)
+    return (clock.delta + (1 + lead) * clock.epsilon + late).bit_length()
 
 
 def topology_of(network: PlannedNetwork) -> HopTopology | None:
@@ -426,7 +436,8 @@ def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
             "hops": network.hops,
             "data_bytes": network.data_bytes,
         },
-        "clock": {"tick_log2": clock.tick_log2, "epsilon": clock.epsilon, "delta": clock.delta},
+        "clock": {"tick_log2": clock.tick_log2, "epsilon": clock.epsilon, "delta": clock.delta}
+        | ({"clock_bits": layout.clock_bits} if network.late_ms else {}),
         "stamp": stamp,
         "observer": {"policy": row.policy, "phi": row.phi}
         | ({} if row.tolerate is None else {"tolerate": row.tolerate}),

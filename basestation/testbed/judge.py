@@ -2,7 +2,7 @@
 
 Happened-before comes from the flight recorders alone: sends, and receptions that were merged. (A message whose sender
 was out of sync is not merged, and orders nothing.) The stamps come from the air, as the motes sent them. An observer
-reads a stamp against the network's clock; here that clock is the root's, from its own beacons.
+reads a stamp against the network's clock; here that clock is that of the root or its successor, from its own beacons.
 """
 
 from __future__ import annotations
@@ -244,14 +244,19 @@ def follow(
 
 
 class _RootTime:
-    """The network's clock in each epoch: its root's, by the beacons of the root itself."""
+    """The network's clock in each epoch: that of whoever drives it, root or successor, by its own beacons."""
 
     def __init__(self, on_air: Iterable[_OnAir], network: ScenarioNetwork) -> None:
         self._tick_log2 = network.deployment.clock.tick_log2
         self._beacons: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for seen in on_air:
             beacon = seen.message
-            if isinstance(beacon, Beacon) and seen.signal.node == network.root and beacon.in_sync:
+            if (
+                isinstance(beacon, Beacon)
+                and beacon.sender == beacon.root
+                and beacon.in_sync
+                and beacon.hops == 0
+            ):
                 at = delimiter_ns(seen.signal, network.deployment.network.board)
                 self._beacons[beacon.epoch].append((at, beacon.time))
 

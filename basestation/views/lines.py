@@ -65,6 +65,7 @@ def _delivered(happening: Delivered, data: str) -> TextRow:
     marks += ["late"] if happening.late else []
     marks += ["out of sync"] if not happening.in_sync else []
     marks += ["concurrent"] if happening.concurrent else []
+    marks += ["differs"] if happening.differs else []
     text = f"held {happening.held_ms:7.1f} ms  {data}  {', '.join(marks)}"
     style = "yellow" if happening.late or not happening.in_sync else "cyan" if happening.moved else None
     return TextRow("deliver", str(happening.name), text.rstrip(), style)
@@ -306,6 +307,7 @@ def summary(snapshot: Snapshot) -> Iterator[str]:
                     f"{many(gateway.unpaired, 'frame')} without a heard record",
                 ),
                 (gateway.orphans, f"{many(gateway.orphans, 'heard record')} without a frame"),
+                (gateway.posed, f"{many(gateway.posed, 'record')} of a gateway by radio"),
                 (gateway.records_lost, f"{many(gateway.records_lost, 'heard record')} lost"),
                 (gateway.dropped, f"{gateway.dropped} dropped by the gateway"),
                 (gateway.gaps, many(gateway.gaps, "gap")),

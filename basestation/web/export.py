@@ -80,6 +80,7 @@ def write_html(
 ) -> Exported:
     """Play a run back as it was delivered, and write it as a page that needs no server."""
     header = journal.header
+    journal.check_policy(deployment)
     station = Station(
         deployment, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
     )

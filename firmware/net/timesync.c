@@ -48,7 +48,7 @@ enum {
 typedef struct {
     uint32_t local;
     uint32_t offset; /* network - local */
-    uint8_t hops; /* from the deployment's root, as far as was known then */
+    uint8_t hops;    /* from the deployment's root, as far as was known then */
 } pair_t;
 
 /* A pair as the line is fitted to it: x in 1024 cycles, at most 2^14 of them, y in cycles, at most
@@ -494,31 +494,46 @@ static void succeed(uint32_t now)
 /* A mote whose clock is good has not heard whoever drives for long. */
 static bool must_succeed(uint32_t now)
 {
-    uint32_t wait = SILENCE - (drift < DRIFT_UNKNOWN ? TIMESYNC_PERIOD / 2 : 0) + identity_id() * SUCCESSION_STEP;
+    uint32_t wait = SILENCE - (drift < DRIFT_UNKNOWN ? TIMESYNC_PERIOD / 2 : 0) +
+                    identity_id() * SUCCESSION_STEP;
     return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) &&
            (int32_t)(now - window[0].local - wait) > 0;
 }
 
+/* Whether this one is to drive rather than whom we follow. */
+static bool outranks(uint16_t root)
+{
+    return driver != CAUSEWAY_ROOT && (root == CAUSEWAY_ROOT || root < driver);
+}
+
 /* A successor hears a beacon of its epoch: its own, passed on, which shows that it is not alone, and that its
- * time is becoming the network's; or another's. The root comes first, then the lowest id, unless its number is old:
- * then it may be of one that is no more. */
+ * time is becoming the network's; or another's. The root comes first, then the lowest id, unless its number
+ * is old: then it may be of one that is no more. */
 static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 {
     if (beacon->root == driver) {
         move_up_newest((uint16_t)(base_error - base_error / 8), now);
         return false;
     }
-    bool lower = beacon->root == CAUSEWAY_ROOT || beacon->root < driver;
-    if (!lower || newer16(kept_get(&sequence), beacon->sequence)) {
+    if (!outranks(beacon->root) || newer16(kept_get(&sequence), beacon->sequence)) {
         outbid(beacon, now);
         return false;
     }
-    kept_set(&sequence, (uint16_t)(beacon->sequence - 1));
     intent = NOTHING;
     return true;
 }
 
 /* ---- Following, continued ---- */
+
+static void answer(const cw_beacon_t *question, uint32_t now)
+{
+    if (drives()) {
+        beacon_soon(now);
+    } else if (state == FOLLOWING && intent != BEACON &&
+               (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
+        plan(ANSWER, now + random_below(SPREAD));
+    }
+}
 
 static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
@@ -537,10 +552,14 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         return;
     }
     uint16_t last = kept_get(&sequence);
-    if (!afresh && (beacon->sequence == last || (in_sync && !newer16(beacon->sequence, last)))) {
+    bool same = beacon->sequence == last;
+    if (!afresh && (same ? !outranks(beacon->root) : in_sync && !newer16(beacon->sequence, last))) {
         count(&counters.repeated);
         if (intent == ANSWER) {
             intent = NOTHING;
+        }
+        if (beacon->root != driver && newer16(last, beacon->sequence)) {
+            answer(beacon, now); /* its network shall hear of ours */
         }
         return;
     }
@@ -689,16 +708,6 @@ static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now
 
 /* ---- Beacons in and out ---- */
 
-static void answer(const cw_beacon_t *question, uint32_t now)
-{
-    if (drives()) {
-        beacon_soon(now);
-    } else if (state == FOLLOWING && intent != BEACON &&
-               (timesync_in_sync(now) || question->sender == CAUSEWAY_ROOT)) {
-        plan(ANSWER, now + random_below(SPREAD));
-    }
-}
-
 /* In its callers it would take a hundred bytes more. */
 __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32_t heard, uint8_t unsure,
                                                   uint32_t now)
@@ -803,8 +812,8 @@ void timesync_fill(uint8_t *payload, uint32_t now)
 
 /* ---- Soundness ---- */
 
-/* A plan further ahead than any is made would never be carried out. Who drives has always one, or it would not
- * be heard of again. */
+/* A plan further ahead than any is made would never be carried out. Who drives has always one, or it would
+ * not be heard of again. */
 static bool plan_is_sound(uint32_t now)
 {
     if ((is_root() || is_successor()) && intent != (state == LISTENING ? QUESTION : BEACON)) {

@@ -42,6 +42,7 @@ class Segment:
     path: str
     place: int
     busy: bool  # somebody was writing to the journal
+    final: bool  # it is the last one
     expected: int = 0  # the number of its first record, if none is missing
     carry: str = Carry().to_json()
 
@@ -63,12 +64,15 @@ class Sketched(NamedTuple):
 
 
 def segments(item: Input) -> list[Segment]:
-    return [Segment(item, str(path), place, busy) for place, (path, busy) in enumerate(segments_of(item))]
+    return [
+        Segment(item, str(path), place, busy, final)
+        for place, (path, busy, final) in enumerate(segments_of(item))
+    ]
 
 
 def sketched(segment: Segment) -> Sketched:
     item, path = segment.item, path_of(segment.path)
-    records = read_records(item, path, segment.busy, _ignored)
+    records = read_records(item, path, segment.busy, _ignored, segment.final)
     if records is None or not len(records):
         return Sketched(Sketch.nothing(), -1)
     last = int(records.head["number"][-1])
@@ -101,7 +105,7 @@ def read_part(segment: Segment) -> PartRows:
     bad: list[dict[str, Any]] = []
     if segment.place == 0 and not item.deployment:
         bad.append(bad_row(item, NO_DEPLOYMENT))
-    records = read_records(item, path, segment.busy, bad.append)
+    records = read_records(item, path, segment.busy, bad.append, segment.final)
     if records is None:
         return PartRows(None, None, bad)
     records = sound_records(item, path, records, segment.expected, bad.append)

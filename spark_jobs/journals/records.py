@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from basestation.journal import fast
 from basestation.journal.frame_table import kind_column
-from basestation.journal.reader import SUFFIX, read_header, segment_paths
+from basestation.journal.reader import SUFFIX, read_header, salt_of, segment_paths
 from basestation.journal.record_format import JournalError, Records, decode_header, scan
 from basestation.traces.schema import bytes_array
 from spark_jobs.session import JobError
@@ -60,12 +60,15 @@ def intact(path: Path, begin: int = 0, end: int | None = None, last: int = -1) -
     with path.open("rb") as file:
         file.seek(begin)
         raw = file.read() if end is None else file.read(max(end - begin, 0))
-    start = 0 if begin else decode_header(raw)[1]
+    try:
+        start, salt = 0 if begin else decode_header(raw)[1], salt_of(path)
+    except JournalError as error:
+        raise JobError(str(error) if str(path) in str(error) else f"{path}: {error}") from None
 
-    def walk(buffer: bytes, at: int, newest: int) -> tuple[list[int], int, int]:
-        return fast.walk()(buffer, at, max(newest, last))
+    def walk(buffer: bytes, at: int, newest: int, salt: int) -> tuple[list[int], int, int]:
+        return fast.walk()(buffer, at, max(newest, last), salt)
 
-    found = scan(raw, start, walk)
+    found = scan(raw, start, walk, salt)
     records = Records.of(raw, found.starts)
     newest = int(records.head["number"][-1]) if len(records) else last
     return records, begin + found.end, newest

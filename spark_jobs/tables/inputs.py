@@ -168,7 +168,7 @@ def _journal(path: Path, deployment: str, gateways: int) -> Input:
     header = next((header for segment in segments if (header := _header(segment))), None)
     if header is None:
         raise InputError("none of its segments has a header that can be read")
-    first, last = _wall(segments, True), _wall(segments[::-1], False)
+    first, last = _wall(segments, True, header.salt), _wall(segments[::-1], False, header.salt)
     return Input(
         kind="journal",
         path=str(path.resolve()),
@@ -187,14 +187,14 @@ def _header(path: Path) -> Any:
         return None  # named when the segment is read
 
 
-def _wall(segments: Iterable[Path], first: bool) -> int | None:
+def _wall(segments: Iterable[Path], first: bool, salt: int) -> int | None:
     """The wall clock at the first or the last intact record."""
     for path in segments:
         with path.open("rb") as file:
             if not first:
                 file.seek(max(0, path.stat().st_size - LOOK))
             raw = file.read(LOOK)
-        found = scan(raw, max(0, raw.find(RECORD_MARK))).starts
+        found = scan(raw, max(0, raw.find(RECORD_MARK)), salt=salt).starts
         if found:
             return int(Records.of(raw, [found[0 if first else -1]]).head["wall_ns"][0])
     return None

@@ -21,7 +21,7 @@ from basestation.journal.field_truth import FieldTruth
 from basestation.journal.frame_table import frame_rows, frames_of, refused
 from basestation.journal.merging import Chunk, merge, single
 from basestation.journal.message_table import Carry, ReadMessages, read_messages
-from basestation.journal.reader import faults_of, read_segment, segment_paths
+from basestation.journal.reader import Account, faults_of, read_segment, segment_paths
 from basestation.journal.record_format import CLOCK, JournalError, RecordKind, Records
 from basestation.testbed import testbed_trace as testbed
 from basestation.testbed import truth_log
@@ -88,23 +88,24 @@ def _journals(group: Group) -> Iterator[Batch]:
 def _records(item: Input, report: Report) -> Iterator[Records]:
     """A journal's records, segment by segment. Damage is reported."""
     expected = 0
-    for path, busy in segments_of(item):
-        if (records := read_records(item, path, busy, report)) is not None:
+    for path, busy, final in segments_of(item):
+        if (records := read_records(item, path, busy, report, final)) is not None:
             yield sound_records(item, path, records, expected, report)
             expected = next_number(records, expected)
 
 
-def segments_of(item: Input) -> list[tuple[Path, bool]]:
-    """The segment files of a run, and whether somebody is writing to them."""
+def segments_of(item: Input) -> list[tuple[Path, bool, bool]]:
+    """The segment files of a run, whether somebody is writing to them, and which is the last."""
     folder = path_of(item.path)
     busy, segments = is_local(folder) and locking.is_taken(folder), segment_paths(folder)
     if not segments:
         raise InputError(f"{folder}: the journal of run {item.run} is no longer there")
-    return [(path, busy) for path in segments]
+    return [(path, busy, path == segments[-1]) for path in segments]
 
 
-def read_records(item: Input, path: Path, busy: bool, report: Report) -> Records | None:
-    """The intact records of a segment; None if it is none of this run's. Damage is reported."""
+def read_records(item: Input, path: Path, busy: bool, report: Report, final: bool) -> Records | None:
+    """The intact records of a segment; None if it is none of this run's. Damage is reported, and an end that is
+    missing in the last one."""
     try:
         segment = read_segment(path, fast.walk())
     except (JournalError, OSError) as error:
@@ -117,6 +118,9 @@ def read_records(item: Input, path: Path, busy: bool, report: Report) -> Records
         if not (fault.tail and busy):
             raw = segment.raw[fault.at : fault.at + fault.length]
             report(bad_row(item, fault.reason, path=str(path), at=fault.at, bytes=raw))
+    if final and not busy:
+        for hole in Account.of_last(segment).end():
+            report(bad_row(item, f"the end of the run is missing: {hole.reason}", path=str(path)))
     return segment.records
 
 

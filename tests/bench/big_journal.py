@@ -24,7 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from basestation.journal.reader import SUFFIX
-from basestation.journal.record_format import CLOCK, HEAD, RECORD_MARK, Header, RecordKind, encode_header
+from basestation.journal.record_format import (
+    CLOCK,
+    HEAD,
+    RECORD_MARK,
+    Ending,
+    Header,
+    RecordKind,
+    encode_header,
+    end_mark,
+)
 from basestation.journal.writer import SEGMENT_BYTES
 from basestation.observer import PATIENCE
 from basestation.simulator.options import WorldOptions
@@ -42,6 +51,7 @@ WORLD = WorldOptions(messages=50_000, rate=0.004, loss=0.02)  # a message a seco
 WALL_NS = 1_700_000_000_000_000_000
 BEACON_S, HEALTH_S = 10, 60
 COPIED = 0.1  # of the messages
+SALT = 0x0C0FFEE0  # the same in each: benches are repeated
 COVERED_FROM = 8  # of a record: its check sum covers the rest
 PLACES = 3  # heard record, frame, clock
 WRAP = 1 << 32  # of the wire's times
@@ -234,7 +244,7 @@ def _checked(head: NDArray[np.void], content: Bytes, lengths: Ints, opens: NDArr
     flat = rows[np.arange(rows.shape[1]) < (HEAD.itemsize + lengths)[:, None]]
     view = memoryview(flat.tobytes())
     places = zip((starts + COVERED_FROM).tolist(), ends.tolist(), strict=True)
-    sums = np.array([crc32(view[begin:end]) for begin, end in places], "<u4")
+    sums = np.array([crc32(view[begin:end], SALT) for begin, end in places], "<u4")
     flat[(starts + COVERED_FROM - 4)[:, None] + np.arange(4)] = sums.view(np.uint8).reshape(-1, 4)
     return Written(flat.tobytes(), starts, opens)
 
@@ -272,10 +282,14 @@ class Segments:
             self.records += end - at
             at = end
             if at < count:
-                self._file.close()
+                self._end(Ending.GOES_ON)
                 self._open()
 
     def close(self) -> None:
+        self._end(Ending.CLOSED)
+
+    def _end(self, how: Ending) -> None:
+        self._file.write(end_mark(self.records, how, 0, WALL_NS, SALT))
         self._file.close()
 
 
@@ -298,6 +312,7 @@ def write_big_journal(
         started_wall_ns=WALL_NS,
         segment=0,
         first=0,
+        salt=SALT,
     )
     segments, turn = Segments(folder, header, segment_bytes), 0
     while (left := records - segments.records) >= PLACES:

@@ -91,11 +91,11 @@ def test_a_duplicate_within_the_patience_is_still_one():
 
 def test_a_reboot_is_told_once_and_an_old_copy_soon_after_is_none():
     numbers = Numbers(PATIENCE)
-    assert numbers.accept(3, 6, 9, 0) == (9, 10, True, None)
-    assert numbers.accept(3, 7, 0, 10) == (0, 513, True, 6)
-    assert numbers.accept(3, 6, 10, 11) == (10, 11, False, None)
+    assert numbers.accept(3, 6, 9, 0) == (9, 10, True, None, False)
+    assert numbers.accept(3, 7, 0, 10) == (0, 513, True, 6, False)
+    assert numbers.accept(3, 6, 10, 11) == (10, 11, False, None, False)
     assert numbers.accept(3, 7, 0, 12) is None
-    assert numbers.accept(3, 6, 11, 10 + PATIENCE + 1) == (11, 1036, True, 7)  # seven boots later
+    assert numbers.accept(3, 6, 11, 10 + PATIENCE + 1) == (11, 1036, True, 7, False)  # seven boots later
     assert numbers.named(3, 513) == (7, 0)
 
 
@@ -127,6 +127,6 @@ def test_the_first_time_known_is_no_silence(first, before, at, after, boot):
 
 def test_an_older_boot_is_a_copy_also_if_the_time_became_known_meanwhile():
     numbers = Numbers(PATIENCE)
-    assert numbers.accept(3, 6, 9, UNTIMED) == (9, 10, True, None)
+    assert numbers.accept(3, 6, 9, UNTIMED) == (9, 10, True, None, False)
     assert numbers.accept(3, 5, 8, 1 << 40).before is None
     assert numbers.accept(3, 5, 7, (1 << 40) + PATIENCE + 1).before == 6  # seven boots later

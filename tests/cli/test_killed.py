@@ -140,7 +140,7 @@ def test_a_run_in_progress_is_left_alone(tmp_path, network):
         ]
         done = CliRunner().invoke(listen, [*words, "--view", "none"], catch_exceptions=False)
     finally:
-        locking.leave(other, handle)
+        locking.leave(handle)
     assert done.exit_code == 0
     assert "interrupted" not in done.stderr
 

@@ -1,7 +1,9 @@
 """`basestation log`: what it says, what it changes, and how it ends."""
 
 import json
+import os
 from collections import defaultdict
+from contextlib import suppress
 
 import pytest
 from click.testing import CliRunner
@@ -9,7 +11,7 @@ from click.testing import CliRunner
 from basestation.arrivals import Arrival
 from basestation.cli.listen import command as listen
 from basestation.cli.log import command
-from basestation.journal.writer import JournalWriter, read_journal
+from basestation.journal.writer import JournalError, JournalWriter, read_journal
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.layout import layout_of
 from packet_formats.tinyos import decode_packet
@@ -90,7 +92,7 @@ def test_nothing_in_a_folder_is_not_all_in_order(tmp_path, word):
 def test_a_whole_log_is_verified(log):
     result = run("verify", log.parent)
     assert result.exit_code == 0
-    assert result.stdout.strip().endswith(": all can be read")
+    assert result.stdout.strip().endswith(" segments, closed: all is there")
 
 
 def test_damage_is_found_named_and_repaired(log):
@@ -104,8 +106,8 @@ def test_damage_is_found_named_and_repaired(log):
     assert len(fault["missing"]) == len(fault["faults"]) == 1
     assert "1 fault put aside in 000000.bad" in run("repair", log).stdout
     after = run("verify", log)
-    assert after.exit_code == 0
-    assert "is missing" in after.stdout
+    assert (after.exit_code, after.stderr) == (1, "Error: not everything is there\n")
+    assert "is missing: nothing tells why" in after.stdout
     assert len(records(log)) == whole - 1
     assert run("repair", log).stdout.strip().endswith("nothing to repair")
 
@@ -116,7 +118,49 @@ def test_a_torn_end_is_found_and_put_aside(log):
     assert run("verify", log).exit_code == 1
     assert "torn" in run("list", log).stdout
     assert ".torn" in run("repair", log).stdout
-    assert run("verify", log).exit_code == 0
+    after = run("verify", log)
+    assert (after.exit_code, ", interrupted: all is there" in after.stdout) == (0, True)
+    assert "interrupted" in run("list", log).stdout
+
+
+def test_what_a_full_disk_refused_is_told(tmp_path, monkeypatch):
+    real, full = os.write, [False]
+
+    def write_some(file, raw):
+        return real(file, raw[: 10 if full[0] else None])
+
+    monkeypatch.setattr("basestation.journal.writer.os.write", write_some)
+    with JournalWriter(tmp_path / "log", None, "run-1", "never") as journal:
+        for number in range(10):
+            full[0] = 3 <= number < 7 or number == 9
+            with suppress(JournalError):
+                journal.append(Arrival(0, number, number, b"x"))
+        full[0] = False
+    result = run("verify", tmp_path / "log")
+    said = " ".join(result.stdout.split())
+    assert result.exit_code == 1
+    for gone in ("records 3 to 6 are missing", "record 10 is missing"):
+        assert f"{gone}: a record could not be written: No space left" in said
+    found = json.loads(run("verify", "--json", tmp_path / "log").stdout)
+    assert (found["missing"], found["end"], found["format"]) == ([[3, 6], [10, 10]], "closed", 2)
+    converted = run("convert", "--to", "ndjson", tmp_path / "log")
+    assert converted.exit_code == 0
+    assert "ndjson holds every record that the log has" in (said := " ".join(converted.stderr.split()))
+    assert "the log has 5 records missing: the ndjson does not have it either" in said
+
+
+@pytest.mark.parametrize("gone", [0, 1, -1])
+def test_a_segment_that_was_deleted_is_missed(log, gone):
+    read_journal(log).paths[gone].unlink()
+    for form in ("ndjson", "csv"):
+        said = run("convert", "--to", form, log).stderr
+        assert "gone" in said
+        assert "missing: the" in " ".join(said.split())
+    result = run("verify", log)
+    assert (result.exit_code, "gone" in result.stdout) == (1, True)
+    assert "gone" in run("summary", log).stdout
+    assert run("repair", log).exit_code == 0
+    assert run("verify", log).exit_code == 1, "a repair brings nothing back"
 
 
 def test_half_a_record_of_a_writer_at_work_is_no_fault(tmp_path):

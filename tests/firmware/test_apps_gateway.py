@@ -11,7 +11,7 @@ from packet_formats.deployment import Deployment, from_dict, load
 from packet_formats.framing import crc16, encode_frame
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, encode_message
-from packet_formats.records import Arrived, Beacon, Command, Downlink, Health, Status
+from packet_formats.records import Arrived, Beacon, Command, Downlink, Health, Heard, Status
 from packet_formats.tinyos import Ack, ActiveMessage, encode_packet
 from tests.firmware.net_world import Node, World, library, message_struct
 
@@ -85,6 +85,22 @@ def test_anything_that_fits_is_handed_up(gcc: str, meadow: Deployment) -> None:
         gateway.hear(raw_frame(meadow, type_, data, group), gateway.world.now)
     found = [(frame.type, frame.data) for _, frame, _ in gateway.pairs()]
     assert found == [(5, b""), (0xAA, bytes(range(limit))), (0x70, b"\x7e\x7d")]
+
+
+def test_a_gateways_records_from_the_air_are_dropped_and_counted(gcc: str, meadow: Deployment) -> None:
+    """Only a gateway makes them, for its host: whoever sends them by radio wants the host to believe them."""
+    world, gateway, _ = network(gcc, meadow, 0)
+    before = status_of(gateway)
+    layout = layout_of(meadow)
+    for record in (Heard(9, 1, 2, 0, 3, -60, 100, 5, 6), Status(gateway.id, *range(1, 14))):
+        data = encode_message(record, layout).data
+        gateway.hear(raw_frame(meadow, record.AM_TYPE, data), world.now)
+        gateway.hear(raw_frame(meadow, record.AM_TYPE, data[:3]), world.now)
+    assert gateway.pairs() == []
+    assert not [item for item in gateway.read() if isinstance(item, tuple)]
+    after = status_of(gateway)
+    assert after.foreign == before.foreign + 4
+    assert after.forwarded == before.forwarded
 
 
 def test_a_stalled_line_drops_pairs_and_says_so(gcc: str, meadow: Deployment) -> None:

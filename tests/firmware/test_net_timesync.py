@@ -15,6 +15,7 @@ from packet_formats.layout import layout_of
 from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Command, Downlink, Health
 from packet_formats.tinyos import encode_packet
+from tests.firmware import root_timelines
 from tests.firmware.net_world import HZ, Node, World, library, message_struct
 
 WRAP = 1 << 32
@@ -491,3 +492,24 @@ def test_shown_clock_never_runs_backwards(
             if step > 1:
                 c.netclock_tidy(ctypes.c_uint32(local))
                 assert c.netclock_shown(local) == shown
+
+
+# The root dies, halves part and meet (root_timelines.py says what must hold)
+
+
+def no_violation(gcc: str, deployment: Deployment, seeds: range, longest: float) -> None:
+    for seed in seeds:
+        outcome = root_timelines.run(gcc, deployment, seed, longest=longest)
+        assert not outcome.violations, (seed, outcome.violations, outcome.events)
+
+
+@pytest.mark.parametrize("seed", [3, 38, 2030, 2032, 2036])
+def test_random_timelines_of_a_dying_root(gcc: str, meadow: Deployment, seed: int) -> None:
+    """Among them: a root that dies while a mote still asks for the time, and two successors in step."""
+    no_violation(gcc, meadow, range(seed, seed + 1), 600)
+
+
+@pytest.mark.slow
+def test_many_timelines_of_a_dying_root(gcc: str, meadow: Deployment, root: Path) -> None:
+    no_violation(gcc, meadow, range(150), 7200)
+    no_violation(gcc, load(root / "examples/mica2.toml"), range(50), 1800)

@@ -3,8 +3,16 @@
 from pathlib import Path
 
 from basestation.arrivals import Arrival, Gap, PolicyChange
-from basestation.journal.reader import read_journal
-from basestation.journal.record_format import RecordKind
+from basestation.journal.reader import JournalHole, read_journal, read_segment
+from basestation.journal.record_format import (
+    Ending,
+    Header,
+    Record,
+    RecordKind,
+    encode_header,
+    encode_record,
+    end_mark,
+)
 from basestation.journal.writer import JournalWriter
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
@@ -86,5 +94,34 @@ def refuse(fault):
     raise AssertionError(str(fault))
 
 
+def refuse_damage(fault):
+    """Records may be missing, but what is there can be read."""
+    if not isinstance(fault, JournalHole):
+        refuse(fault)
+
+
 def records(folder: Path):
-    return list(read_journal(folder).records(refuse))
+    return list(read_journal(folder).records(refuse_damage))
+
+
+def put_behind(path: Path, more: list[Record]) -> int:
+    """Write records of any content behind those of a closed segment, and say at which byte."""
+    segment = read_segment(path)
+    at, after = segment.scan.mark.at, more[-1].number + 1
+    raw = b"".join(encode_record(record, segment.salt) for record in more)
+    path.write_bytes(segment.raw[:at] + raw + end_mark(after, Ending.CLOSED, 0, 0, segment.salt))
+    return at
+
+
+def write_version_1(folder: Path, lines, run="run-1", **header):
+    """A journal of one segment, as the first version of the format had it."""
+    folder.mkdir(parents=True)
+    raw = encode_header(Header(**{"run": run, "site": "", "deployment": "", "sources": ()} | header, **FIRST))
+    for number, line in enumerate(lines):
+        raw += encode_record(
+            Record(number, RecordKind.FRAME, line.gateway, line.mono_ns, line.wall_ns, line.packet)
+        )
+    (folder / "000000.cwj").write_bytes(raw)
+
+
+FIRST = {"started_wall_ns": 0, "segment": 0, "first": 0}

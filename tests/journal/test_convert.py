@@ -15,7 +15,7 @@ from basestation.arrivals import Arrival
 from basestation.journal.convert import HOLDS, trace_of, write_csv, write_ndjson
 from basestation.journal.drawn_graph import write_dot, write_shiviz
 from basestation.journal.pcap import write_pcap
-from basestation.journal.record_format import Record, RecordKind, clock_payload, encode_record
+from basestation.journal.record_format import Record, RecordKind, clock_payload
 from basestation.journal.summary import summarise
 from basestation.journal.writer import read_journal
 from basestation.traces.files import read_trace, write_trace
@@ -30,8 +30,10 @@ from packet_formats.values import values_in
 from tests.journal.logs import (
     VALUES,
     WALL_NS,
+    put_behind,
     records,
     refuse,
+    refuse_damage,
     simulated,
     with_values,
     write,
@@ -242,7 +244,7 @@ def test_ndjson_gives_every_record(log, described):
     journal, file = read_journal(log), io.StringIO()
     write_ndjson(journal, journal.deployment if described else None, file, refuse)
     assert read_ndjson(file.getvalue()) == records(log)
-    assert {record.kind for record in records(log)} == set(RecordKind)
+    assert {record.kind for record in records(log)} == set(RecordKind) - {RecordKind.LOST, RecordKind.END}
     assert ('"name": "data"' in file.getvalue()) == described
 
 
@@ -437,6 +439,19 @@ def test_a_packet_is_a_packet(log):
     assert [line["fault"] for line in lines if "fault" in line] == ["unknown packet type 99"]
 
 
+def test_ndjson_says_what_was_lost(tmp_path):
+    write(tmp_path, [Arrival(0, 1, 1, b"\x99")])
+    lost = Record(3, RecordKind.LOST, 0, 2, 2, b'{"records": 2, "reason": "No space left"}')
+    put_behind(next(tmp_path.glob("*.cwj")), [lost])
+    file, faults = io.StringIO(), []
+    write_ndjson(read_journal(tmp_path), None, file, faults.append)
+    told = json.loads(file.getvalue().splitlines()[-1])
+    assert (told["kind"], told["records"], told["reason"]) == ("lost", 2, "No space left")
+    (hole,) = faults
+    assert (hole.first, hole.last) == (1, 2)
+    assert hole.reason == "No space left"
+
+
 def test_ndjson_keeps_what_makes_no_sense(tmp_path):
     """A good check sum, and content that is none: its bytes, and what is wrong with them."""
     write(tmp_path, [Arrival(0, 1, 1, b"\x99")])
@@ -445,9 +460,9 @@ def test_ndjson_keeps_what_makes_no_sense(tmp_path):
         Record(10 + kind, kind, 0, 2, 2, b"[1]")
         for kind in (RecordKind.CLOCK, RecordKind.COUNTERS, RecordKind.POLICY)
     ]
-    path.write_bytes(path.read_bytes() + b"".join(map(encode_record, odd)))
+    put_behind(path, odd)
     file = io.StringIO()
-    write_ndjson(read_journal(tmp_path), None, file, refuse)
+    write_ndjson(read_journal(tmp_path), None, file, refuse_damage)
     lines = [json.loads(line) for line in file.getvalue().splitlines()][2:]
     assert [line["raw"] for line in lines] == [b"[1]".hex()] * 3
     assert [line["fault"] for line in lines] == [

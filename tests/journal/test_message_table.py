@@ -163,8 +163,11 @@ class OneByOne:
         shift = self.deployment.clock.tick_log2
         self.clock = max(self.clock, (clock or 0) >> shift)
         tick = (heard or 0) >> shift
-        rebooted = self.note_boot(data, None if heard is None else tick)
-        reception = self.observer.receive(data, self.clock, tick, timed=heard is not None)
+        reception = self.observer.receive(
+            data, self.clock, tick, timed=heard is not None, guessed=mine is None
+        )
+        copy = reception.message is None
+        rebooted = self.note_boot(data, None if heard is None else tick, copy)
         assert (reception.boot_before is not None) == rebooted
         taken = reception.message
         if taken is None:
@@ -176,11 +179,11 @@ class OneByOne:
         self.rows.append((*head, stamp.r, stamp.c, tick, self.clock, time, stamp.kn))
         return Fate.MESSAGE
 
-    def note_boot(self, data, tick):
+    def note_boot(self, data, tick, copy):
         before, at = self.boots.get(data.source, (data.boot, tick))
         at = tick if at is None else at
         long = tick is not None and abs(tick - at) > self.patience
-        later = data.boot != before and ((data.boot - before) % 8 <= 4 or long)
+        later = not copy and data.boot != before and ((data.boot - before) % 8 <= 4 or long)
         if later or data.source not in self.boots:
             self.boots[data.source] = (data.boot, tick)
         else:

@@ -8,13 +8,13 @@ from basestation.journal.convert import trace_of
 from basestation.journal.parquet_parts import PartRoller, make_parts, part_paths
 from basestation.journal.recovery import repair
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
-from tests.journal.logs import refuse, simulated, write
+from tests.journal.logs import refuse, refuse_damage, simulated, write
 
 
 def whole(folder):
     """All but vectors and causes: those of the last messages in a segment may need the next one, so parts have none."""
     journal = read_journal(folder)
-    messages = trace_of(journal, journal.deployment, refuse).messages
+    messages = trace_of(journal, journal.deployment, refuse_damage).messages
     assert messages["vector"].null_count == 0
     for name in ("vector", "vector_most", "causes"):
         place = messages.schema.get_field_index(name)
@@ -85,7 +85,7 @@ def test_a_repaired_segment_gets_new_parts(tmp_path):
     path.write_bytes(raw)
     repair(tmp_path)
     assert [part.stem for part in part_paths(tmp_path)] == ["000000", "000001"]
-    make_parts(tmp_path, refuse)
+    make_parts(tmp_path, refuse_damage)
     assert together(tmp_path).equals(whole(tmp_path))
 
 

@@ -1,6 +1,10 @@
 """A journal cut off or damaged anywhere: every whole record is read, nothing is lost or passed over in silence."""
 
+import os
+import shutil
+import stat
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -8,12 +12,16 @@ from hypothesis import strategies as st
 
 from basestation.arrivals import Arrival
 from basestation.journal import locking
+from basestation.journal.reader import JournalHole, read_segment
+from basestation.journal.record_format import Ending, Record, RecordKind, decode_header, encode_record
 from basestation.journal.recovery import interrupted_runs, recover, repair
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
-from tests.journal.logs import records, refuse, write
+from tests.journal.logs import records, refuse, refuse_damage, write, write_version_1
 
 LINES = [Arrival(0, i, i, bytes([i]) * 20) for i in range(12)]
 RECORD = 36 + 20
+END = 36 + 1
+SEGMENT = 300  # bytes, for two records and their header
 
 
 def journal(folder, **options):
@@ -22,69 +30,85 @@ def journal(folder, **options):
     return path, path.read_bytes()
 
 
-@given(cut=st.integers(1, RECORD * 12))
+def read(folder):
+    """The lines of a journal, the faults of it, and its holes."""
+    faults = []
+    lines = [line for line, _ in read_journal(folder).lines(faults.append)]
+    holes = [fault for fault in faults if isinstance(fault, JournalHole)]
+    return lines, [fault for fault in faults if fault not in holes], holes
+
+
+@given(cut=st.integers(1, RECORD * 12 + END))
 def test_a_torn_end_is_cut_and_kept(tmp_path_factory, cut):
     folder = tmp_path_factory.mktemp("log")
     path, raw = journal(folder)
     path.write_bytes(raw[:-cut])
-    whole, torn = divmod(12 * RECORD - cut, RECORD)
-    faults = []
-    assert len(list(read_journal(folder).records(faults.append))) == whole
+    whole, torn = divmod(12 * RECORD + END - cut, RECORD)
+    lines, faults, (hole,) = read(folder)
+    assert lines == LINES[:whole]
     assert [fault.length for fault in faults] == ([torn] if torn else [])
+    assert (hole.first, hole.last, "no end mark" in hole.reason) == (whole, None, True)
     recovery = recover(folder)
     assert len(recovery.faults) == len(recovery.aside) == bool(torn)
     assert [line for line, _ in read_journal(folder).lines(refuse)] == LINES[:whole]
+    assert read_segment(path).scan.mark[1:] == (whole, Ending.INTERRUPTED)
     if torn:
-        assert recovery.aside[0].read_bytes() == raw[len(raw) - 12 * RECORD + whole * RECORD : -cut]
+        assert recovery.aside[0].read_bytes() == raw[len(raw) - 12 * RECORD - END + whole * RECORD : -cut]
     assert recover(folder).faults == ()
 
 
-@given(at=st.integers(0, 12 * RECORD - 1), flip=st.integers(1, 255))
+@given(at=st.integers(0, 12 * RECORD + END - 1), flip=st.integers(1, 255))
 def test_one_wrong_byte_costs_one_record(tmp_path_factory, at, flip):
     folder = tmp_path_factory.mktemp("log")
     path, raw = journal(folder)
-    begin = len(raw) - 12 * RECORD
+    begin = len(raw) - 12 * RECORD - END
     damaged = bytearray(raw)
     damaged[begin + at] ^= flip
     path.write_bytes(damaged)
-    hit, faults = at // RECORD, []
-    found = [record.number for record in read_journal(folder).records(faults.append)]
-    assert found == [number for number in range(12) if number != hit]
-    assert len(faults) == 1
-    assert (faults[0].at, faults[0].length) == (begin + hit * RECORD, RECORD)
+    hit = at // RECORD
+    lines, (fault,), (hole,) = read(folder)
+    found = [number for number in range(12) if number != hit]
+    assert lines == [LINES[number] for number in found]
+    assert (hole.first, hole.last) == (hit, hit if hit < 12 else None)
+    assert (fault.at, fault.length) == (begin + hit * RECORD, RECORD if hit < 12 else END)
     recovery = repair(folder)
-    assert recovery.aside[0].suffix == (".torn" if hit == 11 else ".bad")
+    assert recovery.aside[0].suffix == (".torn" if hit == 12 else ".bad")
     assert [record.number for record in records(folder)] == found
     kept = recovery.aside[0].read_bytes()
-    assert kept == (bytes(damaged[begin + hit * RECORD :]) if hit == 11 else bytes(damaged))
+    assert kept == (bytes(damaged[begin + hit * RECORD :]) if hit == 12 else bytes(damaged))
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 12 * RECORD), st.integers(0, 80), st.binary(max_size=80)), max_size=5)
+    st.lists(
+        st.tuples(st.integers(0, 12 * RECORD + END), st.integers(0, 80), st.binary(max_size=80)), max_size=5
+    )
 )
-def test_any_damage_leaves_only_true_records(tmp_path_factory, damages):
+def test_any_damage_leaves_only_true_records_and_is_told(tmp_path_factory, damages):
     folder = tmp_path_factory.mktemp("log")
     path, raw = journal(folder)
-    begin = len(raw) - 12 * RECORD
+    begin = len(raw) - 12 * RECORD - END
     for at, removed, put in damages:
         raw = raw[: begin + at] + put + raw[begin + at + removed :]
     path.write_bytes(raw)
-    faults = []
-    found = [line for line, _ in read_journal(folder).lines(faults.append)]
+    found, faults, holes = read(folder)
     assert all(line in LINES for line in found)
     assert found == sorted(found)
-    assert sum(f.length for f in faults) + len(found) * RECORD == len(raw) - begin
+    marked = read_segment(path).scan.mark is not None
+    assert sum(f.length for f in faults) + len(found) * RECORD + marked * END == len(raw) - begin
+    missing = {n for hole in holes for n in range(hole.first, 12 if hole.last is None else hole.last + 1)}
+    assert missing == {line.mono_ns for line in LINES} - {line.mono_ns for line in found}
+    assert marked or holes[-1].last is None
     repair(folder)
-    assert [line for line, _ in read_journal(folder).lines(refuse)] == found
+    assert [line for line, _ in read_journal(folder).lines(refuse_damage)] == found
 
 
-@given(data=st.data(), flip=st.integers(1, 255))
-def test_one_wrong_byte_in_the_only_header_costs_no_record(tmp_path_factory, data, flip):
+@given(at=st.floats(0, 0.999), flip=st.integers(1, 255))
+def test_one_wrong_byte_in_the_only_header_costs_no_record(tmp_path_factory, at, flip):
     """Its version as little as its text: the frames are read again after a repair, with a deployment or without."""
     folder = tmp_path_factory.mktemp("log")
     path, raw = journal(folder)
     damaged = bytearray(raw)
-    damaged[data.draw(st.integers(0, len(raw) - 12 * RECORD - 1))] ^= flip
+    damaged[int(at * (len(raw) - 12 * RECORD - END))] ^= flip
     path.write_bytes(damaged)
     with suppress(JournalError):  # two bytes of it mean nothing
         read_journal(folder)
@@ -95,14 +119,80 @@ def test_one_wrong_byte_in_the_only_header_costs_no_record(tmp_path_factory, dat
     assert [line for line, _ in read_journal(folder).lines(refuse)] == LINES
 
 
+@pytest.mark.parametrize("lost", [0, 3])
+def test_the_salt_of_a_lost_header_is_found_though_payloads_tell_others(tmp_path, lost):
+    """Each payload holds records with a salt of its sender's."""
+    false = b"".join(encode_record(Record(9_000 + i, 1, 0, 0, 0, b""), 0xBAD) for i in range(6))
+    lines = [Arrival(0, i, i, false + bytes([i])) for i in range(40)]
+    write(tmp_path, lines)
+    path = tmp_path / "000000.cwj"
+    raw = path.read_bytes()
+    begin = read_segment(path).begin + lost * (36 + len(lines[0].packet)) + (lost and 50)
+    path.write_bytes(bytes(begin) + raw[begin:])
+    repair(tmp_path)
+    assert [line for line, _ in read_journal(tmp_path).lines(refuse_damage)] == lines[lost + bool(lost) :]
+
+
+def test_a_record_in_a_payload_takes_nothing_with_it(tmp_path):
+    """A packet holds a record with a very high number, and one bit in front of it is wrong."""
+    lines = [Arrival(0, i, i, bytes(20)) for i in range(1000)]
+    false = encode_record(Record(1 << 40, RecordKind.FRAME, 0, 0, 0, b"forged"))
+    lines[10] = lines[10]._replace(packet=b"ab" + false)
+    write(tmp_path / "2", lines)
+    write_version_1(tmp_path / "1", lines)
+    for version, left in (("2", 999), ("1", 11)):
+        path = tmp_path / version / "000000.cwj"
+        raw = bytearray(path.read_bytes())
+        raw[raw.index(b"ab" + false)] ^= 1
+        path.write_bytes(raw)
+        assert len(read(tmp_path / version)[0]) == left
+    assert [(hole.first, hole.last) for hole in read(tmp_path / "2")[2]] == [(10, 10)]
+
+
+def test_what_version_1_wrote_is_read_and_repaired(tmp_path):
+    write_version_1(tmp_path / "log", LINES)
+    path = tmp_path / "log" / "000000.cwj"
+    assert [line for line, _ in read_journal(tmp_path / "log").lines(refuse)] == LINES
+    raw = bytearray(path.read_bytes())
+    raw[-5] ^= 1
+    raw[20] ^= 1  # of the header
+    path.write_bytes(raw)
+    assert [fault.tail for fault in repair(tmp_path / "log").faults] == [False, True]
+    assert [line for line, _ in read_journal(tmp_path / "log").lines(refuse)] == LINES[:-1]
+    assert decode_header(path.read_bytes())[0].version == 1
+    assert repair(tmp_path / "log").faults == ()
+
+
+@pytest.mark.parametrize("gone", [(0,), (2,), (1, 2), (5,), (4, 5)])
+def test_segments_that_are_gone_are_missed(tmp_path, gone):
+    write(tmp_path, LINES, segment_bytes=SEGMENT)
+    paths = read_journal(tmp_path).paths
+    assert len(paths) == 6
+    for place in gone:
+        paths[place].unlink()
+    (hole,) = read(tmp_path)[2]
+    assert (hole.first, hole.last) == (2 * gone[0], None if 5 in gone else 2 * gone[-1] + 1)
+    assert "gone" in hole.reason
+
+
+def test_a_segment_of_another_run_is_none_of_this(tmp_path):
+    for run in ("one", "two"):
+        write(tmp_path / run, LINES, run=run, segment_bytes=SEGMENT)
+    shutil.copy(tmp_path / "two" / "000002.cwj", tmp_path / "one" / "000002.cwj")
+    lines, faults, (hole,) = read(tmp_path / "one")
+    assert lines == LINES[:4] + LINES[6:]
+    assert ["of another run, two" in fault.reason for fault in faults] == [True]
+    assert (hole.first, hole.last) == (4, 5)
+
+
 def test_a_damaged_header_is_rebuilt_from_another_segment(tmp_path):
     path, raw = journal(tmp_path, segment_bytes=400)
     second = tmp_path / "000001.cwj"
     raw = bytearray(second.read_bytes())
     raw[30] ^= 1
     second.write_bytes(raw)
-    faults = []
-    assert len(list(read_journal(tmp_path).records(faults.append))) == 12
+    lines, faults, _ = read(tmp_path)
+    assert lines == LINES
     assert ["header" in fault.reason for fault in faults] == [True]
     repair(tmp_path)
     assert [line for line, _ in read_journal(tmp_path).lines(refuse)] == LINES
@@ -114,6 +204,42 @@ def test_a_journal_that_is_being_written_is_left_alone(tmp_path):
         for action in (recover, repair):
             with pytest.raises(JournalError, match="being written"):
                 action(tmp_path)
+
+
+def test_a_journal_is_left_alone_though_its_lock_was_deleted(tmp_path):
+    with JournalWriter(tmp_path, None, "run-1") as journal:
+        journal.append(LINES[0])
+        (tmp_path / "lock").unlink()
+        assert locking.is_taken(tmp_path)
+        for action in (recover, repair, partial(JournalWriter, deployment=None, run_id="run-2")):
+            with pytest.raises(JournalError, match="being written"):
+                action(tmp_path)
+        journal.append(LINES[1])
+    assert [line for line, _ in read_journal(tmp_path).lines(refuse)] == LINES[:2]
+
+
+def test_only_its_user_reads_a_log_unless_told_otherwise(tmp_path):
+    before = os.umask(0o022)
+    try:
+        journal(tmp_path / "own")
+        (tmp_path / "shared").mkdir(mode=0o755)
+        (tmp_path / "shared").chmod(0o2755)
+        journal(tmp_path / "shared" / "run")
+        (tmp_path / "own" / "000000.cwj").write_bytes(journal(tmp_path / "other")[1][:-3])
+        repair(tmp_path / "own")
+    finally:
+        os.umask(before)
+    modes = {
+        str(path.relative_to(tmp_path)): stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*")
+    }
+    assert {path: modes[path] for path in modes if "other" not in path} == {
+        "own": 0o700,
+        "own/000000.cwj": 0o600,
+        "own/000000.torn": 0o600,
+        "shared": 0o2755,
+        "shared/run": 0o2750,
+        "shared/run/000000.cwj": 0o640,
+    }
 
 
 def test_a_segment_that_never_got_its_name_is_swept_away(tmp_path):
@@ -138,16 +264,21 @@ def test_interrupted_runs_are_found_by_the_lock_they_left(tmp_path):
 
 def test_a_lock_taken_away_while_waited_for_is_none(tmp_path, monkeypatch):
     """Between opening a lock's file and locking it, its holder may end."""
-    first = locking.take(tmp_path)
+    file = tmp_path / "lock"
+    first = os.open(
+        file, os.O_RDWR | os.O_CREAT
+    )  # as an older version holds it, which does not lock the folder
+    locking.fcntl.flock(first, locking.fcntl.LOCK_EX)
     real, left = locking.fcntl.flock, []
 
     def flock(handle, how):
-        if not left:
-            left.append(locking.leave(tmp_path, first))
+        if not left and os.path.samestat(os.fstat(handle), file.stat()):
+            file.unlink()
+            left.append(os.close(first))
         real(handle, how)
 
     monkeypatch.setattr(locking.fcntl, "flock", flock)
     second = locking.take(tmp_path)
     assert locking.is_taken(tmp_path)
-    locking.leave(tmp_path, second)
+    locking.leave(second)
     assert not locking.is_taken(tmp_path)

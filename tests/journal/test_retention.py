@@ -62,7 +62,7 @@ def test_old_runs_go_but_not_the_running_the_renamed_or_anything_else(tmp_path):
     (tmp_path / "notes").mkdir()
     lock = locking.take(running)
     removed, faults = remove_old(tmp_path, Keep(30 * DAY_S), NOW)
-    locking.leave(running, lock)
+    locking.leave(lock)
     assert [run.folder for run in removed] == [older, old]
     assert faults == []
     assert sorted(tmp_path.iterdir()) == sorted([kept, new, running, tmp_path / "notes"])

@@ -29,7 +29,7 @@ from basestation.journal.summary import summarise
 from basestation.journal.writer import SYNCS, JournalError, JournalWriter, new_run_id, read_journal
 from packet_formats.deployment import load
 from packet_formats.framing import FrameCounters
-from tests.journal.logs import append_note, records, refuse, write
+from tests.journal.logs import append_note, put_behind, records, refuse, refuse_damage, write
 from tests.waiting import wait_until
 
 times = st.integers(0, 2**63 - 1)
@@ -122,8 +122,10 @@ def test_a_record_that_does_not_fit_the_disk_is_taken_back(tmp_path, monkeypatch
         with pytest.raises(JournalError, match="No space"):
             journal.append(Arrival(0, 2, 2, b"second"))
         full[0] = False
-        assert journal.append(Arrival(0, 3, 3, b"third")) == 1
-    assert [record.payload for record in records(tmp_path)] == [b"first", b"third"]
+        assert journal.append(Arrival(0, 3, 3, b"third")) == 3
+    first, lost, third = records(tmp_path)
+    assert (first.payload, third.payload) == (b"first", b"third")
+    assert (lost.number, lost.lost()) == (2, (1, "a record could not be written: No space left on device"))
 
 
 def test_what_the_disk_refused_later_is_said_at_the_next_append(tmp_path, monkeypatch):
@@ -191,7 +193,7 @@ def test_a_disk_that_fails_is_told_of_and_stops_nobody(tmp_path, monkeypatch):
 def test_without_a_new_segment_the_old_one_goes_on(tmp_path, monkeypatch):
     refused = []
 
-    def refuse_new(path, content):
+    def refuse_new(path, *_):
         refused.append(path)
         raise OSError(errno.EMFILE, "Too many open files")
 
@@ -263,9 +265,9 @@ def test_what_is_no_journal_is_refused_in_words(tmp_path):
 
 def test_another_version_is_not_read(tmp_path, monkeypatch):
     with monkeypatch.context() as later:
-        later.setattr(journal_records, "VERSION", 2)
+        later.setattr(journal_records, "VERSION", 3)
         write(tmp_path, [Arrival(0, 1, 2, b"x")])
-    with pytest.raises(JournalError, match="format 2, this version reads format 1"):
+    with pytest.raises(JournalError, match="format 3, this version reads formats 1 and 2"):
         read_journal(tmp_path)
 
 
@@ -322,13 +324,12 @@ def test_a_policy_record_that_makes_no_sense_is_a_fault_and_the_rest_is_read(tmp
     with JournalWriter(tmp_path, load(root / "examples/micaz.toml"), "run-1", "never") as journal:
         journal.append(Arrival(0, 1, 1, b"before"))
     path = next(tmp_path.glob("*.cwj"))
-    odd = encode_record(Record(7, RecordKind.POLICY, 0, 2, 2, payload))
+    odd = Record(7, RecordKind.POLICY, 0, 2, 2, payload)
     sound = [
         Record(8, RecordKind.POLICY, 0, 3, 3, b'{"policy": "none", "phi": 100, "clock": null}'),
         Record(9, RecordKind.FRAME, 0, 4, 4, b"behind"),
     ]
-    at = path.stat().st_size
-    path.write_bytes(path.read_bytes() + odd + b"".join(map(encode_record, sound)))
+    at = put_behind(path, [odd, *sound])
     faults = []
     steps = [step for step, _ in read_journal(tmp_path).steps(faults.append)]
     assert steps == [
@@ -336,17 +337,19 @@ def test_a_policy_record_that_makes_no_sense_is_a_fault_and_the_rest_is_read(tmp
         PolicyChange(3, 3, "none", 100),
         Arrival(0, 4, 4, b"behind"),
     ]
-    (fault,) = faults
-    assert (fault.path, fault.at, fault.length) == (path, at, len(odd))
+    hole, fault = faults
+    assert (hole.first, hole.last) == (1, 6)
+    assert (fault.path, fault.at, fault.length) == (path, at, len(encode_record(odd)))
     assert SENSELESS[payload] in fault.reason
-    assert [line.packet for line, _ in read_journal(tmp_path).lines(refuse)] == [b"before", b"behind"]
+    packets = [line.packet for line, _ in read_journal(tmp_path).lines(refuse_damage)]
+    assert packets == [b"before", b"behind"]
 
 
 def test_a_summary_names_what_makes_no_sense(tmp_path):
     write(tmp_path, [Arrival(0, 1, 1, b"a")])
     path = next(tmp_path.glob("*.cwj"))
     odd = [Record(5, RecordKind.COUNTERS, 0, 2, 2, b"none"), Record(6, RecordKind.POLICY, 0, 2, 2, b"{}")]
-    path.write_bytes(path.read_bytes() + b"".join(map(encode_record, odd)))
+    put_behind(path, odd)
     summary = summarise(read_journal(tmp_path), None)
     assert [fault.reason for fault in summary.faults] == [
         "a counters record that is no JSON",

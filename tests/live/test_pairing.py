@@ -50,8 +50,23 @@ def test_a_dropped_record_is_counted_once():
 
 def test_a_new_record_has_no_time_until_its_gateway_has():
     pairing = Pairing()
-    assert not pairing.native
     pairing.cycles = 5
     pairing.take(replace(record(7), flags=0))
-    assert pairing.native
     assert pairing.cycles is None
+
+
+def test_a_line_is_a_gateways_of_ours_when_a_record_had_its_frame():
+    pairing = Pairing()
+    pairing.take(record(7))
+    assert not pairing.native, "anybody can send a record by radio"
+    pairing.match(FRAME)
+    assert pairing.native
+
+
+def test_what_the_held_record_announces_came_by_air():
+    pairing = Pairing()
+    pairing.take(record(7))
+    assert not pairing.announces(OTHER)
+    assert pairing.announces(FRAME)
+    assert not pairing.announces(FRAME), "the record is used up"
+    assert pairing.drop() == 0

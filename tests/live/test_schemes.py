@@ -53,8 +53,8 @@ class Spied(Observer):
 
     taken: list[tuple[int, int, int]]
 
-    def receive(self, data, now, heard=None, token=None, timed=True):
-        reception = super().receive(data, now, heard, token, timed)
+    def receive(self, data, now, *more):
+        reception = super().receive(data, now, *more)
         assert reception.message is not None
         type(self).taken.append((data.source, reception.message.number, now))
         return reception

@@ -350,7 +350,8 @@ def test_health_tells_why_a_node_has_restarted():
         at += 100 * TICK
         flags = 1 | cause << 2
         report = replace(base, source=node, boots=boots, flags=flags, time=at % 2**32)
-        told += of(Restarted, play(station, gateway.hear(report, at)))
+        lines = gateway.hear(report, at) if node < motes else [arrival(report, mono_at(at) + 4 * MS)]
+        told += of(Restarted, play(station, lines))
     assert [(item.node, item.boots, item.cause) for item in told] == [
         (2, 8, "brown-out"),
         (motes, 0, "watchdog, its program hung"),

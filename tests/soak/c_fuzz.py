@@ -17,6 +17,7 @@ from pathlib import Path
 
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
+from packet_formats.vectors import SEALED_CASES, _deployment
 from packet_formats.vectors import deployments as golden
 from tests.firmware.bridge import CORE, FLAGS, build, build_folder, core_files, core_sources, key_of
 from tests.firmware.cores import LIMITS, examples
@@ -33,13 +34,22 @@ _RUNS = re.compile(r"stat::number_of_executed_units: (\d+)")
 @cache
 def layouts() -> list[Deployment]:
     """Each layout that the firmware can have, of golden vectors, examples and limits; none twice."""
-    found = {layout_of(one).hash: one for one in [*golden(), *examples(), *LAYOUTS, *LIMITS]}
+    sealed = [_deployment(case, tinyos, mic=4) for case in SEALED_CASES for tinyos in (1, 2)]
+    found = {layout_of(one).hash: one for one in [*golden(), *sealed, *examples(), *LAYOUTS, *LIMITS]}
     return [one for one in found.values() if one.scheme.in_firmware]
 
 
 def program(clang: str, deployment: Deployment) -> Path:
     folder = build_folder(deployment)
-    command = [clang, "-g", "-O2", *FLAGS, "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all"]
+    command = [
+        clang,
+        "-g",
+        "-O2",
+        *FLAGS,
+        "-fsanitize=fuzzer,address,undefined",
+        "-fno-sanitize-recover=all",
+        "-Wno-conversion",
+    ]
     name = key_of(" ".join(command), EVERYTHING, TARGET, *core_files())
     return build(folder / f"soak-{name}", [*command, f"-I{folder}", f"-I{CORE}", *core_sources(), EVERYTHING])
 

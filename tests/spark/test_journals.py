@@ -94,7 +94,10 @@ def test_the_compiled_walk_finds_what_the_plain_one_finds(logs):
             what = chance.choice(["change", "cut", "double"])
             piece = bytes(raw[at : at + length])
             raw[at : at + length] = {"change": b"\xd7" * len(piece), "cut": b"", "double": 2 * piece}[what]
-        assert scan(bytes(raw), segment.begin, walk_fast) == scan(bytes(raw), segment.begin)
+        for salt in (segment.salt, 0):
+            plain = scan(bytes(raw), segment.begin, salt=salt)
+            assert scan(bytes(raw), segment.begin, walk_fast, salt) == plain
+            assert bool(plain.starts) == bool(salt)
 
 
 def test_a_file_is_read_on_from_any_record(logs):

@@ -43,10 +43,8 @@ from tests.journal.logs import simulated, write
 from tests.waiting import wait_until
 
 
-@pytest.fixture(scope="module")
-def logged(tmp_path_factory):
-    """Two runs with losses, their parts made."""
-    folder = tmp_path_factory.mktemp("logged")
+def write_logs(folder):
+    """Two runs with losses, their parts made; the trace of both."""
     trace, arrivals = simulated("kn", messages=900)
     for seed, name in enumerate("ab"):
         chance = random.Random(seed)
@@ -54,7 +52,13 @@ def logged(tmp_path_factory):
         lines = [arrival for pair in pairs if chance.random() < 0.8 for arrival in pair]
         write(folder / name, lines, trace.deployment, name, segment_bytes=9_000)
         make_parts(folder / name, lambda fault: None)
-    return folder, trace
+    return trace
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logged")
+    return folder, write_logs(folder)
 
 
 def parts_of(folder):
@@ -409,10 +413,14 @@ def test_a_growing_folder_and_a_batch_whose_end_was_lost(tmp_path, logged, spark
 def test_killed_again_and_again(tmp_path, logged, root, require_tool):
     require_tool("java")
     folder, _ = logged
-    logs, out = tmp_path / "logs", tmp_path / "out"
+    killed_and_gone_on(tmp_path, folder, root, 3, random.Random(5))
+
+
+def killed_and_gone_on(place, folder, root, kills, chance):
+    """Kill a watch, again and again, while parts come; what it has in the end is right. How many batches it took."""
+    logs, out = place / "logs", place / "out"
     command = [sys.executable, "-m", "spark_jobs.run", "watch", str(logs), "--out", str(out), "--window", "1"]
     waiting = parts_of(folder)
-    chance = random.Random(5)
 
     def add(count):
         for path in [waiting.pop(0) for _ in range(min(count, len(waiting)))]:
@@ -424,7 +432,7 @@ def test_killed_again_and_again(tmp_path, logged, root, require_tool):
     def batches():
         return len(list((out / "batches").glob("*.json")))
 
-    for _ in range(3):
+    for _ in range(kills):
         add(1)
         before = batches()
         with subprocess.Popen(
@@ -444,9 +452,10 @@ def test_killed_again_and_again(tmp_path, logged, root, require_tool):
     assert len(waiting) > 0
     add(len(waiting))
     subprocess.run([*command, "--once"], cwd=root, check=True, stdout=subprocess.DEVNULL, timeout=900)
-    once = new_out(tmp_path / "once")
+    once = new_out(place / "once")
     take_batch(0, parts_of(logs), Book(once), 1, here)
     assert content(out) == content(once)
     batch_parts = [json.loads(path.read_text())["parts"] for path in (out / "batches").glob("*.json")]
     seen = [part for parts in batch_parts for run_parts in parts.values() for part in run_parts]
     assert sorted(seen) == parts_of(logs)
+    return len(batch_parts)

@@ -8,13 +8,23 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from basestation.causality.boots import BOOTS, ROUND, UNTIMED, WINDOW, MoteBoots
+from basestation.causality.boots import (
+    BOOTS,
+    NEAR,
+    NO_BYTES,
+    ROUND,
+    UNTIMED,
+    VARIANTS,
+    WINDOW,
+    MoteBoots,
+)
 
 from .compiled import compiled
 from .stamping import Ints
 
 Flags = NDArray[np.bool_]
 Bits = NDArray[np.uint64]
+Digests = NDArray[np.uint32]
 HALF = 64  # bits of a word: which of the last 128 numbers came is two words
 LOW = (1 << HALF) - 1
 UNKNOWN = -(1 << 63)
@@ -32,6 +42,8 @@ class BootState(NamedTuple):
     tick: Ints
     seen: Bits  # by word, the low one first
     base: Ints  # -1 where the numbers were not kept
+    contents: Digests  # and by sequence field: the digests of its messages
+    repeats: Flags
 
     @classmethod
     def of(cls, motes: Mapping[int, MoteBoots], count: int) -> BootState:
@@ -46,6 +58,8 @@ class BootState(NamedTuple):
             tick=np.zeros(pair, np.int64),
             seen=np.zeros((*pair, 2), np.uint64),
             base=np.full(pair, -1, np.int64),
+            contents=np.zeros((*pair, ROUND, VARIANTS), np.uint32),
+            repeats=np.zeros(one, np.bool_),
         )
         for source, mote in motes.items():
             state.heard[source], state.life[source], state.booted[source] = True, mote.life, mote.booted
@@ -56,6 +70,10 @@ class BootState(NamedTuple):
                 state.seen[at] = seen & LOW, seen >> HALF
             for boot, base in mote.bases.items():
                 state.base[source, boot] = base
+            state.repeats[source] = mote.repeats
+            for boot, told in mote.contents.items():
+                for field, digests in told.items():
+                    state.contents[source, boot, field, : len(digests)] = digests
         return state
 
     def motes(self) -> dict[int, MoteBoots]:
@@ -73,8 +91,16 @@ class BootState(NamedTuple):
         bases = {
             boot: int(self.base[source, boot]) for boot in np.flatnonzero(self.base[source] >= 0).tolist()
         }
-        newest = int(self.newest[source]) or None
-        return MoteBoots(int(self.life[source]), int(self.booted[source]), sequences, bases, newest)
+        newest, repeats = int(self.newest[source]) or None, bool(self.repeats[source])
+        contents = {boot: self._contents(source, boot) for boot in sequences}
+        life, booted = int(self.life[source]), int(self.booted[source])
+        return MoteBoots(life, booted, sequences, bases, newest, contents, repeats)
+
+    def _contents(self, source: int, boot: int) -> dict[int, list[int]]:
+        told = self.contents[source, boot]
+        fields = np.flatnonzero(told[:, 0])
+        rows = zip(fields.tolist(), told[fields].tolist(), strict=True)
+        return {field: [digest for digest in digests if digest] for field, digests in rows}
 
 
 @compiled
@@ -92,12 +118,18 @@ def _shift(seen: Bits, by: int) -> None:
 
 
 @compiled
+def _keep(before: Digests, digest: int) -> None:
+    before[:] = 0
+    before[0] = digest
+
+
+@compiled
 def number_messages(
-    source: Ints, boot: Ints, field: Ints, tick: Ints, patience: int, state: BootState
+    source: Ints, boot: Ints, field: Ints, tick: Ints, digest: Digests, patience: int, state: BootState
 ) -> tuple[Ints, Ints, Ints, Flags]:
     """For each message its life, its sequence number in it, its number among all of its mote (`UNKNOWN` for a copy, and
     where numbers were not kept), and whether it is the first of its copies."""
-    heard, life_of, booted, newest, known, sequence_of, tick_of, seen_of, base = state
+    heard, life_of, booted, newest, known, sequence_of, tick_of, seen_of, base, contents, repeats = state
     count = len(source)
     lives, sequences = np.empty(count, np.int64), np.empty(count, np.int64)
     numbers, first = np.full(count, UNKNOWN, np.int64), np.ones(count, np.bool_)
@@ -107,14 +139,22 @@ def number_messages(
             heard[mote], life_of[mote], booted[mote] = True, told, now
         if booted[mote] == UNTIMED:
             booted[mote] = now
-        life = life_of[mote]
+        life, says = life_of[mote], digest[i]
+        before_it = contents[mote, told, field[i]]
+        again = says != NO_BYTES and (before_it == says).any()
         if told != life % BOOTS:
             later = (told - life) % BOOTS
+            if again and not repeats[mote] and later > BOOTS // 2 and known[mote, told]:
+                last = sequence_of[mote, told]
+                lives[i], sequences[i] = life - BOOTS + later, last - (last - field[i]) % ROUND
+                first[i] = False
+                continue
             if later > BOOTS // 2 and (now == UNTIMED or abs(now - booted[mote]) <= patience):
                 life = life - BOOTS + later
             else:
                 life += later
                 life_of[mote], booted[mote], known[mote, told] = life, now, False
+                contents[mote, told] = 0
         seen = seen_of[mote, told]
         if not known[mote, told]:
             sequence = field[i]
@@ -125,6 +165,7 @@ def number_messages(
             known[mote, told] = True
             sequence_of[mote, told], tick_of[mote, told] = sequence, now
             seen[0], seen[1] = np.uint64(1), np.uint64(0)
+            _keep(before_it, says)
         else:
             last, before = sequence_of[mote, told], tick_of[mote, told]
             silent = now != UNTIMED and before != UNTIMED and now - before > patience
@@ -133,13 +174,26 @@ def number_messages(
             latest = last + (ROUND if silent else WINDOW)
             sequence = latest - (latest - field[i]) % ROUND
             ahead = sequence - last
-            if ahead > 0:
-                sequence_of[mote, told], tick_of[mote, told] = sequence, now
-                _shift(seen, ahead)
-            else:
+            word, bit, here = 0, np.uint64(0), False
+            if ahead <= 0:
                 word, bit = -ahead // HALF, np.uint64(1) << np.uint64(-ahead % HALF)
-                first[i] = seen[word] & bit == 0
-                seen[word] |= bit
+                here = seen[word] & bit != 0
+            if again and not here and not repeats[mote] and not 0 < ahead <= NEAR:
+                sequence -= ROUND
+                first[i] = False
+            elif here:
+                first[i] = not (again or says == NO_BYTES or before_it[0] == 0)
+                if first[i]:
+                    place = min(np.count_nonzero(before_it), VARIANTS - 1)
+                    before_it[place] = says
+            else:
+                _keep(before_it, says)
+                if ahead > 0:
+                    repeats[mote] |= again
+                    sequence_of[mote, told], tick_of[mote, told] = sequence, now
+                    _shift(seen, ahead)
+                else:
+                    seen[word] |= bit
         lives[i], sequences[i] = life, sequence
         if first[i] and base[mote, told] >= 0:
             numbers[i] = base[mote, told] + sequence + 1

@@ -46,6 +46,10 @@ static void send(cw_mote_t *mote, uint32_t tick, bool in_sync, input_t *input, m
     for (uint16_t i = 0; i < CAUSEWAY_DATA_BYTES; i++)
         data[i] = next(input);
     message->length = cw_mote_send(mote, tick, in_sync, next(input) & 3, data, message->bytes);
+    if (!message->length) { /* it has sent in this tick already */
+        must(CAUSEWAY_ONE_SEND_A_TICK);
+        return;
+    }
     must(message->length <= CAUSEWAY_PAYLOAD_BYTES);
     must(cw_data_check(message->bytes, message->length, &counters) == CW_DATA_OK);
     must(cw_data_source(message->bytes) == mote->id);
@@ -53,7 +57,7 @@ static void send(cw_mote_t *mote, uint32_t tick, bool in_sync, input_t *input, m
 
 static void play(input_t *input)
 {
-    cw_mote_t *motes = malloc(2 * sizeof(*motes));
+    cw_mote_t *motes = calloc(2, sizeof(*motes));
     message_t sent[2] = {{{0}, 0}, {{0}, 0}};
     uint32_t tick = (uint32_t)next(input) << 24;
 

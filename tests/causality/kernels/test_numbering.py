@@ -12,7 +12,7 @@ from basestation.journal.message_table import number_by_objects
 pytest.importorskip("numba")
 
 PATIENCE = 40
-WIRE = np.dtype([("source", np.uint16), ("boot", np.uint8), ("sequence", np.uint8)])
+WIRE = np.dtype([("source", np.uint16), ("boot", np.uint8), ("sequence", np.uint8), ("digest", np.uint32)])
 
 steps = st.tuples(
     st.integers(0, 2),
@@ -21,17 +21,18 @@ steps = st.tuples(
     st.sampled_from(
         [-2, 0, 1, 1, 3, PATIENCE, PATIENCE + 1, 500, None]
     ),  # how much later it is heard, if known
+    st.sampled_from([1, 1, 1, 2, 3, 4, 5, 6, None, 0]),  # what it says; None: what no other says
 )
 
 
 def wire(taken):
     """Messages of motes that go on as told, with their ticks."""
     boots, numbers, tick, rows, ticks = {}, {}, 0, [], []
-    for source, boot, number, later in taken:
+    for place, (source, boot, number, later, says) in enumerate(taken):
         boots[source] = (boots.get(source, 0) + boot) % 8
         numbers[source] = (numbers.get(source, 250) + number) % 256
         tick += later or 0
-        rows.append((source, boots[source], numbers[source]))
+        rows.append((source, boots[source], numbers[source], 1000 + place if says is None else says))
         ticks.append(UNTIMED if later is None else tick)
     return np.array(rows, WIRE), np.array(ticks, np.int64)
 

@@ -1,0 +1,261 @@
+"""Somebody with a radio who poses as a gateway or as a mote: what is honest stays in order, and it is said."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from basestation.arrivals import Line
+from basestation.causality.boots import MoteBoots
+from basestation.deployed import scheme_of
+from basestation.journal.message_table import read_all
+from basestation.journal.reader import read_journal
+from basestation.journal.writer import JournalWriter
+from basestation.live.happenings import Alarm, Arrived, ClockChanged, Delivered, Happening, Strange
+from basestation.live.station import Station
+from basestation.observer import Observer
+from packet_formats.deployment import CRYSTAL_HZ, from_dict
+from packet_formats.messages import Data, Message
+from packet_formats.records import Health, Heard, Status
+from tests.live.world import (
+    MS,
+    TICK,
+    Gateway,
+    Motes,
+    arrival,
+    beacon,
+    deployment,
+    health,
+    mono_at,
+    play,
+)
+
+SETUP = deployment(policy="cbd", phi=100)
+START = 100 * CRYSTAL_HZ
+EVERY = 8 * TICK  # a message: 1,500 take 47 s
+
+
+def heard_record(time: int, epoch: int = 1) -> Heard:
+    return Heard(4, epoch, 77, 0, 3, -60, 100, 0x1234, time % 2**32)
+
+
+def status(time: int, epoch: int = 1) -> Status:
+    return Status(4, time % 2**32, epoch, 1, 5, 5, 0, 0, 0, 0, 0, 0, 0, 0)
+
+
+@cache
+def honest(count: int = 1500) -> list[tuple[int, Message]]:
+    """When each message is heard: one in two takes longer than the next."""
+    motes, heard = Motes(SETUP, START), []
+    for number in range(count):
+        at = START + number * EVERY
+        heard.append((at + (10 if number % 2 else 1) * TICK, motes.send(number % 4, at, (0, 1, 2, 3))))
+    return sorted(heard, key=lambda item: item[0])
+
+
+def pairs(frames: list[tuple[int, Message]]) -> list[Line]:
+    """Through a gateway that hands up all that it hears, as those of older versions do."""
+    gateway = Gateway(SETUP)
+    for cycles, message in sorted(frames, key=lambda item: item[0]):
+        gateway.hear(message, cycles)
+    return gateway.out
+
+
+def alone(frames: list[tuple[int, Message]]) -> list[Line]:
+    """Through a BaseStation: frames alone. A beacon every second gives the time."""
+    last = max(cycles for cycles, _ in frames)
+    beacons = [(at, beacon(at)) for at in range(START - TICK, last, CRYSTAL_HZ)]
+    every = sorted([*frames, *beacons], key=lambda item: item[0])
+    return [arrival(message, mono_at(cycles) + 4 * MS + n) for n, (cycles, message) in enumerate(every)]
+
+
+def unordered(found: list[Happening]) -> int:
+    return sum(not item.in_sync for item in found if isinstance(item, Delivered))
+
+
+def alarms(found: list[Happening], what: str) -> list[bool]:
+    return [item.raised for item in found if isinstance(item, Alarm) and item.what == what]
+
+
+def logged(folder: Path, lines: list[Line]) -> tuple[Station, list[Happening]]:
+    """Play lines, and keep the log that the runner would keep."""
+    station, found = Station(SETUP), []
+    with JournalWriter(folder, SETUP, "run-1", "never") as journal:
+        for line in sorted(lines, key=lambda line: line.mono_ns):
+            number = journal.append(line)
+            for item in station.take(line):
+                found.append(item)
+                if isinstance(item, Arrived) and isinstance(item.message, Data) and item.clock is not None:
+                    journal.append_clock(number, line, item.clock, item.cycles)
+    return station, found + station.finish()
+
+
+def table(folder: Path) -> pa.Table:
+    parts = read_journal(folder).segments(pytest.fail)
+    return pa.concat_tables(reading.messages for reading in read_all((p.records for p in parts), SETUP))
+
+
+# ---- As a gateway ----
+
+
+def gateways_health(time: int) -> Health:
+    return health(4, time, SETUP)
+
+
+@pytest.mark.parametrize(
+    ("lines", "times", "forge"),
+    [
+        (pairs, 1, heard_record),
+        (pairs, 4, heard_record),
+        (alone, 4, heard_record),
+        (pairs, 1, status),
+        (alone, 1, status),
+        (pairs, 1, gateways_health),
+    ],
+)
+def test_a_gateways_record_from_the_air_is_not_believed(lines, times, forge):
+    """One, or four within 31 s, that tell of the next epoch: all messages are ordered all the same."""
+    first = START + 5 * CRYSTAL_HZ
+    forged = [(first + n * 10 * CRYSTAL_HZ, forge(first + n * 10 * CRYSTAL_HZ)) for n in range(times)]
+    station = Station(SETUP)
+    found = play(station, lines(honest() + forged)) + station.finish()
+    assert sum(isinstance(item, Delivered) for item in found) == 1500
+    assert unordered(found) == 0
+    assert not [item for item in found if isinstance(item, ClockChanged)]
+    assert sum(isinstance(item, Strange) for item in found) == times
+    assert alarms(found, "records")[0]
+    snapshot = station.snapshot(0)
+    assert snapshot.delivery.overtaken == 0
+    assert snapshot.gateways[0].posed == times
+    assert snapshot.gateways[0].status is None
+
+
+def test_a_log_with_a_forged_record_is_read_as_it_was_live(tmp_path):
+    """Also where nobody noted the observer's clock."""
+    forged = (START + 5 * CRYSTAL_HZ, heard_record(START))
+    lines = pairs([*honest(300), forged])
+    with JournalWriter(tmp_path / "plain", SETUP, "run-1", "never") as journal:
+        for line in lines:
+            journal.append(line)
+    with JournalWriter(tmp_path / "honest", SETUP, "run-1", "never") as journal:
+        for line in pairs(honest(300)):
+            journal.append(line)
+    rows = table(tmp_path / "plain")
+    assert rows["heard"].to_pylist() == table(tmp_path / "honest")["heard"].to_pylist()
+    assert rows["in_sync"].to_pylist() == [True] * 300
+
+
+def test_a_forged_record_whose_own_record_the_line_lost_is_not_believed():
+    """Nothing shows that it came by air; but no frame of its own follows it."""
+    forged = (START + 5 * CRYSTAL_HZ, heard_record(START + 5 * CRYSTAL_HZ))
+    lines = pairs([*honest(), forged])
+    at = next(n for n, line in enumerate(lines) if line.mono_ns >= mono_at(forged[0]) + 4 * MS)
+    del lines[at]
+    station = Station(SETUP)
+    found = play(station, lines) + station.finish()
+    assert unordered(found) == 0
+    assert not [item for item in found if isinstance(item, ClockChanged)]
+
+
+def test_whoever_sends_a_record_and_its_frame_behind_a_foreign_gateway_is_found_out():
+    """The two look like a gateway of ours at first. The frames of the motes, which have no record, tell otherwise."""
+    message = Motes(SETUP, START).send(3, START)
+    forged = replace(Gateway(SETUP, epoch=1).heard(message, START), epoch=1)
+    frames = honest(200)
+    lines = [arrival(forged, 1), arrival(message, 2), *alone(frames)]
+    station = Station(SETUP)
+    found = play(station, lines) + station.finish()
+    assert station.snapshot(0).gateways[0].foreign
+    assert unordered(found) < 40, "until the next beacon"
+    assert station.timeline.epoch == 0
+
+
+# ---- As a mote ----
+
+
+def imitations(count: int) -> list[tuple[int, Message]]:
+    """Of each message another one with its number, which says something else and is heard before it."""
+    return [
+        (cycles - TICK // 2, replace(data, data=b"\x66" * len(data.data), hops=data.hops ^ 1))
+        for cycles, data in honest(count)
+    ]
+
+
+def relayed(frames: list[tuple[int, Message]]) -> list[tuple[int, Message]]:
+    """Copies, which differ in their hops alone."""
+    return [(cycles + TICK // 4, replace(data, hops=data.hops ^ 2)) for cycles, data in frames]
+
+
+def test_whoever_sends_the_next_number_first_drops_no_message(tmp_path):
+    """Both are kept and told, copies of both are dropped, and the order stays right; the table has the same rows."""
+    frames = [*honest(300), *imitations(300), *relayed(honest(300)), *relayed(imitations(300))]
+    station, found = logged(tmp_path, pairs(frames))
+    delivered = [item for item in found if isinstance(item, Delivered)]
+    assert Counter((item.name, item.data.data) for item in delivered).most_common(1)[0][1] == 1
+    assert len(delivered) == 600
+    assert sum(item.differs for item in delivered) == 300
+    assert unordered(found) == 0
+    assert alarms(found, "imitated") == [True] * 4
+    text = next(item.text for item in found if isinstance(item, Alarm) and item.what == "imitated")
+    assert text.startswith("somebody else speaks as mote ")
+    snapshot = station.snapshot(0)
+    assert snapshot.delivery.overtaken == 0
+    assert sum(mote.imitated for mote in snapshot.motes) == 300
+    assert sum(mote.lost for mote in snapshot.motes) == 0
+    rows = table(tmp_path)
+    assert list(zip(rows["source"].to_pylist(), rows["sequence"].to_pylist(), strict=True)) == [
+        (item.name.source, item.name.sequence)
+        for item in found
+        if isinstance(item, Arrived) and isinstance(item.message, Data) and not item.copy
+    ]
+
+
+@pytest.mark.parametrize("after", [1, 5, 3600])
+def test_replays_are_no_new_messages(tmp_path, after):
+    """However long after, and in another order too."""
+    frames = honest(800)
+    later = frames[-1][0] + after * CRYSTAL_HZ
+    replays = [(later + n * EVERY, data) for n, (_, data) in enumerate(frames[1::2] + frames[::2])]
+    station, found = logged(tmp_path, pairs(frames + replays))
+    assert sum(isinstance(item, Delivered) for item in found) == 800
+    assert not alarms(found, "imitated")
+    assert sum(mote.duplicates for mote in station.snapshot(0).motes) == 800
+    assert len(table(tmp_path)) == 800
+
+
+def test_a_mote_that_says_the_same_again_and_again_is_no_replay():
+    """Its bytes repeat after a round; then they prove nothing, and what follows a long loss is taken."""
+    mote = MoteBoots(0, 0)
+    numbers = [*range(600), *range(780, 1000)]
+    taken = [mote.accept(0, number % 256, 10 * number, 100, 7) for number in numbers]
+    assert [sequence for _, sequence, copy, _, _ in taken if not copy] == numbers
+
+
+@pytest.mark.parametrize("scheme", ["barrier", "vector", "delta-vector", "history", "sequence", "two-hop"])
+def test_under_every_rule_both_messages_of_a_number_leave(scheme):
+    setup = from_dict(
+        {
+            "network": {"name": "t", "board": "micaz", "motes": 4, "tinyos": 2},
+            "clock": {"tick_log2": 7, "epsilon": 3, "delta": 12},
+            "stamp": {"scheme": scheme},
+        }
+    )
+    made, codec, observer = scheme_of(setup), scheme_of(setup).codec(), Observer(setup)
+    programs = [made.start(mote) for mote in range(4)]
+    left = []
+    for number in range(1, 60):
+        for source, program in enumerate(programs):
+            now = 1000 + 8 * number + source
+            fields = codec.encode(program.on_send(now, number), source, number)
+            for said in (b"real", b"fake", b"real"):
+                data = Data(source, (number - 1) % 256, fields, data=said)
+                left += observer.receive(data, now + 2).deliveries
+    left += observer.due(10_000)
+    assert Counter((one.message.source, one.message.number) for one in left) == {
+        (source, number): 2 for source in range(4) for number in range(1, 60)
+    }

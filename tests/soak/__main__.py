@@ -1,0 +1,42 @@
+"""`make soak`: each search for some minutes, one after the other, then what they found into docs/reliability.md."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import subprocess
+import sys
+
+from tests.soak.report import SEARCHES, keep, write
+
+
+def main() -> int:
+    reader = argparse.ArgumentParser(
+        prog="python -m tests.soak", epilog="Example: python -m tests.soak --minutes 5 c_fuzz kills"
+    )
+    reader.add_argument("--minutes", type=float, default=10, help="for each search [default: 10]")
+    reader.add_argument("--no-write", action="store_true", help="leave docs/reliability.md as it is")
+    reader.add_argument(
+        "searches", nargs="*", metavar="SEARCH", help=f"of {', '.join(SEARCHES)} [default: all]"
+    )
+    asked = reader.parse_args()
+    if wrong := [name for name in asked.searches if name not in SEARCHES]:
+        reader.error(f"no search is named {wrong[0]}; there are {', '.join(SEARCHES)}")
+    worst = 0
+    for name in asked.searches or SEARCHES:
+        if importlib.util.find_spec(f"tests.soak.{name}") is None:
+            print(f"{name}: not here", file=sys.stderr)
+            continue
+        words = [sys.executable, "-m", f"tests.soak.{name}", "--json", "--minutes", str(asked.minutes)]
+        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
+        keep(name, done.stdout)
+        worst = max(worst, done.returncode)
+        if done.returncode == 130:
+            break
+    if not asked.no_write:
+        write()
+    return worst
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,107 @@
+"""The real images on the testbed, in random timelines in which the gateway, which is the root, is off and on again.
+
+    python -m tests.soak.root_storm --pieces 10 --json
+
+A piece is one timeline: six MICAz motes, a message a second each, the root off one to four times at any moment, for
+half a second and more; the later pieces are the longer ones, up to an hour. Faults are pairs of stamps that contradict
+happened-before, pairs delivered in the wrong order at phi = 100, clocks in sync further apart than epsilon, and motes
+that say they are out of sync later than two beacon periods after the start.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+import sys
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from basestation.testbed.air import message_of
+from basestation.testbed.judge import judge
+from basestation.testbed.truth_log import Event, Signal
+from packet_formats.layout import layout_of
+from packet_formats.messages import Data, decode_message
+from tests.soak.running import Piece, Search
+from tools.stabilize import SETTINGS, Bench, bench
+
+AIM = 100
+NS = 1e9
+SETTLED = 24.0  # seconds: two beacon periods after the last mote was switched on
+SHORT, LONG = 120.0, 3600.0  # seconds of the first timelines, and of the last
+
+
+def seconds_of(number: int) -> float:
+    """The longer ones come later: half of them take less than 11 minutes."""
+    share = min(number, AIM - 1) / (AIM - 1)
+    return SHORT * math.exp(share * math.log(LONG / SHORT))
+
+
+def timeline(number: int, root: int, seconds: float) -> tuple[str, ...]:
+    """When the root goes off and on, once the motes had a few beacons."""
+    chance = random.Random(f"root storm {number}")
+    times = sorted(chance.uniform(12.0, seconds - 10) for _ in range(2 * chance.randint(1, 4)))
+    lines = []
+    for off, on in zip(times[::2], times[1::2], strict=True):
+        short = chance.random() < 0.3  # within a beacon period
+        back = min(on, off + chance.uniform(0.5, 9.0)) if short else on
+        lines += [f"at {off:.3f} off {root}", f"at {max(back, off + 0.5):.3f} on {root}"]
+    return tuple(lines)
+
+
+@cache
+def network() -> Bench:
+    return bench(replace(SETTINGS["micaz"], motes=6, rate=1.0))
+
+
+def storm(number: int, seconds: float | None = None) -> Piece:
+    made = network()
+    length = seconds_of(number) if seconds is None else seconds
+    (root,) = made.network.gateways
+    with TemporaryDirectory(prefix="causeway-root-storm-") as folder:
+        events = made.run(number + 1, timeline(number, root, length), length, Path(folder))
+    report = judge(events, [made.network])
+    (found,) = report.networks
+    unsynced = _unsynced(events, made)
+    faults = {
+        "pairs of stamps contradict happened-before": found.order.broken,
+        "pairs delivered in the wrong order": found.delivered.inverted,
+        "moments with clocks further apart than epsilon": found.skew.beyond,
+        "messages out of sync": unsynced,
+        "events missed in the truth": report.missed + report.gaps + found.order.unmatched,
+    }
+    counts = {
+        "timelines": 1,
+        "seconds": round(length),
+        "messages": found.fates.stamped,
+        "delivered": found.delivered.messages,
+        "related_pairs": found.order.pairs,
+        "broken": found.order.broken,
+        "inverted": found.delivered.inverted,
+        "clocks_apart": found.skew.beyond,
+        "unsynced": unsynced,
+    }
+    told = [f"timeline {number}: {count} {what}" for what, count in faults.items() if count]
+    return Piece("minutes" if length < 600 else "an hour", counts, told)
+
+
+def _unsynced(events: list[Event], made: Bench) -> int:
+    """Messages whose own sender said, long after the start, that it is out of sync."""
+    deployment = made.network.deployment
+    layout = layout_of(deployment)
+    count = 0
+    for event in events:
+        if not isinstance(event, Signal) or event.begin < SETTLED * NS:
+            continue
+        raw = message_of(event, deployment.network.board, layout.tinyos)
+        message = decode_message(raw, layout) if raw else None
+        own = isinstance(message, Data) and event.node == made.network.node_of(message.source)
+        count += own and isinstance(message, Data) and not message.in_sync
+    return count
+
+
+SEARCH = Search("root_storm", "timelines", AIM, storm)
+
+if __name__ == "__main__":
+    sys.exit(SEARCH.main())
