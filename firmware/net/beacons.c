@@ -24,16 +24,14 @@ typedef struct {
 static place_t places[BEACONS_ROOM];
 static uint8_t oldest;
 static uint32_t last_question;
-static cw_flag_t has_question;
 static uint8_t behind; /* beacons in a row that were */
 static uint16_t last_behind;
 
 static void hear_question(const radio_heard_t *heard, uint32_t now)
 {
-    if (has_question && now - last_question < SECOND) {
+    if (now - last_question < SECOND) {
         return;
     }
-    has_question = true;
     last_question = now;
     timesync_on_beacon(heard->message.data, heard->time, heard->error, now);
 }
@@ -68,24 +66,28 @@ static bool is_meant(const place_t *place, const uint8_t *proof)
  * its help: it believes none that is long past. */
 static bool is_behind(const place_t *place, uint32_t now)
 {
-    cw_beacon_t beacon;
-    cw_beacon_get(place->beacon, CAUSEWAY_BEACON_BYTES, &beacon);
-    if (!timesync_in_sync(now) || beacon.epoch != timesync_epoch()) {
+    const uint8_t *beacon = place->beacon;
+    if (!timesync_in_sync(now) || beacon[CAUSEWAY_BEACON_EPOCH_AT] != timesync_epoch()) {
         return false;
     }
-    int32_t late = (int32_t)(timesync_stamp(place->heard) - beacon.time);
-    uint32_t allowed = (uint32_t)timesync_error(now) + beacon.error + place->unsure + 2 * TIMESYNC_NOISE;
+    int32_t late = (int32_t)(timesync_stamp(place->heard) - cw_get32(beacon + CAUSEWAY_BEACON_TIME_AT));
+    uint32_t allowed = (uint32_t)timesync_error(now) + beacon[CAUSEWAY_BEACON_ERROR_AT] + place->unsure +
+                       2 * TIMESYNC_NOISE;
     if (late <= (int32_t)allowed) {
         behind = 0;
         return false;
     }
+    uint16_t sequence = cw_get16(beacon + CAUSEWAY_BEACON_SEQUENCE_AT);
     if ((timesync_is_root() && late > (int32_t)LONG_PAST) ||
-        (behind > 0 && (int16_t)(uint16_t)(beacon.sequence - last_behind) <= 0)) {
+        (behind > 0 && (int16_t)(uint16_t)(sequence - last_behind) <= 0)) {
         return true;
     }
-    last_behind = beacon.sequence;
-    behind = behind < BEHIND_MOST ? (uint8_t)(behind + 1) : BEHIND_MOST + 1;
-    return behind <= BEHIND_MOST;
+    last_behind = sequence;
+    if (behind >= BEHIND_MOST) {
+        return false;
+    }
+    behind++;
+    return true;
 }
 
 /* It is the first of its number that came, so none of the others, copies or not, is needed. */
