@@ -28,6 +28,7 @@ LONG_AGO = -(1 << 62)
 # a number further ahead is a misread one.
 AHEAD = 16
 NAMERS = 32  # how many that name a missing message are looked at: fewer only tell less of it
+HANDED = 256  # links over which one message hands its causes on: a few dozen in an honest network
 ORDER, RECEIPT, STAMP = "order", "receipt", "stamp"  # how a cause is known
 
 
@@ -136,6 +137,9 @@ class CausalGraph:
         self._known: dict[tuple[int, int], list[Node]] = {}  # by their aliases
         self._unheard: list[deque[tuple[Node, int]]] = [deque(maxlen=AHEAD) for _ in range(motes)]
         self._grown: list[Growth] = []
+        self._newest_heard = LONG_AGO
+        self._left = HANDED  # links that the present message may still hand on over
+        self._cut = LONG_AGO  # what was heard up to this tick may lack causes that were not handed on
         self.refused = 0  # names that contradict others
         self.settled: deque[Node] = deque()
 
@@ -150,6 +154,7 @@ class CausalGraph:
         `receipts` are sources and 8-bit sequence numbers; `complete`: they name all received since the last send.
         """
         source, number = message.source, message.number
+        self._left = HANDED
         while self._unsettled and heard - self._unsettled[0].heard > self._patience:
             self._settle(self._unsettled.popleft())
         self._note_boot(message, heard)
@@ -160,6 +165,7 @@ class CausalGraph:
         node.arrived, node.settled, node.heard, node.complete_receipts = True, False, heard, complete
         node.time = self._teller.sent(message, heard) if message.in_sync else heard
         self._unsettled.append(node)
+        self._newest_heard = max(self._newest_heard, heard)
         if message.in_sync:
             node.told = self._teller.causes(message, node.time)
         else:
@@ -323,11 +329,16 @@ class CausalGraph:
         _raise(effect.vector, cause.vector)
 
     def _hand_on(self, node: Node) -> Iterator[Growth]:
-        """What is known of a message holds for its effects, and theirs."""
+        """What is known of a message holds for its effects, and theirs. Somebody who names what is to come could make
+        that everything: it ends after a bounded number of links."""
         waiting = [node]
         while waiting:
             cause = waiting.pop()
             for effect in cause.effects:
+                if not self._left:
+                    self._cut = max(self._cut, self._newest_heard)
+                    return
+                self._left -= 1
                 circle = cause.vector[effect.source] >= effect.number
                 grown = {} if circle else _raise(effect.vector, cause.vector)
                 if grown:
@@ -393,6 +404,8 @@ class CausalGraph:
             return LONG_AGO  # whoever names it has the gap
         told, late = node.told, node.time + self._teller.reach
         gaps = [node.doubt]
+        if node.heard <= self._cut:
+            gaps.append(late)
         if not node.complete_receipts and told.unsure is None:
             gaps.append(told.gap)
         before = next((cause for cause, how in node.causes.items() if how == ORDER), None)

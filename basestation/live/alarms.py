@@ -346,7 +346,7 @@ class Alarms:
     def posed(self, gateway: int, counts: GatewayCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
         """A record of a gateway came by air."""
         counts.posed.add(mono_ns)
-        self._expect(lambda gateway: _due_after(gateway.posed)(counts))
+        self._expect(_due_after(counts.posed))
         return self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
 
     def mote_seen(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
@@ -362,7 +362,7 @@ class Alarms:
     def imitated(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
         """Two messages of a mote have one number and differ."""
         counts.imitated.add(mono_ns)
-        self._expect(lambda mote: _due_after(mote.imitated)(counts))
+        self._expect(_due_after(counts.imitated))
         return self._look(MOTE, mote, counts, mono_ns, wall_ns)
 
     def mote_changed(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:

@@ -37,6 +37,7 @@ SIDE = 38  # columns; with so much room for each, two tables stand side by side
 STATES = {
     "mote": "silent",
     "layout": "layout?",
+    "imitated": "imitated",
     "reboots": "reboots",
     "sync": "no time",
     "losing": "losing",

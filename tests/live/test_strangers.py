@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from basestation.arrivals import Line
+from basestation.causality import causal_graph
 from basestation.causality.boots import MoteBoots
 from basestation.deployed import scheme_of
 from basestation.journal.message_table import read_all
@@ -259,3 +260,31 @@ def test_under_every_rule_both_messages_of_a_number_leave(scheme):
     assert Counter((one.message.source, one.message.number) for one in left) == {
         (source, number): 2 for source in range(4) for number in range(1, 60)
     }
+
+
+# ---- Costs ----
+
+
+def test_receipts_of_what_is_to_come_cost_bounded_work(monkeypatch):
+    """Mote 3 claims in each message what mote 0 has yet to send, and nobody hears mote 3. Mote 0 sends seldom, so that
+    each of its messages has hundreds of effects that came before it, and tells all of them something new."""
+    steps = 0
+    raised = causal_graph._raise
+
+    def counted(*given):
+        nonlocal steps
+        steps += 1
+        return raised(*given)
+
+    monkeypatch.setattr(causal_graph, "_raise", counted)
+    motes, gateway, station, most = Motes(SETUP, START), Gateway(SETUP), Station(SETUP), 0
+    for number in range(3000):
+        source = 0 if number % 1000 == 0 else 1 + number % 3
+        data = motes.send(source, START + number * TICK, () if source == 3 else (0, 1, 2))
+        if source == 3:
+            data = replace(data, receipts=((0, motes.sequences[0] % 256),) * 2)
+        for line in gateway.hear(data, START + (number + 2) * TICK):
+            steps = 0
+            station.take(line)
+            most = max(most, steps)
+    assert 10 < most <= causal_graph.HANDED + 50

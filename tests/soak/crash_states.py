@@ -35,6 +35,7 @@ from basestation.journal.reader import JournalHole, read_journal, read_segment
 from basestation.journal.record_format import Ending, JournalError, RecordKind
 from basestation.journal.recovery import interrupted_runs, recover
 from basestation.journal.writer import JournalWriter
+from tests.soak.running import Piece, Search
 
 RUN = "run"
 AGAIN = 0.2  # of the states the power goes again during their recovery
@@ -512,5 +513,12 @@ def main() -> int:
     return 1 if done["bad"] else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def piece(number: int) -> Piece:
+    bad = run_states(number * EVERY, EVERY)
+    return Piece("states", {"states": EVERY}, [f"state {at}: {why}" for at, why in bad.items()])
+
+
+SEARCH = Search("crash_states", "states", 10_000, piece)
+
+if __name__ == "__main__":  # with --states only so many, apart from the search's own account
+    sys.exit(main() if any(word.startswith("--states") for word in sys.argv) else SEARCH.main())
