@@ -20,7 +20,7 @@ STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]")
 @pytest.fixture
 def hostile_log(tmp_path):
     folder = tmp_path / "run"
-    with JournalWriter(folder, None, "run-1", site=HOSTILE, sources=[HOSTILE]) as journal:
+    with JournalWriter(folder, None, "run-1", site="hill", sources=[HOSTILE]) as journal:
         journal.append(Arrival(0, 1, 2, b"x"))
     return folder
 
