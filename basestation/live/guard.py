@@ -23,7 +23,7 @@ REMEMBERED = 128  # payloads of each mote: fewer than a round of its sequence, i
 PENDING = 1024
 PENDING_NS = 10_000_000_000  # a proof follows its beacon at once; later it is another one's
 COPY_NS = 10_000_000_000  # a copy on another way comes within this time; later it is played again
-FRESH = 60 * CRYSTAL_HZ  # cycles by which the time in a health report may be behind ours
+FRESH = 60 * CRYSTAL_HZ  # cycles by which the time in a health report may differ from ours
 SETTLING_NS = 30_000_000_000  # after the time started afresh, messages of the time before are still about
 TIMES_BEFORE = 2  # that are remembered so long
 WINDOWS = 3  # of a clock, or periods of 16 s, that are tried where the time is a guess
@@ -96,7 +96,7 @@ class Guard:
         if isinstance(message, Data):
             found = self._judge_data(payload, message, epoch, cycles, mono_ns, tries)
         elif isinstance(message, Health):
-            found = Judgement(self._judge_health(payload, message, epoch, cycles))
+            found = Judgement(self._judge_health(payload, message, epoch, cycles, tries == 1))
         elif isinstance(message, Downlink):
             found = Judgement(self._judge_command(payload, message, epoch, cycles, mono_ns))
         else:
@@ -166,19 +166,27 @@ class Guard:
 
     # ---- Health ----
 
-    def _judge_health(self, payload: bytes, health: Health, epoch: int | None, cycles: int | None) -> Verdict:
+    def _judge_health(
+        self, payload: bytes, health: Health, epoch: int | None, cycles: int | None, sure: bool
+    ) -> Verdict:
         if self._seal.health(payload, health) != health.mic:
             return Verdict.FORGED
         last = self._health.get(health.source)
-        if not self._is_news(health, last, epoch, cycles):
+        if not self._is_news(health, last, epoch, cycles, sure):
             return Verdict.REPLAYED
         self._health[health.source] = health
         return Verdict.GOOD
 
-    def _is_news(self, health: Health, last: Health | None, epoch: int | None, cycles: int | None) -> bool:
-        """Whether a report is not an old one: by its time if that can be compared, else by what it counts."""
+    def _is_news(
+        self, health: Health, last: Health | None, epoch: int | None, cycles: int | None, sure: bool
+    ) -> bool:
+        """Whether a report is not an old one: by its time if that can be compared, else by what it counts.
+
+        `sure`: the time is no guess. Then one far ahead is older than 18 hours, half a round of 32 bits.
+        """
         if health.in_sync and cycles is not None and health.epoch == epoch:
-            if _ahead(health.time, cycles, 32) < -FRESH:  # one ahead of us is news: it was not there before
+            ahead = _ahead(health.time, cycles, 32)
+            if ahead < -FRESH or (sure and ahead > FRESH):
                 return False
             if last is None or not last.in_sync or last.epoch != health.epoch:
                 return True

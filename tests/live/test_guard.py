@@ -174,8 +174,8 @@ def test_old_health_is_replayed_health() -> None:
     seal, gateway = Seal(KEY, layout), MOTES
 
     def health(seconds: int, boots: int = 7) -> ActiveMessage:
-        time = seconds * CRYSTAL_HZ
-        return seal.sealed_health(Health(2, time, 1, 1, boots, layout.hash, seconds, *[0] * 7))
+        time = seconds * CRYSTAL_HZ % (1 << 32)
+        return seal.sealed_health(Health(2, time, 1, 1, boots, layout.hash, seconds % 65536, *[0] * 7))
 
     def heard_at(seconds: int, number: int) -> Heard:
         return Heard(gateway, 1, number, 0, 3, -60, 100, 0, seconds * CRYSTAL_HZ)
@@ -187,6 +187,8 @@ def test_old_health_is_replayed_health() -> None:
         (170, health(170)),
         (171, health(100)),
         (240, health(240, 2)),
+        (241, health(241 - 20 * 3600, 2)),  # of yesterday: modulo 2^32 cycles it is ahead
+        (242, health(242, 2)),
     )
     for number, (seconds, frame) in enumerate(steps):
         like = Arrival(0, seconds * S, seconds * S, b"")
@@ -194,10 +196,10 @@ def test_old_health_is_replayed_health() -> None:
     station, _ = play(network, line)
     refused = station.snapshot(0).refused
     assert refused is not None
-    assert refused["replayed"] == 1
+    assert refused["replayed"] == 2
     newest = station.motes[2].health
     assert newest is not None
-    assert newest.boots == 2  # a mote that lost its count is believed by its time
+    assert (newest.boots, newest.sent) == (2, 242)  # a mote that lost its count is believed by its time
 
 
 def test_behind_a_foreign_gateway_a_beacon_is_believed_after_its_proof() -> None:
