@@ -24,6 +24,7 @@ from tests.journal.test_sealed_frames import attacked_alone, foreign
 from tests.live.test_guard import KEY, S, attacked, deployment, honest_line
 
 WALL_NS = 1_700_000_000 * S
+SEGMENT = 6000  # bytes: several segments, whose edges fall between records and frames
 Rows = list[tuple[int, int, bytes, int]]
 
 
@@ -39,7 +40,9 @@ def logged(folder: Path, run: str, network: Deployment, line: Iterable[Arrival])
         return taken
 
     station.observer.receive = spied  # type: ignore[method-assign]
-    with JournalWriter(folder / run, replace(network, key=None), run, "never", site="hill") as journal:
+    with JournalWriter(
+        folder / run, replace(network, key=None), run, "never", site="hill", segment_bytes=SEGMENT
+    ) as journal:
         for arrival in line:
             arrival = arrival._replace(wall_ns=WALL_NS + arrival.mono_ns)
             number = journal.append(arrival)
@@ -66,14 +69,16 @@ def ingested(folder: Path, *options: str) -> tuple[Rows, dict[str, Any], str]:
 
 
 @pytest.mark.parametrize("scheme", ["shlc", "barrier", "sequence"])
-@pytest.mark.parametrize("gateway", ["own", "foreign"])
+@pytest.mark.parametrize("gateway", ["own", "lossy", "foreign"])
 def test_the_tables_hold_what_the_station_took(tmp_path: Path, scheme: str, gateway: str) -> None:
     network, key = deployment(scheme), tmp_path / "site.key"
     write_key(KEY, key)
     line = honest_line(network, 80)
     if gateway == "foreign":
         line = list(foreign(network, line))
-    frames = list(attacked(network, line) if gateway == "own" else attacked_alone(network, line))
+    elif gateway == "lossy":  # each seventh heard record is lost on the line
+        line = [one for number, one in enumerate(line) if number % 14 != 8]
+    frames = list(attacked_alone(network, line) if gateway == "foreign" else attacked(network, line))
     honest = logged(tmp_path / "alone", "alone", network, line)
     taken = logged(tmp_path / "logs", "with", network, frames)
     assert len(honest) > 70
