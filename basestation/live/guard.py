@@ -72,6 +72,7 @@ class Guard:
         self._seen: dict[int, OrderedDict[bytes, int]] = {}  # by mote: what came, and when it first did
         self._health: dict[int, Health] = {}
         self._beacons: OrderedDict[tuple[int, int, int, bytes], tuple[Beacon, int]] = OrderedDict()
+        self._newest: tuple[int | None, int] = None, 0  # epoch and number of the newest proven beacon
         # Times that are over: when they ended, their epoch, and their cycles then.
         self._before: deque[tuple[int, int, int]] = deque(maxlen=TIMES_BEFORE)
 
@@ -182,15 +183,16 @@ class Guard:
     ) -> bool:
         """Whether a report is not an old one: by its time if that can be compared, else by what it counts.
 
-        `sure`: the time is no guess. Then one far ahead is older than 18 hours, half a round of 32 bits.
+        `sure`: the time is no guess. Then one far ahead is older than 18 hours, half a round of 32 bits; else our clock
+        may have stood still, and what it counts decides.
         """
         if health.in_sync and cycles is not None and health.epoch == epoch:
             ahead = _ahead(health.time, cycles, 32)
             if ahead < -FRESH or (sure and ahead > FRESH):
                 return False
-            if last is None or not last.in_sync or last.epoch != health.epoch:
-                return True
-            return _ahead(health.time, last.time, 32) >= 0
+            if ahead <= FRESH:
+                timed = last is not None and last.in_sync and last.epoch == health.epoch
+                return last is None or not timed or _ahead(health.time, last.time, 32) >= 0
         if last is None:
             return True
         if health.boots != last.boots:
@@ -225,17 +227,33 @@ class Guard:
         while len(waiting) > PENDING or mono_ns - next(iter(waiting.values()))[1] > PENDING_NS:
             waiting.popitem(last=False)
 
-    def proven(self, proof: Proof, gateway: int) -> tuple[Verdict, Beacon | None, int]:
-        """The verdict on a proof, and if it proves a beacon, that and when it came.
+    def proven(
+        self, proof: Proof, gateway: int, now: tuple[int, int] | None
+    ) -> tuple[Verdict, Beacon | None, int]:
+        """The verdict on a proof, and if it proves a beacon, that and when it came. `now`: epoch and cycles, if known.
 
         Where no beacon of its sender and number waits, which may be lost, it tells nothing, and is good.
         """
         name = gateway, proof.sender, proof.sequence
         beacon, came_ns = self._beacons.get((*name, proof.mic), (None, 0))
-        wrong = beacon is None and any(waiting[:3] == name for waiting in self._beacons)
-        verdict = Verdict.FORGED if wrong else Verdict.GOOD
+        if beacon is None:
+            wrong = any(waiting[:3] == name for waiting in self._beacons)
+            verdict = Verdict.FORGED if wrong else Verdict.GOOD
+        elif self._is_of_long_ago(beacon, now):
+            verdict, beacon = Verdict.REPLAYED, None
+        else:
+            verdict = Verdict.GOOD
+            if beacon.epoch != self._newest[0] or _ahead(beacon.sequence, self._newest[1], 16) > 0:
+                self._newest = beacon.epoch, beacon.sequence
         self.verdicts[verdict] += 1
         return verdict, beacon, came_ns
+
+    def _is_of_long_ago(self, beacon: Beacon, now: tuple[int, int] | None) -> bool:
+        """Its time is far ahead of ours though newer beacons were there: it is half a round of 32 bits old, or more."""
+        if now is None or beacon.epoch != now[0] or self._newest[0] != beacon.epoch:
+            return False
+        ahead = _ahead(beacon.time, now[1], 32)
+        return ahead > FRESH and _ahead(beacon.sequence, self._newest[1], 16) < 0
 
 
 def _ahead(value: int, other: int, bits: int) -> int:

@@ -292,3 +292,22 @@ def test_a_flood_of_beacons_does_not_push_out_the_true_one() -> None:
     for message in (true, *flood, seal.proof(true)):
         station.take(Arrival(0, S, S, encode_packet(encode_message(message, layout))))
     assert station.timeline.epoch == 4
+
+
+def test_a_beacon_of_yesterday_does_not_set_the_clock_forward() -> None:
+    """Modulo 2^32 cycles it is ahead of today's; its number is not."""
+    network = deployment()
+    layout = layout_of(network)
+    seal, station = Seal(KEY, layout), Station(network)
+    old = Beacon(MOTES, MOTES, 4, 100, 0, 1, 0, 50 * CRYSTAL_HZ)
+    true = replace(old, sequence=7300, time=(50 + 20 * 3600) * CRYSTAL_HZ % (1 << 32))
+    for seconds, beacon in enumerate((true, old), 1):
+        for message in (beacon, seal.proof(beacon)):
+            packet = encode_packet(encode_message(message, layout))
+            station.take(Arrival(0, seconds * S, seconds * S, packet))
+    told = station.timeline.network_time(2 * S)
+    assert told is not None
+    assert told[1] % (1 << 32) == pytest.approx(true.time + CRYSTAL_HZ, abs=20)
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert (refused["replayed"], refused["forged"]) == (1, 0)
