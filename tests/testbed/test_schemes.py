@@ -49,8 +49,9 @@ def test_exact_schemes_deliver_in_causal_order_and_the_others_do_not(point):
 
 
 def test_the_wait_is_the_rule_s(point):
-    """Ours waits by the clock, delta + epsilon and a tick from its stamp on, which may be epsilon ahead of the send; the
-    others for what is missing."""
+    """Ours waits by the clock, delta + epsilon and a tick from its stamp on, which may be epsilon ahead of the send.
+
+    The others wait for what is missing."""
     clock = deployment_of(point.scheme).clock
     full = 1000 * (clock.delta + 2 * clock.epsilon + 1) * clock.tick_seconds
     if point.scheme == "shlc":
