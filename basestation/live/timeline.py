@@ -137,11 +137,12 @@ class Timeline:
             return TimedFrame(frame, message, error)
         pairing = counts.pairing
         if isinstance(message, Heard):
-            if counts.foreign or pairing.announces(frame.data):
+            if pairing.announces(frame.data) or pairing.surely_foreign:
                 return TimedFrame(frame, message, posed=True)
             return TimedFrame(frame, message, happenings=self._take_record(arrival, counts, message))
         heard, orphans = pairing.match(frame.data)
         counts.orphans += orphans
+        counts.foreign &= not pairing.native
         if heard is None:
             return self._unpaired(arrival, counts, frame, message)
         found = self._confirm(arrival, counts, heard) if pairing.doubted_ns is not None else ()
@@ -167,7 +168,7 @@ class Timeline:
         self, arrival: Arrival, counts: GatewayCounts, frame: ActiveMessage, message: Message | Unknown
     ) -> TimedFrame:
         """A frame without its record: a gateway's own report, or one whose record was lost or never made."""
-        if counts.foreign and self._is_own(message):
+        if counts.pairing.surely_foreign and self._is_own(message):
             return TimedFrame(frame, message, posed=True)
         if isinstance(message, Status):
             counts.status = message
