@@ -17,6 +17,7 @@ from packet_formats.seal import BLOCK, Seal, command_time
 
 REMEMBERED = 128  # payloads of each mote: fewer than a round of its sequence, in which one may come again
 PENDING = 16  # beacons that wait for their proofs
+PROOF_NS = 2_000_000_000  # so long a beacon waits: later, another of its sender and number may have been lost
 COPY_NS = 10_000_000_000  # a copy on another way comes within this time; later it is played again
 FRESH = 60 * CRYSTAL_HZ  # cycles by which the time in a health report may be behind ours
 SETTLING_NS = 30_000_000_000  # after the time started afresh, messages of the time before are still about
@@ -165,17 +166,22 @@ class Guard:
         """A beacon waits for its proof. Several of one sender and number may wait: one of them may be forged."""
         self._beacons.append((beacon, payload, gateway, mono_ns))
 
-    def proven(self, proof: Proof, gateway: int) -> tuple[Beacon, int] | None:
-        """The beacon that this proves, and when it came; None, and a forged message more, if it proves none."""
-        near = [kept for kept in self._beacons if kept[2] == gateway]
-        mine = [kept for kept in near if (kept[0].sender, kept[0].sequence) == (proof.sender, proof.sequence)]
+    def proven(self, proof: Proof, gateway: int, now_ns: int) -> tuple[Beacon, int] | Verdict:
+        """The beacon that this proves, and when it came; or the verdict on a proof of no beacon that waits."""
+        mine = [
+            kept
+            for kept in self._beacons
+            if (kept[0].sender, kept[0].sequence, kept[2]) == (proof.sender, proof.sequence, gateway)
+            and now_ns - kept[3] < PROOF_NS
+        ]
         for beacon, payload, _, mono_ns in mine:
             if self._seal.beacon(payload, beacon) == proof.mic:
                 self.verdicts[Verdict.GOOD] += 1
                 return beacon, mono_ns
-        if mine:  # without its beacon, which may be lost, a proof tells nothing
-            self.verdicts[Verdict.FORGED] += 1
-        return None
+        if not mine:  # without its beacon, which may be lost, a proof tells nothing
+            return Verdict.GOOD
+        self.verdicts[Verdict.FORGED] += 1
+        return Verdict.FORGED
 
 
 def _ahead(value: int, other: int, bits: int) -> int:

@@ -253,7 +253,7 @@ class Station:
     ) -> list[Happening]:
         """A message that the guard does not let in: it is counted and told of, and nothing is made of it."""
         name = type(message).__name__.lower()
-        node = getattr(message, "source", getattr(message, "target", 0))
+        node = next(getattr(message, one) for one in ("source", "target", "sender") if hasattr(message, one))
         speaker = "to" if isinstance(message, Downlink) else "of"
         text = f"{verdict.value} {name} {speaker} {self.deployment.mote_name(node)}: {WORDS[verdict]}"
         strange = self._strange(arrival, verdict.value, text)

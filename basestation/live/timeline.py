@@ -144,6 +144,8 @@ class Timeline:
         verdict = Verdict.GOOD
         if self.guard is not None:
             verdict = self.guard.judge(frame.data, message, heard.epoch, pairing.cycles, arrival.mono_ns)
+            if isinstance(message, Beacon | Proof):
+                verdict, _ = self._prove(self.guard, arrival, frame.data, message)
         return TimedFrame(frame, message, "", heard, pairing.cycles, found, verdict, self._is_own(message))
 
     def _is_own(self, message: Message | Unknown) -> bool:
@@ -184,15 +186,27 @@ class Timeline:
             return TimedFrame(frame, message, verdict=verdict)
         found = self._note_alone(arrival, counts, message)
         if isinstance(message, Data):
+            if message.in_sync:  # its MIC shows that the present epoch goes on
+                self._epoch_ns = mono_ns
             return TimedFrame(frame, message, "", None, cycles, found, verdict)
-        if isinstance(message, Beacon):
-            guard.keep_beacon(frame.data, message, gateway, mono_ns)
-        elif isinstance(message, Health):
+        if isinstance(message, Health):
             found = found + self._take_time(arrival, counts, message)
-        elif (proven := guard.proven(message, gateway)) is not None:
-            beacon, came_ns = proven
-            found = found + self._take_time(arrival._replace(mono_ns=came_ns), counts, beacon)
-        return TimedFrame(frame, message, happenings=found)
+        else:
+            verdict, proven = self._prove(guard, arrival, frame.data, message)
+            if proven is not None:
+                beacon, came_ns = proven
+                found = found + self._take_time(arrival._replace(mono_ns=came_ns), counts, beacon)
+        return TimedFrame(frame, message, happenings=found, verdict=verdict)
+
+    def _prove(
+        self, guard: Guard, arrival: Arrival, payload: bytes, message: Beacon | Proof
+    ) -> tuple[Verdict, tuple[Beacon, int] | None]:
+        """Keep a beacon for its proof; the verdict on a proof, with the beacon that it proves and when that came."""
+        if isinstance(message, Beacon):
+            guard.keep_beacon(payload, message, arrival.gateway, arrival.mono_ns)
+            return Verdict.GOOD, None
+        found = guard.proven(message, arrival.gateway, arrival.mono_ns)
+        return (found, None) if isinstance(found, Verdict) else (Verdict.GOOD, found)
 
     def _note_alone(
         self, arrival: Arrival, counts: GatewayCounts, message: Data | Beacon | Health | Proof
