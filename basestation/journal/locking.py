@@ -71,7 +71,8 @@ def _lock(handle: int) -> bool:
 
 def _take_file(folder: Path) -> int:
     while True:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # A link to another file, in a folder that somebody sent us, would have that file overwritten.
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         if not _lock(handle):
             os.close(handle)
             raise _busy(folder)
