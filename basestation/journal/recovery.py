@@ -55,7 +55,7 @@ def recover(folder: Path) -> Recovery:
             faults += faults_of(segment)
             aside += _cut_tail(segment)
         if paths:
-            _mark_end(paths[-1], salt)
+            _mark_end(paths[-1], salt, locking.noted_next(folder))
         return Recovery(folder, tuple(faults), tuple(aside))
 
 
@@ -88,17 +88,21 @@ def repair(folder: Path) -> Recovery:
             if found:
                 _forget_parts(folder, path)
         if paths:
-            _mark_end(paths[-1], known.salt)
+            _mark_end(paths[-1], known.salt, locking.noted_next(folder))
         return Recovery(folder, tuple(faults), tuple(aside))
 
 
-def _mark_end(path: Path, salt: int) -> None:
-    """Mark the end of a run that was interrupted. What is missing after its last mark stays missing."""
+def _mark_end(path: Path, salt: int, noted: int) -> None:
+    """Mark the end of a run that was interrupted. What is missing after its last mark stays missing.
+
+    `noted`: the next record's number, as far as the writer could note it on a full disk.
+    """
     segment = read_segment(path, salt=salt)
     if segment.scan.mark is not None or not segment.salt or segment.header is None:
         return
     numbers, head = segment.records.head["number"], segment.records.head
     number = int(numbers[-1]) + 1 if len(numbers) else segment.header.first
+    number = max(number, noted if noted < 1 << 63 else 0)
     mono_ns, wall_ns = (int(head[name][-1]) if len(head) else 0 for name in ("mono_ns", "wall_ns"))
     with path.open("ab") as file:
         file.write(end_mark(number, Ending.INTERRUPTED, mono_ns, wall_ns, segment.salt))

@@ -1,5 +1,6 @@
 """A journal cut off or damaged anywhere: every whole record is read, nothing is lost or passed over in silence."""
 
+import errno
 import os
 import shutil
 import stat
@@ -192,6 +193,34 @@ def test_a_segment_of_another_run_is_none_of_this(tmp_path):
     assert lines == LINES[:4] + LINES[6:]
     assert ["of another run, two" in fault.reason for fault in faults] == [True]
     assert (hole.first, hole.last) == (4, 5)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_records_that_a_full_disk_refused_are_missed_though_the_end_was_refused_too(
+    tmp_path, monkeypatch, goes_on
+):
+    journal = JournalWriter(tmp_path, None, "run-1", "never")
+    journal.append(LINES[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", partial(no_room, os.write))
+        for line in LINES[1:5]:
+            with pytest.raises(JournalError, match="No space left"):
+                journal.append(line)
+        if not goes_on:
+            with pytest.raises(JournalError, match="No space left"):
+                journal.close()
+    if goes_on:  # it tells of the loss, goes on, and is killed
+        journal.append(LINES[5])
+        journal.sync()
+        locking.drop(journal._lock)
+    recover(tmp_path)
+    lines, faults, (hole,) = read(tmp_path)
+    assert lines == LINES[:1] + goes_on * LINES[5:6]
+    assert (faults, hole.first, hole.last) == ([], 1, 4)
+
+
+def no_room(write, file, raw):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_what_a_repair_put_aside_is_kept_by_the_next(tmp_path):
