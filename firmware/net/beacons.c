@@ -55,7 +55,8 @@ void beacons_on_heard(const radio_heard_t *heard, uint32_t now)
 static bool is_meant(const place_t *place, const uint8_t *proof)
 {
     return place->used &&
-           cw_get16(place->beacon + CAUSEWAY_BEACON_SENDER_AT) == cw_get16(proof + CAUSEWAY_PROOF_SENDER_AT) &&
+           cw_get16(place->beacon + CAUSEWAY_BEACON_SENDER_AT) ==
+               cw_get16(proof + CAUSEWAY_PROOF_SENDER_AT) &&
            cw_get16(place->beacon + CAUSEWAY_BEACON_SEQUENCE_AT) ==
                cw_get16(proof + CAUSEWAY_PROOF_SEQUENCE_AT);
 }
