@@ -356,7 +356,7 @@ def walk_intact(raw: bytes, at: int, last: int, salt: int = 0) -> tuple[list[int
     while at + head <= size:
         mark, crc, number, length, _, _, _, _ = unpack(raw, at)
         end = at + head + length
-        if mark != RECORD_MARK or end > size or number <= last:
+        if mark != RECORD_MARK or end > size or not last < number < -NO_TIME:
             break
         if crc32(view[at + _COVERED_FROM : end], salt) != crc:
             break
@@ -400,6 +400,8 @@ def _why(raw: bytes, at: int, last: int, salt: int) -> str:
         return "a record that was cut off"
     if crc32(raw[at + _COVERED_FROM : at + _RECORD.size + length], salt) != crc:
         return "a record with a wrong check sum"
+    if number >= -NO_TIME:
+        return "a record whose number no run reaches"
     return f"record {number} comes after record {last}"
 
 

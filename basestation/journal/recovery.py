@@ -1,8 +1,8 @@
 """Recovery after an interruption: damage is cut out of a journal and kept beside it.
 
-Nothing is thrown away. A torn tail goes to NNNNNN.torn. A segment that is damaged elsewhere is kept as NNNNNN.bad and
-written again without the damage; its records keep their numbers, so that a gap stays visible. A run without an end mark
-gets one, which says that it was interrupted.
+Nothing is thrown away. A torn tail goes to NNNNNN.torn, a later one to NNNNNN.2.torn. A segment that is damaged
+elsewhere is kept as NNNNNN.bad and written again without the damage; its records keep their numbers, so that a gap
+stays visible. A run without an end mark gets one, which says that it was interrupted.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def recover(folder: Path) -> Recovery:
             faults += faults_of(segment)
             aside += _cut_tail(segment)
         if paths:
-            _mark_end(paths[-1], salt)
+            _mark_end(paths[-1], salt, locking.noted_next(folder))
         return Recovery(folder, tuple(faults), tuple(aside))
 
 
@@ -88,17 +88,21 @@ def repair(folder: Path) -> Recovery:
             if found:
                 _forget_parts(folder, path)
         if paths:
-            _mark_end(paths[-1], known.salt)
+            _mark_end(paths[-1], known.salt, locking.noted_next(folder))
         return Recovery(folder, tuple(faults), tuple(aside))
 
 
-def _mark_end(path: Path, salt: int) -> None:
-    """Mark the end of a run that was interrupted. What is missing after its last mark stays missing."""
+def _mark_end(path: Path, salt: int, noted: int) -> None:
+    """Mark the end of a run that was interrupted. What is missing after its last mark stays missing.
+
+    `noted`: the next record's number, as far as the writer could note it on a full disk.
+    """
     segment = read_segment(path, salt=salt)
     if segment.scan.mark is not None or not segment.salt or segment.header is None:
         return
     numbers, head = segment.records.head["number"], segment.records.head
     number = int(numbers[-1]) + 1 if len(numbers) else segment.header.first
+    number = max(number, noted if noted < 1 << 63 else 0)
     mono_ns, wall_ns = (int(head[name][-1]) if len(head) else 0 for name in ("mono_ns", "wall_ns"))
     with path.open("ab") as file:
         file.write(end_mark(number, Ending.INTERRUPTED, mono_ns, wall_ns, segment.salt))
@@ -121,8 +125,8 @@ def _cut_tail(segment: JournalSegment) -> list[Path]:
     """Copy the torn tail, then cut it off: an interruption in between does no harm."""
     if not segment.torn:
         return []
-    aside = segment.path.with_suffix(".torn")
-    write_whole(aside, segment.raw[segment.scan.end :], _mode(segment.path))
+    tail = segment.raw[segment.scan.end :]
+    aside = _put_aside(segment.path.with_suffix(".torn"), tail, _mode(segment.path))
     with segment.path.open("rb+") as file:
         file.truncate(segment.scan.end)
         os.fsync(file.fileno())
@@ -138,10 +142,19 @@ def _rewrite(segment: JournalSegment, known: Header) -> list[Path]:
     content += [segment.raw[at:end] for at, end in zip(records.starts.tolist(), ends.tolist(), strict=True)]
     if segment.scan.mark is not None:
         content.append(segment.raw[segment.scan.mark.at : segment.scan.end])
-    aside, mode = segment.path.with_suffix(".bad"), _mode(segment.path)
-    write_whole(aside, segment.raw, mode)
+    mode = _mode(segment.path)
+    aside = _put_aside(segment.path.with_suffix(".bad"), segment.raw, mode)
     write_whole(segment.path, b"".join(content), mode)
     return [aside]
+
+
+def _put_aside(path: Path, content: bytes, mode: int) -> Path:
+    """Keep these bytes under this name, or one like it if an earlier repair has put others there."""
+    free, again = path, 2
+    while free.is_file() and free.read_bytes() != content:
+        free, again = path.with_suffix(f".{again}{path.suffix}"), again + 1
+    write_whole(free, content, mode)
+    return free
 
 
 def _forget_parts(folder: Path, changed: Path) -> None:

@@ -155,7 +155,7 @@ class Timeline:
                 self.guard.keep_beacon(frame.data, message, arrival.gateway, arrival.mono_ns)
             elif isinstance(message, Proof):
                 verdict, proves, _ = self.guard.proven(
-                    message, arrival.gateway, self.network_time(arrival.mono_ns)
+                    message, arrival.gateway, self.network_time(arrival.mono_ns), arrival.mono_ns
                 )
         posed = self._is_own(message)
         return TimedFrame(frame, message, "", heard, pairing.cycles, found, verdict, posed, proves)
@@ -197,11 +197,13 @@ class Timeline:
         verdict, sent = guard.judge(frame.data, message, self.epoch, latest, mono_ns, WINDOWS)
         proves, came_ns = None, 0
         if isinstance(message, Proof):
-            verdict, proves, came_ns = guard.proven(message, gateway, self.network_time(mono_ns))
+            verdict, proves, came_ns = guard.proven(message, gateway, self.network_time(mono_ns), mono_ns)
         if not verdict.is_let_in or not isinstance(message, Data | Beacon | Health | Proof):
             return TimedFrame(frame, message, verdict=verdict)
         found = self._note_alone(arrival, counts, message)
         if isinstance(message, Data):
+            if message.in_sync:  # its MIC shows that the present epoch goes on
+                self._epoch_ns = mono_ns
             if cycles is not None and sent is not None:
                 cycles = self._within(cycles, sent)
             return TimedFrame(frame, message, "", None, cycles, found, verdict)
