@@ -8,6 +8,7 @@ of the honest motes are held. `steps` are lines of Python that were run: unlike 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import random
 import sys
@@ -263,6 +264,8 @@ def cost(deployment: Deployment, frames: list[Frame], steps: bool) -> Cost:
         station.take(frame)
     memory = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
+    gc.collect()
+    gc.disable()  # it would strike some frames and not others
     station, holds = Station(deployment), []
     took_ns, counted = [], []
     for record, frame in lines:
@@ -281,6 +284,7 @@ def cost(deployment: Deployment, frames: list[Frame], steps: bool) -> Cost:
         for one in station.finish()
         if isinstance(one, Delivered) and one.name.source != liar
     ]
+    gc.enable()
     us = [ns / 1000 for ns in took_ns] or [0.0]
     return Cost(mean(counted), max(counted), mean(us), max(us), mean(holds), max(holds), memory)
 
