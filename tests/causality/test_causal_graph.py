@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from basestation.causality.causal_graph import CausalGraph, why
+from basestation.causality.causal_graph import CausalGraph, Words
 from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Setting, make_scheme
 from basestation.comparing.recorded_run import recorded_in
@@ -119,7 +119,7 @@ def test_names_and_program_order_lead_to_a_message():
     second, _ = graph.add(message(1, 2, 0, 2), 2)
     third, _ = graph.add(message(2, 2, 1, 2), 3)
     assert third.vector == [2, 2, 2, 0]
-    assert why(first, third) == ("mote 1 knew of 0#1 when it sent 1#1; mote 2 knew of 1#1 when it sent 2#1")
+    assert Words().why(first, third) == ("mote 1 knew of 0#1 when it sent 1#1; mote 2 knew of 1#1 when it sent 2#1")
     assert second in third.causes
 
 

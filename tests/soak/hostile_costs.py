@@ -164,10 +164,12 @@ LIES: dict[str, Callable[[Liar, Data], Data]] = {
 
 
 @cache
-def ordinary(scheme: str, receipts: int, rate: float, messages: int) -> tuple[Deployment, list[Frame]]:
+def ordinary(
+    scheme: str, receipts: int = 2, rate: float = RATE, messages: int = MESSAGES, motes: int = 10
+) -> tuple[Deployment, list[Frame]]:
     """A simulated run. Its messages name what their mote has surely received, as the firmware's receipts do."""
     deployment = described(
-        7, 3, 32, {"scheme": scheme, "receipts": receipts}, motes=FEW_MOTES.get(scheme, 10), data_bytes=0
+        7, 3, 32, {"scheme": scheme, "receipts": receipts}, motes=FEW_MOTES.get(scheme, motes), data_bytes=0
     )
     world = world_of(Spec.parse(f"simulate@?messages={messages}&rate={rate}"), deployment)
     layout, decoder = layout_of(deployment), FrameDecoder()
@@ -298,6 +300,7 @@ def main() -> int:
     reader.add_argument("--rate", type=float, default=RATE, help=f"of sending, a mote and tick [default: {RATE}]")
     reader.add_argument("--each", type=int, default=1, help="lies for each message of the liar [default: 1]")
     reader.add_argument("--receipts", type=int, default=2, help="in each message [default: 2]")
+    reader.add_argument("--motes", type=int, default=10, help="of the network [default: 10]")
     reader.add_argument("--seed", type=int, default=1, help="of the lies [default: 1]")
     reader.add_argument("--steps", action="store_true", help="count lines of Python in place of time; slow")
     reader.add_argument("--json", action="store_true", help="print one object for each run")
@@ -306,7 +309,7 @@ def main() -> int:
         reader.error(f"no scheme {', '.join(wrong)}: it is one of {', '.join(names())}")
     code = 0
     for scheme in asked.schemes or names():
-        deployment, frames = ordinary(scheme, asked.receipts, asked.rate, asked.messages)
+        deployment, frames = ordinary(scheme, asked.receipts, asked.rate, asked.messages, asked.motes)
         plain = cost(deployment, frames, asked.steps)
         _tell(scheme, "ordinary", plain, plain, asked.json)
         for lie in asked.lie or LIES:
