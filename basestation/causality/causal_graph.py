@@ -30,6 +30,7 @@ AHEAD = 16
 NAMERS = 32  # how many that name a missing message are looked at: fewer only tell less of it
 HANDED = 256  # links over which one message hands its causes on: a few dozen in an honest network
 LOOKED_AT = 512  # messages, to say in words what one arrival shows
+SETTLED_AT_ONCE = 32  # messages: five in an honest network
 ORDER, RECEIPT, STAMP = "order", "receipt", "stamp"  # how a cause is known
 
 
@@ -349,17 +350,19 @@ class CausalGraph:
     # ---- What may have led to it ----
 
     def _settle(self, node: Node) -> None:
-        """Settle a message, after its causes."""
+        """Settle a message, after its causes. Only somebody who names what is to come has very many that are not."""
         waiting = [node]
         entered = {node}
         while waiting:
             one = waiting[-1]
             cause = next((c for c in one.causes if not c.settled and c not in entered), None)
-            if cause is not None:
+            if cause is not None and len(entered) < SETTLED_AT_ONCE:
                 waiting.append(cause)
                 entered.add(cause)
                 continue
             waiting.pop()
+            if cause is not None:
+                one.doubt = max(one.doubt, one.time + self._teller.reach)
             if not one.settled:
                 self._close(one)
 
@@ -394,9 +397,10 @@ class CausalGraph:
         """Where what it names at a tick never came, whatever that mote sent before is still a cause."""
         for alias in node.lost:
             if alias.at > LONG_AGO:
-                older = [one for one in self._chains[alias.source] if one.arrived and one.time < alias.at]
-                if older and older[-1].number > node.vector[alias.source]:
-                    self._link(node, older[-1], STAMP)
+                latest = reversed(self._chains[alias.source])
+                older = next((one for one in latest if one.arrived and one.time < alias.at), None)
+                if older is not None and older.number > node.vector[alias.source]:
+                    self._link(node, older, STAMP)
                     self._grown += self._hand_on(node)
 
     def _gap(self, node: Node) -> int:

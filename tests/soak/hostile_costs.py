@@ -95,7 +95,7 @@ def _random(liar: Liar, told: Data) -> Data:
     widths = list(liar.fields.values())
     stamp = tuple(liar.draw.randrange(1 << bits) for bits in widths[: len(told.stamp)])
     receipts = tuple(
-        (liar.draw.randrange(liar.motes), liar.draw.randrange(ROUND)) for _ in range(len(told.receipts))
+        (liar.draw.randrange(liar.motes - 1), liar.draw.randrange(ROUND)) for _ in range(len(told.receipts))
     )
     return replace(told, stamp=stamp, receipts=receipts)
 
@@ -307,7 +307,7 @@ def main() -> int:
     asked = reader.parse_args()
     if wrong := [name for name in asked.schemes if name not in names()]:
         reader.error(f"no scheme {', '.join(wrong)}: it is one of {', '.join(names())}")
-    code = 0
+    wrong = []
     for scheme in asked.schemes or names():
         deployment, frames = ordinary(scheme, asked.receipts, asked.rate, asked.messages, asked.motes)
         plain = cost(deployment, frames, asked.steps)
@@ -315,7 +315,20 @@ def main() -> int:
         for lie in asked.lie or LIES:
             found = cost(deployment, lied(deployment, frames, lie, asked.seed, asked.each), asked.steps)
             _tell(scheme, lie, found, plain, asked.json)
-    return code
+            wrong += [f"{scheme}, {lie}: {fault}" for fault in faults(found, plain, deployment.observer.give_up)]
+    for fault in wrong:
+        print(fault, file=sys.stderr)
+    return int(bool(wrong))
+
+
+def faults(found: Cost, plain: Cost, give_up: int) -> Iterator[str]:
+    """Where a liar costs more than he may."""
+    for what in ("steps", "steps_worst", "us", "us_worst", "memory"):
+        times = getattr(found, what) / (getattr(plain, what) or 1)
+        if times > MOST_TIMES:
+            yield f"{what} is {times:.1f} times the ordinary"
+    if found.hold_worst > max(plain.hold_worst, give_up + 1):
+        yield f"an honest message was held {found.hold_worst} ticks, though the rule gives up after {give_up}"
 
 
 def _tell(scheme: str, lie: str, found: Cost, plain: Cost, as_json: bool) -> None:
