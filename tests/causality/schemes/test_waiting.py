@@ -87,7 +87,10 @@ def test_what_waits_too_long_leaves_after_what_it_waits_for_here(rule):
     rule.receive(message(0, 1, (2, 1)), 3)
     assert [(one.message.source, one.leaves) for one in rule.pending()] == [(0, 6), (1, 6)]
     deliveries = rule.due(100)
-    assert [(one.message.source, one.left, one.missing) for one in deliveries] == [(0, 6, ((2, 1),)), (1, 6, ())]
+    assert [(one.message.source, one.left, one.missing) for one in deliveries] == [
+        (0, 6, ((2, 1),)),
+        (1, 6, ()),
+    ]
     assert rule.late == 0
 
 
