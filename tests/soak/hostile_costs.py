@@ -3,7 +3,8 @@
 A station takes the line of a simulated run as it is, and the same line in which one mote lies in its stamps, receipts,
 numbers or boots. For each scheme and each lie it tells how many microseconds a frame takes on average and at worst, how
 long the messages of the honest motes are held, and how much memory the station has in the end. It ends with 1 if a
-frame takes more than ten times the ordinary, or if somebody is held longer than his rule gives up after. `steps` are lines of Python that were run: unlike seconds they are the same every time.
+frame takes more than ten times the ordinary, or if somebody is held longer than his rule gives up after. Steps are
+lines of Python that were run: unlike seconds they are the same every time.
 """
 
 from __future__ import annotations
