@@ -62,7 +62,7 @@ COMPILE = (
 )
 
 # The aims, for a mote at epsilon = delta = 10 and ten motes.
-FLASH_AIM = 22 * 1024
+FLASH_AIM = 24 * 1024
 RAM_AIM = 2 * 1024
 MASKED_AIM = 250  # MICAz
 SPI_AIM = 192  # MICA2
@@ -266,8 +266,8 @@ class Traffic:
                 peer, self.number & 255, stamp, hops=self.chance.randrange(4), data=bytes(layout.data_bytes)
             )
         if kind == "health":
-            health = dict.fromkeys((member.name for member in members(Health)), 0)
-            return Health(**health | {"source": 3, "time": cycles, "flags": 0x81})
+            record: dict[str, Any] = dict.fromkeys((member.name for member in members(Health)), 0)
+            return Health(**record | {"source": 3, "time": cycles, "flags": 0x81})
         command = self.chance.choice((Command.RATE, Command.REPORT, Command.BLINK))
         target = self.chance.choice((1, 5, 0xFFFF))
         return Downlink(target, self.number, 3, command, 8000 if command == Command.RATE else 7)

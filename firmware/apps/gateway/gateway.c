@@ -84,7 +84,8 @@ static __attribute__((noinline)) bool hand_up(const radio_heard_t *heard, uint32
     return false;
 }
 
-/* Records that only a gateway makes, for its host alone: from the air they are somebody's who poses as one. */
+/* Records that only a gateway makes, for its host alone: from the air they are somebody's who poses as one.
+ */
 static bool is_own_record(uint8_t type)
 {
     return type == CAUSEWAY_AM_HEARD || type == CAUSEWAY_AM_STATUS;

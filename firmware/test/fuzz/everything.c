@@ -1,7 +1,7 @@
 /* Fuzzing of the whole core: what reads bytes (deframer.c), and motes that send, hear, and hear strangers.
  *
- * tests/soak/c_fuzz.py builds it for each layout and searches. The first byte of an input says which of the two;
- * the rest is a serial line, or what happens to two motes.
+ * tests/soak/c_fuzz.py builds it for each layout and searches. The first byte of an input says which of the
+ * two; the rest is a serial line, or what happens to two motes.
  */
 #define LLVMFuzzerTestOneInput read_line
 #include "deframer.c"
