@@ -5,7 +5,6 @@ from __future__ import annotations
 from packet_formats.framing import crc16
 from packet_formats.records import Heard
 
-
 SURE = 64  # frames without a record
 
 

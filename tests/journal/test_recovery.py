@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from basestation.arrivals import Arrival
 from basestation.journal import locking
+from basestation.journal.parquet_parts import make_parts
 from basestation.journal.reader import JournalHole, read_segment
 from basestation.journal.record_format import (
     Ending,
@@ -26,7 +27,7 @@ from basestation.journal.record_format import (
 from basestation.journal.recovery import interrupted_runs, recover, repair
 from basestation.journal.walking import walk_fast
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
-from tests.journal.logs import records, refuse, refuse_damage, write, write_version_1
+from tests.journal.logs import records, refuse, refuse_damage, simulated, write, write_version_1
 
 LINES = [Arrival(0, i, i, bytes([i]) * 20) for i in range(12)]
 RECORD = 36 + 20
@@ -294,6 +295,10 @@ def test_only_its_user_reads_a_log_unless_told_otherwise(tmp_path):
         (tmp_path / "shared").mkdir(mode=0o755)
         (tmp_path / "shared").chmod(0o2755)
         journal(tmp_path / "shared" / "run")
+        trace, arrivals = simulated(messages=20)
+        for place in ("own", "shared"):
+            write(tmp_path / place / "parts", arrivals, trace.deployment)
+            make_parts(tmp_path / place / "parts", refuse)
         (tmp_path / "own" / "000000.cwj").write_bytes(journal(tmp_path / "other")[1][:-3])
         repair(tmp_path / "own")
     finally:
@@ -305,9 +310,17 @@ def test_only_its_user_reads_a_log_unless_told_otherwise(tmp_path):
         "own": 0o700,
         "own/000000.cwj": 0o600,
         "own/000000.torn": 0o600,
+        "own/parts": 0o700,
+        "own/parts/000000.cwj": 0o600,
+        "own/parts/messages": 0o700,
+        "own/parts/messages/000000.parquet": 0o600,
         "shared": 0o2755,
         "shared/run": 0o2750,
         "shared/run/000000.cwj": 0o640,
+        "shared/parts": 0o2750,
+        "shared/parts/000000.cwj": 0o640,
+        "shared/parts/messages": 0o2750,
+        "shared/parts/messages/000000.parquet": 0o640,
     }
 
 
