@@ -1,9 +1,10 @@
 """Recovery after an interruption: damage is cut out of a journal and kept beside it.
 
-Nothing is thrown away. A torn tail goes to NNNNNN.torn, a later one to NNNNNN.2.torn. A segment that is damaged elsewhere is kept as NNNNNN.bad and
-written again without the damage; its records keep their numbers, so that a gap stays visible. A segment of another run
-becomes a .bad, too, and so do the Parquet parts from the first damage on: they may hold what the journal no longer has.
-A run without an end mark gets one, which says that it was interrupted, or that its end was cut off.
+Nothing is thrown away. A torn tail goes to NNNNNN.torn, a later one to NNNNNN.2.torn. A segment that is damaged
+elsewhere is kept as NNNNNN.bad and written again without the damage; its records keep their numbers, so that a gap
+stays visible. A segment of another run becomes a .bad, too, and so do the Parquet parts from the first damage on: they
+may hold what the journal no longer has. A run without an end mark gets one, which says that it was interrupted, or that
+its end was cut off.
 """
 
 from __future__ import annotations
@@ -74,9 +75,8 @@ def interrupted_runs(logs: Path) -> list[Path]:
 
 def repair(folder: Path) -> Recovery:
     """Move all damage aside, from the first segment to the last."""
-    interrupted = locking.was_interrupted(
-        folder
-    )  # if not, it had been closed: an end that is missing was cut off
+    # Whoever ends in order takes the lock away: if none was left, an end that is missing was cut off later.
+    interrupted = locking.was_interrupted(folder)
     known = _known(folder)
     with locking.locked(folder):
         _sweep(folder)
@@ -200,7 +200,7 @@ def _move(path: Path, name: str) -> Path:
 def _free(path: Path, name: str, ending: str, content: bytes | None = None) -> Path:
     """A name beside this file for what is put aside. Nothing is written over, but what is the same."""
     number, aside = 1, path.with_name(f"{name}{ending}")
-    while aside.exists() and (content is None or aside.read_bytes() != content):
+    while aside.exists() and not (aside.is_file() and aside.read_bytes() == content):
         number += 1
         aside = path.with_name(f"{name}.{number}{ending}")
     return aside
