@@ -29,6 +29,7 @@ def a_run(logs: Path, days_ago: float, size: int = 1000, name: str = "") -> Path
         log.append(Arrival(0, 1, 1, b"x" * 100))
     (folder / "messages").mkdir()
     (folder / "messages" / "000000.parquet").write_bytes(b"x" * size)
+    (folder / "messages" / "000000.parquet.2.bad").touch()  # what a repair put aside
     for path in folder.glob("*.cwj"):
         os.utime(path, (NOW - days_ago * DAY_S,) * 2)
     return folder
