@@ -187,6 +187,18 @@ def command_time(cycles: int) -> int:
     return (cycles & 0xFFFFFFFF) >> COMMAND_SHIFT
 
 
+def reading_window(layout: DataLayout, sent: Any, tick: Any, late: int) -> tuple[Any, Any]:
+    """Between which ticks a message must have been heard for its stamp's clock to be read as `sent`; numbers or arrays.
+
+    `tick`: when it was heard about, not modulo anything, as `sent` is. `late`: by how many ticks readers add to the
+    time of reception of such a message.
+    """
+    wrap = 1 << TIME_BITS - layout.tick_log2
+    whole = tick + (sent - tick + wrap // 2) % wrap - wrap // 2
+    first = whole - layout.lead - late
+    return first, first + layout.stamp.modulus - 1
+
+
 def _doubled(value: int) -> int:
     """RFC 4493's step from one subkey to the next."""
     return (value << 1 & (1 << 128) - 1) ^ (0x87 if value >> 127 else 0)

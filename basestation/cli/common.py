@@ -254,15 +254,21 @@ def load_deployment(path: Path) -> "Deployment":
         fail(f"{path}: {error}")
 
 
-def key_option(function: F) -> F:
-    """Give a command the option ``--key FILE``, as the parameter ``key`` for `with_key`."""
-    option = click.option(
+def key_option(*, beside: bool = True) -> Callable[[F], F]:
+    """Give a command the option ``--key FILE``, as the parameter ``key`` for `with_key`.
+
+    `beside`: without it the command takes the key from beside the file of ``--deployment``.
+    """
+    default = "the deployment's, beside its file" if beside else "none: no MIC is checked"
+    return click.option(
         "--key",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="The network's key, if its messages have MICs. [default: the deployment's, beside it]",
+        help=f"The network's key, if its messages have MICs. [default: {default}]",
     )
-    return option(function)
+
+
+NOT_CHECKED = "no MIC was checked: --key FILE names the network's key"
 
 
 def with_key(

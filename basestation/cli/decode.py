@@ -68,7 +68,7 @@ FAULTS_SHOWN = 3  # of each kind; the rest are counted
     metavar="OFFSET",
     help="Payload offset (in a Listen line, minus 5) of a 32-bit little-endian clock; adds `clock`, unwrapped.",
 )
-@common.key_option
+@common.key_option(beside=False)
 @common.json_option
 def command(
     file: Path,
@@ -119,7 +119,7 @@ def command(
     if not packets:
         common.fail(f"{file}: nothing could be decoded as {form}")
     if layout is not None and layout.mic:
-        common.note(f"{file}: {check.told() if check else 'no MIC was checked: --key FILE names the key'}")
+        common.note(f"{file}: {check.told() if check else common.NOT_CHECKED}")
     if strangers:
         common.note(f"{file}: {many(strangers, 'message')} from a source that is no mote of the deployment")
     wraps = f", clock wrapped {many(unwrap.wraps, 'time')}" if clock_at is not None else ""

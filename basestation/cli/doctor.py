@@ -75,12 +75,14 @@ TOKEN = 0xD0
     metavar="FOLDER",
     help="Folder for logs.",
 )
+@common.key_option()
 @common.json_option
 @click.pass_context
 def command(
     ctx: click.Context,
     sources: tuple[str, ...],
     deployment: Path | None,
+    key: Path | None,
     seconds: float,
     ask: bool,
     rate: float | None,
@@ -98,7 +100,7 @@ def command(
     for name in ("area", "check", "verdict", "finding"):
         told.add_column(name, no_wrap=name != "finding", overflow="fold")
     verdicts = []
-    for finding in _findings(sources, deployment, seconds, ask, rate, logs):
+    for finding in _findings(sources, deployment, key, seconds, ask, rate, logs):
         verdicts.append(finding.verdict)
         if as_json:
             common.emit_json(finding, flush=True)
@@ -112,11 +114,17 @@ def command(
 
 
 def _findings(
-    sources: Sequence[str], path: Path | None, seconds: float, ask: bool, rate: float | None, logs: Path
+    sources: Sequence[str],
+    path: Path | None,
+    key: Path | None,
+    seconds: float,
+    ask: bool,
+    rate: float | None,
+    logs: Path,
 ) -> Iterator[Finding]:
     deployment = None
     if path is not None or sources or network_options.HERE.exists():
-        deployment = _load(path or network_options.HERE)
+        deployment = _load(path or network_options.HERE, key)
     deployed = () if isinstance(deployment, Finding | None) else deployment.observer.source
     yield from check_machine.examine(PROVIDED_BY, logs, deployed, os.environ, sources)
     if isinstance(deployment, Finding):
@@ -127,9 +135,9 @@ def _findings(
             yield from _heard(sources, deployment, seconds, ask)
 
 
-def _load(path: Path) -> Deployment | Finding:
+def _load(path: Path, key: Path | None) -> Deployment | Finding:
     try:
-        return keys.with_key(deployments.load(path), path)
+        return keys.with_key(deployments.load(path), path, key)
     except keys.KeyFault as error:
         return failure("deployment", "key", str(error), "docs/security.md says how a key is made and kept")
     except OSError as error:

@@ -86,10 +86,12 @@ if TYPE_CHECKING:
 @click.option(
     "--patient", is_flag=True, envvar="CAUSEWAY_PATIENT", help="Wait for a source that isn't there yet."
 )
+@common.key_option()
 @output_options.options
 def command(
     sources: tuple[str, ...],
     deployment: Path | None,
+    key: Path | None,
     logs: Path | None,
     sync: Sync,
     keep: tuple[str, ...],
@@ -110,7 +112,7 @@ def command(
     if serve_control and serve is None:
         raise click.UsageError("--serve-control is for the clients of --serve")
     kept = run_log.read_keep(keep, logs)
-    described = network_options.find_deployment(deployment)
+    described = network_options.find_deployment(deployment, key)
     voice = output_options.Voice()
     try:
         opened = network_options.open_sources(

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 FAULTS_SHOWN = 10
+RAW = ("ndjson", "pcap")  # forms that hold all frames, forged ones too
 FORMATS = ("parquet", "ndjson", "csv", "pcap", "shiviz", "dot", "html")
 HOLES_SHOWN = 5
 folder_argument = click.argument("folder", type=click.Path(path_type=Path))
@@ -394,22 +395,25 @@ def parts(folder: Path, again: bool) -> None:
     help="File to write (parquet: a folder). [default: standard output]",
 )
 @common.deployment_option(required=False)
+@common.key_option(beside=False)
 @_speaks_plainly
-def convert(folder: Path, form: str, output: Path, deployment: Path | None) -> None:
+def convert(folder: Path, form: str, output: Path, deployment: Path | None, key: Path | None) -> None:
     """Turn one run's log into another form.
 
     parquet (a trace) and csv hold the messages; ndjson every record; pcap the frames on the air for Wireshark; shiviz
     and dot (for Graphviz) the causal graph as far as it is known; html is the live page in one file. What a form leaves
-    out is printed on standard error. FOLDER may also be a trace, for csv, shiviz and dot.
+    out is printed on standard error. FOLDER may also be a trace, for csv, shiviz and dot. Messages with MICs are
+    checked by --key FILE; ndjson and pcap hold forged ones too, and so does everything without the key.
     """
     from basestation.journal.convert import HOLDS
 
-    described = common.load_deployment(deployment) if deployment else None
     faults = _LogFaults()
     if (folder / "messages.parquet").exists():
         done = _convert_trace(folder, form, output)
     else:
-        done = _convert_journal(read_journal(folder), form, output, described, faults)
+        journal = read_journal(folder)
+        described = _described(journal, deployment, key, checks=form not in RAW)
+        done = _convert_journal(journal, form, output, described, faults)
     common.note(f"{folder}: {done}. {form} holds {HOLDS[form]}")
     for hole in faults.holes[:HOLES_SHOWN]:
         common.note(str(hole), style="yellow")
@@ -417,6 +421,21 @@ def convert(folder: Path, form: str, output: Path, deployment: Path | None) -> N
         common.note(
             f"{folder}: the log has {faults.lacks}: the {form} does not have it either", style="yellow"
         )
+
+
+def _described(
+    journal: Journal, path: Path | None, key: Path | None, checks: bool = True
+) -> Deployment | None:
+    """The deployment of a log, named or its own, with the key if that is given. Not `checks`: nobody uses the key."""
+    described = common.load_deployment(path) if path else None
+    if described is None and journal.header.deployment:
+        described = journal.deployment
+    if described is None:
+        return None
+    described = common.with_key(described, None, key, needed=False)
+    if described.security.mic and (described.key is None or not checks):
+        common.note(f"{journal.folder}: {common.NOT_CHECKED if checks else 'no MIC was checked'}")
+    return described
 
 
 def _convert_trace(folder: Path, form: str, output: Path) -> str:
@@ -434,9 +453,8 @@ def _convert_journal(
     from basestation.journal.pcap import write_pcap
 
     if form == "ndjson":
-        known = described or (journal.deployment if journal.header.deployment else None)
         with _writing(output, "w") as file:
-            return many(write_ndjson(journal, known, file, faults), "record")
+            return many(write_ndjson(journal, described, file, faults), "record")
     deployment = described or journal.deployment
     if form == "pcap":
         with _writing(output, "wb") as file:
@@ -508,16 +526,18 @@ def _writing(output: Path, mode: str) -> Iterator[IO[Any]]:
 )
 @folder_argument
 @common.deployment_option(required=False)
+@common.key_option(beside=False)
 @common.json_option
 @_speaks_plainly
-def summary(folder: Path, deployment: Path | None, as_json: bool) -> None:
-    """Sum up one run: its motes, its gateways, gaps, rates and times."""
+def summary(folder: Path, deployment: Path | None, key: Path | None, as_json: bool) -> None:
+    """Sum up one run: its motes, its gateways, gaps, rates and times.
+
+    Messages with MICs are checked by --key FILE; without it forged ones are counted as their motes'.
+    """
     from basestation.journal.summary import summarise
 
     journal = read_journal(folder)
-    described = common.load_deployment(deployment) if deployment else None
-    if described is None and journal.header.deployment:
-        described = journal.deployment
+    described = _described(journal, deployment, key)
     found = summarise(journal, described)
     tell = _LogFaults()
     _tell_all(found, tell)

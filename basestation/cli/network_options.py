@@ -52,8 +52,8 @@ def deployment_option(function: F) -> F:
     return option(function)
 
 
-def find_deployment(given: Path | None) -> Deployment:
-    """The deployment that was named, or the one in this folder, with its key if it has one."""
+def find_deployment(given: Path | None, key: Path | None = None) -> Deployment:
+    """The deployment that was named, or the one in this folder, with its key if it has one: from `key` or beside it."""
     if given is None:
         if not HERE.exists():
             raise click.UsageError(
@@ -61,7 +61,7 @@ def find_deployment(given: Path | None) -> Deployment:
             )
         common.note(f"using {HERE}")
     path = given or HERE
-    return common.with_key(common.load_deployment(path), path)
+    return common.with_key(common.load_deployment(path), path, key)
 
 
 def served_at(option: str, where: str) -> tuple[str, int | None]:

@@ -38,7 +38,7 @@ from packet_formats.deployment import DeploymentError
     metavar="FILE",
     help="Use this deployment instead of the one in the log.",
 )
-@common.key_option
+@common.key_option()
 @live_options.options
 def command(
     log: Path, pace: float | None, deployment: Path | None, key: Path | None, choices: live_options.Choices

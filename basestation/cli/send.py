@@ -141,10 +141,12 @@ def complete_words(ctx: click.Context, param: click.Parameter, incomplete: str) 
     "--type", "am_type", type=a_byte, metavar="N", help="Send a message of this AM type instead of a setting."
 )
 @click.option("--hex", "payload", type=hex_bytes, metavar="BYTES", help="The payload of that message.")
+@common.key_option()
 @common.json_option
 def command(
     words: tuple[str, ...],
     deployment: Path | None,
+    key: Path | None,
     motes: tuple[int, ...],
     hops: int | None,
     wait: float | None,
@@ -169,7 +171,7 @@ def command(
     try:
         settings = settings_of(words[len(sources) :])
         _check(settings, motes, am_type, payload, wait)
-        described = network_options.find_deployment(deployment)
+        described = network_options.find_deployment(deployment, key)
         orders = _orders(described, settings, motes or (ALL,), hops, am_type, payload or b"")
     except OrderError as error:
         raise click.UsageError(str(error)) from None
@@ -183,6 +185,7 @@ def command(
         common.fail("; ".join(faults))
     if wait is None:
         where = [*sources, *(["-d", str(deployment)] if deployment else [])]
+        where += ["--key", str(key)] if key else []
         common.note(_who_tells(settings, where))
 
 

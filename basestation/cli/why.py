@@ -48,7 +48,7 @@ class MessageName(click.ParamType[tuple[int, int, int | None]]):
 @click.argument("run", type=click.Path(path_type=Path))
 @click.argument("message", type=MessageName())
 @common.deployment_option(required=False)
-@common.key_option
+@common.key_option()
 @common.json_option
 def command(
     run: Path,

@@ -48,9 +48,7 @@ def protection(deployment: Deployment) -> Finding:
     text = f"messages have a MIC of {many(deployment.security.mic, 'byte')}"
     if deployment.key is None:
         return warning("deployment", "protection", f"{text}, and the key is not at hand")
-    return good(
-        "deployment", "protection", f"{text}; the key in {deployment.security.key} is its owner's alone"
-    )
+    return good("deployment", "protection", f"{text}; the key's file is its owner's alone")
 
 
 def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:

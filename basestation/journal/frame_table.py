@@ -60,6 +60,10 @@ WHY = {
     Reason.VALUE: "a stamp's value is too large for its field",
 }
 
+FORGED = "its MIC is wrong: forged, or an old message that was played again"
+UNCHECKED = "its MIC can't be checked: nobody told the network's time then, or it is of the root epoch before"
+REFUSED = (Fate.FOREIGN, Fate.STRANGER, Fate.UNTIMED, Fate.NO_MESSAGE, Fate.FORGED, Fate.UNCHECKED)
+
 
 def frame_rows(chunk: Chunk, reading: ReadMessages | None, journals: Sequence[str]) -> pa.Table:
     """The rows for all records of any kind: a journal can be made from them again. `journals`: their names."""
@@ -157,9 +161,7 @@ def refused(
 ) -> Iterator[tuple[int, str, dict[str, Any]]]:
     """Frames that should have given a message and did not, and unknown frames: whose, why, and which."""
     frames, fates = reading.frames, reading.fates
-    at = np.flatnonzero(
-        np.isin(fates, (Fate.FOREIGN, Fate.STRANGER, Fate.UNTIMED, Fate.NO_MESSAGE, Fate.FORGED))
-    )
+    at = np.flatnonzero(np.isin(fates, REFUSED))
     if not len(at):
         return
     layout, chosen = layout_of(deployment), frames.chosen(at)
@@ -167,7 +169,9 @@ def refused(
     whose = chunk.journal[chunk.records.head["kind"] == RecordKind.FRAME][at]
     columns = (fates[at], reasons, data["source"], whose)
     for record, fate, reason, source, journal in zip(chosen, *(c.tolist() for c in columns), strict=True):
-        if fate != Fate.NO_MESSAGE or record.payload[:1] not in ACKNOWLEDGEMENTS:
+        is_beacon = fate == Fate.UNCHECKED and reason != Reason.OK  # its proof was lost, or it is a question
+        is_ours = fate == Fate.NO_MESSAGE and record.payload[:1] in ACKNOWLEDGEMENTS
+        if not is_beacon and not is_ours:
             why = _why(fate, reason, source, deployment.network.motes)
             yield journal, why, {"number": record.number, "wall_ns": record.wall_ns, "bytes": record.payload}
 
@@ -176,7 +180,9 @@ def _why(fate: int, reason: int, source: int, motes: int) -> str:
     if fate == Fate.STRANGER:
         return f"source {source} is no mote of this deployment, which has 0..{motes - 1}"
     if fate == Fate.FORGED:
-        return "its MIC is wrong: forged, or an old message that was played again"
+        return FORGED
+    if fate == Fate.UNCHECKED:
+        return UNCHECKED
     if fate == Fate.UNTIMED:
         return "came before anything told the time: its stamp can't be read"
     return WHY[Reason(reason)]

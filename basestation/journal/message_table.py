@@ -43,7 +43,7 @@ from packet_formats.records import (
 )
 
 from .record_format import HEAD, NO_TIME, RecordKind, Records
-from .sealed_frames import forged_data, proven_beacons, right_health
+from .sealed_frames import ToldTimes, check_data, proven_beacons, right_health
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -67,6 +67,7 @@ class Fate(IntEnum):
     UNTIMED = 5  # a data message before anything told the time: its stamp can't be read
     NO_MESSAGE = 6  # an acknowledgement, or bytes that are no packet
     FORGED = 7  # its MIC is wrong, or it is played again; known where the key is at hand
+    UNCHECKED = 8  # with a key: data whose MIC nobody can check, or a beacon without its proof
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,18 +300,31 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
     fates[at[posed]] = Fate.FOREIGN
     at, said = at[~posed], said[~posed]
     heard, lines = _pair(frames, gateway, at, said)
-    places, told = _told_times(frames, layout, at, said, deployment.key)
+    places, told = _told_times(frames, layout, at, said, deployment.key, fates)
     rows = np.zeros(len(frames), ROW)
     untimed = _note(rows, records.clocks(), arrived.head["number"])
+    rows["announced"], rows["time"] = heard.known, heard.rows["time"]
     if deployment.key is not None:
-        ours = np.flatnonzero(fates == Fate.MESSAGE)
-        announced = heard.known, heard.rows
-        fates[forged_data(frames, data, ours, announced, rows["noted"], deployment.key, layout)] = Fate.FORGED
+        clocks = (gateway, *(arrived.head[name].astype(np.int64) for name in ("mono_ns", "wall_ns")))
+        checked = check_data(
+            frames,
+            data,
+            np.flatnonzero(fates == Fate.MESSAGE),
+            (heard.known, heard.rows),
+            (rows["noted"] & ~untimed, rows["heard"].copy()),
+            ToldTimes(places, told, *clocks),
+            deployment,
+        )
+        fates[checked.forged], fates[checked.unchecked] = Fate.FORGED, Fate.UNCHECKED
+        # The first frame of a line may have its record in the segment before.
+        alone = ~np.isin(checked.found, lines["first"])
+        found, cycles = checked.found[alone], checked.cycles[alone]
+        rows["heard"][found] = cycles  # where it was noted; else it is as if a record had said it
+        rows["announced"][found], rows["time"][found] = True, cycles % WRAP
     rows["message"] = fates == Fate.MESSAGE
     for name in ("source", "boot", "sequence"):
         rows[name] = data[name]
     rows["digest"] = _digests(frames, layout)
-    rows["announced"], rows["time"] = heard.known, heard.rows["time"]
     rows["told"] = np.cumsum(np.bincount(places, minlength=len(frames)))
     return _Decoded(arrived, frames, data, heard, fates, untimed, Sketch(rows, told, lines))
 
@@ -395,13 +409,22 @@ def _pair(
 
 
 def _told_times(
-    frames: Frames, layout: DataLayout, at: Ints, said: NDArray[np.void], key: Key | None
+    frames: Frames,
+    layout: DataLayout,
+    at: Ints,
+    said: NDArray[np.void],
+    key: Key | None,
+    fates: NDArray[np.uint8],
 ) -> tuple[Ints, NDArray[np.void]]:
-    """Where somebody in sync told the network's time, and what they said; heard records are those at `at`."""
+    """Where somebody in sync told the network's time, and what they said; heard records are those at `at`.
+
+    With a key, what is not genuine tells nothing, and gets its fate.
+    """
     beacons, health = (_decode(frames, record, layout) for record in (Beacon, Health))
     if key is not None:
         proven = proven_beacons(frames, beacons, _decode(frames, Proof, layout), key, layout)
         right = right_health(frames, *health, key, layout)
+        fates[beacons[0][~proven]], fates[health[0][~right]] = Fate.UNCHECKED, Fate.FORGED
         beacons, health = (beacons[0][proven], beacons[1][proven]), (health[0][right], health[1][right])
     told = [(at, said), beacons, health]
     where = np.concatenate([places for places, _ in told])

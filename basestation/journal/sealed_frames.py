@@ -1,50 +1,164 @@
 """Checks the MICs of a journal's frames, all at once, where the key is at hand.
 
-What has no heard record is taken as the observer took it, which checked it live: it noted the clock of what it let in.
+A message with a heard record is checked against that record's time. One without is checked against the time that the
+observer noted for it, or else against what was told of the network's time on its line, carried on by the host's clock;
+then the neighbouring windows of its clock are tried too, as the live guard does, and the MIC tells which is right.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
+from basestation.causality.modular import nearest
 from packet_formats.bulk import Frames
+from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.keys import Key
-from packet_formats.layout import DataLayout
+from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import Beacon, Health, Proof, mic_at, size
-from packet_formats.seal import bulk_times, data_mics, headers, health_mics, mics
+from packet_formats.seal import bulk_times, data_mics, headers, health_mics, mics, reading_window
 
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.void]
 Places = NDArray[np.int64]
+Ints = NDArray[np.int64]
 IN_SYNC = 1
+WRAP = 1 << 32
+CYCLES_NS = (
+    CRYSTAL_HZ * (1 - 200e-6) / 1e9
+)  # a little slower than any crystal, so that a quicker record counts
+SETTLING_NS = 30_000_000_000  # after a new root epoch, messages of the one before are still about
 
 
-def forged_data(
+class _Epoch(NamedTuple):
+    """A root epoch, and where somebody told its time: what they said, unwrapped."""
+
+    epoch: int
+    at: Places
+    times: Ints
+
+
+class ToldTimes:
+    """The network's time at any frame, as far as frames of the same records tell it.
+
+    `told`: the time and the epoch that the frames at these places tell, in order. Each line has its own delay, and
+    hosts have clocks of their own: so a line goes by itself where it can, and else by all, on the wall clock.
+    """
+
+    def __init__(
+        self, at: Places, told: Rows, lines: NDArray[np.uint8], mono_ns: Ints, wall_ns: Ints
+    ) -> None:
+        self._lines, self._mono, self._wall = lines, mono_ns, wall_ns
+        epochs = told["epoch"].astype(np.int64)
+        epochs = np.cumsum(nearest(np.diff(epochs, prepend=epochs[:1]), 0, 256)) + epochs[:1].sum()
+        newest = np.maximum.accumulate(epochs)
+        self._epochs = []
+        for epoch in np.unique(newest).tolist():
+            mine = (newest == epoch) & (epochs == epoch)
+            times = told["time"][mine].astype(np.int64)
+            whole = times[0] + np.cumsum(nearest(np.diff(times, prepend=times[:1]), 0, WRAP))
+            self._epochs.append(_Epoch(epoch % 256, at[mine], whole))
+        self._begins = np.array([one.at[0] for one in self._epochs], np.int64)
+
+    def guess(self, rows: Places, back: int = 0) -> tuple[Bools, Ints, Ints]:
+        """Whether the time at these frames is known, the epoch, and its cycles. `back`: of the epoch before, as if it
+        went on; known for a short while."""
+        which = np.maximum(np.searchsorted(self._begins, rows, "right") - 1, 0)
+        known, epochs, cycles = np.zeros(len(rows), np.bool_), *np.zeros((2, len(rows)), np.int64)
+        if not len(self._begins):
+            return known, epochs, cycles
+        begun_ns = self._wall[self._begins[which]]
+        which = which - back
+        known = which >= 0
+        if back:
+            known &= self._wall[rows] - begun_ns < SETTLING_NS
+        for number in np.unique(which[known]).tolist():
+            for line in np.unique(self._lines[rows[known & (which == number)]]).tolist():
+                mine = known & (which == number) & (self._lines[rows] == line)
+                epochs[mine] = self._epochs[number].epoch
+                cycles[mine] = self._carried(self._epochs[number], rows[mine], line)
+        return known, epochs, cycles
+
+    def _carried(self, epoch: _Epoch, rows: Places, line: int) -> Ints:
+        """The time goes on from whoever told it the quickest, as the observer's clock does."""
+        own, clock = self._lines[epoch.at] == line, self._mono
+        if not own.any():
+            own, clock = np.ones(len(own), np.bool_), self._wall
+        at, origin = epoch.at[own], clock[epoch.at[own][0]]
+        ahead = np.maximum.accumulate(epoch.times[own] - (clock[at] - origin) * CYCLES_NS)
+        last = np.maximum(np.searchsorted(at, rows, "right") - 1, 0)
+        return np.asarray(ahead[last] + (clock[rows] - origin) * CYCLES_NS).astype(np.int64)
+
+
+class CheckedData(NamedTuple):
+    """Places of data messages: whose MIC is wrong, and which nobody can check; and for those without a heard record
+    that are right when they were heard, in cycles, as the stamp reads rightly."""
+
+    forged: Places
+    unchecked: Places
+    found: Places
+    cycles: Ints
+
+
+def check_data(
     frames: Frames,
     data: Rows,
     at: Places,
     heard: tuple[Bools, Rows],
-    noted: Bools,
-    key: Key,
-    layout: DataLayout,
-) -> Places:
-    """Which of the data messages at these places have a wrong MIC. `heard`: whether each frame has a heard record, and
-    that; `noted`: whether the observer took it."""
-    if not len(at):
-        return at
-    known, said = heard[0][at], heard[1][at]
-    rows, lengths = data[at], frames.length[at].astype(np.int64)
-    timed = known & (said["flags"] & IN_SYNC != 0)
-    epochs, cycles = said["epoch"].astype(np.int64), said["time"].astype(np.int64)
-    right = ~timed & rows["in_sync"] & noted[at]
-    checked = timed | ~rows["in_sync"]
-    payload = frames.payload[at]
-    for offset in (0,) if layout.stamp.clock_bits else (0, -1, 1):
-        times = bulk_times(layout, rows, cycles, offset)
-        made = data_mics(key, layout, rows, payload, lengths, epochs, times)
-        right |= checked & (made == rows["mic"]).all(axis=1)
-    return np.asarray(at[~right])
+    noted: tuple[Bools, Ints],
+    told: ToldTimes,
+    deployment: Deployment,
+) -> CheckedData:
+    """Check the data messages at these places. `heard`: whether each frame has a heard record, and that; `noted`:
+    whether the observer noted when it was heard, and when."""
+    assert deployment.key is not None
+    checker = _Checker(frames, data, at, deployment.key, layout_of(deployment))
+    synced, recorded, said = checker.rows["in_sync"], heard[0][at], heard[1][at]
+    timed = recorded & (said["flags"] & IN_SYNC != 0)
+    nothing = np.zeros(len(at), np.int64)
+    right = ~synced & (checker.sent(nothing, nothing, ~synced, 1) >= 0)
+    by_record = checker.sent(said["epoch"].astype(np.int64), said["time"].astype(np.int64), synced & timed, 1)
+    right |= by_record >= 0
+    known, epochs, cycles = told.guess(at)
+    cycles = np.where(noted[0][at], noted[1][at], cycles)
+    alone, late = synced & ~recorded & known, deployment.late_guess
+    tick_log2 = deployment.clock.tick_log2
+    sent = checker.sent(epochs, cycles + (late << tick_log2), alone, 3)
+    right |= sent >= 0
+    unknown = synced & np.where(recorded, ~timed, ~known)
+    before, epochs, old = told.guess(at, back=1)
+    unknown |= synced & ~right & before & (checker.sent(epochs, old, synced & ~right & before, 3) >= 0)
+    found = alone & (sent >= 0) if checker.layout.stamp.clock_bits else np.zeros(len(at), np.bool_)
+    first, last = reading_window(checker.layout, sent[found], cycles[found] >> tick_log2, late)
+    moved = np.clip(cycles[found] >> tick_log2, first, last)
+    same = moved == cycles[found] >> tick_log2
+    return CheckedData(
+        at[~right & ~unknown],
+        at[~right & unknown],
+        at[found],
+        np.where(same, cycles[found], moved << tick_log2),
+    )
+
+
+class _Checker:
+    def __init__(self, frames: Frames, data: Rows, at: Places, key: Key, layout: DataLayout) -> None:
+        self.rows, self.layout, self._key = data[at], layout, key
+        self._payload, self._lengths = frames.payload[at], frames.length[at].astype(np.int64)
+
+    def sent(self, epochs: Ints, cycles: Ints, asked: Bools, tries: int) -> Ints:
+        """The time that each message's MIC covers, for those that were heard at these cycles of an epoch; -1 where it
+        is wrong or not asked for. Without a clock in the stamp three periods are tried."""
+        found = np.full(len(asked), -1, np.int64)
+        for offset in (0, -1, 1)[: tries if self.layout.stamp.clock_bits else 3]:
+            left = np.flatnonzero(asked & (found < 0))
+            rows, lengths = self.rows[left], self._lengths[left]
+            times = bulk_times(self.layout, rows, cycles[left], offset)
+            made = data_mics(self._key, self.layout, rows, self._payload[left], lengths, epochs[left], times)
+            same = (made == rows["mic"]).all(axis=1)
+            found[left[same]] = times[same]
+        return found
 
 
 def right_health(frames: Frames, at: Places, rows: Rows, key: Key, layout: DataLayout) -> Bools:

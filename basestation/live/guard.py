@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from enum import Enum
+from typing import NamedTuple
 
+from basestation.live.clock import cycles_in
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Message, Unknown
@@ -16,10 +18,14 @@ from packet_formats.records import Beacon, Downlink, Health, Proof
 from packet_formats.seal import BLOCK, Seal, command_time
 
 REMEMBERED = 128  # payloads of each mote: fewer than a round of its sequence, in which one may come again
-PENDING = 16  # beacons that wait for their proofs
+# Beacons that wait for their proofs, each known by gateway, sender, number and MIC. To push one out, a stranger would
+# have to send as many between it and its proof: no line carries that.
+PENDING = 1024
+PENDING_NS = 10_000_000_000  # a proof follows its beacon at once; later it is another one's
 COPY_NS = 10_000_000_000  # a copy on another way comes within this time; later it is played again
-FRESH = 60 * CRYSTAL_HZ  # cycles by which the time in a health report may be behind ours
+FRESH = 60 * CRYSTAL_HZ  # cycles by which the time in a health report may differ from ours
 SETTLING_NS = 30_000_000_000  # after the time started afresh, messages of the time before are still about
+TIMES_BEFORE = 2  # that are remembered so long
 WINDOWS = 3  # of a clock, or periods of 16 s, that are tried where the time is a guess
 
 
@@ -28,7 +34,9 @@ class Verdict(Enum):
     UNPROTECTED = "unprotected"  # right, but it holds no time: it could be an old one, played again
     FORGED = "forged"
     REPLAYED = "replayed"
-    UNCHECKED = "unchecked"  # nobody can tell: no time is known, or it has just started afresh
+    UNCHECKED = (
+        "unchecked"  # nobody can tell: no time is known, or it is of the time before that started afresh
+    )
 
     @property
     def is_let_in(self) -> bool:
@@ -38,8 +46,19 @@ class Verdict(Enum):
 WORDS = {
     Verdict.FORGED: "its MIC is wrong: whoever sent it has not the network's key",
     Verdict.REPLAYED: "it is an old message, played again",
-    Verdict.UNCHECKED: "its MIC cannot be checked: the network's time is not known yet, or has just started afresh",
+    Verdict.UNCHECKED: "its MIC cannot be checked: the network's time is not known yet, or it is of the time before",
 }
+
+
+class Judgement(NamedTuple):
+    """`sent`: of a data message that is right, the whole value of its stamp's clock, modulo the wire's 32 bits of time;
+    None where the stamp has no clock."""
+
+    verdict: Verdict
+    sent: int | None = None
+
+
+GOOD = Judgement(Verdict.GOOD)
 
 
 class Guard:
@@ -52,11 +71,15 @@ class Guard:
         self.verdicts: Counter[Verdict] = Counter()
         self._seen: dict[int, OrderedDict[bytes, int]] = {}  # by mote: what came, and when it first did
         self._health: dict[int, Health] = {}
-        self._beacons: deque[tuple[Beacon, bytes, int, int]] = deque(maxlen=PENDING)
-        self._afresh_ns = -SETTLING_NS  # when the time last started afresh
+        self._beacons: OrderedDict[tuple[int, int, int, bytes], tuple[Beacon, int]] = OrderedDict()
+        self._newest: tuple[int | None, int] = None, 0  # epoch and number of the newest proven beacon
+        # Times that are over: when they ended, their epoch, and their cycles then.
+        self._before: deque[tuple[int, int, int]] = deque(maxlen=TIMES_BEFORE)
 
-    def started_afresh(self, mono_ns: int) -> None:
-        self._afresh_ns = mono_ns
+    def started_afresh(self, mono_ns: int, before: tuple[int, int] | None) -> None:
+        """The network's time has started afresh; `before`: the epoch and the cycles that it had got to, if known."""
+        if before is not None:
+            self._before.append((mono_ns, *before))
 
     def judge(
         self,
@@ -66,46 +89,67 @@ class Guard:
         cycles: int | None,
         mono_ns: int,
         tries: int = 1,
-    ) -> Verdict:
+    ) -> Judgement:
         """The verdict on a message that was heard at `cycles`, or None where no time is known, in a root epoch.
 
-        Gateways' own records are not judged: they come by the line.
+        Gateways' own records are not judged: they come by the line. Nor are beacons: their proofs are, by `proven`.
         """
         if isinstance(message, Data):
             found = self._judge_data(payload, message, epoch, cycles, mono_ns, tries)
         elif isinstance(message, Health):
-            found = self._judge_health(payload, message, epoch, cycles)
+            found = Judgement(self._judge_health(payload, message, epoch, cycles, tries == 1))
         elif isinstance(message, Downlink):
-            found = self._judge_command(payload, message, epoch, cycles)
+            found = Judgement(self._judge_command(payload, message, epoch, cycles, mono_ns))
         else:
-            return Verdict.GOOD
-        if found is Verdict.FORGED and mono_ns - self._afresh_ns < SETTLING_NS:
-            found = Verdict.UNCHECKED
-        self.verdicts[found] += 1
+            return GOOD
+        self.verdicts[found.verdict] += 1
         return found
+
+    def _times_before(self, mono_ns: int) -> list[tuple[int, int]]:
+        """Epochs that were over a short while ago, and what their cycles would be by now."""
+        return [
+            (epoch, cycles + cycles_in(mono_ns - ended_ns))
+            for ended_ns, epoch, cycles in self._before
+            if mono_ns - ended_ns < SETTLING_NS
+        ]
 
     # ---- Data ----
 
     def _judge_data(
         self, payload: bytes, data: Data, epoch: int | None, cycles: int | None, mono_ns: int, tries: int
-    ) -> Verdict:
-        seal = self._seal
+    ) -> Judgement:
+        seal, sent = self._seal, None
         if not data.in_sync:
             right = seal.data(payload, data.source, False, 0, 0) == data.mic
         elif cycles is None or epoch is None:
-            return Verdict.UNCHECKED
+            return Judgement(Verdict.UNCHECKED)
         else:
-            times = seal.data_times(data, cycles, tries if seal.has_clock else WINDOWS)
-            right = any(seal.data(payload, data.source, True, epoch, time) == data.mic for time in times)
-        covered = seal.covered_data(payload, data.source, False, 0, 0)[BLOCK:] + data.mic
+            sent = self._sent(payload, data, epoch, cycles, tries)
+            right = sent is not None
+            if not right and any(
+                self._sent(payload, data, *before, WINDOWS) is not None
+                for before in self._times_before(mono_ns)
+            ):
+                return Judgement(Verdict.UNCHECKED)
+        if not seal.has_clock:
+            sent = None
         if data.source >= self._motes:
-            return Verdict.GOOD if right else Verdict.FORGED
+            return Judgement(Verdict.GOOD, sent) if right else Judgement(Verdict.FORGED)
+        covered = seal.covered_data(payload, data.source, False, 0, 0)[BLOCK:] + data.mic
         first = self._first_seen(data.source, covered, mono_ns, right)
         if not right:
-            return Verdict.FORGED if first is None else Verdict.REPLAYED
+            return Judgement(Verdict.FORGED if first is None else Verdict.REPLAYED)
         if first is not None and mono_ns - first > COPY_NS:
-            return Verdict.REPLAYED
-        return Verdict.GOOD if data.in_sync else Verdict.UNPROTECTED
+            return Judgement(Verdict.REPLAYED)
+        return Judgement(Verdict.GOOD if data.in_sync else Verdict.UNPROTECTED, sent)
+
+    def _sent(self, payload: bytes, data: Data, epoch: int, cycles: int, tries: int) -> int | None:
+        """The time that the MIC of a message in sync covers; None if it is wrong."""
+        seal = self._seal
+        for time in seal.data_times(data, cycles, tries if seal.has_clock else WINDOWS):
+            if seal.data(payload, data.source, True, epoch, time) == data.mic:
+                return time
+        return None
 
     def _first_seen(self, mote: int, covered: bytes, mono_ns: int, keep: bool) -> int | None:
         """When this very message came first; None if it did not. `keep`: it is right, so remember it."""
@@ -123,23 +167,32 @@ class Guard:
 
     # ---- Health ----
 
-    def _judge_health(self, payload: bytes, health: Health, epoch: int | None, cycles: int | None) -> Verdict:
+    def _judge_health(
+        self, payload: bytes, health: Health, epoch: int | None, cycles: int | None, sure: bool
+    ) -> Verdict:
         if self._seal.health(payload, health) != health.mic:
             return Verdict.FORGED
         last = self._health.get(health.source)
-        if not self._is_news(health, last, epoch, cycles):
+        if not self._is_news(health, last, epoch, cycles, sure):
             return Verdict.REPLAYED
         self._health[health.source] = health
         return Verdict.GOOD
 
-    def _is_news(self, health: Health, last: Health | None, epoch: int | None, cycles: int | None) -> bool:
-        """Whether a report is not an old one: by its time if that can be compared, else by what it counts."""
+    def _is_news(
+        self, health: Health, last: Health | None, epoch: int | None, cycles: int | None, sure: bool
+    ) -> bool:
+        """Whether a report is not an old one: by its time if that can be compared, else by what it counts.
+
+        `sure`: the time is no guess. Then one far ahead is older than 18 hours, half a round of 32 bits; else our clock
+        may have stood still, and what it counts decides.
+        """
         if health.in_sync and cycles is not None and health.epoch == epoch:
-            if _ahead(health.time, cycles, 32) < -FRESH:  # one ahead of us is news: it was not there before
+            ahead = _ahead(health.time, cycles, 32)
+            if ahead < -FRESH or (sure and ahead > FRESH):
                 return False
-            if last is None or not last.in_sync or last.epoch != health.epoch:
-                return True
-            return _ahead(health.time, last.time, 32) >= 0
+            if ahead <= FRESH:
+                timed = last is not None and last.in_sync and last.epoch == health.epoch
+                return last is None or not timed or _ahead(health.time, last.time, 32) >= 0
         if last is None:
             return True
         if health.boots != last.boots:
@@ -152,30 +205,55 @@ class Guard:
     # ---- Commands and beacons ----
 
     def _judge_command(
-        self, payload: bytes, downlink: Downlink, epoch: int | None, cycles: int | None
+        self, payload: bytes, downlink: Downlink, epoch: int | None, cycles: int | None, mono_ns: int
     ) -> Verdict:
         if cycles is None or epoch is None:
             return Verdict.UNCHECKED
+        if self._is_command_of(payload, downlink, epoch, cycles):
+            return Verdict.GOOD
+        before = self._times_before(mono_ns)
+        old = any(self._is_command_of(payload, downlink, *time) for time in before)
+        return Verdict.UNCHECKED if old else Verdict.FORGED
+
+    def _is_command_of(self, payload: bytes, downlink: Downlink, epoch: int, cycles: int) -> bool:
         now = command_time(cycles)
         number = (now + _ahead(downlink.sequence, now, 16)) % (1 << 28)
-        right = self._seal.downlink(payload, downlink.target, epoch, number) == downlink.mic
-        return Verdict.GOOD if right else Verdict.FORGED
+        return self._seal.downlink(payload, downlink.target, epoch, number) == downlink.mic
 
     def keep_beacon(self, payload: bytes, beacon: Beacon, gateway: int, mono_ns: int) -> None:
         """A beacon waits for its proof. Several of one sender and number may wait: one of them may be forged."""
-        self._beacons.append((beacon, payload, gateway, mono_ns))
+        waiting, mic = self._beacons, self._seal.beacon(payload, beacon)
+        waiting.setdefault((gateway, beacon.sender, beacon.sequence, mic), (beacon, mono_ns))
+        while len(waiting) > PENDING or mono_ns - next(iter(waiting.values()))[1] > PENDING_NS:
+            waiting.popitem(last=False)
 
-    def proven(self, proof: Proof, gateway: int) -> tuple[Beacon, int] | None:
-        """The beacon that this proves, and when it came; None, and a forged message more, if it proves none."""
-        near = [kept for kept in self._beacons if kept[2] == gateway]
-        mine = [kept for kept in near if (kept[0].sender, kept[0].sequence) == (proof.sender, proof.sequence)]
-        for beacon, payload, _, mono_ns in mine:
-            if self._seal.beacon(payload, beacon) == proof.mic:
-                self.verdicts[Verdict.GOOD] += 1
-                return beacon, mono_ns
-        if mine:  # without its beacon, which may be lost, a proof tells nothing
-            self.verdicts[Verdict.FORGED] += 1
-        return None
+    def proven(
+        self, proof: Proof, gateway: int, now: tuple[int, int] | None
+    ) -> tuple[Verdict, Beacon | None, int]:
+        """The verdict on a proof, and if it proves a beacon, that and when it came. `now`: epoch and cycles, if known.
+
+        Where no beacon of its sender and number waits, which may be lost, it tells nothing, and is good.
+        """
+        name = gateway, proof.sender, proof.sequence
+        beacon, came_ns = self._beacons.get((*name, proof.mic), (None, 0))
+        if beacon is None:
+            wrong = any(waiting[:3] == name for waiting in self._beacons)
+            verdict = Verdict.FORGED if wrong else Verdict.GOOD
+        elif self._is_of_long_ago(beacon, now):
+            verdict, beacon = Verdict.REPLAYED, None
+        else:
+            verdict = Verdict.GOOD
+            if beacon.epoch != self._newest[0] or _ahead(beacon.sequence, self._newest[1], 16) > 0:
+                self._newest = beacon.epoch, beacon.sequence
+        self.verdicts[verdict] += 1
+        return verdict, beacon, came_ns
+
+    def _is_of_long_ago(self, beacon: Beacon, now: tuple[int, int] | None) -> bool:
+        """Its time is far ahead of ours though newer beacons were there: it is half a round of 32 bits old, or more."""
+        if now is None or beacon.epoch != now[0] or self._newest[0] != beacon.epoch:
+            return False
+        ahead = _ahead(beacon.time, now[1], 32)
+        return ahead > FRESH and _ahead(beacon.sequence, self._newest[1], 16) < 0
 
 
 def _ahead(value: int, other: int, bits: int) -> int:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from packet_formats.messages import Data, Message
-from packet_formats.records import Heard
+from packet_formats.records import Beacon, Heard
 from packet_formats.tinyos import ActiveMessage
 
 
@@ -52,6 +52,7 @@ class Arrived(Happening):
     differs: bool = (
         False  # another message came before under the same name: one of the two is somebody else's
     )
+    proves: Beacon | None = None  # of a proof: the beacon that it shows to be genuine
 
 
 @dataclass(slots=True)

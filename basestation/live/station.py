@@ -227,7 +227,9 @@ class Station:
             return [*found, self._strange(arrival, "no packet", read.error)]
         if isinstance(message, Unknown):
             return [*found, self._strange(arrival, message.reason.name.lower(), str(message))]
-        arrived = Arrived(*self.timeline.now, arrival.gateway, frame, message, read.heard, read.cycles)
+        arrived = Arrived(
+            *self.timeline.now, arrival.gateway, frame, message, read.heard, read.cycles, proves=read.proves
+        )
         if isinstance(message, Health):
             if self._is_copy(message):
                 return [*found, replace(arrived, copy=True), *read.happenings]
@@ -254,7 +256,9 @@ class Station:
     ) -> list[Happening]:
         """A message that the guard does not let in: it is counted and told of, and nothing is made of it."""
         name = type(message).__name__.lower()
-        node = getattr(message, "source", getattr(message, "target", 0))
+        node = next(
+            (getattr(message, at) for at in ("source", "target", "sender") if hasattr(message, at)), 0
+        )
         speaker = "to" if isinstance(message, Downlink) else "of"
         what = f"{name} {speaker} {name_of(node, self.deployment)}"
         strange = self._strange(arrival, verdict.value, f"{verdict.value} {what}: {WORDS[verdict]}")

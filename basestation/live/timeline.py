@@ -21,6 +21,7 @@ from packet_formats.fast_read import MessageReader, read_packet
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, Message, Unknown
 from packet_formats.records import Beacon, Health, Heard, Proof, Status
+from packet_formats.seal import reading_window
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError
 
 FOREIGN_AFTER = 3  # radio frames of a gateway that has never sent a heard record
@@ -49,6 +50,7 @@ class TimedFrame(NamedTuple):
     """A packet of a line, with its record, and the cycles at which it was heard; None where nobody knows.
 
     Without a record the cycles are a guess, which may be too early: by `Deployment.late_guess` at most, it is hoped.
+    In a network with a key a guess is moved to where the stamp reads as its MIC says.
     """
 
     frame: ActiveMessage | Ack | None
@@ -59,6 +61,7 @@ class TimedFrame(NamedTuple):
     happenings: Sequence[Happening] = ()  # what it shows of the clock and of its gateway
     verdict: Verdict = Verdict.GOOD  # of the guard, in a network with a key
     posed: bool = False  # a gateway's own record that came by air: somebody poses as the gateway
+    proves: Beacon | None = None  # by a proof, in a network with a key
 
 
 class Timeline:
@@ -79,7 +82,8 @@ class Timeline:
         self._epoch_ns = 0
         self._late = deployment.late_guess << deployment.clock.tick_log2
         self._shift, self._motes = deployment.clock.tick_log2, deployment.network.motes
-        self._reader = PacketReader(layout_of(deployment))
+        self._layout, self._late_ticks = layout_of(deployment), deployment.late_guess
+        self._reader = PacketReader(self._layout)
         self.guard = Guard(deployment) if deployment.key is not None else None
 
     def gateway(self, gateway: int) -> GatewayCounts:
@@ -141,10 +145,19 @@ class Timeline:
         if heard is None:
             return self._unpaired(arrival, counts, frame, message)
         found = self._confirm(arrival, counts, heard) if pairing.doubted_ns is not None else ()
-        verdict = Verdict.GOOD
+        verdict, proves = Verdict.GOOD, None
         if self.guard is not None:
-            verdict = self.guard.judge(frame.data, message, heard.epoch, pairing.cycles, arrival.mono_ns)
-        return TimedFrame(frame, message, "", heard, pairing.cycles, found, verdict, self._is_own(message))
+            verdict = self.guard.judge(
+                frame.data, message, heard.epoch, pairing.cycles, arrival.mono_ns
+            ).verdict
+            if isinstance(message, Beacon):
+                self.guard.keep_beacon(frame.data, message, arrival.gateway, arrival.mono_ns)
+            elif isinstance(message, Proof):
+                verdict, proves, _ = self.guard.proven(
+                    message, arrival.gateway, self.network_time(arrival.mono_ns)
+                )
+        posed = self._is_own(message)
+        return TimedFrame(frame, message, "", heard, pairing.cycles, found, verdict, posed, proves)
 
     def _is_own(self, message: Message | Unknown) -> bool:
         """Whether a gateway alone makes it, for its host: what was heard on the air is not that."""
@@ -179,20 +192,32 @@ class Timeline:
         """The same in a network with a key: what is forged tells no time, nor anything of its gateway."""
         mono_ns, gateway = arrival.mono_ns, arrival.gateway
         cycles = self.clock.guess(gateway, mono_ns, self._late)
-        verdict = guard.judge(frame.data, message, self.epoch, cycles, mono_ns, WINDOWS)
+        latest = None if cycles is None else cycles + self._late
+        verdict, sent = guard.judge(frame.data, message, self.epoch, latest, mono_ns, WINDOWS)
+        proves, came_ns = None, 0
+        if isinstance(message, Proof):
+            verdict, proves, came_ns = guard.proven(message, gateway, self.network_time(mono_ns))
         if not verdict.is_let_in or not isinstance(message, Data | Beacon | Health | Proof):
             return TimedFrame(frame, message, verdict=verdict)
         found = self._note_alone(arrival, counts, message)
         if isinstance(message, Data):
+            if cycles is not None and sent is not None:
+                cycles = self._within(cycles, sent)
             return TimedFrame(frame, message, "", None, cycles, found, verdict)
         if isinstance(message, Beacon):
             guard.keep_beacon(frame.data, message, gateway, mono_ns)
         elif isinstance(message, Health):
             found = found + self._take_time(arrival, counts, message)
-        elif (proven := guard.proven(message, gateway)) is not None:
-            beacon, came_ns = proven
-            found = found + self._take_time(arrival._replace(mono_ns=came_ns), counts, beacon)
-        return TimedFrame(frame, message, happenings=found)
+        elif proves is not None:
+            found = found + self._take_time(arrival._replace(mono_ns=came_ns), counts, proves)
+        return TimedFrame(frame, message, happenings=found, proves=proves)
+
+    def _within(self, cycles: int, sent: int) -> int:
+        """A guess of when a message was heard, moved as little as needed for the observer to read its stamp's clock as
+        `sent`, which its MIC showed to be right."""
+        tick = self.tick(cycles)
+        first, last = reading_window(self._layout, sent, tick, self._late_ticks)
+        return cycles if first <= tick <= last else (first if tick < first else last) << self._shift
 
     def _note_alone(
         self, arrival: Arrival, counts: GatewayCounts, message: Data | Beacon | Health | Proof
@@ -241,11 +266,14 @@ class Timeline:
         counts.dropped += heard.lost
         if not heard.in_sync:
             return []
+        before = self._time_before(arrival.mono_ns)
         found = self._enter_epoch(arrival, heard.epoch)
         if heard.epoch == self.epoch:
             reading = self.clock.hear(arrival.gateway, heard.time, mono_ns)
             counts.pairing.cycles = reading.cycles
             found += self._tell_reading(arrival, counts, reading)
+            if reading.restarted and self.guard is not None:
+                self.guard.started_afresh(arrival.mono_ns, before)
         return found
 
     def _take_time(
@@ -263,7 +291,6 @@ class Timeline:
         self, arrival: Arrival, counts: GatewayCounts, reading: ClockReading
     ) -> list[Happening]:
         if reading.restarted:
-            self._warn_guard(arrival.mono_ns)
             text = "the network's time has started afresh; what was held is delivered"
             return [ClockChanged(*self.now, arrival.gateway, "restart", text)]
         if self.tick(reading.led) > 0:
@@ -282,17 +309,19 @@ class Timeline:
         straggler = before is not None and (epoch - before) % 256 >= 128
         if straggler and arrival.mono_ns - self._epoch_ns < OLD_EPOCH_NS:
             return []
+        time = self._time_before(arrival.mono_ns)
         self.epoch, self._epoch_ns = epoch, arrival.mono_ns
         if before is None:
             return []
         self.clock.restart()
-        self._warn_guard(arrival.mono_ns)
+        if self.guard is not None:
+            self.guard.started_afresh(arrival.mono_ns, time)
         text = f"root epoch {epoch} follows {before}: time has started afresh, what was held is delivered"
         return [ClockChanged(*self.now, arrival.gateway, "epoch", text)]
 
-    def _warn_guard(self, mono_ns: int) -> None:
-        if self.guard is not None:
-            self.guard.started_afresh(mono_ns)
+    def _time_before(self, mono_ns: int) -> tuple[int, int] | None:
+        """The time as it is known before a record may change it; for the guard alone."""
+        return None if self.guard is None else self.network_time(mono_ns)
 
     def _note_foreign(self, arrival: Arrival, counts: GatewayCounts) -> list[Happening]:
         pairing = counts.pairing

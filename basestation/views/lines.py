@@ -267,6 +267,12 @@ def shown_refused(refused: Mapping[str, int]) -> str:
     )
 
 
+def shown_guard(refused: Mapping[str, int]) -> str:
+    """The same in a few words, for a head line."""
+    verdicts = ("forged", "replayed", "unprotected") if "forged" in refused else ("unchecked",)
+    return ", ".join(f"{refused[verdict]} {verdict}" for verdict in verdicts)
+
+
 def summary(snapshot: Snapshot) -> Iterator[str]:
     """The run in a few lines."""
     motes, hold = snapshot.motes, snapshot.hold

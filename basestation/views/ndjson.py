@@ -21,6 +21,9 @@ def to_plain(happening: Happening, layout: DataLayout) -> dict[str, Any]:
         plain["frame"] = packet_to_plain(happening.frame)
         plain["message"] = message_to_plain(happening.message, layout)
         plain["heard"] = message_to_plain(happening.heard, layout) if happening.heard else None
+        del plain["proves"]
+        if happening.proves is not None:
+            plain["proves"] = message_to_plain(happening.proves, layout)
     if isinstance(happening, Delivered | Tentative):
         plain["data"] = message_to_plain(happening.data, layout)
     if isinstance(happening, Delivered):

@@ -20,7 +20,15 @@ from textual.widgets import Footer, Static
 from basestation.live.counters import GatewayView, HeldView, MoteView, OrderView, Snapshot
 from basestation.live.happenings import Alarm, Arrived, Delivered, Happening, Tentative
 from basestation.views.dialogs import Help, PolicyQuestion, Proposal, Question
-from basestation.views.lines import row_of, shown_ledger, shown_move, shown_noticed, shown_policy, shown_time
+from basestation.views.lines import (
+    row_of,
+    shown_guard,
+    shown_ledger,
+    shown_move,
+    shown_noticed,
+    shown_policy,
+    shown_time,
+)
 from basestation.views.mote_table import by_trouble, colour, mote_table, sides
 from basestation.views.visible_text import Visible
 from packet_formats.layout import DataLayout
@@ -402,6 +410,9 @@ def status(shot: Snapshot, paused: bool, mote: int | None, ended: bool) -> list[
         Text(f"{shot.received} arrived, {shot.delivered} delivered, {shot.held} held"),
         Text(f"held {shot.hold.mean:.0f} ms, 95% {shot.hold.p95:.0f}, max {shot.hold.max:.0f}"),
     ]
+    if shot.refused is not None:
+        strangers = shot.refused.get("forged", 0) + shot.refused.get("replayed", 0)
+        said.append(Text(shown_guard(shot.refused), "bold red" if strangers else ""))
     if shot.ledger:
         said.append(Text(f"the ledger {shown_ledger(shot.ledger)}"))
     less = ["no network time yet" if shot.tick is None else ""]

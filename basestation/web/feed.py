@@ -121,6 +121,7 @@ class Feed:
 
     def __init__(self, station: Station) -> None:
         self.station = station
+        self._guarded = station.timeline.guard is not None  # then a beacon counts when it is proven
         self.passages = Passages(station, kept=KEPT)
         self.changes: deque[Row] = deque(maxlen=WAITING)
         self.lost = 0  # changes for which there was no room
@@ -162,7 +163,9 @@ class Feed:
 
     def _arrived(self, arrived: Arrived) -> None:
         message = arrived.message
-        if isinstance(message, Data | Health | Beacon):
+        if arrived.proves is not None:
+            self._heard(arrived, arrived.proves)
+        elif isinstance(message, Data | Health) or (isinstance(message, Beacon) and not self._guarded):
             self._heard(arrived, message)
         if arrived.name is None or not isinstance(message, Data):
             return

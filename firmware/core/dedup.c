@@ -11,7 +11,7 @@ void cw_dedup_start(cw_dedup_t *filter)
 
 bool cw_dedup_knows(const cw_dedup_t *filter, uint16_t source, uint16_t number)
 {
-    for (uint8_t at = 0; at < filter->used && at < CW_DEDUP_ROOM; at++)
+    for (uint8_t at = 0; at < CW_DEDUP_ROOM && at < filter->used; at++)
         if (filter->number[at] == number && filter->source[at] == source)
             return true;
     return false;
@@ -21,9 +21,8 @@ bool cw_dedup_seen(cw_dedup_t *filter, uint16_t source, uint16_t number)
 {
     if (filter->used > CW_DEDUP_ROOM || filter->next >= CW_DEDUP_ROOM)
         cw_dedup_start(filter); /* after a fault in memory */
-    for (uint8_t at = 0; at < filter->used; at++)
-        if (filter->number[at] == number && filter->source[at] == source)
-            return true;
+    if (cw_dedup_knows(filter, source, number))
+        return true;
     uint8_t next = filter->next;
     filter->source[next] = source;
     filter->number[next] = number;

@@ -17,7 +17,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from basestation.journal import locking
+from basestation.journal.frame_table import FORGED, UNCHECKED
 from basestation.journal.record_format import JournalError
 from packet_formats.keys import Key
 from packet_formats.phrases import many
@@ -79,6 +80,7 @@ class IngestReport:
     done: list[Done]
     refused: dict[str, str]
     unchanged: int
+    mics: Counter[str] = field(default_factory=Counter)  # of messages with MICs: forged, unchecked
 
     @property
     def totals(self) -> dict[str, Any]:
@@ -87,7 +89,7 @@ class IngestReport:
         for done in self.done:
             total.update(done.counts)
         told: dict[str, Any] = {"runs": len(self.done), "unchanged": self.unchanged}
-        return told | {table: total[table] for table in TABLES} | {"refused": self.refused}
+        return told | {table: total[table] for table in TABLES} | self.mics | {"refused": self.refused}
 
 
 def ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool = False) -> IngestReport:
@@ -129,10 +131,14 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             remove_tree(path_of(done.stage))  # what the passes left to each other
             report.done.append(done)
             note(f"  {done.group.run}: {_counted(done.counts)}")
+            reasons = _reasons(tables / "quarantine" / done.group.place)
             if (unchecked := _unchecked(done)) is not None:
                 note(f"    {many(unchecked, 'message')} taken unchecked: --key FILE names the network's key")
-            if done.counts.get("quarantine"):
-                note(f"    refused: {_reasons(tables / 'quarantine' / done.group.place)}")
+                report.mics["unchecked"] += unchecked
+            elif done.group.inputs[0].key is not None:
+                report.mics.update(forged=reasons[FORGED], unchecked=reasons[UNCHECKED])
+            if reasons:
+                note(f"    refused: {_told(reasons)}")
     remove_tree(stage)
     for group in unfinished:  # made again by now, or refused
         _entry(tables, group, UNFINISHED).unlink(missing_ok=True)
@@ -204,13 +210,18 @@ def _counted(counts: dict[str, int]) -> str:
     return ", ".join(many(counts[table], WORDS[table]) for table in TABLES if counts.get(table))
 
 
-def _reasons(folder: Path) -> str:
-    """The most frequent reasons in a run's quarantine."""
+def _reasons(folder: Path) -> Counter[str]:
+    """How often each reason is in a run's quarantine."""
     found: Counter[str] = Counter()
     for path in folder.glob("*.parquet"):
         with pq.ParquetFile(reading(path)) as file:
             for one in pc.value_counts(file.read(["reason"])["reason"]).to_pylist():
                 found[one["values"]] += one["counts"]
+    return found
+
+
+def _told(found: Counter[str]) -> str:
+    """The most frequent reasons."""
     told = [f"{count} × {reason}" for reason, count in found.most_common(REASONS)]
     others = found.total() - sum(count for _, count in found.most_common(REASONS))
     return "; ".join([*told, *([f"{others} for other reasons"] if others else [])])

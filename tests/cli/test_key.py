@@ -14,6 +14,7 @@ from basestation.cli.doctor import command as doctor
 from basestation.cli.encode import command as encode
 from basestation.cli.key import command as key
 from basestation.cli.listen import command as listen
+from basestation.cli.log import command as logs
 from basestation.cli.replay import command as replay
 from basestation.cli.send import command as send
 
@@ -136,3 +137,53 @@ def test_a_key_that_others_may_read_ends_the_command(site: Path) -> None:
         )
         assert done.exit_code == 1
         assert "chmod 600" in done.output
+
+
+def test_every_command_that_checks_takes_the_key_from_anywhere(site: Path) -> None:
+    elsewhere = site / "safe"
+    elsewhere.mkdir()
+    given = ["--key", str((site / "site.key").rename(elsewhere / "the.key"))]
+    deployment, log = ["-d", str(site / "site.toml")], str(site / "logs")
+    source = "simulate@?messages=60&pace=0"
+    # The simulated motes of simulate@ have the key that the station has.
+    for command, words, said in (
+        (
+            listen,
+            [source, *deployment, *given, "--log", log, "--view", "none"],
+            "refused: 0 forged, 0 replayed",
+        ),
+        (listen, [source, *deployment], "No such file"),
+        (doctor, [*deployment, *given, "--json"], "the key's file is its owner's alone"),
+        (send, ["report", *deployment], "No such file"),
+        (logs, ["summary", RUN, *given], " message"),
+        (logs, ["summary", RUN], "no MIC was checked: --key FILE names the network's key"),
+        (logs, ["convert", RUN, "--to", "csv"], "no MIC was checked: --key FILE"),
+        (logs, ["convert", RUN, "--to", "pcap", *given, "-o", str(site / "run.pcap")], "no MIC was checked"),
+    ):
+        done = CliRunner().invoke(command, [_the_run(site) if word == RUN else word for word in words])
+        assert said in done.output, done.output
+
+
+def test_log_convert_with_a_key_leaves_forged_messages_out(site: Path) -> None:
+    given = ["-d", str(site / "site.toml")]
+    source = "simulate@?messages=60&pace=0"
+    assert CliRunner().invoke(listen, [source, *given, "--log", str(site / "logs")]).exit_code == 0
+    other = CliRunner().invoke(key, ["new", str(site / "other.key")])
+    assert other.exit_code == 0
+    for form in ("csv", "html"):
+        lengths = []
+        for name in ("site.key", "other.key"):
+            words = ["convert", _the_run(site), "--to", form, "--key", str(site / name)]
+            done = CliRunner().invoke(logs, words)
+            assert done.exit_code == 0, done.output
+            lengths.append(len(done.stdout))
+            assert "no MIC was checked" not in done.stderr
+        assert lengths[0] > lengths[1]
+    assert "messages had a wrong MIC" in CliRunner().invoke(logs, [*words[:3], "csv", *words[4:]]).stderr
+
+
+RUN = "<run>"
+
+
+def _the_run(site: Path) -> str:
+    return str(next(path for path in (site / "logs").iterdir() if path.is_dir()))

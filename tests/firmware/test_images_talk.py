@@ -52,6 +52,9 @@ class OnLine(NamedTuple):
     message: Data | Record
 
 
+PREAMBLE = b"\xaa\xff"  # of a CC1000
+
+
 @dataclass
 class Run:
     """What came of a run of the testbed."""
@@ -69,8 +72,9 @@ class Run:
         ]
 
     def air(self) -> list[OnAir]:
-        """All that went out, all nodes together."""
-        return [self._on_air(signal) for signal in self.of(Signal) if not signal.broken]
+        """All that went out, all nodes together; but for a preamble that a restart cut off."""
+        whole = [signal for signal in self.of(Signal) if not signal.broken and signal.bytes.strip(PREAMBLE)]
+        return [self._on_air(signal) for signal in whole]
 
     def _on_air(self, signal: Signal) -> OnAir:
         board = self.deployment.network.board

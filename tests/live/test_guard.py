@@ -175,8 +175,8 @@ def test_old_health_is_replayed_health() -> None:
     seal, gateway = Seal(KEY, layout), MOTES
 
     def health(seconds: int, boots: int = 7) -> ActiveMessage:
-        time = seconds * CRYSTAL_HZ
-        return seal.sealed_health(Health(2, time, 1, 1, boots, layout.hash, seconds, *[0] * 7))
+        time = seconds * CRYSTAL_HZ % (1 << 32)
+        return seal.sealed_health(Health(2, time, 1, 1, boots, layout.hash, seconds % 65536, *[0] * 7))
 
     def heard_at(seconds: int, number: int) -> Heard:
         return Heard(gateway, 1, number, 0, 3, -60, 100, 0, seconds * CRYSTAL_HZ)
@@ -188,6 +188,8 @@ def test_old_health_is_replayed_health() -> None:
         (170, health(170)),
         (171, health(100)),
         (240, health(240, 2)),
+        (241, health(241 - 20 * 3600, 2)),  # of yesterday: modulo 2^32 cycles it is ahead
+        (242, health(242, 2)),
     )
     for number, (seconds, frame) in enumerate(steps):
         like = Arrival(0, seconds * S, seconds * S, b"")
@@ -195,10 +197,10 @@ def test_old_health_is_replayed_health() -> None:
     station, _ = play(network, line)
     refused = station.snapshot(0).refused
     assert refused is not None
-    assert refused["replayed"] == 1
+    assert refused["replayed"] == 2
     newest = station.motes[2].health
     assert newest is not None
-    assert newest.boots == 2  # a mote that lost its count is believed by its time
+    assert (newest.boots, newest.sent) == (2, 242)  # a mote that lost its count is believed by its time
 
 
 def test_behind_a_foreign_gateway_a_beacon_is_believed_after_its_proof() -> None:
@@ -230,7 +232,8 @@ def test_behind_a_foreign_gateway_a_beacon_is_believed_after_its_proof() -> None
     assert refused["forged"] == 1
 
 
-def test_the_neighbouring_window_is_tried_where_the_time_is_a_guess() -> None:
+def test_the_window_that_the_mic_shows_is_the_observers() -> None:
+    """Where the time is a guess, the neighbouring windows are tried, and the stamp is read in the right one."""
     network = deployment()
     layout = layout_of(network)
     seal, station = Seal(KEY, layout), Station(network)
@@ -238,8 +241,74 @@ def test_the_neighbouring_window_is_tried_where_the_time_is_a_guess() -> None:
     beacon = Beacon(MOTES, MOTES, 4, 1, 0, 1, 0, 50 * CRYSTAL_HZ)
     for message in (beacon, seal.proof(beacon)):
         station.take(Arrival(0, 0, 0, encode_packet(encode_message(message, layout))))
+    wanted = []
     for sequence, windows in enumerate((-1, 0, 1, 2)):
         cycles = 50 * CRYSTAL_HZ + windows * window
-        frame = seal.sealed_data(Data(1, sequence, (3, 0), data=b"ab"), 4, cycles)
+        sent = cycles >> layout.tick_log2
+        stamp = (sent % layout.stamp.modulus, 0)
+        frame = seal.sealed_data(Data(1, sequence, stamp, data=b"ab"), 4, cycles)
         station.take(Arrival(0, 1000, 0, encode_packet(frame)))
+        wanted.append(sent + (1 << 32 - layout.tick_log2))  # the observer's clock begins above 0
     assert station.received == 3
+    assert sorted(one.message.stamp.r for one in station.observer.pending()) == wanted[:3]
+
+
+def test_after_a_new_epoch_the_old_time_is_told_from_forgery() -> None:
+    network = deployment()
+    layout = layout_of(network)
+    seal, wrong = Seal(KEY, layout), Seal(WRONG, layout)
+
+    def heard(epoch: int, seconds: int, number: int) -> Heard:
+        return Heard(MOTES, epoch, number, 0, 3, -60, 100, 0, seconds * CRYSTAL_HZ)
+
+    def data(by: Seal, sequence: int, epoch: int, seconds: int) -> ActiveMessage:
+        return by.sealed_data(Data(1, sequence, (3, 0), data=b"ab"), epoch, seconds * CRYSTAL_HZ)
+
+    line: list[Arrival] = []
+    for number, (at, record, frame) in enumerate(
+        (
+            (100, (1, 500), data(seal, 0, 1, 500)),
+            (102, (2, 7), data(seal, 1, 2, 7)),  # the root has started anew
+            (103, (2, 8), data(seal, 2, 1, 503)),  # a mote has not heard of it
+            (104, (2, 9), data(wrong, 3, 2, 9)),
+            (160, (2, 65), data(seal, 4, 1, 560)),
+        )
+    ):
+        line += by_air(frame, heard(*record, number), Arrival(0, at * S, at * S, b""), network)
+    station, happenings = play(network, line)
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert (refused["unchecked"], refused["forged"], station.received) == (1, 2, 2)
+    raised = [one for one in happenings if isinstance(one, Alarm) and one.raised and one.what == "forged"]
+    assert [one.mono_ns // S for one in raised] == [104]
+
+
+def test_a_flood_of_beacons_does_not_push_out_the_true_one() -> None:
+    network = deployment()
+    layout = layout_of(network)
+    seal, station = Seal(KEY, layout), Station(network)
+    true = Beacon(MOTES, MOTES, 4, 1, 0, 1, 0, 50 * CRYSTAL_HZ)
+    flood = [replace(true, time=time) for time in range(500)]
+    flood += [replace(true, sender=time % MOTES, sequence=time, time=time) for time in range(500)]
+    for message in (true, *flood, seal.proof(true)):
+        station.take(Arrival(0, S, S, encode_packet(encode_message(message, layout))))
+    assert station.timeline.epoch == 4
+
+
+def test_a_beacon_of_yesterday_does_not_set_the_clock_forward() -> None:
+    """Modulo 2^32 cycles it is ahead of today's; its number is not."""
+    network = deployment()
+    layout = layout_of(network)
+    seal, station = Seal(KEY, layout), Station(network)
+    old = Beacon(MOTES, MOTES, 4, 100, 0, 1, 0, 50 * CRYSTAL_HZ)
+    true = replace(old, sequence=7300, time=(50 + 20 * 3600) * CRYSTAL_HZ % (1 << 32))
+    for seconds, beacon in enumerate((true, old), 1):
+        for message in (beacon, seal.proof(beacon)):
+            packet = encode_packet(encode_message(message, layout))
+            station.take(Arrival(0, seconds * S, seconds * S, packet))
+    told = station.timeline.network_time(2 * S)
+    assert told is not None
+    assert told[1] % (1 << 32) == pytest.approx(true.time + CRYSTAL_HZ, abs=20)
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert (refused["replayed"], refused["forged"]) == (1, 0)

@@ -35,13 +35,16 @@ from basestation.views.lines import FinalRows, LinesView, row_of, shown_move, sh
 from basestation.views.mote_table import STATES, by_trouble, mote_table, shown_rssi, shown_since, trouble
 from basestation.views.ndjson import JsonView, to_plain
 from basestation.views.streams import StreamsView
-from basestation.views.terminal import TerminalView, chosen_news, delivery_line
+from basestation.views.terminal import TerminalView, chosen_news, delivery_line, status
 from packet_formats.deployment import CRYSTAL_HZ, from_dict
 from packet_formats.json_form import message_to_plain
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data
 from packet_formats.records import Health
 from tests.journal.logs import with_values
+from tests.live.test_guard import attacked, honest_line
+from tests.live.test_guard import deployment as guarded
+from tests.live.test_guard import play as guard_play
 from tests.live.world import MS, TICK, WALL, Gateway, Motes, arrival, deployment, gap, health, play
 from tests.waiting import PATIENCE, until
 
@@ -743,3 +746,14 @@ def test_text_from_outside_does_not_steer_the_terminal():
         assert not re.search("[\x1b\x9b]", picture(app))
 
     on_screen(script)
+
+
+def test_the_head_of_the_screen_counts_strangers_where_there_is_a_key():
+    network = guarded()
+    station, _ = guard_play(network, attacked(network, honest_line(network, 30)))
+    said = [str(text) for text in status(station.snapshot(0), False, None, False)]
+    counts = station.snapshot(0).refused
+    assert f"{counts['forged']} forged, {counts['replayed']} replayed, 0 unprotected" in said
+    assert counts["forged"] > 30
+    keyless = Station(replace(network, key=None)).snapshot(0)
+    assert "0 unchecked" in [str(text) for text in status(keyless, False, None, False)]

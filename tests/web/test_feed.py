@@ -6,12 +6,17 @@ from dataclasses import replace
 
 import pytest
 
+from basestation.arrivals import Arrival
 from basestation.live.station import Station
 from basestation.web.feed import POINT_MS, STRANGE_MS, Feed, picture_of
 from packet_formats.deployment import CRYSTAL_HZ, Deployment, from_dict
 from packet_formats.layout import layout_of
 from packet_formats.messages import encode_message
+from packet_formats.records import Beacon, Heard, Proof
+from packet_formats.seal import Seal
 from packet_formats.tinyos import encode_packet
+from tests.live.test_guard import KEY, WRONG, S, by_air
+from tests.live.test_guard import deployment as guarded
 from tests.live.world import MS, TICK, Gateway, Motes, arrival, deployment, health, play
 
 START = 100 * CRYSTAL_HZ
@@ -131,6 +136,26 @@ def test_links_are_those_that_were_heard() -> None:
     feed, rows = fed(setup, [*relayed, *direct])
     assert [rows[key]["relayed"] for key in (1, 2)] == [True, False]
     assert picture(feed)["links"] == [{"from": 2, "to": 4, "rssi": -60, "heard": 2}]
+
+
+def test_with_a_key_a_beacon_draws_a_link_when_it_is_proven() -> None:
+    setup = guarded()
+    layout, feed = layout_of(setup), Feed(Station(setup))
+    heard = Heard(5, 4, 0, 0, 3, -60, 100, 0, START)
+    beacon = Beacon(1, 5, 4, 1, 1, 1, 0, START)
+
+    def take(message: Beacon | Proof, seconds: int) -> list:
+        at = Arrival(0, seconds * S, seconds * S, b"")
+        record = replace(heard, sequence=seconds, time=START + seconds * CRYSTAL_HZ)
+        for line in by_air(encode_message(message, layout), record, at, setup):
+            for happening in feed.station.take(line):
+                feed.take(happening)
+        return list(picture(feed)["links"])
+
+    assert not take(beacon, 1)
+    assert not take(Seal(WRONG, layout).proof(beacon), 2)
+    assert picture(feed)["refused"]["forged"] == 1
+    assert [link["from"] for link in take(Seal(KEY, layout).proof(beacon), 3)] == [1]
 
 
 def test_curves_get_a_point_a_minute_and_are_sent_when_they_change() -> None:

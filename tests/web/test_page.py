@@ -90,6 +90,11 @@ def test_it_follows_a_run(open_page: Open) -> None:
         wait_for(page, f"Number(diagram.dataset.drawn) > {drawn}")
         page.click("#follow")
         assert text_of(page, "#follow") == "Follow"
+        assert page.locator("#head-guard").is_hidden()  # a network without a key
+        refused = {"forged": 3, "replayed": 1, "unprotected": 2, "unchecked": 0}
+        server.send("picture", server.picture | {"refused": refused})
+        wait_for(page, "document.getElementById('head-refused').textContent === '3, 1, 2'")
+        assert text_of(page, "#head-verdicts") == "forged, replayed, unprotected"
 
 
 def test_a_quiet_network_is_told_from_one_that_was_never_heard(open_page: Open) -> None:

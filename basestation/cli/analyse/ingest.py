@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     help="How many gateways a testbed log has.",
 )
 @click.option("--again", is_flag=True, help="Also redo runs in the tables that have not changed.")
-@common.key_option
+@common.key_option(beside=False)
 @job_options.engine_options
 @click.pass_context
 def command(

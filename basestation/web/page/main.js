@@ -123,6 +123,16 @@ function endOfRun() {
   return Math.max(last.came_ms, last.left_ms ?? 0);
 }
 
+// In a network with a key: what was refused, and what could be an old message; without the key all is unchecked.
+function sayRefused(refused) {
+  byId("head-guard").hidden = !refused;
+  if (!refused) return;
+  const verdicts = "forged" in refused ? ["forged", "replayed", "unprotected"] : ["unchecked"];
+  say(byId("head-verdicts"), verdicts.join(", "));
+  say(byId("head-refused"), verdicts.map((verdict) => countText(refused[verdict])).join(", "));
+  byId("head-refused").classList.toggle("red", refused.forged > 0 || refused.replayed > 0);
+}
+
 function takePicture(fresh) {
   picture = fresh;
   sayStatus();
@@ -137,6 +147,7 @@ function takePicture(fresh) {
     say(byId(`head-${name}`), messages ? percentText(overtaken / messages) : "–");
     byId(`head-${name}`).classList.toggle(name === "came" ? "amber" : "red", overtaken > 0);
   }
+  sayRefused(picture.refused);
   diagram.troubled = new Set(picture.motes.filter((mote) => troubleOf(mote)[0]).map(({ mote }) => mote));
   diagram.request();
   soon();

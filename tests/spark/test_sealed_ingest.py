@@ -1,0 +1,117 @@
+"""`analyse ingest --key`: the tables hold what the live station took, message by message, and no forged one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from basestation.arrivals import Arrival
+from basestation.cli.analyse.ingest import command
+from basestation.journal.writer import JournalWriter
+from basestation.live.happenings import Arrived
+from basestation.live.station import Station
+from packet_formats.deployment import Deployment
+from packet_formats.keys import write_key
+from packet_formats.messages import Data
+from tests.journal.test_sealed_frames import attacked_alone, foreign
+from tests.live.test_guard import KEY, S, attacked, deployment, honest_line
+
+WALL_NS = 1_700_000_000 * S
+SEGMENT = 6000  # bytes: several segments, whose edges fall between records and frames
+Rows = list[tuple[int, int, bytes, int]]
+
+
+def logged(folder: Path, run: str, network: Deployment, line: Iterable[Arrival]) -> Rows:
+    """Log a line as the runner does; the messages that the station took: source, sequence, payload, clock."""
+    station, found, clocks = Station(network), Rows(), list[int]()
+    receive = station.observer.receive
+
+    def spied(*args: Any) -> Any:
+        taken = receive(*args)
+        if taken.message is not None:
+            clocks.append(taken.message.stamp.r)
+        return taken
+
+    station.observer.receive = spied  # type: ignore[method-assign]
+    with JournalWriter(
+        folder / run, replace(network, key=None), run, "never", site="hill", segment_bytes=SEGMENT
+    ) as journal:
+        for arrival in line:
+            arrival = arrival._replace(wall_ns=WALL_NS + arrival.mono_ns)
+            number = journal.append(arrival)
+            for one in station.take(arrival):
+                if isinstance(one, Arrived) and isinstance(one.message, Data):
+                    if one.clock is not None:
+                        journal.append_clock(number, arrival, one.clock, one.cycles)
+                    if one.name is not None:
+                        found.append((one.name.source, one.name.sequence, one.frame.data, clocks[-1]))
+    return found
+
+
+def ingested(folder: Path, *options: str) -> tuple[Rows, dict[str, Any], str]:
+    """The messages in the tables that the command makes of a folder's logs, what it printed, and what it said."""
+    tables = folder / f"tables{len(options)}"
+    done = CliRunner().invoke(command, [str(folder / "logs"), "--tables", str(tables), *options])
+    assert done.exit_code == 0, done.output
+    rows = [
+        (row["source"], row["sequence"], row["payload"], row["stamp"]["r"])
+        for path in sorted((tables / "messages").rglob("*.parquet"))
+        for row in pq.read_table(path, partitioning=None).to_pylist()
+    ]
+    return rows, json.loads(done.stdout), done.stderr
+
+
+@pytest.mark.parametrize("scheme", ["shlc", "barrier", "sequence"])
+@pytest.mark.parametrize("gateway", ["own", "lossy", "foreign"])
+def test_the_tables_hold_what_the_station_took(tmp_path: Path, scheme: str, gateway: str) -> None:
+    network, key = deployment(scheme), tmp_path / "site.key"
+    write_key(KEY, key)
+    line = honest_line(network, 80)
+    if gateway == "foreign":
+        line = list(foreign(network, line))
+    elif gateway == "lossy":  # each seventh heard record is lost on the line
+        line = [one for number, one in enumerate(line) if number % 14 != 8]
+    frames = list(attacked_alone(network, line) if gateway == "foreign" else attacked(network, line))
+    honest = logged(tmp_path / "alone", "alone", network, line)
+    taken = logged(tmp_path / "logs", "with", network, frames)
+    assert len(honest) > 70
+    assert [row[:3] for row in taken] == [row[:3] for row in honest]
+    rows, told, said = ingested(tmp_path, "--key", str(key))
+    clocked = network.scheme.has_clock
+    assert [row[: 3 + clocked] for row in rows] == [row[: 3 + clocked] for row in taken]
+    assert told["forged"] >= len(honest)
+    assert f"refused: {told['forged']} × its MIC is wrong" in said
+    without, told, said = ingested(tmp_path)
+    assert len(without) > len(honest)
+    assert told["unchecked"] == len(without)
+    assert f"{len(without)} messages taken unchecked: --key FILE" in said
+
+
+def test_a_station_without_the_key_noted_forged_ones_too(tmp_path: Path) -> None:
+    network, key = deployment(), tmp_path / "site.key"
+    write_key(KEY, key)
+    line = list(foreign(network, honest_line(network, 60)))
+    honest = logged(tmp_path / "alone", "alone", network, line)
+    taken = logged(tmp_path / "logs", "with", replace(network, key=None), attacked_alone(network, line))
+    assert len(taken) > len(honest)
+    rows, _, _ = ingested(tmp_path, "--key", str(key))
+    assert [row[2:] for row in rows] == [row[2:] for row in honest]
+
+
+def test_of_merged_logs_nothing_honest_is_forged(tmp_path: Path) -> None:
+    """A gateway of ours at one base station, and a foreign one at another, whose clock is its own."""
+    network, key = deployment(), tmp_path / "site.key"
+    write_key(KEY, key)
+    line = honest_line(network, 60)
+    honest = logged(tmp_path / "logs", "own", network, line)
+    logged(tmp_path / "logs", "other", network, foreign(network, line))
+    rows, told, _ = ingested(tmp_path, "--key", str(key))
+    assert (told["runs"], told["forged"], told["unchecked"]) == (1, 0, 0)
+    assert sorted(row[:3] for row in rows) == sorted(row[:3] for row in honest)
