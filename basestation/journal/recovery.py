@@ -1,9 +1,10 @@
 """Recovery after an interruption: damage is cut out of a journal and kept beside it.
 
-Nothing is thrown away. A torn tail goes to NNNNNN.torn, a later one to NNNNNN.2.torn. A segment that is damaged elsewhere is kept as NNNNNN.bad and
-written again without the damage; its records keep their numbers, so that a gap stays visible. A segment of another run
-becomes a .bad, too, and so do the Parquet parts from the first damage on: they may hold what the journal no longer has.
-A run without an end mark gets one, which says that it was interrupted, or that its end was cut off.
+Nothing is thrown away. A torn tail goes to NNNNNN.torn, a later one to NNNNNN.2.torn. A segment that is damaged
+elsewhere is kept as NNNNNN.bad and written again without the damage; its records keep their numbers, so that a gap
+stays visible. A segment of another run becomes a .bad, too, and so do the Parquet parts from the first damage on: they
+may hold what the journal no longer has. A run without an end mark gets one, which says that it was interrupted, or that
+its end was cut off.
 """
 
 from __future__ import annotations
