@@ -1,5 +1,7 @@
 """Recorded captures of a serial line: raw bytes, hex text of serial frames, or the lines of a `Listen` tool.
 
+Or packets, one a line in hex, from the type byte on and without framing: what a log keeps of each.
+
 `Listen` prints each TinyOS message as one line of hex, without framing and often with the whole message
 buffer: header, 29 bytes of data whatever the length, and two bytes that say whether the radio's CRC was good.
 Old captures hold lines that were cut off, or that ran together. Damage is reported and skipped; a packet is
@@ -19,7 +21,7 @@ from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.phrases import many
 from packet_formats.tinyos import Ack, ActiveMessage, PacketError, decode_am, decode_packet
 
-FORMATS = ("serial", "hex", "listen")
+FORMATS = ("serial", "hex", "listen", "packets")
 HEADER = 5  # of a 1.x message: address, type, group, length
 HEADER_2X = 8
 BUFFER = HEADER + PAYLOAD_LIMIT[1]
@@ -88,7 +90,17 @@ def detect(raw: bytes) -> str:
     clean = sum(len(line) for line in lines if shape in _shapes(line))
     framed = sum(len(line) for line in lines if _is_framed(line))
     frames = max(framed, counters.good + 2 * counters.frames)
+    if sum(len(line) for line in lines if _is_packet(line)) > max(frames, clean):
+        return "packets"
     return "hex" if frames and frames >= clean else "listen"
+
+
+def _is_packet(line: bytes) -> bool:
+    try:
+        decode_packet(line)
+    except PacketError:
+        return False
+    return True
 
 
 def _is_framed(line: bytes) -> bool:
@@ -115,6 +127,8 @@ def read(raw: bytes, form: str) -> Iterator[CapturedPacket | CaptureFault]:
         yield from _serial([(0, raw)])
     elif form == "hex":
         yield from _serial(_hex_lines(raw))
+    elif form == "packets":
+        yield from _packets(raw)
     else:
         yield from _listen(raw)
 
@@ -169,6 +183,17 @@ def _serial(pieces: Sequence[tuple[int, bytes | CaptureFault]]) -> Iterator[Capt
             yield from _drops(decoder.counters, told, line)
     decoder.close()
     yield from _drops(decoder.counters, told, line)
+
+
+def _packets(raw: bytes) -> Iterator[CapturedPacket | CaptureFault]:
+    for number, line in _hex_lines(raw):
+        if isinstance(line, CaptureFault):
+            yield line
+            continue
+        try:
+            yield CapturedPacket(decode_packet(line), number)
+        except PacketError as error:
+            yield CaptureFault(str(error), number, "no packet", alien=True)
 
 
 def _drops(counters: FrameCounters, told: Counter[str], line: int) -> Iterator[CaptureFault]:

@@ -493,8 +493,8 @@ def _sources(table: _Table) -> tuple[str, ...]:
 
 def _security(table: _Table) -> SecuritySettings:
     table.known(*SecuritySettings.__slots__)
-    mic = table.whole("mic", 0, MIC_BYTES, 0)
-    if mic not in (0, MIC_BYTES):
+    mic = table.settings.get("mic", 0)
+    if type(mic) is not int or mic not in (0, MIC_BYTES):
         reason = f"must be {MIC_BYTES}, or 0 for messages without authentication"
         raise DeploymentError(table.key("mic"), mic, reason)
     if not mic:

@@ -16,7 +16,10 @@ from packet_formats.deployment import Deployment, load
 
 KEY_BYTES = 16
 DIGITS = 2 * KEY_BYTES
-MAKE_ONE = "`basestation key new FILE` makes one"
+GET_ONE = (
+    "a network that runs has a key: copy it there (mode 0600); "
+    "only for a new network `basestation key new FILE` makes one"
+)
 
 
 class KeyFault(ValueError):
@@ -51,7 +54,7 @@ def read_key(path: Path) -> Key:
             found = os.fstat(file.fileno())
             raw = file.read(DIGITS + 3)
     except OSError as error:
-        raise KeyFault(f"{path}: {error.strerror or error}; {MAKE_ONE}") from None
+        raise KeyFault(f"{path}: {error.strerror or error}; {GET_ONE}") from None
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISREG(found.st_mode):
         raise KeyFault(f"{path} is no plain file")
@@ -70,7 +73,7 @@ def _at_once(path: str, flags: int) -> int:
 def _parsed(raw: bytes, path: Path) -> Key:
     digits = raw.removesuffix(b"\n").removesuffix(b"\r")
     if len(digits) != DIGITS or not all(digit in b"0123456789abcdefABCDEF" for digit in digits):
-        raise KeyFault(f"{path} holds no key: it must be one line of {DIGITS} hex digits; {MAKE_ONE}")
+        raise KeyFault(f"{path} holds no key: it must be one line of {DIGITS} hex digits; {GET_ONE}")
     return Key(bytes.fromhex(digits.decode("ascii")))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from basestation.cli import common
+from basestation.journal.record_format import FILE_MAGIC
 from packet_formats import captures
 from packet_formats.framing import crc16
 from packet_formats.json_form import packet_to_plain
@@ -21,6 +22,21 @@ from packet_formats.tinyos import ActiveMessage
 from packet_formats.values import data_text
 
 CLOCK_BYTES = 4
+FROM_LOG = "`basestation log convert LOG --to ndjson | jq -r 'select(.packet).raw' | basestation decode`"
+LOG_FILE = (
+    f"a part of a log: give its folder to `basestation replay` or `basestation log`, or decode by {FROM_LOG}"
+)
+PCAP = f"a pcap file, which Wireshark and tshark read; from the log that it was made of: {FROM_LOG}"
+NDJSON = "JSON lines; the packets in those of `log convert` are `raw`: jq -r 'select(.packet).raw'"
+OTHER_FILES = {
+    FILE_MAGIC: LOG_FILE,
+    b"\xa1\xb2\xc3\xd4": PCAP,
+    b"\xd4\xc3\xb2\xa1": PCAP,
+    b"\xa1\xb2\x3c\x4d": PCAP,
+    b"\x4d\x3c\xb2\xa1": PCAP,
+    b"\x0a\x0d\x0d\x0a": PCAP,  # pcapng
+    b'{"': NDJSON,
+}
 FAULTS_SHOWN = 3  # of each kind; the rest are counted
 
 
@@ -31,6 +47,7 @@ FAULTS_SHOWN = 3  # of each kind; the rest are counted
         echo 7e42ffff047d5d04040001003d0e7e | basestation decode
         basestation decode -d examples/micaz.toml --json log.hex.gz | jq .message
         basestation decode --clock-at 6 --json listen.txt
+        basestation log convert logs --to ndjson | jq -r 'select(.packet).raw' | basestation decode -d site.toml
         """
     )
 )
@@ -41,7 +58,8 @@ FAULTS_SHOWN = 3  # of each kind; the rest are counted
     type=click.Choice(["auto", *captures.FORMATS]),
     default="auto",
     show_default=True,
-    help="Raw serial bytes, hex text of serial frames, or the hex lines of TinyOS's Listen.",
+    help="Raw serial bytes, hex text of serial frames, the hex lines of TinyOS's Listen, or packets in hex lines: "
+    "the `raw` of `log convert --to ndjson`.",
 )
 @common.deployment_option(required=False)
 @click.option(
@@ -62,11 +80,11 @@ def command(
 ) -> None:
     """Print the frames in FILE, or on standard input, as text; with --json as JSON lines.
 
-    FILE holds raw serial bytes, hex text of serial frames, or the lines of TinyOS's Listen, gzipped or not. The format
-    is detected. What cannot be decoded is reported on standard error and skipped: the first few faults of a kind one by
-    one, the others as a number. With a deployment, a data message from a mote that it does not have is marked by
-    `fault`. If its messages have MICs and --key is given, `mic_check` says of each whether its MIC is right; data
-    needs the heard record before it.
+    FILE holds raw serial bytes, hex text of serial frames, the lines of TinyOS's Listen, or packets, one a line in hex,
+    gzipped or not. The format is detected. What cannot be decoded is reported on standard error and skipped: the first
+    few faults of a kind one by one, the others as a number. With a deployment, a data message from a mote that it does
+    not have is marked by `fault`. If its messages have MICs and --key is given, `mic_check` says of each whether its
+    MIC is right; data needs the heard record before it.
 
     The exit code is 1 if the file cannot be read, if nothing in it could be decoded, or if most of its lines have no
     known format; then --format decodes what it can.
@@ -80,6 +98,8 @@ def command(
     raw, fault = captures.unzipped(_read(file))
     if fault:
         common.note(f"{file}: {fault}")
+    if form == "auto" and (other := _other_file(raw)):
+        common.fail(f"{file}: {other}")
     asked, form = form, captures.detect(raw) if form == "auto" else form
     items = list(captures.read(raw, form))
     if asked == "auto" and (why := captures.no_capture(items, form)):
@@ -180,8 +200,15 @@ def _read(file: Path) -> bytes:
     try:
         with click.open_file(str(file), "rb") as stream:
             return bytes(stream.read())
+    except IsADirectoryError:
+        common.fail(f"{file}: a folder; is it a log? `basestation replay` plays it, {FROM_LOG} decodes it")
     except OSError as error:
         common.fail(f"{file}: {error.strerror or error}")
+
+
+def _other_file(raw: bytes) -> str | None:
+    """What a file is that is no capture, and which command reads it."""
+    return next((told for magic, told in OTHER_FILES.items() if raw.startswith(magic)), None)
 
 
 def _with_clock(

@@ -23,6 +23,7 @@ from basestation.live.commands import ALL, Envelopes, MoteSetting, NetworkTime, 
 from basestation.live.runner import Runner
 from basestation.live.station import Station
 from basestation.sources import Source, SourceError, SourceOptions, open_source
+from basestation.sources.playback import PLAYED
 from packet_formats import deployment as deployments
 from packet_formats import keys
 from packet_formats.phrases import many
@@ -150,7 +151,8 @@ def _heard(texts: Sequence[str], deployment: Deployment, seconds: float, ask: bo
     from basestation.doctor.check_line import Examination
 
     settings = SourceOptions(deployment=deployment, say=common.note)
-    examination = Examination(deployment, len(texts))
+    askable = not ask and not all(text.startswith(PLAYED) for text in texts)
+    examination = Examination(deployment, len(texts), askable)
     station = Station(deployment, "none", 100)
     try:
         opened = [open_source(text, number, settings) for number, text in enumerate(texts)]
@@ -193,12 +195,13 @@ async def _ask(
         return warning("line", "downwards", str(error))
     packet = encode_packet(replace(message, kind="data-ack", token=TOKEN))
     for line, source in enumerate(sources):
-        if not source.text.startswith("sf@"):  # a forwarder keeps acknowledgements to itself
-            examination.ask(line, time.monotonic_ns())
+        began = time.monotonic_ns()
         try:
             await source.send(packet)
         except SourceError as error:
             return failure(source.text, "downwards", str(error))
+        if not source.text.startswith("sf@"):  # a forwarder keeps acknowledgements to itself
+            examination.ask(line, began)
     return None
 
 

@@ -13,8 +13,9 @@ from packet_formats.deployment import Deployment
 from packet_formats.framing import encode_frame
 from packet_formats.json_form import packet_from_plain
 from packet_formats.layout import layout_of
-from packet_formats.messages import FormatError
-from packet_formats.tinyos import PacketError, encode_packet
+from packet_formats.messages import FormatError, decode_message
+from packet_formats.phrases import many
+from packet_formats.tinyos import Ack, ActiveMessage, PacketError, encode_packet
 
 
 @click.command(
@@ -47,23 +48,41 @@ def command(file: Path, deployment: Path | None, form: str, as_json: bool) -> No
     if as_json and form == "binary":
         raise click.UsageError("--json and --format binary exclude each other")
     described = common.load_deployment(deployment) if deployment else None
-    if described and described.security.mic:
-        common.note(
-            "messages without a `mic` get one of zeros, which everybody refuses: encode makes no MICs"
-        )
     try:
         lines = click.open_file(str(file), encoding="utf-8", errors="replace")
     except OSError as error:
         common.fail(f"{file}: {error.strerror or error}")
     with lines:
-        for frame in _frames(lines, described, str(file)):
+        unsealed = _Unsealed(described)
+        for packet in _packets(lines, described, str(file)):
+            unsealed.look(packet)
+            frame = encode_frame(encode_packet(packet))
             if as_json:
                 common.emit_json({"frame": frame.hex()})
             else:
                 click.echo(frame if form == "binary" else frame.hex(" "), nl=form == "hex")
+    unsealed.tell()
 
 
-def _frames(lines: Iterable[str], deployment: Deployment | None, name: str) -> Iterator[bytes]:
+class _Unsealed:
+    """Counts the messages of a network with a key that came without a MIC."""
+
+    def __init__(self, deployment: Deployment | None) -> None:
+        self._layout = layout_of(deployment) if deployment and deployment.security.mic else None
+        self._count = 0
+
+    def look(self, packet: ActiveMessage | Ack) -> None:
+        if self._layout is not None and isinstance(packet, ActiveMessage):
+            mic = getattr(decode_message(packet, self._layout), "mic", b"")
+            self._count += mic == bytes(self._layout.mic)
+
+    def tell(self) -> None:
+        if self._count:
+            what = f"{many(self._count, 'message')} without a `mic` got one of zeros"
+            common.note(f"{what}, which everybody refuses: encode makes no MICs")
+
+
+def _packets(lines: Iterable[str], deployment: Deployment | None, name: str) -> Iterator[ActiveMessage | Ack]:
     layout, motes = (layout_of(deployment), deployment.network.motes) if deployment else (None, None)
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -72,7 +91,9 @@ def _frames(lines: Iterable[str], deployment: Deployment | None, name: str) -> I
             plain = json.loads(line)
             if not isinstance(plain, dict):
                 raise FormatError("not an object")
-            yield encode_frame(encode_packet(packet_from_plain(plain, layout, motes)))
+            packet = packet_from_plain(plain, layout, motes)
+            encode_packet(packet)  # may refuse it
+            yield packet
         except json.JSONDecodeError as error:
             why = "cut off: the object must end on the line that it begins on"
             if not _is_cut_off(error):

@@ -18,7 +18,6 @@ from basestation.live.runner import Runner
 from basestation.serving.forwarder import Forwarder, Send, ServingCounters
 from basestation.sources import Source, SourceError
 from packet_formats import sf_protocol
-from packet_formats.layout import layout_of
 from packet_formats.phrases import many
 
 if TYPE_CHECKING:
@@ -142,13 +141,12 @@ def _listen(
     forwarder = None
     if serve is not None:
         host, ports = _where(serve, deployment)
-        layout = layout_of(deployment)
         forwarder = Forwarder(
             _down(sources),
             deployment.network.board,
             voice.say,
             lambda by, message, shown: runner.remark(
-                f"by --serve, {by}: {told_message(message, layout)}", shown
+                f"by --serve, {by}: {told_message(message, deployment)}", shown
             ),
             serve_control,
         )

@@ -649,3 +649,6 @@ def _write_toml(budget: Budget, choice: CandidateRow, name: str, path: Path) -> 
     notes = [f"# {row.name}: {row.ms:.1f} ms. {row.why}" for row in (*budget.delay, *budget.sync)]
     path.write_text("\n".join(["# Made by `basestation plan`. The delay budget:", *notes, "", text]))
     common.note(f"Written: {path}")
+    if budget.network.mic:
+        key = path.parent / deployments.parse(text).security.key
+        common.note(f"It names a key: `basestation key new {key}` makes it, for a network that has none yet")

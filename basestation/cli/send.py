@@ -30,6 +30,7 @@ from basestation.live.commands import (
 from basestation.live.downlink import PATIENCE, TRIES, Reboots, Receipt, Reports, Talk, told
 from basestation.sources import Source, SourceError
 from basestation.sources.base import Spec, names_source
+from basestation.sources.playback import PLAYED
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
 from packet_formats.records import Command, Health
@@ -41,7 +42,11 @@ if TYPE_CHECKING:
 FIRST_SECONDS = 3.0  # a report is answered by then: boot counts are asked for before a reboot
 TIME_SECONDS = 15.0  # for the network's time, which commands of a network with a key hold
 PAUSE_SECONDS = 0.1  # between two commands; a gateway has room for six, and motes pass each on
-PLAYED = ("replay@", "simulate@")  # nobody is there to take what is sent
+
+NOT_IN_ORDER = (
+    "it did not close in order: it may have refused what was sent, or not have read it all; "
+    "a station takes commands of other machines only with `listen --serve-control`"
+)
 
 
 def mote_id(text: str) -> int:
@@ -270,7 +275,7 @@ class Session:
                 if known:
                     common.note(f"{source} has read it all and closed; it says nothing about the gateway")
                 else:
-                    faults.append(f"{source}: not known to have read it all: it did not close in order")
+                    faults.append(f"{source}: {NOT_IN_ORDER}")
         return faults
 
     async def _carry_out(self, talk: Talk, order: Dispatch) -> list[str]:

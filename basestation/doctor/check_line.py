@@ -52,8 +52,9 @@ class LineSeen:
 class Examination:
     """A sink that collects what the checks need. `ask` notes a request, so that its acknowledgement can be timed."""
 
-    def __init__(self, deployment: Deployment, lines: int) -> None:
-        self.deployment = deployment
+    def __init__(self, deployment: Deployment, lines: int, askable: bool = True) -> None:
+        """`askable`: it helps to ask motes for a report; not where that was done, or where nobody can hear it."""
+        self.deployment, self.askable = deployment, askable
         self.layout = layout_of(deployment)
         self._reader = PacketReader(self.layout)
         self.lines = [LineSeen() for _ in range(lines)]
@@ -108,7 +109,8 @@ class Examination:
         if frame is None:
             self.unreadable += 1
         elif isinstance(message, Data):
-            self.unknown.add(message.source)
+            if message.source >= self.deployment.network.motes:  # else the guard refused it
+                self.unknown.add(message.source)
         elif isinstance(frame, ActiveMessage):
             self.strange[frame.tinyos, frame.group, frame.type] += 1
 
@@ -123,8 +125,9 @@ class Examination:
             for finding in self._line(view, seen, counted, seconds):
                 yield replace(finding, area=area)
         if any(view.frames for view in snapshot.gateways):
-            yield from self._strangers(snapshot)
-            yield from self._motes(snapshot.motes)
+            refused = _refused(snapshot)
+            yield from self._strangers(snapshot, refused)
+            yield from self._motes(snapshot.motes, refused)
             yield from self._orders(snapshot)
         yield from self._host_clock()
 
@@ -196,8 +199,8 @@ class Examination:
         else:
             yield good(LINE, "line delay", text)
 
-    def _strangers(self, snapshot: Snapshot) -> Iterator[Finding]:
-        """The checks of frames that could not be read, one for each reason."""
+    def _strangers(self, snapshot: Snapshot, refused: int) -> Iterator[Finding]:
+        """The checks of frames that could not be read or were refused, one for each reason."""
         ours = any(mote.received for mote in snapshot.motes)
         judge = warning if ours else failure
         network = self.deployment.network
@@ -223,22 +226,28 @@ class Examination:
             text = f"data frames have AM type {_listed(types, hex)}, the deployment's is {self.layout.am_type:#04x}"
             cure = "these motes were built for another deployment: build and program them again"
             yield failure("network", "layout", text, cure)
-        if not (versions or groups or types or self.unreadable):
+        if refused:
+            text = f"{many(refused, 'message')} refused: the MIC is wrong, or cannot be checked"
+            cure = "have motes and base station the same key? If only a few are refused, somebody sends without it"
+            yield judge("network", "MIC", text, cure)
+        if not (versions or groups or types or self.unreadable or refused):
             yield good("network", "strangers", "every frame belongs to this deployment")
         elif self.unreadable:
             yield warning("network", "strangers", f"{many(self.unreadable, 'packet')} with an unknown format")
 
-    def _motes(self, views: Sequence[MoteView]) -> Iterator[Finding]:
+    def _motes(self, views: Sequence[MoteView], refused: int) -> Iterator[Finding]:
         network = self.deployment.network
         heard = {view.mote for view in views}
         missing = set(range(network.motes)) - heard
         text = f"{len(heard)} of {network.motes} heard"
         if not heard:
             cure = "are they switched on, in range, and on the gateway's channel?"
+            if refused:
+                cure = "messages came, but none with a right MIC: have the motes this deployment's key?"
             yield failure("network", "motes", text, cure)
             return
         if missing:
-            cure = "are they switched on and in range? Listen longer (--for), or ask them (--ask)"
+            cure = f"are they switched on and in range? Listen longer (--for){', or ask them (--ask)' * self.askable}"
             yield warning("network", "motes", f"{text}, not {_listed(missing)}", cure)
         else:
             yield good("network", "motes", text)
@@ -258,7 +267,7 @@ class Examination:
             text = f"under {LEAST_BATTERY_MV / 1000:g} V: {_listed(low)}"
             yield warning("network", "batteries", text, "change them")
         if not healths:
-            cure = "motes report once a minute: --for 70, or --ask"
+            cure = f"motes report once a minute: --for 70{', or --ask' * self.askable}"
             yield warning("network", "health", "no report yet: layout and batteries are unknown", cure)
         elif not wrong and not low:
             text = f"{many(len(healths), 'report')}: layout and batteries are fine"
@@ -307,6 +316,16 @@ class Examination:
             yield warning(
                 "machine", "clock steps", f"the wall clock was set by {step:.0f} ms meanwhile", cure
             )
+
+
+def _refused(snapshot: Snapshot) -> int:
+    """How many messages the guard of a network with a key did not let in for their MIC.
+
+    Some that cannot be checked come before the network's time is known; they tell something if no others come.
+    """
+    refused = snapshot.refused or {}
+    unchecked = 0 if any(mote.received for mote in snapshot.motes) else refused.get("unchecked", 0)
+    return refused.get("forged", 0) + unchecked
 
 
 def _silence(view: GatewayView, counters: FrameCounters, seconds: float) -> Finding:

@@ -49,6 +49,26 @@ class Kind(Generic[Facts]):
 
 
 @dataclass(slots=True)
+class Refusals:
+    """Messages that were refused for one reason: when, and as what they came, such as `data of mote 3`."""
+
+    times: Times = field(default_factory=Times)
+    posed: list[str] = field(default_factory=list)  # each once, and not many more than are shown
+
+    def add(self, what: str, mono_ns: int) -> None:
+        self.times.add(mono_ns)
+        if what not in self.posed and len(self.posed) <= LISTED:
+            self.posed.append(what)
+
+    def told(self) -> str:
+        """As whom the stranger spoke and, after the first message, how many there were."""
+        count = self.times.total
+        more = " and others" if len(self.posed) > LISTED else ""
+        listed = ", ".join(self.posed[:LISTED]) + more
+        return listed if count == 1 else f"{listed}; {count} messages so far"
+
+
+@dataclass(slots=True)
 class NetworkFacts:
     """The whole network, and the machine that listens to it."""
 
@@ -58,10 +78,9 @@ class NetworkFacts:
     epochs: Times = field(default_factory=Times)
     epoch_text: str = ""
     disk: str = ""  # what is wrong with it
-    # Messages that the guard refused, and what was said of the last one; in a network with a key alone.
-    forged: Times = field(default_factory=Times)
-    replayed: Times = field(default_factory=Times)
-    refused_text: dict[str, str] = field(default_factory=dict)
+    # Messages that the guard refused; in a network with a key alone.
+    forged: Refusals = field(default_factory=Refusals)
+    replayed: Refusals = field(default_factory=Refusals)
 
     def missing(self) -> list[int]:
         return [mote for mote in range(self.expected) if mote not in self.motes]
@@ -230,15 +249,11 @@ def _epoch_due(network: NetworkFacts) -> int | None:
 
 
 def _forged_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
-    count = network.forged.total
-    what = "one message" if count == 1 else f"{count} messages"
-    return f"somebody without the key: {what} forged so far; the last: {network.refused_text['forged']}"
+    return f"somebody without the network's key forges messages: {network.forged.told()}"
 
 
 def _replayed_text(name: str, network: NetworkFacts, mono_ns: int) -> str:
-    count = network.replayed.total
-    what = "one message was" if count == 1 else f"{count} messages were"
-    return f"somebody plays old messages: {what} so far; the last: {network.refused_text['replayed']}"
+    return f"somebody plays old messages: {network.replayed.told()}"
 
 
 NETWORK: Sequence[Kind[NetworkFacts]] = (
@@ -251,15 +266,15 @@ NETWORK: Sequence[Kind[NetworkFacts]] = (
     ),
     Kind(
         "forged",
-        lambda network, now: network.forged.often(now, STRANGER_NS, 1),
+        lambda network, now: network.forged.times.often(now, STRANGER_NS, 1),
         _forged_text,
-        lambda network: _due_after(network.forged),
+        lambda network: _due_after(network.forged.times),
     ),
     Kind(
         "replayed",
-        lambda network, now: network.replayed.often(now, STRANGER_NS, 1),
+        lambda network, now: network.replayed.times.often(now, STRANGER_NS, 1),
         _replayed_text,
-        lambda network: _due_after(network.replayed),
+        lambda network: _due_after(network.replayed.times),
     ),
     Kind("disk", lambda network, _: bool(network.disk), lambda name, network, _: network.disk),
 )
@@ -377,14 +392,13 @@ class Alarms:
         self._expect(_epoch_due(self._network))
         return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
 
-    def refused(self, verdict: str, text: str, mono_ns: int, wall_ns: int) -> list[Happening]:
-        """The guard refused a message; one that nobody can check is no alarm."""
-        times = {"forged": self._network.forged, "replayed": self._network.replayed}.get(verdict)
-        if times is None:
+    def refused(self, verdict: str, what: str, mono_ns: int, wall_ns: int) -> list[Happening]:
+        """The guard refused a message that came as `what`; one that nobody can check is no alarm."""
+        refusals = {"forged": self._network.forged, "replayed": self._network.replayed}.get(verdict)
+        if refusals is None:
             return []
-        times.add(mono_ns)
-        self._network.refused_text[verdict] = text
-        self._expect(_due_after(times))
+        refusals.add(what, mono_ns)
+        self._expect(_due_after(refusals.times))
         return self._look(NETWORK, 0, self._network, mono_ns, wall_ns)
 
     def disk(self, fault: str, mono_ns: int, wall_ns: int) -> list[Happening]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from secrets import randbelow
 
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
-from packet_formats.layout import PAYLOAD_LIMIT, DataLayout, layout_of
+from packet_formats.layout import PAYLOAD_LIMIT, layout_of
 from packet_formats.messages import decode_message, encode_message
 from packet_formats.phrases import did_you_mean, many
 from packet_formats.records import COMMAND_SHIFT, Command, Downlink
@@ -183,13 +183,37 @@ def raw_order(deployment: Deployment, am_type: int, payload: bytes, target: int)
     return Dispatch(f"type {am_type:#04x} with {many(len(payload), 'byte')}", target, raw=message)
 
 
-def told_message(message: ActiveMessage, layout: DataLayout) -> str:
-    """What somebody else sends down, in words: a command by its name, anything else by its type and size."""
+def told_message(message: ActiveMessage, deployment: Deployment) -> str:
+    """What somebody else sends down, in words: a command as people say it, anything else by its type and size."""
     dest = "all" if message.dest == BROADCAST else str(message.dest)
-    record = decode_message(message, layout)
+    record = decode_message(message, layout_of(deployment))
     if not isinstance(record, Downlink):
         return f"type {message.type:#04x} with {many(len(message.data), 'byte')} to {dest}"
-    named = {command.value: command.name.lower() for command in Command}
-    what = named.get(record.command, f"command {record.command}")
-    target = "all motes" if record.target == ALL else f"mote {record.target}"
-    return f"{what} {record.argument} to {target}" if record.argument else f"{what} to {target}"
+    return f"{_said(record.command, record.argument)} to {name_of(record.target, deployment)}"
+
+
+def _said(command: int, argument: int) -> str:
+    """A command as people say it, such as rate 2: what `settings_of` reads."""
+    if command == Command.RATE:
+        return f"rate {_rate(argument)}"
+    if command == Command.BLINK:
+        return f"blink {_named_leds(argument)}"
+    named = {known.value: known.name.lower() for known in Command}
+    what = named.get(command, f"command {command}")
+    return f"{what} {argument}" if argument else what
+
+
+def _rate(cycles: int) -> str:
+    """Messages a second, in as few digits as mean these cycles."""
+    if not cycles:
+        return "0"
+    exact = CRYSTAL_HZ / cycles
+    rounded = (float(f"{exact:.{digits}g}") for digits in range(1, 10))
+    return f"{next((each for each in rounded if round(CRYSTAL_HZ / each) == cycles), exact):.9g}"
+
+
+def _named_leds(leds: int) -> str:
+    if leds == LEDS["all"]:
+        return "all"
+    known = [name for name, bit in LEDS.items() if leds & bit and name != "all"]
+    return ",".join(known) if known and leds < LEDS["all"] else f"LEDs {leds:#04x}"

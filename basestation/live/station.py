@@ -15,6 +15,7 @@ from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery
 from basestation.live.alarms import Alarms
+from basestation.live.commands import name_of
 from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
 from basestation.live.guard import WORDS, Verdict
 from basestation.live.happenings import (
@@ -259,9 +260,9 @@ class Station:
             (getattr(message, at) for at in ("source", "target", "sender") if hasattr(message, at)), 0
         )
         speaker = "to" if isinstance(message, Downlink) else "of"
-        text = f"{verdict.value} {name} {speaker} {self.deployment.mote_name(node)}: {WORDS[verdict]}"
-        strange = self._strange(arrival, verdict.value, text)
-        return [strange, *self.alarms.refused(verdict.value, text, *self.timeline.now)]
+        what = f"{name} {speaker} {name_of(node, self.deployment)}"
+        strange = self._strange(arrival, verdict.value, f"{verdict.value} {what}: {WORDS[verdict]}")
+        return [strange, *self.alarms.refused(verdict.value, what, *self.timeline.now)]
 
     def _is_copy(self, health: Health) -> bool:
         """The same report over another way; relays change nothing in it but how often it may be passed on."""

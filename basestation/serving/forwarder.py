@@ -10,7 +10,9 @@ Clients of other machines only read, unless told otherwise. Whoever sends is tol
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import struct
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -75,6 +77,11 @@ class _Client:
         return self.writer.transport.get_write_buffer_size()
 
     def abort(self) -> None:
+        """Close at once. A client of whom something was refused sees a reset: the protocol has no other answer."""
+        if self.refused:
+            connection: socket.socket = self.writer.get_extra_info("socket")
+            with contextlib.suppress(OSError):
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.writer.transport.abort()
 
 

@@ -13,6 +13,7 @@ from basestation.arrivals import Arrival, Line
 from basestation.sources.base import SourceError, Spec
 from packet_formats.framing import FrameCounters
 
+PLAYED = ("replay@", "simulate@")  # nobody is there to take what is sent
 BREATH = 64  # lines between two turns of everybody else
 
 T = TypeVar("T")
@@ -64,7 +65,8 @@ class PlayedSource:
             yield line
 
     async def send(self, packet: bytes) -> None:
-        raise SourceError(f"{self.text}: nobody is there to receive packets")
+        what = "the simulator" if self.text.startswith("simulate@") else "a recording"
+        raise SourceError(f"{self.text}: {what} hears nothing that is sent; the motes of testbed@ do")
 
     async def close(self) -> None:
         self._closed.set()

@@ -11,7 +11,7 @@ import asyncio
 from basestation.sources.base import Source, SourceError, SourceOptions, Spec
 from basestation.sources.inbox import LineLost
 from basestation.sources.line import Connection, LineSource
-from basestation.sources.tcp import TcpLink, dial
+from basestation.sources.tcp import TcpLink, dial, is_loopback
 from packet_formats.boards import DEFAULT_BOARD
 from packet_formats.framing import FrameCounters
 from packet_formats.sf_protocol import (
@@ -29,6 +29,7 @@ from packet_formats.sf_protocol import (
 )
 
 SILENCE_SECONDS = 1.0
+ELSEWHERE = " Plain `listen --serve` serves its own machine alone; for others it needs --serve {}:{}"
 
 
 class ForwarderWire:
@@ -78,7 +79,7 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
 
     async def connect(counters: FrameCounters) -> Connection:
         for tinyos in (likely,) if said else (likely, 3 - likely):
-            link = await dial(spec.text, host, port)
+            link = await dial(spec.text, host, port, "" if _is_here(host) else ELSEWHERE.format(host, port))
             try:
                 async with asyncio.timeout(HELLO_SECONDS):
                     spoken = await _greet(link, tinyos, said, platform)
@@ -93,6 +94,10 @@ def make(spec: Spec, gateway: int, options: SourceOptions) -> Source:
 
     # A forwarder keeps acknowledgements to itself.
     return LineSource(spec.text, gateway, connect, options, acknowledges=False)
+
+
+def _is_here(host: str) -> bool:
+    return host == "localhost" or is_loopback(host)
 
 
 async def _greet(link: TcpLink, likely: int, said: int | None, platform: bytes) -> int:

@@ -106,8 +106,8 @@ class TcpLink(asyncio.Protocol):
             self._transport.abort()
 
 
-async def dial(text: str, host: str, port: int) -> TcpLink:
-    """Connect to a host's port. `SourceError` says why that fails."""
+async def dial(text: str, host: str, port: int, hint: str = "") -> TcpLink:
+    """Connect to a host's port. `SourceError` says why that fails; `hint` follows if nothing listens there."""
     loop = asyncio.get_running_loop()
     try:
         async with asyncio.timeout(CONNECT_SECONDS):
@@ -116,7 +116,7 @@ async def dial(text: str, host: str, port: int) -> TcpLink:
         raise SourceError(f"{text}: {host} did not answer within {CONNECT_SECONDS:g} s") from None
     except ConnectionRefusedError:
         raise SourceError(
-            f"{text}: refused: nothing listens on port {port} of {host}; is it started?"
+            f"{text}: refused: nothing listens on port {port} of {host}; is it started?{hint}"
         ) from None
     except (socket.gaierror, ValueError):  # ValueError: what can't be a host's name at all
         raise SourceError(f"{text}: unknown host {host}") from None

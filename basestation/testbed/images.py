@@ -84,7 +84,7 @@ def programs_for(
         has = ", ".join(name for name in names() if descriptor(name).in_firmware)
         raise FirmwareImageError(f'stamp.scheme = "{scheme}": the firmware has no such stamp; it has {has}')
     if deployment.security.mic and deployment.key is None and build is None:
-        raise FirmwareImageError(f"{deployment.network.name} has a key, and it was not read: {keys.MAKE_ONE}")
+        raise FirmwareImageError(f"{deployment.network.name} has a key, and it was not read: {keys.GET_ONE}")
     if build is not None:
         if rate is not None or app is not None:
             raise FirmwareImageError(

@@ -213,6 +213,38 @@ def test_a_file_of_other_digits_is_no_capture() -> None:
     assert run("--json", "--format", "listen", stdin=numbers).exit_code == 0
 
 
+def test_packets_of_a_log_are_decoded_without_framing() -> None:
+    """`raw` of `log convert --to ndjson`: from the type byte on, without flags and CRC."""
+    one = encode_packet(ActiveMessage(1, 0xFFFF, 0x7D, 4, bytes(4))).hex()
+    two = encode_packet(ActiveMessage(2, 0xFFFF, 0x22, 6, bytes(7), source=3)).hex()
+    found = decoded(f"{one}\n{two}\n")
+    assert [(packet["tinyos"], packet["length"], packet["line"]) for packet in found] == [
+        (1, 4, 1),
+        (2, 7, 2),
+    ]
+    assert decoded(f"{one}\n{two}\n", "--format", "packets") == found
+    cut = run("--format", "packets", stdin=f"{one}\n{two[:-2]}\n")
+    assert (cut.exit_code, "line 2" in cut.stderr) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"\x89CWJ\r\n\x1a\n\2\0", "a part of a log: give its folder to `basestation replay`"),
+        (bytes.fromhex("d4c3b2a102000400"), "a pcap file, which Wireshark and tshark read"),
+        (b'{"number": 0, "raw": "42"}\n', "JSON lines"),
+    ],
+)
+def test_what_other_commands_write_is_named(raw: bytes, said: str) -> None:
+    done = run(stdin=raw)
+    assert (done.exit_code, said in done.stderr, "log convert" in done.stderr) == (1, True, True)
+
+
+def test_a_folder_is_taken_for_a_log(tmp_path: Path) -> None:
+    done = run(str(tmp_path))
+    assert (done.exit_code, "is it a log?" in done.stderr) == (1, True)
+
+
 def test_many_faults_of_a_kind_are_summed_up() -> None:
     result = run("--json", stdin=f"{LISTEN}\n" * 12 + f"{LISTEN[:30]}\n" * 9 + "boot\n")
     assert result.stderr.count("truncated, skipped") == 3

@@ -40,6 +40,19 @@ def here(tmp_path, monkeypatch):
     return tmp_path
 
 
+def test_the_simulator_hears_nothing_and_is_not_asked_again(root):
+    path = str(root / "examples" / "micaz.toml")
+    done = doctor("simulate@?messages=4000&rate=0.01", "-d", path, "--for", "3", "--ask", "--json")
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [one["text"] for one in found if one["check"] == "downwards"] == [
+        "simulate@?messages=4000&rate=0.01: the simulator hears nothing that is sent; the motes of testbed@ do"
+    ]
+    assert [one["cure"] for one in found if one["check"] == "health"] == [
+        "motes report once a minute: --for 70"
+    ]
+    assert not any("--ask" in (one["cure"] or "") for one in found)
+
+
 # The machine
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from click.testing import CliRunner
 from basestation.cli.decode import command as decode
 from basestation.cli.describe import command as describe
 from basestation.cli.doctor import command as doctor
+from basestation.cli.encode import command as encode
 from basestation.cli.key import command as key
 from basestation.cli.listen import command as listen
 from basestation.cli.log import command as logs
@@ -94,6 +96,37 @@ def _capture(site: Path) -> None:
         Health(1, 5, 1, 1, 1, layout.hash, *[0] * 8)
     )
     (site / "frames.hex").write_text(encode_frame(encode_packet(frame)).hex() + "\n")
+
+
+def test_a_log_of_another_key_is_no_matter_of_motes_that_are_off(site: Path) -> None:
+    deployment, logs = str(site / "site.toml"), site / "logs"
+    listened = [f"simulate@{deployment}?messages=100&pace=0", "-d", deployment, "--log", str(logs), "--json"]
+    assert CliRunner().invoke(listen, listened).exit_code == 0
+    (site / "site.key").unlink()
+    assert CliRunner().invoke(key, ["new", str(site / "site.key")]).exit_code == 0
+    (run,) = logs.iterdir()
+    done = CliRunner().invoke(doctor, [f"replay@{run}?pace=0", "-d", deployment, "--json"])
+    found = {each["check"]: each for each in map(json.loads, done.stdout.splitlines())}
+    assert done.exit_code == 1
+    assert (found["MIC"]["verdict"], " messages refused: the MIC is wrong" in found["MIC"]["text"]) == (
+        "failure",
+        True,
+    )
+    assert "the same key" in found["MIC"]["cure"]
+    assert "key" in found["motes"]["cure"]
+    assert "strangers" not in found
+
+
+def test_encode_warns_of_messages_without_a_mic_alone(site: Path) -> None:
+    _capture(site)
+    deployment = str(site / "site.toml")
+    decoded = CliRunner().invoke(decode, ["-d", deployment, str(site / "frames.hex"), "--json"]).stdout
+    sealed = CliRunner().invoke(encode, ["-d", deployment], input=decoded)
+    assert (sealed.exit_code, sealed.stderr) == (0, "")
+    plain = json.loads(decoded)
+    del plain["payload"], plain["length"], plain["message"]["mic"]
+    bare = CliRunner().invoke(encode, ["-d", deployment], input=json.dumps(plain))
+    assert (bare.exit_code, "1 message without a `mic` got one of zeros" in bare.stderr) == (0, True)
 
 
 def test_a_key_that_others_may_read_ends_the_command(site: Path) -> None:

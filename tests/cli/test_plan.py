@@ -116,6 +116,11 @@ def test_toml_is_what_describe_takes(tmp_path: Path) -> None:
     assert "# airtime" in path.read_text()
 
 
+def test_a_plan_with_a_key_says_that_it_is_to_be_made(tmp_path: Path) -> None:
+    done = run("--toml", str(tmp_path / "field.toml"), "--name", "field", "--mic", "4")
+    assert (done.exit_code, f"basestation key new {tmp_path / 'field.key'}" in done.stderr) == (0, True)
+
+
 def test_guaranteed_takes_what_cannot_err() -> None:
     choice = lines("--guaranteed")[-1]
     assert (choice["scheme"], choice["phi"], choice["guaranteed"]) == ("shlc", 100, True)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from basestation.cli.send import command, motes_there
-from basestation.live.commands import OrderError, numbers, settings_of
+from basestation.live.commands import ALL, Dispatch, OrderError, numbers, settings_of, told_message
 from basestation.live.downlink import Orders
 from basestation.live.runner import Runner
 from basestation.live.station import Station
@@ -215,6 +215,27 @@ def test_an_order_goes_down_while_a_run_listens():
     assert "report to mote 0: not connected" in late
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "rate 2",
+        "rate 3",
+        "rate 0",
+        "rate 0.1234",
+        "rate 100",
+        "rate 4e-05",
+        "blink red,yellow",
+        "blink all",
+        "report",
+    ],
+)
+def test_a_command_of_somebody_else_is_told_as_people_type_it(text):
+    message = Dispatch(text, ALL, settings_of(text.split())[0]).message(network(), 7)
+    assert told_message(message, network()).removesuffix(" to all motes") == text
+    one = Dispatch(text, 2, settings_of(text.split())[0]).message(network(), 7)
+    assert told_message(one, network()).endswith(" to mote 2")
+
+
 class Busy(Forwarder):
     """Floods its client, and reads nothing before that has ended its side."""
 
@@ -260,7 +281,7 @@ def test_a_forwarder_that_did_not_read_is_a_fault(here):
     with gateway(network(2), Unwilling) as end:
         done = send(end.text, "-d", "two.toml", "report", "blink", "red")
     assert done.exit_code == 1
-    assert "not known to have read it all" in done.stderr or "not connected" in done.stderr
+    assert "--serve-control" in done.stderr or "not connected" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -291,7 +312,11 @@ def test_a_forwarder_that_did_not_read_is_a_fault(here):
         (["--type", "256"], 2, "no number from 0 to 255"),
         (["--type", "1", "--hex", "0"], 2, "not in hex"),
         (["--type", "1", "report"], 2, "there is no setting"),
-        (["simulate@?messages=5", "report"], 1, "Error: simulate@?messages=5: nobody is there"),
+        (
+            ["simulate@?messages=5", "report"],
+            1,
+            "Error: simulate@?messages=5: the simulator hears nothing that is sent; the motes of testbed@ do",
+        ),
         (["network@127.0.0.1:1", "report"], 1, "refused"),
         (["report", "-d", "missing.toml"], 1, "missing.toml"),
     ],

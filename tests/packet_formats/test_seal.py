@@ -208,7 +208,8 @@ def test_without_a_mic_nothing_changes() -> None:
     ("security", "said"),
     [
         ({"mic": 3, "key": "a.key"}, "security.mic = 3: must be 4, or 0"),
-        ({"mic": 8, "key": "a.key"}, "security.mic = 8: must be 0..4"),
+        ({"mic": 8, "key": "a.key"}, "security.mic = 8: must be 4, or 0"),
+        ({"mic": "4", "key": "a.key"}, "must be 4, or 0"),
         ({"mic": 4}, "security.key: must name the file with the key"),
         ({"mic": 4, "key": "../a.key"}, "security.key: must name the file"),
         ({"mic": 4, "key": RFC_KEY.hex()}, "security.key: is the key itself"),

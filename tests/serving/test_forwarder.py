@@ -342,6 +342,9 @@ def test_clients_of_other_machines_only_read_unless_told_otherwise(control, monk
             port = writer.get_extra_info("sockname")[1]
             assert told == ([(f"127.0.0.1:{port}", 6, True)] if control else [])
             assert control or "--serve-control" in served.said[-1]
+            writer.write_eof()  # as `send` does, which then waits for our end: a reset says that all was not taken
+            with contextlib.nullcontext() if control else pytest.raises(ConnectionResetError):
+                assert await asyncio.wait_for(reader.read(), 30) == b""
             writer.close()
 
     run(scene)

@@ -156,6 +156,20 @@ def test_a_server_that_says_nothing_at_all(monkeypatch):
     asyncio.run(scene())
 
 
+@pytest.mark.parametrize(("host", "hints"), [("192.0.2.1", True), ("localhost", False), ("127.0.0.1", False)])
+def test_a_machine_elsewhere_that_refuses_may_serve_itself_alone(host, hints, monkeypatch):
+    async def scene():
+        async def refused(*_):
+            raise ConnectionRefusedError
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refused)
+        with pytest.raises(SourceError, match="nothing listens on port 9001") as caught:
+            await open_source(f"sf@{host}:9001", 0, QUICK).open()
+        assert (f"--serve {host}:9001" in str(caught.value)) is hints
+
+    asyncio.run(scene())
+
+
 def test_a_message_of_the_other_version_is_not_sent():
     async def scene():
         async with Script(("sends", "55 20"), ("gets", "55 20")) as script:
@@ -185,7 +199,7 @@ def test_every_byte_of_every_cut_is_counted():
 def test_the_port_is_that_of_the_deployments_tinyos(root, monkeypatch, tinyos, port):
     """As `listen --serve` of the same deployment takes it."""
 
-    async def dial(text, host, port):
+    async def dial(text, host, port, hint):
         raise SourceError(f"{host}:{port}")
 
     monkeypatch.setattr(sf, "dial", dial)
