@@ -29,7 +29,6 @@ def a_run(logs: Path, days_ago: float, size: int = 1000, name: str = "") -> Path
         log.append(Arrival(0, 1, 1, b"x" * 100))
     (folder / "messages").mkdir()
     (folder / "messages" / "000000.parquet").write_bytes(b"x" * size)
-    (folder / "messages" / "000000.parquet.2.bad").touch()  # what a repair put aside
     for path in folder.glob("*.cwj"):
         os.utime(path, (NOW - days_ago * DAY_S,) * 2)
     return folder
@@ -97,6 +96,19 @@ def test_what_a_run_has_not_written_is_left(tmp_path):
     assert {path.name for path in run.iterdir()} == {"messages", "notes.txt", "0 notes.cwj"}
     assert (elsewhere / "000000.parquet").exists()
     assert remove_old(tmp_path, Keep(1), NOW) == ([], [])
+
+
+def test_what_a_repair_put_aside_goes_with_its_run(tmp_path):
+    run = a_run(tmp_path, 99)
+    for name in (
+        "000000.bad",
+        "000000.2.torn",
+        "messages/000000.parquet.bad",
+        "messages/000000.parquet.2.bad",
+    ):
+        (run / name).touch()
+    assert [len(found) for found in remove_old(tmp_path, Keep(1), NOW)] == [1, 0]
+    assert not run.exists()
 
 
 def test_a_folder_that_is_gone_is_said(tmp_path):
