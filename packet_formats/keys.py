@@ -50,7 +50,7 @@ class Key:
 def read_key(path: Path) -> Key:
     """The key in a file; `KeyFault` if it is not there, not a key, or others may read it."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_at_once) as file:
             found = os.fstat(file.fileno())
             raw = file.read(DIGITS + 3)
     except OSError as error:
@@ -64,6 +64,10 @@ def read_key(path: Path) -> Key:
             f"chmod 600 {path}"
         )
     return _parsed(raw, path)
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # a pipe has nobody to wait for
 
 
 def _parsed(raw: bytes, path: Path) -> Key:

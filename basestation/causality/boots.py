@@ -114,6 +114,11 @@ class MoteBoots:
         else:
             told.pop(field, None)
 
+    def is_silent(self, boot: int, now: int, patience: int) -> bool:
+        """Whether nothing of this boot was heard for so long that any number of messages may have been lost."""
+        heard = self.sequences[boot][1] if boot in self.sequences else UNTIMED
+        return UNTIMED in (now, heard) or now - heard > patience
+
     def number(self, boot: int, sequence: int, fresh: bool, known: int | None = None) -> int | None:
         """The number of a message that was accepted; None if its boot began before the numbers were kept."""
         if fresh and self.newest is not None:
@@ -181,6 +186,8 @@ class Numbers:
         if mote is None:
             mote = self._motes[source] = MoteBoots(boot, now)
         before = mote.life % BOOTS
+        if not mote.is_silent(boot, now, self._patience):
+            known = None  # it cannot have sent so many since: whoever says so is wrong
         _, sequence, copy, fresh, rebooted = mote.accept(boot, field, now, self._patience, digest)
         if copy:
             return None

@@ -29,6 +29,8 @@ LONG_AGO = -(1 << 62)
 AHEAD = 16
 NAMERS = 32  # how many that name a missing message are looked at: fewer only tell less of it
 HANDED = 256  # links over which one message hands its causes on: a few dozen in an honest network
+LOOKED_AT = 512  # messages, to say in words what one arrival shows
+SETTLED_AT_ONCE = 32  # messages: five in an honest network
 ORDER, RECEIPT, STAMP = "order", "receipt", "stamp"  # how a cause is known
 
 
@@ -348,17 +350,19 @@ class CausalGraph:
     # ---- What may have led to it ----
 
     def _settle(self, node: Node) -> None:
-        """Settle a message, after its causes."""
+        """Settle a message, after its causes. Only somebody who names what is to come has very many that are not."""
         waiting = [node]
         entered = {node}
         while waiting:
             one = waiting[-1]
             cause = next((c for c in one.causes if not c.settled and c not in entered), None)
-            if cause is not None:
+            if cause is not None and len(entered) < SETTLED_AT_ONCE:
                 waiting.append(cause)
                 entered.add(cause)
                 continue
             waiting.pop()
+            if cause is not None:
+                one.doubt = max(one.doubt, one.time + self._teller.reach)
             if not one.settled:
                 self._close(one)
 
@@ -393,9 +397,10 @@ class CausalGraph:
         """Where what it names at a tick never came, whatever that mote sent before is still a cause."""
         for alias in node.lost:
             if alias.at > LONG_AGO:
-                older = [one for one in self._chains[alias.source] if one.arrived and one.time < alias.at]
-                if older and older[-1].number > node.vector[alias.source]:
-                    self._link(node, older[-1], STAMP)
+                latest = reversed(self._chains[alias.source])
+                older = next((one for one in latest if one.arrived and one.time < alias.at), None)
+                if older is not None and older.number > node.vector[alias.source]:
+                    self._link(node, older, STAMP)
                     self._grown += self._hand_on(node)
 
     def _gap(self, node: Node) -> int:
@@ -481,29 +486,38 @@ def _raise(vector: list[int], cause: Sequence[int]) -> dict[int, int]:
 # ---- In words ----
 
 
-def way(cause: Node, message: Node) -> list[Node]:
-    """The shortest way from a cause to a message, over what was sent and named."""
-    ways: dict[Node, Node | None] = {message: None}
-    waiting = deque([message])
-    while waiting:
-        node = waiting.popleft()
-        if node.source == cause.source and node.number >= cause.number:
-            steps = [cause] * (node is not cause)
-            step: Node | None = node
-            while step is not None:
-                steps.append(step)
-                step = ways[step]
-            return steps
-        for before in node.causes:
-            if before not in ways:
-                ways[before] = node
-                waiting.append(before)
-    return [cause, message]
+class Words:
+    """Proofs in words that a message led to another. `left`: how many messages may still be looked at for the shortest
+    ways; somebody who names what is to come could ask for many long ones at once."""
 
+    def __init__(self) -> None:
+        self.left = LOOKED_AT
 
-def why(cause: Node, message: Node) -> str:
-    """A proof in words that a message led to another."""
-    return "; ".join(_step(before, after) for before, after in pairwise(way(cause, message)))
+    def why(self, cause: Node, message: Node) -> str:
+        steps = self._way(cause, message)
+        if steps is None:
+            return f"{cause} led to {message} over others"
+        return "; ".join(_step(before, after) for before, after in pairwise(steps))
+
+    def _way(self, cause: Node, message: Node) -> list[Node] | None:
+        """The shortest way from a cause to a message, over what was sent and named."""
+        ways: dict[Node, Node | None] = {message: None}
+        waiting = deque([message])
+        while waiting and self.left > 0:
+            self.left -= 1
+            node = waiting.popleft()
+            if node.source == cause.source and node.number >= cause.number:
+                steps = [cause] * (node is not cause)
+                step: Node | None = node
+                while step is not None:
+                    steps.append(step)
+                    step = ways[step]
+                return steps
+            for before in node.causes:
+                if before not in ways:
+                    ways[before] = node
+                    waiting.append(before)
+        return None
 
 
 def _step(before: Node, after: Node) -> str:

@@ -18,6 +18,7 @@ from rich.table import Table
 
 from basestation.cli import SuggestingGroup, common
 from basestation.journal.reader import (
+    UNMARKED,
     Finding,
     Journal,
     JournalHole,
@@ -176,6 +177,7 @@ def list_(folder: Path, as_json: bool) -> None:
 
 def _listed(path: Path) -> dict[str, Any]:
     journal = read_journal(path)
+    journal.tell_remarks(_LogFaults())
     last = read_segment(journal.paths[-1])
     records = last.header.first if last.header else 0
     if last.scan.starts:
@@ -239,10 +241,24 @@ def verify(folder: Path, as_json: bool) -> None:
     """
     found: list[Summary] = []
     _each(folder, lambda path: found.append(_verify(path, as_json)))
-    if any(summary.faults for summary in found):
+    faults = [fault for summary in found for fault in summary.faults]
+    if any(not fault.intact for fault in faults):
         common.fail("not everything can be read; basestation log repair moves the damage aside")
-    if any(summary.missing for summary in found):
-        common.fail("not everything is there")
+    if faults:
+        common.fail(
+            "not everything can be read: records that are intact make no sense; no repair changes that"
+        )
+    if holes := [hole for summary in found for hole in summary.missing]:
+        common.fail(f"not everything is there; {_cure(holes)}")
+
+
+def _cure(holes: Sequence[JournalHole]) -> str:
+    """What helps against holes."""
+    if any(hole.gone for hole in holes):
+        return "put the segments that are gone back, from a copy: nothing else brings their records back"
+    if any(hole.reason == UNMARKED for hole in holes):
+        return "basestation log repair marks the end; what is missing can't be brought back"
+    return "what is missing can't be brought back"
 
 
 def _verify(path: Path, as_json: bool) -> Summary:
@@ -276,7 +292,7 @@ def _verify(path: Path, as_json: bool) -> Summary:
         f"{path}: {many(summary.records, 'record')} in {many(summary.segments, 'segment')}, "
         f"{_end(summary, live)}: {state}"
     )
-    for line in _missing(summary):
+    for line in _missing(summary.missing):
         common.echo(line)
     return summary
 
@@ -292,6 +308,7 @@ ENDS: dict[int, str] = {
     Ending.GOES_ON: "its last segment gone",
     Ending.CLOSED: "closed",
     Ending.INTERRUPTED: "interrupted",
+    Ending.CUT: "its end cut off",
 }
 
 
@@ -314,10 +331,23 @@ def _holes(summary: Summary) -> dict[str, Any]:
     }
 
 
-def _missing(summary: Summary) -> Iterator[str]:
-    yield from map(str, summary.missing[:HOLES_SHOWN])
-    if len(summary.missing) > HOLES_SHOWN:
-        yield f"and {many(len(summary.missing) - HOLES_SHOWN, 'more hole')}"
+def _missing(holes: Sequence[JournalHole]) -> Iterator[str]:
+    yield from map(str, holes[:HOLES_SHOWN])
+    if len(holes) > HOLES_SHOWN:
+        yield f"and {many(len(holes) - HOLES_SHOWN, 'more hole')}"
+
+
+def _tell_left(path: Path) -> None:
+    """Say what a repair could not bring back."""
+    tell = _LogFaults()
+    for _ in read_journal(path).segments(
+        lambda found: tell(found) if isinstance(found, JournalHole) else None
+    ):
+        pass
+    for line in _missing(tell.holes):
+        common.echo(line)
+    if tell.holes:
+        common.echo(f"{path}: {_cure(tell.holes)}")
 
 
 @command.command(
@@ -333,9 +363,11 @@ def repair(folder: Path) -> None:
     """Make the logs in FOLDER readable, up to what is damaged.
 
     Damaged bytes are moved to files of their own: the torn end of a log (.torn), or a whole segment that has damage in
-    it (.bad). Nothing is thrown away. Parquet parts of a changed segment and of those after it are removed;
-    `basestation log parts` makes them again.
+    it, or is of another run (.bad). So are the Parquet parts of a changed segment and of those after it, which may hold
+    messages that the log has lost; `basestation log parts` makes new ones. Nothing is thrown away. What is missing
+    stays missing, and is told.
     """
+    from basestation.journal.parquet_parts import PARTS
     from basestation.journal.recovery import repair as repair_journal
 
     def repair_one(path: Path) -> None:
@@ -343,9 +375,20 @@ def repair(folder: Path) -> None:
         tell = _LogFaults()
         for fault in recovery.faults:
             tell(fault)
-        aside = ", ".join(kept.name for kept in recovery.aside)
-        kept = f"{many(tell.count, 'fault')} put aside in {aside}" if aside else "nothing to repair"
-        common.echo(f"{path}: {kept}")
+        parts = [kept for kept in recovery.aside if kept.parent.name == PARTS]
+        done = []
+        if tell.count:
+            aside = ", ".join(kept.name for kept in recovery.aside if kept not in parts)
+            done.append(f"{many(tell.count, 'fault')} put aside in {aside}")
+        if recovery.marked:
+            done.append("its end marked")
+        if parts:
+            names = ", ".join(str(kept.relative_to(path)) for kept in parts)
+            done.append(
+                f"the messages made before put aside in {names}; basestation log parts makes new parts"
+            )
+        common.echo(f"{path}: {'; '.join(done) or 'nothing to repair'}")
+        _tell_left(path)
 
     _each(folder, repair_one)
 
@@ -360,13 +403,16 @@ def repair(folder: Path) -> None:
 )
 @folder_argument
 @click.option("--again", is_flag=True, help="Make all parts again, not only those that are missing.")
+@common.deployment_option(required=False)
 @_speaks_plainly
-def parts(folder: Path, again: bool) -> None:
+def parts(folder: Path, again: bool, deployment: Path | None) -> None:
     """Make the Parquet parts of all closed segments in FOLDER."""
     from basestation.journal.parquet_parts import make_parts
 
+    described = common.load_deployment(deployment) if deployment else None
+
     def make(path: Path) -> None:
-        made = make_parts(path, _LogFaults(), again=again)
+        made = make_parts(path, _LogFaults(), again=again, deployment=described)
         common.echo(f"{path}: {many(len(made), 'part')} made")
 
     _each(folder, make)
@@ -566,7 +612,7 @@ def _show(found: Summary) -> None:
     common.out.print(f"{_when(found.first_wall_ns)} to {_when(found.last_wall_ns)} UTC, {seconds:.1f} s")
     size = f"{found.bytes / 1e6:.1f} MB in {many(found.segments, 'segment')}"
     common.out.print(f"{many(found.records, 'record')}, {size}, {many(found.notes, 'note')}")
-    for line in _missing(found):
+    for line in _missing(found.missing):
         common.out.print(line)
     _show_lines(found)
     if found.motes:

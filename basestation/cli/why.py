@@ -73,7 +73,7 @@ def command(
             described, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
         )
         witness = Witness(station, *message)
-        player = Player(station, journal.steps(lambda fault: common.note(str(fault))), [witness])
+        player = Player(station, journal.steps(lambda fault: common.note(str(fault)), described), [witness])
         witness.stop = player.stop
         asyncio.run(player.run())
     except (

@@ -3,6 +3,9 @@
 The folder itself is locked, so that nobody can take the lock away by deleting a file. The file `lock` names the holder.
 It is locked too: for file systems that lock no folders, and for older versions. A writer that ends in order removes it.
 So a journal with such a file and without a holder was interrupted.
+
+A writer whose disk is full notes in the file which record would be the next. The room for that is taken when the lock
+is, so that it can be written then. If the writer is interrupted before the log itself can tell, its recovery does.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import NamedTuple
 from .record_format import JournalError
 
 LOCK = "lock"
+LINE = 32  # bytes of each of the file's two lines: who holds it, and the next record's number
 TRIES, PAUSE_S = 10, 0.01  # somebody who only looks whether it is taken holds it for a moment
 
 
@@ -46,7 +50,7 @@ def take(folder: Path) -> Held:
 def _busy(folder: Path) -> JournalError:
     holder = ""
     with contextlib.suppress(OSError):
-        holder = (folder / LOCK).read_bytes()[:32].decode("ascii", "replace").strip()
+        holder = (folder / LOCK).read_bytes()[:LINE].decode("ascii", "replace").strip()
     return JournalError(
         f"{folder}: the journal is being written by {holder or 'another process'}; "
         "end that first, or write to another folder"
@@ -71,16 +75,36 @@ def _lock(handle: int) -> bool:
 
 def _take_file(folder: Path) -> int:
     while True:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # A link to another file, in a folder that somebody sent us, would have that file overwritten.
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         if not _lock(handle):
             os.close(handle)
             raise _busy(folder)
         if _is_there(folder, handle):
             break
         os.close(handle)  # taken away by its last holder while we waited for it
-    os.ftruncate(handle, 0)
-    os.pwrite(handle, f"process {os.getpid()}\n".encode(), 0)
+    os.pwrite(handle, _line(f"process {os.getpid()}"), 0)
+    if os.fstat(handle).st_size < 2 * LINE:
+        os.pwrite(handle, _line(""), LINE)
     return handle
+
+
+def _line(text: str) -> bytes:
+    return text.ljust(LINE - 1).encode() + b"\n"
+
+
+def note_next(held: Held, number: int) -> None:
+    """Records up to this number were to be written."""
+    with contextlib.suppress(OSError):
+        os.pwrite(held.file_handle, _line(f"next {number}"), LINE)
+
+
+def noted_next(folder: Path) -> int:
+    """What `note_next` noted; 0 if it noted nothing."""
+    with contextlib.suppress(OSError, ValueError):
+        word, number = (folder / LOCK).read_bytes()[LINE : 2 * LINE].split()
+        return int(number) if word == b"next" else 0
+    return 0
 
 
 def _is_there(folder: Path, handle: int) -> bool:

@@ -24,7 +24,7 @@ from . import locking
 from .message_table import Carry, read_messages
 from .reader import Journal, Report, faults_of, read_journal, read_segment
 from .record_format import JournalError
-from .recovery import sync_folder
+from .recovery import make_folder, sync_folder
 
 PARTS = "messages"
 META_CARRY = b"causeway.carry"
@@ -35,24 +35,27 @@ def part_paths(folder: Path) -> list[Path]:
     return sorted((folder / PARTS).glob("[0-9]*.parquet"))
 
 
-def make_parts(folder: Path, report: Report, *, again: bool = False) -> list[Path]:
+def make_parts(
+    folder: Path, report: Report, *, again: bool = False, deployment: Deployment | None = None
+) -> list[Path]:
     """Make the parts of all closed segments that have none yet, or of all. The last segment is open while it is
     written.
 
-    Each part's metadata holds what its segment leaves to the next, so making a part needs only the one before it.
+    Each part's metadata holds what its segment leaves to the next, so making a part needs only the one before it. A
+    deployment is given where the log's own is not to be read.
     """
     journal = read_journal(folder)
     journal.tell_remarks(report)
-    deployment = journal.deployment
+    deployment = deployment or journal.deployment
     closed = journal.paths[: -1 if locking.is_taken(folder) else None]
-    (folder / PARTS).mkdir(exist_ok=True)
+    mode = make_folder(folder / PARTS)
     carry, made = Carry(), []
     for path in closed:
         part = folder / PARTS / f"{path.stem}.parquet"
         if part.exists() and not again:
             carry = _carry_of(part)
             continue
-        carry = _make(journal, deployment, path, part, carry, report)
+        carry = _make(journal, deployment, path, part, carry, report, mode)
         made.append(part)
     return made
 
@@ -69,7 +72,7 @@ def _carry_of(part: Path) -> Carry:
 
 
 def _make(
-    journal: Journal, deployment: Deployment, path: Path, part: Path, carry: Carry, report: Report
+    journal: Journal, deployment: Deployment, path: Path, part: Path, carry: Carry, report: Report, mode: int
 ) -> Carry:
     segment = read_segment(path)
     for fault in faults_of(segment):
@@ -79,6 +82,7 @@ def _make(
     said |= {META_SEGMENT: path.name, META_CARRY: reading.carry.to_json()}
     partial = part.with_name(f".{part.name}.{os.getpid()}")
     try:
+        partial.touch(mode)
         write_table(reading.messages.replace_schema_metadata(said), partial)
         partial.replace(part)
     finally:

@@ -69,6 +69,7 @@ class JournalFault:
     length: int
     reason: str
     tail: bool = False  # behind the last whole record: the writer was interrupted there, or is at work
+    intact: bool = False  # the bytes are as they were written, and mean nothing: no repair changes that
 
     def __str__(self) -> str:
         return f"{self.path}: byte {self.at}: {self.reason} ({self.length} bytes passed over)"
@@ -82,6 +83,7 @@ class JournalHole:
     first: int
     last: int | None
     reason: str
+    gone: bool = False  # with whole segments: copies of these bring them back
 
     @property
     def records(self) -> str:
@@ -113,8 +115,10 @@ class JournalNote:
 
 Finding = JournalFault | JournalHole | JournalNote
 Report = Callable[[Finding], None]
+HEADLESS = "none of its segments has a header that can be read; `basestation log repair` gives them one"
 UNSAID = "nothing tells why"
 UNMARKED = "no end mark: the run was interrupted, or its end was taken away"
+CUT = "a repair found that its end had been cut off"
 
 
 def read_segment(path: Path, walk: Walk = walk_intact, salt: int = 0) -> JournalSegment:
@@ -165,7 +169,14 @@ def _fault(path: Path, damage: Damage) -> JournalFault:
 
 def senseless(segment: JournalSegment, at: int, record: Record, error: JournalError) -> JournalFault:
     """The fault of a record that is intact but has no valid content."""
-    return JournalFault(segment.path, at, len(encode_record(record)), str(error))
+    return JournalFault(segment.path, at, len(encode_record(record)), str(error), intact=True)
+
+
+def foreign(segment: JournalSegment, run: str) -> JournalFault | None:
+    """The fault of a segment that says itself that it is not of this run."""
+    if segment.header is None or segment.header.run == run:
+        return None
+    return JournalFault(segment.path, 0, len(segment.raw), f"a segment of another run, {segment.header.run}")
 
 
 class Account:
@@ -191,12 +202,16 @@ class Account:
         gone = self._gone_before(segment)
         for at in np.flatnonzero(np.diff(numbers) > 1).tolist():
             first, last = int(numbers[at]) + 1, int(numbers[at + 1]) - 1
-            reason = gone if at == 0 and gone else _why_lost(records.chosen(slice(at, at + 1)), first)
-            yield JournalHole(segment.path, first, last, reason or UNSAID)
+            if at == 0 and gone:
+                yield JournalHole(segment.path, first, last, gone, gone=True)
+                continue
+            told = _why_lost(records.chosen(slice(at, at + 1)), first) or (at == 0 and self._open_before())
+            yield JournalHole(segment.path, first, last, told or _why_damaged(segment, at))
         self.expected = max(self.expected, int(numbers[-1]) + 1)
         mark = segment.scan.mark
         if mark is not None and mark.number > self.expected:
-            yield JournalHole(segment.path, self.expected, mark.number - 1, UNSAID)
+            reason = _why_damaged(segment, len(records))
+            yield JournalHole(segment.path, self.expected, mark.number - 1, reason)
             self.expected = mark.number
         self._newest = segment
 
@@ -213,6 +228,13 @@ class Account:
             else f"segments {missing[0]} to {missing[-1]} are gone"
         )
 
+    def _open_before(self) -> str:
+        """Why the records before this segment are missing, if the one before it has no end."""
+        newest = self._newest
+        if newest is None or not newest.salt or newest.scan.mark is not None:
+            return ""
+        return f"the end of {newest.path.name} is damaged or was cut off"
+
     def end(self) -> Iterator[JournalHole]:
         """What the end of the run lacks, if nobody writes it any more."""
         newest = self._newest
@@ -223,7 +245,21 @@ class Account:
             yield JournalHole(newest.path, self.expected, None, UNMARKED)
         elif mark.how == Ending.GOES_ON:
             reason = f"segment {self._segment + 1} is gone, and whatever came after it"
-            yield JournalHole(newest.path, self.expected, None, reason)
+            yield JournalHole(newest.path, self.expected, None, reason, gone=True)
+        elif mark.how == Ending.CUT:
+            yield JournalHole(newest.path, self.expected, None, CUT)
+
+
+def _why_damaged(segment: JournalSegment, at: int) -> str:
+    """Why records before the one at this place are missing, as the damage there tells, or what a repair put aside."""
+    starts = [0, *segment.scan.starts, len(segment.raw)]
+    for damage in segment.scan.damages:
+        if starts[at] < damage.at < starts[at + 1]:
+            return f"damaged: {damage.reason}, at byte {damage.at}"
+    if segment.header is None and at == 0:
+        return "damaged, as the header before it is"
+    kept = sorted(path.name for path in segment.path.parent.glob(f"{segment.path.stem}.*bad"))
+    return f"damaged, and cut out by a repair: {', '.join(kept)} has the bytes" if kept else UNSAID
 
 
 def _why_lost(after: Records, first: int) -> str:
@@ -247,9 +283,12 @@ class Journal:
     @property
     def deployment(self) -> Deployment:
         if not self.header.deployment:
-            raise JournalError(
-                f"{self.folder}: written without a deployment; --deployment tells what the frames are"
+            why = (
+                "its deployment was lost with its header"
+                if self.header.rebuilt
+                else "written without a deployment"
             )
+            raise JournalError(f"{self.folder}: {why}; --deployment tells what the frames are")
         try:
             return deployments.parse(self.header.deployment)
         except (DeploymentError, RecursionError) as error:
@@ -265,13 +304,8 @@ class Journal:
 
     def tell_remarks(self, report: Report) -> None:
         """Say what is not understood of the header."""
-        if self.header.more:
-            keys = ", ".join(sorted(self.header.more))
-            report(
-                JournalNote(
-                    self.folder, f"its header has keys of a later version, which are passed over: {keys}"
-                )
-            )
+        if text := unknown_keys(self.header):
+            report(JournalNote(self.folder, text))
 
     def segments(self, report: Report) -> Iterator[JournalSegment]:
         """The segments of the run. What can't be read, what is missing and what is not understood is reported."""
@@ -280,10 +314,8 @@ class Journal:
         account = Account()
         for path in self.paths:
             segment = read_segment(path, salt=self.header.salt)
-            if segment.header is not None and segment.header.run != self.header.run:
-                report(
-                    JournalFault(path, 0, len(segment.raw), f"a segment of another run, {segment.header.run}")
-                )
+            if (other := foreign(segment, self.header.run)) is not None:
+                report(other)
                 continue
             for fault in faults_of(segment):
                 report(fault)
@@ -306,9 +338,12 @@ class Journal:
                 if (line := record.line()) is not None:
                     yield line, clocks.get(record.number)
 
-    def steps(self, report: Report) -> Iterator[tuple[Line | LineCount | PolicyChange, int | None]]:
-        """The same, with the changes of policy and the looks at a line's counters between them."""
-        scheme = self.deployment.stamp.scheme
+    def steps(
+        self, report: Report, deployment: Deployment | None = None
+    ) -> Iterator[tuple[Line | LineCount | PolicyChange, int | None]]:
+        """The same, with the changes of policy and the looks at a line's counters between them. A deployment is given
+        where the log's own is not to be read."""
+        scheme = (deployment or self.deployment).stamp.scheme
         for segment in self.segments(report):
             clocks = _clocks_in(segment)
             for at, record in zip(segment.scan.starts, segment.records, strict=True):
@@ -336,6 +371,13 @@ def _change_in(record: Record, scheme: str) -> tuple[PolicyChange, int | None]:
     return change, clock
 
 
+def unknown_keys(header: Header) -> str:
+    """What is to be said of the keys that a later version put into a header; empty if there are none."""
+    if not header.more:
+        return ""
+    return f"its header has keys of a later version, which are passed over: {', '.join(sorted(header.more))}"
+
+
 def read_journal(folder: Path) -> Journal:
     """Open one run's journal, which may be the only one in this folder; `JournalError` if there is none."""
     paths = segment_paths(folder)
@@ -348,9 +390,7 @@ def read_journal(folder: Path) -> Journal:
         header = read_header(path)
         if header is not None:
             return Journal(folder, header, paths)
-    raise JournalError(
-        f"{folder}: none of its files has a header that can be read; `basestation log repair` gives them one"
-    )
+    raise JournalError(f"{folder}: {HEADLESS}")
 
 
 def _why_none(folder: Path) -> str:

@@ -76,6 +76,7 @@ class Ending(IntEnum):
     GOES_ON = 0  # in the next segment
     CLOSED = 1  # the run ended in order
     INTERRUPTED = 2  # the writer was stopped here, says the recovery
+    CUT = 3  # a repair found no end, though the writer had not been interrupted: records may be missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,9 @@ class Header:
     allowance_ns: int | None = None
     tolerate: float | None = None  # the ledger's, in per cent; absent under other policies
     salt: int = 0  # what its check sums begin with; 0: version 1
+    rebuilt: bool = (
+        False  # by a repair, which knew nothing but the records: what else the header told is lost
+    )
     more: dict[str, Any] = field(default_factory=dict)  # keys of a later version, kept and not understood
 
     @property
@@ -177,6 +181,8 @@ def encode_header(header: Header) -> bytes:
     for name in ("tolerate", "salt"):  # left out where there is none: what reads version 1 knows neither
         if not plain[name] and (name == "salt" or plain[name] is None):
             del plain[name]
+    if not header.rebuilt:
+        del plain["rebuilt"]
     body = json.dumps(plain, ensure_ascii=False).encode(errors=ODD)
     return _FILE.pack(FILE_MAGIC, header.version, 0, len(body), crc32(body)) + body
 
@@ -274,6 +280,7 @@ _KNOWN: dict[str, tuple[Callable[[Any], bool], str]] = {
     "allowance_ns": (lambda value: value is None or _is_count(value), "time"),
     "tolerate": (lambda value: value is None or _is_share(value), "per cent"),
     "salt": (lambda value: type(value) is int and 0 < value < 1 << 32, "salt"),
+    "rebuilt": (lambda value: type(value) is bool, "yes or no"),
 }
 _REQUIRED = ("run", "site", "deployment", "sources", "started_wall_ns", "segment", "first")
 
@@ -356,7 +363,7 @@ def walk_intact(raw: bytes, at: int, last: int, salt: int = 0) -> tuple[list[int
     while at + head <= size:
         mark, crc, number, length, _, _, _, _ = unpack(raw, at)
         end = at + head + length
-        if mark != RECORD_MARK or end > size or number <= last:
+        if mark != RECORD_MARK or end > size or not last < number < -NO_TIME:
             break
         if crc32(view[at + _COVERED_FROM : end], salt) != crc:
             break
@@ -400,6 +407,8 @@ def _why(raw: bytes, at: int, last: int, salt: int) -> str:
         return "a record that was cut off"
     if crc32(raw[at + _COVERED_FROM : at + _RECORD.size + length], salt) != crc:
         return "a record with a wrong check sum"
+    if number >= -NO_TIME:
+        return "a record whose number no run reaches"
     return f"record {number} comes after record {last}"
 
 

@@ -1,8 +1,10 @@
 """Recovery after an interruption: damage is cut out of a journal and kept beside it.
 
-Nothing is thrown away. A torn tail goes to NNNNNN.torn. A segment that is damaged elsewhere is kept as NNNNNN.bad and
-written again without the damage; its records keep their numbers, so that a gap stays visible. A run without an end mark
-gets one, which says that it was interrupted.
+Nothing is thrown away. A torn tail goes to NNNNNN.torn, a later one to NNNNNN.2.torn. A segment that is damaged
+elsewhere is kept as NNNNNN.bad and written again without the damage; its records keep their numbers, so that a gap
+stays visible. A segment of another run becomes a .bad, too, and so do the Parquet parts from the first damage on: they
+may hold what the journal no longer has. A run without an end mark gets one, which says that it was interrupted, or that
+its end was cut off.
 """
 
 from __future__ import annotations
@@ -10,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,11 +23,12 @@ from .reader import (
     JournalSegment,
     faults_of,
     find_journals,
+    foreign,
     read_header,
     read_segment,
     segment_paths,
 )
-from .record_format import Ending, Header, encode_header, end_mark
+from .record_format import Ending, Header, JournalError, encode_header, end_mark
 
 TEMPORARY = ".new"
 ANYBODY = 0o666  # less what the umask takes
@@ -37,6 +42,7 @@ class Recovery:
     folder: Path
     faults: tuple[JournalFault, ...]
     aside: tuple[Path, ...]
+    marked: bool = False  # its end, which was not
 
 
 def recover(folder: Path) -> Recovery:
@@ -54,9 +60,8 @@ def recover(folder: Path) -> Recovery:
             segment = read_segment(path, salt=salt)
             faults += faults_of(segment)
             aside += _cut_tail(segment)
-        if paths:
-            _mark_end(paths[-1], salt)
-        return Recovery(folder, tuple(faults), tuple(aside))
+        marked = bool(paths) and _mark_end(paths[-1], salt, Ending.INTERRUPTED, locking.noted_next(folder))
+        return Recovery(folder, tuple(faults), tuple(aside), marked)
 
 
 def _salt(paths: tuple[Path, ...]) -> int:
@@ -70,14 +75,22 @@ def interrupted_runs(logs: Path) -> list[Path]:
 
 def repair(folder: Path) -> Recovery:
     """Move all damage aside, from the first segment to the last."""
+    interrupted = locking.was_interrupted(
+        folder
+    )  # if not, it had been closed: an end that is missing was cut off
+    known = _known(folder)
     with locking.locked(folder):
         _sweep(folder)
-        paths = segment_paths(folder)
-        known = next(filter(None, map(read_header, paths)), None) or _made_up(folder)
         faults: list[JournalFault] = []
         aside: list[Path] = []
-        for number, path in enumerate(paths):
+        last: Path | None = None
+        for number, path in enumerate(segment_paths(folder)):
             segment = read_segment(path, salt=known.salt)
+            if (other := foreign(segment, known.run)) is not None:
+                faults.append(other)
+                aside += [_move(path, path.stem), *_move_parts(folder, path)]
+                continue
+            last = path
             found = list(faults_of(segment))
             faults += found
             if any(not fault.tail for fault in found):
@@ -86,29 +99,55 @@ def repair(folder: Path) -> Recovery:
             else:
                 aside += _cut_tail(segment)
             if found:
-                _forget_parts(folder, path)
-        if paths:
-            _mark_end(paths[-1], known.salt)
-        return Recovery(folder, tuple(faults), tuple(aside))
+                aside += _move_parts(folder, path)
+        how = Ending.INTERRUPTED if interrupted else Ending.CUT
+        marked = last is not None and _mark_end(last, known.salt, how, locking.noted_next(folder))
+        return Recovery(folder, tuple(faults), tuple(aside), marked)
 
 
-def _mark_end(path: Path, salt: int) -> None:
-    """Mark the end of a run that was interrupted. What is missing after its last mark stays missing."""
+def _known(folder: Path) -> Header:
+    """A header of the run whose folder this is, or as much of one as can be made up."""
+    headers = [header for header in map(read_header, segment_paths(folder)) if header is not None]
+    run = _run_of(folder, headers)
+    return next((header for header in headers if header.run == run), None) or _made_up(folder)
+
+
+def _run_of(folder: Path, headers: Iterable[Header]) -> str:
+    """The run that the folder is named after, or that most segments are of."""
+    counts = Counter(header.run for header in headers)
+    if folder.name in counts or not counts:
+        return folder.name
+    (run, most), *others = counts.most_common(2)
+    if others and others[0][1] == most:
+        raise JournalError(
+            f"{folder}: has as many segments of run {others[0][0]} as of run {run}; move those away that belong "
+            "elsewhere"
+        )
+    return run
+
+
+def _mark_end(path: Path, salt: int, how: Ending, noted: int) -> bool:
+    """Mark the end of a run that has no mark. What is missing after its last mark stays missing.
+
+    `noted`: the next record's number, as far as the writer could note it on a full disk.
+    """
     segment = read_segment(path, salt=salt)
     if segment.scan.mark is not None or not segment.salt or segment.header is None:
-        return
+        return False
     numbers, head = segment.records.head["number"], segment.records.head
     number = int(numbers[-1]) + 1 if len(numbers) else segment.header.first
+    number = max(number, noted if noted < 1 << 63 else 0)
     mono_ns, wall_ns = (int(head[name][-1]) if len(head) else 0 for name in ("mono_ns", "wall_ns"))
     with path.open("ab") as file:
-        file.write(end_mark(number, Ending.INTERRUPTED, mono_ns, wall_ns, segment.salt))
+        file.write(end_mark(number, how, mono_ns, wall_ns, segment.salt))
         file.flush()
         os.fsync(file.fileno())
+    return True
 
 
 def _made_up(folder: Path) -> Header:
     """A header for a run that has none left: its records are still useful."""
-    return Header(folder.name, "", "", (), 0, 0, 0)
+    return Header(folder.name, "", "", (), 0, 0, 0, rebuilt=True)
 
 
 def _sweep(folder: Path) -> None:
@@ -121,8 +160,9 @@ def _cut_tail(segment: JournalSegment) -> list[Path]:
     """Copy the torn tail, then cut it off: an interruption in between does no harm."""
     if not segment.torn:
         return []
-    aside = segment.path.with_suffix(".torn")
-    write_whole(aside, segment.raw[segment.scan.end :], _mode(segment.path))
+    torn = segment.raw[segment.scan.end :]
+    aside = _free(segment.path, segment.path.stem, ".torn", torn)
+    write_whole(aside, torn, _mode(segment.path))
     with segment.path.open("rb+") as file:
         file.truncate(segment.scan.end)
         os.fsync(file.fileno())
@@ -138,19 +178,33 @@ def _rewrite(segment: JournalSegment, known: Header) -> list[Path]:
     content += [segment.raw[at:end] for at, end in zip(records.starts.tolist(), ends.tolist(), strict=True)]
     if segment.scan.mark is not None:
         content.append(segment.raw[segment.scan.mark.at : segment.scan.end])
-    aside, mode = segment.path.with_suffix(".bad"), _mode(segment.path)
+    aside, mode = _free(segment.path, segment.path.stem, ".bad", segment.raw), _mode(segment.path)
     write_whole(aside, segment.raw, mode)
     write_whole(segment.path, b"".join(content), mode)
     return [aside]
 
 
-def _forget_parts(folder: Path, changed: Path) -> None:
-    """Remove the parts from the changed segment on; they must be made again."""
+def _move_parts(folder: Path, changed: Path) -> list[Path]:
+    """Put the parts from the changed segment on aside: they must be made again, and may hold what that has lost."""
     from .parquet_parts import part_paths
 
-    for path in part_paths(folder):
-        if path.stem >= changed.stem:
-            path.unlink()
+    return [_move(path, path.name) for path in part_paths(folder) if path.stem >= changed.stem]
+
+
+def _move(path: Path, name: str) -> Path:
+    aside = _free(path, name, ".bad")
+    path.replace(aside)
+    sync_folder(path.parent)
+    return aside
+
+
+def _free(path: Path, name: str, ending: str, content: bytes | None = None) -> Path:
+    """A name beside this file for what is put aside. Nothing is written over, but what is the same."""
+    number, aside = 1, path.with_name(f"{name}{ending}")
+    while aside.exists() and (content is None or aside.read_bytes() != content):
+        number += 1
+        aside = path.with_name(f"{name}.{number}{ending}")
+    return aside
 
 
 def _mode(path: Path) -> int:

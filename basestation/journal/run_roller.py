@@ -77,12 +77,17 @@ class RunRoller:
         ended, self._log = self._log, log
         self._runs.append((line.wall_ns / 1e6, log.folder))
         try:
-            for gateway, counters in self._counters.items():  # the end of one run, the beginning of the next
-                for each in (ended, log):
-                    each.append_counters(
-                        gateway, asdict(counters) | {"unread": 0}, line.mono_ns, line.wall_ns
-                    )
-            ended.close()
+            try:
+                for (
+                    gateway,
+                    counters,
+                ) in self._counters.items():  # the end of one run, the beginning of the next
+                    for each in (ended, log):
+                        each.append_counters(
+                            gateway, asdict(counters) | {"unread": 0}, line.mono_ns, line.wall_ns
+                        )
+            finally:
+                ended.close()  # or it would be locked for as long as we run, and never removed
         except JournalError as error:
             self._say(f"the end of a run may be missing: {error}")
         self._tell(ended)

@@ -231,6 +231,7 @@ class JournalWriter:
             self._lost += 1
             self._reason = str(error).removeprefix(f"{self._path}: ")
             self._next += 1  # a hole, which readers see
+            locking.note_next(self._lock, self._next)
             raise
         if self._sync == "always" and wait:
             self._sync_now()

@@ -22,6 +22,7 @@ REMEMBERED = 128  # payloads of each mote: fewer than a round of its sequence, i
 # have to send as many between it and its proof: no line carries that.
 PENDING = 1024
 PENDING_NS = 10_000_000_000  # a proof follows its beacon at once; later it is another one's
+PROOF_NS = 2_000_000_000  # so long after its beacon a proof comes at most: the sender tries for a second
 COPY_NS = 10_000_000_000  # a copy on another way comes within this time; later it is played again
 FRESH = 60 * CRYSTAL_HZ  # cycles by which the time in a health report may differ from ours
 SETTLING_NS = 30_000_000_000  # after the time started afresh, messages of the time before are still about
@@ -228,16 +229,20 @@ class Guard:
             waiting.popitem(last=False)
 
     def proven(
-        self, proof: Proof, gateway: int, now: tuple[int, int] | None
+        self, proof: Proof, gateway: int, now: tuple[int, int] | None, mono_ns: int
     ) -> tuple[Verdict, Beacon | None, int]:
         """The verdict on a proof, and if it proves a beacon, that and when it came. `now`: epoch and cycles, if known.
 
-        Where no beacon of its sender and number waits, which may be lost, it tells nothing, and is good.
+        Where no beacon of its sender and number has just come, its own may be lost: it tells nothing, and is good. An
+        answer has the number of the beacon before.
         """
         name = gateway, proof.sender, proof.sequence
         beacon, came_ns = self._beacons.get((*name, proof.mic), (None, 0))
         if beacon is None:
-            wrong = any(waiting[:3] == name for waiting in self._beacons)
+            wrong = any(
+                waiting[:3] == name and mono_ns - came < PROOF_NS
+                for waiting, (_, came) in self._beacons.items()
+            )
             verdict = Verdict.FORGED if wrong else Verdict.GOOD
         elif self._is_of_long_ago(beacon, now):
             verdict, beacon = Verdict.REPLAYED, None

@@ -8,17 +8,19 @@ least*. `complete` of the `settled` messages could be checked fully: all their c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
-from basestation.causality.causal_graph import CausalGraph, Node, why
+from basestation.causality.causal_graph import CausalGraph, Growth, Node, Words
 from basestation.causality.order import Message
 from basestation.live.happenings import Name
 from basestation.observer import Observer
 from packet_formats.messages import Data
 
 ORDERS = ("arrival", "delivery")
+LOOKED_BACK = 256  # pairs of messages that one arrival makes be looked at: a few in an honest network
 WINDOW_ENTRIES, LEAST_WINDOW, MOST_WINDOW = 200_000, 256, 4096  # vector entries; messages
 
 
@@ -86,11 +88,12 @@ class Overtakings:
         node, grown = self.graph.add(message, heard, data.receipts, data.complete)
         node.note = Out(name, message.in_sync, {})
         self._count_settled()
-        found = [one for growth in grown for one in self._look_back(*growth)] if grown else []
-        return node, found + self._came_out("arrival", node, cycles)
+        words = Words()
+        found = list(self._look_back(grown, words)) if grown else []
+        return node, found + self._came_out("arrival", node, cycles, words)
 
     def delivered(self, node: Node, cycles: int) -> list[Overtaking]:
-        return self._came_out("delivery", node, cycles)
+        return self._came_out("delivery", node, cycles, Words())
 
     def finish(self) -> None:
         """Nothing more comes."""
@@ -108,31 +111,37 @@ class Overtakings:
             self.settled += 1
             self.complete += settled.popleft().complete
 
-    def _look_back(self, effect: Node, grown: dict[int, int]) -> Iterator[Overtaking]:
-        """New causes of a message that is out already may have come out after it."""
-        if effect.note is None:
-            return
-        for order, place in effect.note.places.items():
-            if effect.note.counted:
-                self._reach[order].extend(effect)
-            for source, before in grown.items():
-                for cause in self.graph.between(source, before, effect.vector[source]):
-                    out = cause.note
-                    if out is not None and order in out.places and out.places[order] > place:
-                        yield from self._overtakes(order, effect, cause)
+    def _look_back(self, grown: Sequence[Growth], words: Words) -> Iterator[Overtaking]:
+        """New causes of messages that are out already may have come out after them."""
+        for effect, cause in islice(self._new_pairs(grown), LOOKED_BACK):
+            early, late = effect.note, cause.note
+            if early is not None and late is not None:
+                for order, place in early.places.items():
+                    if order in late.places and late.places[order] > place:
+                        yield from self._overtakes(order, effect, cause, words)
 
-    def _came_out(self, order: str, node: Node, cycles: int) -> list[Overtaking]:
+    def _new_pairs(self, grown: Sequence[Growth]) -> Iterator[tuple[Node, Node]]:
+        """Messages and causes of them that were not known before."""
+        for effect, entries in grown:
+            if effect.note is not None and effect.note.counted:
+                for order in effect.note.places:
+                    self._reach[order].extend(effect)
+            for source, before in entries.items():
+                for cause in self.graph.between(source, before, effect.vector[source]):
+                    yield effect, cause
+
+    def _came_out(self, order: str, node: Node, cycles: int, words: Words) -> list[Overtaking]:
         self.messages[order] += 1
         node.note.places[order] = OrderPlace(self.messages[order], cycles)
         reach, found = self._reach[order], []
         witness = reach.witnesses[node.source]
         if witness is not None and reach.numbers[node.source] >= node.number:
-            found = list(self._overtakes(order, witness, node))
+            found = list(self._overtakes(order, witness, node, words))
         if node.note.counted:
             reach.extend(node)
         return found
 
-    def _overtakes(self, order: str, message: Node, cause: Node) -> Iterator[Overtaking]:
+    def _overtakes(self, order: str, message: Node, cause: Node, words: Words) -> Iterator[Overtaking]:
         """Each overtaken message counts once; those whose mote has lost the time don't."""
         early, late = message.note, cause.note
         if message is cause or not (early.counted and late.counted) or order in late.overtaken:
@@ -140,4 +149,4 @@ class Overtakings:
         late.overtaken += (order,)
         self.overtaken[order] += 1
         cycles = late.places[order].cycles - early.places[order].cycles
-        yield Overtaking(order, early.name, late.name, max(0, cycles), why(cause, message))
+        yield Overtaking(order, early.name, late.name, max(0, cycles), words.why(cause, message))

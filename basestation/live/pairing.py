@@ -5,6 +5,8 @@ from __future__ import annotations
 from packet_formats.framing import crc16
 from packet_formats.records import Heard
 
+SURE = 64  # frames without a record
+
 
 class Pairing:
     """A record precedes its frame and holds that frame's check sum, so neither is taken for another's.
@@ -28,6 +30,11 @@ class Pairing:
     def native(self) -> bool:
         """Heard records do come on this line: it is one of Causeway's gateways."""
         return self.paired > self.alone
+
+    @property
+    def surely_foreign(self) -> bool:
+        """So many frames came without a record, and so few with one, that records must come by air."""
+        return self.alone >= SURE and not self.native
 
     def announces(self, payload: bytes) -> bool:
         """Whether this is what the held record announces; if so, the record is used up."""

@@ -137,11 +137,12 @@ class Timeline:
             return TimedFrame(frame, message, error)
         pairing = counts.pairing
         if isinstance(message, Heard):
-            if counts.foreign or pairing.announces(frame.data):
+            if pairing.announces(frame.data) or pairing.surely_foreign:
                 return TimedFrame(frame, message, posed=True)
             return TimedFrame(frame, message, happenings=self._take_record(arrival, counts, message))
         heard, orphans = pairing.match(frame.data)
         counts.orphans += orphans
+        counts.foreign &= not pairing.native
         if heard is None:
             return self._unpaired(arrival, counts, frame, message)
         found = self._confirm(arrival, counts, heard) if pairing.doubted_ns is not None else ()
@@ -154,7 +155,7 @@ class Timeline:
                 self.guard.keep_beacon(frame.data, message, arrival.gateway, arrival.mono_ns)
             elif isinstance(message, Proof):
                 verdict, proves, _ = self.guard.proven(
-                    message, arrival.gateway, self.network_time(arrival.mono_ns)
+                    message, arrival.gateway, self.network_time(arrival.mono_ns), arrival.mono_ns
                 )
         posed = self._is_own(message)
         return TimedFrame(frame, message, "", heard, pairing.cycles, found, verdict, posed, proves)
@@ -167,7 +168,7 @@ class Timeline:
         self, arrival: Arrival, counts: GatewayCounts, frame: ActiveMessage, message: Message | Unknown
     ) -> TimedFrame:
         """A frame without its record: a gateway's own report, or one whose record was lost or never made."""
-        if counts.foreign and self._is_own(message):
+        if counts.pairing.surely_foreign and self._is_own(message):
             return TimedFrame(frame, message, posed=True)
         if isinstance(message, Status):
             counts.status = message
@@ -196,11 +197,13 @@ class Timeline:
         verdict, sent = guard.judge(frame.data, message, self.epoch, latest, mono_ns, WINDOWS)
         proves, came_ns = None, 0
         if isinstance(message, Proof):
-            verdict, proves, came_ns = guard.proven(message, gateway, self.network_time(mono_ns))
+            verdict, proves, came_ns = guard.proven(message, gateway, self.network_time(mono_ns), mono_ns)
         if not verdict.is_let_in or not isinstance(message, Data | Beacon | Health | Proof):
             return TimedFrame(frame, message, verdict=verdict)
         found = self._note_alone(arrival, counts, message)
         if isinstance(message, Data):
+            if message.in_sync:  # its MIC shows that the present epoch goes on
+                self._epoch_ns = mono_ns
             if cycles is not None and sent is not None:
                 cycles = self._within(cycles, sent)
             return TimedFrame(frame, message, "", None, cycles, found, verdict)

@@ -88,7 +88,7 @@ def write_html(
         station.add_gateway(gateway, name)
     feed = Feed(station)
     recorder = _Recorder(feed)
-    player = Player(station, journal.steps(report), [recorder])
+    player = Player(station, journal.steps(report, deployment), [recorder])
     asyncio.run(player.run())
     texts = deque(recorder.rows.all(), MOST_ROWS)
     cut = recorder.rows.dropped or len(texts) == MOST_ROWS

@@ -12,7 +12,7 @@
 #define SECOND UINT32_C(32768)
 #define PROOF_PATIENCE (2 * SECOND) /* a beacon waits this long for its proof: the sender tries for one */
 #define LONG_PAST (8 * SECOND)      /* no clock of this epoch is further behind its root's */
-#define BEHIND_MOST 8
+#define BEHIND_MOST 2
 
 typedef struct {
     uint8_t beacon[CAUSEWAY_BEACON_BYTES];
@@ -55,15 +55,18 @@ void beacons_on_heard(const radio_heard_t *heard, uint32_t now)
 static bool is_meant(const place_t *place, const uint8_t *proof)
 {
     return place->used &&
-           memcmp(place->beacon + CAUSEWAY_BEACON_SENDER_AT, proof + CAUSEWAY_PROOF_SENDER_AT, 2) == 0 &&
-           memcmp(place->beacon + CAUSEWAY_BEACON_SEQUENCE_AT, proof + CAUSEWAY_PROOF_SEQUENCE_AT, 2) == 0;
+           cw_get16(place->beacon + CAUSEWAY_BEACON_SENDER_AT) ==
+               cw_get16(proof + CAUSEWAY_PROOF_SENDER_AT) &&
+           cw_get16(place->beacon + CAUSEWAY_BEACON_SEQUENCE_AT) ==
+               cw_get16(proof + CAUSEWAY_PROOF_SEQUENCE_AT);
 }
 
 /* Who has no key can delay beacons or play them again, so his are behind. So is a mote that has gone wrong,
- * to its root, and the whole network to a mote whose clock is ahead by a fault. A beacon of our epoch that is
- * behind what we know is therefore believed only when BEHIND_MOST others before it, each newer than the one
- * before, were behind too, and none was not. A root would take whoever plays it again for a mote that needs
- * its help: it believes none that is long past. */
+ * to its root, and the whole network to a mote whose clock is ahead by a fault, or to a half of it that was
+ * away. A beacon of our epoch that is behind what we know is therefore believed only when BEHIND_MOST others
+ * before it, each newer than the one before, were behind too, and none newer was not. An older one that is
+ * not behind tells nothing: of two who drive, the one to be followed has the newer numbers. A root would take
+ * whoever plays it again for a mote that needs its help: it believes none that is long past. */
 static bool is_behind(const place_t *place, uint32_t now)
 {
     const uint8_t *beacon = place->beacon;
@@ -73,13 +76,15 @@ static bool is_behind(const place_t *place, uint32_t now)
     int32_t late = (int32_t)(timesync_stamp(place->heard) - cw_get32(beacon + CAUSEWAY_BEACON_TIME_AT));
     uint32_t allowed = (uint32_t)timesync_error(now) + beacon[CAUSEWAY_BEACON_ERROR_AT] + place->unsure +
                        2 * TIMESYNC_NOISE;
+    uint16_t sequence = cw_get16(beacon + CAUSEWAY_BEACON_SEQUENCE_AT);
+    bool newer = (int16_t)(uint16_t)(sequence - last_behind) > 0;
     if (late <= (int32_t)allowed) {
-        behind = 0;
+        if (newer) {
+            behind = 0;
+        }
         return false;
     }
-    uint16_t sequence = cw_get16(beacon + CAUSEWAY_BEACON_SEQUENCE_AT);
-    if ((timesync_is_root() && late > (int32_t)LONG_PAST) ||
-        (behind > 0 && (int16_t)(uint16_t)(sequence - last_behind) <= 0)) {
+    if ((behind > 0 && !newer) || (timesync_is_root() && late > (int32_t)LONG_PAST)) {
         return true;
     }
     last_behind = sequence;

@@ -169,8 +169,8 @@ bool seal_check_health(const uint8_t *payload)
 uint32_t seal_command_time(const uint8_t *payload, uint32_t network)
 {
     uint16_t low = (uint16_t)(network >> CAUSEWAY_MIC_COMMAND_SHIFT);
-    int16_t later = (int16_t)(cw_get16(payload + CAUSEWAY_DOWNLINK_SEQUENCE_AT) - low);
-    uint32_t whole = (network >> CAUSEWAY_MIC_COMMAND_SHIFT) + (uint32_t)(int32_t)later;
+    int32_t later = (int16_t)(cw_get16(payload + CAUSEWAY_DOWNLINK_SEQUENCE_AT) - low);
+    uint32_t whole = (network >> CAUSEWAY_MIC_COMMAND_SHIFT) + (uint32_t)later;
     return whole << CAUSEWAY_MIC_COMMAND_SHIFT;
 }
 

@@ -66,14 +66,19 @@ def read(project: Path, path: Path, board: str | None) -> tuple[Any, str]:
     return deployment, header
 
 
-def write_key(project: Path, path: Path, deployment: Any, target: Path) -> None:
-    """The header with the network's key, readable by its owner alone; none where messages have no MIC."""
+def write_key(project: Path, path: Path, deployment: Any, build: Path) -> None:
+    """The header with the network's key; none where messages have no MIC.
+
+    Objects and images hold the key too, so the build folder becomes its owner's alone.
+    """
+    target = build / "include" / KEY_HEADER
     if not deployment.security.mic:
         target.unlink(missing_ok=True)
         return
     from packet_formats import keys
 
     target.parent.mkdir(parents=True, exist_ok=True)
+    build.chmod(0o700)
     try:
         keys.write_header(path, target)
     except keys.KeyFault as error:
@@ -168,7 +173,7 @@ def configure(env: Any) -> None:
     identity = node_id(env.GetProjectOption("custom_node_id", None), app, deployment.network.motes)
     print(f"Deployment {deployment.network.name} ({_short(project, path)}), node id {identity}")
     write_if_changed(build / "include" / HEADER, header)
-    write_key(project, path, deployment, build / "include" / KEY_HEADER)
+    write_key(project, path, deployment, build)
     env.Append(CPPPATH=[str(build / "include")], CPPDEFINES=[("CAUSEWAY_NODE_ID", identity)])
     if folder:
         env.Append(CPPPATH=[str(project / "firmware")])

@@ -30,7 +30,8 @@ from spark_jobs.tables.run_tables import (
 )
 
 NO_DEPLOYMENT = (
-    "written without a deployment: its frames are kept, not read; --deployment tells what they are"
+    "written without a deployment, or that was lost with the header: its frames are kept, not read; --deployment tells "
+    "what they are"
 )
 
 

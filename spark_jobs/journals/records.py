@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from basestation.journal import fast
 from basestation.journal.frame_table import kind_column
-from basestation.journal.reader import SUFFIX, read_header, salt_of, segment_paths
+from basestation.journal.reader import HEADLESS, SUFFIX, read_header, salt_of, segment_paths
 from basestation.journal.record_format import JournalError, Records, decode_header, scan
 from basestation.traces.schema import bytes_array
 from spark_jobs.session import JobError
@@ -45,13 +45,14 @@ def journal_folders(paths: Sequence[str | Path]) -> list[Path]:
 
 def described(folder: Path) -> tuple[str, str]:
     """The run and the site of a journal, of the first segment that tells."""
+    why = f"{folder}: {HEADLESS}"
     for path in segment_paths(folder):
         try:
             if (header := read_header(path)) is not None:
                 return header.run, header.site
-        except JournalError:
-            continue
-    raise JobError(f"{folder}: none of its segments has a header that can be read")
+        except JournalError as error:
+            why = str(error)
+    raise JobError(why)
 
 
 def intact(path: Path, begin: int = 0, end: int | None = None, last: int = -1) -> tuple[Records, int, int]:

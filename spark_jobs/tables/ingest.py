@@ -64,6 +64,9 @@ def take_in(
     if not found.inputs and not found.refused:
         places = ", ".join(map(str, inputs))
         raise JobError(f"{places}: no journal, no trace and no log of the testbed in it")
+    for item in found.inputs:
+        for remark in item.remarks:
+            note(f"{item.path}: {remark}")
     size = sum(item.size for item in found.inputs)
     with chosen("ingest", options, large=size > SMALL, processes=size > QUICK) as engine:
         report = ingest(found, tables, engine, again)

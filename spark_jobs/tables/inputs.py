@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from basestation.journal.parquet_parts import PARTS
-from basestation.journal.reader import read_header, segment_paths
-from basestation.journal.record_format import RECORD_MARK, JournalError, Records, scan
+from basestation.journal.reader import HEADLESS, read_header, segment_paths, unknown_keys
+from basestation.journal.record_format import RECORD_MARK, Header, JournalError, Records, scan
 from basestation.traces import schema
 from packet_formats import deployment as deployments
 from packet_formats.deployment import Deployment, DeploymentError
@@ -45,6 +45,9 @@ class Input:
     files: tuple[tuple[str, int, int], ...]  # name, size and time of change: whether it is still as it was
     gateways: int = 1  # of a testbed's log, which does not say
     key: Key | None = field(default=None, compare=False, repr=False)  # of the network; it is in no table
+    remarks: tuple[str, ...] = field(
+        default=(), compare=False
+    )  # to be said once; they are in no table either
 
     @property
     def deployed(self) -> Deployment:
@@ -53,9 +56,9 @@ class Input:
         return replace(found, key=self.key) if found.security.mic else found
 
     def to_plain(self) -> dict[str, Any]:
-        """What the manifest keeps of it: all but the key."""
+        """What the manifest keeps of it: all but the key and the remarks."""
         plain = asdict(replace(self, key=None))
-        del plain["key"]
+        del plain["key"], plain["remarks"]
         return plain
 
     @property
@@ -165,26 +168,42 @@ def _missing(path: Path, deployment: str, gateways: int) -> Input:
 
 def _journal(path: Path, deployment: str, gateways: int) -> Input:
     segments = segment_paths(path)
-    header = next((header for segment in segments if (header := _header(segment))), None)
-    if header is None:
-        raise InputError("none of its segments has a header that can be read")
+    header = _header(segments)
+    text, remark = _own_or_given(header.deployment, deployment)
     first, last = _wall(segments, True, header.salt), _wall(segments[::-1], False, header.salt)
     return Input(
         kind="journal",
         path=str(path.resolve()),
         run=header.run,
         site=header.site,
-        deployment=_checked(header.deployment or deployment),
+        deployment=text,
         span=None if first is None or last is None else (min(first, last), max(first, last)),
         files=_signed(segments),
+        remarks=tuple(filter(None, (unknown_keys(header), remark))),
     )
 
 
-def _header(path: Path) -> Any:
+def _header(segments: Iterable[Path]) -> Header:
+    """The first header that can be read. One that can't is named when its segment is read, or if there is no other."""
+    odd: JournalError | None = None
+    for path in segments:
+        try:
+            if (header := read_header(path)) is not None:
+                return header
+        except JournalError as error:
+            odd = odd or error
+    raise odd or InputError(HEADLESS)
+
+
+def _own_or_given(own: str, given: str) -> tuple[str, str]:
+    """A log's own deployment, or the one that was given if it has none that can be read; and what to say of that."""
     try:
-        return read_header(path)
-    except JournalError:
-        return None  # named when the segment is read
+        return _checked(own or given), ""
+    except (DeploymentError, RecursionError) as error:
+        why = f"its deployment can't be read: {one_line(error)}"
+    if not given:
+        raise InputError(f"{why}; --deployment gives another")
+    return _checked(given), f"{why}; that of --deployment is used"
 
 
 def _wall(segments: Iterable[Path], first: bool, salt: int) -> int | None:

@@ -4,8 +4,8 @@
 
 One simulated network is played over and over, each time later. Numbers, times and check sums are those of a real
 journal, and segments end where the writer ends them. From play to play time goes on by whole turns of the stamp's
-clock, and each mote's count by whole turns of the sequence field: so the messages' payloads repeat, and at most 255
-messages of a mote are lost in between.
+clock, and each mote's count by whole turns of the sequence field, so that at most 255 messages of a mote are lost in
+between. The data of a message ends with the number of the play: with the same bytes it would be a replay.
 
 A message is three records: the heard record, the message, and the observer's clock. Some messages come twice, over
 another relay; motes send beacons and health messages.
@@ -55,6 +55,7 @@ SALT = 0x0C0FFEE0  # the same in each: benches are repeated
 COVERED_FROM = 8  # of a record: its check sum covers the rest
 PLACES = 3  # heard record, frame, clock
 WRAP = 1 << 32  # of the wire's times
+TURN_BYTES = 2  # of a message's data
 WIDTH = 48  # bytes that any packet fits in
 
 Ints = NDArray[np.int64]
@@ -177,6 +178,7 @@ def records_of(play: Play, turn: int, number: int) -> Written:
     arrivals, layout = play.arrivals, play.layout
     cycles = arrivals.cycles + turn * play.turn
     payload = _with_times(arrivals, cycles, layout)
+    _put_turn(payload, arrivals, turn, layout)
     kept = np.ones((len(arrivals), PLACES), np.bool_)
     kept[:, 2] = arrivals.first
     numbers = number + np.cumsum(kept).reshape(kept.shape) - 1
@@ -214,6 +216,12 @@ def _with_times(arrivals: Arrivals, cycles: Ints, layout: DataLayout) -> Bytes:
         rows["time"] = ((cycles + arrivals.ahead)[mine] % WRAP)[:, None]
         payload[mine, : size(record)] = rows.view(np.uint8)
     return payload
+
+
+def _put_turn(payload: Bytes, arrivals: Arrivals, turn: int, layout: DataLayout) -> None:
+    mine = np.flatnonzero(arrivals.kind == layout.am_type)
+    for place, byte in enumerate(turn.to_bytes(TURN_BYTES, "big")):
+        payload[mine, arrivals.length[mine] - TURN_BYTES + place] = byte
 
 
 def _heard(layout: DataLayout, cycles: Ints, check: NDArray[np.uint16], before: int, gateway: int) -> Bytes:

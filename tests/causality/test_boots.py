@@ -106,6 +106,14 @@ def test_a_late_message_of_the_boot_before_keeps_its_number_though_others_know_o
     assert numbers.accept(1, 0, 59, 2, known=first).number == 60
 
 
+def test_what_others_say_does_not_move_the_numbers_of_a_mote_that_is_heard():
+    """It cannot have sent a round of messages since; after a silence it can."""
+    numbers = Numbers(PATIENCE)
+    numbers.accept(1, 0, 5, 100)
+    assert numbers.accept(1, 0, 6, 100 + PATIENCE, known=300).number == 7
+    assert numbers.accept(1, 0, 7, 101 + 2 * PATIENCE, known=300).number == 8 + 256
+
+
 @given(
     first=st.integers(0, 255),
     before=st.lists(st.integers(0, 100), max_size=5),

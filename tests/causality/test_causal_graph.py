@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from basestation.causality.causal_graph import CausalGraph, why
+from basestation.causality.causal_graph import LOOKED_AT, SETTLED_AT_ONCE, CausalGraph, Words
 from basestation.causality.order import Message, Stamp
 from basestation.causality.schemes import Setting, make_scheme
 from basestation.comparing.recorded_run import recorded_in
@@ -119,8 +119,31 @@ def test_names_and_program_order_lead_to_a_message():
     second, _ = graph.add(message(1, 2, 0, 2), 2)
     third, _ = graph.add(message(2, 2, 1, 2), 3)
     assert third.vector == [2, 2, 2, 0]
-    assert why(first, third) == ("mote 1 knew of 0#1 when it sent 1#1; mote 2 knew of 1#1 when it sent 2#1")
+    assert Words().why(first, third) == (
+        "mote 1 knew of 0#1 when it sent 1#1; mote 2 knew of 1#1 when it sent 2#1"
+    )
     assert second in third.causes
+
+
+def test_words_for_what_one_arrival_shows_are_bounded():
+    """A long way is looked for once: after that nobody looks at any more messages."""
+    graph = graph_of(window=5000)
+    nodes = [graph.add(message(0, number), number)[0] for number in range(1, 4 * LOOKED_AT)]
+    stranger, _ = graph.add(message(1, 1), 5000)
+    words = Words()
+    assert words.why(nodes[0], nodes[1]) == "mote 0 sent 0#0 before 0#1"
+    assert words.why(stranger, nodes[-1]) == f"1#0 led to {nodes[-1]} over others"
+    assert words.left == 0
+    assert words.why(nodes[0], nodes[1]) == "0#0 led to 0#1 over others"
+
+
+def test_one_message_settles_a_bounded_number_of_others():
+    """Each names the next of another mote, which comes later: a chain that only a liar makes."""
+    graph = graph_of(window=5000)
+    nodes = [graph.add(message(0, 1), 0)[0], graph.add(message(1, 1), 0)[0]]
+    nodes += [graph.add(message(n % 2, n, (n + 1) % 2, n + 1), 1)[0] for n in range(2, 300)]
+    graph._settle(nodes[2])
+    assert sum(node.settled for node in nodes) <= SETTLED_AT_ONCE
 
 
 def test_one_that_arrives_late_hands_its_causes_on():

@@ -4,18 +4,21 @@ import json
 import os
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from click.testing import CliRunner
 
 from basestation.arrivals import Arrival
+from basestation.cli import cli
 from basestation.cli.listen import command as listen
 from basestation.cli.log import command
+from basestation.journal.record_format import Record, RecordKind, decode_header, encode_header
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
 from basestation.traces.files import read_trace, write_trace
 from packet_formats.layout import layout_of
 from packet_formats.tinyos import decode_packet
-from tests.journal.logs import VALUES, records, simulated, write, write_everything
+from tests.journal.logs import VALUES, put_behind, records, simulated, write, write_everything
 
 
 @pytest.fixture(scope="module")
@@ -104,12 +107,16 @@ def test_damage_is_found_named_and_repaired(log):
     assert "wrong check sum" in result.stderr
     fault = json.loads(run("verify", "--json", log).stdout.splitlines()[0])
     assert len(fault["missing"]) == len(fault["faults"]) == 1
+    assert "is missing: damaged: a record with a wrong check sum, at byte" in result.stdout
     assert "1 fault put aside in 000000.bad" in run("repair", log).stdout
     after = run("verify", log)
-    assert (after.exit_code, after.stderr) == (1, "Error: not everything is there\n")
-    assert "is missing: nothing tells why" in after.stdout
+    assert after.exit_code == 1
+    assert after.stderr == "Error: not everything is there; what is missing can't be brought back\n"
+    assert "is missing: damaged, and cut out by a repair: 000000.bad has the bytes" in after.stdout
     assert len(records(log)) == whole - 1
-    assert run("repair", log).stdout.strip().endswith("nothing to repair")
+    again = run("repair", log).stdout
+    assert "nothing to repair" in again
+    assert again.strip().endswith("what is missing can't be brought back")
 
 
 def test_a_torn_end_is_found_and_put_aside(log):
@@ -119,8 +126,121 @@ def test_a_torn_end_is_found_and_put_aside(log):
     assert "torn" in run("list", log).stdout
     assert ".torn" in run("repair", log).stdout
     after = run("verify", log)
-    assert (after.exit_code, ", interrupted: all is there" in after.stdout) == (0, True)
+    assert (after.exit_code, ", its end cut off" in after.stdout) == (1, True)
+    assert "on may be missing: a repair found that its end had been cut off" in after.stdout
     assert "interrupted" in run("list", log).stdout
+
+
+def test_the_end_of_a_writer_that_was_stopped_is_no_fault_once_it_is_marked(log):
+    path = read_journal(log).paths[-1]
+    path.write_bytes(path.read_bytes()[:-3])
+    (log / "lock").write_text("process 1\n")  # what a closed run does not leave
+    assert "its end marked" in run("repair", log).stdout
+    after = run("verify", log)
+    assert (after.exit_code, ", interrupted: all is there" in after.stdout) == (0, True)
+
+
+def test_a_repair_keeps_the_parts_that_hold_more_than_the_log(log):
+    """The damaged log gives fewer messages than the part that was made of it when it was whole."""
+    assert run("parts", log).exit_code == 0
+    part = sorted((log / "messages").iterdir())[-1]
+    whole, path = part.read_bytes(), read_journal(log).paths[-1]
+    raw = path.read_bytes()
+    path.write_bytes(raw[: len(raw) // 2])
+    said = run("repair", log).stdout
+    kept = part.with_name(f"{part.name}.bad")
+    assert f"messages/{kept.name}" in said
+    assert "basestation log parts makes new parts" in said
+    assert (part.exists(), kept.read_bytes() == whole) == (False, True)
+    run("parts", log)
+    path.write_bytes(path.read_bytes()[:-50])
+    run("repair", log)
+    assert kept.read_bytes() == whole, "a second repair does not write over what the first put aside"
+    assert part.with_name(f"{part.name}.2.bad").exists()
+    assert path.with_suffix(".2.torn").exists()
+
+
+def test_a_segment_of_another_run_is_put_aside(log, trace_and_arrivals, tmp_path):
+    trace, arrivals = trace_and_arrivals
+    write(tmp_path / "other", arrivals, trace.deployment, run="other")
+    stray = log / "000000.cwj"
+    own, other = stray.read_bytes(), (tmp_path / "other" / "000000.cwj").read_bytes()
+    stray.write_bytes(other)
+    assert "basestation log repair moves the damage aside" in run("verify", log).stderr
+    said = run("repair", log)
+    assert "fault put aside in 000000.bad" in said.stdout
+    assert "put the segments that are gone back, from a copy" in said.stdout
+    assert stray.with_suffix(".bad").read_bytes() == other
+    after = run("verify", log)
+    assert (after.exit_code, "put the segments that are gone back, from a copy" in after.stderr) == (1, True)
+    stray.write_bytes(own)
+    assert run("verify", log).exit_code == 0, "that helped"
+
+
+def test_whose_folder_it_is_must_be_known(log, trace_and_arrivals, tmp_path):
+    for name in ("one", "two"):
+        write(tmp_path / name, trace_and_arrivals[1][:5], run=name)
+    (tmp_path / "two" / "000000.cwj").rename(tmp_path / "one" / "000001.cwj")
+    (tmp_path / "one").rename(tmp_path / "three")
+    done = run("repair", tmp_path / "three")
+    assert (done.exit_code, "as many segments of run two as of run one" in done.stderr) == (1, True)
+    assert sorted(path.name for path in (tmp_path / "three").iterdir()) == ["000000.cwj", "000001.cwj"]
+
+
+def test_no_repair_is_advised_where_none_helps(tmp_path, trace_and_arrivals):
+    write(tmp_path, trace_and_arrivals[1][:5])
+    put_behind(tmp_path / "000000.cwj", [Record(5, RecordKind.LOST, 0, 1, 1, b"{}")])
+    said = run("verify", tmp_path).stderr
+    assert "no repair changes that" in said
+    assert "moves the damage aside" not in said
+
+
+def test_a_deployment_that_was_lost_was_not_left_out(log):
+    for path in read_journal(log).paths:
+        raw = bytearray(path.read_bytes())
+        raw[30] ^= 1
+        path.write_bytes(raw)
+    assert run("repair", log).exit_code == 0
+    done = CliRunner().invoke(cli, ["replay", str(log), "--view", "none"])
+    assert (done.exit_code, "its deployment was lost with its header" in done.stderr) == (1, True), (
+        done.stderr
+    )
+
+
+def test_a_deployment_of_a_later_version_is_replaced_by_the_one_given(tmp_path, trace_and_arrivals):
+    trace, arrivals = trace_and_arrivals
+    write(tmp_path / "run", arrivals, trace.deployment)
+    path = tmp_path / "run" / "000000.cwj"
+    header, begin = decode_header(raw := path.read_bytes())
+    path.write_bytes(
+        encode_header(replace(header, deployment=header.deployment + "\n[moon]\nfull = true\n")) + raw[begin:]
+    )
+    given = tmp_path / "net.toml"
+    given.write_text(trace.deployment.to_toml())
+    message = trace.messages["source"][0].as_py(), trace.messages["sequence"][0].as_py()
+    tables = [
+        "analyse",
+        "ingest",
+        tmp_path / "run",
+        "-t",
+        tmp_path / "tables",
+        "--no-spark",
+        "--workers",
+        "1",
+    ]
+    for words in (
+        ["log", "parts", tmp_path / "run"],
+        ["log", "convert", "--to", "html", "-o", tmp_path / "run.html", tmp_path / "run"],
+        ["why", tmp_path / "run", "{}#{}".format(*message)],
+        tables,
+    ):
+        without = CliRunner().invoke(cli, [*map(str, words)])
+        told = " ".join(without.stderr.split())
+        assert (without.exit_code, "--deployment gives another" in told) == (1, True), (words, told)
+        done = CliRunner().invoke(cli, [*map(str, words), "-d", str(given)])
+        assert done.exit_code == 0, (words, done.stderr)
+    assert json.loads(done.stdout)["messages"] == len(trace.messages)
+    assert "that of --deployment is used" in " ".join(done.stderr.split())
 
 
 def test_what_a_full_disk_refused_is_told(tmp_path, monkeypatch):

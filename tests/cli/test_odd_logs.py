@@ -27,6 +27,7 @@ KEYS = (
     "allowance_ns",
     "tolerate",
     "salt",
+    "rebuilt",
 )
 DEEP = '{"a":' * 3000 + "1" + "}" * 3000
 # As JSON: what is no value of some key, and what is a strange one.
@@ -193,8 +194,19 @@ def test_a_run_that_makes_no_sense_does_not_keep_listen_from_starting(run_log):
 def test_keys_of_a_later_version_are_said_once(run_log):
     raw = (run_log / "run" / "000000.cwj").read_bytes()
     odd = with_header(raw, dict(odd_headers(raw))["another key"])
-    for command in ("verify", "ndjson", "replay", "why", "listen", "source"):
+    for command in ("list", "verify", "ndjson", "replay", "why", "listen", "source", "ingest"):
         result = check(run_log, "another key", odd, command)
         assert result.exit_code == 0, result.output
         assert " ".join(result.stderr.split()).count("keys of a later version") == 1, (command, result.stderr)
         assert "deep, weather" in " ".join(result.stderr.split())
+
+
+def test_a_log_of_a_later_format_is_told_in_the_same_words(run_log):
+    raw = (run_log / "run" / "000000.cwj").read_bytes()
+    begin = _FILE.unpack_from(raw)[3] + _FILE.size
+    odd = with_header(raw, json.dumps({**json.loads(raw[_FILE.size : begin]), "format": 3}), version=3)
+    for command in ("list", "verify", "replay", "ingest", "repair"):
+        result = check(run_log, "format 3", odd, command)
+        assert result.exit_code == 1
+        said = " ".join(result.stderr.split())
+        assert "journal format 3, this version reads formats 1 and 2" in said, (command, said)

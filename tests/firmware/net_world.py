@@ -24,6 +24,7 @@ from typing import Any
 from packet_formats import cheader
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder
+from packet_formats.keys import render_header
 from packet_formats.layout import PAYLOAD_LIMIT, layout_of
 from packet_formats.messages import decode_message
 from packet_formats.tinyos import Ack, ActiveMessage, decode_packet
@@ -95,6 +96,8 @@ def library(gcc: str, deployment: Deployment, app: str, *options: str) -> Path:
         if built.exists():
             return built
         (folder / "causeway_layout.h").write_text(header)
+        if deployment.key is not None:
+            (folder / "causeway_key.h").write_text(render_header(deployment.key))
         fresh = built.with_suffix(".new")
         include = [f"-I{path}" for path in (firmware, firmware / "core", folder)]
         include.append(f"-DHOST_GATEWAY={int(app == 'gateway')}")

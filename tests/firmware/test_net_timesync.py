@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packet_formats.deployment import Deployment, load
+from packet_formats.deployment import Deployment, SecuritySettings, load
 from packet_formats.framing import encode_frame
+from packet_formats.keys import Key
 from packet_formats.layout import layout_of
 from packet_formats.messages import encode_message
 from packet_formats.records import Beacon, Command, Downlink, Health
@@ -509,7 +510,18 @@ def test_random_timelines_of_a_dying_root(gcc: str, meadow: Deployment, seed: in
     no_violation(gcc, meadow, range(seed, seed + 1), 600)
 
 
+@pytest.mark.parametrize("seed", [1, 10, 58])
+def test_halves_that_meet_agree_in_a_network_with_a_key(gcc: str, meadow: Deployment, seed: int) -> None:
+    """Though one has to go back, and beacons that are behind may be a stranger's."""
+    no_violation(gcc, with_key(meadow), range(seed, seed + 1), 3600)
+
+
+def with_key(deployment: Deployment) -> Deployment:
+    return replace(deployment, security=SecuritySettings(4, "site.key"), key=Key(bytes(range(16))))
+
+
 @pytest.mark.slow
 def test_many_timelines_of_a_dying_root(gcc: str, meadow: Deployment, root: Path) -> None:
     no_violation(gcc, meadow, range(150), 7200)
+    no_violation(gcc, with_key(meadow), range(100), 3600)
     no_violation(gcc, load(root / "examples/mica2.toml"), range(50), 1800)

@@ -205,23 +205,25 @@ def test_all_images_build_without_registry_and_packages(project):
 def test_the_key_goes_into_the_build_folder_alone_for_its_owner(root, tmp_path):
     """No key's file, one that others may read, and no key any more: each is seen."""
     text = (root / "examples/micaz.toml").read_text()
-    path, key, target = tmp_path / "site.toml", tmp_path / "site.key", tmp_path / "build" / layout.KEY_HEADER
+    path, key, build = tmp_path / "site.toml", tmp_path / "site.key", tmp_path / "build"
+    target = build / "include" / layout.KEY_HEADER
     path.write_text(text + '\n[security]\nmic = 4\nkey = "site.key"\n')
     deployment, header = layout.read(root, path, "micaz")
     with pytest.raises(layout.BuildError, match=r"site\.key: No such file"):
-        layout.write_key(root, path, deployment, target)
+        layout.write_key(root, path, deployment, build)
     key.write_text("00112233445566778899aabbccddeeff\n")
     key.chmod(0o644)
     with pytest.raises(layout.BuildError, match=r"chmod 600") as refused:
-        layout.write_key(root, path, deployment, target)
+        layout.write_key(root, path, deployment, build)
     assert "00112233" not in str(refused.value)
     key.chmod(0o600)
-    layout.write_key(root, path, deployment, target)
+    layout.write_key(root, path, deployment, build)
     assert target.stat().st_mode & 0o777 == 0o600
+    assert build.stat().st_mode & 0o777 == 0o700, "images hold the key too"
     assert "0x00, 0x11, 0x22" in target.read_text()
     assert "0x00, 0x11, 0x22" not in header
     path.write_text(text)
-    layout.write_key(root, path, layout.read(root, path, "micaz")[0], target)
+    layout.write_key(root, path, layout.read(root, path, "micaz")[0], build)
     assert not target.exists()
 
 

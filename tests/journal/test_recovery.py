@@ -1,5 +1,6 @@
 """A journal cut off or damaged anywhere: every whole record is read, nothing is lost or passed over in silence."""
 
+import errno
 import os
 import shutil
 import stat
@@ -12,11 +13,21 @@ from hypothesis import strategies as st
 
 from basestation.arrivals import Arrival
 from basestation.journal import locking
+from basestation.journal.parquet_parts import make_parts
 from basestation.journal.reader import JournalHole, read_segment
-from basestation.journal.record_format import Ending, Record, RecordKind, decode_header, encode_record
+from basestation.journal.record_format import (
+    Ending,
+    Record,
+    RecordKind,
+    decode_header,
+    encode_record,
+    scan,
+    walk_intact,
+)
 from basestation.journal.recovery import interrupted_runs, recover, repair
+from basestation.journal.walking import walk_fast
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
-from tests.journal.logs import records, refuse, refuse_damage, write, write_version_1
+from tests.journal.logs import records, refuse, refuse_damage, simulated, write, write_version_1
 
 LINES = [Arrival(0, i, i, bytes([i]) * 20) for i in range(12)]
 RECORD = 36 + 20
@@ -185,6 +196,65 @@ def test_a_segment_of_another_run_is_none_of_this(tmp_path):
     assert (hole.first, hole.last) == (4, 5)
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_records_that_a_full_disk_refused_are_missed_though_the_end_was_refused_too(
+    tmp_path, monkeypatch, goes_on
+):
+    journal = JournalWriter(tmp_path, None, "run-1", "never")
+    journal.append(LINES[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", partial(no_room, os.write))
+        for line in LINES[1:5]:
+            with pytest.raises(JournalError, match="No space left"):
+                journal.append(line)
+        if not goes_on:
+            with pytest.raises(JournalError, match="No space left"):
+                journal.close()
+    if goes_on:  # it tells of the loss, goes on, and is killed
+        journal.append(LINES[5])
+        journal.sync()
+        locking.drop(journal._lock)
+    recover(tmp_path)
+    lines, faults, (hole,) = read(tmp_path)
+    assert lines == LINES[:1] + goes_on * LINES[5:6]
+    assert (faults, hole.first, hole.last) == ([], 1, 4)
+
+
+def no_room(write, file, raw):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_what_a_repair_put_aside_is_kept_by_the_next(tmp_path):
+    path, raw = journal(tmp_path)
+    for number, suffix in ((3, ".bad"), (5, ".2.bad")):
+        before = bytearray(path.read_bytes())
+        before[before.index(bytes([number]) * 20)] ^= 1
+        path.write_bytes(before)
+        assert repair(tmp_path).aside == (path.with_suffix(suffix),)
+        assert path.with_suffix(suffix).read_bytes() == before
+    assert len(path.with_suffix(".bad").read_bytes()) == len(raw)
+
+
+def test_a_number_that_no_run_reaches_is_no_record(tmp_path):
+    path, raw = journal(tmp_path)
+    salt = decode_header(raw)[0].salt
+    path.write_bytes(raw[:-END] + encode_record(Record((1 << 64) - 1, RecordKind.NOTE, 0, 0, 0, b"x"), salt))
+    recover(tmp_path)
+    assert [line for line, _ in read_journal(tmp_path).lines(refuse)] == LINES
+    for walk in (walk_intact, walk_fast):
+        assert len(scan(path.with_suffix(".torn").read_bytes(), 0, walk, salt).starts) == 0
+
+
+def test_a_lock_that_is_a_link_overwrites_nothing(tmp_path):
+    """Somebody may have sent us the folder."""
+    journal(tmp_path / "run")
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / "run" / "lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="lock"):
+        repair(tmp_path / "run")
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
 def test_a_damaged_header_is_rebuilt_from_another_segment(tmp_path):
     path, raw = journal(tmp_path, segment_bytes=400)
     second = tmp_path / "000001.cwj"
@@ -225,6 +295,10 @@ def test_only_its_user_reads_a_log_unless_told_otherwise(tmp_path):
         (tmp_path / "shared").mkdir(mode=0o755)
         (tmp_path / "shared").chmod(0o2755)
         journal(tmp_path / "shared" / "run")
+        trace, arrivals = simulated(messages=20)
+        for place in ("own", "shared"):
+            write(tmp_path / place / "parts", arrivals, trace.deployment)
+            make_parts(tmp_path / place / "parts", refuse)
         (tmp_path / "own" / "000000.cwj").write_bytes(journal(tmp_path / "other")[1][:-3])
         repair(tmp_path / "own")
     finally:
@@ -236,9 +310,17 @@ def test_only_its_user_reads_a_log_unless_told_otherwise(tmp_path):
         "own": 0o700,
         "own/000000.cwj": 0o600,
         "own/000000.torn": 0o600,
+        "own/parts": 0o700,
+        "own/parts/000000.cwj": 0o600,
+        "own/parts/messages": 0o700,
+        "own/parts/messages/000000.parquet": 0o600,
         "shared": 0o2755,
         "shared/run": 0o2750,
         "shared/run/000000.cwj": 0o640,
+        "shared/parts": 0o2750,
+        "shared/parts/000000.cwj": 0o640,
+        "shared/parts/messages": 0o2750,
+        "shared/parts/messages/000000.parquet": 0o640,
     }
 
 

@@ -14,7 +14,7 @@ from basestation.journal import locking, retention
 from basestation.journal.reader import find_journals, read_journal
 from basestation.journal.retention import DAY_S, Keep, closed_runs, parse_keep, remove_old
 from basestation.journal.run_roller import RunRoller
-from basestation.journal.writer import JournalWriter, new_run_id
+from basestation.journal.writer import JournalError, JournalWriter, new_run_id
 from packet_formats.framing import FrameCounters
 from tests.live.world import deployment
 from tests.waiting import wait_until
@@ -174,6 +174,26 @@ def test_a_new_run_that_cannot_be_begun_leaves_the_old_one_going(tmp_path):
     roller.close()
     assert "no new run could be begun, this one goes on" in said[0]
     assert len(list(read_journal(tmp_path / "one").lines(lambda fault: None))) == 20
+
+
+def test_a_run_whose_disk_failed_is_closed_when_the_next_begins(tmp_path, monkeypatch):
+    said: list[str] = []
+
+    def begin() -> JournalWriter:
+        return JournalWriter(tmp_path / new_run_id(), SETUP, "one")
+
+    def refuse(*_: object) -> int:
+        raise JournalError("no disk")
+
+    roller = RunRoller(begin, Keep(None, 20 * 200), {0: FrameCounters()}, lambda log: None, said.append)
+    first = roller.folder
+    monkeypatch.setattr(roller._log, "append_counters", refuse)
+    for number in range(10):
+        roller.append(Arrival(0, number, number, b"x"))
+    assert roller.folder != first
+    assert not locking.is_taken(first)
+    assert said == ["the end of a run may be missing: no disk"]
+    roller.close()
 
 
 def test_listen_keeps_so_much_and_says_what_it_removed(tmp_path):

@@ -259,7 +259,7 @@ def test_what_is_no_journal_is_refused_in_words(tmp_path):
     with pytest.raises(JournalError, match="no such folder"):
         find_journals(tmp_path / "nowhere")
     (tmp_path / "000000.cwj").write_bytes(b"something else")
-    with pytest.raises(JournalError, match="none of its files"):
+    with pytest.raises(JournalError, match="none of its segments"):
         read_journal(tmp_path)
 
 

@@ -312,3 +312,57 @@ def test_a_beacon_of_yesterday_does_not_set_the_clock_forward() -> None:
     refused = station.snapshot(0).refused
     assert refused is not None
     assert (refused["replayed"], refused["forged"]) == (1, 0)
+
+
+def proved(seal: Seal, beacon: Beacon) -> list[ActiveMessage]:
+    return [encode_message(message, seal.layout) for message in (beacon, seal.proof(beacon))]
+
+
+@pytest.mark.parametrize("foreign", [True, False])
+def test_a_forged_proof_is_told(foreign: bool) -> None:
+    """Nothing moves; but somebody tries."""
+    network = deployment()
+    beacon = Beacon(2, MOTES, 4, 1, 1, 1, 0, 50 * CRYSTAL_HZ)
+    line: list[Arrival] = []
+    for number, frame in enumerate(proved(Seal(WRONG, layout_of(network)), beacon)):
+        like = Arrival(0, S + number, S + number, b"")
+        heard = Heard(MOTES, 4, number, 0, 3, -60, 100, 0, 50 * CRYSTAL_HZ + number)
+        line += [put(frame, like)] if foreign else by_air(frame, heard, like, network)
+    _, happenings = play(network, line)
+    (alarm,) = [one for one in happenings if isinstance(one, Alarm)]
+    assert "the last: forged proof of mote 2" in alarm.text
+
+
+def test_a_proof_whose_own_beacon_was_lost_is_not_called_forged() -> None:
+    """An answer has the number of the beacon before, and another time."""
+    network = deployment()
+    seal = Seal(KEY, layout_of(network))
+    beacon = Beacon(2, MOTES, 4, 1, 1, 1, 0, 50 * CRYSTAL_HZ)
+    later = replace(beacon, time=60 * CRYSTAL_HZ)
+    line = [
+        Arrival(0, S, S, encode_packet(proved(seal, beacon)[0])),
+        Arrival(0, 11 * S, 11 * S, encode_packet(proved(seal, later)[1])),
+    ]
+    station, _ = play(network, line)
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert refused["forged"] == 0
+
+
+def test_behind_a_foreign_gateway_an_old_epoch_that_is_played_again_moves_no_clock() -> None:
+    """Its beacons and proofs are right. Messages show that the present epoch goes on, though no beacon came lately."""
+    network = deployment()
+    seal, station = Seal(KEY, layout_of(network)), Station(network)
+
+    def take(frame: ActiveMessage, seconds: int) -> None:
+        station.take(Arrival(0, seconds * S, 0, encode_packet(frame)))
+
+    for frame in proved(seal, Beacon(MOTES, MOTES, 7, 40, 0, 1, 0, 1000 * CRYSTAL_HZ)):
+        take(frame, 0)
+    for second in range(1, 25):
+        take(seal.sealed_data(Data(1, second, (5, 0), data=b"ab"), 7, (1000 + second) * CRYSTAL_HZ), second)
+        if second == 15:
+            for frame in proved(seal, Beacon(MOTES, MOTES, 3, 900, 0, 1, 0, 5 * CRYSTAL_HZ)):
+                take(frame, second)
+    assert station.timeline.epoch == 7
+    assert station.received == 24

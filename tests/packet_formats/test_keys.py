@@ -48,6 +48,12 @@ def test_a_key_that_others_may_read_is_refused(tmp_path: Path, mode: int) -> Non
         read_key(key_file(tmp_path, mode=mode))
 
 
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(KeyFault, match="is no plain file"):
+        read_key(tmp_path / "pipe")
+
+
 @pytest.mark.parametrize(
     "text", ["", DIGITS[:-1], DIGITS + "0", "g" + DIGITS[1:], DIGITS + "\n\n\nx", " " + DIGITS]
 )

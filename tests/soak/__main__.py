@@ -7,15 +7,7 @@ import importlib.util
 import subprocess
 import sys
 
-from tests.soak.report import SEARCHES, keep, write
-from tests.soak.running import state_folder
-
-
-def bounds(name: str, minutes: float) -> list[str]:
-    """How a search is told to end, and to go on."""
-    if name == "crash_states":  # it counts its states: ten thousand take a few minutes
-        return ["--resume", str(state_folder() / "crash_states.json")]
-    return ["--minutes", str(minutes)]
+from tests.soak.report import SEARCHES, write
 
 
 def main() -> int:
@@ -31,19 +23,18 @@ def main() -> int:
     if wrong := [name for name in asked.searches if name not in SEARCHES]:
         reader.error(f"no search is named {wrong[0]}; there are {', '.join(SEARCHES)}")
     worst = 0
-    state_folder().mkdir(parents=True, exist_ok=True)
     for name in asked.searches or SEARCHES:
         if importlib.util.find_spec(f"tests.soak.{name}") is None:
             print(f"{name}: not here", file=sys.stderr)
             continue
-        words = [sys.executable, "-m", f"tests.soak.{name}", "--json", *bounds(name, asked.minutes)]
-        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
-        keep(name, done.stdout)
+        words = [sys.executable, "-m", f"tests.soak.{name}", "--minutes", str(asked.minutes)]
+        done = subprocess.run(words, check=False)
         worst = max(worst, done.returncode)
         if done.returncode == 130:
             break
     if not asked.no_write:
-        write()
+        for kept in write():
+            print(kept, file=sys.stderr)
     return worst
 
 

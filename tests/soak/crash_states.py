@@ -1,6 +1,6 @@
 """Makes the states of a journal's files that a loss of power may leave, and recovers from each.
 
-    python -m tests.soak.crash_states --states 10000 --json
+    python -m tests.soak.crash_states --pieces 20 --json
 
 A real writer runs on a shim that notes what it asks of the file system: writes, renames, syncs. Then the power goes
 after any of these calls. POSIX promises only what was synced: of the rest of a file any part may be there, torn at any
@@ -14,15 +14,12 @@ in a folder and recovered, and sometimes the power goes again during the recover
 
 from __future__ import annotations
 
-import argparse
 import contextlib
-import json
 import os
 import random
 import shutil
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,7 +36,7 @@ from tests.soak.running import Piece, Search
 
 RUN = "run"
 AGAIN = 0.2  # of the states the power goes again during their recovery
-EVERY = 500  # states after which it is noted how far we are
+EVERY = 500  # states of a piece
 
 
 class Call(NamedTuple):
@@ -464,7 +461,7 @@ def states(first: int, count: int) -> Iterator[tuple[int, Recorded, int]]:
         seed += 1
 
 
-def run_states(first: int, count: int, note: Callable[[int], None] = lambda number: None) -> dict[int, str]:
+def run_states(first: int, count: int) -> dict[int, str]:
     """What does not hold, by the number of the state."""
     bad: dict[int, str] = {}
     with tempfile.TemporaryDirectory(dir="/dev/shm" if os.path.isdir("/dev/shm") else None) as place:
@@ -477,40 +474,7 @@ def run_states(first: int, count: int, note: Callable[[int], None] = lambda numb
                 fault = f"the recovery failed: {error!r}"
             if fault:
                 bad[number] = fault
-            note(number + 1)
     return bad
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.soak.crash_states",
-        description=__doc__.partition("\n")[0],
-        epilog="python -m tests.soak.crash_states --states 10000 --resume crash_states.json",
-    )
-    parser.add_argument("--states", type=int, default=10_000, help="how many")
-    parser.add_argument(
-        "--resume", type=Path, metavar="FILE", help="keep in FILE how far it is, and go on there"
-    )
-    parser.add_argument("--json", action="store_true", help="print the result as one object")
-    asked = parser.parse_args()
-    done: dict[str, Any] = {"states": 0, "bad": {}}
-    if asked.resume and asked.resume.exists():
-        done = json.loads(asked.resume.read_bytes())
-    begun = time.monotonic()
-    while done["states"] < asked.states:
-        count = min(EVERY, asked.states - done["states"])
-        done["bad"] |= {str(number): why for number, why in run_states(done["states"], count).items()}
-        done["states"] += count
-        if asked.resume:
-            recovery.write_whole(asked.resume, json.dumps(done).encode())
-    told = {**done, "seconds": round(time.monotonic() - begun, 1)}
-    if asked.json:
-        print(json.dumps(told))
-    else:
-        print(f"{done['states']:,} states, {len(done['bad'])} of them bad, in {told['seconds']} s")
-        for number, why in list(done["bad"].items())[:10]:
-            print(f"  state {number}: {why}")
-    return 1 if done["bad"] else 0
 
 
 def piece(number: int) -> Piece:
@@ -520,5 +484,5 @@ def piece(number: int) -> Piece:
 
 SEARCH = Search("crash_states", "states", 10_000, piece)
 
-if __name__ == "__main__":  # with --states only so many, apart from the search's own account
-    sys.exit(main() if any(word.startswith("--states") for word in sys.argv) else SEARCH.main())
+if __name__ == "__main__":
+    sys.exit(SEARCH.main())

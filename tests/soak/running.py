@@ -89,6 +89,12 @@ class Search:
             last += 1
         return state
 
+    def again(self, number: int) -> State:
+        """One piece alone, apart from the account."""
+        state, began = State(), time.monotonic()
+        state.add(self.piece(number), time.monotonic() - began)
+        return state
+
     def main(self) -> int:
         """The command line of a search: 0 if it found no fault, 1 if it did, 130 if it was interrupted."""
         module = f"python -m tests.soak.{self.name}"
@@ -98,11 +104,17 @@ class Search:
         )
         reader.add_argument("--minutes", type=float, default=1e9, help="end after this time")
         reader.add_argument("--pieces", type=int, default=sys.maxsize, help="end after so many pieces")
+        reader.add_argument(
+            "--piece", type=int, metavar="N", help="do piece N again, by itself: it is not counted"
+        )
         reader.add_argument("--json", action="store_true", help="print one object for each row")
         asked = reader.parse_args()
         os.nice(10)
         try:
-            state, code = self.run(asked.minutes, asked.pieces), 0
+            state, code = (
+                self.run(asked.minutes, asked.pieces) if asked.piece is None else self.again(asked.piece),
+                0,
+            )
         except KeyboardInterrupt:
             state, code = self.load(), 130
         self.tell(state, asked.json)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
+from tests.soak import __main__ as soak_command
 from tests.soak import c_fuzz, kills, poison, py_fuzz, report
-from tests.soak.running import ROOT, Piece, Search
+from tests.soak.running import ROOT, Piece, Search, State
 
 
 @pytest.fixture(autouse=True)
@@ -27,16 +29,60 @@ def test_a_search_goes_on_where_it_ended():
     assert search.run().pieces == 4, "the aim was reached"
 
 
-def test_tables_are_made_of_what_was_said():
-    report.keep(
-        "kills",
-        '{"search": "kills", "row": "listen", "kills": 1234, "faults": 0}\n{"row": "watch", "kills": 2}\n',
-    )
-    text = "\n".join(report.lines())
+def test_tables_are_made_of_what_was_done():
+    state = State()
+    state.add(Piece("listen", {"kills": 1234}), 1.0)
+    state.add(Piece("watch", {"kills": 2}), 1.0)
+    report.search_of("kills").save(state)
+    text = "\n".join(report.lines(""))
+    assert "1,236 of 1,200 kills done (103%)." in text
     assert "| listen | 1,234 | 0 |" in text
     assert "| all | 1,236 | 0 |" in text
-    assert text.count("Not run yet.") == len(report.SEARCHES) - 1
-    assert report.PLACE.insert(report.PLACE.page.read_text(), text)
+    assert text.count("\n0 of ") == len(report.SEARCHES) - 1
+
+
+def test_a_table_stays_until_there_is_more_to_say(tmp_path, monkeypatch):
+    page = tmp_path / "reliability.md"
+    page.write_text(report.PLACE.page.read_text())
+    monkeypatch.setattr(report, "PLACE", report.PLACE._replace(page=page))
+    before = page.read_text()
+    assert report.write() == []
+    assert page.read_text() == before
+    state, search = State(), report.search_of("poison")
+    state.add(Piece("ingest, traces", {"inputs": 1}), 1.0)
+    search.save(state)
+    assert ["the table of poison stays" in said for said in report.write()] == [True]
+    assert page.read_text() == before
+    state.add(Piece("ingest, traces", {"inputs": search.aim}), 1.0)
+    search.save(state)
+    assert report.write() == []
+    assert page.read_text() != before
+    assert "| ingest, traces | 20,001 | 0 |" in page.read_text()
+    assert report.said_on(page.read_text(), "c_fuzz") == report.said_on(before, "c_fuzz")
+
+
+def test_make_soak_starts_every_search(monkeypatch, capsys):
+    """In this process: each reads its command line, and has no time for a piece."""
+    monkeypatch.setattr(os, "nice", lambda by: 0)
+
+    def start(words, check):
+        monkeypatch.setattr(sys, "argv", words[2:])
+        return subprocess.CompletedProcess(words, report.search_of(words[2].rpartition(".")[2]).main())
+
+    monkeypatch.setattr(subprocess, "run", start)
+    monkeypatch.setattr(sys, "argv", ["soak", "--no-write", "--minutes", "0"])
+    assert soak_command.main() == 0
+    told = capsys.readouterr().err
+    assert [name for name in report.SEARCHES if f"{name}: 0 of " in told] == list(report.SEARCHES)
+
+
+def test_a_piece_is_done_again_by_itself(monkeypatch, capsys, soak_folder):
+    monkeypatch.setattr(os, "nice", lambda by: 0)
+    monkeypatch.setattr(sys, "argv", ["made_up", "--piece", "3", "--json"])
+    search = Search("made_up", "things", 10, lambda number: Piece("r", {"things": number}, ["x"]))
+    assert search.main() == 1
+    assert '"things": 3' in capsys.readouterr().out
+    assert not search.path.exists()
 
 
 def test_a_search_is_a_command():

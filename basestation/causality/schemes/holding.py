@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import heapq
 from abc import abstractmethod
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 from basestation.causality.order import Message
@@ -37,7 +36,7 @@ class Holding(Rule):
 
     def __init__(self) -> None:
         self._held: dict[Held, None] = {}
-        self._here: Counter[Name] = Counter()
+        self._here: dict[Name, dict[Held, None]] = {}
         self._waiters: dict[Name, dict[Held, None]] = {}
         self._next: Held | None = None
         self._out: list[Delivery] = []
@@ -84,7 +83,11 @@ class Holding(Rule):
         queue = [(max(held.ready, clock), held.order, id(held), held) for held in self._held]
         heapq.heapify(queue)
         while queue:
-            clock, *_, held = heapq.heappop(queue)
+            clock, *_, held = queue[0]
+            if held not in found and clock >= self._longest(held):
+                held = self._foremost(held, found)
+            if held is queue[0][-1]:
+                heapq.heappop(queue)
             if held in found:
                 continue  # it was freed before its own time was up
             found[held] = clock
@@ -105,7 +108,19 @@ class Holding(Rule):
         """Let go all that leaves up to tick `now`."""
         while (at := self._next_leave()) <= now:
             assert self._next is not None
-            self._release(self._next, at)
+            overdue = at >= self._longest(self._next)
+            self._release(self._foremost(self._next) if overdue else self._next, at)
+
+    def _foremost(self, held: Held, gone: Collection[Held] = ()) -> Held:
+        """Of one whose time is up, and of all here that it waits for, the one that goes first."""
+        seen = {held, *gone}
+        while True:
+            here = (one for name in held.missing for one in self._here.get(name, ()) if one not in seen)
+            cause = next(here, None)
+            if cause is None:
+                return held
+            seen.add(cause)
+            held = cause
 
     def _next_leave(self) -> int:
         return NEVER if self._next is None else max(self._next.ready, self._clock)
@@ -113,7 +128,8 @@ class Holding(Rule):
     def _hold(self, held: Held) -> None:
         name = self._name(held.message)
         self._held[held] = None
-        self._here[name] += 1
+        self._here.setdefault(name, {})[held] = None
+        self._contradict(held, name)
         for missing in held.missing:
             self._waiters.setdefault(missing, {})[held] = None
         self._reckon(held)
@@ -122,26 +138,40 @@ class Holding(Rule):
             self._prolong(waiter, name, expiry)
         self._choose()
 
+    def _contradict(self, held: Held, name: Name) -> None:
+        """Who named this message before it came, and is named by it, does not wait for it: one of the two is wrong."""
+        waiters = self._waiters.get(name)
+        if not waiters or not held.missing:
+            return
+        for waiter in [one for one in waiters if self._name(one.message) in held.missing]:
+            del waiters[waiter]
+            del waiter.missing[name]
+            self._reckon(waiter)
+        if not waiters:
+            del self._waiters[name]
+
     def _release(self, held: Held, at: int) -> None:
         self._clock = at
         del self._held[held]
         name = self._name(held.message)
-        self._here[name] -= 1
+        del self._here[name][held]
         if not self._here[name]:
             del self._here[name]
         for missing in held.missing:
             del self._waiters[missing][held]
+            if not self._waiters[missing]:
+                del self._waiters[missing]
         concurrent = self._is_concurrent(held.message)
         late = self._leaves(held, at)
         self.late += late
         self._out.append(Delivery(held.message, held.arrived, at, late, concurrent, tuple(held.missing)))
-        self._strike()
+        self._strike(self._settled_by(held))
 
-    def _strike(self) -> None:
-        """Something has gone: nobody waits any more for what is settled by that."""
+    def _strike(self, names: Iterable[Name]) -> None:
+        """Something has gone: nobody waits any more for these, which are settled by that."""
         touched: dict[Held, None] = {}
-        for name in [name for name, waiters in self._waiters.items() if not waiters or self._settled(name)]:
-            for held in (waiters := self._waiters.pop(name)):
+        for name in names:
+            for held in (waiters := self._waiters.pop(name, {})):
                 del held.missing[name]
             touched |= waiters
         for held in touched:
@@ -200,6 +230,13 @@ class Holding(Rule):
     @abstractmethod
     def _names(self, message: Message, now: int) -> Iterator[Name]:
         """What it waits for and is not settled yet."""
+
+    def _settled_by(self, gone: Held) -> Iterable[Name]:
+        """Which of the names that are waited for are settled now that this one has gone."""
+        return self._all_settled()
+
+    def _all_settled(self) -> list[Name]:
+        return [name for name in self._waiters if self._settled(name)]
 
     @abstractmethod
     def _settled(self, name: Name) -> bool:

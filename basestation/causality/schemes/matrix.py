@@ -140,10 +140,7 @@ class MatrixReader(StampReader):
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
         rows = [self._square.row_of(index) for index in range(len(fields))]
-        values = [self._number(row, field) for row, field in zip(rows, fields, strict=True)]
-        for row, told in zip(rows, values, strict=True):
-            if told:
-                self._hear(row, told)
+        values = [self._number(row, field, source) for row, field in zip(rows, fields, strict=True)]
         return Stamp(0, 0, self._square.unpack(values))
 
 

@@ -38,8 +38,6 @@ class NamesReader(StampReader):
         self._hear(source, number)
         own = (source, (number - 1) % ROUND)
         pairs = [pair for pair in zip(fields[::2], fields[1::2], strict=True) if pair != own]
-        names = [(mote, self._number(mote, sequence + 1)) for mote, sequence in pairs]
+        names = [(mote, self._number(mote, sequence + 1, source)) for mote, sequence in pairs]
         known = [name for name in names if name[1] > 0]
-        for name in known:
-            self._hear(*name)
         return Stamp(0, 0, tuple(value for name in known for value in name))

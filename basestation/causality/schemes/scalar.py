@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from basestation.causality.causal_graph import AHEAD
 from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import NEVER, Name, Rule
@@ -118,8 +119,13 @@ class ScalarReader(StampReader):
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
         (field,) = fields
-        told = field if self._largest is None else nearest(field, self._largest, ROUND)
-        self._largest = told if self._largest is None else max(told, self._largest)
+        if self._largest is None:
+            self._largest = field
+        told = nearest(field, self._largest, ROUND)
+        if told > self._largest + AHEAD and not self._confirmed(EVERYBODY, told, source):
+            self.bounded += 1
+            told = self._largest
+        self._largest = max(told, self._largest)
         return Stamp(0, 0, (told,))
 
 

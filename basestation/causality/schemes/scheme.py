@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Protocol
 
-from basestation.causality.causal_graph import Causes
+from basestation.causality.causal_graph import AHEAD, Causes
 from basestation.causality.modular import nearest
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import NEVER, Rule
@@ -92,10 +92,16 @@ class StampReader(ABC):
 
     It reads a counter as the value nearest to what it knows about that mote. So it must see every message, and be told
     when a mote restarts its numbers. A counter for a mote not heard yet could mean any messages: it reads as none.
+
+    Of a mote's numbers its own messages are believed; what others tell counts until its next one comes. One that tells
+    of a number too far ahead is not believed alone, and its counter reads as none: otherwise one liar could have
+    everybody's counters read a round too high.
     """
 
     def __init__(self) -> None:
         self._newest: dict[int, int] = {}
+        self._own: dict[int, int] = {}
+        self._far: dict[int, tuple[int, int]] = {}  # by mote: who told a number too far ahead, and which
         self.bounded = 0  # impossible stamps, which were cut
 
     @abstractmethod
@@ -108,18 +114,35 @@ class StampReader(ABC):
 
     def forget(self, source: int) -> None:
         """Forget a mote that has restarted its numbers."""
-        self._newest.pop(source, None)
+        for known in (self._newest, self._own, self._far):
+            known.pop(source, None)
 
     def resume(self, source: int, number: int) -> None:
         """Go on after this message of a mote, which another receiver has heard."""
         self._hear(source, number)
 
     def _hear(self, source: int, number: int) -> None:
-        self._newest[source] = max(number, self._newest.get(source, number))
+        self._newest[source] = self._own[source] = max(number, self._own.get(source, number))
 
-    def _number(self, source: int, field: int) -> int:
+    def _number(self, source: int, field: int, teller: int) -> int:
+        """What a counter for a mote means in a message of another; 0: nobody knows."""
         known = self._newest.get(source)
-        return 0 if known is None else max(nearest(field, known, ROUND), 0)
+        if known is None:
+            return 0
+        number = max(nearest(field, known, ROUND), 0)
+        if source == teller or number <= known:
+            return number
+        if number > known + AHEAD and not self._confirmed(source, number, teller):
+            self.bounded += 1
+            return 0
+        self._newest[source] = number
+        return number
+
+    def _confirmed(self, source: int, number: int, teller: int) -> bool:
+        """Whether somebody else has told of a number as far ahead, near enough to this one."""
+        before = self._far.get(source)
+        self._far[source] = teller, number
+        return before is not None and before[0] != teller and abs(number - before[1]) <= AHEAD
 
 
 class StampCodec(ABC):

@@ -103,10 +103,7 @@ class VectorReader(StampReader):
     def read(self, fields: Sequence[int], source: int, number: int, now: int) -> Stamp:
         self._hear(source, number)
         others = [mote for mote in range(self._motes) if mote != source]
-        known = {mote: self._number(mote, field) for mote, field in zip(others, fields, strict=True)}
-        for mote, told in known.items():
-            if told:
-                self._hear(mote, told)
+        known = {mote: self._number(mote, field, source) for mote, field in zip(others, fields, strict=True)}
         known[source] = number
         return Stamp(0, 0, tuple(known[mote] for mote in range(self._motes)))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator
 
+from basestation.causality.causal_graph import AHEAD
 from basestation.causality.order import Message
 from basestation.causality.rules import NEVER, Name
 
 from .holding import Held, Holding
 from .scheme import Setting
 
-CIRCLE = 8  # times the time to give up in; no wait for what is to come lasts so long
 MEMORY = 256  # numbers of one source: beyond that an 8-bit counter could not name a message anyway
 
 
@@ -35,8 +35,8 @@ class Settled:
         self._above[source] = above >> rise
 
     def up_to(self, source: int, number: int) -> Iterator[Name]:
-        """Those of a source up to a number that are not settled, as far back as is remembered at all."""
-        for one in range(max(self._floor[source], number - MEMORY) + 1, number + 1):
+        """Those of a source up to a number that are not settled, as far back as any can be under way."""
+        for one in range(max(self._floor[source], number - AHEAD) + 1, number + 1):
             if not self.has(source, one):
                 yield source, one
 
@@ -57,8 +57,9 @@ class WaitingByName(Holding):
     """Waits for messages by source and number. One that is missing for the time to give up in is given up for all.
 
     The time runs from when it was first missed: it was sent before what named it, so it is on its way already. One
-    that is in the buffer is not missing: it will leave in its turn. Only a mote that has lost its memory, or one that
-    started anew, can make messages wait for each other in a circle; after a long time they leave all the same.
+    that is in the buffer is not missing: it will leave in its turn. But whatever it waits for was sent before it, too:
+    so a message leaves when it has been here for the time to give up in, after what it waits for here. That ends
+    circles as well, which only a liar makes, or a mote that has lost its memory or started anew.
     """
 
     def __init__(self, setting: Setting) -> None:
@@ -74,7 +75,7 @@ class WaitingByName(Holding):
     def join(self, mote: int, number: int) -> None:
         self._gone.start_at(mote, number)
         self._missed = {name: at for name, at in self._missed.items() if not self._settled(name)}
-        self._strike()
+        self._strike(self._all_settled())
 
     def leave(self, mote: int) -> None:
         self.join(mote, NEVER)
@@ -96,11 +97,15 @@ class WaitingByName(Holding):
     def _settled(self, name: Name) -> bool:
         return self._gone.has(*name)
 
+    def _settled_by(self, gone: Held) -> Iterator[Name]:
+        yield self._name(gone.message)
+        yield from gone.missing
+
     def _expires(self, name: Name, here: bool) -> int:
         return NEVER if here else self._missed[name] + self._patience + 1
 
     def _longest(self, held: Held) -> int:
-        return held.arrived + CIRCLE * self._patience + 1
+        return held.arrived + self._patience + 1
 
     def _leaves(self, held: Held, at: int) -> bool:
         for name in held.missing:

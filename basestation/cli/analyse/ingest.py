@@ -52,8 +52,8 @@ def command(
     """Turn journals, traces and testbed logs, or folders of them, into tables that the other jobs read.
 
     Prints one JSON object: what was taken in, and what was refused. The deployment is for inputs that have none of
-    their own. Messages with MICs are checked by --key FILE; without it they are taken unchecked, and told of. Runs that
-    are in the tables already are checked with --again.
+    their own, or none that can be read. Messages with MICs are checked by --key FILE; without it they are taken
+    unchecked, and told of. Runs that are in the tables already are checked with --again.
     """
     from packet_formats.keys import KeyFault, read_key
     from spark_jobs.tables.ingest import take_in

@@ -4,11 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
+from basestation.causality.causal_graph import AHEAD
 from basestation.causality.order import Message, Stamp
 from basestation.causality.rules import Name
 from basestation.causality.schemes.names import names_in
 from basestation.causality.schemes.scheme import Setting
-from basestation.causality.schemes.waiting import CIRCLE, MEMORY, Settled, WaitingByName
+from basestation.causality.schemes.waiting import MEMORY, Settled, WaitingByName
 
 PATIENCE = 5
 
@@ -56,11 +57,41 @@ def test_a_missing_message_is_given_up_for_all_that_wait_for_it(rule):
     assert [one.late for one in rule.due(9)] == [True]
 
 
-def test_a_circle_is_left_after_a_long_time(rule):
+def test_who_names_what_names_it_does_not_wait_for_it(rule):
+    """One of the two is wrong, and nobody else need wait for them."""
     rule.receive(message(0, 1, (1, 1)), 0)
+    rule.receive(message(1, 1, (0, 1)), 2)
+    rule.receive(message(2, 1, (0, 1), (1, 1)), 3)
+    assert names_of(rule.due(3)) == [(0, 1), (1, 1), (2, 1)]
+    assert rule.late == 0
+
+
+def test_a_longer_circle_is_left_after_the_time_to_give_up_in(rule):
+    for source in range(3):
+        rule.receive(message(source, 1, ((source + 1) % 3, 1)), 0)
+    assert rule.due(PATIENCE) == []
+    assert sorted(names_of(rule.due(PATIENCE + 1))) == [(0, 1), (1, 1), (2, 1)]
+
+
+def test_no_message_waits_longer_than_the_time_to_give_up_in(rule):
+    """Each names what never comes, and comes just in time for the one before it: a liar may go on like that."""
+    for step in range(20):
+        rule.receive(message(step % 2, step + 1, ((step + 1) % 2, step + 2), (2, step + 1)), 4 * step)
+    deliveries = rule.due(1000)
+    assert len(deliveries) == 20
+    assert max(one.left - one.arrived for one in deliveries) <= PATIENCE + 1
+
+
+def test_what_waits_too_long_leaves_after_what_it_waits_for_here(rule):
     rule.receive(message(1, 1, (0, 1)), 0)
-    assert rule.due(CIRCLE * PATIENCE) == []
-    assert names_of(rule.due(CIRCLE * PATIENCE + 1)) == [(0, 1), (1, 1)]
+    rule.receive(message(0, 1, (2, 1)), 3)
+    assert [(one.message.source, one.leaves) for one in rule.pending()] == [(0, 6), (1, 6)]
+    deliveries = rule.due(100)
+    assert [(one.message.source, one.left, one.missing) for one in deliveries] == [
+        (0, 6, ((2, 1),)),
+        (1, 6, ()),
+    ]
+    assert rule.late == 0
 
 
 def test_nobody_waits_for_what_was_sent_before_a_mote_joined(rule):
@@ -99,7 +130,7 @@ def test_settled_numbers_far_back_are_forgotten():
     settled.add(0, MEMORY + 5)
     assert settled.has(0, 5)
     assert not settled.has(0, 6)
-    assert len(list(settled.up_to(0, 10_000))) == MEMORY
+    assert list(settled.up_to(0, 10_000)) == [(0, 10_000 - AHEAD + 1 + place) for place in range(AHEAD)]
 
 
 def test_a_source_may_start_anew():

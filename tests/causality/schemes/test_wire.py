@@ -203,6 +203,29 @@ def test_what_is_told_of_a_mote_never_heard_of_reads_as_nothing() -> None:
     assert names.read((1, 56), 0, 2, 0).kn == (1, 57)
 
 
+def test_one_mote_alone_is_not_believed_far_ahead() -> None:
+    reader = make_scheme("vector", Setting(4, 1, 1)).codec().reader()
+    for mote in range(4):
+        reader.read((0, 0, 0), mote, 10, 0)
+    assert reader.read((10, 110, 10), 0, 11, 0).kn == (11, 10, 0, 10)  # mote 2 has sent 10
+    assert reader.read((10, 120, 10), 0, 12, 0).kn == (12, 10, 0, 10)
+    assert (reader.newest(2), reader.bounded) == (10, 2)
+    assert reader.read((12, 121, 10), 1, 11, 0).kn == (12, 11, 121, 10)  # another one says so, too
+    assert reader.newest(2) == 121
+    reader.read((12, 11, 10), 2, 12, 0)
+    assert reader.newest(2) == 12  # it knows best itself
+
+
+def test_no_liar_lifts_a_scalar_clock_by_a_round() -> None:
+    reader = make_scheme("scalar", Setting(4, 1, 1)).codec().reader()
+    reader.read((10,), 0, 1, 0)
+    for number in range(5):
+        assert reader.read((110 + 100 * number & 255,), 3, 1 + number, 0).kn[0] <= 10
+    assert reader.read((12,), 0, 2, 0).kn == (12,)
+    assert reader.read((90,), 1, 1, 0).kn == (12,)
+    assert reader.read((91,), 2, 1, 0).kn == (91,)  # many were lost: two of them say so
+
+
 def test_the_numbers_of_a_mote_that_started_anew_are_read_anew() -> None:
     reader = make_scheme("vector", Setting(2, 1, 1)).codec().reader()
     reader.read((0,), 1, 200, 0)
