@@ -330,7 +330,7 @@ def test_a_forged_proof_is_told(foreign: bool) -> None:
         line += [put(frame, like)] if foreign else by_air(frame, heard, like, network)
     _, happenings = play(network, line)
     (alarm,) = [one for one in happenings if isinstance(one, Alarm)]
-    assert "the last: forged proof of mote 2" in alarm.text
+    assert "forges messages: proof of mote 2" in alarm.text
 
 
 def test_a_proof_whose_own_beacon_was_lost_is_not_called_forged() -> None:
