@@ -105,7 +105,7 @@ def test_wrong_usage_and_a_fault_have_their_exit_codes(metrics, where, code):
         listen.command,
         [*words, "--metrics", where.replace("TAKEN", str(metrics.port)), "--mqtt", "mqtt://127.0.0.1:1"],
     )
-    assert done.exit_code == code
+    assert done.exit_code == code, done.stderr
     assert "--metrics" in done.stderr
 
 

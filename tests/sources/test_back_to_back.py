@@ -259,7 +259,7 @@ class Recorded:
 
             task = asyncio.create_task(take())
             await until(lambda: taken, "a line")
-            with pytest.raises(SourceError, match="nobody"):
+            with pytest.raises(SourceError, match="hears nothing"):
                 await source.send(message(1))
             await source.close()
             await asyncio.wait_for(task, 1)
