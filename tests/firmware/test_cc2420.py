@@ -834,7 +834,7 @@ def test_a_loop_that_comes_too_late_sends_nothing(sleeper: Bench) -> None:
 
 def test_an_ordinary_send_follows_one_at_its_time(sleeper: Bench) -> None:
     happened = sleeper.run(
-        "busy 3000 9000", at_its_time(sleeper, 160), "run 4000", sleeper.send("beef"), "run 100000"
+        "busy 3000 9000", at_its_time(sleeper, 160), "run 6000", sleeper.send("beef"), "run 100000"
     )
     assert [one.words[0] for one in only(happened, "sent")] == ["BUSY", "SENT"]
 
