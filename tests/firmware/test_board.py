@@ -2,6 +2,7 @@
 
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,22 +98,60 @@ def answers(events: list[Event]) -> list[Answer]:
     ]
 
 
-@pytest.mark.parametrize("early", [0, 1], ids=["data_sheet", "emulator"])
-def test_clock_on_an_asynchronous_timer(
-    root: Path, require_tool: Callable[[str], str], tmp_path: Path, early: int
-) -> None:
+Clock = Callable[..., str]
+DATA_SHEET, EMULATOR, ODD = 0, 1, 2  # what timer 0 is like: c/board_clock.c
+
+
+@pytest.fixture(scope="module")
+def clock(
+    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[bool], Clock]:
+    """``clock(scheduled)(seed, timer, ...)``: the clock on a host; what it printed."""
+
+    @cache
+    def build(scheduled: bool) -> Clock:
+        c, folder = root / "tests/firmware/c", tmp_path_factory.mktemp("clock")
+        (folder / "causeway_layout.h").write_text(f"#define CAUSEWAY_SCHEDULED {scheduled:d}\n")
+        flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-DF_CPU=7372800UL")
+        parts = (c / "board_avr", root / "firmware", root / "firmware/core", folder)
+        sources = (c / "board_clock.c", root / "firmware/boards/mica/clock.c")
+        include = [f"-I{part}" for part in parts]
+        program = folder / "board_clock"
+        subprocess.run([require_tool("gcc"), *flags, *include, "-o", program, *sources], check=True)
+
+        def run(*numbers: int) -> str:
+            done = subprocess.run(
+                [program, *map(str, numbers)], capture_output=True, text=True, timeout=900, check=False
+            )
+            assert done.returncode == 0, done.stdout
+            return done.stdout
+
+        return run
+
+    return build
+
+
+@pytest.mark.parametrize("timer", [DATA_SHEET, EMULATOR], ids=["data_sheet", "emulator"])
+def test_clock_on_an_asynchronous_timer(clock: Callable[[bool], Clock], timer: int) -> None:
     """Flags come a crystal cycle late, counts are stale after sleep, writes take two edges: readings are exact."""
-    c = root / "tests/firmware/c"
-    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-DF_CPU=7372800UL")
-    include = (f"-I{c / 'board_avr'}", f"-I{root / 'firmware'}", f"-I{root / 'firmware/core'}")
-    program = tmp_path / "board_clock"
-    sources = (c / "board_clock.c", root / "firmware/boards/mica/clock.c")
-    subprocess.run([require_tool("gcc"), *flags, *include, "-o", program, *sources], check=True)
     for seed in range(1, 5):
-        done = subprocess.run(
-            [program, str(seed), str(early)], capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, done.stdout
+        clock(False)(seed, timer)
+
+
+@pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
+def test_no_cycle_is_lost_in_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
+    """Timer 0 is prescaled in each of hundreds of sleeps of random lengths; every reading after is exact, even if
+    changes of the prescaler take longer than the data sheet says, or count."""
+    naps = int(clock(True)(1, timer, 2000).split()[0])
+    assert naps > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
+def test_no_cycle_is_lost_in_a_day_of_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
+    naps, _, seconds, *_ = clock(True)(2, timer, 330_000).split()
+    assert int(naps) > 100_000
+    assert int(seconds) > 86_400
 
 
 def tell(text: str, *more: int) -> str:
