@@ -9,7 +9,17 @@ from typing import NamedTuple
 import pytest
 
 from basestation.testbed import engine
-from basestation.testbed.truth_log import DriverFault, Event, Peek, ProgramUse, Reset, Signal, Uart
+from basestation.testbed.node_times import local_time
+from basestation.testbed.truth_log import (
+    ClockSample,
+    DriverFault,
+    Event,
+    Peek,
+    ProgramUse,
+    Reset,
+    Signal,
+    Uart,
+)
 from packet_formats import cheader
 from packet_formats.air import fcs
 from packet_formats.boards import CHANNEL_KHZ
@@ -152,6 +162,88 @@ def test_no_cycle_is_lost_in_a_day_of_sleeps(clock: Callable[[bool], Clock], tim
     naps, _, seconds, *_ = clock(True)(2, timer, 330_000).split()
     assert int(naps) > 100_000
     assert int(seconds) > 86_400
+
+
+SLEEPER = ("naps", "late", "early", "heard", "deaf", "unsound")
+
+
+@pytest.fixture(scope="module")
+def sleeper(
+    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """``sleeper(board)``: an image that sleeps for random times, its radio off, and listens now and then."""
+
+    @cache
+    def build(board: str) -> Path:
+        folder = layout(root, board, 1, tmp_path_factory.mktemp(board))
+        with (folder / "causeway_layout.h").open("a") as header:
+            header.write("#undef CAUSEWAY_SCHEDULED\n#define CAUSEWAY_SCHEDULED 1\n")
+        chip = {"micaz": "cc2420", "mica2": "cc1000"}[board]
+        include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
+        firmware = [
+            *sources(root, "boards/mica", f"boards/{board}", f"chips/{chip}"),
+            *(root / f"firmware/core/{name}.c" for name in ("air", "crc", "random")),
+        ]
+        program = root / "tests/firmware/c/board_sleeper.c"
+        image = folder / "sleeper.elf"
+        subprocess.run(
+            [require_tool("avr-gcc"), *FLAGS, *include, program, *firmware, "-o", image], check=True
+        )
+        return image
+
+    return build
+
+
+def sleep_on(testbed: Path, image: Path, board: str, ppm: float, seconds: int) -> dict[str, int]:
+    """What the image found; its local time has kept step with its crystal all the time, asleep and awake."""
+    symbols = subprocess.run(
+        ["avr-nm", "-S", image], capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    at = {
+        words[3]: (int(words[0], 16) & 0xFFFF, int(words[1], 16))
+        for line in symbols
+        if len(words := line.split()) == 4
+    }
+    watched = [
+        f"watch 0 {name} {at[name][0]} {at[name][1]}" for name in ("periods", "slow", "ticked", "shift")
+    ]
+    peeks = [f"at {seconds} peek 0 {at[f'sleeper_{name}'][0]} {at[f'sleeper_{name}'][1]}" for name in SLEEPER]
+    mote = ["nodes 1", f"node 0 {board} 0 {ppm} 0 0 {image}", *watched, "clocks 0.0937"]
+    events = engine.events_of("\n".join([*mote, *peeks, f"end {seconds + 0.1}"]), testbed)
+    assert not [event for event in events if isinstance(event, DriverFault)]
+    assert len([event for event in events if isinstance(event, Reset)]) == 0
+    samples = [
+        (local, event)
+        for event in events
+        if isinstance(event, ClockSample) and (local := local_time(event)) is not None
+    ]
+    settled = [(local - (event.crystal >> 16)) % 2**32 for local, event in samples if event.t > 2e9]
+    assert len(settled) > 9 * (seconds - 2)
+    assert len({*settled}) == 1, "no cycle lost or gained"
+    assert sum(event.divider == 128 for _, event in samples) > len(samples) // 2
+    values = [int.from_bytes(event.bytes, "little") for event in events if isinstance(event, Peek)]
+    return dict(zip(SLEEPER, values, strict=True))
+
+
+@pytest.mark.parametrize("board", ["micaz", "mica2"])
+def test_local_time_is_exact_to_the_cycle_over_sleeps(
+    testbed: Path, sleeper: Callable[[str], Path], board: str
+) -> None:
+    found = sleep_on(testbed, sleeper(board), board, 40, 60)
+    assert found["naps"] > 100
+    assert found["late"] <= 12
+    assert found["early"] == found["deaf"] == found["unsound"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["micaz", "mica2"])
+@pytest.mark.parametrize("ppm", [-100, 0, 100])
+def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(
+    testbed: Path, sleeper: Callable[[str], Path], board: str, ppm: float
+) -> None:
+    found = sleep_on(testbed, sleeper(board), board, ppm, 4 * 3600)
+    assert found["late"] <= 12
+    assert found["early"] == found["deaf"] == found["unsound"] == 0
 
 
 def tell(text: str, *more: int) -> str:

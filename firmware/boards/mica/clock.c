@@ -390,7 +390,7 @@ static uint8_t ticks_to_sleep(uint16_t left)
         return TICKS_MOST;
     }
     ticks = (uint16_t)(ticks - ((uint8_t)(ticked + ticks) == UINT8_MAX));
-    return ticks < TICKS_LEAST ? 0 : (uint8_t)ticks;
+    return (uint8_t)(ticks < TICKS_LEAST ? 0 : ticks);
 }
 
 /* Wake before the alarm, or after TICKS_MOST. False if the alarm is too near. */
