@@ -211,7 +211,7 @@ def sleep_on(testbed: Path, image: Path, board: str, ppm: float, seconds: int) -
     mote = ["nodes 1", f"node 0 {board} 0 {ppm} 0 0 {image}", *watched, "clocks 0.0937"]
     events = engine.events_of("\n".join([*mote, *peeks, f"end {seconds + 0.1}"]), testbed)
     assert not [event for event in events if isinstance(event, DriverFault)]
-    assert len([event for event in events if isinstance(event, Reset)]) == 0
+    assert [event.cause for event in events if isinstance(event, Reset)] == ["power-on"]
     samples = [
         (local, event)
         for event in events
