@@ -53,6 +53,8 @@ enum {
 };
 
 #define INLINE static inline __attribute__((always_inline))
+/* A debugger, or a testbed, that reads memory sees what comes before it first. */
+#define BARRIER() __asm__ volatile("" ::: "memory")
 #define START_LIMIT (F_CPU / 8) /* counts of timer 1 that clock_start() waits: a second */
 
 static uint32_t periods;     /* overflows served: local time >> 8 */
@@ -111,6 +113,7 @@ static uint32_t read_tick(void)
 {
     if (asleep) {
         settle();
+        BARRIER();
     }
     uint8_t count = TCNT0;
     uint8_t passed = (uint8_t)(count - ticked);
@@ -296,6 +299,7 @@ static void count_ticks(uint32_t now)
     TIMSK &= (uint8_t) ~(_BV(TOIE0) | _BV(OCIE0));
     ticked = TCNT0;
     set_periods(now >> TICK_LOG2);
+    BARRIER();
     slow = true;
 }
 
@@ -356,11 +360,12 @@ void clock_quickens(void)
         count++;
     } while ((uint8_t)(count + 2) < 4);
     time += ((uint16_t)(edge - tick) * UINT32_C(2330) + 0x8000U) >> 16;
-    slow = false;
     shift = (uint8_t)(time - count);
     not_shift = (uint8_t)~shift;
     set_periods((time - shift) >> 8);
     seen = count;
+    BARRIER();
+    slow = false;
     TIFR = _BV(TOV0) | _BV(OCF0);
     TIMSK |= _BV(TOIE0);
     if (alarm_set) {
@@ -423,6 +428,7 @@ bool clock_slows(void)
         clock_quickens();
         return false;
     }
+    BARRIER();
     asleep = true;
     return true;
 }
