@@ -80,7 +80,10 @@ static uint8_t phase_at(uint32_t offset)
 
 static uint8_t round_of(uint8_t which)
 {
-    return which < SLOTS || which >= OUTSIDE ? SCHEDULE_NO_ROUND : (uint8_t)((which - SLOTS) / CAUSEWAY_LEVELS);
+    if (which < SLOTS || which >= OUTSIDE) {
+        return SCHEDULE_NO_ROUND;
+    }
+    return (uint8_t)((which - SLOTS) / CAUSEWAY_LEVELS);
 }
 
 static uint8_t level_of(uint8_t which)

@@ -25,7 +25,7 @@
 #if CAUSEWAY_SCHEDULED
 
 /** No phase of our level is now. */
-#define SCHEDULE_NO_ROUND 0xFF
+#define SCHEDULE_NO_ROUND ((uint8_t)0xFF)
 
 /** Start awake. Time sync has been started, and the radio is on. */
 void schedule_start(uint32_t now);
