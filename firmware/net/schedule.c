@@ -18,8 +18,8 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 #define SECOND UINT32_C(32768)
 
 enum {
-    LEAD = 60,          /* cycles before a turn at which a frame is handed over: stamp, load */
-    LEAD_LEAST = 30,    /* later than that the turn is missed */
+    LEAD = 120,          /* cycles before a turn at which a frame is handed over: stamp, load */
+    LEAD_LEAST = 80,    /* later than that the turn is missed */
     ERROR_MOST = 8192,  /* cycles: a clock further off cannot find a window any more */
     JOIN_EAGER = 5,     /* times that the network is looked for every two minutes; then every half hour */
     NEAR = 4096,        /* cycles in which a planned beacon keeps the receiver on */
