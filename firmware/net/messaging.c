@@ -417,7 +417,7 @@ static void repeat(const outbox_frame_t *frame)
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
 #if CAUSEWAY_SCHEDULED
-    if (result == OUTBOX_LATE && is_put_back(frame)) {
+    if (result == OUTBOX_LATE && (is_put_back(frame) || frame->round >= OUTBOX_BEHIND)) {
         return;
     }
 #endif
@@ -579,13 +579,19 @@ static bool speaks_of(const radio_message_t *message)
 
 #endif
 
-/* Somebody else has sent a message that we have not: we are there if nobody nearer is heard passing it on. */
+/* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if nobody nearer
+ * passes it on: if we hear that, we help. */
 static void put_behind(outbox_frame_t *frame, uint8_t distance)
 {
 #if CAUSEWAY_SCHEDULED
-    if (frame->tries == 0 && frame->round == schedule_round() &&
-        distance == cw_data_hops(frame->message.data) + 1) {
-        frame->round++;
+    uint8_t round = schedule_round();
+    if (frame->tries > 0 || distance != cw_data_hops(frame->message.data) + 1) {
+        return;
+    }
+    if (frame->round < OUTBOX_BEHIND) {
+        frame->round = (uint8_t)((round + 1U) | OUTBOX_BEHIND);
+    } else if (frame->round == (round | OUTBOX_BEHIND)) {
+        frame->round = (uint8_t)(round + 1);
     }
 #else
     (void)frame;

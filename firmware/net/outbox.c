@@ -125,10 +125,17 @@ static bool is_for(const outbox_frame_t *frame, uint8_t round)
            (frame->kind == OUTBOX_RELAY ? frame->round <= round : round == 0);
 }
 
+/* Whether it may still go out in this window; or, while it is behind, whether we wait to hear it again. */
+static bool is_left(const outbox_frame_t *frame)
+{
+    return frame->used && frame->kind == OUTBOX_RELAY &&
+           (frame->round < OUTBOX_BEHIND || (frame->round & ~OUTBOX_BEHIND) >= schedule_round());
+}
+
 bool schedule_on_due(uint8_t round, uint32_t now)
 {
     for (const outbox_frame_t *frame = frames; frame < END; frame++) {
-        bool left = round == SCHEDULE_NO_ROUND ? frame->used && frame->kind == OUTBOX_RELAY : is_for(frame, round);
+        bool left = round == SCHEDULE_NO_ROUND ? is_left(frame) : is_for(frame, round);
         if (left) {
             return true;
         }
@@ -137,12 +144,14 @@ bool schedule_on_due(uint8_t round, uint32_t now)
     return busy && going.used;
 }
 
+static uint8_t round_now; /* of our phase */
+
 static bool may_go(const outbox_frame_t *frame, uint32_t now)
 {
     if (identity_id() >= CAUSEWAY_MOTES) {
         return true;
     }
-    uint8_t round = schedule_our_round();
+    uint8_t round = round_now;
     return frame->message.type == CAUSEWAY_AM_DOWNLINK ? schedule_for_commands(now)
                                                        : round != SCHEDULE_NO_ROUND && is_for(frame, round);
 }
@@ -172,6 +181,9 @@ static bool may_go(const outbox_frame_t *frame, uint32_t now)
 static outbox_frame_t *most_urgent(uint32_t now)
 {
     outbox_frame_t *found = 0;
+#if CAUSEWAY_SCHEDULED
+    round_now = schedule_our_round();
+#endif
     for (outbox_frame_t *frame = frames; frame < END; frame++) {
         if (frame->used && !clock_before(now, frame->not_before) && may_go(frame, now) &&
             (!found || clock_before(frame->deadline, found->deadline))) {
@@ -327,7 +339,9 @@ void radio_on_sent(radio_result_t result, uint32_t time)
 {
     (void)time;
 #if CAUSEWAY_SCHEDULED
-    schedule_on_frame(clock_now());
+    if (result == RADIO_SENT) {
+        schedule_on_sent(clock_now());
+    }
 #endif
     if (!busy) {
         return; /* an answer after RADIO_PATIENCE: that frame's end has been reported */

@@ -37,6 +37,9 @@ typedef enum {
     OUTBOX_FAILED, /* the radio misbehaved */
 } outbox_result_t;
 
+/* In a frame's round: somebody as near has sent it. We do, too, if it is heard once more in that round. */
+#define OUTBOX_BEHIND 0x80U
+
 typedef struct {
     radio_message_t message;
     uint32_t not_before;
@@ -44,7 +47,7 @@ typedef struct {
     uint8_t kind;
     uint8_t tries; /* the user's: how often it went out before */
 #if CAUSEWAY_SCHEDULED
-    uint8_t round; /* of the window, before which it does not go out */
+    uint8_t round; /* of the window, before which it does not go out; or with OUTBOX_BEHIND */
 #endif
     cw_flag_t used;
 } outbox_frame_t;

@@ -19,6 +19,7 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 
 enum {
     LEAD = 120,          /* cycles before a turn at which a frame is handed over: stamp, load */
+    BURST_LEAD = 60,    /* the same for what follows a frame of ours */
     LEAD_LEAST = 80,    /* later than that the turn is missed */
     ERROR_MOST = 8192,  /* cycles: a clock further off cannot find a window any more */
     JOIN_EAGER = 5,     /* times that the network is looked for every two minutes; then every half hour */
@@ -30,6 +31,8 @@ enum {
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
 static uint8_t phase;         /* 0 .. PHASES - 1, or OUTSIDE */
+static uint8_t ours;          /* our level, 1 .. CAUSEWAY_LEVELS, as of the phase's beginning */
+static cw_flag_t has_channel; /* we have just sent, and may go on at once */
 static cw_flag_t closed;      /* nothing more is to be heard in it */
 static cw_flag_t on;          /* the receiver is */
 static cw_flag_t lost;        /* the time is not known well enough: see join() */
@@ -91,12 +94,6 @@ static uint8_t level_of(uint8_t which)
     return (uint8_t)(CAUSEWAY_LEVELS - (which - SLOTS) % CAUSEWAY_LEVELS);
 }
 
-static uint8_t our_level(void)
-{
-    uint8_t hops = timesync_hops();
-    return hops < CAUSEWAY_LEVELS ? hops : CAUSEWAY_LEVELS;
-}
-
 uint8_t schedule_round(void)
 {
     return round_of(phase);
@@ -105,7 +102,7 @@ uint8_t schedule_round(void)
 uint8_t schedule_our_round(void)
 {
     uint8_t round = round_of(phase);
-    return round != SCHEDULE_NO_ROUND && !lost && level_of(phase) == our_level() ? round : SCHEDULE_NO_ROUND;
+    return round != SCHEDULE_NO_ROUND && !lost && level_of(phase) == ours ? round : SCHEDULE_NO_ROUND;
 }
 
 /* The local time of this offset in the window that is open, or opens next. */
@@ -161,7 +158,7 @@ static bool wants(uint8_t which, uint32_t now)
     if (which < SLOTS) {
         return wants_beacon(which, now);
     }
-    uint8_t level = level_of(which), ours = our_level();
+    uint8_t level = level_of(which);
     if (level > ours + 1 || level + 1 < ours) {
         return false;
     }
@@ -174,7 +171,7 @@ static uint16_t quiet_of(uint8_t which)
         return CAUSEWAY_QUIET_RETRY;
     }
     /* the gateway, which we do not hear, answers between the frames of its neighbours */
-    return level_of(which) == 1 && our_level() > 1 ? CAUSEWAY_QUIET + CAUSEWAY_ACK_ROOM : CAUSEWAY_QUIET;
+    return level_of(which) == 1 && ours > 1 ? CAUSEWAY_QUIET + CAUSEWAY_ACK_ROOM : CAUSEWAY_QUIET;
 }
 
 static bool is_over(uint32_t now)
@@ -189,8 +186,8 @@ static bool is_over(uint32_t now)
         bool waits = beacons_missed(now) > 0 && has_beacon(now);
         return !waits && !timesync_speaks(now + NEAR) && (int32_t)(now - last_frame) >= CAUSEWAY_QUIET_RETRY;
     }
-    uint8_t ours = schedule_our_round();
-    if (ours != SCHEDULE_NO_ROUND && schedule_on_due(ours, now)) {
+    uint8_t round = schedule_our_round();
+    if (round != SCHEDULE_NO_ROUND && schedule_on_due(round, now)) {
         return false;
     }
     if (round_of(phase) == 0 && (int32_t)(now - begun - learned[level_of(phase) - 1]) < 0) {
@@ -217,6 +214,8 @@ static void begin(uint8_t next, uint32_t now)
         learn();
     }
     phase = next;
+    ours = timesync_hops() < CAUSEWAY_LEVELS ? timesync_hops() : CAUSEWAY_LEVELS;
+    has_channel = false;
     rank = (uint8_t)random_below(CAUSEWAY_RETRY_RANKS);
     begun = next == OUTSIDE ? now : local_of(start_of(next), now);
     last_frame = begun;
@@ -308,6 +307,12 @@ void schedule_on_frame(uint32_t now)
     last_frame = now;
 }
 
+void schedule_on_sent(uint32_t now)
+{
+    last_frame = now;
+    has_channel = true;
+}
+
 /* The local time at which this phase ends, or the next window opens, for us. */
 static uint32_t next_phase(uint32_t now)
 {
@@ -321,12 +326,12 @@ static uint32_t next_phase(uint32_t now)
 /* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start. */
 static uint32_t turn_from(uint32_t earliest, uint32_t now)
 {
-    uint8_t turns = CAUSEWAY_RETRY_RANKS, ours = rank;
+    uint8_t turns = CAUSEWAY_RETRY_RANKS, place = rank;
     if (round_of(phase) == 0 && timesync_error(now) <= CAUSEWAY_MINI_SLOT / 2) {
         turns = CAUSEWAY_SLOT_IDS;
-        ours = (uint8_t)((identity_id() + (uint16_t)window_number(now, ahead)) % CAUSEWAY_SLOT_IDS);
+        place = (uint8_t)((identity_id() + (uint16_t)window_number(now, ahead)) % CAUSEWAY_SLOT_IDS);
     }
-    uint32_t first = begun + (uint16_t)ours * CAUSEWAY_MINI_SLOT;
+    uint32_t first = begun + (uint16_t)place * CAUSEWAY_MINI_SLOT;
     uint16_t cycle = (uint16_t)turns * CAUSEWAY_MINI_SLOT;
     if (!clock_before(first, earliest)) {
         return first;
@@ -337,6 +342,11 @@ static uint32_t turn_from(uint32_t earliest, uint32_t now)
 
 bool schedule_turn(uint32_t now, uint32_t *when)
 {
+    if (has_channel) {
+        has_channel = false;
+        *when = now + BURST_LEAD;
+        return true;
+    }
     *when = turn_from(now + LEAD_LEAST, now);
     return !clock_before(now + LEAD + 8, *when);
 }
@@ -348,8 +358,8 @@ uint32_t schedule_next(uint32_t now)
     }
     uint32_t next = lost ? now + SECOND : next_phase(now);
     if (on && !closed && phase < OUTSIDE) {
-        uint8_t ours = schedule_our_round();
-        uint32_t then = ours != SCHEDULE_NO_ROUND && schedule_on_due(ours, now)
+        uint8_t round = schedule_our_round();
+        uint32_t then = round != SCHEDULE_NO_ROUND && schedule_on_due(round, now)
                             ? turn_from(now + LEAD + 8 + 1, now) - LEAD
                             : last_frame + (phase < SLOTS ? CAUSEWAY_QUIET_RETRY : quiet_of(phase));
         if (clock_before(then, now)) {

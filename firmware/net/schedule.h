@@ -39,8 +39,11 @@ uint32_t schedule_next(uint32_t now);
 /** Whether the receiver is on. */
 bool schedule_awake(void);
 
-/** A frame came in, or went out: the phase goes on. */
+/** A frame came in: the phase goes on. */
 void schedule_on_frame(uint32_t now);
+
+/** A frame of ours went out: we may go on at once, as long as we do. */
+void schedule_on_sent(uint32_t now);
 
 /** The round of this moment, and whether it is our level's phase (else SCHEDULE_NO_ROUND in schedule_our_round()). */
 uint8_t schedule_round(void);
