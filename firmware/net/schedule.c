@@ -31,15 +31,18 @@ enum {
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
 static uint8_t phase;         /* 0 .. PHASES - 1, or OUTSIDE */
-static uint8_t ours;          /* our level, 1 .. CAUSEWAY_LEVELS, as of the phase's beginning */
-static cw_flag_t has_channel; /* we have just sent, and may go on at once */
+static uint32_t opened;       /* local time at which the window that is nearest opened, or will */
+static uint8_t number;        /* of that window */
+static uint32_t begun, ends;  /* local times of the phase: as the network has it; when we turn to the next */
+static uint8_t ours;          /* our level, 1 .. CAUSEWAY_LEVELS, and ... */
+static cw_flag_t exact;       /* ... whether our clock is good enough for our own turn, as of the phase's beginning */
 static cw_flag_t closed;      /* nothing more is to be heard in it */
+static cw_flag_t has_channel; /* we have just sent, and may go on at once */
 static cw_flag_t on;          /* the receiver is */
 static cw_flag_t lost;        /* the time is not known well enough: see join() */
 static uint16_t ahead;        /* cycles by which we are early for each phase: to wake, and for our clock's error */
 static uint16_t errors_seen;  /* damaged frames, as counted by the radio */
 static uint8_t rank;          /* our turn in a retry, drawn for each phase */
-static uint32_t begun;        /* local time at which the phase began */
 static uint32_t last_frame;   /* local time of the last frame in it, or its beginning */
 static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round lasted of late */
 static uint32_t join_until;   /* lost: listens until then; else awake until then */
@@ -53,15 +56,16 @@ static bool is_mote(void)
 
 /* ---- Where in the window ---- */
 
-/* Cycles of network time since the window opened, or will in less than `early`. */
-static uint32_t since(uint32_t now, uint16_t early)
+/* The opening that is nearest to a local time. */
+static uint32_t opening_at(uint32_t local)
 {
-    return (timesync_network(now) + early) & (PERIOD - 1);
+    uint32_t since = timesync_network(local) & (PERIOD - 1);
+    return since > PERIOD / 2 ? local + (PERIOD - since) : local - since;
 }
 
-static uint32_t window_number(uint32_t now, uint16_t early)
+static uint32_t window_at(uint32_t local)
 {
-    return (timesync_network(now) + early) >> CAUSEWAY_PERIOD_LOG2;
+    return (timesync_network(local) + PERIOD / 2) >> CAUSEWAY_PERIOD_LOG2;
 }
 
 static uint32_t start_of(uint8_t which)
@@ -70,15 +74,16 @@ static uint32_t start_of(uint8_t which)
                          : CAUSEWAY_DATA_START + (uint32_t)(which - SLOTS) * CAUSEWAY_PHASE;
 }
 
-static uint8_t phase_at(uint32_t offset)
+static uint8_t phase_at(int32_t offset)
 {
-    if (offset < CAUSEWAY_DATA_START) {
-        return (uint8_t)(offset / CAUSEWAY_BEACON_SLOT);
-    }
-    if (offset >= CAUSEWAY_WINDOW_END) {
+    if (offset < 0 || offset >= (int32_t)CAUSEWAY_WINDOW_END) {
         return OUTSIDE;
     }
-    return (uint8_t)(SLOTS + (offset - CAUSEWAY_DATA_START) / CAUSEWAY_PHASE);
+    uint8_t found = 0;
+    while (found + 1 < PHASES && offset >= (int32_t)start_of((uint8_t)(found + 1))) {
+        found++;
+    }
+    return found;
 }
 
 static uint8_t round_of(uint8_t which)
@@ -105,15 +110,10 @@ uint8_t schedule_our_round(void)
     return round != SCHEDULE_NO_ROUND && !lost && level_of(phase) == ours ? round : SCHEDULE_NO_ROUND;
 }
 
-/* The local time of this offset in the window that is open, or opens next. */
-static uint32_t local_of(uint32_t offset, uint32_t now)
-{
-    return now + (offset - since(now, ahead) + ahead);
-}
-
 uint32_t schedule_end(uint32_t now)
 {
-    return local_of(CAUSEWAY_WINDOW_END, now);
+    (void)now;
+    return opened + CAUSEWAY_WINDOW_END;
 }
 
 uint32_t schedule_opening(uint32_t now)
@@ -125,16 +125,15 @@ uint32_t schedule_opening(uint32_t now)
 
 /* ---- Who listens when ---- */
 
-static bool has_beacon(uint32_t now)
+static bool has_beacon(void)
 {
-    return (window_number(now, ahead) & (CAUSEWAY_BEACON_EVERY - 1)) == 0;
+    return (number & (CAUSEWAY_BEACON_EVERY - 1)) == 0;
 }
 
 /* Windows with a beacon since that of the last one taken. */
-static uint32_t beacons_missed(uint32_t now)
+static uint32_t beacons_missed(void)
 {
-    uint32_t passed = window_number(now, ahead) - window_number(timesync_taken(), ahead);
-    return passed / CAUSEWAY_BEACON_EVERY;
+    return (window_at(opened) - window_at(timesync_taken())) / CAUSEWAY_BEACON_EVERY;
 }
 
 /* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else drives. */
@@ -143,9 +142,9 @@ static bool wants_beacon(uint8_t slot, uint32_t now)
     if (timesync_speaks(now + NEAR)) {
         return true;
     }
-    uint32_t missed = beacons_missed(now);
+    uint32_t missed = beacons_missed();
     bool as_usual = missed == 1 && timesync_driver() == CAUSEWAY_ROOT && timesync_hops() <= SLOTS;
-    return has_beacon(now) && missed > 0 && (!as_usual || slot + 1 >= timesync_hops());
+    return has_beacon() && missed > 0 && (!as_usual || slot + 1 >= timesync_hops());
 }
 
 /* In the first round those beside the senders: who passes on, peers, and who waits to hear himself passed on. Later
@@ -183,7 +182,7 @@ static bool is_over(uint32_t now)
         return false;
     }
     if (phase < SLOTS) {
-        bool waits = beacons_missed(now) > 0 && has_beacon(now);
+        bool waits = beacons_missed() > 0 && has_beacon();
         return !waits && !timesync_speaks(now + NEAR) && (int32_t)(now - last_frame) >= CAUSEWAY_QUIET_RETRY;
     }
     uint8_t round = schedule_our_round();
@@ -214,10 +213,15 @@ static void begin(uint8_t next, uint32_t now)
         learn();
     }
     phase = next;
+    opened = opening_at(now);
+    number = (uint8_t)window_at(now);
     ours = timesync_hops() < CAUSEWAY_LEVELS ? timesync_hops() : CAUSEWAY_LEVELS;
+    exact = timesync_error(now) <= CAUSEWAY_MINI_SLOT / 2;
     has_channel = false;
     rank = (uint8_t)random_below(CAUSEWAY_RETRY_RANKS);
-    begun = next == OUTSIDE ? now : local_of(start_of(next), now);
+    begun = opened + (next == OUTSIDE ? CAUSEWAY_WINDOW_END : start_of(next));
+    ends = opened - ahead +
+           (next == OUTSIDE ? PERIOD : next + 1 == PHASES ? CAUSEWAY_WINDOW_END : start_of((uint8_t)(next + 1)));
     last_frame = begun;
     closed = !wants(next, now);
 }
@@ -241,7 +245,7 @@ static bool is_lost(uint32_t now)
 /* Whether to listen beside the windows: for the network, or just after it was found. */
 static bool join(uint32_t now)
 {
-    if (is_lost(now) != lost) {
+    if ((phase == OUTSIDE || lost) && is_lost(now) != lost) {
         lost = !lost;
         join_tries = 0;
         join_until = now + (lost ? JOIN_FIRST : PERIOD);
@@ -274,15 +278,20 @@ bool schedule_awake(void)
     return on;
 }
 
+/* Outside all is found anew in each step, since the clock may have been corrected much. */
 static void follow_window(uint32_t now)
 {
-    if (phase == OUTSIDE) {
+    if (phase == OUTSIDE || lost) {
         set_ahead(now);
-    }
-    uint8_t next = lost ? OUTSIDE : phase_at(since(now, ahead));
-    if (next != phase) {
-        begin(next, now);
-    } else if (phase < OUTSIDE && !closed && is_over(now)) {
+        opened = opening_at(now);
+        ends = opened + (clock_before(now, opened) ? 0 : PERIOD) - ahead;
+        uint8_t next = lost ? OUTSIDE : phase_at((int32_t)(now - opened + ahead));
+        if (next != phase) {
+            begin(next, now);
+        }
+    } else if (!clock_before(now, ends)) {
+        begin(phase_at((int32_t)(now - opened + ahead)), now);
+    } else if (!closed && is_over(now)) {
         closed = true;
     }
 }
@@ -310,34 +319,25 @@ void schedule_on_frame(uint32_t now)
 void schedule_on_sent(uint32_t now)
 {
     last_frame = now;
-    has_channel = true;
-}
-
-/* The local time at which this phase ends, or the next window opens, for us. */
-static uint32_t next_phase(uint32_t now)
-{
-    uint32_t offset = since(now, ahead);
-    uint32_t next = phase == OUTSIDE ? PERIOD : phase + 1 == OUTSIDE ? CAUSEWAY_WINDOW_END : start_of((uint8_t)(phase + 1));
-    return now + (next > offset ? next - offset : 1);
+    has_channel = round_of(phase) == 0; /* two that spoil each other's frames must not go on in step */
+    rank = (uint8_t)random_below(CAUSEWAY_RETRY_RANKS);
 }
 
 /* ---- Turns ---- */
 
 /* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start. */
-static uint32_t turn_from(uint32_t earliest, uint32_t now)
+static uint32_t turn_from(uint32_t earliest)
 {
-    uint8_t turns = CAUSEWAY_RETRY_RANKS, place = rank;
-    if (round_of(phase) == 0 && timesync_error(now) <= CAUSEWAY_MINI_SLOT / 2) {
-        turns = CAUSEWAY_SLOT_IDS;
-        place = (uint8_t)((identity_id() + (uint16_t)window_number(now, ahead)) % CAUSEWAY_SLOT_IDS);
-    }
-    uint32_t first = begun + (uint16_t)place * CAUSEWAY_MINI_SLOT;
-    uint16_t cycle = (uint16_t)turns * CAUSEWAY_MINI_SLOT;
+    bool by_id = exact && round_of(phase) == 0;
+    uint8_t turns = by_id ? CAUSEWAY_SLOT_IDS : CAUSEWAY_RETRY_RANKS;
+    uint8_t place = (uint8_t)((by_id ? (uint16_t)(identity_id() + number) : rank) % turns);
+    uint32_t first = begun + (uint16_t)(place * CAUSEWAY_MINI_SLOT);
+    uint16_t cycle = (uint16_t)(turns * CAUSEWAY_MINI_SLOT);
     if (!clock_before(first, earliest)) {
         return first;
     }
-    uint32_t passed = (earliest - first + cycle - 1) / cycle;
-    return first + passed * cycle;
+    uint16_t passed = (uint16_t)((uint16_t)(earliest - first + cycle - 1) / cycle);
+    return first + (uint32_t)passed * cycle;
 }
 
 bool schedule_turn(uint32_t now, uint32_t *when)
@@ -347,7 +347,7 @@ bool schedule_turn(uint32_t now, uint32_t *when)
         *when = now + BURST_LEAD;
         return true;
     }
-    *when = turn_from(now + LEAD_LEAST, now);
+    *when = turn_from(now + LEAD_LEAST);
     return !clock_before(now + LEAD + 8, *when);
 }
 
@@ -356,11 +356,11 @@ uint32_t schedule_next(uint32_t now)
     if (!is_mote()) {
         return now + SECOND;
     }
-    uint32_t next = lost ? now + SECOND : next_phase(now);
+    uint32_t next = lost ? now + SECOND : ends;
     if (on && !closed && phase < OUTSIDE) {
         uint8_t round = schedule_our_round();
         uint32_t then = round != SCHEDULE_NO_ROUND && schedule_on_due(round, now)
-                            ? turn_from(now + LEAD + 8 + 1, now) - LEAD
+                            ? turn_from(now + LEAD + 8 + 1) - LEAD
                             : last_frame + (phase < SLOTS ? CAUSEWAY_QUIET_RETRY : quiet_of(phase));
         if (clock_before(then, now)) {
             then = now + CAUSEWAY_MINI_SLOT;
@@ -382,11 +382,10 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
     if (hops >= CAUSEWAY_HOPS) {
         return false;
     }
-    uint32_t slot = (uint32_t)hops * CAUSEWAY_BEACON_SLOT;
+    uint32_t slot = opening_at(now) + (uint32_t)hops * CAUSEWAY_BEACON_SLOT;
     uint32_t turn = slot + (uint16_t)(identity_id() % CAUSEWAY_SLOT_IDS) * CAUSEWAY_MINI_SLOT;
-    uint32_t offset = since(now, 0);
-    if (offset < slot + CAUSEWAY_BEACON_SLOT / 2) {
-        *when = now + (offset < turn ? turn - offset : 0);
+    if (clock_before(now, slot + CAUSEWAY_BEACON_SLOT / 2) && !clock_before(now, slot - PERIOD / 8)) {
+        *when = clock_before(now, turn) ? turn : now;
         return true;
     }
     *when = now + random_below(CAUSEWAY_BEACON_SLOT);
@@ -395,9 +394,8 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
 
 bool schedule_may_succeed(uint32_t now)
 {
-    uint32_t offset = since(now, 0);
-    return offset >= (uint32_t)(identity_id() % CAUSEWAY_SLOT_IDS) * CAUSEWAY_MINI_SLOT && offset < CAUSEWAY_BEACON_SLOT &&
-           has_beacon(now);
+    uint16_t turn = (uint16_t)(identity_id() % CAUSEWAY_SLOT_IDS * CAUSEWAY_MINI_SLOT);
+    return phase == 0 && has_beacon() && !clock_before(now, opened + turn);
 }
 
 bool schedule_for_commands(uint32_t now)
