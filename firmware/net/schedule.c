@@ -131,9 +131,9 @@ static bool has_beacon(void)
 }
 
 /* Windows with a beacon since that of the last one taken. */
-static uint32_t beacons_missed(void)
+static uint32_t beacons_missed(uint32_t now)
 {
-    return (window_at(opened) - window_at(timesync_taken())) / CAUSEWAY_BEACON_EVERY;
+    return (window_at(opened) - window_at(timesync_taken(now))) / CAUSEWAY_BEACON_EVERY;
 }
 
 /* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else drives. */
@@ -142,7 +142,7 @@ static bool wants_beacon(uint8_t slot, uint32_t now)
     if (timesync_speaks(now + NEAR)) {
         return true;
     }
-    uint32_t missed = beacons_missed();
+    uint32_t missed = beacons_missed(now);
     bool as_usual = missed == 1 && timesync_driver() == CAUSEWAY_ROOT && timesync_hops() <= SLOTS;
     return has_beacon() && missed > 0 && (!as_usual || slot + 1 >= timesync_hops());
 }
@@ -182,7 +182,7 @@ static bool is_over(uint32_t now)
         return false;
     }
     if (phase < SLOTS) {
-        bool waits = beacons_missed() > 0 && has_beacon();
+        bool waits = beacons_missed(now) > 0 && has_beacon();
         return !waits && !timesync_speaks(now + NEAR) && (int32_t)(now - last_frame) >= CAUSEWAY_QUIET_RETRY;
     }
     uint8_t round = schedule_our_round();

@@ -131,7 +131,7 @@ void timesync_fill(uint8_t *payload, uint32_t now);
 #if CAUSEWAY_SCHEDULED
 
 /** The local time at which the last beacon taken was heard; meaningless before a time is known. */
-uint32_t timesync_taken(void);
+uint32_t timesync_taken(uint32_t now);
 
 /** Whether a beacon or an answer is to go out by this local time. A question does not count. */
 bool timesync_speaks(uint32_t by);
