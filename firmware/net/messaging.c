@@ -527,7 +527,8 @@ static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
     uint8_t flags = payload[CAUSEWAY_FLAGS_AT];
-    if (!take_hop(&flags, now)) {
+    /* with a schedule it comes again, and there may be room then */
+    if (!take_hop(&flags, now) || (CAUSEWAY_SCHEDULED && !outbox_place())) {
         count(&counters.spent);
         left_next = (uint8_t)((left_next + 1U) % LEFT_ROOM);
         left_out[left_next].source = cw_data_source(payload);

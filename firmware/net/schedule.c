@@ -232,7 +232,7 @@ static void set_ahead(uint32_t now)
     if (guard < CAUSEWAY_GUARD) {
         guard = CAUSEWAY_GUARD;
     }
-    ahead = (uint16_t)(RADIO_WAKE_TIME + (guard < ERROR_MOST ? guard : ERROR_MOST));
+    ahead = (uint16_t)(SCHEDULE_START_TIME + RADIO_WAKE_TIME + (guard < ERROR_MOST ? guard : ERROR_MOST));
 }
 
 /* ---- Without the time ---- */
@@ -406,7 +406,7 @@ bool schedule_for_commands(uint32_t now)
 bool schedule_sound(uint32_t now)
 {
     return phase <= OUTSIDE && join_tries <= JOIN_EAGER && !clock_before(now + JOIN_FIRST, join_until) &&
-           ahead <= RADIO_WAKE_TIME + ERROR_MOST && rank < CAUSEWAY_RETRY_RANKS;
+           ahead <= SCHEDULE_START_TIME + RADIO_WAKE_TIME + ERROR_MOST && rank < CAUSEWAY_RETRY_RANKS;
 }
 
 #endif

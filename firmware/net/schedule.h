@@ -24,6 +24,12 @@
 
 #if CAUSEWAY_SCHEDULED
 
+/** Cycles that the processor may take from its alarm to our step: 2.2 ms to start its oscillator after power-save, as
+ * Atmel's fuses have it for a crystal, and what the loop does before. */
+#ifndef SCHEDULE_START_TIME
+#define SCHEDULE_START_TIME 88
+#endif
+
 /** No phase of our level is now. */
 #define SCHEDULE_NO_ROUND ((uint8_t)0xFF)
 
