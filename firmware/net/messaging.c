@@ -44,10 +44,6 @@
  * measure of all waits below. */
 #define HOP_TIME ((uint16_t)(radio_airtime(CAUSEWAY_PAYLOAD_BYTES) + MESSAGING_BACKOFF))
 
-#if CAUSEWAY_SCHEDULED
-#define ANSWER_TIME ((uint16_t)(2 * HOP_TIME))
-#endif
-
 #define ROOT_IS_GATEWAY (CAUSEWAY_ROOT >= CAUSEWAY_MOTES)
 
 static uint8_t sequence;
@@ -369,13 +365,11 @@ static bool is_put_back(const outbox_frame_t *frame)
     return true;
 }
 
-/* Put a message that went out back, to go out again in the next round; next to the gateway also in this one, once its
- * answer should have been heard. */
+/* Put a message that went out back, to go out again in the next round. */
 static void repeat(const outbox_frame_t *frame)
 {
     outbox_frame_t *place = outbox_place();
-    bool again_soon = cw_data_hops(frame->message.data) == 0 && frame->tries % 2 == 0;
-    uint8_t round = (uint8_t)(schedule_round() + !again_soon);
+    uint8_t round = (uint8_t)(schedule_round() + 1);
     if (!place || round >= CAUSEWAY_ROUNDS) {
         return;
     }
@@ -383,7 +377,7 @@ static void repeat(const outbox_frame_t *frame)
     place->kind = OUTBOX_RELAY;
     place->round = round;
     place->tries++;
-    place->not_before = clock_now() + (again_soon ? ANSWER_TIME : 0);
+    place->not_before = clock_now();
     if (round == CAUSEWAY_ROUNDS - 1) {
         ask_wider(place->message.data + CAUSEWAY_FLAGS_AT);
     }
@@ -417,7 +411,7 @@ static void repeat(const outbox_frame_t *frame)
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
 #if CAUSEWAY_SCHEDULED
-    if (result == OUTBOX_LATE && (is_put_back(frame) || frame->round >= OUTBOX_BEHIND)) {
+    if (result != OUTBOX_SENT && (is_put_back(frame) || frame->round >= OUTBOX_BEHIND)) {
         return;
     }
 #endif
@@ -655,6 +649,25 @@ static void on_arrived(const radio_message_t *message)
     }
 }
 
+#if CAUSEWAY_SCHEDULED && !CAUSEWAY_MIC_BYTES
+
+/* What of ours the gateway names has arrived. Nothing has the same source and sequence within a window. */
+static void on_taken(const radio_message_t *message)
+{
+    for (uint8_t at = 0; at + 1 < message->length; at = (uint8_t)(at + 2)) {
+        uint16_t name = cw_get16(message->data + at);
+        for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
+            outbox_frame_t *frame = outbox_frame(i);
+            if (frame && frame->message.type == CAUSEWAY_AM_DATA &&
+                cw_data_sequence(frame->message.data) == (uint8_t)name) {
+                hush(name >> 8, cw_data_number(frame->message.data), 0);
+            }
+        }
+    }
+}
+
+#endif
+
 #if CAUSEWAY_MIC_BYTES
 
 static bool is_right(const radio_heard_t *heard)
@@ -871,6 +884,10 @@ void messaging_on_heard(const radio_heard_t *heard)
         on_health(message, now);
     } else if (message->type == CAUSEWAY_AM_ARRIVED) {
         on_arrived(message);
+#if CAUSEWAY_SCHEDULED && !CAUSEWAY_MIC_BYTES
+    } else if (message->type == CAUSEWAY_AM_TAKEN) {
+        on_taken(message);
+#endif
     } else if (message->type == CAUSEWAY_AM_DOWNLINK) {
         on_downlink(message, now);
     } else {

@@ -144,6 +144,11 @@ bool schedule_on_due(uint8_t round, uint32_t now)
     return busy && going.used;
 }
 
+bool schedule_on_sending(void)
+{
+    return busy;
+}
+
 static uint8_t round_now; /* of our phase */
 
 static bool may_go(const outbox_frame_t *frame, uint32_t now)
@@ -154,6 +159,13 @@ static bool may_go(const outbox_frame_t *frame, uint32_t now)
     uint8_t round = round_now;
     return frame->message.type == CAUSEWAY_AM_DOWNLINK ? schedule_for_commands(now)
                                                        : round != SCHEDULE_NO_ROUND && is_for(frame, round);
+}
+
+/* What goes out at our turn: a mote's messages, and a gateway's answers to them. */
+static bool needs_turn(const outbox_frame_t *frame)
+{
+    return identity_id() < CAUSEWAY_MOTES ? frame->message.type != CAUSEWAY_AM_DOWNLINK
+                                          : frame->message.type == CAUSEWAY_AM_TAKEN;
 }
 
 /* Its window is over, or nearly. */
@@ -227,14 +239,13 @@ static void send_proof(void)
 static uint32_t turn; /* when the frame that is handed over may start */
 #endif
 
-static bool transmit(uint32_t now)
+static bool transmit(void)
 {
 #if CAUSEWAY_SCHEDULED
-    if (schedule_our_round() != SCHEDULE_NO_ROUND) {
+    if (needs_turn(&going)) {
         return radio_send_at(&going.message, turn, RADIO_NO_STAMP);
     }
 #endif
-    (void)now;
     return radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
 }
 
@@ -250,7 +261,7 @@ static void send_frame(outbox_frame_t *frame, uint32_t now)
         outbox_on_done(&going, OUTBOX_LATE);
         return;
     }
-    busy = transmit(now);
+    busy = transmit();
     if (!busy) {
         outbox_on_done(&going, OUTBOX_FAILED);
     }
@@ -258,11 +269,9 @@ static void send_frame(outbox_frame_t *frame, uint32_t now)
 
 #if CAUSEWAY_SCHEDULED
 
-/* Whether the radio is there, and our turn is near. */
-static bool is_our_turn(uint32_t now)
+static bool is_its_turn(const outbox_frame_t *frame, uint32_t now)
 {
-    return identity_id() >= CAUSEWAY_MOTES ||
-           (schedule_awake() && (schedule_our_round() == SCHEDULE_NO_ROUND || schedule_turn(now, &turn)));
+    return schedule_awake() && (!needs_turn(frame) || schedule_turn(now, &turn));
 }
 
 static bool may_speak(void)
@@ -272,8 +281,9 @@ static bool may_speak(void)
 
 #else
 
-static bool is_our_turn(uint32_t now)
+static bool is_its_turn(const outbox_frame_t *frame, uint32_t now)
 {
+    (void)frame;
     (void)now;
     return true;
 }
@@ -298,7 +308,7 @@ void outbox_service(uint32_t now)
         send_beacon(now);
     }
     outbox_frame_t *frame;
-    while (!busy && is_our_turn(now) && (frame = most_urgent(now)) != 0) {
+    while (!busy && (frame = most_urgent(now)) != 0 && is_its_turn(frame, now)) {
         send_frame(frame, now);
     }
 }
@@ -306,6 +316,17 @@ void outbox_service(uint32_t now)
 static uint32_t sooner(uint32_t a, uint32_t b)
 {
     return clock_before(a, b) ? a : b;
+}
+
+static uint32_t when_to_try(const outbox_frame_t *frame, uint32_t now)
+{
+#if CAUSEWAY_SCHEDULED
+    if (needs_turn(frame) && clock_before(frame->not_before, now)) {
+        return schedule_turn_after(now);
+    }
+#endif
+    (void)now;
+    return frame->not_before;
 }
 
 uint32_t outbox_next(uint32_t now)
@@ -329,7 +350,7 @@ uint32_t outbox_next(uint32_t now)
 #endif
     for (const outbox_frame_t *frame = frames; frame < END; frame++) {
         if (frame->used) {
-            next = sooner(next, frame->not_before);
+            next = sooner(next, when_to_try(frame, now));
         }
     }
     return next;

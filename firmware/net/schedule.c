@@ -16,9 +16,11 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 #define PHASES (SLOTS + CAUSEWAY_ROUNDS * CAUSEWAY_LEVELS)
 #define OUTSIDE PHASES /* no window is open */
 #define SECOND UINT32_C(32768)
+#define TURNS (CAUSEWAY_SLOT_IDS + 1) /* the gateway has one, too */
 
 enum {
     LEAD = 120,          /* cycles before a turn at which a frame is handed over: stamp, load */
+    LEAD_LATE = 8,      /* cycles that the loop may be early */
     BURST_LEAD = 60,    /* the same for what follows a frame of ours */
     LEAD_LEAST = 80,    /* later than that the turn is missed */
     ERROR_MOST = 8192,  /* cycles: a clock further off cannot find a window any more */
@@ -164,13 +166,10 @@ static bool wants(uint8_t which, uint32_t now)
     return round_of(which) == 0 || level > ours || schedule_on_due(SCHEDULE_NO_ROUND, now);
 }
 
+/* The gateway answers its neighbours when they are quiet; those farther away do not hear it. */
 static uint16_t quiet_of(uint8_t which)
 {
-    if (round_of(which) != 0) {
-        return CAUSEWAY_QUIET_RETRY;
-    }
-    /* the gateway, which we do not hear, answers between the frames of its neighbours */
-    return level_of(which) == 1 && ours > 1 ? CAUSEWAY_QUIET + CAUSEWAY_ACK_ROOM : CAUSEWAY_QUIET;
+    return (uint16_t)(CAUSEWAY_QUIET + (level_of(which) == 1 ? SCHEDULE_ANSWER_IDLE : 0));
 }
 
 static bool is_over(uint32_t now)
@@ -291,7 +290,7 @@ static void follow_window(uint32_t now)
         }
     } else if (!clock_before(now, ends)) {
         begin(phase_at((int32_t)(now - opened + ahead)), now);
-    } else if (!closed && is_over(now)) {
+    } else if (!closed && is_mote() && is_over(now)) {
         closed = true;
     }
 }
@@ -299,11 +298,14 @@ static void follow_window(uint32_t now)
 void schedule_step(uint32_t now)
 {
     if (!is_mote()) {
+        lost = !timesync_known();
+        follow_window(now);
+        on = true;
         return;
     }
     bool joining = join(now);
     follow_window(now);
-    if (joining || !closed || timesync_speaks(now)) {
+    if (joining || !closed || timesync_speaks(now) || (on && schedule_on_sending())) {
         on = radio_wake();
     } else if (on) {
         on = false;
@@ -319,18 +321,23 @@ void schedule_on_frame(uint32_t now)
 void schedule_on_sent(uint32_t now)
 {
     last_frame = now;
-    has_channel = round_of(phase) == 0; /* two that spoil each other's frames must not go on in step */
+    has_channel = true;
     rank = (uint8_t)random_below(CAUSEWAY_RETRY_RANKS);
 }
 
 /* ---- Turns ---- */
 
+/* Each mote has one, and one is the gateway's. */
+static uint8_t our_turn(void)
+{
+    return (uint8_t)(is_mote() ? identity_id() % CAUSEWAY_SLOT_IDS : CAUSEWAY_SLOT_IDS);
+}
+
 /* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start. */
 static uint32_t turn_from(uint32_t earliest)
 {
-    bool by_id = exact && round_of(phase) == 0;
-    uint8_t turns = by_id ? CAUSEWAY_SLOT_IDS : CAUSEWAY_RETRY_RANKS;
-    uint8_t place = (uint8_t)((by_id ? (uint16_t)(identity_id() + number) : rank) % turns);
+    uint8_t turns = exact ? TURNS : CAUSEWAY_RETRY_RANKS;
+    uint8_t place = (uint8_t)((exact ? (uint16_t)(our_turn() + number) : rank) % turns);
     uint32_t first = begun + (uint16_t)(place * CAUSEWAY_MINI_SLOT);
     uint16_t cycle = (uint16_t)(turns * CAUSEWAY_MINI_SLOT);
     if (!clock_before(first, earliest)) {
@@ -340,27 +347,38 @@ static uint32_t turn_from(uint32_t earliest)
     return first + (uint32_t)passed * cycle;
 }
 
+/* Whether a frame that begins then is over before we turn to the next phase. */
+static bool is_in_time(uint32_t when)
+{
+    return clock_before(when + radio_airtime(CAUSEWAY_PAYLOAD_LIMIT), ends);
+}
+
 bool schedule_turn(uint32_t now, uint32_t *when)
 {
     if (has_channel) {
         has_channel = false;
-        *when = now + BURST_LEAD;
-        return true;
+        *when = now + BURST_LEAD + random_below(3) * (CAUSEWAY_MINI_SLOT / 2); /* not in step with another one's */
+        return is_in_time(*when);
     }
     *when = turn_from(now + LEAD_LEAST);
-    return !clock_before(now + LEAD + 8, *when);
+    return !clock_before(now + LEAD + LEAD_LATE, *when) && is_in_time(*when);
+}
+
+uint32_t schedule_turn_after(uint32_t time)
+{
+    return turn_from(time + LEAD + LEAD_LATE + 1) - LEAD;
 }
 
 uint32_t schedule_next(uint32_t now)
 {
     if (!is_mote()) {
-        return now + SECOND;
+        return ends;
     }
     uint32_t next = lost ? now + SECOND : ends;
     if (on && !closed && phase < OUTSIDE) {
         uint8_t round = schedule_our_round();
         uint32_t then = round != SCHEDULE_NO_ROUND && schedule_on_due(round, now)
-                            ? turn_from(now + LEAD + 8 + 1) - LEAD
+                            ? schedule_turn_after(now)
                             : last_frame + (phase < SLOTS ? CAUSEWAY_QUIET_RETRY : quiet_of(phase));
         if (clock_before(then, now)) {
             then = now + CAUSEWAY_MINI_SLOT;

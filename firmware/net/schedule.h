@@ -30,6 +30,9 @@
 #define SCHEDULE_START_TIME 88
 #endif
 
+/** Cycles without a message before the gateway answers: longer than between two of one sender. */
+#define SCHEDULE_ANSWER_IDLE (CAUSEWAY_MINI_SLOT * 8)
+
 /** No phase of our level is now. */
 #define SCHEDULE_NO_ROUND ((uint8_t)0xFF)
 
@@ -61,6 +64,9 @@ bool schedule_for_commands(uint32_t now);
 /** Whether our turn is near enough to hand a frame to the radio, which is to look at the channel at `when`. */
 bool schedule_turn(uint32_t now, uint32_t *when);
 
+/** The local time at which to ask that again, later than `time`. */
+uint32_t schedule_turn_after(uint32_t time);
+
 /** The local time of this window's end: no frame starts later than that less its time on the air. */
 uint32_t schedule_end(uint32_t now);
 
@@ -80,6 +86,9 @@ bool schedule_sound(uint32_t now);
 
 /** Whether something may go out in our phase of this round; or, with SCHEDULE_NO_ROUND, at all in this window. */
 bool schedule_on_due(uint8_t round, uint32_t now);
+
+/** Whether the radio has a frame of ours. */
+bool schedule_on_sending(void);
 
 #endif
 #endif

@@ -327,7 +327,15 @@ bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)
 
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
-    if (frame->message.type == CAUSEWAY_AM_ARRIVED) {
+#if CAUSEWAY_SCHEDULED
+    outbox_frame_t *place = outbox_place();
+    if (frame->message.type == CAUSEWAY_AM_TAKEN && result != OUTBOX_SENT && place &&
+        clock_before(clock_now(), frame->deadline)) {
+        *place = *frame; /* the channel was not clear at our turn */
+        outbox_put(place);
+    }
+#endif
+    if (frame->message.type == CAUSEWAY_AM_ARRIVED || frame->message.type == CAUSEWAY_AM_TAKEN) {
         return;
     }
     if (result == OUTBOX_SENT) {
