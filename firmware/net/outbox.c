@@ -132,7 +132,7 @@ static bool is_left(const outbox_frame_t *frame)
            (frame->round < OUTBOX_BEHIND || (frame->round & ~OUTBOX_BEHIND) >= schedule_round());
 }
 
-bool schedule_on_due(uint8_t round, uint32_t now)
+bool schedule_on_due(uint8_t round)
 {
     for (const outbox_frame_t *frame = frames; frame < END; frame++) {
         bool left = round == SCHEDULE_NO_ROUND ? is_left(frame) : is_for(frame, round);
@@ -140,7 +140,6 @@ bool schedule_on_due(uint8_t round, uint32_t now)
             return true;
         }
     }
-    (void)now;
     return busy && going.used;
 }
 

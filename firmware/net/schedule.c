@@ -17,6 +17,7 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 #define OUTSIDE PHASES /* no window is open */
 #define SECOND UINT32_C(32768)
 #define TURNS (CAUSEWAY_SLOT_IDS + 1) /* the gateway has one, too */
+#define CYCLE (TURNS * CAUSEWAY_MINI_SLOT)
 
 enum {
     LEAD = 120,          /* cycles before a turn at which a frame is handed over: stamp, load */
@@ -36,15 +37,13 @@ static uint8_t phase;         /* 0 .. PHASES - 1, or OUTSIDE */
 static uint32_t opened;       /* local time at which the window that is nearest opened, or will */
 static uint8_t number;        /* of that window */
 static uint32_t begun, ends;  /* local times of the phase: as the network has it; when we turn to the next */
-static uint8_t ours;          /* our level, 1 .. CAUSEWAY_LEVELS, and ... */
-static cw_flag_t exact;       /* ... whether our clock is good enough for our own turn, as of the phase's beginning */
+static uint8_t ours;          /* our level, 1 .. CAUSEWAY_LEVELS, as of its beginning */
 static cw_flag_t closed;      /* nothing more is to be heard in it */
 static cw_flag_t has_channel; /* we have just sent, and may go on at once */
 static cw_flag_t on;          /* the receiver is */
 static cw_flag_t lost;        /* the time is not known well enough: see join() */
 static uint16_t ahead;        /* cycles by which we are early for each phase: to wake, and for our clock's error */
 static uint16_t errors_seen;  /* damaged frames, as counted by the radio */
-static uint8_t rank;          /* our turn in a retry, drawn for each phase */
 static uint32_t last_frame;   /* local time of the last frame in it, or its beginning */
 static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round lasted of late */
 static uint32_t join_until;   /* lost: listens until then; else awake until then */
@@ -65,27 +64,10 @@ static uint32_t opening_at(uint32_t local)
     return since > PERIOD / 2 ? local + (PERIOD - since) : local - since;
 }
 
-static uint32_t window_at(uint32_t local)
-{
-    return (timesync_network(local) + PERIOD / 2) >> CAUSEWAY_PERIOD_LOG2;
-}
-
 static uint32_t start_of(uint8_t which)
 {
     return which < SLOTS ? (uint32_t)which * CAUSEWAY_BEACON_SLOT
                          : CAUSEWAY_DATA_START + (uint32_t)(which - SLOTS) * CAUSEWAY_PHASE;
-}
-
-static uint8_t phase_at(int32_t offset)
-{
-    if (offset < 0 || offset >= (int32_t)CAUSEWAY_WINDOW_END) {
-        return OUTSIDE;
-    }
-    uint8_t found = 0;
-    while (found + 1 < PHASES && offset >= (int32_t)start_of((uint8_t)(found + 1))) {
-        found++;
-    }
-    return found;
 }
 
 static uint8_t round_of(uint8_t which)
@@ -135,7 +117,8 @@ static bool has_beacon(void)
 /* Windows with a beacon since that of the last one taken. */
 static uint32_t beacons_missed(uint32_t now)
 {
-    return (window_at(opened) - window_at(timesync_taken(now))) / CAUSEWAY_BEACON_EVERY;
+    int32_t before = (int32_t)(opened - timesync_taken(now));
+    return before <= (int32_t)ahead ? 0 : ((uint32_t)before + PERIOD / 2) / (PERIOD * CAUSEWAY_BEACON_EVERY);
 }
 
 /* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else drives. */
@@ -163,7 +146,7 @@ static bool wants(uint8_t which, uint32_t now)
     if (level > ours + 1 || level + 1 < ours) {
         return false;
     }
-    return round_of(which) == 0 || level > ours || schedule_on_due(SCHEDULE_NO_ROUND, now);
+    return round_of(which) == 0 || level > ours || schedule_on_due(SCHEDULE_NO_ROUND);
 }
 
 /* The gateway answers its neighbours when they are quiet; those farther away do not hear it. */
@@ -185,7 +168,7 @@ static bool is_over(uint32_t now)
         return !waits && !timesync_speaks(now + NEAR) && (int32_t)(now - last_frame) >= CAUSEWAY_QUIET_RETRY;
     }
     uint8_t round = schedule_our_round();
-    if (round != SCHEDULE_NO_ROUND && schedule_on_due(round, now)) {
+    if (round != SCHEDULE_NO_ROUND && schedule_on_due(round)) {
         return false;
     }
     if (round_of(phase) == 0 && (int32_t)(now - begun - learned[level_of(phase) - 1]) < 0) {
@@ -213,11 +196,9 @@ static void begin(uint8_t next, uint32_t now)
     }
     phase = next;
     opened = opening_at(now);
-    number = (uint8_t)window_at(now);
+    number = (uint8_t)(timesync_network(opened + 1) >> CAUSEWAY_PERIOD_LOG2);
     ours = timesync_hops() < CAUSEWAY_LEVELS ? timesync_hops() : CAUSEWAY_LEVELS;
-    exact = timesync_error(now) <= CAUSEWAY_MINI_SLOT / 2;
     has_channel = false;
-    rank = (uint8_t)random_below(CAUSEWAY_RETRY_RANKS);
     begun = opened + (next == OUTSIDE ? CAUSEWAY_WINDOW_END : start_of(next));
     ends = opened - ahead +
            (next == OUTSIDE ? PERIOD : next + 1 == PHASES ? CAUSEWAY_WINDOW_END : start_of((uint8_t)(next + 1)));
@@ -277,19 +258,20 @@ bool schedule_awake(void)
     return on;
 }
 
-/* Outside all is found anew in each step, since the clock may have been corrected much. */
+/* Outside all is found anew in each step, since the clock may have been corrected much. Who comes to know the time while
+ * a window is open waits for the next. */
 static void follow_window(uint32_t now)
 {
     if (phase == OUTSIDE || lost) {
         set_ahead(now);
         opened = opening_at(now);
-        ends = opened + (clock_before(now, opened) ? 0 : PERIOD) - ahead;
-        uint8_t next = lost ? OUTSIDE : phase_at((int32_t)(now - opened + ahead));
-        if (next != phase) {
-            begin(next, now);
+        bool before = clock_before(now, opened + CAUSEWAY_BEACON_SLOT / 2);
+        ends = opened + (before ? 0 : PERIOD) - ahead;
+        if (lost ? phase != OUTSIDE : before && !clock_before(now, ends)) {
+            begin(lost ? OUTSIDE : 0, now);
         }
     } else if (!clock_before(now, ends)) {
-        begin(phase_at((int32_t)(now - opened + ahead)), now);
+        begin((uint8_t)(phase + 1), now);
     } else if (!closed && is_mote() && is_over(now)) {
         closed = true;
     }
@@ -322,7 +304,6 @@ void schedule_on_sent(uint32_t now)
 {
     last_frame = now;
     has_channel = true;
-    rank = (uint8_t)random_below(CAUSEWAY_RETRY_RANKS);
 }
 
 /* ---- Turns ---- */
@@ -336,15 +317,13 @@ static uint8_t our_turn(void)
 /* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start. */
 static uint32_t turn_from(uint32_t earliest)
 {
-    uint8_t turns = exact ? TURNS : CAUSEWAY_RETRY_RANKS;
-    uint8_t place = (uint8_t)((exact ? (uint16_t)(our_turn() + number) : rank) % turns);
-    uint32_t first = begun + (uint16_t)(place * CAUSEWAY_MINI_SLOT);
-    uint16_t cycle = (uint16_t)(turns * CAUSEWAY_MINI_SLOT);
+    uint16_t first_turn = (uint16_t)((our_turn() + number) % TURNS * CAUSEWAY_MINI_SLOT);
+    uint32_t first = begun + first_turn;
     if (!clock_before(first, earliest)) {
         return first;
     }
-    uint16_t passed = (uint16_t)((uint16_t)(earliest - first + cycle - 1) / cycle);
-    return first + (uint32_t)passed * cycle;
+    uint16_t passed = (uint16_t)((uint16_t)(earliest - first + CYCLE - 1) / CYCLE);
+    return first + (uint32_t)passed * CYCLE;
 }
 
 /* Whether a frame that begins then is over before we turn to the next phase. */
@@ -377,7 +356,7 @@ uint32_t schedule_next(uint32_t now)
     uint32_t next = lost ? now + SECOND : ends;
     if (on && !closed && phase < OUTSIDE) {
         uint8_t round = schedule_our_round();
-        uint32_t then = round != SCHEDULE_NO_ROUND && schedule_on_due(round, now)
+        uint32_t then = round != SCHEDULE_NO_ROUND && schedule_on_due(round)
                             ? schedule_turn_after(now)
                             : last_frame + (phase < SLOTS ? CAUSEWAY_QUIET_RETRY : quiet_of(phase));
         if (clock_before(then, now)) {
@@ -424,7 +403,7 @@ bool schedule_for_commands(uint32_t now)
 bool schedule_sound(uint32_t now)
 {
     return phase <= OUTSIDE && join_tries <= JOIN_EAGER && !clock_before(now + JOIN_FIRST, join_until) &&
-           ahead <= SCHEDULE_START_TIME + RADIO_WAKE_TIME + ERROR_MOST && rank < CAUSEWAY_RETRY_RANKS;
+           ahead <= SCHEDULE_START_TIME + RADIO_WAKE_TIME + ERROR_MOST;
 }
 
 #endif

@@ -85,7 +85,7 @@ bool schedule_sound(uint32_t now);
 /* What the user of this module defines. */
 
 /** Whether something may go out in our phase of this round; or, with SCHEDULE_NO_ROUND, at all in this window. */
-bool schedule_on_due(uint8_t round, uint32_t now);
+bool schedule_on_due(uint8_t round);
 
 /** Whether the radio has a frame of ours. */
 bool schedule_on_sending(void);

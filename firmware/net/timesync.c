@@ -31,6 +31,7 @@ enum {
 /* others are awake in windows only: a starting root asks for more than a period before it opens an epoch */
 #define LISTEN_PAUSE (TIMESYNC_PERIOD / 64)
 #define LISTEN_QUESTIONS 72
+#define LISTEN_MORE 2 /* and so often after an answer */
 #else
 #define LISTEN_PAUSE (2 * ASK_FIRST)
 #define LISTEN_QUESTIONS 4 /* a starting root asks so often before it opens an epoch */
@@ -202,7 +203,7 @@ bool timesync_speaks(uint32_t by)
 
 void timesync_ask_now(uint32_t now)
 {
-    if (state == LISTENING && clock_before(now + SPREAD, beacon_at)) {
+    if (state == LISTENING && !answered && clock_before(now + SPREAD, beacon_at)) {
         plan(QUESTION, now + random_below(SPREAD));
     }
 }
@@ -489,6 +490,9 @@ static void listen(const cw_beacon_t *beacon, uint32_t heard)
         best = *beacon;
         best_heard = heard;
         answered = true;
+#if CAUSEWAY_SCHEDULED
+        burst = burst < LISTEN_MORE ? burst : LISTEN_MORE; /* those who know more are awake now */
+#endif
     }
 }
 
