@@ -138,6 +138,18 @@ class ProgramUse:
 
 
 @dataclass(frozen=True, slots=True)
+class States:
+    """How long a node's parts were in each of their states since the run began, in ns; LEDs and sensors: on."""
+
+    t: int
+    node: int
+    processor: dict[str, int]
+    radio: dict[str, int]
+    leds: dict[str, int]
+    sensors: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Peek:
     t: int
     node: int
@@ -168,7 +180,7 @@ class End:
 
 Event = (
     Start | PortOpened | Power | SensorSupply | Reset | RecordedEvent | Missed | Signal | ReceptionOutcome | Uart | Leds
-    | ClockSample | ProgramUse | Peek | DriverFault | Script | End
+    | ClockSample | ProgramUse | States | Peek | DriverFault | Script | End
 )  # fmt: skip
 
 EVENTS: dict[str, type[Event]] = {
@@ -185,6 +197,7 @@ EVENTS: dict[str, type[Event]] = {
     "leds": Leds,
     "clock": ClockSample,
     "measured": ProgramUse,
+    "states": States,
     "peek": Peek,
     "fault": DriverFault,
     "script": Script,
