@@ -39,7 +39,7 @@ def days(ma: float, mah: float = CELLS_MAH) -> float:
     return mah / ma / 24
 
 
-_MEASURED = "MICA2 at 7.37 MHz and 3 V, measured (Shnayder et al., PowerTOSSIM, SenSys 2004)"
+_MEASURED = "measured on a MICA2 at 7.37 MHz and 3 V: Shnayder et al., PowerTOSSIM, SenSys 2004"
 _NOTHING = Current(0.0, "no supply")
 _SLEEP = Current(0.008, "Crossbow, MPR/MIB manual, battery life table: processor asleep, 8 uA")
 
@@ -50,16 +50,16 @@ PROCESSOR: Mapping[str, Current] = {
     "noise_reduction": Current(1.0, _MEASURED),
     "power_down": _SLEEP,
     "power_save": _SLEEP,
-    "standby": Current(0.114, f"0.106 mA above power-save on a {_MEASURED}"),
-    "extended_standby": Current(0.121, f"0.113 mA above power-save on a {_MEASURED}"),
+    "standby": Current(0.114, f"0.106 mA above power-save; {_MEASURED}"),
+    "extended_standby": Current(0.121, f"0.113 mA above power-save; {_MEASURED}"),
     "starting": Current(3.2, "assumed as idle: the oscillator runs, the processor waits"),
     "off": _NOTHING,
 }
 
-_CC2420 = "CC2420 data sheet (SWRS041)"
-_CC1000 = "CC1000 data sheet (SWRS048)"
+_CC2420 = "data sheet SWRS041"
+_CC1000 = "data sheet SWRS048"
 _CC2420_RECEIVING = Current(
-    19.7, "CC2420 data sheet of Chipcon, and the MICAz's; TI's later edition, SWRS041, says 18.8 mA"
+    19.7, "Chipcon's data sheet, and the MICAz's; TI's later edition, SWRS041, says 18.8 mA"
 )
 
 RADIOS: Mapping[str, Mapping[str, Current]] = {
@@ -97,7 +97,7 @@ _WITH = "counted with the other axis: both have one supply"
 SENSORS: Mapping[str, Current] = {
     "light": Current(0.3, "3 V over 10 kOhm and a photocell in full light"),
     "temperature": Current(0.15, "3 V over 10 kOhm and a thermistor of as much at 25 degrees"),
-    "microphone": Current(0.7, f"the whole sensor board of a {_MEASURED}"),
+    "microphone": Current(0.7, f"the whole sensor board; {_MEASURED}"),
     "accel_x": Current(0.6, "ADXL202 data sheet (Analog Devices)"),
     "accel_y": Current(0.0, _WITH),
     "mag_x": Current(
