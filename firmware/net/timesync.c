@@ -1,7 +1,5 @@
 #include "timesync.h"
 
-#include <string.h>
-
 #include "hal/clock.h"
 #include "hal/radio.h"
 
@@ -12,23 +10,16 @@
 #include "kept.h"
 #include "netclock.h"
 #include "random.h"
+#include "syncline.h"
 
 enum {
-    WINDOW = 8,        /* pairs that the line is fitted to */
     OUTLIERS = 3,      /* so many in a row, and the line is begun anew */
     QUICK_BEACONS = 8, /* of the root's, at its start */
     /* an adopting root goes on this far ahead of what it heard: others may have heard more */
     SEQUENCE_LEAP = 16,
-    DRIFT_UNKNOWN = 128, /* growth of the error in 2^-20: 122 ppm while no skew is known ... */
-    DRIFT_LEAST = 8,     /* ... and 7.6 ppm at best: temperature, and the errors of the hops before */
-    /* cycles that offsets in one window may differ by; with it the sums stay within 32 bits */
-    OFFSET_MOST = 8191,
 };
 
-#define MEMORY (UINT32_C(1) << 24)     /* pairs older than this (8.5 minutes) are not used */
-#define SPAN_LEAST (UINT32_C(1) << 15) /* pairs closer together than a second say nothing about skew */
-#define AGE_MOST (UINT32_C(1) << 30)   /* an older newest pair (9 hours) is moved up before its age wraps */
-#define ASTRAY (UINT32_C(1) << 18)     /* off by more (8 s): no clock gone wrong, but another time */
+#define AGE_MOST (UINT32_C(1) << 30) /* an older newest pair (9 hours) is moved up before its age wraps */
 /* cycles from the start to the first question, and between a root's */
 #define ASK_FIRST (UINT32_C(32768) / 4)
 #define ASK_MOST (60 * UINT32_C(32768)) /* cycles between questions, at last */
@@ -45,25 +36,6 @@ enum {
 /* Time to pass a beacon on in, so that neighbours do not all send at once. */
 #define SPREAD ((uint16_t)(16 * radio_airtime(CAUSEWAY_BEACON_BYTES)))
 
-typedef struct {
-    uint32_t local;
-    uint32_t offset; /* network - local */
-    uint8_t hops;    /* from the deployment's root, as far as was known then */
-} pair_t;
-
-/* A pair as the line is fitted to it: x in 1024 cycles, at most 2^14 of them, y in cycles, at most
- * OFFSET_MOST. So 16 bits hold them, and their differences. */
-typedef struct {
-    int16_t x, y;
-} point_t;
-
-/* The fit, relative to the newest pair. */
-typedef struct {
-    int16_t mean_x;
-    int32_t mean_y;    /* in 1/256 cycles */
-    uint16_t residual; /* largest distance of a pair from the line */
-} fit_t;
-
 typedef enum {
     LISTENING, /* a starting root */
     ROOT,
@@ -77,13 +49,7 @@ static kept_t sequence;  /* who drives: of the last beacon sent; else the last o
 static kept_t two_roots; /* root: whether it has heard of another */
 static uint8_t hops;     /* our own, by the last beacon taken */
 static uint16_t driver;  /* following: whose beacons we take; our own id: we are the successor */
-
-static pair_t window[WINDOW]; /* newest first */
-static uint8_t pairs;
-static uint8_t outliers;
-static uint16_t base_error; /* at the newest pair, in cycles */
-static uint16_t drift;      /* growth of the error since, in 2^-20 */
-static int16_t skew;        /* as last fitted; it serves until there are pairs enough again */
+static uint8_t outliers; /* in a row, off the line */
 
 /* What the next beacon, at beacon_at, will be. An answer is not needed once somebody else has given it. */
 typedef enum { NOTHING, QUESTION, ANSWER, BEACON } intent_t;
@@ -124,11 +90,6 @@ static bool drives(void)
     return state == ROOT || is_successor();
 }
 
-static uint32_t magnitude(int32_t value)
-{
-    return value < 0 ? 0U - (uint32_t)value : (uint32_t)value;
-}
-
 /* In its 8 places it would take eighty bytes more. */
 static __attribute__((noinline)) void plan(intent_t what, uint32_t when)
 {
@@ -144,7 +105,7 @@ void timesync_start(uint8_t last_epoch, uint32_t now)
     state = is_root() ? LISTENING : LOST;
     driver = CAUSEWAY_ROOT;
     hops = TIMESYNC_NO_HOPS;
-    pairs = 0;
+    syncline_clear();
     outliers = 0;
     answered = false;
     burst = LISTEN_QUESTIONS;
@@ -176,15 +137,13 @@ static uint16_t estimate_error(uint32_t now)
     if (state != FOLLOWING) {
         return state == ROOT ? 0 : UINT16_MAX;
     }
-    int32_t age = (int32_t)(now - window[0].local);
-    uint32_t growth = age > 0 ? (((uint32_t)age >> 8) * drift) >> 12 : 0;
-    return growth > (uint32_t)(UINT16_MAX - base_error) ? UINT16_MAX : (uint16_t)(base_error + growth);
+    return syncline_error(now);
 }
 
 uint16_t timesync_error(uint32_t now)
 {
     uint16_t error = estimate_error(now);
-    uint32_t left = magnitude(netclock_left(now));
+    uint32_t left = netclock_size(netclock_left(now));
     return left > (uint32_t)(UINT16_MAX - error) ? UINT16_MAX : (uint16_t)(error + left);
 }
 
@@ -193,27 +152,12 @@ bool timesync_in_sync(uint32_t now)
     return state == ROOT || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
 }
 
-/* Whether most beacons of the window came over no more hops than this. */
-static bool mostly_within(uint8_t most)
-{
-    uint8_t found = 0;
-    for (uint8_t i = 0; i < pairs; i++) {
-        found = (uint8_t)(found + (window[i].hops <= most));
-    }
-    return 2 * found > pairs;
-}
-
 uint8_t timesync_hops(void)
 {
     if (state != FOLLOWING) {
         return state == ROOT ? 0 : TIMESYNC_NO_HOPS;
     }
-    for (uint8_t usual = 1; usual <= TIMESYNC_MAX_HOPS; usual++) {
-        if (mostly_within(usual)) {
-            return usual;
-        }
-    }
-    return TIMESYNC_NO_HOPS;
+    return syncline_hops();
 }
 
 uint8_t timesync_epoch(void)
@@ -246,129 +190,6 @@ const timesync_counters_t *timesync_counters(void)
     return &counters;
 }
 
-/* ---- The line ---- */
-
-static bool is_usable(const pair_t *pair)
-{
-    return window[0].local - pair->local <= MEMORY &&
-           magnitude((int32_t)(pair->offset - window[0].offset)) <= OFFSET_MOST;
-}
-
-/* From the first that is of no use, counted from the newest; all the others are older still. */
-static void forget_old_pairs(void)
-{
-    for (uint8_t i = 1; i < pairs; i++) {
-        if (!is_usable(&window[i])) {
-            pairs = i;
-        }
-    }
-}
-
-static void push_pair(uint32_t local, uint32_t offset, uint8_t from_hops)
-{
-    if (pairs < WINDOW) {
-        pairs++;
-    }
-    memmove(window + 1, window, sizeof(pair_t) * (size_t)(pairs - 1));
-    window[0] = (pair_t){local, offset, from_hops};
-    forget_old_pairs();
-}
-
-static uint32_t span(void)
-{
-    return window[0].local - window[pairs - 1].local;
-}
-
-/* y per x is cycles in 1024, so the quotient is wanted times 2^14. */
-static int16_t slope(int32_t xy, int32_t xx)
-{
-    while (magnitude(xy) >= UINT32_C(1) << 16) {
-        xy /= 2;
-        xx /= 2;
-    }
-    int32_t found = xx > 0 ? xy * 16384 / xx : 0;
-    if (found > NETCLOCK_SKEW_MAX) {
-        return NETCLOCK_SKEW_MAX;
-    }
-    return (int16_t)(found < -NETCLOCK_SKEW_MAX ? -NETCLOCK_SKEW_MAX : found);
-}
-
-/* Relative to the means, as far as they are known. */
-static point_t point_of(const fit_t *fit, const pair_t *pair)
-{
-    int16_t before = (int16_t)((window[0].local - pair->local) >> 10);
-    int16_t more = (int16_t)(pair->offset - window[0].offset);
-    return (point_t){(int16_t)(-before - fit->mean_x), (int16_t)(more - (int16_t)(fit->mean_y >> 8))};
-}
-
-static void find_means(fit_t *fit)
-{
-    int32_t sum_x = 0, sum_y = 0;
-    for (uint8_t i = 0; i < pairs; i++) {
-        point_t point = point_of(fit, &window[i]);
-        sum_x += point.x;
-        sum_y += point.y;
-    }
-    fit->mean_x = (int16_t)(sum_x / pairs);
-    fit->mean_y = sum_y * 256 / pairs;
-}
-
-/* At most 8 products of 2^14 and 2^14. */
-static void find_skew(const fit_t *fit)
-{
-    int32_t xx = 0, xy = 0;
-    for (uint8_t i = 0; i < pairs; i++) {
-        point_t point = point_of(fit, &window[i]);
-        xx += ((int32_t)point.x * point.x) >> 1;
-        xy += ((int32_t)point.x * point.y) >> 1;
-    }
-    skew = slope(xy, xx);
-}
-
-static void find_residual(fit_t *fit)
-{
-    for (uint8_t i = 0; i < pairs; i++) {
-        point_t point = point_of(fit, &window[i]);
-        int16_t off = (int16_t)(point.y - (int16_t)(((int32_t)point.x * skew) >> 14));
-        uint16_t distance = (uint16_t)(off < 0 ? -off : off);
-        if (distance > fit->residual) {
-            fit->residual = distance;
-        }
-    }
-}
-
-static uint16_t drift_of(uint16_t residual)
-{
-    if (pairs < 2 || span() < SPAN_LEAST) {
-        return DRIFT_UNKNOWN;
-    }
-    uint32_t unsure = ((uint32_t)(TIMESYNC_NOISE + residual) << 16) / (span() >> 4);
-    return unsure > DRIFT_UNKNOWN - DRIFT_LEAST ? DRIFT_UNKNOWN : (uint16_t)(unsure + DRIFT_LEAST);
-}
-
-/* Fit the line to the window and steer the clock to it. False when the clock is so far off that time must
- * start afresh. */
-static bool fit_line(uint8_t sender_error, uint32_t now)
-{
-    fit_t fit = {0};
-    find_means(&fit);
-    if (pairs > 1 && span() >= SPAN_LEAST) {
-        find_skew(&fit);
-    }
-    find_residual(&fit);
-    base_error = (uint16_t)((uint16_t)(sender_error + TIMESYNC_NOISE) + fit.residual);
-    drift = drift_of(fit.residual);
-
-    int32_t since_mean = (int32_t)(now - window[0].local) - fit.mean_x * INT32_C(1024);
-    int32_t gain = (since_mean >> 8) * skew + fit.mean_y * 256;
-    uint32_t network = now + window[0].offset + (uint32_t)(gain >> 16);
-    if (magnitude((int32_t)(network - netclock_shown(now))) > ASTRAY) {
-        return false;
-    }
-    netclock_steer(now, network, (uint16_t)gain, skew, (uint16_t)TIMESYNC_LIMIT);
-    return true;
-}
-
 /* ---- Following ---- */
 
 /* A successor's beacon says nothing about the way to the root: what was known of it stays. In its two
@@ -377,9 +198,9 @@ static __attribute__((noinline)) void take_pair(const cw_beacon_t *beacon, uint3
 {
     uint8_t distance = beacon->root == CAUSEWAY_ROOT ? (uint8_t)(beacon->hops + 1) : timesync_hops();
     if (anew) {
-        pairs = 0;
+        syncline_clear();
     }
-    push_pair(heard, beacon->time - heard, distance);
+    syncline_take(heard, beacon->time, distance);
 }
 
 static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
@@ -387,16 +208,14 @@ static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
     take_pair(beacon, heard, true);
     state = FOLLOWING;
     kept_set(&epoch, beacon->epoch);
-    skew = 0;
-    base_error = (uint16_t)(beacon->error + TIMESYNC_NOISE);
-    drift = DRIFT_UNKNOWN;
+    syncline_begin(beacon->error);
     netclock_set(heard, beacon->time);
     timesync_on_epoch(beacon->epoch);
 }
 
 static bool far_off(const cw_beacon_t *beacon, uint32_t heard)
 {
-    uint32_t off = magnitude((int32_t)(beacon->time - netclock_estimate(heard)));
+    uint32_t off = netclock_size((int32_t)(beacon->time - netclock_estimate(heard)));
     return off > (uint32_t)estimate_error(heard) + beacon->error + 2 * TIMESYNC_NOISE;
 }
 
@@ -412,10 +231,10 @@ static bool add_to_line(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         }
         count(&counters.restarts);
         anew = true;
-        skew = 0;
+        syncline_forget_skew();
     }
     take_pair(beacon, heard, anew);
-    if (!fit_line(beacon->error, now)) {
+    if (!syncline_fit(beacon->error, now)) {
         start_afresh(beacon, heard);
     }
     return true;
@@ -472,18 +291,10 @@ static void outbid(const cw_beacon_t *beacon, uint32_t now)
     }
 }
 
-/* The newest pair becomes one of now, the only one: our own clock, off by `error`. */
-static void move_up_newest(uint16_t error, uint32_t now)
-{
-    window[0] = (pair_t){now, netclock_estimate(now) - now, timesync_hops()};
-    base_error = error;
-    pairs = 1;
-}
-
 /* Our time goes on as the network's. */
 static void succeed(uint32_t now)
 {
-    move_up_newest(estimate_error(now), now);
+    syncline_move_up(estimate_error(now), now);
     driver = identity_id();
     hops = 0;
     last_beacon = now;
@@ -494,10 +305,10 @@ static void succeed(uint32_t now)
 /* A mote whose clock is good has not heard whoever drives for long. */
 static bool must_succeed(uint32_t now)
 {
-    uint32_t wait = SILENCE - (drift < DRIFT_UNKNOWN ? TIMESYNC_PERIOD / 2 : 0) +
+    uint32_t wait = SILENCE - (syncline_knows_skew() ? TIMESYNC_PERIOD / 2 : 0) +
                     identity_id() * SUCCESSION_STEP;
     return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) &&
-           (int32_t)(now - window[0].local - wait) > 0;
+           (int32_t)(syncline_age(now) - wait) > 0;
 }
 
 /* Whether this one is to drive rather than whom we follow. */
@@ -512,7 +323,7 @@ static bool outranks(uint16_t root)
 static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 {
     if (beacon->root == driver) {
-        move_up_newest((uint16_t)(base_error - base_error / 8), now);
+        syncline_move_up((uint16_t)(syncline_base_error() - syncline_base_error() / 8), now);
         return false;
     }
     if (!outranks(beacon->root) || newer16(kept_get(&sequence), beacon->sequence)) {
@@ -626,7 +437,7 @@ static void listen(const cw_beacon_t *beacon, uint32_t heard)
 #if CAUSEWAY_MIC_BYTES
     /* in one epoch the later time: what somebody plays again is behind */
     int32_t ahead = (int32_t)(beacon->time - best.time - (heard - best_heard));
-    if (answered && beacon->epoch == best.epoch && magnitude(ahead) > (uint32_t)APART) {
+    if (answered && beacon->epoch == best.epoch && netclock_size(ahead) > (uint32_t)APART) {
         answered = ahead < 0;
     }
     if (answered && beacon->epoch == best.epoch && ahead < -APART) {
@@ -743,8 +554,8 @@ bool timesync_due(uint32_t now)
 {
     if (!clock_before(now, tidy_at)) {
         netclock_tidy(now);
-        if (state == FOLLOWING && (int32_t)(now - window[0].local) > (int32_t)AGE_MOST) {
-            move_up_newest(estimate_error(now), now); /* as good as our clock still is */
+        if (state == FOLLOWING && (int32_t)syncline_age(now) > (int32_t)AGE_MOST) {
+            syncline_move_up(estimate_error(now), now); /* as good as our clock still is */
         }
         tidy_at = now + TIDY;
     }
@@ -823,21 +634,8 @@ static bool plan_is_sound(uint32_t now)
            !clock_before(now + (is_root() ? TIMESYNC_PERIOD + ANSWER_PAUSE : 3 * ASK_MOST), beacon_at);
 }
 
-static bool window_is_sound(uint32_t now)
-{
-    if (pairs == 0 || pairs > WINDOW || clock_before(now, window[0].local)) {
-        return false;
-    }
-    for (uint8_t i = 1; i < pairs; i++) {
-        if (!is_usable(&window[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool timesync_sound(uint32_t now)
 {
     bool role = is_root() ? state == ROOT || state == LISTENING : state == FOLLOWING || state == LOST;
-    return role && plan_is_sound(now) && (state != FOLLOWING || window_is_sound(now)) && netclock_sound(now);
+    return role && plan_is_sound(now) && (state != FOLLOWING || syncline_sound(now)) && netclock_sound(now);
 }

@@ -30,7 +30,7 @@ from packet_formats.deployment import load
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
 from packet_formats.tinyos import decode_packet
-from tests.soak.py_fuzz import Books, forged
+from tests.soak.py_fuzz import Books, Run, forged
 from tests.soak.running import ROOT, Piece, Search, draw_of
 
 AIM = 24 * 3600  # emulated seconds
@@ -71,9 +71,9 @@ def timeline(draw: random.Random, network: ScenarioNetwork, seconds: float, forg
                     entry(draw.uniform(at, end), do="heal", between=pair),
                 ]
     if forging:
-        layout, radio = layout_of(network.deployment), BOARDS[network.deployment.network.board].radio
+        run, radio = Run("", network.deployment, []), BOARDS[network.deployment.network.board].radio
         for number in range(draw.randrange(5, 40)):
-            message = decode_packet(forged(draw, layout, MOTES))
+            message = decode_packet(forged(draw, run))
             frame = air_format(radio).frame(message, number)  # type: ignore[arg-type]
             found.append(entry(draw.uniform(BEGIN, end), do="inject", frame=frame.hex()))
     return "".join(found)
@@ -111,9 +111,7 @@ def listen(events: list[Event], network: ScenarioNetwork, folder: Path) -> tuple
     records = read_journal(folder).records(lambda fault: told.append(str(fault)))
     if [record.payload for record in records if record.kind == RecordKind.FRAME] != packets:
         told.append("the log lacks packets")
-    if books.delivered + books.discarded != books.arrived:
-        told.append(f"{books.arrived} arrived, {books.delivered} delivered, {books.discarded} discarded")
-    return books, told + books.faults
+    return books, told + books.wrong()
 
 
 def piece(number: int, seconds: float = SECONDS) -> Piece:

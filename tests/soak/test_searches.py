@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from basestation.live.guard import GOOD, Guard
 from tests.soak import __main__ as soak_command
 from tests.soak import c_fuzz, kills, poison, py_fuzz, report
 from tests.soak.running import ROOT, Piece, Search, State
@@ -17,6 +18,11 @@ from tests.soak.running import ROOT, Piece, Search, State
 def soak_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("CAUSEWAY_SOAK", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def short_runs(monkeypatch):
+    monkeypatch.setattr(py_fuzz, "MESSAGES", 100)
 
 
 def test_a_search_goes_on_where_it_ended():
@@ -92,16 +98,24 @@ def test_a_search_is_a_command():
     assert "0 of 10,000,000 executions" in done.stderr
 
 
-def test_hostile_frames():
+def test_hostile_frames(short_runs):
     for number in range(4):
         found = py_fuzz.piece(number, 300)
         assert found.faults == []
         assert found.counts["executions"] >= 100
 
 
-def test_a_station_that_fails_is_a_fault(monkeypatch):
+def test_a_station_that_fails_is_a_fault(monkeypatch, short_runs):
     monkeypatch.setattr(py_fuzz, "row_of", lambda *_: 1 / 0)
     assert "ZeroDivisionError" in py_fuzz.piece(1, 100).faults[0]
+
+
+def test_a_station_that_lets_anybody_in_is_a_fault(monkeypatch, short_runs):
+    """With a key what it delivers must be by somebody who has the key; some of it is."""
+    monkeypatch.setattr(py_fuzz, "any_run", lambda draw: py_fuzz.run_of("kn", True))
+    assert py_fuzz.piece(3, 1000).faults == []
+    monkeypatch.setattr(Guard, "judge", lambda *_: GOOD)
+    assert any("by nobody who has the key" in fault for fault in py_fuzz.piece(3, 1000).faults)
 
 
 def test_every_scheme_of_the_firmware_is_searched(require_tool):
