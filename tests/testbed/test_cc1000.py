@@ -420,6 +420,46 @@ def test_without_a_signal_bytes_are_chance(bench: Callable[..., Bench]) -> None:
 # --- faults ---
 
 
+def wake(bench: Bench, node: int) -> None:
+    """From power-down, as a driver does that trusts the calibration."""
+    bench.write(node, MAIN, 0x3B)
+    bench.run_for(2 * MS)
+    bench.write(node, MAIN, 0x39)
+    bench.run_for(200 * US)
+    bench.write(node, MAIN, RECEIVE)
+    bench.run_for(MS)
+
+
+def test_power_down_keeps_registers_and_calibration(bench: Callable[..., Bench]) -> None:
+    b = bench(2)
+    b.start(0, 1)
+    b.write(1, MAIN, 0x3F)
+    b.run_for(50 * MS)
+    wake(b, 1)
+    b.do("read 1 d", f"send 0 {b.now} {on_air(frame())}")
+    b.run_for(60 * MS)
+    result = b.finish()
+    assert result.faults == []
+    assert result.reads[0] & 1, "the PLL is in lock"
+    assert result.frames(1) == [frame()[:-2]]
+
+
+def test_a_reset_loses_the_calibration_and_so_nothing_is_heard(bench: Callable[..., Bench]) -> None:
+    b = bench(2)
+    b.start(0, 1)
+    b.write(1, MAIN, 0x3E)
+    b.write(1, MAIN, 0x3F)
+    b.configure(1)
+    b.run_for(50 * MS)
+    wake(b, 1)
+    b.do("read 1 d", f"send 0 {b.now} {on_air(frame())}")
+    b.run_for(60 * MS)
+    result = b.finish()
+    assert result.faults == ["cc1000: data were taken on a frequency that was not calibrated"]
+    assert not result.reads[0] & 1
+    assert result.frames(1) == []
+
+
 def test_legal_use_is_silent(bench: Callable[..., Bench]) -> None:
     b = bench(2)
     b.start(0, 1)
