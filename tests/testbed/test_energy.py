@@ -105,6 +105,18 @@ def test_a_high_band_draws_more() -> None:
     assert power.currents("mica2", 916).board == power.currents("mica2").board
 
 
+@pytest.mark.parametrize("board", ["micaz", "mica2"])
+def test_a_board_asleep_draws_what_was_measured(board: str) -> None:
+    """Whatever the parts are said to draw, a whole board in its deepest sleep draws this."""
+    log = StatesLog(Battery(asleep_ma=0.11))
+    radio = "off" if board == "micaz" else "down"
+    log.take(states(SECOND, 0, {"power_save": SECOND}, {radio: SECOND}))
+    energy = log.energy_of(network(deployment(board=board), motes=1))
+    assert energy is not None
+    assert energy.ma == pytest.approx(0.11)
+    assert energy.days == pytest.approx(2500 / 0.11 / 24)
+
+
 # --- a program of which all is known ---
 
 HZ = 7372800
