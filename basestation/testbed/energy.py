@@ -43,6 +43,7 @@ class NodeEnergy:
     duty: float  # share of the time with the radio's receiver or transmitter on
     days: float
     parts: dict[str, float]  # mean mA of each part in each state
+    starts: dict[str, float]  # a second: of the processor's oscillator after power-save, of the radio's
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,14 +82,24 @@ def node_energy(
     """What a node drew from one line to another; `before` is None for the beginning of the run."""
     network = deployment.network
     currents = power.currents(network.board, network.band, battery.asleep_ma)
-    spent, on_air, powered = charge(after, currents), _on_air(after), _powered(after)
+    spent, starts = charge(after, currents), after.starts
+    on_air, powered = _on_air(after), _powered(after)
     if before is not None:
         earlier = charge(before, currents)
         spent = {name: value - earlier.get(name, 0.0) for name, value in spent.items()}
+        starts = {name: count - before.starts[name] for name, count in starts.items()}
         on_air, powered = on_air - _on_air(before), powered - _powered(before)
     parts = {name: value / powered for name, value in spent.items() if value > 0}
     ma = sum(parts.values())
-    return NodeEnergy(identity, powered / NS, ma, on_air / powered, power.days(ma, battery.mah), parts)
+    return NodeEnergy(
+        identity,
+        powered / NS,
+        ma,
+        on_air / powered,
+        power.days(ma, battery.mah),
+        parts,
+        {name: count * NS / powered for name, count in starts.items()},
+    )
 
 
 def _on_air(states: States) -> int:
