@@ -276,6 +276,8 @@ class Station:
             return found
         counts, now = self._mote(health.source), self.timeline.now
         counts.health, counts.wrong_layout = health, health.layout != self.layout.hash
+        if health.battery_mv:
+            counts.drain.add(health.battery_mv, now[0])
         if self._needs_time:
             counts.sync.update(health.in_sync, now[0])
         found += self.alarms.mote_seen(health.source, counts, *now)
