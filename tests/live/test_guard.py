@@ -127,7 +127,9 @@ def test_the_honest_are_delivered_as_if_alone(scheme: str) -> None:
     assert "so far" not in raised["forged"]  # it is told once, and would stay at one
     assert "somebody plays old messages" in raised["replayed"]
     assert not any(isinstance(one, Alarm) for one in quiet)
-    assert alone.snapshot(0).refused == {"unprotected": 0, "forged": 0, "replayed": 0, "unchecked": 0}
+    assert alone.snapshot(0).refused == dict.fromkeys(
+        ("unprotected", "forged", "replayed", "late", "unchecked"), 0
+    )
 
 
 def test_the_alarm_is_over_when_the_stranger_is_gone() -> None:
@@ -418,3 +420,37 @@ def test_what_was_lost_while_a_mote_had_no_time_is_not_counted() -> None:
         for line in by_air(frame, heard, Arrival(0, number * S, number * S, b""), network):
             station.take(line)
     assert (station.received, station.motes[1].lost) == (200, 0)
+
+
+def test_a_copy_that_took_long_is_late_and_no_strangers() -> None:
+    """Of a health report after a newer one, of data after the window of its clock; and data that nobody had heard."""
+    network = deployment()
+    layout = layout_of(network)
+    seal, window = Seal(KEY, layout), layout.stamp.modulus << layout.tick_log2
+    second = [100 * CRYSTAL_HZ + 500 * number for number in range(6)]
+
+    def health(cycles: int, sent: int) -> ActiveMessage:
+        return seal.sealed_health(Health(2, cycles, 1, 1, 7, layout.hash, sent, *[0] * 7))
+
+    def data(cycles: int, sequence: int) -> ActiveMessage:
+        stamp = (cycles >> layout.tick_log2) % layout.stamp.modulus, 0
+        return seal.sealed_data(Data(1, sequence, stamp, data=b"ab"), 1, cycles)
+
+    first, newer, unheard = health(second[0], 1), health(second[1], 2), health(second[0] - 100, 0)
+    told = data(second[0], 0)
+    lost = data(second[5] - window, 1)
+    line: list[Arrival] = []
+    frames = (first, newer, first, told, unheard, lost, told)
+    times = (*second, second[0] + window + 100)
+    for number, (frame, cycles) in enumerate(zip(frames, times, strict=True)):
+        at = 1_000_000 * number
+        heard = Heard(MOTES, 1, number, 0, 3, -60, 100, 0, cycles)
+        line += by_air(frame, heard, Arrival(0, at, at, b""), network)
+    station, happenings = play(network, line)
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert (refused["late"], refused["replayed"], refused["forged"]) == (4, 0, 0)
+    assert not any(isinstance(one, Alarm) for one in happenings)
+    newest = station.motes[2].health
+    assert newest is not None
+    assert newest.sent == 2
