@@ -61,8 +61,13 @@ static messaging_counters_t counters;
 static uint32_t obeyed[COMMANDS_KEPT]; /* the last commands: when each was made, by the network's time */
 #endif
 
-/* The last messages that we left to others, as they had not enough hops to get to the gateway from here. */
+/* The last messages that we left to others, as they had not enough hops to get to the gateway from here; or,
+ * with a schedule, as we had no room. */
+#if CAUSEWAY_SCHEDULED
+#define LEFT_ROOM 12
+#else
 #define LEFT_ROOM 4
+#endif
 #define LEFT 0x8000U /* in the number of each */
 static struct {
     uint16_t source, number;
