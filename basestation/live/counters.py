@@ -116,6 +116,8 @@ class MoteCounts:
     losses: Losses = field(default_factory=Losses)
     sync: Lasting = field(default_factory=Lasting)
     restarts: Times = field(default_factory=Times)
+    strays: int = 0  # of those received: messages whose MIC holds no time
+    strayed: bool = False  # since its newest number: how many were lost meanwhile nobody knows
     imitated: Times = field(default_factory=Times)  # messages with the number of another one of its
     drain: Drain = field(default_factory=Drain)
 
@@ -128,8 +130,15 @@ class MoteCounts:
         """As its health tells it; None where it does not."""
         return self.health.battery_mv if self.health else None
 
+    def begin_span(self) -> None:
+        self.lost_before, self.span = self.lost, None
+
     def add(self, sequence: int) -> None:
         """Count a number of the present boot."""
+        if self.span and sequence > self.span.newest:
+            if self.strayed and sequence > self.span.newest + 1:
+                self.begin_span()
+            self.strayed = False
         self.span = self.span or BootSpan(sequence, sequence)
         self.span.add(sequence)
 
