@@ -114,13 +114,18 @@ class Leds:
 
 @dataclass(frozen=True, slots=True)
 class ClockSample:
-    """A node's clocks. `crystal` is cycles since power-on in 1/65536; `watch` is the watched memory by name."""
+    """A node's clocks. `crystal` is cycles since power-on in 1/65536; `watch` is the watched memory by name.
+
+    Timer 0's count goes on every `divider` cycles, as the `prescaler` says.
+    """
 
     t: int
     node: int
     crystal: int
     tcnt0: int
     watch: dict[str, bytes]
+    divider: int = 1
+    prescaler: int = 0
 
 
 @dataclass(frozen=True, slots=True)

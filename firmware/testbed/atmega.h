@@ -120,8 +120,11 @@ void atmega_crystal(atmega_t *mcu, bool runs);
 /** Crystal cycles since power on, whole ones and 2^-16: the truth about timer 0. */
 uint64_t atmega_crystal_cycles(const atmega_t *mcu);
 
-/** What TCNT0 is now. */
+/** What TCNT0 is now; how many crystal cycles it takes from count to count (0: it stands still), and where
+ * the prescaler is, 0 to 1023. */
 uint8_t atmega_crystal_count(const atmega_t *mcu);
+unsigned atmega_crystal_divider(const atmega_t *mcu);
+unsigned atmega_crystal_prescaler(const atmega_t *mcu);
 
 /** Data memory: registers and RAM. */
 uint8_t *atmega_data(atmega_t *mcu);

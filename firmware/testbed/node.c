@@ -320,6 +320,8 @@ void node_show_clock(node_t *node)
     truth_begin(node->truth, atmega_now(node->mcu), "clock", node->number);
     truth_number(node->truth, "crystal", atmega_crystal_cycles(node->mcu));
     truth_number(node->truth, "tcnt0", atmega_crystal_count(node->mcu));
+    truth_number(node->truth, "divider", atmega_crystal_divider(node->mcu));
+    truth_number(node->truth, "prescaler", atmega_crystal_prescaler(node->mcu));
     truth_object(node->truth, "watch");
     for (int i = 0; i < node->watch_count; i++) {
         const stretch_t *watch = &node->watches[i];
