@@ -1,11 +1,16 @@
 """What a run cost: times by state, as the engine counts them, times currents."""
 
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
+from basestation.testbed import engine
 from basestation.testbed.energy import Battery, StatesLog
 from basestation.testbed.judge import judge
 from basestation.testbed.testbed_report import lines_of
-from basestation.testbed.truth_log import States
+from basestation.testbed.truth_log import DriverFault, ProgramUse, States
 from packet_formats import power
 from tests.testbed.worlds import MS, SECOND, World, deployment, network
 
@@ -98,3 +103,80 @@ def test_a_high_band_draws_more() -> None:
     assert power.currents("mica2", 916).radio["receiving"].ma == 9.6
     assert power.currents("mica2").radio["receiving"].ma == 7.4
     assert power.currents("mica2", 916).board == power.currents("mica2").board
+
+
+# --- a program of which all is known ---
+
+HZ = 7372800
+GREEN_MS = 5
+WAKINGS = 16  # a second
+
+
+@pytest.fixture(scope="module")
+def blinker(root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    built = tmp_path_factory.mktemp("states") / "states.elf"
+    flags = ["-mmcu=atmega128", f"-DF_CPU={HZ}UL", "-Os", "-std=gnu11", f"-DGREEN_MS={GREEN_MS}"]
+    source = root / "tests" / "testbed" / "c" / "avr_states.c"
+    subprocess.run([require_tool("avr-gcc"), *flags, "-o", built, source], check=True)
+    return built
+
+
+def run(testbed: Path, image: Path, *lines: str) -> list[object]:
+    """Two motes for 4.03 s, the second with errors of its crystals."""
+    text = [
+        "nodes 2",
+        "measure 4.03",
+        f"node 0 micaz 0 0 0 0 {image}",
+        "sensors 0 mts300",
+        f"node 1 mica2 0.5 50 -50 20 {image}",
+        *lines,
+        "end 4.03",
+        "",
+    ]
+    return list(engine.events_of("\n".join(text), testbed))
+
+
+@pytest.mark.parametrize("start_cycles", [16384, 1024])
+def test_a_known_program_has_the_times_that_it_must_have(
+    testbed: Path, blinker: Path, start_cycles: int
+) -> None:
+    events = run(testbed, blinker, f"oscillator {start_cycles}")
+    found = next(event for event in events if isinstance(event, States) and event.node == 0)
+    use = next(event for event in events if isinstance(event, ProgramUse) and event.node == 0)
+    wakings = 4 * WAKINGS
+    start = start_cycles * SECOND // HZ
+    assert not [event for event in events if isinstance(event, DriverFault)]
+    assert set(found.processor) == {"active", "power_save", "starting"}
+    assert found.processor["starting"] == wakings * start_cycles * SECOND // HZ
+    assert found.processor["active"] == use.awake * SECOND // HZ  # counted in another way
+    assert found.processor["active"] == pytest.approx(wakings * GREEN_MS * MS, rel=0.05)
+    assert found.leds["green"] == pytest.approx(wakings * GREEN_MS * MS, abs=wakings * 2000)
+    # From the first waking to the second, and so on; the clock's cycles at each end are the same.
+    lit = wakings // 2 * SECOND // WAKINGS
+    assert found.leds["red"] == pytest.approx(lit, abs=wakings * 2000)
+    assert found.sensors == {"light": pytest.approx(found.leds["red"], abs=wakings * 2000)}
+    assert found.radio == {"off": found.t}  # nobody started it
+    assert start < SECOND // WAKINGS
+
+
+def test_the_times_of_all_states_are_the_time_of_the_run(testbed: Path, blinker: Path) -> None:
+    """Also of motes that were off, dipped, or were reset in their sleep; within the rounding of each state."""
+    script = (
+        "states 0.7",
+        "at 1 off 0",
+        "at 1.5 on 0",
+        "at 2.01 brownout 1 0.3",
+        "at 3 reset 1",
+        "at 3.9 off 1",
+    )
+    events = run(testbed, blinker, *script)
+    lines = [event for event in events if isinstance(event, States)]
+    assert len(lines) == 2 * 6
+    for line in lines:
+        assert sum(line.processor.values()) == pytest.approx(line.t, abs=8)
+        assert sum(line.radio.values()) == line.t
+    last = {line.node: line for line in lines}
+    assert last[0].processor["off"] == pytest.approx(0.5 * SECOND, abs=2000)
+    assert last[1].processor["off"] == pytest.approx((0.5 + 0.3 + 0.13) * SECOND, abs=2000)
+    assert sum(last[0].leds.values()) < last[0].t - last[0].processor["off"]
+    assert last[0].sensors["light"] == pytest.approx(last[0].leds["red"], abs=40_000)
