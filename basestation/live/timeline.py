@@ -302,9 +302,10 @@ class Timeline:
         if message.epoch == self.epoch:
             if isinstance(message, Beacon) and rounds_ahead(message, self._time_before(arrival.mono_ns)) > 0:
                 self.clock.restart()  # what we took for the time was played again
-            cycles = self.clock.suggest(arrival.gateway, message.time, arrival.mono_ns).cycles
+            self.clock.suggest(arrival.gateway, message.time, arrival.mono_ns)
             if isinstance(message, Beacon):
-                self._learn_round(message.round, message.time, cycles)
+                now = self.clock.guess(arrival.gateway, arrival.mono_ns)
+                self._learn_round(message.round, message.time, now)
         return found
 
     def _tell_reading(

@@ -18,7 +18,19 @@ from packet_formats.messages import Data, encode_message
 from packet_formats.records import Beacon, Heard
 from packet_formats.seal import Seal
 from packet_formats.tinyos import encode_packet
-from tests.live.test_guard import KEY, MOTES, WRONG, S, attacked, deployment, honest_line, play, put, read
+from tests.live.test_guard import (
+    KEY,
+    MOTES,
+    WRONG,
+    S,
+    attacked,
+    deployment,
+    honest_line,
+    over_the_wrap,
+    play,
+    put,
+    read,
+)
 
 
 def foreign(network: Deployment, line: Iterable[Arrival], gateway: int = 0) -> Iterator[Arrival]:
@@ -115,3 +127,17 @@ def test_who_cannot_be_checked_is_not_called_forged() -> None:
     reading = read_messages(records_of(line), network)
     assert not len(reading.messages)
     assert set(reading.fates.tolist()) == {Fate.UNCHECKED}
+
+
+@pytest.mark.parametrize("scheme", ["shlc", "sequence"])
+@pytest.mark.parametrize("alone", [False, True])
+def test_over_a_wrap_of_the_time_nothing_is_forged_and_a_round_later_all_is(scheme: str, alone: bool) -> None:
+    network = deployment(scheme)
+    honest, replayed = over_the_wrap(network, alone)
+    reading = read_messages(records_of(honest), network)
+    assert len(reading.messages) == 10
+    assert not np.isin(reading.fates, (Fate.FORGED, Fate.UNCHECKED)).any()
+    again = read_messages(records_of([*honest, *replayed]), network)
+    assert named(again) == named(reading)
+    assert int(np.sum(again.fates == Fate.FORGED)) == 10
+    assert not (again.fates == Fate.UNCHECKED).any()
