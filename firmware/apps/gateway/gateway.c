@@ -51,6 +51,9 @@ static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *pa
     uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) |
                               (timesync_is_root() ? CW_HEARD_ROOT : 0) |
                               (CAUSEWAY_HAS_LQI ? CW_HEARD_LQI_KNOWN : 0));
+#if CAUSEWAY_MIC_BYTES
+    flags |= (uint8_t)(timesync_round(timesync_network(heard->time)) << CW_BEACON_ROUND);
+#endif
     cw_heard_t record = {
         .gateway = identity_id(),
         .epoch = timesync_epoch(),
