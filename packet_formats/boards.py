@@ -1,6 +1,7 @@
 """The boards and their radios: the one place for facts about them. Standard library only.
 
-A new board is a row here. docs/planning.md and docs/firmware.md give the source of every number.
+A new board is a row here. docs/planning.md and docs/firmware.md give the source of every number. What they draw is in
+`packet_formats/power.py`.
 """
 
 from __future__ import annotations
@@ -55,8 +56,6 @@ class Radio:
     sync_error_ms: float  # what a hop adds to a clock's error
     delay_margin: float  # share added to a delay budget for interference
     signal_margin_db: float  # over noise, at 0 dBm: below it, frames begin to be lost
-    receiving_ma: float
-    sending_ma: float  # at 0 dBm
     slots: Slots
 
     @property
@@ -87,8 +86,6 @@ CC2420 = Radio(
     sync_error_ms=0.2,
     delay_margin=1 / 3,
     signal_margin_db=4.0,
-    receiving_ma=19.7,
-    sending_ma=17.4,
     slots=Slots(
         turn=7,
         detect=4,
@@ -121,8 +118,6 @@ CC1000 = Radio(
     sync_error_ms=0.4,
     delay_margin=1 / 2,
     signal_margin_db=10.0,
-    receiving_ma=7.4,
-    sending_ma=10.4,
     slots=Slots(
         turn=16,
         detect=16,

@@ -90,7 +90,7 @@ class Schedule:
         return f"{self.period_log2},{self.phase},{self.levels},{self.slot_ids}"
 
 
-def ms(cycles: int) -> float:
+def ms(cycles: float) -> float:
     return cycles * 1000 / CRYSTAL_HZ
 
 
