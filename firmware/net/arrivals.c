@@ -38,8 +38,8 @@ static void answer(const radio_message_t *message, uint32_t now)
         cw_put16(frame->message.data + 2 * i, name);
     }
     frame->tries++;
-    frame->not_before = now + SCHEDULE_ANSWER_IDLE;
-    frame->deadline = frame->not_before + (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) / 4;
+    frame->not_before = now;
+    frame->deadline = now + (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) / 4;
     outbox_put(frame);
 }
 

@@ -892,6 +892,7 @@ void messaging_on_heard(const radio_heard_t *heard)
 #if CAUSEWAY_SCHEDULED && !CAUSEWAY_MIC_BYTES
     } else if (message->type == CAUSEWAY_AM_TAKEN) {
         on_taken(message);
+        schedule_on_answer(now);
 #endif
     } else if (message->type == CAUSEWAY_AM_DOWNLINK) {
         on_downlink(message, now);

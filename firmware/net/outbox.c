@@ -155,7 +155,7 @@ static uint8_t round_now; /* of our phase */
 static bool may_go(const outbox_frame_t *frame, uint32_t now)
 {
     if (!role_sleeps) {
-        return true;
+        return frame->message.type != CAUSEWAY_AM_TAKEN || schedule_answers();
     }
     uint8_t round = round_now;
     return frame->message.type == CAUSEWAY_AM_DOWNLINK ? schedule_for_commands(now)
@@ -212,7 +212,11 @@ static void send_beacon(uint32_t now)
     timesync_fill(going.message.data, now);
     going.used = false;
     going.deadline = now + BEACON_PATIENCE;
+#if CAUSEWAY_SCHEDULED
+    busy = radio_send_at(&going.message, now, CAUSEWAY_BEACON_TIME_AT); /* it is our turn */
+#else
     busy = radio_send(&going.message, going.deadline, CAUSEWAY_BEACON_TIME_AT);
+#endif
 }
 
 #if CAUSEWAY_MIC_BYTES
@@ -375,6 +379,12 @@ void radio_on_sent(radio_result_t result, uint32_t time)
                                : result == RADIO_BUSY ? OUTBOX_LATE
                                                       : OUTBOX_FAILED);
     }
+#if CAUSEWAY_SCHEDULED
+    else if (going.message.type == CAUSEWAY_AM_BEACON && result == RADIO_BUSY &&
+             clock_before(clock_now(), going.deadline)) {
+        busy = radio_send(&going.message, going.deadline, CAUSEWAY_BEACON_TIME_AT);
+    }
+#endif
 #if CAUSEWAY_MIC_BYTES
     else if (going.message.type == CAUSEWAY_AM_BEACON && result == RADIO_SENT) {
         send_proof();

@@ -17,7 +17,7 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 #define PHASES (SLOTS + CAUSEWAY_ROUNDS * CAUSEWAY_LEVELS)
 #define OUTSIDE PHASES /* no window is open */
 #define SECOND UINT32_C(32768)
-#define TURNS (CAUSEWAY_SLOT_IDS + 1) /* the gateway has one, too */
+#define TURNS (CAUSEWAY_SLOT_IDS + 1) /* the first is the gateway's */
 #define CYCLE (TURNS * CAUSEWAY_MINI_SLOT)
 
 enum {
@@ -30,8 +30,8 @@ enum {
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
     NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
-#define JOIN_FIRST (2 * PERIOD)
-#define JOIN_LISTEN (PERIOD + PERIOD / 4)
+#define JOIN_FIRST (2 * PERIOD * CAUSEWAY_BEACON_EVERY)
+#define JOIN_LISTEN (JOIN_FIRST / 2 + PERIOD / 4)
 #define JOIN_PAUSE (120 * SECOND)
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
@@ -49,6 +49,7 @@ static uint16_t errors_seen;              /* damaged frames, as counted by the r
 static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round lasted of late */
 static cw_flag_t heard_farther;           /* somebody was heard in the last phase of the level behind us */
 static cw_flag_t closed;                  /* nothing more is to be heard in it */
+static cw_flag_t answered;                /* the gateway has spoken last */
 static cw_flag_t has_channel;             /* we have just sent, and may go on at once */
 static cw_flag_t on;                      /* the receiver is */
 static cw_flag_t lost;                    /* the time is not known well enough: see join() */
@@ -140,8 +141,10 @@ static uint16_t quiet_time(void)
     if (level > 1) {
         return CAUSEWAY_QUIET;
     }
-    /* the gateway answers its neighbours when they are quiet; those farther away do not hear it */
-    return schedule_on_due(SCHEDULE_NO_ROUND) ? CAUSEWAY_QUIET + SCHEDULE_ANSWER_IDLE : CAUSEWAY_QUIET;
+    if (schedule_on_due(SCHEDULE_NO_ROUND)) { /* the gateway may hear somebody whom we do not, and wait */
+        return CAUSEWAY_QUIET + CYCLE;
+    }
+    return answered ? CAUSEWAY_MINI_SLOT : CAUSEWAY_QUIET;
 }
 
 /* Whether something waits for its turn in this phase. */
@@ -167,7 +170,7 @@ static bool is_over(uint32_t now)
     if (phase < SLOTS) {
         return !timesync_speaks(now + NEAR) && (beacons_missed(now) == 0 || !has_beacon());
     }
-    return !has_something() && (round != 0 || !clock_before(now, begun + learned[level - 1]));
+    return !has_something() && (round != 0 || answered || !clock_before(now, begun + learned[level - 1]));
 }
 
 /* How long the phase lasted, towards which what was learned moves: soon when it was longer, slowly else. */
@@ -200,8 +203,10 @@ static void begin(uint8_t next, uint32_t now)
     }
     uint16_t length = next < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
     begun = ends + ahead;
-    round = next == OUTSIDE ? SCHEDULE_NO_ROUND : round;
-    if (next == 0) {
+    if (next == OUTSIDE) {
+        round = SCHEDULE_NO_ROUND;
+        level = 0;
+    } else if (next == 0) {
         find_opening(now);
         begun = opened;
         round = SCHEDULE_NO_ROUND;
@@ -219,6 +224,7 @@ static void begin(uint8_t next, uint32_t now)
     ends = begun + length - ahead;
     last_frame = begun;
     has_channel = false;
+    answered = false;
     closed = !wants_phase(now);
 }
 
@@ -316,6 +322,19 @@ void schedule_step(uint32_t now)
 void schedule_on_frame(uint32_t now)
 {
     last_frame = now;
+    answered = false;
+    has_channel = false;
+}
+
+/* An answer at the phase's beginning is for those farther away. */
+void schedule_on_answer(uint32_t now)
+{
+    answered = level == 1 && clock_before(begun + CYCLE, now);
+}
+
+bool schedule_answers(void)
+{
+    return level == 1 && round != SCHEDULE_NO_ROUND;
 }
 
 void schedule_on_sent(uint32_t now)
@@ -326,20 +345,37 @@ void schedule_on_sent(uint32_t now)
 
 /* ---- Turns ---- */
 
-/* Each mote has one, and one is the gateway's. */
-static uint8_t our_turn(void)
+static uint32_t later(uint32_t a, uint32_t b)
 {
-    return (uint8_t)(role_sleeps ? identity_id() % CAUSEWAY_SLOT_IDS : CAUSEWAY_SLOT_IDS);
+    return clock_before(a, b) ? b : a;
 }
 
-/* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start. */
+/* The gateway speaks first in its neighbours' phase: it has heard some who are farther away. Then it waits
+ * until all have had their turn since the last frame. */
+static uint32_t answer_from(uint32_t earliest)
+{
+    if (!schedule_answers()) {
+        return later(ends, earliest);
+    }
+    bool begins = !clock_before(begun, last_frame);
+    return later(begins ? begun : last_frame + CYCLE + CAUSEWAY_MINI_SLOT / 2, earliest);
+}
+
+/* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start.
+ * Whoever sent last may go on before. */
 static uint32_t turn_from(uint32_t earliest)
 {
-    uint8_t place = (uint8_t)((our_turn() + number) % TURNS);
+    if (!role_sleeps) {
+        return answer_from(earliest);
+    }
+    uint8_t place = (uint8_t)(1 + (identity_id() + number) % CAUSEWAY_SLOT_IDS);
     if (round & 1) {
-        place = (uint8_t)(TURNS - 1 - place); /* two whose clocks are a turn apart must not meet again */
+        place = (uint8_t)(TURNS - place); /* two whose clocks are a turn apart must not meet again */
     }
     uint32_t first = begun + (uint16_t)(place * CAUSEWAY_MINI_SLOT);
+    if (clock_before(begun, last_frame)) {
+        earliest = later(earliest, last_frame + BURST_LEAD + RADIO_TURN + CAUSEWAY_MINI_SLOT);
+    }
     if (!clock_before(first, earliest)) {
         return first;
     }
@@ -357,9 +393,7 @@ bool schedule_turn(uint32_t now, uint32_t *when)
 {
     if (has_channel) {
         has_channel = false;
-        uint16_t passed = (uint16_t)((uint16_t)(now + BURST_LEAD - begun) / CAUSEWAY_MINI_SLOT +
-                                     random_below(2));
-        *when = begun + passed * CAUSEWAY_MINI_SLOT + CAUSEWAY_MINI_SLOT / 2;
+        *when = now + BURST_LEAD;
         return is_in_time(*when);
     }
     *when = turn_from(now + LEAD_LEAST);

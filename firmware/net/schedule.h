@@ -31,9 +31,6 @@
 #define SCHEDULE_START_TIME 88
 #endif
 
-/** Cycles without a message before the gateway answers: longer than between two of one sender. */
-#define SCHEDULE_ANSWER_IDLE (CAUSEWAY_MINI_SLOT * 8)
-
 /** No phase of our level is now. */
 #define SCHEDULE_NO_ROUND ((uint8_t)0xFF)
 
@@ -51,6 +48,12 @@ bool schedule_awake(void);
 
 /** A frame came in: the phase goes on. */
 void schedule_on_frame(uint32_t now);
+
+/** The gateway has answered: its neighbours were quiet, or their phase begins. */
+void schedule_on_answer(uint32_t now);
+
+/** Whether a gateway may answer now: its neighbours listen. */
+bool schedule_answers(void);
 
 /** A frame of ours went out: we may go on at once, as long as we do. */
 void schedule_on_sent(uint32_t now);

@@ -106,6 +106,7 @@ void radio_on_heard(const radio_heard_t *heard)
     }
 #if CAUSEWAY_SCHEDULED
     timesync_ask_now(now);
+    schedule_on_frame(now);
 #endif
     if (hand_up(heard, now)) {
         arrivals_on_heard(message, now); /* else it shall come again: the line may have room then */
