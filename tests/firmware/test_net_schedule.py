@@ -3,6 +3,7 @@
 import ctypes
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,9 +47,8 @@ class Watched:
         self.awake: Counter[int] = Counter()
         self.world.on_air = self.on_air
 
-    def on_air(self, node: Node, message: object, end: float) -> None:
-        kind = getattr(message, "type")
-        self.frames.append((node.id, kind, self.gateway.network() % self.times.period))
+    def on_air(self, node: Node, message: Any, end: float) -> None:
+        self.frames.append((node.id, message.type, self.gateway.network() % self.times.period))
 
     def run(self, seconds: float) -> None:
         """Also look who is awake, 64 times a second."""
