@@ -335,11 +335,11 @@ static void pass_on(uint32_t now)
     if (schedule_passes_on(hops, now, &when)) {
         plan(BEACON, when);
     }
-    return;
-#endif
+#else
     if (hops < TIMESYNC_MAX_HOPS) {
         plan(BEACON, now + random_below(SPREAD));
     }
+#endif
 }
 
 /* ---- Driving: the root, or a successor ---- */
@@ -715,17 +715,23 @@ uint32_t timesync_next(void)
     return intent != NOTHING && clock_before(beacon_at, tidy_at) ? beacon_at : tidy_at;
 }
 
-/* When who drives sends again. With a schedule, motes listen for it when a window opens. */
+#if CAUSEWAY_SCHEDULED
+
+/* Motes listen for who drives when a window opens. */
 static uint32_t next_beacon(uint32_t now)
 {
-#if CAUSEWAY_SCHEDULED
-    uint32_t opening = schedule_opening(now);
-    return state == ROOT && burst > 0 && clock_before(now + TIMESYNC_QUICK, opening) ? now + TIMESYNC_QUICK
-                                                                                     : opening;
-#else
-    return now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
-#endif
+    uint32_t opening = schedule_opening(now), quick = now + TIMESYNC_QUICK;
+    return state == ROOT && burst > 0 && clock_before(quick, opening) ? quick : opening;
 }
+
+#else
+
+static uint32_t next_beacon(uint32_t now)
+{
+    return now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
+}
+
+#endif
 
 static void plan_next(uint32_t now)
 {
