@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from packet_formats.boards import BOARDS
 
-# Of two AA cells in series, assumed. A mote needs 2.7 V: alkaline cells still hold some charge then.
+# Of two AA cells in series, assumed. A mote stops at 2.7 V (docs/flashing.md, fuses), when alkaline cells still hold
+# much of their charge; lithium cells (FR6) are nearly empty then.
 CELLS_MAH = 2500
-ASLEEP_MA = 0.030  # a whole board, processor in power-save and radio off: assumed
+ASLEEP_MA = 0.030  # a whole board, processor in power-save, watchdog on, radio off: assumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +110,18 @@ SENSORS: Mapping[str, Current] = {
 _LEAK = "assumed; boards were measured at 2 to 500 uA (tinyos-devel list, July 2006): measure yours"
 
 
-def _board(radio: Mapping[str, Current]) -> Current:
+def _board(radio: Mapping[str, Current], asleep_ma: float) -> Current:
     asleep = min(radio[state].ma for state in ("off", "down") if radio[state] is not _NOTHING)
-    rest = ASLEEP_MA - PROCESSOR["power_save"].ma - asleep
-    return Current(round(rest, 6), f"the rest of {1000 * ASLEEP_MA:.0f} uA for a board asleep: {_LEAK}")
+    rest = asleep_ma - PROCESSOR["power_save"].ma - asleep
+    return Current(
+        max(0.0, round(rest, 6)), f"the rest of {1000 * asleep_ma:g} uA for a board asleep: {_LEAK}"
+    )
 
 
-def currents(board: str, band: int | None = None) -> Currents:
+def currents(board: str, band: int | None = None, asleep_ma: float = ASLEEP_MA) -> Currents:
     """The currents of a board of ours; `band` is the MHz of a MICA2, if not its usual one."""
     chip = BOARDS[board].radio.chip
     radio = RADIOS[chip]
     if (band or BOARDS[board].default_band) > _HIGH_MHZ:
         radio = {**radio, **_CC1000_HIGH}
-    return Currents(PROCESSOR, radio, LED, SENSORS, _board(radio))
+    return Currents(PROCESSOR, radio, LED, SENSORS, _board(radio, asleep_ma))

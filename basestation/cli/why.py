@@ -16,6 +16,7 @@ from basestation.live.explain import Witness
 from basestation.live.runner import Player
 from basestation.live.station import Station
 from packet_formats.deployment import DeploymentError
+from packet_formats.phrases import many
 
 NAME = re.compile(r"(?P<source>\d+)#(?P<sequence>-?\d+)(?:@(?P<boot>[0-7]))?")
 
@@ -84,6 +85,8 @@ def command(
         common.fail(str(error))
     if witness.found is None:
         common.fail(f"{journal.folder}: {_absent(station, *message)}")
+    if described.security.mic and described.key is None:
+        common.note(f"{many(station.received, 'message')} unchecked: {common.NOT_CHECKED}")
     found = witness.explain()
     if as_json:
         common.emit_json({"run": header.run} | asdict(found))

@@ -364,9 +364,17 @@ class Alarms:
         self._expect(_due_after(counts.posed))
         return self._look(GATEWAY, gateway, counts, mono_ns, wall_ns)
 
-    def mote_seen(self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int) -> list[Happening]:
-        """A message or a health report of a mote came, and its counters have it."""
+    def mote_seen(
+        self, mote: int, counts: MoteCounts, mono_ns: int, wall_ns: int, stray: bool = False
+    ) -> list[Happening]:
+        """A message or a health report of a mote came, and its counters have it.
+
+        A stray, which may be an old one, is a sign of life; but nothing is learnt from when it came.
+        """
         first = not counts.seen_ns
+        if stray and not first:
+            counts.expected_ns = mono_ns
+            return self._look(OF_MESSAGES, mote, counts, mono_ns, wall_ns)
         if not first and counts.expected_ns == counts.seen_ns:  # else nobody listened meanwhile
             counts.pauses.add(mono_ns - counts.seen_ns)
         counts.seen_ns = counts.expected_ns = mono_ns

@@ -26,6 +26,7 @@ PROOF_NS = 2_000_000_000  # so long after its beacon a proof comes at most: the 
 COPY_NS = 10_000_000_000  # a copy on another way comes within this time; later it is played again
 FRESH = 60 * CRYSTAL_HZ  # cycles by which the time in a health report may differ from ours
 SETTLING_NS = 30_000_000_000  # after the time started afresh, messages of the time before are still about
+LATE_WINDOWS = 2  # of a clock: a message or a copy that took longer than delta allows is no stranger's
 TIMES_BEFORE = 2  # that are remembered so long
 WINDOWS = 3  # of a clock, or periods of 16 s, that are tried where the time is a guess
 
@@ -35,6 +36,9 @@ class Verdict(Enum):
     UNPROTECTED = "unprotected"  # right, but it holds no time: it could be an old one, played again
     FORGED = "forged"
     REPLAYED = "replayed"
+    LATE = (
+        "late"  # right, and of a moment ago, but a newer report was there, or the window of its clock is over
+    )
     UNCHECKED = (
         "unchecked"  # nobody can tell: no time is known, or it is of the time before that started afresh
     )
@@ -47,6 +51,7 @@ class Verdict(Enum):
 WORDS = {
     Verdict.FORGED: "its MIC is wrong: whoever sent it has not the network's key",
     Verdict.REPLAYED: "it is an old message, played again",
+    Verdict.LATE: "it is right, but it took so long that nothing can be made of it",
     Verdict.UNCHECKED: "its MIC cannot be checked: the network's time is not known yet, or it is of the time before",
 }
 
@@ -60,6 +65,7 @@ class Judgement(NamedTuple):
 
 
 GOOD = Judgement(Verdict.GOOD)
+Seen = dict[int, OrderedDict[bytes, int]]  # of each node what came, and when it first did
 
 
 class Guard:
@@ -70,7 +76,8 @@ class Guard:
         self._seal = Seal(deployment.key, layout_of(deployment))
         self._motes = deployment.network.motes
         self.verdicts: Counter[Verdict] = Counter()
-        self._seen: dict[int, OrderedDict[bytes, int]] = {}  # by mote: what came, and when it first did
+        self._seen: Seen = {}  # data, by mote
+        self._reports: Seen = {}  # health
         self._health: dict[int, Health] = {}
         self._beacons: OrderedDict[tuple[int, int, int, bytes], tuple[Beacon, int]] = OrderedDict()
         self._newest: tuple[int | None, int] = None, 0  # epoch and number of the newest proven beacon
@@ -98,7 +105,7 @@ class Guard:
         if isinstance(message, Data):
             found = self._judge_data(payload, message, epoch, cycles, mono_ns, tries)
         elif isinstance(message, Health):
-            found = Judgement(self._judge_health(payload, message, epoch, cycles, tries == 1))
+            found = Judgement(self._judge_health(payload, message, epoch, cycles, mono_ns, tries == 1))
         elif isinstance(message, Downlink):
             found = Judgement(self._judge_command(payload, message, epoch, cycles, mono_ns))
         else:
@@ -132,12 +139,14 @@ class Guard:
                 for before in self._times_before(mono_ns)
             ):
                 return Judgement(Verdict.UNCHECKED)
+            if not right and self._is_late(payload, data, epoch, cycles):
+                return Judgement(Verdict.LATE)
         if not seal.has_clock:
             sent = None
         if data.source >= self._motes:
             return Judgement(Verdict.GOOD, sent) if right else Judgement(Verdict.FORGED)
         covered = seal.covered_data(payload, data.source, False, 0, 0)[BLOCK:] + data.mic
-        first = self._first_seen(data.source, covered, mono_ns, right)
+        first = _first_seen(self._seen, data.source, covered, mono_ns, right)
         if not right:
             return Judgement(Verdict.FORGED if first is None else Verdict.REPLAYED)
         if first is not None and mono_ns - first > COPY_NS:
@@ -152,30 +161,32 @@ class Guard:
                 return time
         return None
 
-    def _first_seen(self, mote: int, covered: bytes, mono_ns: int, keep: bool) -> int | None:
-        """When this very message came first; None if it did not. `keep`: it is right, so remember it."""
-        seen = self._seen.get(mote)
-        if seen is None:
-            if not keep:
-                return None
-            seen = self._seen[mote] = OrderedDict()
-        first = seen.get(covered)
-        if first is None and keep:
-            seen[covered] = mono_ns
-            if len(seen) > REMEMBERED:
-                seen.popitem(last=False)
-        return first
+    def _is_late(self, payload: bytes, data: Data, epoch: int, cycles: int) -> bool:
+        """Whether it would have been right a moment ago."""
+        window = self._seal.layout.stamp.modulus << self._seal.layout.tick_log2
+        return self._seal.has_clock and any(
+            self._sent(payload, data, epoch, cycles - back * window, 1) is not None
+            for back in range(1, LATE_WINDOWS + 1)
+        )
 
     # ---- Health ----
 
     def _judge_health(
-        self, payload: bytes, health: Health, epoch: int | None, cycles: int | None, sure: bool
+        self,
+        payload: bytes,
+        health: Health,
+        epoch: int | None,
+        cycles: int | None,
+        mono_ns: int,
+        sure: bool,
     ) -> Verdict:
         if self._seal.health(payload, health) != health.mic:
             return Verdict.FORGED
         last = self._health.get(health.source)
+        first = _first_seen(self._reports, health.source, health.mic, mono_ns, True)
         if not self._is_news(health, last, epoch, cycles, sure):
-            return Verdict.REPLAYED
+            copy = first is not None and mono_ns - first <= COPY_NS
+            return Verdict.LATE if copy or _is_recent(health, epoch, cycles) else Verdict.REPLAYED
         self._health[health.source] = health
         return Verdict.GOOD
 
@@ -259,6 +270,27 @@ class Guard:
             return False
         ahead = _ahead(beacon.time, now[1], 32)
         return ahead > FRESH and _ahead(beacon.sequence, self._newest[1], 16) < 0
+
+
+def _first_seen(all_seen: Seen, node: int, said: bytes, mono_ns: int, keep: bool) -> int | None:
+    """When this very message came first; None if it did not. `keep`: it is right, so remember it."""
+    seen = all_seen.get(node)
+    if seen is None:
+        if not keep:
+            return None
+        seen = all_seen[node] = OrderedDict()
+    first = seen.get(said)
+    if first is None and keep:
+        seen[said] = mono_ns
+        if len(seen) > REMEMBERED:
+            seen.popitem(last=False)
+    return first
+
+
+def _is_recent(health: Health, epoch: int | None, cycles: int | None) -> bool:
+    """Whether its time is that of a moment ago."""
+    known = health.in_sync and cycles is not None and health.epoch == epoch
+    return known and 0 <= _ahead(cycles or 0, health.time, 32) <= COPY_NS * CRYSTAL_HZ // 1_000_000_000
 
 
 def _ahead(value: int, other: int, bits: int) -> int:

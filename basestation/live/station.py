@@ -276,6 +276,8 @@ class Station:
             return found
         counts, now = self._mote(health.source), self.timeline.now
         counts.health, counts.wrong_layout = health, health.layout != self.layout.hash
+        if health.battery_mv:
+            counts.drain.add(health.battery_mv, now[0])
         if self._needs_time:
             counts.sync.update(health.in_sync, now[0])
         found += self.alarms.mote_seen(health.source, counts, *now)
@@ -317,7 +319,7 @@ class Station:
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)
         reception = self.observer.receive(data, tick, heard_tick, held, timed, read.heard is None and timed)
         counts, message = self._mote(data.source), reception.message
-        found = self._count_boot(counts, data, reception.boot_before)
+        found = self._count_boot(counts, data, reception.boot_before, reception.stray)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
             counts.rssi = read.heard.rssi
             counts.relayed = is_relayed(data, frame.source, counts.health, self.deployment.network)
@@ -335,7 +337,7 @@ class Station:
             found += self.alarms.imitated(data.source, counts, *self.timeline.now)
         counts.bounded += reception.bounded
         counts.untimed += cycles is None
-        found += self._count_arrival(counts, held, message, heard_tick)
+        found += self._count_arrival(counts, held, message, heard_tick, reception.stray)
         if reception.discarded:
             found.append(self._discard(held, message))
         else:
@@ -373,8 +375,8 @@ class Station:
         held.tentative = True
         return Tentative(*self.timeline.now, held.name, held.data, held.number, place, missing, text)
 
-    def _count_boot(self, counts: MoteCounts, data: Data, before: int | None) -> list[Happening]:
-        if counts.boot is None:
+    def _count_boot(self, counts: MoteCounts, data: Data, before: int | None, stray: bool) -> list[Happening]:
+        if counts.boot is None and not stray:
             counts.boot = data.boot
         if before is None:
             return []
@@ -382,15 +384,16 @@ class Station:
         counts.boot = data.boot
         counts.reboots += 1
         counts.restarts.add(now[0])
-        counts.lost_before, counts.span = counts.lost, None
+        counts.begin_span()
         return [
             Reboot(*now, data.source, data.boot, before),
             *self.alarms.mote_changed(data.source, counts, *now),
         ]
 
     def _count_arrival(
-        self, counts: MoteCounts, held: HeldMessage, message: Ordered, heard: int
+        self, counts: MoteCounts, held: HeldMessage, message: Ordered, heard: int, stray: bool
     ) -> list[Happening]:
+        """Of a stray nobody knows when it was sent: it tells nothing of losses, of the time, or of causes."""
         data, name = held.data, held.name
         self.rate.add(held.mono_ns)
         counts.rate.add(held.mono_ns)
@@ -398,9 +401,12 @@ class Station:
         counts.late += held.late
         counts.out_of_sync += not data.in_sync
         counts.saturated += data.saturated
+        if stray:
+            counts.strays, counts.strayed = counts.strays + 1, True
+            return self.alarms.mote_seen(data.source, counts, *self.timeline.now, stray=True)
         if data.boot == counts.boot and not held.differs:
             counts.add(name.sequence)
-        counts.losses.update(counts.received, counts.lost)
+        counts.losses.update(counts.received - counts.strays, counts.lost)
         if self._needs_time:
             counts.sync.update(data.in_sync, held.mono_ns)
         found = self.alarms.mote_seen(data.source, counts, *self.timeline.now)

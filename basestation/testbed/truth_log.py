@@ -114,13 +114,18 @@ class Leds:
 
 @dataclass(frozen=True, slots=True)
 class ClockSample:
-    """A node's clocks. `crystal` is cycles since power-on in 1/65536; `watch` is the watched memory by name."""
+    """A node's clocks. `crystal` is cycles since power-on in 1/65536; `watch` is the watched memory by name.
+
+    Timer 0's count goes on every `divider` cycles, as the `prescaler` says.
+    """
 
     t: int
     node: int
     crystal: int
     tcnt0: int
     watch: dict[str, bytes]
+    divider: int = 1
+    prescaler: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +144,8 @@ class ProgramUse:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """How long a node's parts were in each of their states since the run began, in ns; LEDs and sensors: on."""
+    """How long a node's parts were in each of their states since the run began, in ns; LEDs and sensors: on. And how
+    often its processor's oscillator and its radio's were started."""
 
     t: int
     node: int
@@ -147,6 +153,7 @@ class States:
     radio: dict[str, int]
     leds: dict[str, int]
     sensors: dict[str, int]
+    starts: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)

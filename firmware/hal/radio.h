@@ -13,11 +13,6 @@
 
 #include "causeway_layout.h"
 
-/* Whether the deployment has a schedule: only then does anybody put the radio to sleep. */
-#ifndef CAUSEWAY_SCHEDULED
-#define CAUSEWAY_SCHEDULED 0
-#endif
-
 #define RADIO_RSSI_UNKNOWN INT8_MIN
 /* An `error` of unknown size: `time` is between that of the delimiter and now. */
 #define RADIO_UNTIMED 0xFF
@@ -75,7 +70,7 @@ void radio_stop(void);
 #define RADIO_NO_STAMP 0xFF
 bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at);
 
-#if CAUSEWAY_SCHEDULED
+#if CAUSEWAY_SCHEDULED /* without a schedule nobody puts the radio to sleep */
 
 /** Cycles from the first radio_wake() to a receiver that is on, at most, if it is called again on each
  * EVENT_RADIO. A start that fails and one that must calibrate (MICA2: hourly) take longer. */

@@ -14,7 +14,8 @@
 
 #define NAMED (CAUSEWAY_TAKEN_BYTES / 2)
 
-/* The answer that waits and has room for one more message, or a new one; its `tries` are those that it names. */
+/* The answer that waits and has room for one more message, or a new one; its `tries` are those that it names.
+ */
 static outbox_frame_t *answer_with_room(uint32_t now)
 {
     for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {

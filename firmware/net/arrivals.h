@@ -1,5 +1,6 @@
-/** A gateway's answer to data messages: a short frame that names a message, so that nobody sends it again. With a
- * schedule (and without a key) it names up to eight, and goes out when nobody has sent for a moment. */
+/** A gateway's answer to data messages: a short frame that names a message, so that nobody sends it again.
+ * With a schedule (and without a key) it names up to eight, and goes out when nobody has sent for a moment.
+ */
 #ifndef NET_ARRIVALS_H
 #define NET_ARRIVALS_H
 

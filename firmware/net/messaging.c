@@ -157,8 +157,8 @@ static bool take_hop(uint8_t *flags, uint32_t now)
 
 #if CAUSEWAY_SCHEDULED
 
-/* The last local time at which a message may start on the air: all that was stamped in a window is there at its end,
- * which is no more than delta after its beginning. */
+/* The last local time at which a message may start on the air: all that was stamped in a window is there at
+ * its end, which is no more than delta after its beginning. */
 static uint32_t latest_start(void)
 {
     return schedule_end(clock_now()) - radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
@@ -574,8 +574,8 @@ static bool speaks_of(const radio_message_t *message)
 
 #endif
 
-/* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if nobody nearer
- * passes it on: if we hear that, we help. */
+/* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if
+ * nobody nearer passes it on: if we hear that, we help. */
 static void put_behind(outbox_frame_t *frame, uint8_t distance)
 {
 #if CAUSEWAY_SCHEDULED

@@ -6,6 +6,7 @@
 #include "causeway/bytes.h"
 #include "hal/clock.h"
 #include "identity.h"
+#include "role.h"
 #include "seal.h"
 #include "timesync.h"
 
@@ -24,8 +25,9 @@
 #else
 #define PLAIN_MOST 0
 #endif
-#define FRAME_MOST \
-    (PLAIN_MOST + 2 * UINT32_C(32768) + ((UINT32_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2)) << CAUSEWAY_TICK_LOG2))
+#define FRAME_MOST                      \
+    (PLAIN_MOST + 2 * UINT32_C(32768) + \
+     ((UINT32_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2)) << CAUSEWAY_TICK_LOG2))
 _Static_assert(UINT64_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2) <
                    ((UINT32_C(1) << 31) - 2 * RADIO_PATIENCE) >> CAUSEWAY_TICK_LOG2,
                "times that far apart can be compared: packet_formats/deployment.py refuses longer ones");
@@ -152,7 +154,7 @@ static uint8_t round_now; /* of our phase */
 
 static bool may_go(const outbox_frame_t *frame, uint32_t now)
 {
-    if (identity_id() >= CAUSEWAY_MOTES) {
+    if (!role_sleeps) {
         return true;
     }
     uint8_t round = round_now;
@@ -163,8 +165,8 @@ static bool may_go(const outbox_frame_t *frame, uint32_t now)
 /* What goes out at our turn: a mote's messages, and a gateway's answers to them. */
 static bool needs_turn(const outbox_frame_t *frame)
 {
-    return identity_id() < CAUSEWAY_MOTES ? frame->message.type != CAUSEWAY_AM_DOWNLINK
-                                          : frame->message.type == CAUSEWAY_AM_TAKEN;
+    return role_sleeps ? frame->message.type != CAUSEWAY_AM_DOWNLINK
+                       : frame->message.type == CAUSEWAY_AM_TAKEN;
 }
 
 /* Its window is over, or nearly. */
@@ -343,7 +345,7 @@ uint32_t outbox_next(uint32_t now)
         next = now + IDLE_PAUSE; /* a question waits until we listen */
     }
     next = sooner(next, schedule_next(now));
-    if (identity_id() < CAUSEWAY_MOTES) {
+    if (role_sleeps) {
         return next; /* and knows when a frame may go */
     }
 #endif

@@ -4,8 +4,8 @@
  * frame with the earliest deadline goes first, a due beacon before all. A frame that cannot go in time is
  * dropped and reported.
  *
- * With a schedule (net/schedule.h) a mote's frames wait for their level's phase, and for our turn in it; what has a
- * stamp and did not go out in its window is dropped at its end.
+ * With a schedule (net/schedule.h) a mote's frames wait for their level's phase, and for our turn in it; what
+ * has a stamp and did not go out in its window is dropped at its end.
  */
 #ifndef NET_OUTBOX_H
 #define NET_OUTBOX_H

@@ -7,6 +7,7 @@
 #include "hal/radio.h"
 #include "identity.h"
 #include "random.h"
+#include "role.h"
 #include "timesync.h"
 
 _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gateway: it must be the root");
@@ -20,40 +21,38 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 #define CYCLE (TURNS * CAUSEWAY_MINI_SLOT)
 
 enum {
-    LEAD = 120,          /* cycles before a turn at which a frame is handed over: stamp, load */
-    LEAD_LATE = 8,      /* cycles that the loop may be early */
-    BURST_LEAD = 60,    /* the same for what follows a frame of ours */
-    LEAD_LEAST = 80,    /* later than that the turn is missed */
-    ERROR_MOST = 8192,  /* cycles: a clock further off cannot find a window any more */
-    JOIN_EAGER = 5,     /* times that the network is looked for every two minutes; then every half hour */
-    NEAR = 4096,        /* cycles in which a planned beacon keeps the receiver on */
+    LEAD = 120,        /* cycles before a turn at which a frame is handed over: stamp, load */
+    LEAD_LATE = 8,     /* cycles that the loop may be early */
+    BURST_LEAD = 60,   /* the same for what follows a frame of ours */
+    LEAD_LEAST = 80,   /* later than that the turn is missed */
+    ERROR_MOST = 8192, /* cycles: a clock further off cannot find a window any more */
+    JOIN_EAGER = 5,    /* times that the network is looked for every two minutes; then every half hour */
+    NEAR = 4096,       /* cycles in which a planned beacon keeps the receiver on */
 };
 #define JOIN_FIRST (2 * PERIOD)
 #define JOIN_LISTEN (PERIOD + PERIOD / 4)
 #define JOIN_PAUSE (120 * SECOND)
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
-static uint8_t phase;         /* 0 .. PHASES - 1, or OUTSIDE */
-static uint32_t opened;       /* local time at which the window that is nearest opened, or will */
-static uint8_t number;        /* of that window */
-static uint32_t begun, ends;  /* local times of the phase: as the network has it; when we turn to the next */
-static uint8_t ours;          /* our level, 1 .. CAUSEWAY_LEVELS, as of its beginning */
-static cw_flag_t closed;      /* nothing more is to be heard in it */
-static cw_flag_t has_channel; /* we have just sent, and may go on at once */
-static cw_flag_t on;          /* the receiver is */
-static cw_flag_t lost;        /* the time is not known well enough: see join() */
-static uint16_t ahead;        /* cycles by which we are early for each phase: to wake, and for our clock's error */
-static uint16_t errors_seen;  /* damaged frames, as counted by the radio */
-static uint32_t last_frame;   /* local time of the last frame in it, or its beginning */
+static uint8_t phase;       /* 0 .. PHASES - 1, or OUTSIDE */
+static uint8_t round;       /* of phases with data, else SCHEDULE_NO_ROUND, */
+static uint8_t level;       /* and whose phase it is */
+static uint8_t ours;        /* our level, 1 .. CAUSEWAY_LEVELS, as of the phase's beginning */
+static uint8_t number;      /* of the window */
+static uint32_t opened;     /* local time at which the window that is nearest opened, or will */
+static uint32_t begun;      /* local time at which the phase begins in the network, */
+static uint32_t ends;       /* and at which we turn to the next */
+static uint32_t last_frame; /* local time of the last frame in it, or its beginning */
+static uint16_t ahead; /* cycles by which we are early for each phase: to wake, and for our clock's error */
+static uint16_t errors_seen;              /* damaged frames, as counted by the radio */
 static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round lasted of late */
-static uint32_t join_until;   /* lost: listens until then; else awake until then */
-static uint32_t join_again;
+static cw_flag_t closed;                  /* nothing more is to be heard in it */
+static cw_flag_t has_channel;             /* we have just sent, and may go on at once */
+static cw_flag_t on;                      /* the receiver is */
+static cw_flag_t lost;                    /* the time is not known well enough: see join() */
+static uint32_t join_until; /* awake until then: for the network if lost, or as it was just found */
+static uint32_t join_again; /* lost: listens again then */
 static uint8_t join_tries;
-
-static bool is_mote(void)
-{
-    return identity_id() < CAUSEWAY_MOTES;
-}
 
 /* ---- Where in the window ---- */
 
@@ -64,34 +63,14 @@ static uint32_t opening_at(uint32_t local)
     return since > PERIOD / 2 ? local + (PERIOD - since) : local - since;
 }
 
-static uint32_t start_of(uint8_t which)
-{
-    return which < SLOTS ? (uint32_t)which * CAUSEWAY_BEACON_SLOT
-                         : CAUSEWAY_DATA_START + (uint32_t)(which - SLOTS) * CAUSEWAY_PHASE;
-}
-
-static uint8_t round_of(uint8_t which)
-{
-    if (which < SLOTS || which >= OUTSIDE) {
-        return SCHEDULE_NO_ROUND;
-    }
-    return (uint8_t)((which - SLOTS) / CAUSEWAY_LEVELS);
-}
-
-static uint8_t level_of(uint8_t which)
-{
-    return (uint8_t)(CAUSEWAY_LEVELS - (which - SLOTS) % CAUSEWAY_LEVELS);
-}
-
 uint8_t schedule_round(void)
 {
-    return round_of(phase);
+    return round;
 }
 
 uint8_t schedule_our_round(void)
 {
-    uint8_t round = round_of(phase);
-    return round != SCHEDULE_NO_ROUND && !lost && level_of(phase) == ours ? round : SCHEDULE_NO_ROUND;
+    return level == ours && !lost ? round : SCHEDULE_NO_ROUND;
 }
 
 uint32_t schedule_end(uint32_t now)
@@ -121,7 +100,8 @@ static uint32_t beacons_missed(uint32_t now)
     return before <= (int32_t)ahead ? 0 : ((uint32_t)before + PERIOD / 2) / (PERIOD * CAUSEWAY_BEACON_EVERY);
 }
 
-/* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else drives. */
+/* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else
+ * drives. */
 static bool wants_beacon(uint8_t slot, uint32_t now)
 {
     if (timesync_speaks(now + NEAR)) {
@@ -132,27 +112,35 @@ static bool wants_beacon(uint8_t slot, uint32_t now)
     return has_beacon() && missed > 0 && (!as_usual || slot + 1 >= timesync_hops());
 }
 
-/* In the first round those beside the senders: who passes on, peers, and who waits to hear himself passed on. Later
- * the next level looks whether anything is sent again; others are there for what they have left. */
-static bool wants(uint8_t which, uint32_t now)
+/* In the first round those beside the senders: who passes on, peers, and who waits to hear himself passed on.
+ * Later the next level looks whether anything is sent again; others are there for what they have left. */
+static bool wants_phase(uint32_t now)
 {
-    if (which >= OUTSIDE) {
+    if (phase >= OUTSIDE) {
         return false;
     }
-    if (which < SLOTS) {
-        return wants_beacon(which, now);
+    if (phase < SLOTS) {
+        return wants_beacon(phase, now);
     }
-    uint8_t level = level_of(which);
     if (level > ours + 1 || level + 1 < ours) {
         return false;
     }
-    return round_of(which) == 0 || level > ours || schedule_on_due(SCHEDULE_NO_ROUND);
+    return round == 0 || level > ours || schedule_on_due(SCHEDULE_NO_ROUND);
 }
 
 /* The gateway answers its neighbours when they are quiet; those farther away do not hear it. */
-static uint16_t quiet_of(uint8_t which)
+static uint16_t quiet_time(void)
 {
-    return (uint16_t)(CAUSEWAY_QUIET + (level_of(which) == 1 ? SCHEDULE_ANSWER_IDLE : 0));
+    if (phase < SLOTS) {
+        return CAUSEWAY_QUIET_RETRY;
+    }
+    return (uint16_t)(CAUSEWAY_QUIET + (level == 1 ? SCHEDULE_ANSWER_IDLE : 0));
+}
+
+/* Whether something waits for its turn in this phase. */
+static bool has_something(void)
+{
+    return schedule_our_round() != SCHEDULE_NO_ROUND && schedule_on_due(round);
 }
 
 static bool is_over(uint32_t now)
@@ -163,47 +151,62 @@ static bool is_over(uint32_t now)
         last_frame = now;
         return false;
     }
+    if (clock_before(now, last_frame + quiet_time())) {
+        return false;
+    }
     if (phase < SLOTS) {
-        bool waits = beacons_missed(now) > 0 && has_beacon();
-        return !waits && !timesync_speaks(now + NEAR) && (int32_t)(now - last_frame) >= CAUSEWAY_QUIET_RETRY;
+        return !timesync_speaks(now + NEAR) && (beacons_missed(now) == 0 || !has_beacon());
     }
-    uint8_t round = schedule_our_round();
-    if (round != SCHEDULE_NO_ROUND && schedule_on_due(round)) {
-        return false;
-    }
-    if (round_of(phase) == 0 && (int32_t)(now - begun - learned[level_of(phase) - 1]) < 0) {
-        return false;
-    }
-    return (int32_t)(now - last_frame) >= quiet_of(phase);
+    return !has_something() && (round != 0 || !clock_before(now, begun + learned[level - 1]));
 }
 
 /* How long the phase lasted, towards which what was learned moves: soon when it was longer, slowly else. */
 static void learn(void)
 {
-    if (phase < SLOTS || round_of(phase) != 0) {
+    if (round != 0 || !on) {
         return;
     }
-    uint16_t *known = &learned[level_of(phase) - 1];
-    int32_t took = (int32_t)(last_frame - begun);
-    uint16_t lasted = took > 0 ? (uint16_t)took : 0;
-    *known = lasted > *known ? (uint16_t)(*known + (lasted - *known) / 2) : (uint16_t)(*known - (*known - lasted) / 4);
+    uint16_t *known = &learned[level - 1];
+    uint16_t lasted = clock_before(begun, last_frame) ? (uint16_t)(last_frame - begun) : 0;
+    *known = lasted > *known ? (uint16_t)(*known + (lasted - *known) / 2)
+                             : (uint16_t)(*known - (*known - lasted) / 4);
+}
+
+/* The clock is looked at when a window opens, and again after its beacon: it cannot go wrong by much in
+ * between. */
+static void find_opening(uint32_t now)
+{
+    opened = opening_at(now);
+    number = (uint8_t)(timesync_network(opened + 1) >> CAUSEWAY_PERIOD_LOG2);
+    uint8_t hops = timesync_hops();
+    ours = hops < CAUSEWAY_LEVELS ? hops : CAUSEWAY_LEVELS;
 }
 
 static void begin(uint8_t next, uint32_t now)
 {
-    if (phase != OUTSIDE && on) {
-        learn();
+    learn();
+    uint16_t length = next < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
+    begun = ends + ahead;
+    round = next == OUTSIDE ? SCHEDULE_NO_ROUND : round;
+    if (next == 0) {
+        find_opening(now);
+        begun = opened;
+        round = SCHEDULE_NO_ROUND;
+        level = 0;
+    } else if (next == SLOTS) {
+        find_opening(now);
+        begun = opened + CAUSEWAY_DATA_START;
+        round = 0;
+        level = CAUSEWAY_LEVELS;
+    } else if (next > SLOTS && --level == 0) {
+        level = CAUSEWAY_LEVELS;
+        round++;
     }
     phase = next;
-    opened = opening_at(now);
-    number = (uint8_t)(timesync_network(opened + 1) >> CAUSEWAY_PERIOD_LOG2);
-    ours = timesync_hops() < CAUSEWAY_LEVELS ? timesync_hops() : CAUSEWAY_LEVELS;
-    has_channel = false;
-    begun = opened + (next == OUTSIDE ? CAUSEWAY_WINDOW_END : start_of(next));
-    ends = opened - ahead +
-           (next == OUTSIDE ? PERIOD : next + 1 == PHASES ? CAUSEWAY_WINDOW_END : start_of((uint8_t)(next + 1)));
+    ends = begun + length - ahead;
     last_frame = begun;
-    closed = !wants(next, now);
+    has_channel = false;
+    closed = !wants_phase(now);
 }
 
 static void set_ahead(uint32_t now)
@@ -248,6 +251,8 @@ static bool join(uint32_t now)
 void schedule_start(uint32_t now)
 {
     phase = OUTSIDE;
+    round = SCHEDULE_NO_ROUND;
+    closed = true;
     on = true;
     lost = true;
     join_until = now + JOIN_FIRST;
@@ -258,8 +263,8 @@ bool schedule_awake(void)
     return on;
 }
 
-/* Outside all is found anew in each step, since the clock may have been corrected much. Who comes to know the time while
- * a window is open waits for the next. */
+/* Outside all is found anew in each step, since the clock may have been corrected much. Who comes to know the
+ * time while a window is open waits for the next. */
 static void follow_window(uint32_t now)
 {
     if (phase == OUTSIDE || lost) {
@@ -272,14 +277,14 @@ static void follow_window(uint32_t now)
         }
     } else if (!clock_before(now, ends)) {
         begin((uint8_t)(phase + 1), now);
-    } else if (!closed && is_mote() && is_over(now)) {
+    } else if (!closed && role_sleeps && is_over(now)) {
         closed = true;
     }
 }
 
 void schedule_step(uint32_t now)
 {
-    if (!is_mote()) {
+    if (!role_sleeps) {
         lost = !timesync_known();
         follow_window(now);
         on = true;
@@ -311,7 +316,7 @@ void schedule_on_sent(uint32_t now)
 /* Each mote has one, and one is the gateway's. */
 static uint8_t our_turn(void)
 {
-    return (uint8_t)(is_mote() ? identity_id() % CAUSEWAY_SLOT_IDS : CAUSEWAY_SLOT_IDS);
+    return (uint8_t)(role_sleeps ? identity_id() % CAUSEWAY_SLOT_IDS : CAUSEWAY_SLOT_IDS);
 }
 
 /* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start. */
@@ -336,7 +341,8 @@ bool schedule_turn(uint32_t now, uint32_t *when)
 {
     if (has_channel) {
         has_channel = false;
-        *when = now + BURST_LEAD + random_below(3) * (CAUSEWAY_MINI_SLOT / 2); /* not in step with another one's */
+        *when = now + BURST_LEAD +
+                random_below(3) * (CAUSEWAY_MINI_SLOT / 2); /* not in step with another one's */
         return is_in_time(*when);
     }
     *when = turn_from(now + LEAD_LEAST);
@@ -350,16 +356,13 @@ uint32_t schedule_turn_after(uint32_t time)
 
 uint32_t schedule_next(uint32_t now)
 {
-    if (!is_mote()) {
+    if (!role_sleeps) {
         return ends;
     }
     uint32_t next = lost ? now + SECOND : ends;
-    if (on && !closed && phase < OUTSIDE) {
-        uint8_t round = schedule_our_round();
-        uint32_t then = round != SCHEDULE_NO_ROUND && schedule_on_due(round)
-                            ? schedule_turn_after(now)
-                            : last_frame + (phase < SLOTS ? CAUSEWAY_QUIET_RETRY : quiet_of(phase));
-        if (clock_before(then, now)) {
+    if (on && !closed) {
+        uint32_t then = has_something() ? schedule_turn_after(now) : last_frame + quiet_time();
+        if (!clock_before(now, then)) {
             then = now + CAUSEWAY_MINI_SLOT;
         }
         if (clock_before(then, next)) {
@@ -386,7 +389,7 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
         return true;
     }
     *when = now + random_below(CAUSEWAY_BEACON_SLOT);
-    return !is_mote() || lost || clock_before(now, join_until);
+    return !role_sleeps || lost || clock_before(now, join_until);
 }
 
 bool schedule_may_succeed(uint32_t now)

@@ -1,10 +1,11 @@
-/** When a mote listens, and when it may send: windows, phases and turns (docs/firmware.md, How the schedule works).
+/** When a mote listens, and when it may send: windows, phases and turns (docs/firmware.md, How the schedule
+ * works).
  *
- * A window opens whenever the network's time is a multiple of 2^CAUSEWAY_PERIOD_LOG2. It begins with a beacon slot for
- * each hop. Then come rounds of phases, one for each level (hops from the gateway), the farthest first: only motes of
- * that level send in it, each at its own turn. The first round is for what is new, the others for what nobody has
- * acknowledged. A mote wakes for the phases in which it may hear something for it, and sleeps when a phase is quiet.
- * Nothing goes out after the last phase.
+ * A window opens whenever the network's time is a multiple of 2^CAUSEWAY_PERIOD_LOG2. It begins with a beacon
+ * slot for each hop. Then come rounds of phases, one for each level (hops from the gateway), the farthest
+ * first: only motes of that level send in it, each at its own turn. The first round is for what is new, the
+ * others for what nobody has acknowledged. A mote wakes for the phases in which it may hear something for it,
+ * and sleeps when a phase is quiet. Nothing goes out after the last phase.
  *
  * A mote without the time listens, for a bounded share of its life. A gateway is always awake.
  *
@@ -24,8 +25,8 @@
 
 #if CAUSEWAY_SCHEDULED
 
-/** Cycles that the processor may take from its alarm to our step: 2.2 ms to start its oscillator after power-save, as
- * Atmel's fuses have it for a crystal, and what the loop does before. */
+/** Cycles that the processor may take from its alarm to our step: 2.2 ms to start its oscillator after
+ * power-save, as Atmel's fuses have it for a crystal, and what the loop does before. */
 #ifndef SCHEDULE_START_TIME
 #define SCHEDULE_START_TIME 88
 #endif
@@ -54,14 +55,16 @@ void schedule_on_frame(uint32_t now);
 /** A frame of ours went out: we may go on at once, as long as we do. */
 void schedule_on_sent(uint32_t now);
 
-/** The round of this moment, and whether it is our level's phase (else SCHEDULE_NO_ROUND in schedule_our_round()). */
+/** The round of this moment, and whether it is our level's phase (else SCHEDULE_NO_ROUND in
+ * schedule_our_round()). */
 uint8_t schedule_round(void);
 uint8_t schedule_our_round(void);
 
 /** Whether commands may be passed on now: it is our hop's beacon slot, and our beacon is out. */
 bool schedule_for_commands(uint32_t now);
 
-/** Whether our turn is near enough to hand a frame to the radio, which is to look at the channel at `when`. */
+/** Whether our turn is near enough to hand a frame to the radio, which is to look at the channel at `when`.
+ */
 bool schedule_turn(uint32_t now, uint32_t *when);
 
 /** The local time at which to ask that again, later than `time`. */
@@ -73,7 +76,8 @@ uint32_t schedule_end(uint32_t now);
 /** The local time at which the next window with a beacon opens, later than `now`. */
 uint32_t schedule_opening(uint32_t now);
 
-/** Whether a mote this many hops away passes the beacon on that it has just taken; `when`: at this local time. */
+/** Whether a mote this many hops away passes the beacon on that it has just taken; `when`: at this local
+ * time. */
 bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when);
 
 /** Whether it is our turn, by our id, to go on as the root's successor. */
@@ -84,7 +88,8 @@ bool schedule_sound(uint32_t now);
 
 /* What the user of this module defines. */
 
-/** Whether something may go out in our phase of this round; or, with SCHEDULE_NO_ROUND, at all in this window. */
+/** Whether something may go out in our phase of this round; or, with SCHEDULE_NO_ROUND, at all in this
+ * window. */
 bool schedule_on_due(uint8_t round);
 
 /** Whether the radio has a frame of ours. */

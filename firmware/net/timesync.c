@@ -633,7 +633,7 @@ static uint32_t next_beacon(uint32_t now)
 #if CAUSEWAY_SCHEDULED
     uint32_t opening = schedule_opening(now);
     return state == ROOT && burst > 0 && clock_before(now + TIMESYNC_QUICK, opening) ? now + TIMESYNC_QUICK
-                                                                                    : opening;
+                                                                                     : opening;
 #else
     return now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
 #endif

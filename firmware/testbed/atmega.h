@@ -70,6 +70,9 @@ ns_t atmega_idle_until(const atmega_t *mcu);
 ns_t atmega_now(const atmega_t *mcu);
 ns_t atmega_spent(const atmega_t *mcu, processor_state_t state);
 
+/** How often its main oscillator was started again. */
+uint64_t atmega_starts(const atmega_t *mcu);
+
 /** Cycles that the main oscillator takes to start after power-down and power-save: what the fuses say, 16384
  * unless set. */
 void atmega_start_cycles(atmega_t *mcu, uint32_t cycles);
@@ -117,8 +120,11 @@ void atmega_crystal(atmega_t *mcu, bool runs);
 /** Crystal cycles since power on, whole ones and 2^-16: the truth about timer 0. */
 uint64_t atmega_crystal_cycles(const atmega_t *mcu);
 
-/** What TCNT0 is now. */
+/** What TCNT0 is now; how many crystal cycles it takes from count to count (0: it stands still), and where
+ * the prescaler is, 0 to 1023. */
 uint8_t atmega_crystal_count(const atmega_t *mcu);
+unsigned atmega_crystal_divider(const atmega_t *mcu);
+unsigned atmega_crystal_prescaler(const atmega_t *mcu);
 
 /** Data memory: registers and RAM. */
 uint8_t *atmega_data(atmega_t *mcu);

@@ -320,6 +320,8 @@ void node_show_clock(node_t *node)
     truth_begin(node->truth, atmega_now(node->mcu), "clock", node->number);
     truth_number(node->truth, "crystal", atmega_crystal_cycles(node->mcu));
     truth_number(node->truth, "tcnt0", atmega_crystal_count(node->mcu));
+    truth_number(node->truth, "divider", atmega_crystal_divider(node->mcu));
+    truth_number(node->truth, "prescaler", atmega_crystal_prescaler(node->mcu));
     truth_object(node->truth, "watch");
     for (int i = 0; i < node->watch_count; i++) {
         const stretch_t *watch = &node->watches[i];
@@ -399,6 +401,10 @@ void node_show_states(node_t *node)
     for (int i = 0; node->sensors != NULL && sensors_name(node->sensors, i) != NULL; i++) {
         show_spent(node, sensors_name(node->sensors, i), sensors_powered(node->sensors, i));
     }
+    truth_object_end(node->truth);
+    truth_object(node->truth, "starts");
+    truth_number(node->truth, "processor", atmega_starts(node->mcu));
+    truth_number(node->truth, "radio", node->board->starts(node->radio));
     truth_object_end(node->truth);
     truth_end(node->truth);
 }

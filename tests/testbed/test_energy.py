@@ -18,14 +18,20 @@ from tests.testbed.worlds import MS, SECOND, World, deployment, network
 def states(
     t: int, node: int, processor: dict[str, int], radio: dict[str, int], **others: dict[str, int]
 ) -> States:
-    return States(t, node, processor, radio, others.get("leds", {}), others.get("sensors", {}))
+    starts = others.get("starts", {"processor": 0, "radio": 0})
+    return States(t, node, processor, radio, others.get("leds", {}), others.get("sensors", {}), starts)
 
 
 def test_a_mean_current_is_what_one_works_out_by_hand() -> None:
     log = StatesLog(Battery(mah=1000))
     processor = {"off": SECOND, "active": SECOND, "power_save": 7 * SECOND, "starting": SECOND}
     radio = {"off": 8 * SECOND, "receiving": SECOND, "sending": SECOND}
-    log.take(states(10 * SECOND, 0, processor, radio, leds={"red": 500 * MS}, sensors={"light": SECOND}))
+    starts = {"processor": 450, "radio": 9}
+    log.take(
+        states(
+            10 * SECOND, 0, processor, radio, leds={"red": 500 * MS}, sensors={"light": SECOND}, starts=starts
+        )
+    )
     energy = log.energy_of(network(motes=1))
     assert energy is not None
     (mote,) = energy.motes
@@ -43,6 +49,7 @@ def test_a_mean_current_is_what_one_works_out_by_hand() -> None:
     assert mote.parts == pytest.approx(parts)
     assert mote.seconds == pytest.approx(9)
     assert mote.duty == pytest.approx(2 / 9)
+    assert mote.starts == pytest.approx({"processor": 50, "radio": 1})
     assert mote.ma == pytest.approx(sum(parts.values()))
     assert mote.days == pytest.approx(1000 / sum(parts.values()) / 24)
     assert (energy.ma, energy.days, energy.worst, energy.gateways) == (mote.ma, mote.days, 0, ())
@@ -84,6 +91,7 @@ def test_the_report_tells_each_mote_and_gateways_apart() -> None:
             radio=radio,
             leds={},
             sensors={},
+            starts={"processor": 20, "radio": 0},
         )
     report = judge(world.events(), [world.network], Battery(mah=100))
     energy = report.networks[0].energy
@@ -94,7 +102,7 @@ def test_the_report_tells_each_mote_and_gateways_apart() -> None:
     rows = dict(lines_of(report))
     assert "on 100 mAh" in rows["energy"]
     assert "mote 1 lasts 0.2 days" in rows["energy"]
-    assert "radio receiving 86%, processor idle 14%" in rows["mote 1"]
+    assert "radio receiving 86%, processor idle 14%; starts a second: processor 2" in rows["mote 1"]
     assert rows["on mains"].startswith("gateway 3: 22.921 mA")
 
 
@@ -103,6 +111,18 @@ def test_a_high_band_draws_more() -> None:
     assert power.currents("mica2", 916).radio["receiving"].ma == 9.6
     assert power.currents("mica2").radio["receiving"].ma == 7.4
     assert power.currents("mica2", 916).board == power.currents("mica2").board
+
+
+@pytest.mark.parametrize("board", ["micaz", "mica2"])
+def test_a_board_asleep_draws_what_was_measured(board: str) -> None:
+    """Whatever the parts are said to draw, a whole board in its deepest sleep draws this."""
+    log = StatesLog(Battery(asleep_ma=0.11))
+    radio = "off" if board == "micaz" else "down"
+    log.take(states(SECOND, 0, {"power_save": SECOND}, {radio: SECOND}))
+    energy = log.energy_of(network(deployment(board=board), motes=1))
+    assert energy is not None
+    assert energy.ma == pytest.approx(0.11)
+    assert energy.days == pytest.approx(2500 / 0.11 / 24)
 
 
 # --- a program of which all is known ---
@@ -156,6 +176,7 @@ def test_a_known_program_has_the_times_that_it_must_have(
     assert found.leds["red"] == pytest.approx(lit, abs=wakings * 2000)
     assert found.sensors == {"light": pytest.approx(found.leds["red"], abs=wakings * 2000)}
     assert found.radio == {"off": found.t}  # nobody started it
+    assert found.starts == {"processor": wakings, "radio": 0}
     assert start < SECOND // WAKINGS
 
 

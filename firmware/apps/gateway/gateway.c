@@ -288,6 +288,10 @@ uint8_t role_leds(void)
     return 0;
 }
 
+#if CAUSEWAY_SCHEDULED
+const bool role_sleeps = false;
+#endif
+
 bool role_accepts(uint16_t id)
 {
     return id >= CAUSEWAY_MOTES && id != CW_TARGET_ALL;
