@@ -15,6 +15,7 @@ from packet_formats.layout import DataLayout, StampLayout, layout_of
 from packet_formats.records import (
     COMMAND_SHIFT,
     RECORDS,
+    ROUND_BITS,
     SEALED,
     UNCLOCKED_SHIFT,
     Proof,
@@ -323,6 +324,7 @@ def _seals(layout: DataLayout) -> list[Define]:
     defines: list[Define] = [
         ("MIC_BYTES", layout.mic, "the last of a data message"),
         ("MIC_TICK_BITS", 32 - layout.tick_log2, "of a stamp's whole clock: what a MIC covers of it"),
+        ("ROUND_BITS", ROUND_BITS, "of the network time above its 32, that MICs cover too"),
         ("MIC_TIME_SHIFT", UNCLOCKED_SHIFT, "of the network time, where the stamp has no clock: 16 s"),
         ("MIC_COMMAND_SHIFT", COMMAND_SHIFT, "of the network time that numbers commands"),
     ]

@@ -63,6 +63,7 @@ _CC2420_RECEIVING = Current(
     19.7, "Chipcon's data sheet, and the MICAz's; TI's later edition, SWRS041, says 18.8 mA"
 )
 
+# Of the states between sleep and listening the sheets' figures were not looked up again; they decide a few uA.
 RADIOS: Mapping[str, Mapping[str, Current]] = {
     "CC2420": {
         "off": Current(0.001, f"{_CC2420}: regulator off, at most"),

@@ -8,7 +8,8 @@ The construct definitions, the numpy dtypes and the C header are all derived fro
   something only within one root epoch.
 - Counters count since boot and wrap; the reader unwraps them.
 - In a network with a key some records travel sealed, with a MIC (see `packet_formats.seal`): health has it in place
-  of `layout`, the others behind their last integer. `mic` is then its bytes, and else empty.
+  of `layout`, the others behind their last integer. `mic` is then its bytes, and else empty. Bits 3 to 7 of the flags
+  of beacons and heard records then are the round of their time: how often it has come round in this epoch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ BATTERY_STEP_MV, NO_HOPS = 20, 255  # in a health record
 MIC_BYTES = 4  # of a network with a key
 # Bits of the network time that a MIC leaves out: of data without a clock, and of a command's number.
 UNCLOCKED_SHIFT, COMMAND_SHIFT = 19, 4
+# With a key: how often the 32 bits of time have come round in this epoch, and its place in the flags that tell it.
+ROUND_BITS, ROUND_SHIFT = 5, 3
 
 
 class Reason(IntEnum):
@@ -84,6 +87,11 @@ class Beacon:
     def in_sync(self) -> bool:
         return bool(self.flags & 1)
 
+    @property
+    def round(self) -> int:
+        """Of the time, in a network with a key."""
+        return self.flags >> ROUND_SHIFT
+
 
 # Not frozen, though nobody changes one: each frame makes some, and frozen ones take seven times as long.
 @dataclass(slots=True, unsafe_hash=True)
@@ -104,6 +112,11 @@ class Heard:
     @property
     def in_sync(self) -> bool:
         return bool(self.flags & 1)
+
+    @property
+    def round(self) -> int:
+        """Of the time, in a network with a key."""
+        return self.flags >> ROUND_SHIFT
 
 
 class StartCause(IntEnum):

@@ -338,18 +338,15 @@ class Network(NamedTuple):
 
     seconds: float
     seed: int
-    period: int | None = None  # cycles between a mote's messages; None: as often as is wanted to see the most
-
-    @property
-    def measures(self) -> bool:
-        return self.period is None
+    period: int = NETWORK_RATE  # cycles between a mote's messages
+    settled: float = 0.0  # charge is counted from this second on; 0: what the programs take is measured
 
 
 def _network_events(
     mote: ImageSize, gateway: ImageSize, deployment: Deployment, wish: Network
 ) -> list[Event]:
     network, chance = deployment.network, random.Random(wish.seed)
-    hurry = Downlink(0xFFFF, 100, 3, Command.RATE, wish.period or NETWORK_RATE)
+    hurry = Downlink(0xFFFF, 100, 3, Command.RATE, wish.period)
     line = encode_frame(encode_packet(encode_message(hurry, layout_of(deployment))))
     span = range(NETWORK_MOTES + 1)
     with tempfile.TemporaryDirectory() as folder:
@@ -361,15 +358,14 @@ def _network_events(
         )
         gains = {(i, j): STRENGTH for i in span for j in span if 0 < abs(i - j) <= 2}
         script = (f"at 5 uart 0 {line.hex()}",)
-        measure, states = (1.0, 0.0) if wish.measures else (0.0, float(SETTLED))
         return _events(
             Scenario(
                 wish.seed,
                 nodes,
                 gains,
                 clocks=0,
-                measure=measure,
-                states=states,
+                measure=0.0 if wish.settled else 1.0,
+                states=wish.settled,
                 script=script,
                 end=wish.seconds,
             )
@@ -522,63 +518,91 @@ def naming_section(folder: Path) -> str:
 # --- battery ---
 
 MESSAGE_PERIOD = 10
-SETTLED = 20  # seconds in which a network finds itself, which are not counted
-ENERGY_SECONDS = 80
+ALWAYS_ON = (20, 80)  # from when to when its charge is counted, in seconds: first a network finds itself
+SCHEDULED = (120, 600)
 
 
-def energies(images: dict[str, ImageSize], seconds: float = ENERGY_SECONDS) -> dict[str, NetworkEnergy]:
-    """What the motes of each board drew in a network like that of `seen_in_networks`, but with the usual traffic."""
-    found = {}
+class Life(NamedTuple):
+    """What the motes of a deployment drew."""
+
+    title: str
+    board: str
+    energy: NetworkEnergy
+    always_on: bool = False
+
+
+def scheduled() -> dict[str, Deployment]:
+    """The examples whose motes sleep between windows."""
+    found = {path.stem: load(path) for path in sorted((ROOT / "examples").glob("*.toml"))}
+    return {name: deployment for name, deployment in found.items() if deployment.radio.period_ms}
+
+
+def lives(images: dict[str, ImageSize], folder: Path) -> Iterator[Life]:
+    """What the motes of each board drew in a network like that of `seen_in_networks`, but with the usual traffic; and
+    those of each example that sleeps."""
     for board, deployment in examples().items():
         mote, gateway = environments(board)
-        wish = Network(seconds, seed=1, period=MESSAGE_PERIOD * CRYSTAL_HZ)
-        events = _network_events(images[mote], images[gateway], deployment, wish)
-        log = StatesLog(Battery(since=SETTLED))
-        for event in events:
-            if isinstance(event, States):
-                log.take(event)
-        energy = log.energy_of(ScenarioNetwork(deployment, tuple(range(1, NETWORK_MOTES + 1)), (0,)))
-        if energy is None:
-            raise ReportError(f"{board}: no mote had power")
-        found[board] = energy
-    return found
+        energy = energy_in(images[mote], images[gateway], deployment, *ALWAYS_ON)
+        yield Life(f"{BOARDS[board].title}, always on", board, energy, always_on=True)
+    for name, deployment in scheduled().items():
+        images_of = [build(deployment, app, folder / name) for app in ("mote", "gateway")]
+        title = BOARDS[deployment.network.board].title
+        energy = energy_in(images_of[0], images_of[1], deployment, *SCHEDULED)
+        words = f"{title}, a window every {deployment.radio.period_ms / 1000:g} s"
+        yield Life(words, deployment.network.board, energy)
+
+
+def energy_in(
+    mote: ImageSize, gateway: ImageSize, deployment: Deployment, settled: float, seconds: float
+) -> NetworkEnergy:
+    wish = Network(seconds, seed=1, period=MESSAGE_PERIOD * CRYSTAL_HZ, settled=settled)
+    log = StatesLog(Battery(since=settled))
+    for event in _network_events(mote, gateway, deployment, wish):
+        if isinstance(event, States):
+            log.take(event)
+    energy = log.energy_of(ScenarioNetwork(deployment, tuple(range(1, NETWORK_MOTES + 1)), (0,)))
+    if energy is None:
+        raise ReportError(f"{deployment.network.name}: no mote had power")
+    return energy
 
 
 def longer_stamp_ma(board: str, count: int) -> float:
-    """What so many bytes more in each message of a mote add to its mean current."""
+    """What so many bytes more in each message add to the mean current of a mote whose receiver is always on."""
     radio = power.currents(board).radio
     share = count * BOARDS[board].radio.byte_ms / 1000 / MESSAGE_PERIOD
     return share * (radio["sending"].ma - radio["receiving"].ma)
 
 
-def battery_section(found: dict[str, NetworkEnergy]) -> str:
+def battery_section(found: Iterable[Life]) -> str:
     least, most = (layout_of(described(schemes()[name])).length for name in ("dpc1", "kn, all 11, in bytes"))
     rows = []
-    for board, energy in found.items():
-        parts = {name: f"{ma:.2f}" for name, ma in energy.parts.items()}
-        change = power.days(energy.ma + longer_stamp_ma(board, most - least)) - energy.days
+    for life in found:
+        energy = life.energy
+        main = [energy.parts.get(name, 0.0) for name in MAIN_PARTS]
+        longer = power.days(energy.ma + longer_stamp_ma(life.board, most - least)) / energy.days - 1
         rows.append(
             (
-                BOARDS[board].title,
-                *(parts[f"radio_{state}"] for state in ("receiving", "sending")),
-                *(parts[f"processor_{state}"] for state in ("idle", "active")),
-                f"{sum(energy.parts.values()) - sum(energy.parts[name] for name in MAIN_PARTS):.2f}",
-                f"{energy.ma:.2f}",
-                f"{energy.days:.1f}",
-                f"{24 * 60 * change:+.1f} min",
+                life.title,
+                *(f"{ma:.3f}" for ma in (*main, energy.ma - sum(main), energy.ma)),
+                f"{energy.duty:.1%}",
+                *(f"{days:.1f}" for days in (energy.days, energy.worst_days)),
+                f"{longer:+.2%}" if life.always_on else "",
             )
         )
     head = (
-        *("mote", "receiving", "sending", "CPU idle", "CPU active", "rest", "mean mA", "days"),
-        f"a stamp of {most - least + 1} bytes instead of 1",
+        *("motes", "receiving", "sending", "CPU idle", "CPU active", "CPU starting", "rest", "mean mA"),
+        *("radio on", "days", "worst mote", f"a stamp of {most - least + 1} bytes instead of 1"),
     )
-    text = f"""**Life on two AA cells** of {power.CELLS_MAH:,} mAh (assumed), the receiver always on: mean current in mA
-    of the states that the emulated chips were in, in the network above, with one message in {MESSAGE_PERIOD} s of each
-    mote and its peers' passed on, without the first {SETTLED} s ([testbed.md](testbed.md#energy))."""
+    text = f"""**Life on two AA cells** of {power.CELLS_MAH:,} mAh (assumed): mean current in mA, by the states that the
+    emulated chips were in, in the network above, with one message in {MESSAGE_PERIOD} s of each mote and its peers'
+    passed on, once the network has found itself ([testbed.md](testbed.md#energy))."""
     return prose(text) + "\n\n" + table(head, rows) + "\n\n" + prose(currents_text())
 
 
-MAIN_PARTS = ("radio_receiving", "radio_sending", "processor_idle", "processor_active")
+MAIN_PARTS = (
+    *("radio_receiving", "radio_sending"),
+    *("processor_idle", "processor_active", "processor_starting"),
+)
 
 
 def currents_text() -> str:
@@ -616,7 +640,7 @@ def report() -> str:
             scheme_images_section(scheme_images(folder)),
             wire_section(),
             naming_section(folder),
-            battery_section(energies(images)),
+            battery_section(lives(images, folder)),
         )
     return "\n\n".join(sections)
 

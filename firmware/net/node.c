@@ -42,7 +42,11 @@ void node_start(void)
     seal_start();
 #endif
     uint32_t now = clock_now();
-    timesync_start(store_epoch(), now);
+#if CAUSEWAY_MIC_BYTES
+    timesync_start(store_epoch(), store_round(), now);
+#else
+    timesync_start(store_epoch(), 0, now);
+#endif
     while (!radio_start(seed)) {
         leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
         watchdog_pat();
@@ -117,6 +121,16 @@ void timesync_on_epoch(uint8_t epoch)
 {
     if (timesync_is_root()) {
         store_keep_epoch(epoch);
+#if CAUSEWAY_MIC_BYTES
+        timesync_on_round(timesync_round(timesync_network(clock_now())));
+#endif
     }
     role_on_epoch(epoch);
 }
+
+#if CAUSEWAY_MIC_BYTES
+void timesync_on_round(uint8_t round)
+{
+    store_keep_round(round);
+}
+#endif

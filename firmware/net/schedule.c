@@ -21,13 +21,14 @@ _Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gatewa
 #define CYCLE (TURNS * CAUSEWAY_MINI_SLOT)
 
 enum {
-    LEAD = 120,        /* cycles before a turn at which a frame is handed over: stamp, load */
-    LEAD_LATE = 8,     /* cycles that the loop may be early */
-    BURST_LEAD = 60,   /* the same for what follows a frame of ours */
-    LEAD_LEAST = 80,   /* later than that the turn is missed */
-    ERROR_MOST = 8192, /* cycles: a clock further off cannot find a window any more */
-    JOIN_EAGER = 5,    /* times that the network is looked for every two minutes; then every half hour */
-    NEAR = 4096,       /* cycles in which a planned beacon keeps the receiver on */
+    LEAD = 96,           /* cycles before a turn at which a frame is handed over: stamp, load */
+    BEHIND_BEACON = 110, /* cycles in which a command follows a beacon */
+    LEAD_LATE = 8,       /* cycles that the loop may be early */
+    BURST_LEAD = 60,     /* the same for what follows a frame of ours */
+    LEAD_LEAST = 60,     /* later than that the turn is missed */
+    ERROR_MOST = 8192,   /* cycles: a clock further off cannot find a window any more */
+    JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
+    NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
 #define JOIN_FIRST (2 * PERIOD)
 #define JOIN_LISTEN (PERIOD + PERIOD / 4)
@@ -46,6 +47,7 @@ static uint32_t last_frame; /* local time of the last frame in it, or its beginn
 static uint16_t ahead; /* cycles by which we are early for each phase: to wake, and for our clock's error */
 static uint16_t errors_seen;              /* damaged frames, as counted by the radio */
 static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round lasted of late */
+static cw_flag_t heard_farther;           /* somebody was heard in the last phase of the level behind us */
 static cw_flag_t closed;                  /* nothing more is to be heard in it */
 static cw_flag_t has_channel;             /* we have just sent, and may go on at once */
 static cw_flag_t on;                      /* the receiver is */
@@ -113,7 +115,8 @@ static bool wants_beacon(uint8_t slot, uint32_t now)
 }
 
 /* In the first round those beside the senders: who passes on, peers, and who waits to hear himself passed on.
- * Later the next level looks whether anything is sent again; others are there for what they have left. */
+ * Later the next level looks whether anything is sent again, as long as something was; others are there for
+ * what they have left. */
 static bool wants_phase(uint32_t now)
 {
     if (phase >= OUTSIDE) {
@@ -125,16 +128,20 @@ static bool wants_phase(uint32_t now)
     if (level > ours + 1 || level + 1 < ours) {
         return false;
     }
-    return round == 0 || level > ours || schedule_on_due(SCHEDULE_NO_ROUND);
+    return round == 0 || (level > ours ? heard_farther : schedule_on_due(SCHEDULE_NO_ROUND));
 }
 
-/* The gateway answers its neighbours when they are quiet; those farther away do not hear it. */
+/* Who has nothing left is there for his peers alone. */
 static uint16_t quiet_time(void)
 {
     if (phase < SLOTS) {
-        return CAUSEWAY_QUIET_RETRY;
+        return BEHIND_BEACON;
     }
-    return (uint16_t)(CAUSEWAY_QUIET + (level == 1 ? SCHEDULE_ANSWER_IDLE : 0));
+    if (level > 1) {
+        return CAUSEWAY_QUIET;
+    }
+    /* the gateway answers its neighbours when they are quiet; those farther away do not hear it */
+    return schedule_on_due(SCHEDULE_NO_ROUND) ? CAUSEWAY_QUIET + SCHEDULE_ANSWER_IDLE : CAUSEWAY_QUIET;
 }
 
 /* Whether something waits for its turn in this phase. */
@@ -150,6 +157,9 @@ static bool is_over(uint32_t now)
         errors_seen = damaged;
         last_frame = now;
         return false;
+    }
+    if (round == 0 && level < ours && !clock_before(now, begun) && !schedule_on_due(SCHEDULE_NO_ROUND)) {
+        return true; /* all of ours was passed on */
     }
     if (clock_before(now, last_frame + quiet_time())) {
         return false;
@@ -177,7 +187,7 @@ static void learn(void)
 static void find_opening(uint32_t now)
 {
     opened = opening_at(now);
-    number = (uint8_t)(timesync_network(opened + 1) >> CAUSEWAY_PERIOD_LOG2);
+    number = (uint8_t)((timesync_network(opened) + PERIOD / 2) >> CAUSEWAY_PERIOD_LOG2);
     uint8_t hops = timesync_hops();
     ours = hops < CAUSEWAY_LEVELS ? hops : CAUSEWAY_LEVELS;
 }
@@ -185,6 +195,9 @@ static void find_opening(uint32_t now)
 static void begin(uint8_t next, uint32_t now)
 {
     learn();
+    if (phase >= SLOTS && level == ours + 1) {
+        heard_farther = round == 0 || clock_before(begun, last_frame);
+    }
     uint16_t length = next < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
     begun = ends + ahead;
     round = next == OUTSIDE ? SCHEDULE_NO_ROUND : round;
@@ -322,8 +335,11 @@ static uint8_t our_turn(void)
 /* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start. */
 static uint32_t turn_from(uint32_t earliest)
 {
-    uint16_t first_turn = (uint16_t)((our_turn() + number) % TURNS * CAUSEWAY_MINI_SLOT);
-    uint32_t first = begun + first_turn;
+    uint8_t place = (uint8_t)((our_turn() + number) % TURNS);
+    if (round & 1) {
+        place = (uint8_t)(TURNS - 1 - place); /* two whose clocks are a turn apart must not meet again */
+    }
+    uint32_t first = begun + (uint16_t)(place * CAUSEWAY_MINI_SLOT);
     if (!clock_before(first, earliest)) {
         return first;
     }
@@ -341,8 +357,9 @@ bool schedule_turn(uint32_t now, uint32_t *when)
 {
     if (has_channel) {
         has_channel = false;
-        *when = now + BURST_LEAD +
-                random_below(3) * (CAUSEWAY_MINI_SLOT / 2); /* not in step with another one's */
+        uint16_t passed = (uint16_t)((uint16_t)(now + BURST_LEAD - begun) / CAUSEWAY_MINI_SLOT +
+                                     random_below(2));
+        *when = begun + passed * CAUSEWAY_MINI_SLOT + CAUSEWAY_MINI_SLOT / 2;
         return is_in_time(*when);
     }
     *when = turn_from(now + LEAD_LEAST);

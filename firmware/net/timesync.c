@@ -27,6 +27,7 @@ enum {
 #define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
 #define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
+#define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
 #if CAUSEWAY_SCHEDULED
 /* others are awake in windows only: a starting root asks for more than a period before it opens an epoch */
 #define LISTEN_PAUSE (TIMESYNC_PERIOD / 64)
@@ -99,6 +100,17 @@ static bool drives(void)
     return state == ROOT || is_successor();
 }
 
+/* `flags`: of a beacon that says so. */
+static void set_time(uint32_t local, uint32_t network, uint8_t flags)
+{
+    netclock_set(local, network);
+#if CAUSEWAY_MIC_BYTES
+    netclock_set_round(flags >> CW_BEACON_ROUND);
+#else
+    (void)flags;
+#endif
+}
+
 /* In its 8 places it would take eighty bytes more. */
 static __attribute__((noinline)) void plan(intent_t what, uint32_t when)
 {
@@ -106,7 +118,7 @@ static __attribute__((noinline)) void plan(intent_t what, uint32_t when)
     beacon_at = when;
 }
 
-void timesync_start(uint8_t last_epoch, uint32_t now)
+void timesync_start(uint8_t last_epoch, uint8_t last_round, uint32_t now)
 {
     kept_set(&epoch, last_epoch);
     kept_set(&sequence, 0);
@@ -121,9 +133,45 @@ void timesync_start(uint8_t last_epoch, uint32_t now)
     ask_pause = ASK_FIRST;
     tidy_at = now + TIDY;
     counters = (timesync_counters_t){0};
+#if CAUSEWAY_MIC_BYTES
+    set_time(now, 0, (uint8_t)(last_round << CW_BEACON_ROUND)); /* a root knows that it is no earlier */
+#else
+    (void)last_round;
     netclock_set(now, now);
+#endif
     plan(QUESTION, now + ASK_FIRST / 4 + random_below((uint16_t)ASK_FIRST));
 }
+
+#if CAUSEWAY_MIC_BYTES
+
+uint8_t timesync_round(uint32_t network)
+{
+    return netclock_round(network);
+}
+
+int8_t timesync_later(uint8_t from_epoch, uint8_t flags, uint32_t time)
+{
+    uint8_t by = (uint8_t)(from_epoch - timesync_epoch());
+    if (by == 0) { /* their difference where the sign is */
+        by = (uint8_t)(flags - (netclock_round(time) << CW_BEACON_ROUND)) & (uint8_t)CW_BEACON_ROUND_MASK;
+    }
+    return (int8_t)by;
+}
+
+/* Above 0: of a later time than ours, which ours does not just go on to; below 0: of an earlier one. */
+static int8_t later(const cw_beacon_t *beacon)
+{
+    return timesync_later(beacon->epoch, beacon->flags, beacon->time);
+}
+
+#else
+
+static int8_t later(const cw_beacon_t *beacon)
+{
+    return (int8_t)(uint8_t)(beacon->epoch - timesync_epoch());
+}
+
+#endif
 
 uint32_t timesync_network(uint32_t local)
 {
@@ -239,7 +287,7 @@ static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
     state = FOLLOWING;
     kept_set(&epoch, beacon->epoch);
     syncline_begin(beacon->error);
-    netclock_set(heard, beacon->time);
+    set_time(heard, beacon->time, beacon->flags);
     timesync_on_epoch(beacon->epoch);
 }
 
@@ -287,11 +335,11 @@ static void pass_on(uint32_t now)
     if (schedule_passes_on(hops, now, &when)) {
         plan(BEACON, when);
     }
-    return;
-#endif
+#else
     if (hops < TIMESYNC_MAX_HOPS) {
         plan(BEACON, now + random_below(SPREAD));
     }
+#endif
 }
 
 /* ---- Driving: the root, or a successor ---- */
@@ -395,12 +443,12 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         count(&counters.foreign);
         return;
     }
-    uint8_t ours = timesync_epoch();
-    if (in_sync && beacon->epoch != ours && !newer8(beacon->epoch, ours)) {
+    int8_t how_late = later(beacon);
+    if (in_sync && how_late < 0) {
         count(&counters.old);
         return;
     }
-    bool afresh = state == LOST || beacon->epoch != ours;
+    bool afresh = state == LOST || how_late != 0;
     if (!afresh && is_successor() && !gives_way(beacon, now)) {
         return;
     }
@@ -441,13 +489,16 @@ static void adopt(const cw_beacon_t *beacon, uint32_t heard)
     state = ROOT;
     kept_set(&epoch, beacon->epoch);
     kept_set(&sequence, (uint16_t)(beacon->sequence + SEQUENCE_LEAP));
-    netclock_set(heard, beacon->time);
+    set_time(heard, beacon->time, beacon->flags);
     timesync_on_epoch(beacon->epoch);
 }
 
 static void next_epoch(void)
 {
     kept_set(&epoch, (uint8_t)(timesync_epoch() + 1));
+#if CAUSEWAY_MIC_BYTES
+    netclock_set_round(0);
+#endif
     timesync_on_epoch(timesync_epoch());
 }
 
@@ -477,16 +528,21 @@ static bool better(const cw_beacon_t *beacon)
 static void listen(const cw_beacon_t *beacon, uint32_t heard)
 {
 #if CAUSEWAY_MIC_BYTES
-    /* in one epoch the later time: what somebody plays again is behind */
-    int32_t ahead = (int32_t)(beacon->time - best.time - (heard - best_heard));
-    if (answered && beacon->epoch == best.epoch && netclock_size(ahead) > (uint32_t)APART) {
-        answered = ahead < 0;
-    }
-    if (answered && beacon->epoch == best.epoch && ahead < -APART) {
+    /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. */
+    int32_t ahead = (int32_t)(beacon->time - netclock_estimate(heard));
+    int8_t how_late = later(beacon);
+    if (how_late < 0 || (how_late == 0 && ahead < -APART)) {
         return;
+    }
+    if (how_late > 0 || ahead > APART) {
+        answered = false;
     }
 #endif
     if (better(beacon)) {
+#if CAUSEWAY_MIC_BYTES
+        kept_set(&epoch, beacon->epoch);
+        set_time(heard, beacon->time, beacon->flags);
+#endif
         best = *beacon;
         best_heard = heard;
         answered = true;
@@ -511,6 +567,20 @@ static void open_epoch(uint32_t now)
     plan(BEACON, now + random_below(SPREAD));
 }
 
+#if CAUSEWAY_MIC_BYTES
+
+/* Rounds are counted in 5 bits. Before one could be taken for another, a new epoch begins. */
+static void mind_round(uint32_t now)
+{
+    if (netclock_round(netclock_estimate(now)) >= ROUNDS_MOST) {
+        open_epoch(now);
+    } else {
+        timesync_on_round(netclock_round(netclock_estimate(now)));
+    }
+}
+
+#endif
+
 /* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
  * wins: who is behind takes it up; who is ahead by more than clocks in sync can be opens a new epoch, which
  * all follow. */
@@ -532,11 +602,23 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
 /* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
 static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
+#if !CAUSEWAY_MIC_BYTES
     if (beacon->root != CAUSEWAY_ROOT) {
         outbid(beacon, now);
         return;
     }
+#endif
     int32_t ahead = may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
+#if CAUSEWAY_MIC_BYTES
+    if (beacon->root != CAUSEWAY_ROOT) {
+        if (ahead > APART) { /* we have taken up what somebody played again, and the network has not */
+            adopt(beacon, heard);
+        } else {
+            outbid(beacon, now);
+        }
+        return;
+    }
+#endif
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
     bool anothers = beacon->sender == identity_id() || newer16(beacon->sequence, kept_get(&sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
@@ -550,10 +632,11 @@ static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t n
 
 static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
-    if (beacon->epoch == timesync_epoch()) {
+    int8_t how_late = later(beacon);
+    if (how_late == 0) {
         hear_own_epoch(beacon, heard, now);
-    } else if (newer8(beacon->epoch, timesync_epoch()) && may_follow(beacon)) {
-        if (beacon->root == CAUSEWAY_ROOT) {
+    } else if (how_late > 0 && may_follow(beacon)) {
+        if (beacon->root == CAUSEWAY_ROOT && beacon->epoch != timesync_epoch()) {
             note_conflict();
         }
         adopt(beacon, heard);
@@ -602,6 +685,11 @@ bool timesync_due(uint32_t now)
         if (state == FOLLOWING && (int32_t)syncline_age(now) > (int32_t)AGE_MOST) {
             syncline_move_up(estimate_error(now), now); /* as good as our clock still is */
         }
+#if CAUSEWAY_MIC_BYTES
+        if (state == ROOT) {
+            mind_round(now);
+        }
+#endif
         tidy_at = now + TIDY;
     }
     if (is_successor() && !timesync_in_sync(now)) { /* nobody has followed it for long */
@@ -627,17 +715,23 @@ uint32_t timesync_next(void)
     return intent != NOTHING && clock_before(beacon_at, tidy_at) ? beacon_at : tidy_at;
 }
 
-/* When who drives sends again. With a schedule, motes listen for it when a window opens. */
+#if CAUSEWAY_SCHEDULED
+
+/* Motes listen for who drives when a window opens. */
 static uint32_t next_beacon(uint32_t now)
 {
-#if CAUSEWAY_SCHEDULED
-    uint32_t opening = schedule_opening(now);
-    return state == ROOT && burst > 0 && clock_before(now + TIMESYNC_QUICK, opening) ? now + TIMESYNC_QUICK
-                                                                                     : opening;
-#else
-    return now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
-#endif
+    uint32_t opening = schedule_opening(now), quick = now + TIMESYNC_QUICK;
+    return state == ROOT && burst > 0 && clock_before(quick, opening) ? quick : opening;
 }
+
+#else
+
+static uint32_t next_beacon(uint32_t now)
+{
+    return now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
+}
+
+#endif
 
 static void plan_next(uint32_t now)
 {
@@ -667,7 +761,13 @@ void timesync_fill(uint8_t *payload, uint32_t now)
         .epoch = timesync_epoch(),
         .sequence = kept_get(&sequence),
         .hops = state == ROOT ? 0 : hops,
+#if CAUSEWAY_MIC_BYTES
+        /* If the time comes round before it is written, this beacon is a round old, and nobody minds it. */
+        .flags = (uint8_t)((in_sync ? CW_BEACON_IN_SYNC : 0) | netclock_round(netclock_estimate(now))
+                                                                   << CW_BEACON_ROUND),
+#else
         .flags = in_sync ? CW_BEACON_IN_SYNC : 0,
+#endif
         .error = (uint8_t)(error < UINT8_MAX ? error : UINT8_MAX),
     };
     if (intent == QUESTION) {

@@ -51,6 +51,9 @@ static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *pa
     uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) |
                               (timesync_is_root() ? CW_HEARD_ROOT : 0) |
                               (CAUSEWAY_HAS_LQI ? CW_HEARD_LQI_KNOWN : 0));
+#if CAUSEWAY_MIC_BYTES
+    flags |= (uint8_t)(timesync_round(timesync_network(heard->time)) << CW_BEACON_ROUND);
+#endif
     cw_heard_t record = {
         .gateway = identity_id(),
         .epoch = timesync_epoch(),
@@ -192,10 +195,11 @@ static void send_down(const cw_am_t *am, uint32_t now)
     frame->kind = OUTBOX_PLAIN;
 #if CAUSEWAY_SCHEDULED
     frame->not_before = schedule_opening(now) + BEHIND_BEACON; /* motes listen then */
+    frame->deadline = frame->not_before + DOWN_PATIENCE;
 #else
     frame->not_before = now;
+    frame->deadline = now + DOWN_PATIENCE;
 #endif
-    frame->deadline = frame->not_before + DOWN_PATIENCE;
     frame->message.dest = am->dest;
     frame->message.source = identity_id();
     frame->message.type = am->type;
@@ -339,7 +343,7 @@ void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
         outbox_put(place);
     }
 #endif
-    if (frame->message.type == CAUSEWAY_AM_ARRIVED || frame->message.type == CAUSEWAY_AM_TAKEN) {
+    if (frame->message.type == ARRIVALS_TYPE) {
         return;
     }
     if (result == OUTBOX_SENT) {

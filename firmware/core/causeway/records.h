@@ -52,7 +52,8 @@
 /* clang-format on */
 
 /* Flags and values of members. */
-enum { CW_BEACON_IN_SYNC = 1 };
+/* With a key beacons and heard records have the round of their time in the upper five bits of their flags. */
+enum { CW_BEACON_IN_SYNC = 1, CW_BEACON_ROUND = 3, CW_BEACON_ROUND_MASK = 0xF8 };
 enum { CW_HEARD_IN_SYNC = 1, CW_HEARD_ROOT = 2, CW_HEARD_LQI_KNOWN = 4 };
 enum { CW_HEALTH_IN_SYNC = 1, CW_HEALTH_TWO_ROOTS = 2, CW_HEALTH_START = 2 };
 enum { CW_COMMAND_RATE = 1, CW_COMMAND_REPORT = 2, CW_COMMAND_BLINK = 3, CW_COMMAND_REBOOT = 4 };
