@@ -12,6 +12,7 @@ import click
 from basestation.cli import common
 from basestation.journal.reader import read_journal
 from basestation.journal.record_format import JournalError
+from basestation.journal.strays import known_before
 from basestation.live.explain import Witness
 from basestation.live.runner import Player
 from basestation.live.station import Station
@@ -73,6 +74,7 @@ def command(
         station = Station(
             described, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
         )
+        station.timeline.remember(known_before(journal.folder))
         witness = Witness(station, *message)
         player = Player(station, journal.steps(lambda fault: common.note(str(fault)), described), [witness])
         witness.stop = player.stop

@@ -233,6 +233,8 @@ class Station:
         if isinstance(message, Health):
             if self._is_copy(message):
                 return [*found, replace(arrived, copy=True), *read.happenings]
+            if read.verdict is Verdict.UNPROTECTED:  # the first that is heard of, and it may be an old one
+                return [*found, arrived, *read.happenings]
             return [*found, arrived, *read.happenings, *self._take_health(message)]
         found.append(arrived)
         found += read.happenings

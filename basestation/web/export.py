@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from basestation.journal.reader import Journal, Report
+from basestation.journal.strays import known_before
 from basestation.live.happenings import Delivered, Happening, Name, Violation
 from basestation.live.runner import Player
 from basestation.live.station import Station
@@ -84,6 +85,7 @@ def write_html(
     station = Station(
         deployment, header.policy or None, header.phi, header.tolerate, allowance_ns=header.allowance_ns
     )
+    station.timeline.remember(known_before(journal.folder))
     for gateway, name in enumerate(header.sources):
         station.add_gateway(gateway, name)
     feed = Feed(station)
