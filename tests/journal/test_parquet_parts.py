@@ -8,8 +8,9 @@ from basestation.journal.convert import trace_of
 from basestation.journal.parquet_parts import PartRoller, make_parts, mics_of, part_paths
 from basestation.journal.recovery import repair
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
+from packet_formats.keys import Key
 from tests.journal.logs import refuse, refuse_damage, simulated, write
-from tests.live.test_guard import KEY, WRONG, attacked, deployment, honest_line
+from tests.live.test_guard import KEY, attacked, deployment, honest_line
 
 
 def whole(folder):
@@ -121,5 +122,5 @@ def test_a_roller_checks_by_its_key(tmp_path):
     assert roller.finish(refuse) == []
     assert len(together(tmp_path)) == 60
     said = []
-    make_parts(tmp_path, said.append, key=WRONG, again=True)
+    make_parts(tmp_path, said.append, key=Key(bytes([7] * 16)), again=True)
     assert [note.text.partition(", ")[2] for note in said] == ["0 taken: is this the network's key?"]
