@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 from pathlib import Path
 
+from click.testing import CliRunner
+
 from basestation.arrivals import Arrival
+from basestation.cli import cli
 from basestation.cli.run_log import open_log
 from basestation.journal.retention import Keep, remove_old
 from basestation.journal.strays import NAME, known_after, known_before
@@ -75,6 +78,18 @@ def test_it_goes_with_its_run(tmp_path: Path) -> None:
     listened(tmp_path, OLD)
     removed, faults = remove_old(tmp_path, Keep(size=0))
     assert (len(removed), faults, list(tmp_path.iterdir())) == (1, [], [])
+
+
+def test_why_knows_it(tmp_path: Path) -> None:
+    """It is in no causal graph; and the live page, which asks, gives the key by standard input."""
+    run, _ = listened(tmp_path, OLD)
+    asked = CliRunner().invoke(cli, ["why", str(run), "1#2@3", "--key-from-input"], input=KEY.secret)
+    assert asked.exit_code == 0, asked.stderr
+    assert asked.stdout.startswith("1#2 was held 0.0 ms.")
+    assert "Mote 1 or its gateway had lost the time: nobody can order it" in asked.stdout
+    assert "unchecked" not in asked.stderr
+    asked = CliRunner().invoke(cli, ["why", str(run), "1#2"])
+    assert "3 messages unchecked: no MIC was checked" in asked.stderr
 
 
 def health(boots: int, sent: int, in_sync: bool = False) -> ActiveMessage:
