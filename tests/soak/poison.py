@@ -42,7 +42,7 @@ from tests.spark.test_bad_input import ON_TRACES, write_run
 AIM = 20_000
 SECONDS = 60  # for one job; more is a hang
 PATIENCE = 3 * SECONDS  # for the process that runs it: Spark has to start
-MEMORY = 8 << 30  # bytes of address space for the process; Java has its own
+MEMORY = 8 << 30  # bytes of address space for the process, and for the Java that it starts
 WITH_SPARK = 8  # every so many pieces
 
 GOOD, BAD = "good", "bad"
