@@ -41,7 +41,7 @@ def seconds_of(number: int) -> float:
     """The longer ones come later: half of them take less than 11 minutes."""
     if number >= AIM - HOURS:
         return LONGEST
-    return SHORT * math.exp(number / (AIM - HOURS - 1) * math.log(LONG / SHORT))
+    return SHORT * math.exp(number / (AIM - 1) * math.log(LONG / SHORT))
 
 
 def timeline(number: int, root: int, seconds: float) -> tuple[str, ...]:
