@@ -13,9 +13,7 @@ from basestation.planning.candidates import CandidateRow
 from basestation.planning.life import LifePlan
 from basestation.planning.trade import CLOCKED, NAMED, Trade, TradeRow
 
-MODEL = (
-    "Days are a model's, not measured (docs/power.md): within a factor of 1.3 of what it was checked against."
-)
+MODEL = "Days are a model's, not measured: emulated motes came to within a fifth of it (docs/power.md)."
 
 
 def show(trade: Trade, chosen: TradeRow | None, network: PlannedNetwork, days: float, as_json: bool) -> None:

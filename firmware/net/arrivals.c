@@ -27,9 +27,11 @@ static outbox_frame_t *answer_with_room(uint32_t now)
     return outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_TAKEN, CAUSEWAY_TAKEN_BYTES, now, now);
 }
 
-static void answer(const radio_message_t *message, uint32_t now)
+void arrivals_on_heard(const radio_message_t *message, uint32_t now)
 {
-    outbox_frame_t *frame = answer_with_room(now);
+    bool ours = message->group == CAUSEWAY_GROUP && message->type == CAUSEWAY_AM_DATA &&
+                message->length >= CAUSEWAY_PAYLOAD_BYTES_LEAST;
+    outbox_frame_t *frame = ours ? answer_with_room(now) : 0;
     if (!frame) {
         return;
     }
@@ -57,8 +59,12 @@ static bool waits(const uint8_t *answer)
     return false;
 }
 
-static void answer(const radio_message_t *message, uint32_t now)
+void arrivals_on_heard(const radio_message_t *message, uint32_t now)
 {
+    if (message->group != CAUSEWAY_GROUP || message->type != CAUSEWAY_AM_DATA ||
+        message->length < CAUSEWAY_PAYLOAD_BYTES_LEAST) {
+        return;
+    }
     cw_arrived_t arrived = {cw_data_source(message->data), cw_data_arrived(cw_data_number(message->data))};
     uint8_t answer[SEAL_BYTES(ARRIVED)];
     cw_arrived_put(answer, &arrived);
@@ -76,12 +82,3 @@ static void answer(const radio_message_t *message, uint32_t now)
 }
 
 #endif
-
-void arrivals_on_heard(const radio_message_t *message, uint32_t now)
-{
-    if (message->group != CAUSEWAY_GROUP || message->type != CAUSEWAY_AM_DATA ||
-        message->length < CAUSEWAY_PAYLOAD_BYTES_LEAST) {
-        return;
-    }
-    answer(message, now);
-}

@@ -6,7 +6,15 @@
 
 #include <stdint.h>
 
+#include "causeway_layout.h"
 #include "hal/radio.h"
+
+/** The AM type of the answers. */
+#if CAUSEWAY_SCHEDULED && !CAUSEWAY_MIC_BYTES
+#define ARRIVALS_TYPE CAUSEWAY_AM_TAKEN
+#else
+#define ARRIVALS_TYPE CAUSEWAY_AM_ARRIVED
+#endif
 
 /** A message was handed up. If it is a data message of this network, say so on the air, at once. A copy that
  * comes while the answer to another waits needs none of its own. */

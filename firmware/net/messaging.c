@@ -546,10 +546,26 @@ static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
     }
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if
+ * nobody nearer passes it on: if we hear that, we help. */
+static void put_behind(outbox_frame_t *frame)
+{
+    uint8_t round = schedule_round();
+    if (frame->round < OUTBOX_BEHIND) {
+        frame->round = (uint8_t)((round + 1U) | OUTBOX_BEHIND);
+    } else if (frame->round == (round | OUTBOX_BEHIND)) {
+        frame->round = (uint8_t)(round + 1);
+    }
+}
+
+#endif
+
 /* Whether a frame need not go out (again) when somebody at this distance from the gateway has sent its
  * message. Who has sent it answers for it until somebody nearer does; who has not leaves that to others as
  * near. Where the distance is not known, hops left say little: then only the gateway's word counts. */
-static bool is_done(const outbox_frame_t *frame, uint8_t distance)
+static bool is_done(outbox_frame_t *frame, uint8_t distance)
 {
     uint8_t ours = (uint8_t)(cw_data_hops(frame->message.data) + 1);
     if (frame->tries > 0) {
@@ -557,7 +573,8 @@ static bool is_done(const outbox_frame_t *frame, uint8_t distance)
     }
 #if CAUSEWAY_SCHEDULED
     if (knows_distance(clock_now()) && distance == ours) {
-        return false; /* hush() puts it off */
+        put_behind(frame);
+        return false;
     }
 #endif
     return knows_distance(clock_now()) ? distance <= ours : distance == 0;
@@ -579,26 +596,6 @@ static bool speaks_of(const radio_message_t *message)
 
 #endif
 
-/* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if
- * nobody nearer passes it on: if we hear that, we help. */
-static void put_behind(outbox_frame_t *frame, uint8_t distance)
-{
-#if CAUSEWAY_SCHEDULED
-    uint8_t round = schedule_round();
-    if (frame->tries > 0 || distance != cw_data_hops(frame->message.data) + 1) {
-        return;
-    }
-    if (frame->round < OUTBOX_BEHIND) {
-        frame->round = (uint8_t)((round + 1U) | OUTBOX_BEHIND);
-    } else if (frame->round == (round | OUTBOX_BEHIND)) {
-        frame->round = (uint8_t)(round + 1);
-    }
-#else
-    (void)frame;
-    (void)distance;
-#endif
-}
-
 /* Somebody at this distance has sent a message; 0: the gateway has it. */
 static void hush(uint16_t source, uint16_t number, uint8_t distance)
 {
@@ -606,11 +603,8 @@ static void hush(uint16_t source, uint16_t number, uint8_t distance)
         outbox_frame_t *frame = outbox_frame(i);
         bool at_radio = i == OUTBOX_ROOM;
         if (!frame || frame->message.type != CAUSEWAY_AM_DATA || (frame->kind == OUTBOX_OWN && !at_radio) ||
-            cw_data_source(frame->message.data) != source || cw_data_number(frame->message.data) != number) {
-            continue;
-        }
-        if (!is_done(frame, distance)) {
-            put_behind(frame, distance);
+            cw_data_source(frame->message.data) != source || cw_data_number(frame->message.data) != number ||
+            !is_done(frame, distance)) {
             continue;
         }
 #if CAUSEWAY_MIC_BYTES

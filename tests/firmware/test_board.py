@@ -158,10 +158,10 @@ def test_no_cycle_is_lost_in_sleeps(clock: Callable[[bool], Clock], timer: int) 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
-def test_no_cycle_is_lost_in_a_day_of_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
-    naps, _, seconds, *_ = clock(True)(2, timer, 330_000).split()
-    assert int(naps) > 100_000
-    assert int(seconds) > 86_400
+def test_no_cycle_is_lost_in_hours_of_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
+    naps, _, seconds, *_ = clock(True)(2, timer, 80_000).split()
+    assert int(naps) > 30_000
+    assert int(seconds) > 5 * 3600
 
 
 WATCHED = ("periods", "slow", "asleep", "ticked", "shift")
@@ -236,7 +236,7 @@ def test_local_time_is_exact_to_the_cycle_over_sleeps(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("board", ["micaz", "mica2"])
-@pytest.mark.parametrize("ppm", [-100, 0, 100])
+@pytest.mark.parametrize("ppm", [-100, 100])
 def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(
     testbed: Path, sleeper: Callable[[str], Path], board: str, ppm: float
 ) -> None:

@@ -254,13 +254,13 @@ def test_an_epoch_ends_before_its_rounds_come_round(sealed: Deployment, librarie
     network = Network(sealed, libraries)
     network.alone(network.root)
     network.run(0.2)
-    network.play(network.root, network.beacon(16 * WRAP - 30 * HZ, epoch=100))
+    network.play(network.root, network.beacon(16 * WRAP - 30 * HZ, epoch=200))
     network.run(5)
-    assert (network.epoch, round_of(network.root)) == (100, 15)
+    assert (network.epoch, round_of(network.root)) == (200, 15)
     network.together()
     network.run(20)
     network.assert_agreed(15)
     network.run(90)
-    assert [int(node.c.timesync_epoch()) for node in network.nodes] == [101] * 3
+    assert [int(node.c.timesync_epoch()) for node in network.nodes] == [201] * 3
     assert round_of(network.root) <= 1
     network.assert_agreed(round_of(network.root))

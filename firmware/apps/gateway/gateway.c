@@ -196,10 +196,11 @@ static void send_down(const cw_am_t *am, uint32_t now)
     frame->kind = OUTBOX_PLAIN;
 #if CAUSEWAY_SCHEDULED
     frame->not_before = schedule_opening(now) + BEHIND_BEACON; /* motes listen then */
+    frame->deadline = frame->not_before + DOWN_PATIENCE;
 #else
     frame->not_before = now;
+    frame->deadline = now + DOWN_PATIENCE;
 #endif
-    frame->deadline = frame->not_before + DOWN_PATIENCE;
     frame->message.dest = am->dest;
     frame->message.source = identity_id();
     frame->message.type = am->type;
@@ -343,7 +344,7 @@ void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
         outbox_put(place);
     }
 #endif
-    if (frame->message.type == CAUSEWAY_AM_ARRIVED || frame->message.type == CAUSEWAY_AM_TAKEN) {
+    if (frame->message.type == ARRIVALS_TYPE) {
         return;
     }
     if (result == OUTBOX_SENT) {
