@@ -13,6 +13,7 @@ from packet_formats.boards import BOARDS, RADIOS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, StampLayout, layout_of
 from packet_formats.records import (
+    BUNDLE_TYPE,
     COMMAND_SHIFT,
     RECORDS,
     ROUND_BITS,
@@ -253,6 +254,8 @@ def _payload(layout: DataLayout) -> list[Define]:
         ("DATA_BYTES", layout.data_bytes, ""),
         ("PAYLOAD_BYTES", layout.length, "length of a data message; the most where it is variable"),
         ("PAYLOAD_BYTES_LEAST", min(layout.items_in), ""),
+        ("AM_BUNDLE", _hex(BUNDLE_TYPE), ""),
+        ("BUNDLE_BYTES", layout.bundle_bytes, "two data messages in a frame; 0: they do not fit"),
     ]
 
 

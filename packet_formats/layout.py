@@ -302,6 +302,13 @@ class DataLayout:
         """Bytes of the longest payload."""
         return self.mic_at + self.mic
 
+    @property
+    def bundle_bytes(self) -> int:
+        """Bytes of two messages in one frame (packet_formats/bundles.py); 0 where that is not done."""
+        both = 2 * self.length
+        fit = both <= self.limit and len(self.items_in) == 1 and not self.mic
+        return both if self.schedule and fit else 0
+
     @cached_property
     def items_in(self) -> dict[int, int]:
         """The number of the stamp's items by the payload's length; a payload of any other length is not ours."""

@@ -281,6 +281,8 @@ class Taken:
     eighth: int = _integer("u16", "as the first")
 
 
+BUNDLE_TYPE = 0x78  # AM type of two data messages in one frame: packet_formats/bundles.py
+
 Record = Beacon | Heard | Health | Status | Downlink | Arrived | Taken | Proof
 RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived, Taken)
 SEALED: tuple[type[Health | Downlink | Arrived | Proof], ...] = (Health, Downlink, Arrived, Proof)

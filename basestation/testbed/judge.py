@@ -18,6 +18,7 @@ from basestation.causality.order import Message, key
 from basestation.causality.truth import Send, VectorTruth
 from basestation.causality.violations import find_violations
 from basestation.deployed import promises_order, timed_scheme_of
+from packet_formats.bundles import parts_of
 from packet_formats.deployment import CRYSTAL_HZ
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message
@@ -165,7 +166,7 @@ def _judge_network(log: _Log, network: ScenarioNetwork) -> NetworkReport:
         gateways=len(network.gateways),
         fates=_fates(book.all, open_since),
         starting=_fates([sent for sent in book.all if sent.t < STARTING_NS], open_since),
-        transmissions=sum(not isinstance(seen.message, Beacon) for seen in on_air),
+        transmissions=len({seen.signal.number for seen in on_air if not isinstance(seen.message, Beacon)}),
         order=_order(book.all, time, network, altered, unmatched),
         arrivals=arrivals_in(_by_arrival(book.all)),
         delivered=delivered,
@@ -185,9 +186,10 @@ def decoded(signals: Iterable[Signal], network: ScenarioNetwork, layout: DataLay
     for signal in signals:
         if signal.node in members:
             raw = message_of(signal, network.deployment.network.board, layout.tinyos)
-            message = decode_message(raw, layout) if raw else None
-            if isinstance(message, Data | Beacon | Arrived):
-                found.append(_OnAir(signal, message))
+            for part in parts_of(raw, layout) if raw else ():
+                message = decode_message(part, layout)
+                if isinstance(message, Data | Beacon | Arrived):
+                    found.append(_OnAir(signal, message))
     return found
 
 

@@ -599,9 +599,9 @@ static bool speaks_of(const radio_message_t *message)
 /* Somebody at this distance has sent a message; 0: the gateway has it. */
 static void hush(uint16_t source, uint16_t number, uint8_t distance)
 {
-    for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
+    for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
         outbox_frame_t *frame = outbox_frame(i);
-        bool at_radio = i == OUTBOX_ROOM;
+        bool at_radio = i >= OUTBOX_ROOM;
         if (!frame || frame->message.type != CAUSEWAY_AM_DATA || (frame->kind == OUTBOX_OWN && !at_radio) ||
             cw_data_source(frame->message.data) != source || cw_data_number(frame->message.data) != number ||
             !is_done(frame, distance)) {
@@ -655,7 +655,7 @@ static void on_taken(const radio_message_t *message)
 {
     for (uint8_t at = 0; at + 1 < message->length; at = (uint8_t)(at + 2)) {
         uint16_t name = cw_get16(message->data + at);
-        for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
+        for (uint8_t i = 0; i <= OUTBOX_LAST; i++) {
             outbox_frame_t *frame = outbox_frame(i);
             if (frame && frame->message.type == CAUSEWAY_AM_DATA &&
                 cw_data_sequence(frame->message.data) == (uint8_t)name) {
@@ -739,6 +739,19 @@ static void on_data(const radio_heard_t *heard, uint32_t now)
     }
 #endif
 }
+
+#if BUNDLES
+
+static void on_bundle(const radio_heard_t *heard, uint32_t now)
+{
+    radio_heard_t part;
+    for (uint8_t i = 0; i < 2; i++) {
+        bundle_part(heard, i, &part);
+        on_data(&part, now);
+    }
+}
+
+#endif
 
 cw_knows_t messaging_knows(const radio_message_t *message, uint32_t tick)
 {
@@ -868,6 +881,10 @@ void messaging_on_heard(const radio_heard_t *heard)
         count(&counters.foreign);
     } else if (message->type == CAUSEWAY_AM_DATA) {
         on_data(heard, now);
+#if BUNDLES
+    } else if (bundle_is(message)) {
+        on_bundle(heard, now);
+#endif
     } else if (message->type == CAUSEWAY_AM_BEACON && message->length == CAUSEWAY_BEACON_BYTES) {
         count(&counters.beacons);
 #if CAUSEWAY_MIC_BYTES

@@ -37,6 +37,9 @@ static outbox_frame_t frames[OUTBOX_ROOM];
 #define END (frames + OUTBOX_ROOM)
 static outbox_frame_t going; /* the frame at the radio; not `used`: a beacon or its proof */
 static cw_flag_t busy;       /* the radio has one */
+#if BUNDLES
+static outbox_frame_t along; /* if `used`, in one frame with it */
+#endif
 
 outbox_frame_t *outbox_place(void)
 {
@@ -85,6 +88,11 @@ outbox_frame_t *outbox_frame(uint8_t place)
     if (place < OUTBOX_ROOM) {
         return frames[place].used ? &frames[place] : 0;
     }
+#if BUNDLES
+    if (place == OUTBOX_LAST) {
+        return busy && along.used ? &along : 0;
+    }
+#endif
     return busy && going.used ? &going : 0;
 }
 
@@ -213,6 +221,7 @@ static void send_beacon(uint32_t now)
     going.used = false;
     going.deadline = now + BEACON_PATIENCE;
 #if CAUSEWAY_SCHEDULED
+    going.tries = 0;
     busy = radio_send_at(&going.message, now, CAUSEWAY_BEACON_TIME_AT); /* it is our turn */
 #else
     busy = radio_send(&going.message, going.deadline, CAUSEWAY_BEACON_TIME_AT);
@@ -244,8 +253,55 @@ static void send_proof(void)
 static uint32_t turn; /* when the frame that is handed over may start */
 #endif
 
+/* What was at the radio is done with. */
+static void report(outbox_result_t result)
+{
+    outbox_on_done(&going, result);
+#if BUNDLES
+    if (along.used) {
+        along.used = false;
+        outbox_on_done(&along, result);
+    }
+#endif
+}
+
+#if BUNDLES
+
+static bool can_share(const outbox_frame_t *frame)
+{
+    return frame->message.type == CAUSEWAY_AM_DATA && frame->message.length == CAUSEWAY_PAYLOAD_BYTES;
+}
+
+/* A second message that may go out now, too. */
+static void take_along(uint32_t now)
+{
+    outbox_frame_t *frame = can_share(&going) ? most_urgent(now) : 0;
+    if (!frame || !can_share(frame)) {
+        return;
+    }
+    along = *frame;
+    frame->used = false;
+    along.used = outbox_on_ready(&along, now);
+}
+
+static bool transmit_bundle(void)
+{
+    radio_message_t bundle;
+    address(&bundle, CAUSEWAY_AM_BUNDLE, CAUSEWAY_BUNDLE_BYTES);
+    memcpy(bundle.data, going.message.data, CAUSEWAY_PAYLOAD_BYTES);
+    memcpy(bundle.data + CAUSEWAY_PAYLOAD_BYTES, along.message.data, CAUSEWAY_PAYLOAD_BYTES);
+    return radio_send_at(&bundle, turn, RADIO_NO_STAMP);
+}
+
+#endif
+
 static bool transmit(void)
 {
+#if BUNDLES
+    if (along.used) {
+        return transmit_bundle();
+    }
+#endif
 #if CAUSEWAY_SCHEDULED
     if (needs_turn(&going)) {
         return radio_send_at(&going.message, turn, RADIO_NO_STAMP);
@@ -266,9 +322,12 @@ static void send_frame(outbox_frame_t *frame, uint32_t now)
         outbox_on_done(&going, OUTBOX_LATE);
         return;
     }
+#if BUNDLES
+    take_along(now);
+#endif
     busy = transmit();
     if (!busy) {
-        outbox_on_done(&going, OUTBOX_FAILED);
+        report(OUTBOX_FAILED);
     }
 }
 
@@ -375,14 +434,12 @@ void radio_on_sent(radio_result_t result, uint32_t time)
     busy = false;
     if (going.used) {
         going.used = false;
-        outbox_on_done(&going, result == RADIO_SENT   ? OUTBOX_SENT
-                               : result == RADIO_BUSY ? OUTBOX_LATE
-                                                      : OUTBOX_FAILED);
+        report(result == RADIO_SENT ? OUTBOX_SENT : result == RADIO_BUSY ? OUTBOX_LATE : OUTBOX_FAILED);
     }
 #if CAUSEWAY_SCHEDULED
-    else if (going.message.type == CAUSEWAY_AM_BEACON && result == RADIO_BUSY &&
-             clock_before(clock_now(), going.deadline)) {
-        busy = radio_send(&going.message, going.deadline, CAUSEWAY_BEACON_TIME_AT);
+    else if (going.message.type == CAUSEWAY_AM_BEACON && result == RADIO_BUSY && going.tries == 0) {
+        going.tries = 1; /* somebody else's turn: behind it, still in the order of ids */
+        busy = radio_send_at(&going.message, schedule_behind_beacon(), CAUSEWAY_BEACON_TIME_AT);
     }
 #endif
 #if CAUSEWAY_MIC_BYTES

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "bundle.h"
 #include "causeway/flag.h"
 #include "hal/radio.h"
 #include "schedule.h"
@@ -61,8 +62,9 @@ void outbox_put(outbox_frame_t *frame);
 outbox_frame_t *outbox_new(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before,
                            uint32_t deadline);
 
-/** The frame that waits at a place from 0 to OUTBOX_ROOM - 1, or at OUTBOX_ROOM the one at the radio; NULL
- * when there is none. */
+/** The frame that waits at a place from 0 to OUTBOX_ROOM - 1, or from OUTBOX_ROOM to OUTBOX_LAST one at the
+ * radio; NULL when there is none. */
+#define OUTBOX_LAST (OUTBOX_ROOM + (BUNDLES ? 1 : 0))
 outbox_frame_t *outbox_frame(uint8_t place);
 
 /** Forget all frames of a kind. */

@@ -181,6 +181,9 @@ static void learn(void)
     }
     uint16_t *known = &learned[level - 1];
     uint16_t lasted = clock_before(begun, last_frame) ? (uint16_t)(last_frame - begun) : 0;
+    if ((level < ours || ours == 1) && schedule_on_due(SCHEDULE_NO_ROUND)) {
+        lasted = CAUSEWAY_PHASE; /* it would have been passed on later */
+    }
     int16_t more = (int16_t)(lasted - *known);
     *known = (uint16_t)((int16_t)*known + more / (more > 0 ? 2 : 4));
 }
@@ -391,6 +394,9 @@ static bool is_in_time(uint32_t when)
 
 bool schedule_turn(uint32_t now, uint32_t *when)
 {
+    if (!role_sleeps && radio_busy()) {
+        last_frame = now;
+    }
     if (has_channel) {
         has_channel = false;
         *when = now + BURST_LEAD;
@@ -441,6 +447,13 @@ bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
     }
     *when = now + random_below(CAUSEWAY_BEACON_SLOT);
     return !role_sleeps || lost || clock_before(now, join_until);
+}
+
+/* Those who wait have seen it at turns of their own, in the same order. */
+uint32_t schedule_behind_beacon(void)
+{
+    uint16_t turn = (uint16_t)((1 + identity_id() % CAUSEWAY_SLOT_IDS) * CAUSEWAY_MINI_SLOT);
+    return clock_now() + radio_airtime(CAUSEWAY_BEACON_BYTES) + turn;
 }
 
 bool schedule_may_succeed(uint32_t now)

@@ -83,6 +83,9 @@ uint32_t schedule_opening(uint32_t now);
  * time. */
 bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when);
 
+/** The local time of our turn behind a beacon that has just begun. */
+uint32_t schedule_behind_beacon(void);
+
 /** Whether it is our turn, by our id, to go on as the root's successor. */
 bool schedule_may_succeed(uint32_t now);
 

@@ -96,6 +96,26 @@ static bool is_own_record(uint8_t type)
     return type == CAUSEWAY_AM_HEARD || type == CAUSEWAY_AM_STATUS;
 }
 
+static void hand_up_and_answer(const radio_heard_t *heard, uint32_t now)
+{
+    if (hand_up(heard, now)) {
+        arrivals_on_heard(&heard->message, now); /* else it shall come again: the line may have room then */
+    }
+}
+
+#if BUNDLES
+
+static void take_apart(const radio_heard_t *heard, uint32_t now)
+{
+    radio_heard_t part;
+    for (uint8_t i = 0; i < 2; i++) {
+        bundle_part(heard, i, &part);
+        hand_up_and_answer(&part, now);
+    }
+}
+
+#endif
+
 void radio_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
@@ -108,9 +128,13 @@ void radio_on_heard(const radio_heard_t *heard)
     timesync_ask_now(now);
     schedule_on_frame(now);
 #endif
-    if (hand_up(heard, now)) {
-        arrivals_on_heard(message, now); /* else it shall come again: the line may have room then */
+#if BUNDLES
+    if (bundle_is(message)) {
+        take_apart(heard, now);
+        return;
     }
+#endif
+    hand_up_and_answer(heard, now);
     if (message->type == CAUSEWAY_AM_BEACON && message->group == CAUSEWAY_GROUP &&
         message->length == CAUSEWAY_BEACON_BYTES) {
 #if CAUSEWAY_MIC_BYTES

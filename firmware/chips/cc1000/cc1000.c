@@ -261,7 +261,9 @@ static void byte_of_silence(void)
         }
     }
     if (tx.state == LOOKING || tx.state == CLEAR) {
-        sample(SAMPLE_CHANNEL);
+        if (!CAUSEWAY_SCHEDULED || noise.wanted != SAMPLE_CHANNEL) { /* else a look would take too long */
+            sample(SAMPLE_CHANNEL);
+        }
     } else if (--noise.wait == 0) {
         noise.wait = noise.samples < FLOOR_FIRST ? 1 : FLOOR_BYTES;
         sample(SAMPLE_FLOOR);
@@ -800,7 +802,7 @@ bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_
     if (!radio_send(message, now + AHEAD_MOST, stamp_at)) {
         return false;
     }
-    now = clock_now() + LOOK_CYCLES;
+    now = clock_now() + NEAR_CYCLES; /* the loop must come by again */
     was = cc1000_lock();
     tx.state = APPOINTED; /* from BACKOFF, which lasts for a byte's time at least */
     tx.deadline = (clock_before(when, now) ? now : when) + TURN_CYCLES + LATE_CYCLES;
