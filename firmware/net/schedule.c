@@ -30,8 +30,8 @@ enum {
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
     NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
-#define JOIN_FIRST (2 * PERIOD)
-#define JOIN_LISTEN (PERIOD + PERIOD / 4)
+#define JOIN_FIRST (2 * TIMESYNC_PERIOD)
+#define JOIN_LISTEN (TIMESYNC_PERIOD + TIMESYNC_PERIOD / 4)
 #define JOIN_PAUSE (120 * SECOND)
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
