@@ -70,6 +70,11 @@ uint8_t schedule_round(void)
     return round;
 }
 
+uint8_t schedule_window(void)
+{
+    return number;
+}
+
 uint8_t schedule_our_round(void)
 {
     return level == ours && !lost ? round : SCHEDULE_NO_ROUND;
@@ -200,8 +205,7 @@ static void begin(uint8_t next, uint32_t now)
     }
     uint16_t length = next < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
     begun = ends + ahead;
-    round = next == OUTSIDE ? SCHEDULE_NO_ROUND : round;
-    if (next == 0) {
+    if (next == 0 || next == OUTSIDE) {
         find_opening(now);
         begun = opened;
         round = SCHEDULE_NO_ROUND;
