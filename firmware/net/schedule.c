@@ -24,14 +24,14 @@ enum {
     LEAD = 96,           /* cycles before a turn at which a frame is handed over: stamp, load */
     BEHIND_BEACON = 110, /* cycles in which a command follows a beacon */
     LEAD_LATE = 8,       /* cycles that the loop may be early */
-    BURST_LEAD = 60,     /* the same for what follows a frame of ours */
+    BURST_LEAD = 40,     /* the same for what follows a frame of ours */
     LEAD_LEAST = 60,     /* later than that the turn is missed */
     ERROR_MOST = 8192,   /* cycles: a clock further off cannot find a window any more */
     JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
     NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
 };
-#define JOIN_FIRST (2 * PERIOD * CAUSEWAY_BEACON_EVERY)
-#define JOIN_LISTEN (JOIN_FIRST / 2 + PERIOD / 4)
+#define JOIN_FIRST (2 * TIMESYNC_PERIOD)
+#define JOIN_LISTEN (TIMESYNC_PERIOD + TIMESYNC_PERIOD / 4)
 #define JOIN_PAUSE (120 * SECOND)
 #define JOIN_PAUSE_LONG (1800 * SECOND)
 
@@ -69,6 +69,11 @@ static uint32_t opening_at(uint32_t local)
 uint8_t schedule_round(void)
 {
     return round;
+}
+
+uint8_t schedule_window(void)
+{
+    return number;
 }
 
 uint8_t schedule_our_round(void)
@@ -206,10 +211,7 @@ static void begin(uint8_t next, uint32_t now)
     }
     uint16_t length = next < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
     begun = ends + ahead;
-    if (next == OUTSIDE) {
-        round = SCHEDULE_NO_ROUND;
-        level = 0;
-    } else if (next == 0) {
+    if (next == 0 || next == OUTSIDE) {
         find_opening(now);
         begun = opened;
         round = SCHEDULE_NO_ROUND;
