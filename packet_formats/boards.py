@@ -1,6 +1,7 @@
 """The boards and their radios: the one place for facts about them. Standard library only.
 
-A new board is a row here. docs/planning.md and docs/firmware.md give the source of every number.
+A new board is a row here. docs/planning.md and docs/firmware.md give the source of every number. What they draw is in
+`packet_formats/power.py`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _CC1000_BYTE_MS = 8 / 19.2
 class Slots:
     """What a network that listens by a schedule (packet_formats/schedule.py) must know of a radio, in cycles."""
 
+    wake: int  # from power-down to a receiver that is on, at most
     turn: int  # from listening to sending, at most
     detect: int  # from a carrier's start until others see it, at most
     clocks: int  # how far two clocks of motes in sync may be apart, at most
@@ -55,8 +57,6 @@ class Radio:
     sync_error_ms: float  # what a hop adds to a clock's error
     delay_margin: float  # share added to a delay budget for interference
     signal_margin_db: float  # over noise, at 0 dBm: below it, frames begin to be lost
-    receiving_ma: float
-    sending_ma: float  # at 0 dBm
     slots: Slots
 
     @property
@@ -87,9 +87,8 @@ CC2420 = Radio(
     sync_error_ms=0.2,
     delay_margin=1 / 3,
     signal_margin_db=4.0,
-    receiving_ma=19.7,
-    sending_ma=17.4,
     slots=Slots(
+        wake=72,  # 2.2 ms: regulator 0.6, oscillator 0.9, registers 0.2, tuning 0.32
         turn=7,
         detect=4,
         clocks=8,
@@ -121,9 +120,8 @@ CC1000 = Radio(
     sync_error_ms=0.4,
     delay_margin=1 / 2,
     signal_margin_db=10.0,
-    receiving_ma=7.4,
-    sending_ma=10.4,
     slots=Slots(
+        wake=112,  # 3.4 ms: crystal 2.0, bias 0.2, two bytes to settle 0.83
         turn=16,
         detect=16,
         clocks=24,

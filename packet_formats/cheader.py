@@ -15,6 +15,7 @@ from packet_formats.layout import DataLayout, StampLayout, layout_of
 from packet_formats.records import (
     COMMAND_SHIFT,
     RECORDS,
+    ROUND_BITS,
     SEALED,
     UNCLOCKED_SHIFT,
     Proof,
@@ -186,6 +187,7 @@ def _schedule(deployment: Deployment) -> list[Define]:
         ("BURST_GAP", schedule.burst_gap, "from a frame's end to the sender's next carrier"),
         ("GUARD", schedule.guard, "on before a phase, at least"),
         ("GUARD_MARGIN", schedule.guard_margin, "and this more than the clock's error"),
+        ("RADIO_WAKE", schedule.wake, "from power-down to a receiver that is on"),
     ]
 
 
@@ -323,6 +325,7 @@ def _seals(layout: DataLayout) -> list[Define]:
     defines: list[Define] = [
         ("MIC_BYTES", layout.mic, "the last of a data message"),
         ("MIC_TICK_BITS", 32 - layout.tick_log2, "of a stamp's whole clock: what a MIC covers of it"),
+        ("ROUND_BITS", ROUND_BITS, "of the network time above its 32, that MICs cover too"),
         ("MIC_TIME_SHIFT", UNCLOCKED_SHIFT, "of the network time, where the stamp has no clock: 16 s"),
         ("MIC_COMMAND_SHIFT", COMMAND_SHIFT, "of the network time that numbers commands"),
     ]

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from packet_formats.records import ROUND_BITS
 from packet_formats.schemes import (
     CARRIES,
     COUNTS,
@@ -346,7 +347,7 @@ class DataLayout:
         if self.values:
             parts["values"] = ",".join(f"{value.name}:{value.type}:{value.sensor}" for value in self.values)
         if self.mic:
-            parts["mic"] = self.mic
+            parts |= {"mic": self.mic, "rounds": ROUND_BITS}  # that MICs cover
         if self.schedule:
             parts["schedule"] = self.schedule.text
         return "causeway-1 " + " ".join(f"{key}={value}" for key, value in parts.items())

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from packet_formats.boards import BOARDS
 
-# Of two AA cells in series, assumed. A mote needs 2.7 V: alkaline cells still hold some charge then.
+# Of two AA cells in series, assumed. A mote stops at 2.7 V (docs/flashing.md, fuses), when alkaline cells still hold
+# much of their charge; lithium cells (FR6) are nearly empty then.
 CELLS_MAH = 2500
-ASLEEP_MA = 0.030  # a whole board, processor in power-save and radio off: assumed
+ASLEEP_MA = 0.030  # a whole board, processor in power-save, watchdog on, radio off: assumed
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ def days(ma: float, mah: float = CELLS_MAH) -> float:
     return mah / ma / 24
 
 
-_MEASURED = "MICA2 at 7.37 MHz and 3 V, measured (Shnayder et al., PowerTOSSIM, SenSys 2004)"
+_MEASURED = "measured on a MICA2 at 7.37 MHz and 3 V: Shnayder et al., PowerTOSSIM, SenSys 2004"
 _NOTHING = Current(0.0, "no supply")
 _SLEEP = Current(0.008, "Crossbow, MPR/MIB manual, battery life table: processor asleep, 8 uA")
 
@@ -50,18 +51,19 @@ PROCESSOR: Mapping[str, Current] = {
     "noise_reduction": Current(1.0, _MEASURED),
     "power_down": _SLEEP,
     "power_save": _SLEEP,
-    "standby": Current(0.114, f"0.106 mA above power-save on a {_MEASURED}"),
-    "extended_standby": Current(0.121, f"0.113 mA above power-save on a {_MEASURED}"),
+    "standby": Current(0.114, f"0.106 mA above power-save; {_MEASURED}"),
+    "extended_standby": Current(0.121, f"0.113 mA above power-save; {_MEASURED}"),
     "starting": Current(3.2, "assumed as idle: the oscillator runs, the processor waits"),
     "off": _NOTHING,
 }
 
-_CC2420 = "CC2420 data sheet (SWRS041)"
-_CC1000 = "CC1000 data sheet (SWRS048)"
+_CC2420 = "data sheet SWRS041"
+_CC1000 = "data sheet SWRS048"
 _CC2420_RECEIVING = Current(
-    19.7, "CC2420 data sheet of Chipcon, and the MICAz's; TI's later edition, SWRS041, says 18.8 mA"
+    19.7, "Chipcon's data sheet, and the MICAz's; TI's later edition, SWRS041, says 18.8 mA"
 )
 
+# Of the states between sleep and listening the sheets' figures were not looked up again; they decide a few uA.
 RADIOS: Mapping[str, Mapping[str, Current]] = {
     "CC2420": {
         "off": Current(0.001, f"{_CC2420}: regulator off, at most"),
@@ -97,7 +99,7 @@ _WITH = "counted with the other axis: both have one supply"
 SENSORS: Mapping[str, Current] = {
     "light": Current(0.3, "3 V over 10 kOhm and a photocell in full light"),
     "temperature": Current(0.15, "3 V over 10 kOhm and a thermistor of as much at 25 degrees"),
-    "microphone": Current(0.7, f"the whole sensor board of a {_MEASURED}"),
+    "microphone": Current(0.7, f"the whole sensor board; {_MEASURED}"),
     "accel_x": Current(0.6, "ADXL202 data sheet (Analog Devices)"),
     "accel_y": Current(0.0, _WITH),
     "mag_x": Current(
@@ -109,16 +111,18 @@ SENSORS: Mapping[str, Current] = {
 _LEAK = "assumed; boards were measured at 2 to 500 uA (tinyos-devel list, July 2006): measure yours"
 
 
-def _board(radio: Mapping[str, Current]) -> Current:
+def _board(radio: Mapping[str, Current], asleep_ma: float) -> Current:
     asleep = min(radio[state].ma for state in ("off", "down") if radio[state] is not _NOTHING)
-    rest = ASLEEP_MA - PROCESSOR["power_save"].ma - asleep
-    return Current(round(rest, 6), f"the rest of {1000 * ASLEEP_MA:.0f} uA for a board asleep: {_LEAK}")
+    rest = asleep_ma - PROCESSOR["power_save"].ma - asleep
+    return Current(
+        max(0.0, round(rest, 6)), f"the rest of {1000 * asleep_ma:g} uA for a board asleep: {_LEAK}"
+    )
 
 
-def currents(board: str, band: int | None = None) -> Currents:
+def currents(board: str, band: int | None = None, asleep_ma: float = ASLEEP_MA) -> Currents:
     """The currents of a board of ours; `band` is the MHz of a MICA2, if not its usual one."""
     chip = BOARDS[board].radio.chip
     radio = RADIOS[chip]
     if (band or BOARDS[board].default_band) > _HIGH_MHZ:
         radio = {**radio, **_CC1000_HIGH}
-    return Currents(PROCESSOR, radio, LED, SENSORS, _board(radio))
+    return Currents(PROCESSOR, radio, LED, SENSORS, _board(radio, asleep_ma))

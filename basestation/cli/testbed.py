@@ -30,7 +30,7 @@ from basestation.testbed.topologies import RadioTopology, Wanted
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import many
-from packet_formats.power import CELLS_MAH
+from packet_formats.power import ASLEEP_MA, CELLS_MAH
 
 EXAMPLE = images.PROJECT / "examples" / "micaz.toml"
 FILE = click.Path(path_type=Path)
@@ -168,6 +168,13 @@ ENERGY_OPTIONS = [
         help="Count charge from this second on, when the network has found itself. [default: all of the run]",
     ),
     click.option(
+        "--asleep",
+        type=common.FiniteFloat(9, 1e5),
+        default=1000 * ASLEEP_MA,
+        show_default=True,
+        help="What a whole mote draws asleep, in uA: measure yours.",
+    ),
+    click.option(
         "--start-cycles",
         type=click.IntRange(1, 65536),
         help="Cycles that a processor takes to start after power-save, by its fuses: 16384 (2.2 ms), 1024, 258, 6. "
@@ -187,7 +194,7 @@ RESULT_OPTIONS = [
 
 PANELS = {
     "Topology and radio": ("topology", "spacing", "reach", "named", "noise", "ppm"),
-    "Energy": ("capacity", "since", "start_cycles"),
+    "Energy": ("capacity", "since", "asleep", "start_cycles"),
     "Ports": ("port", "ptys", "wait"),
     "Files": ("log", "capture", "keep", "build"),
 }
@@ -281,7 +288,7 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Test
             whole = _watch(run, wish, networks, given["parent"])
         if given["capture"] is not None:
             pcap.write(given["capture"], truth_log.read(log), boards)
-        battery = Battery(given["capacity"], given["since"])
+        battery = Battery(given["capacity"], given["since"], given["asleep"] / 1000)
         return judge(truth_log.read(log), networks, battery), whole
 
 

@@ -22,10 +22,12 @@ ON_AIR = ("calibrating", "receiving", "sending")  # what a duty cycle counts
 
 @dataclass(frozen=True, slots=True)
 class Battery:
-    """The cells, and from which second of the run their charge is counted: a network first has to find itself."""
+    """The cells, from which second of the run their charge is counted (a network first has to find itself), and what a
+    whole board draws asleep, which differs most from board to board."""
 
     mah: float = power.CELLS_MAH
     since: float = 0.0
+    asleep_ma: float = power.ASLEEP_MA
 
 
 TWO_CELLS = Battery()
@@ -41,6 +43,7 @@ class NodeEnergy:
     duty: float  # share of the time with the radio's receiver or transmitter on
     days: float
     parts: dict[str, float]  # mean mA of each part in each state
+    starts: dict[str, float]  # a second: of the processor's oscillator after power-save, of the radio's
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +77,29 @@ def _powered(states: States) -> int:
 
 
 def node_energy(
-    identity: int, before: States | None, after: States, deployment: Deployment, mah: float
+    identity: int, before: States | None, after: States, deployment: Deployment, battery: Battery
 ) -> NodeEnergy:
     """What a node drew from one line to another; `before` is None for the beginning of the run."""
     network = deployment.network
-    currents = power.currents(network.board, network.band)
-    spent, on_air, powered = charge(after, currents), _on_air(after), _powered(after)
+    currents = power.currents(network.board, network.band, battery.asleep_ma)
+    spent, starts = charge(after, currents), after.starts
+    on_air, powered = _on_air(after), _powered(after)
     if before is not None:
         earlier = charge(before, currents)
         spent = {name: value - earlier.get(name, 0.0) for name, value in spent.items()}
+        starts = {name: count - before.starts[name] for name, count in starts.items()}
         on_air, powered = on_air - _on_air(before), powered - _powered(before)
     parts = {name: value / powered for name, value in spent.items() if value > 0}
     ma = sum(parts.values())
-    return NodeEnergy(identity, powered / NS, ma, on_air / powered, power.days(ma, mah), parts)
+    return NodeEnergy(
+        identity,
+        powered / NS,
+        ma,
+        on_air / powered,
+        power.days(ma, battery.mah),
+        parts,
+        {name: count * NS / powered for name, count in starts.items()},
+    )
 
 
 def _on_air(states: States) -> int:
@@ -132,9 +145,7 @@ class StatesLog:
             last = self._last.get(node)
             before = self._first.get(node) if self.battery.since > 0 else None
             if last is not None and _powered(last) > (0 if before is None else _powered(before)):
-                found.append(
-                    node_energy(network.id_of(node), before, last, network.deployment, self.battery.mah)
-                )
+                found.append(node_energy(network.id_of(node), before, last, network.deployment, self.battery))
         return tuple(found)
 
 

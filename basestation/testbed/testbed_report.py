@@ -226,6 +226,7 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
 
 
 LEAST_SHARE = 0.005  # of a current: what is not worth a word
+LEAST_STARTS = 0.01  # a second: likewise
 
 
 def _energy_rows(energy: NetworkEnergy) -> list[tuple[str, str]]:
@@ -247,9 +248,9 @@ def _energy_rows(energy: NetworkEnergy) -> list[tuple[str, str]]:
 
 def _took(node: NodeEnergy) -> str:
     shares = sorted(((ma / node.ma, part) for part, ma in node.parts.items()), reverse=True)
-    return ", ".join(
-        f"{part.replace('_', ' ')} {share:.0%}" for share, part in shares if share >= LEAST_SHARE
-    )
+    parts = [f"{part.replace('_', ' ')} {share:.0%}" for share, part in shares if share >= LEAST_SHARE]
+    starts = [f"{part} {often:.3g}" for part, often in node.starts.items() if often >= LEAST_STARTS]
+    return ", ".join(parts) + (f"; starts a second: {', '.join(starts)}" if starts else "")
 
 
 def _drawn(ma: float, duty: float, days: float) -> str:

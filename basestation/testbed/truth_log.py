@@ -144,7 +144,8 @@ class ProgramUse:
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """How long a node's parts were in each of their states since the run began, in ns; LEDs and sensors: on."""
+    """How long a node's parts were in each of their states since the run began, in ns; LEDs and sensors: on. And how
+    often its processor's oscillator and its radio's were started."""
 
     t: int
     node: int
@@ -152,6 +153,7 @@ class States:
     radio: dict[str, int]
     leds: dict[str, int]
     sensors: dict[str, int]
+    starts: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)

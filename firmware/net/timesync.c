@@ -10,6 +10,8 @@
 #include "kept.h"
 #include "netclock.h"
 #include "random.h"
+#include "role.h"
+#include "schedule.h"
 #include "syncline.h"
 
 enum {
@@ -26,7 +28,16 @@ enum {
 #define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
 #define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
-#define LISTEN_QUESTIONS 4                  /* a starting root asks so often before it opens an epoch */
+#define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
+#if CAUSEWAY_SCHEDULED
+/* others are awake in windows only: a starting root asks for more than a period before it opens an epoch */
+#define LISTEN_PAUSE (TIMESYNC_PERIOD / 64)
+#define LISTEN_QUESTIONS 72
+#define LISTEN_MORE 2 /* and so often after an answer */
+#else
+#define LISTEN_PAUSE (2 * ASK_FIRST)
+#define LISTEN_QUESTIONS 4 /* a starting root asks so often before it opens an epoch */
+#endif
 /* After this long without a beacon a mote takes over: half a period sooner if it knows the network's speed.
  * The lowest id goes first, each other one waits a share of half a period longer, so that mostly one speaks.
  * A MICAz that has heard a single beacon is in sync for 47 s, 4.7 periods. */
@@ -75,9 +86,21 @@ static bool newer16(uint16_t a, uint16_t b)
     return (int16_t)(uint16_t)(a - b) > 0;
 }
 
-static bool is_root(void)
+/* A root's states count only in images that may be the root's: of the others the linker leaves out all that a
+ * root does, a thousand bytes. */
+static inline __attribute__((always_inline)) bool is_root(void)
 {
-    return identity_id() == CAUSEWAY_ROOT;
+    return role_accepts(CAUSEWAY_ROOT) && identity_id() == CAUSEWAY_ROOT;
+}
+
+static inline __attribute__((always_inline)) bool leads(void)
+{
+    return role_accepts(CAUSEWAY_ROOT) && state == ROOT;
+}
+
+static inline __attribute__((always_inline)) bool listens(void)
+{
+    return role_accepts(CAUSEWAY_ROOT) && state == LISTENING;
 }
 
 static bool is_successor(void)
@@ -87,7 +110,18 @@ static bool is_successor(void)
 
 static bool drives(void)
 {
-    return state == ROOT || is_successor();
+    return leads() || is_successor();
+}
+
+/* `flags`: of a beacon that says so. */
+static void set_time(uint32_t local, uint32_t network, uint8_t flags)
+{
+    netclock_set(local, network);
+#if CAUSEWAY_MIC_BYTES
+    netclock_set_round(flags >> CW_BEACON_ROUND);
+#else
+    (void)flags;
+#endif
 }
 
 /* In its 8 places it would take eighty bytes more. */
@@ -97,7 +131,7 @@ static __attribute__((noinline)) void plan(intent_t what, uint32_t when)
     beacon_at = when;
 }
 
-void timesync_start(uint8_t last_epoch, uint32_t now)
+void timesync_start(uint8_t last_epoch, uint8_t last_round, uint32_t now)
 {
     kept_set(&epoch, last_epoch);
     kept_set(&sequence, 0);
@@ -112,9 +146,45 @@ void timesync_start(uint8_t last_epoch, uint32_t now)
     ask_pause = ASK_FIRST;
     tidy_at = now + TIDY;
     counters = (timesync_counters_t){0};
+#if CAUSEWAY_MIC_BYTES
+    set_time(now, 0, (uint8_t)(last_round << CW_BEACON_ROUND)); /* a root knows that it is no earlier */
+#else
+    (void)last_round;
     netclock_set(now, now);
+#endif
     plan(QUESTION, now + ASK_FIRST / 4 + random_below((uint16_t)ASK_FIRST));
 }
+
+#if CAUSEWAY_MIC_BYTES
+
+uint8_t timesync_round(uint32_t network)
+{
+    return netclock_round(network);
+}
+
+int8_t timesync_later(uint8_t from_epoch, uint8_t flags, uint32_t time)
+{
+    uint8_t by = (uint8_t)(from_epoch - timesync_epoch());
+    if (by == 0) { /* their difference where the sign is */
+        by = (uint8_t)(flags - (netclock_round(time) << CW_BEACON_ROUND)) & (uint8_t)CW_BEACON_ROUND_MASK;
+    }
+    return (int8_t)by;
+}
+
+/* Above 0: of a later time than ours, which ours does not just go on to; below 0: of an earlier one. */
+static int8_t later(const cw_beacon_t *beacon)
+{
+    return timesync_later(beacon->epoch, beacon->flags, beacon->time);
+}
+
+#else
+
+static int8_t later(const cw_beacon_t *beacon)
+{
+    return (int8_t)(uint8_t)(beacon->epoch - timesync_epoch());
+}
+
+#endif
 
 uint32_t timesync_network(uint32_t local)
 {
@@ -135,7 +205,7 @@ uint32_t timesync_stamp(uint32_t local)
 static uint16_t estimate_error(uint32_t now)
 {
     if (state != FOLLOWING) {
-        return state == ROOT ? 0 : UINT16_MAX;
+        return leads() ? 0 : UINT16_MAX;
     }
     return syncline_error(now);
 }
@@ -149,13 +219,13 @@ uint16_t timesync_error(uint32_t now)
 
 bool timesync_in_sync(uint32_t now)
 {
-    return state == ROOT || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
+    return leads() || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
 }
 
 uint8_t timesync_hops(void)
 {
     if (state != FOLLOWING) {
-        return state == ROOT ? 0 : TIMESYNC_NO_HOPS;
+        return leads() ? 0 : TIMESYNC_NO_HOPS;
     }
     return syncline_hops();
 }
@@ -167,18 +237,39 @@ uint8_t timesync_epoch(void)
 
 bool timesync_known(void)
 {
-    return state == ROOT || state == FOLLOWING;
+    return leads() || state == FOLLOWING;
 }
 
 bool timesync_is_root(void)
 {
-    return state == ROOT;
+    return leads();
 }
 
 uint16_t timesync_driver(void)
 {
     return is_root() ? CAUSEWAY_ROOT : driver;
 }
+
+#if CAUSEWAY_SCHEDULED
+
+uint32_t timesync_taken(uint32_t now)
+{
+    return now - syncline_age(now);
+}
+
+bool timesync_speaks(uint32_t by)
+{
+    return (intent == BEACON || intent == ANSWER) && !clock_before(by, beacon_at);
+}
+
+void timesync_ask_now(uint32_t now)
+{
+    if (state == LISTENING && !answered && clock_before(now + SPREAD, beacon_at)) {
+        plan(QUESTION, now + random_below(SPREAD));
+    }
+}
+
+#endif
 
 bool timesync_two_roots(void)
 {
@@ -209,7 +300,7 @@ static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
     state = FOLLOWING;
     kept_set(&epoch, beacon->epoch);
     syncline_begin(beacon->error);
-    netclock_set(heard, beacon->time);
+    set_time(heard, beacon->time, beacon->flags);
     timesync_on_epoch(beacon->epoch);
 }
 
@@ -252,9 +343,16 @@ static bool may_follow(const cw_beacon_t *beacon)
 
 static void pass_on(uint32_t now)
 {
+#if CAUSEWAY_SCHEDULED
+    uint32_t when;
+    if (schedule_passes_on(hops, now, &when)) {
+        plan(BEACON, when);
+    }
+#else
     if (hops < TIMESYNC_MAX_HOPS) {
         plan(BEACON, now + random_below(SPREAD));
     }
+#endif
 }
 
 /* ---- Driving: the root, or a successor ---- */
@@ -307,6 +405,11 @@ static bool must_succeed(uint32_t now)
 {
     uint32_t wait = SILENCE - (syncline_knows_skew() ? TIMESYNC_PERIOD / 2 : 0) +
                     identity_id() * SUCCESSION_STEP;
+#if CAUSEWAY_SCHEDULED
+    if (!schedule_may_succeed(now)) {
+        return false;
+    }
+#endif
     return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) &&
            (int32_t)(syncline_age(now) - wait) > 0;
 }
@@ -353,12 +456,12 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         count(&counters.foreign);
         return;
     }
-    uint8_t ours = timesync_epoch();
-    if (in_sync && beacon->epoch != ours && !newer8(beacon->epoch, ours)) {
+    int8_t how_late = later(beacon);
+    if (in_sync && how_late < 0) {
         count(&counters.old);
         return;
     }
-    bool afresh = state == LOST || beacon->epoch != ours;
+    bool afresh = state == LOST || how_late != 0;
     if (!afresh && is_successor() && !gives_way(beacon, now)) {
         return;
     }
@@ -399,13 +502,16 @@ static void adopt(const cw_beacon_t *beacon, uint32_t heard)
     state = ROOT;
     kept_set(&epoch, beacon->epoch);
     kept_set(&sequence, (uint16_t)(beacon->sequence + SEQUENCE_LEAP));
-    netclock_set(heard, beacon->time);
+    set_time(heard, beacon->time, beacon->flags);
     timesync_on_epoch(beacon->epoch);
 }
 
 static void next_epoch(void)
 {
     kept_set(&epoch, (uint8_t)(timesync_epoch() + 1));
+#if CAUSEWAY_MIC_BYTES
+    netclock_set_round(0);
+#endif
     timesync_on_epoch(timesync_epoch());
 }
 
@@ -435,19 +541,29 @@ static bool better(const cw_beacon_t *beacon)
 static void listen(const cw_beacon_t *beacon, uint32_t heard)
 {
 #if CAUSEWAY_MIC_BYTES
-    /* in one epoch the later time: what somebody plays again is behind */
-    int32_t ahead = (int32_t)(beacon->time - best.time - (heard - best_heard));
-    if (answered && beacon->epoch == best.epoch && netclock_size(ahead) > (uint32_t)APART) {
-        answered = ahead < 0;
-    }
-    if (answered && beacon->epoch == best.epoch && ahead < -APART) {
+    /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. An
+     * erased EEPROM says FF. */
+    int32_t ahead = (int32_t)(beacon->time - netclock_estimate(heard));
+    int8_t how_late = later(beacon);
+    bool knew = answered || timesync_epoch() != UINT8_MAX;
+    if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART))) {
         return;
+    }
+    if (how_late > 0 || ahead > APART) {
+        answered = false;
     }
 #endif
     if (better(beacon)) {
+#if CAUSEWAY_MIC_BYTES
+        kept_set(&epoch, beacon->epoch);
+        set_time(heard, beacon->time, beacon->flags);
+#endif
         best = *beacon;
         best_heard = heard;
         answered = true;
+#if CAUSEWAY_SCHEDULED
+        burst = burst < LISTEN_MORE ? burst : LISTEN_MORE; /* those who know more are awake now */
+#endif
     }
 }
 
@@ -465,6 +581,20 @@ static void open_epoch(uint32_t now)
     burst = QUICK_BEACONS;
     plan(BEACON, now + random_below(SPREAD));
 }
+
+#if CAUSEWAY_MIC_BYTES
+
+/* Rounds are counted in 5 bits. Before one could be taken for another, a new epoch begins. */
+static void mind_round(uint32_t now)
+{
+    if (netclock_round(netclock_estimate(now)) >= ROUNDS_MOST) {
+        open_epoch(now);
+    } else {
+        timesync_on_round(netclock_round(netclock_estimate(now)));
+    }
+}
+
+#endif
 
 /* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
  * wins: who is behind takes it up; who is ahead by more than clocks in sync can be opens a new epoch, which
@@ -487,11 +617,23 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
 /* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
 static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
+#if !CAUSEWAY_MIC_BYTES
     if (beacon->root != CAUSEWAY_ROOT) {
         outbid(beacon, now);
         return;
     }
+#endif
     int32_t ahead = may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
+#if CAUSEWAY_MIC_BYTES
+    if (beacon->root != CAUSEWAY_ROOT) {
+        if (ahead > APART) { /* we have taken up what somebody played again, and the network has not */
+            adopt(beacon, heard);
+        } else {
+            outbid(beacon, now);
+        }
+        return;
+    }
+#endif
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
     bool anothers = beacon->sender == identity_id() || newer16(beacon->sequence, kept_get(&sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
@@ -505,10 +647,11 @@ static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t n
 
 static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
-    if (beacon->epoch == timesync_epoch()) {
+    int8_t how_late = later(beacon);
+    if (how_late == 0) {
         hear_own_epoch(beacon, heard, now);
-    } else if (newer8(beacon->epoch, timesync_epoch()) && may_follow(beacon)) {
-        if (beacon->root == CAUSEWAY_ROOT) {
+    } else if (how_late > 0 && may_follow(beacon)) {
+        if (beacon->root == CAUSEWAY_ROOT && beacon->epoch != timesync_epoch()) {
             note_conflict();
         }
         adopt(beacon, heard);
@@ -532,9 +675,9 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
         answer(&beacon, now);
     } else if (unsure == RADIO_UNTIMED) {
         count(&counters.foreign);
-    } else if (state == LISTENING) {
+    } else if (listens()) {
         listen(&beacon, heard);
-    } else if (state == ROOT) {
+    } else if (leads()) {
         hear_as_root(&beacon, heard, now);
     } else {
         follow(&beacon, heard, now);
@@ -557,6 +700,11 @@ bool timesync_due(uint32_t now)
         if (state == FOLLOWING && (int32_t)syncline_age(now) > (int32_t)AGE_MOST) {
             syncline_move_up(estimate_error(now), now); /* as good as our clock still is */
         }
+#if CAUSEWAY_MIC_BYTES
+        if (leads()) {
+            mind_round(now);
+        }
+#endif
         tidy_at = now + TIDY;
     }
     if (is_successor() && !timesync_in_sync(now)) { /* nobody has followed it for long */
@@ -569,7 +717,7 @@ bool timesync_due(uint32_t now)
     if (intent == NOTHING || clock_before(now, beacon_at)) {
         return false;
     }
-    if (state == LISTENING && burst == 0) {
+    if (listens() && burst == 0) {
         be_root(now);
     } else if (intent == QUESTION && timesync_in_sync(now)) {
         intent = NOTHING;
@@ -582,15 +730,33 @@ uint32_t timesync_next(void)
     return intent != NOTHING && clock_before(beacon_at, tidy_at) ? beacon_at : tidy_at;
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* Motes listen for who drives when a window opens. */
+static uint32_t next_beacon(uint32_t now)
+{
+    uint32_t opening = schedule_opening(now), quick = now + TIMESYNC_QUICK;
+    return state == ROOT && burst > 0 && clock_before(quick, opening) ? quick : opening;
+}
+
+#else
+
+static uint32_t next_beacon(uint32_t now)
+{
+    return now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
+}
+
+#endif
+
 static void plan_next(uint32_t now)
 {
     intent = NOTHING;
-    if (state == LISTENING) {
+    if (listens()) {
         burst--;
-        plan(QUESTION, now + 2 * ASK_FIRST);
+        plan(QUESTION, now + LISTEN_PAUSE);
     } else if (drives()) {
         last_beacon = now;
-        plan(BEACON, now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD));
+        plan(BEACON, next_beacon(now));
         burst = burst > 0 ? (uint8_t)(burst - 1) : 0;
     } else {
         ask_again(now);
@@ -603,14 +769,20 @@ void timesync_fill(uint8_t *payload, uint32_t now)
         kept_set(&sequence, (uint16_t)(kept_get(&sequence) + 1));
     }
     uint16_t error = estimate_error(now);
-    bool in_sync = state == ROOT || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
+    bool in_sync = leads() || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
     cw_beacon_t beacon = {
         .sender = identity_id(),
         .root = timesync_driver(),
         .epoch = timesync_epoch(),
         .sequence = kept_get(&sequence),
-        .hops = state == ROOT ? 0 : hops,
+        .hops = leads() ? 0 : hops,
+#if CAUSEWAY_MIC_BYTES
+        /* If the time comes round before it is written, this beacon is a round old, and nobody minds it. */
+        .flags = (uint8_t)((in_sync ? CW_BEACON_IN_SYNC : 0) | netclock_round(netclock_estimate(now))
+                                                                   << CW_BEACON_ROUND),
+#else
         .flags = in_sync ? CW_BEACON_IN_SYNC : 0,
+#endif
         .error = (uint8_t)(error < UINT8_MAX ? error : UINT8_MAX),
     };
     if (intent == QUESTION) {
@@ -627,7 +799,7 @@ void timesync_fill(uint8_t *payload, uint32_t now)
  * not be heard of again. */
 static bool plan_is_sound(uint32_t now)
 {
-    if ((is_root() || is_successor()) && intent != (state == LISTENING ? QUESTION : BEACON)) {
+    if ((is_root() || is_successor()) && intent != (listens() ? QUESTION : BEACON)) {
         return false;
     }
     return intent == NOTHING ||
@@ -636,6 +808,6 @@ static bool plan_is_sound(uint32_t now)
 
 bool timesync_sound(uint32_t now)
 {
-    bool role = is_root() ? state == ROOT || state == LISTENING : state == FOLLOWING || state == LOST;
+    bool role = is_root() ? leads() || listens() : state == FOLLOWING || state == LOST;
     return role && plan_is_sound(now) && (state != FOLLOWING || syncline_sound(now)) && netclock_sound(now);
 }

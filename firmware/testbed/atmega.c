@@ -74,6 +74,11 @@ ns_t atmega_spent(const atmega_t *mcu, processor_state_t state)
     return (ns_t)((wide_t)meter_spent(&mcu->states, state, mcu->avr->cycle) * 1000000000000000 / mcu->uhz);
 }
 
+uint64_t atmega_starts(const atmega_t *mcu)
+{
+    return mcu->states.entries[PROCESSOR_STARTING];
+}
+
 /* Crystal and main clock are compared without a detour over nanoseconds, so that edges do not jitter. Where
  * rates are multiplied they are in 10^-9 Hz. */
 uint64_t atmega_crystal_cycles(const atmega_t *mcu)

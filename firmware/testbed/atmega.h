@@ -70,6 +70,9 @@ ns_t atmega_idle_until(const atmega_t *mcu);
 ns_t atmega_now(const atmega_t *mcu);
 ns_t atmega_spent(const atmega_t *mcu, processor_state_t state);
 
+/** How often its main oscillator was started again. */
+uint64_t atmega_starts(const atmega_t *mcu);
+
 /** Cycles that the main oscillator takes to start after power-down and power-save: what the fuses say, 16384
  * unless set. */
 void atmega_start_cycles(atmega_t *mcu, uint32_t cycles);

@@ -27,6 +27,8 @@ struct board {
     bool (*unwire)(void *radio, const char *pin);
     /** The time since 0 that it was in a state. */
     ns_t (*spent)(const void *radio, radio_state_t state, ns_t now);
+    /** How often its crystal was started. */
+    uint64_t (*starts)(const void *radio);
 };
 
 /** The board of this name, or NULL; `board_names` says which there are. */

@@ -189,6 +189,11 @@ ns_t cc1000_spent(const cc1000_t *chip, radio_state_t state, ns_t now)
     return meter_spent(&chip->meter, (int)state, now);
 }
 
+uint64_t cc1000_starts(const cc1000_t *chip)
+{
+    return chip->meter.entries[RADIO_STARTING];
+}
+
 static double reference_hz(const cc1000_t *chip)
 {
     int divider = chip->registers[PLL] >> 3 & 0x0F;

@@ -56,6 +56,9 @@ uint32_t cc1000_rssi_millivolts(const cc1000_t *chip, ns_t now);
  */
 ns_t cc1000_spent(const cc1000_t *chip, radio_state_t state, ns_t now);
 
+/** How often its crystal was started. */
+uint64_t cc1000_starts(const cc1000_t *chip);
+
 /** Is there power on the antenna? */
 bool cc1000_is_sending(const cc1000_t *chip);
 

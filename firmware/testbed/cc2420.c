@@ -352,6 +352,11 @@ ns_t cc2420_spent(const cc2420_t *chip, radio_state_t state, ns_t now)
     return meter_spent(&chip->meter, (int)state, now);
 }
 
+uint64_t cc2420_starts(const cc2420_t *chip)
+{
+    return chip->meter.entries[RADIO_STARTING];
+}
+
 static void enter(cc2420_t *chip, state_t state, ns_t at)
 {
     chip->state = state;

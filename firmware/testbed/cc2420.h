@@ -48,6 +48,9 @@ bool cc2420_cca(cc2420_t *chip, ns_t now);
  * listens or sends as calibrating. */
 ns_t cc2420_spent(const cc2420_t *chip, radio_state_t state, ns_t now);
 
+/** How often its crystal was started. */
+uint64_t cc2420_starts(const cc2420_t *chip);
+
 /** Some describe chips whose FIFOP stays high until no whole frame is left; this one does from now on. */
 void cc2420_hold_fifop(cc2420_t *chip, bool hold);
 

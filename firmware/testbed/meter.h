@@ -11,6 +11,7 @@ typedef struct {
     int state;
     uint64_t since;
     uint64_t spent[METER_STATES]; /* before that */
+    uint64_t entries[METER_STATES];
 } meter_t;
 
 /** It is in this state from now on. */
@@ -20,6 +21,7 @@ static inline void meter_enter(meter_t *meter, int state, uint64_t now)
         meter->spent[meter->state] += now - meter->since;
         meter->since = now;
         meter->state = state;
+        meter->entries[state]++;
     }
 }
 

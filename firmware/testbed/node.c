@@ -402,6 +402,10 @@ void node_show_states(node_t *node)
         show_spent(node, sensors_name(node->sensors, i), sensors_powered(node->sensors, i));
     }
     truth_object_end(node->truth);
+    truth_object(node->truth, "starts");
+    truth_number(node->truth, "processor", atmega_starts(node->mcu));
+    truth_number(node->truth, "radio", node->board->starts(node->radio));
+    truth_object_end(node->truth);
     truth_end(node->truth);
 }
 

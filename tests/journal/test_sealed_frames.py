@@ -18,7 +18,20 @@ from packet_formats.messages import Data, encode_message
 from packet_formats.records import Beacon, Heard
 from packet_formats.seal import Seal
 from packet_formats.tinyos import encode_packet
-from tests.live.test_guard import KEY, MOTES, WRONG, S, attacked, deployment, honest_line, play, put, read
+from tests.live.test_guard import (
+    KEY,
+    MOTES,
+    WRONG,
+    S,
+    attacked,
+    deployment,
+    honest_line,
+    out_of_sync,
+    over_the_wrap,
+    play,
+    put,
+    read,
+)
 
 
 def foreign(network: Deployment, line: Iterable[Arrival], gateway: int = 0) -> Iterator[Arrival]:
@@ -115,3 +128,37 @@ def test_who_cannot_be_checked_is_not_called_forged() -> None:
     reading = read_messages(records_of(line), network)
     assert not len(reading.messages)
     assert set(reading.fates.tolist()) == {Fate.UNCHECKED}
+
+
+def test_messages_out_of_sync_move_no_numbers() -> None:
+    """They may be old ones, played again: nobody knows, so the others are numbered as if they were not there."""
+    network = deployment()
+    honest = honest_line(network, 60)
+    seal, line = Seal(KEY, layout_of(network)), list[Arrival]()
+    for place, arrival in enumerate(honest):
+        line.append(arrival)
+        if isinstance(read(arrival, network)[1], Data):
+            line.append(put(out_of_sync(seal, place % 8, place * 37 % 256), arrival))
+    alone, reading = (read_messages(records_of(one), network) for one in (honest, line))
+    station, _ = play(network, line)
+    rows = reading.messages.to_pylist()
+    assert len(rows) == station.received == 120
+    synced = [row for row in rows if row["in_sync"]]
+    expected = alone.messages.to_pylist()
+    for name in ("source", "boot", "sequence", "number", "stamp"):
+        assert [row[name] for row in synced] == [row[name] for row in expected]
+    assert all(row["number"] is None for row in rows if not row["in_sync"])
+
+
+@pytest.mark.parametrize("scheme", ["shlc", "sequence"])
+@pytest.mark.parametrize("alone", [False, True])
+def test_over_a_wrap_of_the_time_nothing_is_forged_and_a_round_later_all_is(scheme: str, alone: bool) -> None:
+    network = deployment(scheme)
+    honest, replayed = over_the_wrap(network, alone)
+    reading = read_messages(records_of(honest), network)
+    assert len(reading.messages) == 10
+    assert not np.isin(reading.fates, (Fate.FORGED, Fate.UNCHECKED)).any()
+    again = read_messages(records_of([*honest, *replayed]), network)
+    assert named(again) == named(reading)
+    assert int(np.sum(again.fates == Fate.FORGED)) == 10
+    assert not (again.fates == Fate.UNCHECKED).any()

@@ -10,7 +10,7 @@ import pytest
 
 from basestation.arrivals import Arrival
 from basestation.live.guard import COPY_NS
-from basestation.live.happenings import Alarm, Delivered, Happening, Strange
+from basestation.live.happenings import Alarm, Delivered, Happening, Reboot, Strange
 from basestation.live.station import Station
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
@@ -21,7 +21,7 @@ from packet_formats.framing import FrameDecoder, crc16
 from packet_formats.keys import Key
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message, encode_message
-from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Proof
+from packet_formats.records import ROUND_SHIFT, Beacon, Command, Downlink, Health, Heard, Proof
 from packet_formats.seal import Seal
 from packet_formats.tinyos import ActiveMessage, decode_packet, encode_packet
 
@@ -127,7 +127,9 @@ def test_the_honest_are_delivered_as_if_alone(scheme: str) -> None:
     assert "so far" not in raised["forged"]  # it is told once, and would stay at one
     assert "somebody plays old messages" in raised["replayed"]
     assert not any(isinstance(one, Alarm) for one in quiet)
-    assert alone.snapshot(0).refused == {"unprotected": 0, "forged": 0, "replayed": 0, "unchecked": 0}
+    assert alone.snapshot(0).refused == dict.fromkeys(
+        ("unprotected", "forged", "replayed", "late", "unchecked"), 0
+    )
 
 
 def test_the_alarm_is_over_when_the_stranger_is_gone() -> None:
@@ -366,3 +368,179 @@ def test_behind_a_foreign_gateway_an_old_epoch_that_is_played_again_moves_no_clo
                 take(frame, second)
     assert station.timeline.epoch == 7
     assert station.received == 24
+
+
+def out_of_sync(seal: Seal, boot: int, sequence: int) -> ActiveMessage:
+    return seal.sealed_data(Data(1, sequence, (0, 0), in_sync=False, boot=boot, data=b"ab"), 3, 12345)
+
+
+def test_old_messages_out_of_sync_raise_no_alarm_and_move_nothing() -> None:
+    """Whoever recorded what a mote sent at each of its starts plays it again, hours later."""
+    network = deployment()
+    layout = layout_of(network)
+    seal, alone, station = Seal(KEY, layout), Station(network), Station(network)
+    told: list[Happening] = []
+    expected: list[Happening] = []
+    window = layout.stamp.modulus
+    for number in range(250):
+        cycles = (100 + number) * CRYSTAL_HZ
+        like = Arrival(0, number * S, number * S, b"")
+        heard = Heard(MOTES, 1, 2 * number % 256, 0, 3, -60, 100, 0, cycles)
+        stamp = (cycles >> layout.tick_log2) % window, 0
+        honest = seal.sealed_data(Data(1, number % 256, stamp, boot=5, data=b"ab"), 1, cycles)
+        old = out_of_sync(seal, number % 8, (number * 37) % 256)
+        for line in by_air(honest, heard, like, network):
+            expected += alone.take(line)
+            told += station.take(line)
+        for line in by_air(old, replace(heard, sequence=(2 * number + 1) % 256), like, network):
+            told += station.take(line)
+    expected, told = expected + alone.finish(), told + station.finish()
+    alarms = {one.what for one in told if isinstance(one, Alarm)}
+    assert alarms == {one.what for one in expected if isinstance(one, Alarm)} == {"missing"}
+    assert not any(isinstance(one, Reboot) for one in told)
+    assert station.motes[1].lost == station.motes[1].reboots == 0
+    honestly = [one for one in told if isinstance(one, Delivered) and one.in_sync]
+    assert deliveries(honestly) == deliveries(expected)
+    assert len(deliveries(expected)) == 250
+    assert station.motes[1].strays == 250  # each is shown once
+    assert station.motes[1].pauses == alone.motes[1].pauses
+
+
+def test_what_was_lost_while_a_mote_had_no_time_is_not_counted() -> None:
+    network = deployment()
+    layout = layout_of(network)
+    seal, station = Seal(KEY, layout), Station(network)
+    for number in range(200):
+        cycles = (100 + number) * CRYSTAL_HZ
+        heard = Heard(MOTES, 1, number, 0, 3, -60, 100, 0, cycles)
+        stamp = (cycles >> layout.tick_log2) % layout.stamp.modulus, 0
+        frame = seal.sealed_data(Data(1, number, stamp, boot=5, data=b"ab"), 1, cycles)
+        if 50 <= number < 150:
+            frame = out_of_sync(seal, 5, number)
+        for line in by_air(frame, heard, Arrival(0, number * S, number * S, b""), network):
+            station.take(line)
+    assert (station.received, station.motes[1].lost) == (200, 0)
+
+
+def test_a_copy_that_took_long_is_late_and_no_strangers() -> None:
+    """Of a health report after a newer one, of data after the window of its clock; and data that nobody had heard."""
+    network = deployment()
+    layout = layout_of(network)
+    seal, window = Seal(KEY, layout), layout.stamp.modulus << layout.tick_log2
+    second = [100 * CRYSTAL_HZ + 500 * number for number in range(6)]
+
+    def health(cycles: int, sent: int) -> ActiveMessage:
+        return seal.sealed_health(Health(2, cycles, 1, 1, 7, layout.hash, sent, *[0] * 7))
+
+    def data(cycles: int, sequence: int) -> ActiveMessage:
+        stamp = (cycles >> layout.tick_log2) % layout.stamp.modulus, 0
+        return seal.sealed_data(Data(1, sequence, stamp, data=b"ab"), 1, cycles)
+
+    first, newer, unheard = health(second[0], 1), health(second[1], 2), health(second[0] - 100, 0)
+    told = data(second[0], 0)
+    lost = data(second[5] - window, 1)
+    line: list[Arrival] = []
+    frames = (first, newer, first, told, unheard, lost, told)
+    times = (*second, second[0] + window + 100)
+    for number, (frame, cycles) in enumerate(zip(frames, times, strict=True)):
+        at = 1_000_000 * number
+        heard = Heard(MOTES, 1, number, 0, 3, -60, 100, 0, cycles)
+        line += by_air(frame, heard, Arrival(0, at, at, b""), network)
+    station, happenings = play(network, line)
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert (refused["late"], refused["replayed"], refused["forged"]) == (4, 0, 0)
+    assert not any(isinstance(one, Alarm) for one in happenings)
+    newest = station.motes[2].health
+    assert newest is not None
+    assert newest.sent == 2
+
+
+ROUND = 1 << 32  # cycles
+ROUND_NS = ROUND * S // CRYSTAL_HZ
+
+
+def told(network: Deployment, whole: int, number: int, foreign: bool, like: Arrival) -> list[Arrival]:
+    """The network's time, by a beacon and its proof that the gateway heard or, from a foreign one, alone."""
+    flags = 1 | (whole >> 32) % 32 << ROUND_SHIFT
+    beacon = Beacon(2, MOTES, 9, number, 1, flags, 0, whole % ROUND)
+    return aired(proved(Seal(KEY, layout_of(network)), beacon), network, whole, 2 * number, foreign, like)
+
+
+def aired(
+    frames: Iterable[ActiveMessage],
+    network: Deployment,
+    whole: int,
+    number: int,
+    foreign: bool,
+    like: Arrival,
+) -> list[Arrival]:
+    """Frames as a gateway, ours or a foreign one, hands them up at this time."""
+    line: list[Arrival] = []
+    for place, frame in enumerate(frames):
+        flags = 1 | (whole >> 32) % 32 << ROUND_SHIFT
+        heard = Heard(MOTES, 9, (number + place) % 256, 0, flags, -60, 100, 0, whole % ROUND)
+        line += [put(frame, like)] if foreign else by_air(frame, heard, like, network)
+    return line
+
+
+def over_the_wrap(network: Deployment, foreign: bool) -> tuple[list[Arrival], list[Arrival]]:
+    """A network whose time comes round: a message and a report a second. And the same line once more, exactly a round
+    later, while the network's time goes on."""
+    layout = layout_of(network)
+    seal, honest, replayed = Seal(KEY, layout), list[Arrival](), list[Arrival]()
+    for second in range(10):
+        whole, like = 4 * ROUND + (second - 5) * CRYSTAL_HZ + 700, Arrival(0, second * S, second * S, b"")
+        tick = whole + CRYSTAL_HZ // 2 >> layout.tick_log2
+        fields = layout.stamp.fields_of(layout.stamp.least)
+        stamp = tuple(tick % layout.stamp.modulus if one.name == "clock" else 0 for one in fields)
+        at = whole + CRYSTAL_HZ // 2
+        health = Health(1, at % ROUND, 9, 1, 0, layout.hash, second, *[0] * 7)
+        frames = [
+            seal.sealed_data(Data(1, second, stamp, data=b"ab"), 9, at),
+            seal.sealed_health(health, at >> 32),
+        ]
+        for line, more in ((honest, 0), (replayed, 1)):
+            later = like.mono_ns + more * ROUND_NS
+            then = Arrival(0, later, later, b"")
+            number = 4 * second + 100 * more
+            line += told(network, whole + more * ROUND, number // 2, foreign, then)
+            half = then._replace(mono_ns=later + S // 2, wall_ns=later + S // 2)
+            line += aired(frames, network, at + more * ROUND, number + 2, foreign, half)
+    return honest, replayed
+
+
+@pytest.mark.parametrize("scheme", ["shlc", "sequence"])
+@pytest.mark.parametrize("foreign", [False, True])
+def test_what_is_played_again_a_round_later_is_refused(scheme: str, foreign: bool) -> None:
+    network = deployment(scheme)
+    honest, replayed = over_the_wrap(network, foreign)
+    station, _ = play(network, honest)
+    assert station.received == 10
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert not any(refused.values())
+    station, happenings = play(network, [*honest, *replayed])
+    assert len(deliveries(happenings)) == 10
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert refused["forged"] + refused["replayed"] == 20
+    assert refused["replayed"] >= 10  # the reports
+    assert refused["unchecked"] == 0
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_behind_a_foreign_gateway_beacons_of_an_old_round_move_nothing(rounds: int) -> None:
+    """Heard first, they are believed until the network itself is heard; after it they are replayed."""
+    network, like = deployment(), Arrival(0, 0, 0, b"")
+    now = 9 * ROUND + 700
+    old = told(network, now - rounds * ROUND - 3600 * CRYSTAL_HZ, 900, True, like)
+    true = told(network, now, 7, True, like)
+    for line, replays in ((old + true, 0), (true + old, 1), (true + true + old + true, 1)):
+        station, _ = play(network, line)
+        time = station.timeline.network_time(0)
+        assert time is not None
+        assert time[1] % (32 * ROUND) == pytest.approx(now, abs=20)
+        refused = station.snapshot(0).refused
+        assert refused is not None
+        assert (refused["replayed"], refused["forged"]) == (replays, 0)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from packet_formats.framing import crc16
+from tests.testbed.air import RADIO_STATES
 
 US, MS = 1_000, 1_000_000
 BIT = 1e9 / 19200
@@ -234,6 +235,40 @@ def frame(data: bytes = bytes(range(20))) -> bytes:
 
 def on_air(content: bytes, flush: int = 2) -> str:
     return (b"\xaa" * 8 + b"\x33\xcc" + content + bytes(flush)).hex()
+
+
+# --- time by state ---
+
+
+def test_every_state_has_its_time(bench: Callable[..., Bench]) -> None:
+    """Of a chip that is started, sends once, and is switched off: what its driver waits, and the data sheet's times."""
+    b = bench()
+    b.run_for(5 * MS)
+    b.start(0)
+    sends = b.now + MS
+    b.do(f"send 0 {sends} {on_air(frame())}")
+    b.run_for(40 * MS)
+    stopped = b.now
+    b.write(0, MAIN, 0x3F)
+    b.run_for(7 * MS)
+    b.do("spent 0")
+    result = b.finish()
+    (spent,) = result.of("spent")
+    found = dict(zip(RADIO_STATES, map(int, spent[1:]), strict=True))
+    (signal,) = result.signals
+    calibration = int(34e6 * 1e6 / (14745600 / 12))
+    powered = sends + 251 * US
+    assert found == {
+        "off": 5 * MS,
+        "down": 7 * MS,
+        "starting": 2 * MS,
+        "idle": 200 * US,
+        # In receiving mode; in sending mode, without power, until it listens again; before and after it sends.
+        "calibrating": calibration + 28 * MS + 250 * US + 251 * US + 250 * US,
+        "receiving": 28 * MS - calibration + 750 * US + MS + stopped - signal.end - 250 * US,
+        "sending": signal.end - powered,
+    }
+    assert sum(found.values()) == b.now
 
 
 # --- registers ---

@@ -34,7 +34,7 @@ enum {
     OSCILLATOR_FIRST = 830, /* 0.9 ms to the first look at the oscillator */
     OSCILLATOR_COUNTS = 93,
     TUNING_COUNTS = 296, /* from SRXON to a look at the channel: 320 us */
-    AT_LEAD = 6,         /* cycles that the loop gets to come round to a send at its time */
+    AT_LEAD = 20,        /* cycles that the loop gets to come round to a send at its time */
     AT_LATE = 4,         /* cycles after its time by which it may begin */
     AT_MOST = 16384,     /* cycles that it may be ahead */
     FRAME_BYTES = CW_AIR_HEADER + CAUSEWAY_PAYLOAD_LIMIT,
