@@ -101,6 +101,8 @@ def local_time(clock: ClockSample) -> int | None:
     if "periods" not in watch or clock.divider != (TICK if slow else 1):
         return None
     periods = int.from_bytes(watch["periods"], "little")
+    if slow and not watch["asleep"][0]:
+        return None  # it may be counting just now
     if slow:
         ticks = periods + (clock.tcnt0 - watch["ticked"][0]) % 256
         return (ticks * TICK + clock.prescaler % TICK) % WORD

@@ -12,7 +12,7 @@
 
 /* a beacon waits this long for a clear channel */
 #if CAUSEWAY_SCHEDULED
-#define BEACON_PATIENCE UINT32_C(CAUSEWAY_BEACON_SLOT)
+#define BEACON_PATIENCE ((uint32_t)CAUSEWAY_BEACON_SLOT)
 #else
 #define BEACON_PATIENCE UINT32_C(32768)
 #endif

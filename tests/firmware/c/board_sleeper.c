@@ -50,8 +50,8 @@ static void wait_until(uint32_t when)
 
 static void nap(void)
 {
-    static const uint16_t most[] = {40, 600, 3000, 33000, 60000};
-    uint32_t when = clock_now() + 1 + cw_random_below(&state, most[cw_random_below(&state, 5)]);
+    static const uint16_t most[] = {10, 150, 750, 8000, 30000};
+    uint32_t when = clock_now() + 1 + 4UL * cw_random_below(&state, most[cw_random_below(&state, 5)]);
     wait_until(when);
     uint32_t late = clock_now() - when;
     if ((int32_t)late < 0) {
