@@ -27,6 +27,7 @@ class Reception(NamedTuple):
     discarded: bool = False  # it came too late to be of use, and is never delivered
     differs: bool = False  # another message had its number: somebody else speaks as its mote
     boot_before: int | None = None  # the mote has started anew: its boot count before
+    stray: bool = False  # nothing tells when it was sent, though others of its network do: it moved nothing
     deliveries: Sequence[Delivery] = ()  # all that is due by now, as `due` gives it
 
 
@@ -43,6 +44,9 @@ class Observer:
 
     Clocks are in ticks and unwrapped. `policy`, `phi` and `tolerate` replace the deployment's. The observer comes upon
     a network at work: it waits for nothing sent before the first message heard of its mote.
+
+    In a network with MICs a message out of sync is a stray: its MIC holds no time, so it may be an old one, played
+    again. Strays are numbered apart from all others and leave at once, so that they move nothing.
     """
 
     def __init__(
@@ -57,7 +61,7 @@ class Observer:
         self._reader = self._scheme.codec().reader()
         clock = deployment.clock
         self._patience = PATIENCE * (clock.delta + 2 * clock.epsilon)
-        self._numbers = Numbers(self._patience)
+        self._numbers, self._strays = Numbers(self._patience), Numbers(self._patience)
         self._rule = self._make(policy, phi, tolerate)
         self.received = 0
         self.duplicates = 0
@@ -102,6 +106,8 @@ class Observer:
         may have been heard later than that, if what the guess goes by was late.
         """
         heard = now if heard is None else heard
+        if self.is_stray(data):
+            return self._receive_stray(data, now, heard if timed else UNTIMED, token)
         source, known = data.source, self._reader.newest(data.source)
         tick = heard if timed else UNTIMED
         found = self._numbers.accept(source, data.boot, data.sequence, tick, known, _digest(data))
@@ -131,8 +137,24 @@ class Observer:
             not taken,
             differs,
             boot_before,
-            before + rule.due(now),
+            deliveries=before + rule.due(now),
         )
+
+    def is_stray(self, data: Data) -> bool:
+        """Whether it has a MIC that holds no time."""
+        return not data.in_sync and self._deployment.security.mic > 0
+
+    def _receive_stray(self, data: Data, now: int, heard: int, token: Any) -> Reception:
+        """Its stamp is read by itself alone: it may be of any time."""
+        found = self._strays.accept(data.source, data.boot, data.sequence, heard, digest=_digest(data))
+        if found is None:
+            self.duplicates += 1
+            return Reception(None, stray=True)
+        self.received += 1
+        stamp = self._scheme.codec().reader().read(data.stamp, data.source, found.number, now)
+        above = found.number - found.sequence
+        message = Message(data.source, found.sequence, stamp, False, data.data, above, token)
+        return Reception(message, stray=True, deliveries=[*self._rule.due(now), Delivery(message, now, now)])
 
     def read(
         self, data: Data, sequence: int, number: int, fresh: bool, heard: int, guessed: bool = False

@@ -265,8 +265,24 @@ class Proof:
     mic: bytes = b""
 
 
-Record = Beacon | Heard | Health | Status | Downlink | Arrived | Proof
-RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived)
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Gateway to motes of a network with a schedule: these data messages are here. Eight in one frame, since motes
+    listen only for a short time; free places repeat the last one."""
+
+    AM_TYPE: ClassVar[int] = 0x77
+    first: int = _integer("u16", "bits 8-15: whose message arrived; 0-7: its sequence")
+    second: int = _integer("u16", "as the first")
+    third: int = _integer("u16", "as the first")
+    fourth: int = _integer("u16", "as the first")
+    fifth: int = _integer("u16", "as the first")
+    sixth: int = _integer("u16", "as the first")
+    seventh: int = _integer("u16", "as the first")
+    eighth: int = _integer("u16", "as the first")
+
+
+Record = Beacon | Heard | Health | Status | Downlink | Arrived | Taken | Proof
+RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived, Taken)
 SEALED: tuple[type[Health | Downlink | Arrived | Proof], ...] = (Health, Downlink, Arrived, Proof)
 
 

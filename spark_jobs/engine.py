@@ -11,6 +11,7 @@ import os
 import pickle
 import signal
 import sys
+import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -96,10 +97,8 @@ class Cores(Engine):
                 yield threads
             return
         if self._kept is None:  # spawned: a fork would take other threads' locks with it
-            # An interrupt ends them without a word: the one that waits for them tells it.
-            quietly = (signal.SIGINT, signal.SIG_DFL)
             context = multiprocessing.get_context("spawn")
-            self._kept = ProcessPoolExecutor(self.workers, context, signal.signal, quietly)
+            self._kept = ProcessPoolExecutor(self.workers, context, _begin_worker)
         yield self._kept
 
     def close(self) -> None:
@@ -146,6 +145,20 @@ class Cores(Engine):
 
     def collect(self, frame: pa.Table) -> pa.Table:
         return frame
+
+
+def _begin_worker() -> None:
+    """An interrupt ends a worker without a word: the one that waits for it tells it. Nor does a worker outlive that
+    one, which may have been killed: all workers hold both ends of their queue, so none would see its end."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    threading.Thread(target=_end_with_parent, name="parent watch", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _listed(function: Callable[[Any], Iterable[pa.RecordBatch]], task: Any) -> list[pa.RecordBatch]:

@@ -181,6 +181,8 @@ def _listen(
         common.note(_served(forwarder.counters))
     if runner.unlogged:
         common.fail(f"{many(runner.unlogged, 'record')} could not be written to the log")
+    if runner.unsynced:
+        common.fail(f"the disk failed while the log was written: {runner.unsynced}")
     live_options.judge(runner)
 
 

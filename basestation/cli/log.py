@@ -337,8 +337,8 @@ def _missing(holes: Sequence[JournalHole]) -> Iterator[str]:
         yield f"and {many(len(holes) - HOLES_SHOWN, 'more hole')}"
 
 
-def _tell_left(path: Path) -> None:
-    """Say what a repair could not bring back."""
+def _tell_left(path: Path) -> bool:
+    """Say what a repair could not bring back; whether anything is missing."""
     tell = _LogFaults()
     for _ in read_journal(path).segments(
         lambda found: tell(found) if isinstance(found, JournalHole) else None
@@ -348,6 +348,7 @@ def _tell_left(path: Path) -> None:
         common.echo(line)
     if tell.holes:
         common.echo(f"{path}: {_cure(tell.holes)}")
+    return bool(tell.holes)
 
 
 @command.command(
@@ -365,7 +366,7 @@ def repair(folder: Path) -> None:
     Damaged bytes are moved to files of their own: the torn end of a log (.torn), or a whole segment that has damage in
     it, or is of another run (.bad). So are the Parquet parts of a changed segment and of those after it, which may hold
     messages that the log has lost; `basestation log parts` makes new ones. Nothing is thrown away. What is missing
-    stays missing, and is told.
+    stays missing, and is told; then the exit code is 1.
     """
     from basestation.journal.parquet_parts import PARTS
     from basestation.journal.recovery import repair as repair_journal
@@ -388,9 +389,13 @@ def repair(folder: Path) -> None:
                 f"the messages made before put aside in {names}; basestation log parts makes new parts"
             )
         common.echo(f"{path}: {'; '.join(done) or 'nothing to repair'}")
-        _tell_left(path)
+        if _tell_left(path):
+            incomplete.append(path)
 
+    incomplete: list[Path] = []
     _each(folder, repair_one)
+    if incomplete:
+        common.fail(f"{many(len(incomplete), 'run')} can be read now, but not everything is there")
 
 
 @command.command(
@@ -398,21 +403,32 @@ def repair(folder: Path) -> None:
         """
         basestation log parts logs
         basestation log parts logs --again
+        basestation log parts logs --key site.key
         """
     )
 )
 @folder_argument
 @click.option("--again", is_flag=True, help="Make all parts again, not only those that are missing.")
 @common.deployment_option(required=False)
+@common.key_option(beside=False)
 @_speaks_plainly
-def parts(folder: Path, again: bool, deployment: Path | None) -> None:
-    """Make the Parquet parts of all closed segments in FOLDER."""
+def parts(folder: Path, again: bool, deployment: Path | None, key: Path | None) -> None:
+    """Make the Parquet parts of all closed segments in FOLDER.
+
+    Messages with MICs are checked by --key FILE, and parts that were made without it are made again; without it they
+    are taken unchecked, and told of.
+    """
     from basestation.journal.parquet_parts import make_parts
+    from packet_formats.keys import KeyFault, read_key
 
     described = common.load_deployment(deployment) if deployment else None
+    try:
+        known = read_key(key) if key else None
+    except KeyFault as error:
+        common.fail(str(error))
 
     def make(path: Path) -> None:
-        made = make_parts(path, _LogFaults(), again=again, deployment=described)
+        made = make_parts(path, _LogFaults(), again=again, deployment=described, key=known)
         common.echo(f"{path}: {many(len(made), 'part')} made")
 
     _each(folder, make)

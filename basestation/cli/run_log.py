@@ -11,10 +11,12 @@ import click
 
 from basestation.cli import common
 from basestation.journal.parquet_parts import PartRoller, make_parts
+from basestation.journal.reader import read_journal
 from basestation.journal.record_format import JournalError
 from basestation.journal.recovery import Recovery, interrupted_runs, recover
 from basestation.journal.retention import Keep, parse_keep, remove_old
 from basestation.journal.run_roller import RunRoller
+from basestation.journal.strays import StrayFile, known_after
 from basestation.journal.writer import JournalWriter, new_run_id
 from packet_formats.phrases import many
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from basestation.journal.writer import Sync
     from basestation.live.station import Station
     from basestation.sources import Source
+    from packet_formats.deployment import Deployment
 
 
 def read_keep(texts: Iterable[str], logs: Path | None) -> Keep | None:
@@ -45,13 +48,16 @@ def open_log(
     say: Callable[[str], None],
 ) -> JournalWriter | RunRoller:
     """The log of a run, closed with the stack; with `keep` one run after the other."""
-    _recover(logs)
+    _recover(logs, station.deployment)
     parts: dict[Path, PartRoller] = {}
+    guard = station.timeline.guard
+    if guard is not None:
+        guard.remember(known_after(logs, station.deployment.to_toml()))
 
     def begin() -> JournalWriter:
         run = new_run_id()
         folder = logs / run
-        parts[folder] = PartRoller(folder)
+        parts[folder] = PartRoller(folder, station.deployment.key)
         log = JournalWriter(
             folder,
             station.deployment,
@@ -64,6 +70,8 @@ def open_log(
             allowance_ns=station.timeline.clock.allowance_ns,
             on_closed=parts[folder].closed,
         )
+        if guard is not None:
+            guard.on_stray = StrayFile(folder, guard.strays()).add
         say(f"the log is in {folder}")
         return log
 
@@ -101,12 +109,14 @@ def _finish_parts(roller: PartRoller, folder: Path) -> None:
         )
 
 
-def _recover(logs: Path) -> None:
-    """Recover interrupted runs. No fault of theirs keeps this run from starting."""
+def _recover(logs: Path, deployment: Deployment) -> None:
+    """Recover interrupted runs. No fault of theirs keeps this run from starting. Those of another deployment may have
+    another key, or none."""
     for run in interrupted_runs(logs):
         try:
             common.note(_recovered(recover(run)))
-            make_parts(run, lambda fault: common.note(str(fault)))
+            same = read_journal(run).header.deployment == deployment.to_toml()
+            make_parts(run, lambda fault: common.note(str(fault)), key=deployment.key if same else None)
         except (JournalError, OSError) as error:
             common.note(f"an earlier run could not be recovered: {error}", style="yellow")
 

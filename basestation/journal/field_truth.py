@@ -173,7 +173,7 @@ class FieldReader:
         return self.graph.refused
 
     def read(self, table: pa.Table) -> list[Node | None]:
-        """The node of each row; None for a copy of an earlier one, and for one that cannot be numbered."""
+        """The node of each row; None for a copy of an earlier one, a stray, and one that cannot be numbered."""
         messages = messages_in(table, self._deployment)
         if self._above is None:
             found = [self._read(*message) for message in messages]
@@ -206,8 +206,8 @@ class FieldReader:
         }
 
     def _read(self, data: Data, heard: int, guessed: bool) -> Node | None:
-        message = self._observer.receive(data, heard, guessed=guessed).message
-        return None if message is None else self._add(message, data, heard)
+        found = self._observer.receive(data, heard, guessed=guessed)
+        return None if found.message is None or found.stray else self._add(found.message, data, heard)
 
     def _place(self, data: Data, heard: int, guessed: bool, sequence: int, number: int | None) -> Node | None:
         """The node of a row of a part: its number is that of the table, the same in every part."""

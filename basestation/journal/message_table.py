@@ -325,6 +325,8 @@ def _decoded(records: Records, deployment: Deployment) -> _Decoded:
     rows["message"] = fates == Fate.MESSAGE
     for name in ("source", "boot", "sequence"):
         rows[name] = data[name]
+    if layout.mic:  # strays are numbered apart, as if other motes had sent them
+        rows["source"] += np.where(data["in_sync"], 0, deployment.network.motes).astype("u2")
     rows["digest"] = _digests(frames, layout)
     rows["told"] = np.cumsum(np.bincount(places, minlength=len(frames)))
     return _Decoded(arrived, frames, data, heard, fates, untimed, Sketch(rows, told, lines))
@@ -496,6 +498,7 @@ def _follow(told: Sketch, deployment: Deployment, before: Carry, numbering: Numb
     clock = _never_falling(np.where(timed, clocks[messages] >> shift, 0), before.tick)
     patience = PATIENCE * (deployment.clock.delta + 2 * deployment.clock.epsilon)
     named, motes = numbering(rows[messages], ticks, patience, before.motes)
+    named.number[rows["source"][messages] >= deployment.network.motes] = NOTHING  # of strays
     after = Carry(
         rows=before.rows + int(np.count_nonzero(named.first & timed)),
         cycles=int(known[-1]) if known[-1] != NOTHING else None,

@@ -99,7 +99,7 @@ class PlainReader:
         }
 
     def _numbered(self, table: pa.Table) -> tuple[Ints, Ints]:
-        """The number of each row, and how far it is above its sequence number; 0 for a copy, and where it is unknown.
+        """The number of each row, and how far it is above its sequence number; 0 where it has none.
 
         Of a part they are in the table, the same in every part; a run's are those that the observer would give.
         """
@@ -107,10 +107,13 @@ class PlainReader:
             number = pc.fill_null(table["number"], 0).to_numpy()
             return number, number - table["sequence"].to_numpy()
         found = [
-            self._observer.receive(data, heard, guessed=early).message
+            self._observer.receive(data, heard, guessed=early)
             for data, heard, early in messages_in(table, self._deployment)
         ]
-        pairs = [(0, 0) if message is None else (message.number, message.above) for message in found]
+        pairs = [
+            (0, 0) if one.message is None or one.stray else (one.message.number, one.message.above)
+            for one in found
+        ]
         number, above = np.array(pairs, np.int64).reshape(-1, 2).T
         return number, above
 

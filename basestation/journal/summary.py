@@ -18,6 +18,7 @@ from .reader import Finding, Journal, JournalFault, JournalHole, JournalNote, Jo
 from .record_format import End, Header, JournalError, RecordKind, Records
 
 SECOND = 1_000_000_000
+NO_NUMBERS = 1 << 62, -1, 0
 
 
 @dataclass(slots=True)
@@ -78,7 +79,7 @@ def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
     """Sum up a journal. Without a deployment, frames are counted but not read."""
     summary = Summary(journal.header)
     carry, span = Carry(), _Span()
-    numbers: dict[tuple[int, int], list[int]] = {}
+    numbers: Numbers = {}
     strength: dict[int, list[int]] = defaultdict(list)
     down: dict[int, int] = {}
     for segment in journal.segments(partial(_sort, summary)):
@@ -94,7 +95,7 @@ def summarise(journal: Journal, deployment: Deployment | None) -> Summary:
             reading = read_messages(records, deployment, carry)
             carry = reading.carry
             _count_fates(summary, reading)
-            _count_untimed(summary, reading, numbers)
+            _count_untimed(summary, reading, numbers, deployment.security.mic > 0)
             _count_motes(summary, reading, numbers, strength)
             _sum_values(summary, reading, deployment)
     summary.first_wall_ns, summary.last_wall_ns, summary.span_ns = span.wall[0], span.wall[1], span.length
@@ -187,25 +188,38 @@ def _count_message(mote: MoteSummary, wall_ns: int) -> None:
     mote.messages += 1
 
 
-def _count_number(numbers: dict[tuple[int, int], list[int]], boot: tuple[int, int], sequence: int) -> None:
-    known = numbers.setdefault(boot, [sequence, sequence, 0])
-    known[:] = min(known[0], sequence), max(known[1], sequence), known[2] + 1
+# Of each mote and boot the least and the largest sequence number, and how many came, strays too.
+Numbers = dict[tuple[int, int], list[int]]
+
+
+def _count_number(numbers: Numbers, boot: tuple[int, int], sequence: int) -> None:
+    first, last, count = numbers.get(boot, NO_NUMBERS)
+    numbers[boot] = [min(first, sequence), max(last, sequence), count + 1]
+
+
+def _count_stray(numbers: Numbers, boot: tuple[int, int]) -> None:
+    """A message with a MIC that holds no time: its number may be any other's, but it was not lost."""
+    first, last, count = numbers.get(boot, NO_NUMBERS)
+    numbers[boot] = [first, last, count + 1]
 
 
 def _count_motes(
     summary: Summary,
     reading: ReadMessages,
-    numbers: dict[tuple[int, int], list[int]],
+    numbers: Numbers,
     strength: dict[int, list[int]],
 ) -> None:
-    names = ("source", "boot", "sequence", "wall_ns", "rssi", "in_sync", "saturated")
+    names = ("source", "boot", "sequence", "wall_ns", "rssi", "in_sync", "saturated", "number")
     columns = (reading.messages[name].to_pylist() for name in names)
-    for source, boot, sequence, wall_ns, rssi, in_sync, saturated in zip(*columns, strict=True):
+    for source, boot, sequence, wall_ns, rssi, in_sync, saturated, number in zip(*columns, strict=True):
         mote = _mote(summary, source)
         _count_message(mote, wall_ns)
         mote.saturated += saturated
         mote.out_of_sync += not in_sync
-        _count_number(numbers, (source, boot), sequence)
+        if number is None:
+            _count_stray(numbers, (source, boot))
+        else:
+            _count_number(numbers, (source, boot), sequence)
         if rssi is not None:
             strength[source].append(rssi)
     copies = reading.duplicate_sources
@@ -213,9 +227,7 @@ def _count_motes(
         _mote(summary, int(source)).duplicates += int(count)
 
 
-def _count_untimed(
-    summary: Summary, reading: ReadMessages, numbers: dict[tuple[int, int], list[int]]
-) -> None:
+def _count_untimed(summary: Summary, reading: ReadMessages, numbers: Numbers, sealed: bool) -> None:
     """Count what came before the time was known: out of sync, as it was when it was listened to."""
     for row in np.flatnonzero(reading.fates == Fate.UNTIMED).tolist():
         told, sequence = reading.names.data[row], int(reading.names.sequence[row])
@@ -223,7 +235,11 @@ def _count_untimed(
         _count_message(mote, int(reading.frames.head["wall_ns"][row]))
         mote.out_of_sync += 1
         mote.saturated += bool(told["saturated"])
-        _count_number(numbers, (mote.mote, int(told["boot"])), sequence)
+        boot = mote.mote, int(told["boot"])
+        if sealed and not told["in_sync"]:
+            _count_stray(numbers, boot)
+        else:
+            _count_number(numbers, boot, sequence)
 
 
 def _sum_values(summary: Summary, reading: ReadMessages, deployment: Deployment) -> None:
@@ -235,13 +251,11 @@ def _sum_values(summary: Summary, reading: ReadMessages, deployment: Deployment)
             known.add(numbers[source == mote])
 
 
-def _finish(
-    summary: Summary, numbers: dict[tuple[int, int], list[int]], strength: dict[int, list[int]]
-) -> None:
+def _finish(summary: Summary, numbers: Numbers, strength: dict[int, list[int]]) -> None:
     for (source, _), (first, last, count) in numbers.items():
         mote = _mote(summary, source)
         mote.boots += 1
-        mote.lost += last - first + 1 - count
+        mote.lost += max(0, last - first + 1 - count)
     for source, values in strength.items():
         _mote(summary, source).rssi = float(np.mean(values))
     for mote in summary.motes.values():

@@ -38,13 +38,29 @@ from .record_format import (
 )
 from .recovery import make_folder, write_whole
 
-__all__ = ["SYNCS", "JournalError", "JournalWriter", "Sync", "new_run_id", "read_journal"]
+__all__ = [
+    "SYNCS",
+    "JournalError",
+    "JournalWriter",
+    "Sync",
+    "UnsyncedError",
+    "new_run_id",
+    "read_journal",
+]
 
 Sync = Literal["always", "interval", "never"]
 SYNCS: tuple[Sync, ...] = ("always", "interval", "never")
 SEGMENT_BYTES = 16 << 20
 INTERVAL_S = 0.2
 _to_disk = getattr(os, "fdatasync", os.fsync)  # macOS has only the other
+
+
+class UnsyncedError(JournalError):
+    """The record is in the log, with this number; but the disk failed, and may not keep it, nor others before it."""
+
+    def __init__(self, text: str, number: int) -> None:
+        super().__init__(text)
+        self.number = number
 
 
 def _commit(file: int) -> None:
@@ -84,6 +100,8 @@ class JournalWriter:
 
     A record that can't be written completely is taken back, and `JournalError` says why. The next append may work. The
     record's number is not used again, and a lost record tells how many there were, as soon as one can be written.
+    `UnsyncedError` says that a record was written, but not kept by the disk: that is tried again, and when it works a
+    note in the log says which records may be lost.
 
     Only the user can read the journal. If its folder is made in one that hands its group on (`chmod g+s`), so can that
     group.
@@ -142,7 +160,8 @@ class JournalWriter:
         except BaseException:
             locking.drop(self._lock)
             raise
-        self._committer = _Committer(interval_s, self._file) if sync == "interval" else None
+        self._doubt = _Doubt()
+        self._committer = _Committer(interval_s, self._file, self._doubt) if sync == "interval" else None
 
     def folder_at(self, wall_ms: float) -> Path:
         """It is all in one run."""
@@ -204,6 +223,7 @@ class JournalWriter:
     def _finish(self, file: int) -> None:
         with contextlib.suppress(JournalError):  # the number in the end mark tells it, too
             self._tell_lost(file, time.monotonic_ns(), time.time_ns())
+            self._tell_doubt(file, time.monotonic_ns(), time.time_ns())
         self._put(file, self._end(Ending.CLOSED))
         try:
             os.fsync(file)
@@ -226,6 +246,7 @@ class JournalWriter:
             raise JournalError(f"{self.folder}: the journal is closed")
         try:
             self._tell_lost(self._file, mono_ns, wall_ns)
+            self._tell_doubt(self._file, mono_ns, wall_ns)
             self._append(self._file, Record(self._next, kind, gateway, mono_ns, wall_ns, payload))
         except JournalError as error:
             self._lost += 1
@@ -236,7 +257,7 @@ class JournalWriter:
         if self._sync == "always" and wait:
             self._sync_now()
         elif self._committer:
-            self._committer.mark()
+            self._committer.mark(self._next - 1)
         return self._next - 1
 
     def _append(self, file: int, record: Record) -> None:
@@ -253,14 +274,22 @@ class JournalWriter:
             self._append(file, Record(self._next, RecordKind.LOST, 0, mono_ns, wall_ns, payload))
             self._lost = 0
 
+    def _tell_doubt(self, file: int, mono_ns: int, wall_ns: int) -> None:
+        """Say in the log what may be missing from it after a loss of power."""
+        if told := self._doubt.take():
+            self._append(file, Record(self._next, RecordKind.NOTE, 0, mono_ns, wall_ns, told.encode()))
+
     def _end(self, how: Ending) -> bytes:
         return end_mark(self._next, how, time.monotonic_ns(), time.time_ns(), self._header.salt)
 
     def _sync_now(self) -> None:
+        newest = self._next - 1
         try:
             _commit(self._file)
         except OSError as error:
-            raise JournalError(f"{self._path}: not on the disk: {error.strerror}") from error
+            text = self._doubt.failed(newest, error.strerror or str(error))
+            raise UnsyncedError(f"{self._path}: {text}", newest) from error
+        self._doubt.worked(newest)
 
     def _put(self, file: int, raw: bytes) -> None:
         try:
@@ -304,23 +333,63 @@ class JournalWriter:
             self._on_closed(path)
 
 
-class _Committer:
-    """A thread that writes to the disk soon after an append: one sync for all records that came meanwhile."""
+class _Doubt:
+    """Which records a disk may not have kept, since it failed to. It says so once it works again: what a disk once
+    failed to keep, no later success makes sure of."""
 
-    def __init__(self, interval_s: float, file: int) -> None:
-        self._interval_s, self._file = interval_s, file
+    def __init__(self) -> None:
+        self._kept = -1  # the newest record that is surely on the disk
+        self._first: int | None = None
+        self._last, self._reason = -1, ""
+        self._told = ""
+
+    def failed(self, newest: int, reason: str) -> str:
+        """The disk failed when this was the newest record; what may be lost, in words."""
+        if self._first is None:
+            self._first = min(self._kept + 1, newest)
+        self._last, self._reason = newest, reason
+        return self._text()
+
+    def worked(self, newest: int) -> None:
+        if self._first is not None:
+            self._told, self._first = self._text(), None
+        self._kept = newest
+
+    def take(self) -> str:
+        """What was in doubt when the disk worked again, once; empty if nothing was."""
+        told, self._told = self._told, ""
+        return told
+
+    def _text(self) -> str:
+        records = (
+            f"record {self._first}" if self._first == self._last else f"records {self._first}..{self._last}"
+        )
+        return f"{records} may not be on the disk: {self._reason}"
+
+
+class _Committer:
+    """A thread that writes to the disk soon after an append: one sync for all records that came meanwhile.
+
+    If the disk fails it tries again, until it works.
+    """
+
+    def __init__(self, interval_s: float, file: int, doubt: _Doubt) -> None:
+        self._interval_s, self._file, self._doubt = interval_s, file, doubt
         self._lock = threading.Lock()
         self._dirty = threading.Event()
         self._ended = threading.Event()
-        self._failure: OSError | None = None
+        self._newest = -1
+        self._failure = ""
         self._thread = threading.Thread(target=self._run, name="journal sync", daemon=True)
         self._thread.start()
 
-    def mark(self) -> None:
-        """Note that something was written. An earlier failure of the disk is raised here: that data may be lost."""
-        if self._failure:
-            raise JournalError(f"what was written is lost: {self._failure.strerror}") from self._failure
+    def mark(self, number: int) -> None:
+        """Note that this record was written. A failure of the disk since the last one is raised here, once."""
+        self._newest = number
         self._dirty.set()
+        if self._failure:
+            failure, self._failure = self._failure, ""
+            raise UnsyncedError(failure, number)
 
     def use(self, file: int) -> None:
         """Switch to the next segment; return when the last one is no longer in use."""
@@ -338,7 +407,10 @@ class _Committer:
             if self._ended.is_set():  # an end that came meanwhile was cleared with the mark
                 return
             with self._lock:
+                newest = self._newest
                 try:
                     _commit(self._file)
+                    self._doubt.worked(newest)
                 except OSError as error:
-                    self._failure = error
+                    self._failure = self._doubt.failed(newest, error.strerror or str(error))
+                    self._dirty.set()

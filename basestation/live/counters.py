@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from basestation.live.evidence import SECOND, Lasting, Losses, Pauses, Times
+from basestation.live.evidence import SECOND, Drain, Lasting, Losses, Pauses, Times
 from basestation.live.pairing import Pairing
 from packet_formats.deployment import NetworkSettings
 from packet_formats.framing import FrameCounters
@@ -108,6 +108,7 @@ class MoteCounts:
     expected_ns: int = 0  # since then it could have been heard again
     health: Health | None = None
     wrong_layout: bool = False
+    low_reports: int = 0  # of a low battery, since one of a full one
     rssi: int | None = None  # in dBm, of the newest frame that holds a message of its
     relayed: bool | None = None  # that frame came from a relay; None: perhaps
     rate: Rate = field(default_factory=Rate)
@@ -116,7 +117,10 @@ class MoteCounts:
     losses: Losses = field(default_factory=Losses)
     sync: Lasting = field(default_factory=Lasting)
     restarts: Times = field(default_factory=Times)
+    strays: int = 0  # of those received: messages whose MIC holds no time
+    strayed: bool = False  # since its newest number: how many were lost meanwhile nobody knows
     imitated: Times = field(default_factory=Times)  # messages with the number of another one of its
+    drain: Drain = field(default_factory=Drain)
 
     @property
     def lost(self) -> int:
@@ -127,8 +131,15 @@ class MoteCounts:
         """As its health tells it; None where it does not."""
         return self.health.battery_mv if self.health else None
 
+    def begin_span(self) -> None:
+        self.lost_before, self.span = self.lost, None
+
     def add(self, sequence: int) -> None:
         """Count a number of the present boot."""
+        if self.span and sequence > self.span.newest:
+            if self.strayed and sequence > self.span.newest + 1:
+                self.begin_span()
+            self.strayed = False
         self.span = self.span or BootSpan(sequence, sequence)
         self.span.add(sequence)
 
@@ -203,6 +214,7 @@ class MoteView:
     rssi: int | None = None  # of who sent its newest frame to the gateway
     relayed: bool | None = None  # that was a relay; None: perhaps
     alarms: tuple[str, ...] = ()  # the kinds that are raised for it
+    battery_days: float | None = None  # until its cells are down to 2.7 V; None: nobody can tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,6 +339,7 @@ def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ..
         rssi=counts.rssi,
         relayed=counts.relayed,
         alarms=alarms,
+        battery_days=counts.drain.days_left,
     )
 
 

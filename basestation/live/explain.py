@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from basestation.causality.causal_graph import ORDER, RECEIPT, Node
 from basestation.live.happenings import Arrived, Delivered, Discarded, GaveUp, Happening, Name, Violation
+from basestation.live.overtakings import Out
 from basestation.live.station import MS, Station
 from packet_formats.messages import Data
 from packet_formats.values import data_text, values_in
@@ -87,9 +88,19 @@ class Passages:
         pass
 
     def node(self, name: Name) -> Node | None:
-        """A message in the causal graph; None when it is there no more."""
+        """A message in the causal graph; None when it is there no more. A stray never was, and has no causes."""
         own = self.station.violations.graph.latest(name.source)
-        return next((node for node in own if node.note is not None and node.note.name == name), None)
+        found = next((node for node in own if node.note is not None and node.note.name == name), None)
+        passage = self.passages.get(name) if found is None else None
+        return found if passage is None else self._stray(name, passage)
+
+    def _stray(self, name: Name, passage: Passage) -> Node | None:
+        message = passage.arrived.message
+        if not isinstance(message, Data) or not self.station.observer.is_stray(message):
+            return None
+        node = Node(name.source, name.sequence + 1, 1, [], arrived=True, settled=True, most=[])
+        node.note = Out(name, False, {})
+        return node
 
     def _forget(self) -> None:
         del self.passages[next(iter(self.passages))]

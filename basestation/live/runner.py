@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from basestation.arrivals import Arrival, Line, LineCount, PolicyChange
 from basestation.journal.record_format import JournalError
+from basestation.journal.writer import UnsyncedError
 from basestation.live.counters import Snapshot
 from basestation.live.happenings import Arrived, Happening, Note, Sink
 from basestation.live.station import Station
@@ -24,6 +25,7 @@ TURNS = 3  # of the event loop: bytes into an inbox, out of it, and into our que
 SECOND = 1_000_000_000
 TERMINAL = "from the terminal"
 LOOK_NS = SECOND  # between two looks at the lines' counters and the disk
+BUSY_NS = SECOND  # later, if there is always something to do first, the disk alone is looked at
 
 
 class LineLog(Protocol):
@@ -103,7 +105,9 @@ class Runner(Stage):
     ) -> None:
         """`folder` is where the log is kept, to see whether its disk has room."""
         super().__init__(station, sinks)
-        self.unlogged = 0
+        self.unlogged = 0  # records
+        self.unsynced = ""  # what the disk may not have kept, when it last failed to
+        self._complained = False
         self.sources = self._sources = sources
         self._log = log
         self._lines: asyncio.Queue[Line | None] = asyncio.Queue(WAITING)
@@ -202,6 +206,9 @@ class Runner(Stage):
     async def _next(self, now: int, end: int | None) -> Line | None:
         """The next line; None when it is time for something else."""
         if not self._lines.empty():
+            if self._live and now >= self._next_look + BUSY_NS:
+                self._next_look = now
+                self._tell_disk(now)  # of lines nothing: what is queued came before
             return self._lines.get_nowait()
         if self._live and now >= self._next_look:
             self._look_around(now)
@@ -257,6 +264,9 @@ class Runner(Stage):
             return None
         try:
             return self._log.append(line)
+        except UnsyncedError as error:
+            self._complain(line, error)
+            return error.number
         except JournalError as error:
             self._complain(line, error)
             return None
@@ -275,9 +285,13 @@ class Runner(Stage):
                     self._complain(line, error)
 
     def _complain(self, line: Line | LineCount | PolicyChange, error: JournalError) -> None:
-        self.unlogged += 1
         self._disk.failed(str(error), line.mono_ns)
-        if self.unlogged == 1:
+        if isinstance(error, UnsyncedError):
+            self.unsynced = str(error)
+        else:
+            self.unlogged += 1
+        if not self._complained:
+            self._complained = True
             self._tell_disk(line.mono_ns)
             self.tell([Note(line.mono_ns, line.wall_ns, f"not everything is in the log: {error}")])
 

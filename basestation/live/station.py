@@ -14,7 +14,7 @@ from basestation.arrivals import Arrival, Gap, Line, LineCount
 from basestation.causality.causal_graph import Node
 from basestation.causality.order import Message as Ordered
 from basestation.causality.rules import Delivery
-from basestation.live.alarms import Alarms
+from basestation.live.alarms import CHARGED_MV, LOW_MV, Alarms
 from basestation.live.commands import name_of
 from basestation.live.counters import Holds, MoteCounts, Rate, Snapshot, is_relayed
 from basestation.live.guard import WORDS, Verdict
@@ -53,6 +53,7 @@ MOST_HELD = 10_000  # messages; a queue that grows beyond lets the first go earl
 MOST_NAMED = 1_000  # under a rule that waits for messages by name: each of them may name all the others
 MOST_PLACED = 100  # tentative rows: to say where a message stands among more takes too long
 MS = 1_000_000
+LONG_WAY_NS = 60_000_000_000  # no relay keeps a report for so long
 NO_NAME = Name(0, 0, 0)
 
 
@@ -107,7 +108,8 @@ class Station:
         self.holds, self.rate = Holds(), Rate()
         self.noticed: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
-        self._boots: dict[int, int] = {}  # of each node, as its health told it
+        self._boots: dict[int, int] = {}  # of each node, as its health told it,
+        self._booted_ns: dict[int, int] = {}  # and when it last did
 
     # ---- What the runner calls ----
 
@@ -233,6 +235,8 @@ class Station:
         if isinstance(message, Health):
             if self._is_copy(message):
                 return [*found, replace(arrived, copy=True), *read.happenings]
+            if read.verdict is Verdict.UNPROTECTED:  # the first that is heard of, and it may be an old one
+                return [*found, arrived, *read.happenings]
             return [*found, arrived, *read.happenings, *self._take_health(message)]
         found.append(arrived)
         found += read.happenings
@@ -276,6 +280,10 @@ class Station:
             return found
         counts, now = self._mote(health.source), self.timeline.now
         counts.health, counts.wrong_layout = health, health.layout != self.layout.hash
+        if health.battery_mv is not None:
+            counts.low_reports += health.battery_mv <= LOW_MV
+            counts.low_reports *= health.battery_mv < CHARGED_MV
+            counts.drain.add(health.battery_mv, now[0])
         if self._needs_time:
             counts.sync.update(health.in_sync, now[0])
         found += self.alarms.mote_seen(health.source, counts, *now)
@@ -292,8 +300,10 @@ class Station:
         else:
             times = (boots - before) % 65536
         again = 0 < times < 32768  # else the same, or an older one on a long way
-        if before is None or again:
-            self._boots[node] = boots
+        if times >= 32768 and self.timeline.mono_ns - self._booted_ns[node] > LONG_WAY_NS:
+            again, times = True, 1  # it has lost count, or is another mote in its place
+        if before is None or again or times == 0:
+            self._boots[node], self._booted_ns[node] = boots, self.timeline.mono_ns
         if again and counts is not None:
             unseen = times - (counts.reboots - counts.reboots_reported)
             counts.restarts.add(self.timeline.now[0], max(0, unseen))
@@ -317,7 +327,7 @@ class Station:
         held = HeldMessage(data, arrival.mono_ns, tick, cycles, data.in_sync and timed)
         reception = self.observer.receive(data, tick, heard_tick, held, timed, read.heard is None and timed)
         counts, message = self._mote(data.source), reception.message
-        found = self._count_boot(counts, data, reception.boot_before)
+        found = self._count_boot(counts, data, reception.boot_before, reception.stray)
         if read.heard is not None and read.heard.rssi != RSSI_UNKNOWN:
             counts.rssi = read.heard.rssi
             counts.relayed = is_relayed(data, frame.source, counts.health, self.deployment.network)
@@ -335,7 +345,7 @@ class Station:
             found += self.alarms.imitated(data.source, counts, *self.timeline.now)
         counts.bounded += reception.bounded
         counts.untimed += cycles is None
-        found += self._count_arrival(counts, held, message, heard_tick)
+        found += self._count_arrival(counts, held, message, heard_tick, reception.stray)
         if reception.discarded:
             found.append(self._discard(held, message))
         else:
@@ -373,8 +383,8 @@ class Station:
         held.tentative = True
         return Tentative(*self.timeline.now, held.name, held.data, held.number, place, missing, text)
 
-    def _count_boot(self, counts: MoteCounts, data: Data, before: int | None) -> list[Happening]:
-        if counts.boot is None:
+    def _count_boot(self, counts: MoteCounts, data: Data, before: int | None, stray: bool) -> list[Happening]:
+        if counts.boot is None and not stray:
             counts.boot = data.boot
         if before is None:
             return []
@@ -382,15 +392,16 @@ class Station:
         counts.boot = data.boot
         counts.reboots += 1
         counts.restarts.add(now[0])
-        counts.lost_before, counts.span = counts.lost, None
+        counts.begin_span()
         return [
             Reboot(*now, data.source, data.boot, before),
             *self.alarms.mote_changed(data.source, counts, *now),
         ]
 
     def _count_arrival(
-        self, counts: MoteCounts, held: HeldMessage, message: Ordered, heard: int
+        self, counts: MoteCounts, held: HeldMessage, message: Ordered, heard: int, stray: bool
     ) -> list[Happening]:
+        """Of a stray nobody knows when it was sent: it tells nothing of losses, of the time, or of causes."""
         data, name = held.data, held.name
         self.rate.add(held.mono_ns)
         counts.rate.add(held.mono_ns)
@@ -398,9 +409,12 @@ class Station:
         counts.late += held.late
         counts.out_of_sync += not data.in_sync
         counts.saturated += data.saturated
+        if stray:
+            counts.strays, counts.strayed = counts.strays + 1, True
+            return self.alarms.mote_seen(data.source, counts, *self.timeline.now, stray=True)
         if data.boot == counts.boot and not held.differs:
             counts.add(name.sequence)
-        counts.losses.update(counts.received, counts.lost)
+        counts.losses.update(counts.received - counts.strays, counts.lost)
         if self._needs_time:
             counts.sync.update(data.in_sync, held.mono_ns)
         found = self.alarms.mote_seen(data.source, counts, *self.timeline.now)

@@ -263,7 +263,8 @@ def shown_refused(refused: Mapping[str, int]) -> str:
         return f"the key was not at hand: {many(refused['unchecked'], 'message')} taken unchecked"
     return (
         f"refused: {refused['forged']} forged, {refused['replayed']} replayed, {refused['unchecked']} that could not "
-        f"be checked; {many(refused['unprotected'], 'message')} out of sync, which could be old ones, let in"
+        f"be checked, {refused['late']} late; "
+        f"{many(refused['unprotected'], 'message')} out of sync, which could be old ones, let in"
     )
 
 

@@ -1,7 +1,11 @@
-#include "causeway/mote.h"
+#include "causeway/types.h"
+#include "causeway_layout.h"
+
+#if !defined(CAUSEWAY_MIC_BYTES) || defined(CW_SEALED_BY_CALLER) /* it makes none */
 
 #include <string.h>
 
+#include "causeway/mote.h"
 #include "causeway/ticks.h"
 
 void cw_mote_start(cw_mote_t *mote, uint16_t id, uint8_t boots, uint32_t tick)
@@ -70,3 +74,5 @@ cw_mote_heard_t cw_mote_receive(cw_mote_t *mote, uint32_t tick, bool in_sync, co
     }
     return CW_MOTE_NEW;
 }
+
+#endif

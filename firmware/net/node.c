@@ -10,6 +10,7 @@
 #include "random.h"
 #include "restarts.h"
 #include "role.h"
+#include "schedule.h"
 #include "seal.h"
 #include "store.h"
 #include "timesync.h"
@@ -50,6 +51,9 @@ void node_start(void)
         leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
         watchdog_pat();
     }
+#if CAUSEWAY_SCHEDULED
+    schedule_start(now);
+#endif
     role_start(now);
 }
 
@@ -59,6 +63,11 @@ static __attribute__((noinline)) void check(uint32_t now)
         !role_sound(now)) {
         board_reset();
     }
+#if CAUSEWAY_SCHEDULED
+    if (!schedule_sound(now)) {
+        board_reset();
+    }
+#endif
 #if CAUSEWAY_MIC_BYTES
     if (!seal_sound()) {
         board_reset();
@@ -77,9 +86,19 @@ static void set_alarm(uint32_t now)
     clock_alarm(earlier(now + SECOND, earlier(outbox_next(now), role_next(now))));
 }
 
+/* With a schedule no LED is lit for long: only while the mote looks for its network. */
+static bool may_shine(void)
+{
+#if CAUSEWAY_SCHEDULED
+    return schedule_awake();
+#else
+    return true;
+#endif
+}
+
 static void show(uint32_t now)
 {
-    leds_set((uint8_t)(role_leds() | (timesync_in_sync(now) ? 0 : LED_RED) |
+    leds_set((uint8_t)(role_leds() | (timesync_in_sync(now) || !may_shine() ? 0 : LED_RED) |
                        (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 

@@ -11,6 +11,7 @@
 #include "netclock.h"
 #include "random.h"
 #include "role.h"
+#include "schedule.h"
 #include "syncline.h"
 
 enum {
@@ -32,9 +33,16 @@ enum {
 #else
 #define SEALED 0
 #endif
-
-#define ROUNDS_MOST 16     /* then, after 24 days, a root opens a new epoch */
+#define ROUNDS_MOST 16 /* then, after 24 days, a root opens a new epoch */
+#if CAUSEWAY_SCHEDULED
+/* others are awake in windows only: a starting root asks for more than a period before it opens an epoch */
+#define LISTEN_PAUSE (TIMESYNC_PERIOD / 64)
+#define LISTEN_QUESTIONS 72
+#define LISTEN_MORE 2 /* and so often after an answer */
+#else
+#define LISTEN_PAUSE (2 * ASK_FIRST)
 #define LISTEN_QUESTIONS 4 /* a starting root asks so often before it opens an epoch */
+#endif
 /* After this long without a beacon a mote takes over: half a period sooner if it knows the network's speed.
  * The lowest id goes first, each other one waits a share of half a period longer, so that mostly one speaks.
  * A MICAz that has heard a single beacon is in sync for 47 s, 4.7 periods. */
@@ -247,6 +255,27 @@ uint16_t timesync_driver(void)
     return is_root() ? CAUSEWAY_ROOT : driver;
 }
 
+#if CAUSEWAY_SCHEDULED
+
+uint32_t timesync_taken(uint32_t now)
+{
+    return now - syncline_age(now);
+}
+
+bool timesync_speaks(uint32_t by)
+{
+    return (intent == BEACON || intent == ANSWER) && !clock_before(by, beacon_at);
+}
+
+void timesync_ask_now(uint32_t now)
+{
+    if (state == LISTENING && !answered && clock_before(now + SPREAD, beacon_at)) {
+        plan(QUESTION, now + random_below(SPREAD));
+    }
+}
+
+#endif
+
 bool timesync_two_roots(void)
 {
     return kept_get(&two_roots) != 0;
@@ -319,9 +348,16 @@ static bool may_follow(const cw_beacon_t *beacon)
 
 static void pass_on(uint32_t now)
 {
+#if CAUSEWAY_SCHEDULED
+    uint32_t when;
+    if (schedule_passes_on(hops, now, &when)) {
+        plan(BEACON, when);
+    }
+#else
     if (hops < TIMESYNC_MAX_HOPS) {
         plan(BEACON, now + random_below(SPREAD));
     }
+#endif
 }
 
 /* ---- Driving: the root, or a successor ---- */
@@ -374,6 +410,11 @@ static bool must_succeed(uint32_t now)
 {
     uint32_t wait = SILENCE - (syncline_knows_skew() ? TIMESYNC_PERIOD / 2 : 0) +
                     identity_id() * SUCCESSION_STEP;
+#if CAUSEWAY_SCHEDULED
+    if (!schedule_may_succeed(now)) {
+        return false;
+    }
+#endif
     return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) &&
            (int32_t)(syncline_age(now) - wait) > 0;
 }
@@ -525,6 +566,9 @@ static void listen(const cw_beacon_t *beacon, uint32_t heard)
         best = *beacon;
         best_heard = heard;
         answered = true;
+#if CAUSEWAY_SCHEDULED
+        burst = burst < LISTEN_MORE ? burst : LISTEN_MORE; /* those who know more are awake now */
+#endif
     }
 }
 
@@ -685,15 +729,33 @@ uint32_t timesync_next(void)
     return intent != NOTHING && clock_before(beacon_at, tidy_at) ? beacon_at : tidy_at;
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* Motes listen for who drives when a window opens. */
+static uint32_t next_beacon(uint32_t now)
+{
+    uint32_t opening = schedule_opening(now), quick = now + TIMESYNC_QUICK;
+    return state == ROOT && burst > 0 && clock_before(quick, opening) ? quick : opening;
+}
+
+#else
+
+static uint32_t next_beacon(uint32_t now)
+{
+    return now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
+}
+
+#endif
+
 static void plan_next(uint32_t now)
 {
     intent = NOTHING;
     if (listens()) {
         burst--;
-        plan(QUESTION, now + 2 * ASK_FIRST);
+        plan(QUESTION, now + LISTEN_PAUSE);
     } else if (drives()) {
         last_beacon = now;
-        plan(BEACON, now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD));
+        plan(BEACON, next_beacon(now));
         burst = burst > 0 ? (uint8_t)(burst - 1) : 0;
     } else {
         ask_again(now);

@@ -32,7 +32,11 @@
 
 /** Cycles between the root's beacons; the first few come at TIMESYNC_QUICK. */
 #ifndef TIMESYNC_PERIOD
+#if CAUSEWAY_SCHEDULED
+#define TIMESYNC_PERIOD ((UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) * CAUSEWAY_BEACON_EVERY)
+#else
 #define TIMESYNC_PERIOD (CAUSEWAY_BEACON_SECONDS * UINT32_C(32768))
+#endif
 #endif
 #ifndef TIMESYNC_QUICK
 #define TIMESYNC_QUICK (2 * UINT32_C(32768))
@@ -134,6 +138,19 @@ uint32_t timesync_next(void);
 /** Write the due beacon just before it is handed to the radio, which fills in the time; it is then no longer
  * due. */
 void timesync_fill(uint8_t *payload, uint32_t now);
+
+#if CAUSEWAY_SCHEDULED
+
+/** The local time at which the last beacon taken was heard; meaningless before a time is known. */
+uint32_t timesync_taken(uint32_t now);
+
+/** Whether a beacon or an answer is to go out by this local time. A question does not count. */
+bool timesync_speaks(uint32_t by);
+
+/** A starting root has heard somebody: whoever is awake now may know the time, and is asked. */
+void timesync_ask_now(uint32_t now);
+
+#endif
 
 const timesync_counters_t *timesync_counters(void);
 

@@ -36,12 +36,13 @@ from basestation.analysis.columns import column
 from basestation.analysis.links import LINKS, MOTES, SEEN, WINDOW_S, summary, with_delivery
 from basestation.analysis.rows import table_of
 from basestation.analysis.windows import ALL, NEVER, State, Tables, added, advance, between, opened
-from basestation.journal.parquet_parts import PARTS
+from basestation.journal.parquet_parts import PARTS, UNCHECKED, mics_of
 from basestation.journal.recovery import write_whole
 from basestation.traces import schema
-from basestation.traces.present import present
+from basestation.traces.present import present, wrong_column
 from packet_formats import deployment as deployments
 from packet_formats.deployment import DeploymentError
+from packet_formats.phrases import many
 from spark_jobs.engine import EngineOptions, Spark, Spread, chosen
 from spark_jobs.health.links import check_motes
 from spark_jobs.measuring.continuum import continuum
@@ -119,6 +120,9 @@ def _read(path: Path) -> tuple[pa.Table, str]:
             said = file.schema_arrow.metadata or {}
             if schema.wrong_format(said) or schema.META_RUN not in said:
                 raise JobError("no part of Causeway's")
+            for name in COLUMNS:
+                if fault := wrong_column(file.schema_arrow, name, schema.messages_schema()):
+                    raise JobError(f"no part of Causeway's: {fault}")
             table = present(file.read(columns=list(COLUMNS)), COLUMNS, schema.messages_schema())
             text = said.get(schema.META_DEPLOYMENT, b"").decode(errors="replace")
             check_motes(column(table, "source"), deployments.parse(text), "can't be taken")
@@ -322,6 +326,11 @@ def watch(
     if every_s is None and not any(logs.glob(NAMED)):
         raise JobError(f"{logs}: no part of a log in it, which would be called {NAMED}")
     _same(out, logs, window_s)
+    if unchecked := sum(mics_of(path) == UNCHECKED for path in logs.glob(NAMED) if path.is_file()):
+        note(
+            f"{logs}: nobody checked the MICs in {many(unchecked, 'part')}; `basestation log parts --key FILE` makes "
+            "them anew"
+        )
     Book(out).before(NEVER)  # whether all of it can be read
     with chosen("watch", options) as engine:
         if not isinstance(engine, Spark):

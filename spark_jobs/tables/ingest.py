@@ -26,13 +26,14 @@ import pyarrow.parquet as pq
 
 from basestation.journal import locking
 from basestation.journal.frame_table import FORGED, UNCHECKED
+from basestation.journal.parquet_parts import CHECKED, mics_of
 from basestation.journal.record_format import JournalError
 from packet_formats.keys import Key
 from packet_formats.phrases import many
 from spark_jobs.engine import Engine, EngineOptions, chosen
 from spark_jobs.session import JobError, note, prepare
 from spark_jobs.storage import is_local, path_of, reading, remove_tree, write_whole
-from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped
+from spark_jobs.tables.inputs import FoundInputs, Group, Input, distinct, find, grouped, part_files
 from spark_jobs.tables.staging import Done, staged
 from spark_jobs.tables.stored import ENTRY, MANIFEST, UNFINISHED, manifest
 
@@ -136,7 +137,10 @@ def _ingest(found: FoundInputs, tables: Path, engine: Engine, again: bool) -> In
             note(f"  {done.group.run}: {_counted(done.counts)}")
             reasons = _reasons(tables / "quarantine" / done.group.place)
             if (unchecked := _unchecked(done)) is not None:
-                note(f"    {many(unchecked, 'message')} taken unchecked: --key FILE names the network's key")
+                cure = (
+                    "--key FILE names the network's key" if _has_frames(done) else "only a log can be checked"
+                )
+                note(f"    {many(unchecked, 'message')} taken unchecked: {cure}")
                 report.mics["unchecked"] += unchecked
             elif done.group.inputs[0].key is not None:
                 report.mics.update(forged=reasons[FORGED], unchecked=reasons[UNCHECKED])
@@ -202,11 +206,21 @@ def _commit(done: Done, held: dict[str, Group], tables: Path) -> None:
 
 
 def _unchecked(done: Done) -> int | None:
-    """How many messages have MICs that nobody checked; None where there are none or the key was given."""
+    """How many messages have MICs that nobody checked; None where there are none or they were."""
     item = done.group.inputs[0]
-    if item.key is not None or not item.deployment or not item.deployed.security.mic:
+    if not item.deployment or not item.deployed.security.mic:
         return None
-    return done.counts.get("messages", 0)
+    if _has_frames(done):
+        return None if item.key is not None else done.counts.get("messages", 0)
+    parts = part_files(path_of(item.path)) if item.kind == "trace" else []
+    return (
+        None if parts and all(mics_of(part) == CHECKED for part in parts) else done.counts.get("messages", 0)
+    )
+
+
+def _has_frames(done: Done) -> bool:
+    """Whether all of it comes from frames, which can be checked; a trace holds messages."""
+    return all(item.kind == "journal" for item in done.group.inputs)
 
 
 def _counted(counts: dict[str, int]) -> str:

@@ -279,7 +279,9 @@ def test_a_segment_that_was_deleted_is_missed(log, gone):
     result = run("verify", log)
     assert (result.exit_code, "gone" in result.stdout) == (1, True)
     assert "gone" in run("summary", log).stdout
-    assert run("repair", log).exit_code == 0
+    repaired = run("repair", log)
+    assert (repaired.exit_code, "gone" in repaired.stdout) == (1, True)
+    assert repaired.stderr == "Error: 1 run can be read now, but not everything is there\n"
     assert run("verify", log).exit_code == 1, "a repair brings nothing back"
 
 

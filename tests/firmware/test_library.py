@@ -5,12 +5,13 @@ import re
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from basestation import __version__
-from packet_formats.deployment import Deployment, load
+from packet_formats.deployment import Deployment, SecuritySettings, load
 from packet_formats.framing import FrameDecoder
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message
@@ -86,6 +87,21 @@ def test_each_header_stands_alone_and_is_c_plus_plus_too(require_tool: Tool, tmp
         for language, standard in (("c", "c99"), ("c++", "c++11")):
             command = [require_tool("clang"), "-x", language, f"-std={standard}", "-pedantic", *WARNINGS]
             run([*command, *includes(XBEE), "-fsyntax-only", source])
+
+
+def test_with_mics_the_calls_are_there_only_for_who_seals(require_tool: Tool, tmp_path: Path) -> None:
+    """They make and check none: a program that does not know would believe anybody, and be refused by everybody."""
+    sealed = replace(CLOCKED, security=SecuritySettings(4, "site.key"))
+    source = tmp_path / "one.c"
+    source.write_text("#include <causeway/mote.h>\n")
+    command = [require_tool("gcc"), "-fsyntax-only", *includes(sealed), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "docs/library.md, In a network with a key" in done.stderr) == (1, True)
+    run([*command, "-DCW_SEALED_BY_CALLER"])
+    objects = compile_core([require_tool("gcc"), *WARNINGS], sealed, tmp_path)
+    assert "cw_mote_send" not in symbols([require_tool("nm")], objects, "T")
+    objects = compile_core([require_tool("gcc"), "-DCW_SEALED_BY_CALLER", *WARNINGS], sealed, tmp_path)
+    assert "cw_mote_send" in symbols([require_tool("nm")], objects, "T")
 
 
 def test_the_headers_are_plain_enough_for_nesc(require_tool: Tool, tmp_path: Path) -> None:

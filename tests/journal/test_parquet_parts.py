@@ -5,10 +5,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from basestation.journal.convert import trace_of
-from basestation.journal.parquet_parts import PartRoller, make_parts, part_paths
+from basestation.journal.parquet_parts import PartRoller, make_parts, mics_of, part_paths
 from basestation.journal.recovery import repair
 from basestation.journal.writer import JournalError, JournalWriter, read_journal
+from packet_formats.keys import Key
 from tests.journal.logs import refuse, refuse_damage, simulated, write
+from tests.live.test_guard import KEY, attacked, deployment, honest_line
 
 
 def whole(folder):
@@ -93,3 +95,32 @@ def test_without_a_deployment_there_are_none(tmp_path):
     write(tmp_path, [])
     with pytest.raises(JournalError, match="without a deployment"):
         make_parts(tmp_path, refuse)
+
+
+def test_the_mics_in_parts_are_checked_or_said_not_to_be(tmp_path):
+    network = deployment()
+    write(tmp_path, attacked(network, honest_line(network, 60)), network, segment_bytes=5000)
+    said = []
+    make_parts(tmp_path, said.append)
+    first, taken = part_paths(tmp_path)[0], len(together(tmp_path))
+    assert [note.text for note in said] == [f"{taken} messages unchecked: nobody gave the network's key"]
+    assert mics_of(first) == "unchecked"
+    said.clear()
+    assert len(make_parts(tmp_path, said.append, key=KEY)) == len(part_paths(tmp_path)) > 2
+    assert [note.text.partition(" messages refused by their MIC, ")[2] for note in said] == ["60 taken"]
+    assert len(together(tmp_path)) == 60 < taken
+    assert mics_of(first) == "checked"
+    assert make_parts(tmp_path, refuse, key=KEY) == []
+
+
+def test_a_roller_checks_by_its_key(tmp_path):
+    network = deployment()
+    roller = PartRoller(tmp_path, KEY)
+    line = attacked(network, honest_line(network, 60))
+    write(tmp_path, line, network, segment_bytes=5000, on_closed=roller.closed)
+    roller.finish_apart()
+    assert roller.finish(refuse) == []
+    assert len(together(tmp_path)) == 60
+    said = []
+    make_parts(tmp_path, said.append, key=Key(bytes([7] * 16)), again=True)
+    assert [note.text.partition(", ")[2] for note in said] == ["0 taken: is this the network's key?"]

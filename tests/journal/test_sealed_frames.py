@@ -26,6 +26,7 @@ from tests.live.test_guard import (
     attacked,
     deployment,
     honest_line,
+    out_of_sync,
     over_the_wrap,
     play,
     put,
@@ -127,6 +128,26 @@ def test_who_cannot_be_checked_is_not_called_forged() -> None:
     reading = read_messages(records_of(line), network)
     assert not len(reading.messages)
     assert set(reading.fates.tolist()) == {Fate.UNCHECKED}
+
+
+def test_messages_out_of_sync_move_no_numbers() -> None:
+    """They may be old ones, played again: nobody knows, so the others are numbered as if they were not there."""
+    network = deployment()
+    honest = honest_line(network, 60)
+    seal, line = Seal(KEY, layout_of(network)), list[Arrival]()
+    for place, arrival in enumerate(honest):
+        line.append(arrival)
+        if isinstance(read(arrival, network)[1], Data):
+            line.append(put(out_of_sync(seal, place % 8, place * 37 % 256), arrival))
+    alone, reading = (read_messages(records_of(one), network) for one in (honest, line))
+    station, _ = play(network, line)
+    rows = reading.messages.to_pylist()
+    assert len(rows) == station.received == 120
+    synced = [row for row in rows if row["in_sync"]]
+    expected = alone.messages.to_pylist()
+    for name in ("source", "boot", "sequence", "number", "stamp"):
+        assert [row[name] for row in synced] == [row[name] for row in expected]
+    assert all(row["number"] is None for row in rows if not row["in_sync"])
 
 
 @pytest.mark.parametrize("scheme", ["shlc", "sequence"])

@@ -26,7 +26,14 @@ from basestation.journal.record_format import (
     scan,
 )
 from basestation.journal.summary import summarise
-from basestation.journal.writer import SYNCS, JournalError, JournalWriter, new_run_id, read_journal
+from basestation.journal.writer import (
+    SYNCS,
+    JournalError,
+    JournalWriter,
+    UnsyncedError,
+    new_run_id,
+    read_journal,
+)
 from packet_formats.deployment import load
 from packet_formats.framing import FrameCounters
 from tests.journal.logs import append_note, put_behind, records, refuse, refuse_damage, write
@@ -136,9 +143,47 @@ def test_what_the_disk_refused_later_is_said_at_the_next_append(tmp_path, monkey
     journal = JournalWriter(tmp_path, None, "run-1", "interval", interval_s=0.001)
     journal.append(Arrival(0, 1, 1, b"first"))
     wait_until(lambda: journal._committer._failure, "a failure of the disk")
-    with pytest.raises(JournalError, match="Input/output error"):
+    with pytest.raises(UnsyncedError, match="record 0 may not be on the disk: Input/output error") as told:
         journal.append(Arrival(0, 2, 2, b"second"))
+    assert told.value.number == 1
     journal.close()
+
+
+@pytest.mark.parametrize("sync", ["always", "interval"])
+def test_a_disk_that_works_again_is_used_again_and_the_log_says_what_may_be_lost(tmp_path, monkeypatch, sync):
+    sick, synced = [False], []
+
+    def fail_at_times(file):
+        if sick[0]:
+            raise OSError(errno.EIO, "Input/output error")
+        synced.append(file)
+
+    monkeypatch.setattr("basestation.journal.writer._to_disk", fail_at_times)
+    journal = JournalWriter(tmp_path, None, "run-1", sync, interval_s=0.001)
+
+    def append(number):
+        with suppress(UnsyncedError):
+            journal.append(Arrival(0, number, number, b"x"))
+
+    append(0)
+    wait_until(lambda: synced, "a first sync")
+    sick[0] = True
+    append(1)
+    wait_until(lambda: journal._doubt._first, "a failure of the disk")
+    append(2)
+    wait_until(lambda: journal._doubt._last == 2, "another one")
+    synced.clear()
+    sick[0] = False
+    if sync == "always":
+        append(3)
+    wait_until(lambda: synced, "another try")
+    wait_until(lambda: journal._doubt._told, "what may be lost")
+    append(4)  # it may still tell of the failure
+    journal.append(Arrival(0, 5, 5, b"y"))
+    journal.close()
+    (note,) = [one for one in records(tmp_path) if one.kind == RecordKind.NOTE]
+    assert note.payload.decode().startswith("records 1..")
+    assert note.payload.endswith(b"may not be on the disk: Input/output error")
 
 
 def test_a_journal_closed_just_when_its_writes_are_taken_up_is_closed(tmp_path):
@@ -180,7 +225,7 @@ def test_a_disk_that_fails_is_told_of_and_stops_nobody(tmp_path, monkeypatch):
             journal.append(Arrival(0, 1, 1, b"first"))
         sick[0] = False
         journal.append(Arrival(0, 2, 2, b"second"))
-    assert [record.payload for record in records(tmp_path / "one")] == [b"first", b"second"]
+    assert [record.payload for record in records(tmp_path / "one")][:2] == [b"first", b"second"]
     sick[0] = True
     journal = JournalWriter(tmp_path / "two", None, "run-2", "never")
     journal.append(Arrival(0, 1, 1, b"first"))

@@ -10,7 +10,7 @@ import pytest
 
 from basestation.arrivals import Arrival
 from basestation.live.guard import COPY_NS
-from basestation.live.happenings import Alarm, Delivered, Happening, Strange
+from basestation.live.happenings import Alarm, Delivered, Happening, Reboot, Strange
 from basestation.live.station import Station
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.options import WorldOptions
@@ -127,7 +127,9 @@ def test_the_honest_are_delivered_as_if_alone(scheme: str) -> None:
     assert "so far" not in raised["forged"]  # it is told once, and would stay at one
     assert "somebody plays old messages" in raised["replayed"]
     assert not any(isinstance(one, Alarm) for one in quiet)
-    assert alone.snapshot(0).refused == {"unprotected": 0, "forged": 0, "replayed": 0, "unchecked": 0}
+    assert alone.snapshot(0).refused == dict.fromkeys(
+        ("unprotected", "forged", "replayed", "late", "unchecked"), 0
+    )
 
 
 def test_the_alarm_is_over_when_the_stranger_is_gone() -> None:
@@ -366,6 +368,92 @@ def test_behind_a_foreign_gateway_an_old_epoch_that_is_played_again_moves_no_clo
                 take(frame, second)
     assert station.timeline.epoch == 7
     assert station.received == 24
+
+
+def out_of_sync(seal: Seal, boot: int, sequence: int) -> ActiveMessage:
+    return seal.sealed_data(Data(1, sequence, (0, 0), in_sync=False, boot=boot, data=b"ab"), 3, 12345)
+
+
+def test_old_messages_out_of_sync_raise_no_alarm_and_move_nothing() -> None:
+    """Whoever recorded what a mote sent at each of its starts plays it again, hours later."""
+    network = deployment()
+    layout = layout_of(network)
+    seal, alone, station = Seal(KEY, layout), Station(network), Station(network)
+    told: list[Happening] = []
+    expected: list[Happening] = []
+    window = layout.stamp.modulus
+    for number in range(250):
+        cycles = (100 + number) * CRYSTAL_HZ
+        like = Arrival(0, number * S, number * S, b"")
+        heard = Heard(MOTES, 1, 2 * number % 256, 0, 3, -60, 100, 0, cycles)
+        stamp = (cycles >> layout.tick_log2) % window, 0
+        honest = seal.sealed_data(Data(1, number % 256, stamp, boot=5, data=b"ab"), 1, cycles)
+        old = out_of_sync(seal, number % 8, (number * 37) % 256)
+        for line in by_air(honest, heard, like, network):
+            expected += alone.take(line)
+            told += station.take(line)
+        for line in by_air(old, replace(heard, sequence=(2 * number + 1) % 256), like, network):
+            told += station.take(line)
+    expected, told = expected + alone.finish(), told + station.finish()
+    alarms = {one.what for one in told if isinstance(one, Alarm)}
+    assert alarms == {one.what for one in expected if isinstance(one, Alarm)} == {"missing"}
+    assert not any(isinstance(one, Reboot) for one in told)
+    assert station.motes[1].lost == station.motes[1].reboots == 0
+    honestly = [one for one in told if isinstance(one, Delivered) and one.in_sync]
+    assert deliveries(honestly) == deliveries(expected)
+    assert len(deliveries(expected)) == 250
+    assert station.motes[1].strays == 250  # each is shown once
+    assert station.motes[1].pauses == alone.motes[1].pauses
+
+
+def test_what_was_lost_while_a_mote_had_no_time_is_not_counted() -> None:
+    network = deployment()
+    layout = layout_of(network)
+    seal, station = Seal(KEY, layout), Station(network)
+    for number in range(200):
+        cycles = (100 + number) * CRYSTAL_HZ
+        heard = Heard(MOTES, 1, number, 0, 3, -60, 100, 0, cycles)
+        stamp = (cycles >> layout.tick_log2) % layout.stamp.modulus, 0
+        frame = seal.sealed_data(Data(1, number, stamp, boot=5, data=b"ab"), 1, cycles)
+        if 50 <= number < 150:
+            frame = out_of_sync(seal, 5, number)
+        for line in by_air(frame, heard, Arrival(0, number * S, number * S, b""), network):
+            station.take(line)
+    assert (station.received, station.motes[1].lost) == (200, 0)
+
+
+def test_a_copy_that_took_long_is_late_and_no_strangers() -> None:
+    """Of a health report after a newer one, of data after the window of its clock; and data that nobody had heard."""
+    network = deployment()
+    layout = layout_of(network)
+    seal, window = Seal(KEY, layout), layout.stamp.modulus << layout.tick_log2
+    second = [100 * CRYSTAL_HZ + 500 * number for number in range(6)]
+
+    def health(cycles: int, sent: int) -> ActiveMessage:
+        return seal.sealed_health(Health(2, cycles, 1, 1, 7, layout.hash, sent, *[0] * 7))
+
+    def data(cycles: int, sequence: int) -> ActiveMessage:
+        stamp = (cycles >> layout.tick_log2) % layout.stamp.modulus, 0
+        return seal.sealed_data(Data(1, sequence, stamp, data=b"ab"), 1, cycles)
+
+    first, newer, unheard = health(second[0], 1), health(second[1], 2), health(second[0] - 100, 0)
+    told = data(second[0], 0)
+    lost = data(second[5] - window, 1)
+    line: list[Arrival] = []
+    frames = (first, newer, first, told, unheard, lost, told)
+    times = (*second, second[0] + window + 100)
+    for number, (frame, cycles) in enumerate(zip(frames, times, strict=True)):
+        at = 1_000_000 * number
+        heard = Heard(MOTES, 1, number, 0, 3, -60, 100, 0, cycles)
+        line += by_air(frame, heard, Arrival(0, at, at, b""), network)
+    station, happenings = play(network, line)
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert (refused["late"], refused["replayed"], refused["forged"]) == (4, 0, 0)
+    assert not any(isinstance(one, Alarm) for one in happenings)
+    newest = station.motes[2].health
+    assert newest is not None
+    assert newest.sent == 2
 
 
 ROUND = 1 << 32  # cycles

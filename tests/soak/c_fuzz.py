@@ -47,6 +47,7 @@ def program(clang: str, deployment: Deployment) -> Path:
         "-O2",
         *FLAGS,
         "-fsanitize=fuzzer,address,undefined",
+        "-DCW_SEALED_BY_CALLER",
         "-fno-sanitize-recover=all",
         "-Wno-conversion",
     ]

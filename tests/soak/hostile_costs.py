@@ -25,13 +25,14 @@ from types import FrameType
 from typing import Any
 
 from basestation.arrivals import Arrival
-from basestation.live.happenings import Delivered
+from basestation.live.happenings import Delivered, Happening
 from basestation.live.station import Station
 from basestation.simulator.gateway_line import serial_line
 from basestation.simulator.simulated_trace import trace_of
 from basestation.simulator.simulation import generate
 from basestation.sources.base import Spec
 from basestation.sources.simulate import world_of
+from basestation.web.feed import Feed
 from packet_formats.deployment import Deployment
 from packet_formats.framing import FrameDecoder, crc16
 from packet_formats.layout import layout_of
@@ -127,6 +128,14 @@ def _next(liar: Liar, told: Data) -> Data:
     return replace(told, stamp=liar.stamp(told, 1), receipts=liar.receipts(told, 1))
 
 
+def _gather(liar: Liar, told: Data) -> Data:
+    """Many messages name the same one, which comes after them."""
+    ahead = {mote: 15 - newest % 16 + 1 for mote, newest in enumerate(liar.newest)}
+    others = [mote for mote in range(liar.motes) if mote != liar.mote]
+    named = tuple((mote, (liar.newest[mote] + ahead[mote]) % ROUND) for mote in others[: len(told.receipts)])
+    return replace(told, receipts=named)
+
+
 def _creep(liar: Liar, told: Data) -> Data:
     """Each time a little further than the time before."""
     liar.number += 1
@@ -154,6 +163,7 @@ LIES: dict[str, Callable[[Liar, Data], Data]] = {
     "ahead": _ahead,
     "soon": _soon,
     "next": _next,
+    "gather": _gather,
     "creep": _creep,
     "leaps": _leaps,
     "boots": _boots,
@@ -256,7 +266,28 @@ class Steps:
         return self._trace
 
 
-def cost(deployment: Deployment, frames: list[Frame], steps: bool) -> Cost:
+class Fed:
+    """A station, and if asked for the live page's feed, which takes in what it tells."""
+
+    def __init__(self, deployment: Deployment, page: bool) -> None:
+        self._station = Station(deployment)
+        self._feed = Feed(self._station) if page else None
+
+    def take(self, record: Arrival, frame: Arrival) -> list[Happening]:
+        return self._told(self._station.take(record) + self._station.take(frame))
+
+    def finish(self) -> list[Happening]:
+        return self._told(self._station.finish())
+
+    def _told(self, found: list[Happening]) -> list[Happening]:
+        if self._feed is not None:
+            for one in found:
+                self._feed.take(one)
+            self._feed.changes.clear()  # as the server does, ten times a second
+        return found
+
+
+def cost(deployment: Deployment, frames: list[Frame], steps: bool, page: bool = False) -> Cost:
     liar, tick_ns = deployment.network.motes - 1, int(deployment.clock.tick_seconds * 1e9)
     lines = [
         (
@@ -266,24 +297,23 @@ def cost(deployment: Deployment, frames: list[Frame], steps: bool) -> Cost:
         for tick, record, frame in packets(deployment, frames)
     ]
     tracemalloc.start()
-    station = Station(deployment)
+    station = Fed(deployment, page)
     for record, frame in lines:
-        station.take(record)
-        station.take(frame)
+        station.take(record, frame)
     memory = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
     gc.collect()
     gc.disable()  # it would strike some frames and not others
-    station, holds = Station(deployment), []
+    station, holds = Fed(deployment, page), []
     took_ns, counted = [], []
     for record, frame in lines:
         counter = Steps()
         if steps:
             with counter:
-                found = station.take(record) + station.take(frame)
+                found = station.take(record, frame)
         else:
             began = time.thread_time_ns()
-            found = station.take(record) + station.take(frame)
+            found = station.take(record, frame)
             took_ns.append(time.thread_time_ns() - began)
         counted.append(counter.count)
         holds += [
@@ -302,7 +332,7 @@ def cost(deployment: Deployment, frames: list[Frame], steps: bool) -> Cost:
 def main() -> int:
     module = "python -m tests.soak.hostile_costs"
     reader = argparse.ArgumentParser(
-        prog=module, description=__doc__, epilog=f"Example: {module} --lie soon vector"
+        prog=module, description=__doc__, epilog=f"Example: {module} --lie soon --page vector"
     )
     reader.add_argument(
         "schemes", nargs="*", metavar="SCHEME", help=f"of {', '.join(names())} [default: all]"
@@ -316,6 +346,7 @@ def main() -> int:
     reader.add_argument("--receipts", type=int, default=2, help="in each message [default: 2]")
     reader.add_argument("--motes", type=int, default=10, help="of the network [default: 10]")
     reader.add_argument("--seed", type=int, default=1, help="of the lies [default: 1]")
+    reader.add_argument("--page", action="store_true", help="with what the live page makes of each frame")
     reader.add_argument("--steps", action="store_true", help="count lines of Python in place of time; slow")
     reader.add_argument("--json", action="store_true", help="print one object for each run")
     asked = reader.parse_args()
@@ -324,10 +355,11 @@ def main() -> int:
     wrong = []
     for scheme in asked.schemes or names():
         deployment, frames = ordinary(scheme, asked.receipts, asked.rate, asked.messages, asked.motes)
-        plain = cost(deployment, frames, asked.steps)
+        plain = cost(deployment, frames, asked.steps, asked.page)
         _tell(scheme, "ordinary", plain, plain, asked.json)
         for lie in asked.lie or LIES:
-            found = cost(deployment, lied(deployment, frames, lie, asked.seed, asked.each), asked.steps)
+            told = lied(deployment, frames, lie, asked.seed, asked.each)
+            found = cost(deployment, told, asked.steps, asked.page)
             _tell(scheme, lie, found, plain, asked.json)
             wrong += [
                 f"{scheme}, {lie}: {fault}" for fault in faults(found, plain, deployment.observer.give_up)

@@ -11,11 +11,20 @@
  *
  * The network's time, relays and the radio are the application's. There must be an event at least once in 18
  * hours, or a call of cw_stamp_tidy().
+ *
+ * These calls make and check no MIC. In a network with a key (CAUSEWAY_MIC_BYTES) everybody would refuse what
+ * they send, and they would believe forged messages. So they are there only if you say, by
+ * CW_SEALED_BY_CALLER, that you make and check MICs yourself: docs/library.md, "In a network with a key".
  */
 #ifndef CW_MOTE_H
 #define CW_MOTE_H
 
 #include "causeway_layout.h"
+
+#if defined(CAUSEWAY_MIC_BYTES) && !defined(CW_SEALED_BY_CALLER)
+#error "cw_mote_*() makes no MICs, which this layout has: docs/library.md, In a network with a key"
+#endif
+
 #include "data.h"
 #include "dedup.h"
 #include "flag.h"

@@ -1,5 +1,5 @@
-/** The messages of fixed form: beacon, heard, health, status, downlink, arrived (docs/formats.md says what
- * each member means).
+/** The messages of fixed form: beacon, heard, health, status, downlink, arrived, taken (docs/formats.md says
+ * what each member means).
  *
  * For each there is a struct with a member for each integer, and
  *
@@ -45,6 +45,10 @@
     U8(command, DOWNLINK_COMMAND) U32(argument, DOWNLINK_ARGUMENT)
 
 #define CW_ARRIVED(U8, I8, U16, U32) U16(source, ARRIVED_SOURCE) U16(number, ARRIVED_NUMBER)
+
+#define CW_TAKEN(U8, I8, U16, U32) \
+    U16(first, TAKEN_FIRST) U16(second, TAKEN_SECOND) U16(third, TAKEN_THIRD) U16(fourth, TAKEN_FOURTH) \
+    U16(fifth, TAKEN_FIFTH) U16(sixth, TAKEN_SIXTH) U16(seventh, TAKEN_SEVENTH) U16(eighth, TAKEN_EIGHTH)
 /* clang-format on */
 
 /* Flags and values of members. */
