@@ -28,7 +28,7 @@ export PLATFORMIO_DISABLE_UPGRADE_CHECK := true
 FIRMWARE := platformio.ini $(wildcard examples/*.toml packet_formats/*.py) \
     $(shell find firmware -type f -not -name '*.pyc' -not -name '*.md')
 
-.PHONY: help setup debian demo test test-all bench soak lint lock figures field schemes losses delivery ledger-table package clean
+.PHONY: help setup debian demo test test-all bench soak lint lock figures field schemes losses delivery ledger-table power-table power-runs package clean
 .PHONY: firmware firmware-test firmware-check firmware-report firmware-if-able flash
 
 help: ## this list
@@ -120,6 +120,12 @@ delivery: setup ## how many messages arrive on the real firmware, and the cost, 
 
 ledger-table: setup ## whether the ledger keeps its promise, into docs/algorithms.md: some minutes
 	$(BIN)/python -m tools.ledger_table --write
+
+power-table: setup ## what a schedule costs and gains, simulated, into docs/power.md: two minutes
+	$(BIN)/python -m tools.power_table --write
+
+power-runs: setup ## what motes with a schedule draw on the real firmware, into docs/power.md: hours
+	$(BIN)/python -m tools.power_runs --write
 
 clean: ## remove the environment and everything that was built
 	rm -rf $(VENV) .lock-venv .pio .pio-core compile_commands.json build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,6 +1,7 @@
 """The boards and their radios: the one place for facts about them. Standard library only.
 
-A new board is a row here. docs/planning.md and docs/firmware.md give the source of every number.
+A new board is a row here. docs/planning.md and docs/firmware.md give the source of every number. What they draw is in
+`packet_formats/power.py`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,22 @@ CHANNEL_KHZ = {channel: 2_405_000 + 5000 * (channel - 11) for channel in range(1
 
 _CYCLE_MS = 1000 / CRYSTAL_HZ
 _CC1000_BYTE_MS = 8 / 19.2
+
+
+@dataclass(frozen=True, slots=True)
+class Slots:
+    """What a network that listens by a schedule (packet_formats/schedule.py) must know of a radio, in cycles."""
+
+    turn: int  # from listening to sending, at most
+    detect: int  # from a carrier's start until others see it, at most
+    clocks: int  # how far two clocks of motes in sync may be apart, at most
+    mini_slot: int  # more than turn + detect + clocks, or two senders collide
+    beacon_slot: int  # for the beacons of one hop, at least
+    beacon_every: int  # windows
+    ack_idle: int  # of free channel before the gateway acknowledges
+    burst_gap: int  # between two frames of one sender
+    guard: int
+    guard_margin: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +56,7 @@ class Radio:
     sync_error_ms: float  # what a hop adds to a clock's error
     delay_margin: float  # share added to a delay budget for interference
     signal_margin_db: float  # over noise, at 0 dBm: below it, frames begin to be lost
-    receiving_ma: float
-    sending_ma: float  # at 0 dBm
+    slots: Slots
 
     @property
     def driver(self) -> str:
@@ -70,8 +86,18 @@ CC2420 = Radio(
     sync_error_ms=0.2,
     delay_margin=1 / 3,
     signal_margin_db=4.0,
-    receiving_ma=19.7,
-    sending_ma=17.4,
+    slots=Slots(
+        turn=7,
+        detect=4,
+        clocks=8,
+        mini_slot=24,
+        beacon_slot=524,  # 16 ms
+        beacon_every=1,
+        ack_idle=7 + 4 + 13,
+        burst_gap=19,
+        guard=16,
+        guard_margin=8,
+    ),
 )
 
 CC1000 = Radio(
@@ -92,8 +118,18 @@ CC1000 = Radio(
     sync_error_ms=0.4,
     delay_margin=1 / 2,
     signal_margin_db=10.0,
-    receiving_ma=7.4,
-    sending_ma=10.4,
+    slots=Slots(
+        turn=16,
+        detect=16,
+        clocks=24,
+        mini_slot=64,
+        beacon_slot=2097,  # 64 ms
+        beacon_every=2,
+        ack_idle=16 + 16 + 5,
+        burst_gap=20,
+        guard=64,
+        guard_margin=32,
+    ),
 )
 
 

@@ -15,6 +15,7 @@ from packet_formats.layout import DataLayout, StampLayout, layout_of
 from packet_formats.records import (
     COMMAND_SHIFT,
     RECORDS,
+    ROUND_BITS,
     SEALED,
     UNCLOCKED_SHIFT,
     Proof,
@@ -40,6 +41,7 @@ def render(deployment: Deployment) -> str:
         ("The network", _network(deployment)),
         ("The board and its radio: a cycle is one of the 32768 Hz crystal", _board(deployment)),
         ("The clock: a tick is 2^TICK_LOG2 cycles of the 32768 Hz crystal", _clock(deployment)),
+        ("When motes listen: times in cycles", _schedule(deployment)),
         ("The stamp: most significant bit first from the stamp's first byte on", _stamp(layout.stamp)),
         ("The data payload, in bytes", _payload(layout)),
         ("Flags of a data message: bit numbers", _flags()),
@@ -157,6 +159,34 @@ def _clock(deployment: Deployment) -> list[Define]:
         ("LEAD", deployment.lead, "ticks; a clock in a stamp is at most this far ahead of its receiver's"),
         ("CLOCK_MASK", _hex(modulus - 1), ""),
         ("EVENTS_PER_TICK", deployment.stamp.events_per_tick, "the most one mote has"),
+    ]
+
+
+def _schedule(deployment: Deployment) -> list[Define]:
+    schedule = deployment.schedule
+    scheduled: Define = ("SCHEDULED", int(schedule is not None), "0: always")
+    if schedule is None:
+        return [scheduled]
+    return [
+        scheduled,
+        ("PERIOD_LOG2", schedule.period_log2, "a window starts at every multiple of 2^this"),
+        ("DATA_START", schedule.data_start, "from a window's start to round 0"),
+        ("WINDOW_END", schedule.end, "from a window's start: nothing is on the air after it"),
+        ("PHASE", schedule.phase, "for the motes of one level"),
+        ("ROUNDS", schedule.rounds, "of phases; all but the first are retries"),
+        ("LEVELS", schedule.levels, "phases of a round; the farthest level sends first"),
+        ("BEACON_SLOT", schedule.beacon_slot, "for the beacons of one hop; HOPS of them"),
+        ("BEACON_EVERY", schedule.beacon_every, "windows"),
+        ("MINI_SLOT", schedule.mini_slot, ""),
+        ("SLOT_IDS", schedule.slot_ids, "mini-slots from one turn of a mote to its next"),
+        ("RETRY_RANKS", schedule.retry_ranks, "the same in retries, where ranks are drawn"),
+        ("QUIET", schedule.quiet, "of silence end a phase of round 0"),
+        ("QUIET_RETRY", schedule.quiet_retry, "the same in a later round"),
+        ("ACK_ROOM", schedule.ack_room, "level 2 waits longer by this in level 1's phase"),
+        ("ACK_IDLE", schedule.ack_idle, "of free channel before the gateway acknowledges"),
+        ("BURST_GAP", schedule.burst_gap, "from a frame's end to the sender's next carrier"),
+        ("GUARD", schedule.guard, "on before a phase, at least"),
+        ("GUARD_MARGIN", schedule.guard_margin, "and this more than the clock's error"),
     ]
 
 
@@ -294,6 +324,7 @@ def _seals(layout: DataLayout) -> list[Define]:
     defines: list[Define] = [
         ("MIC_BYTES", layout.mic, "the last of a data message"),
         ("MIC_TICK_BITS", 32 - layout.tick_log2, "of a stamp's whole clock: what a MIC covers of it"),
+        ("ROUND_BITS", ROUND_BITS, "of the network time above its 32, that MICs cover too"),
         ("MIC_TIME_SHIFT", UNCLOCKED_SHIFT, "of the network time, where the stamp has no clock: 16 s"),
         ("MIC_COMMAND_SHIFT", COMMAND_SHIFT, "of the network time that numbers commands"),
     ]

@@ -18,6 +18,7 @@ from packet_formats.boards import CRYSTAL_HZ as CRYSTAL_HZ
 from packet_formats.layout import OPTIONAL, PAYLOAD_LIMIT, layout_of, only_for, stamp_layout
 from packet_formats.phrases import did_you_mean, many
 from packet_formats.records import MIC_BYTES
+from packet_formats.schedule import Schedule, ScheduleError, ms, schedule_of
 from packet_formats.schemes import (
     CARRIES,
     COUNTS,
@@ -39,7 +40,7 @@ from packet_formats.values import MOST, READING_BITS, RESERVED, SENSOR_BOARDS, S
 if TYPE_CHECKING:
     from packet_formats.keys import Key
 
-TABLES = ("network", "clock", "stamp", "observer", "security")
+TABLES = ("network", "clock", "stamp", "observer", "security", "radio")
 MAX_MOTES = 65000  # leaves ids for gateways below the broadcast address
 DEFAULT_GROUP = {1: 0x7D, 2: 0x22}
 UNKNOWN_RADIO = "we do not know the radio of a generic board"
@@ -127,6 +128,14 @@ class SecuritySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RadioSettings:
+    """When the motes listen: for a window at most in each period, or always (0)."""
+
+    period_ms: int = 0
+    window_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class MoteDetails:
     """What people know of a mote: how they call it, and where it is, in any one unit of length."""
 
@@ -145,6 +154,7 @@ class Deployment:
     data: tuple[Value, ...] = ()  # what the data bytes hold; none: only the application knows
     motes: tuple[MoteDetails, ...] = ()  # those of which something is known, by id
     security: SecuritySettings = SecuritySettings()
+    radio: RadioSettings = RadioSettings()
     # What `keys.with_key` found in the key's file. It is no setting: neither shown, nor compared, nor in `to_dict`.
     key: Key | None = field(default=None, compare=False, repr=False)
 
@@ -157,6 +167,17 @@ class Deployment:
     def scheme(self) -> SchemeDescriptor:
         """The descriptor of its stamp scheme."""
         return descriptor(self.stamp.scheme)
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """When its motes listen; None: always."""
+        network, radio = self.network, self.radio
+        if not radio.period_ms:
+            return None
+        board = BOARDS[network.board]
+        return schedule_of(
+            board, network.motes, network.hops, network.tinyos, radio.period_ms, radio.window_ms
+        )
 
     @property
     def lead(self) -> int:
@@ -192,6 +213,8 @@ class Deployment:
             del tables["network"]["band"]
         if not self.security.mic:
             del tables["security"]
+        if not self.radio.period_ms:
+            del tables["radio"]
         if values := tables.pop("data"):
             tables["data"] = [
                 {key: setting for key, setting in value.items() if key != "sensor" or setting}
@@ -260,7 +283,8 @@ def from_dict(tables: Mapping[str, Any]) -> Deployment:
     observer = _observer(_Table("observer", tables.get("observer", {})), clock, stamp.scheme)
     motes = _motes(tables.get("mote", []), network.motes)
     security = _security(_Table("security", tables.get("security", {})))
-    deployment = Deployment(network, clock, stamp, observer, data, motes, security)
+    radio = _radio(_Table("radio", tables.get("radio", {})), network, clock)
+    deployment = Deployment(network, clock, stamp, observer, data, motes, security, radio)
     try:
         layout_of(deployment)
     except LayoutError as error:
@@ -502,6 +526,32 @@ def _security(table: _Table) -> SecuritySettings:
             raise DeploymentError(table.key("key"), None, f"is of no use without mic = {MIC_BYTES}")
         return SecuritySettings()
     return SecuritySettings(mic, _key_file(table))
+
+
+def _radio(table: _Table, network: NetworkSettings, clock: ClockSettings) -> RadioSettings:
+    keys = RadioSettings.__slots__
+    table.known(*keys)
+    if not any(table.has(key) for key in keys):
+        return RadioSettings()
+    most = 1 << 20  # refused later, with what to write instead
+    radio = RadioSettings(*(table.whole(key, 1, most) for key in keys))
+    if network.board not in BOARDS:
+        raise DeploymentError(table.key("period_ms"), radio.period_ms, UNKNOWN_RADIO)
+    board = BOARDS[network.board]
+    try:
+        schedule = schedule_of(
+            board, network.motes, network.hops, network.tinyos, radio.period_ms, radio.window_ms
+        )
+    except ScheduleError as error:
+        raise DeploymentError(table.key(error.key), getattr(radio, error.key), error.reason) from error
+    least = schedule.delta_ticks(clock.tick_log2)
+    if clock.delta < least:
+        reason = (
+            f"a message may take the whole window of [radio], {ms(schedule.window):.0f} ms: set delta = {least} "
+            "or more, or a longer tick"
+        )
+        raise DeploymentError("clock.delta", clock.delta, reason)
+    return radio
 
 
 def _key_file(table: _Table) -> str:

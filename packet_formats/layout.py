@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from packet_formats.records import ROUND_BITS
 from packet_formats.schemes import (
     CARRIES,
     COUNTS,
@@ -29,6 +30,7 @@ from packet_formats.schemes import (
 
 if TYPE_CHECKING:
     from packet_formats.deployment import Deployment
+    from packet_formats.schedule import Schedule
     from packet_formats.values import Value
 
 PAYLOAD_LIMIT = {1: 29, 2: 28}  # TinyOS version -> data bytes in one message
@@ -254,6 +256,7 @@ class DataLayout:
     tick_log2: int
     values: tuple[Value, ...] = ()
     mic: int = 0  # bytes of the MIC behind the data
+    schedule: Schedule | None = None  # motes with different ones would never hear each other
 
     @property
     def byteorder(self) -> str:
@@ -344,7 +347,9 @@ class DataLayout:
         if self.values:
             parts["values"] = ",".join(f"{value.name}:{value.type}:{value.sensor}" for value in self.values)
         if self.mic:
-            parts["mic"] = self.mic
+            parts |= {"mic": self.mic, "rounds": ROUND_BITS}  # that MICs cover
+        if self.schedule:
+            parts["schedule"] = self.schedule.text
         return "causeway-1 " + " ".join(f"{key}={value}" for key, value in parts.items())
 
     @cached_property
@@ -390,6 +395,7 @@ def layout_of(deployment: Deployment) -> DataLayout:
         tick_log2=clock.tick_log2,
         values=deployment.data,
         mic=deployment.security.mic,
+        schedule=deployment.schedule,
     )
     if layout.left < 0:
         raise LayoutError("data" if layout.values else "data_bytes", layout.data_bytes, _too_long(layout))

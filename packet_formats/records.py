@@ -8,7 +8,8 @@ The construct definitions, the numpy dtypes and the C header are all derived fro
   something only within one root epoch.
 - Counters count since boot and wrap; the reader unwraps them.
 - In a network with a key some records travel sealed, with a MIC (see `packet_formats.seal`): health has it in place
-  of `layout`, the others behind their last integer. `mic` is then its bytes, and else empty.
+  of `layout`, the others behind their last integer. `mic` is then its bytes, and else empty. Bits 3 to 7 of the flags
+  of beacons and heard records then are the round of their time: how often it has come round in this epoch.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ BATTERY_STEP_MV, NO_HOPS = 20, 255  # in a health record
 MIC_BYTES = 4  # of a network with a key
 # Bits of the network time that a MIC leaves out: of data without a clock, and of a command's number.
 UNCLOCKED_SHIFT, COMMAND_SHIFT = 19, 4
+# With a key: how often the 32 bits of time have come round in this epoch, and its place in the flags that tell it.
+ROUND_BITS, ROUND_SHIFT = 5, 3
 
 
 class Reason(IntEnum):
@@ -84,6 +87,11 @@ class Beacon:
     def in_sync(self) -> bool:
         return bool(self.flags & 1)
 
+    @property
+    def round(self) -> int:
+        """Of the time, in a network with a key."""
+        return self.flags >> ROUND_SHIFT
+
 
 # Not frozen, though nobody changes one: each frame makes some, and frozen ones take seven times as long.
 @dataclass(slots=True, unsafe_hash=True)
@@ -104,6 +112,11 @@ class Heard:
     @property
     def in_sync(self) -> bool:
         return bool(self.flags & 1)
+
+    @property
+    def round(self) -> int:
+        """Of the time, in a network with a key."""
+        return self.flags >> ROUND_SHIFT
 
 
 class StartCause(IntEnum):
@@ -252,8 +265,24 @@ class Proof:
     mic: bytes = b""
 
 
-Record = Beacon | Heard | Health | Status | Downlink | Arrived | Proof
-RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived)
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """Gateway to motes of a network with a schedule: these data messages are here. Eight in one frame, since motes
+    listen only for a short time; free places repeat the last one."""
+
+    AM_TYPE: ClassVar[int] = 0x77
+    first: int = _integer("u16", "bits 8-15: whose message arrived; 0-7: its sequence")
+    second: int = _integer("u16", "as the first")
+    third: int = _integer("u16", "as the first")
+    fourth: int = _integer("u16", "as the first")
+    fifth: int = _integer("u16", "as the first")
+    sixth: int = _integer("u16", "as the first")
+    seventh: int = _integer("u16", "as the first")
+    eighth: int = _integer("u16", "as the first")
+
+
+Record = Beacon | Heard | Health | Status | Downlink | Arrived | Taken | Proof
+RECORDS: tuple[type[Record], ...] = (Beacon, Heard, Health, Status, Downlink, Arrived, Taken)
 SEALED: tuple[type[Health | Downlink | Arrived | Proof], ...] = (Health, Downlink, Arrived, Proof)
 
 

@@ -5,6 +5,9 @@ with its hops cleared, since relays count them down. The header holds what the m
 hash, the root epoch and the whole network time, of which the stamp has the low bits alone. So a message is refused
 when it is played again after its window, at no cost in bytes.
 
+Here cycles have 37 bits or more: the network's 32, and above them the round, how often those have come round in this
+epoch. Who has more bits than that may leave them: they are cut off.
+
 `Seal` works on one message, `mics` on arrays: block after block, one call of AES for that block of all messages.
 """
 
@@ -23,6 +26,7 @@ from packet_formats.messages import Data, encode_message, with_mic
 from packet_formats.records import (
     COMMAND_SHIFT,
     MIC_BYTES,
+    ROUND_BITS,
     UNCLOCKED_SHIFT,
     Arrived,
     Beacon,
@@ -36,10 +40,12 @@ from packet_formats.tinyos import ActiveMessage
 
 BLOCK = 16
 HEADER = Struct("<BBIIH4s")  # AM type, epoch, layout hash, time, node, extra
+HEADER_EXTRA = Struct("<I")  # the round, but for Arrived
 HOPS_CLEARED = 0x3F  # of a flags byte
 NO_EXTRA = bytes(MIC_BYTES)
 TIME_BITS = 32
-ROUND = 1 << 16  # commands
+ROUNDS = 1 << ROUND_BITS
+NUMBERS = 1 << 16  # of commands
 Bytes = NDArray[np.uint8]
 Ints = NDArray[np.int64]
 
@@ -64,7 +70,7 @@ class Seal:
         self._whole, self._padded = _doubled(subkey), _doubled(_doubled(subkey))
         names = [field.name for field in layout.stamp.fields_of(layout.stamp.least)]
         self._clock_field = names.index("clock") if "clock" in names else None
-        self.tick_wrap = 1 << TIME_BITS - layout.tick_log2
+        self._data_bits = data_bits(layout)
 
     def __repr__(self) -> str:
         return f"Seal(layout {self._hash:#010x})"
@@ -87,6 +93,11 @@ class Seal:
     def header(self, type_: int, epoch: int, time: int, node: int, extra: bytes = NO_EXTRA) -> bytes:
         return HEADER.pack(type_, epoch, self._hash, time, node, extra)
 
+    def _timed_header(self, type_: int, epoch: int, time: int, bits: int, node: int) -> bytes:
+        """`time`: with the round above its lower bits."""
+        extra = HEADER_EXTRA.pack((time >> bits) % ROUNDS)
+        return self.header(type_, epoch, time % (1 << bits), node, extra)
+
     def _mic(self, covered: bytes) -> bytes:
         return self.cmac(covered)[:MIC_BYTES]
 
@@ -96,27 +107,29 @@ class Seal:
         """What the MIC of a data payload covers; the payload's last bytes, its own MIC, are left out."""
         at = self.layout.flags_at
         cleared = payload[:at] + bytes([payload[at] & HOPS_CLEARED]) + payload[at + 1 : -MIC_BYTES]
-        head = self.header(self.layout.am_type, epoch if in_sync else 0, time if in_sync else 0, source)
-        return head + cleared
+        if not in_sync:
+            epoch, time = 0, 0
+        return self._timed_header(self.layout.am_type, epoch, time, self._data_bits, source) + cleared
 
     def data(self, payload: bytes, source: int, in_sync: bool, epoch: int, time: int) -> bytes:
         return self._mic(self.covered_data(payload, source, in_sync, epoch, time))
 
-    def covered_health(self, payload: bytes, health: Health) -> bytes:
+    def covered_health(self, payload: bytes, health: Health, round_: int) -> bytes:
+        """`round_`: of its time; a health that is not in sync has none."""
         at, flags = mic_at(Health), HEALTH_FLAGS_AT
         cleared = payload[:flags] + bytes([payload[flags] & HOPS_CLEARED]) + payload[flags + 1 : at]
-        return (
-            self.header(Health.AM_TYPE, health.epoch, 0, health.source) + cleared + payload[at + MIC_BYTES :]
-        )
+        extra = HEADER_EXTRA.pack(round_ % ROUNDS if health.in_sync else 0)
+        head = self.header(Health.AM_TYPE, health.epoch, 0, health.source, extra)
+        return head + cleared + payload[at + MIC_BYTES :]
 
-    def health(self, payload: bytes, health: Health) -> bytes:
-        return self._mic(self.covered_health(payload, health))
+    def health(self, payload: bytes, health: Health, round_: int) -> bytes:
+        return self._mic(self.covered_health(payload, health, round_))
 
     def covered_downlink(self, payload: bytes, target: int, epoch: int, time: int) -> bytes:
         """`time`: the whole number of the command, see `command_time`."""
         at = DOWNLINK_HOPS_AT
         cleared = payload[:at] + b"\0" + payload[at + 1 : mic_at(Downlink)]
-        return self.header(Downlink.AM_TYPE, epoch, time, target) + cleared
+        return self._timed_header(Downlink.AM_TYPE, epoch, time, TIME_BITS - COMMAND_SHIFT, target) + cleared
 
     def downlink(self, payload: bytes, target: int, epoch: int, time: int) -> bytes:
         return self._mic(self.covered_downlink(payload, target, epoch, time))
@@ -144,11 +157,12 @@ class Seal:
         """The same, the likeliest first: with a stamp's clock the neighbouring windows follow, without one the
         periods before and after."""
         if self._clock_field is None:
-            likeliest, step, wrap = cycles >> UNCLOCKED_SHIFT, 1, 1 << TIME_BITS - UNCLOCKED_SHIFT
+            likeliest, step = cycles >> UNCLOCKED_SHIFT, 1
         else:
-            step, wrap = self.layout.stamp.modulus, self.tick_wrap
+            step = self.layout.stamp.modulus
             latest = (cycles >> self.layout.tick_log2) + self.layout.lead
             likeliest = latest - (latest - data.stamp[self._clock_field]) % step
+        wrap = 1 << self._data_bits + ROUND_BITS
         return [(likeliest + offset) % wrap for offset in (0, -step, step)[:tries]]
 
     @property
@@ -165,14 +179,14 @@ class Seal:
         mic = self.data(frame.data, data.source, data.in_sync, epoch, time)
         return with_mic(frame, self.layout, mic)
 
-    def sealed_health(self, health: Health) -> ActiveMessage:
+    def sealed_health(self, health: Health, round_: int = 0) -> ActiveMessage:
         frame = encode_message(health, self.layout)
-        return with_mic(frame, self.layout, self.health(frame.data, health))
+        return with_mic(frame, self.layout, self.health(frame.data, health, round_))
 
     def sealed_downlink(self, downlink: Downlink, epoch: int, cycles: int) -> ActiveMessage:
         """A command as it is made at `cycles` of the network time, which number it."""
         time = command_time(cycles)
-        downlink = replace(downlink, sequence=time % ROUND)
+        downlink = replace(downlink, sequence=time % NUMBERS)
         frame = encode_message(downlink, self.layout)
         return with_mic(frame, self.layout, self.downlink(frame.data, downlink.target, epoch, time))
 
@@ -184,7 +198,23 @@ class Seal:
 
 def command_time(cycles: int) -> int:
     """The whole number of a command that is made at this network time; its `sequence` is the low 16 bits."""
-    return (cycles & 0xFFFFFFFF) >> COMMAND_SHIFT
+    return cycles >> COMMAND_SHIFT
+
+
+def data_bits(layout: DataLayout) -> int:
+    """How many bits of the time a data message's MIC covers, without its round."""
+    return TIME_BITS - (layout.tick_log2 if layout.stamp.clock_bits else UNCLOCKED_SHIFT)
+
+
+def round_at(time: int, cycles: int) -> int:
+    """The round in which the network's 32 bits of time read `time`, less than half a round from `cycles`."""
+    half = 1 << TIME_BITS - 1
+    return (cycles + (time - cycles + half) % (2 * half) - half >> TIME_BITS) % ROUNDS
+
+
+def rounds_later(round_: int, than: int) -> int:
+    """By how many rounds one is later than another; negative: earlier."""
+    return (round_ - than + ROUNDS // 2) % ROUNDS - ROUNDS // 2
 
 
 def reading_window(layout: DataLayout, sent: Any, tick: Any, late: int) -> tuple[Any, Any]:
@@ -231,13 +261,13 @@ def mics(key: Key, covered: Bytes, lengths: Ints) -> Bytes:
     return state[:, :MIC_BYTES]
 
 
-def headers(layout: DataLayout, type_: int, epochs: Ints, times: Ints, nodes: Ints) -> Bytes:
-    """The headers that MICs cover, one a row, without an extra."""
+def headers(layout: DataLayout, type_: int, epochs: Ints, times: Ints, nodes: Ints, rounds: Ints) -> Bytes:
+    """The headers that MICs cover, one a row."""
     wire = np.zeros(
         len(epochs), np.dtype([(n, f"<u{s}") for n, s in zip("tehmnx", (1, 1, 4, 4, 2, 4), strict=True)])
     )
     wire["t"], wire["h"] = type_, layout.hash
-    wire["e"], wire["m"], wire["n"] = epochs, times, nodes
+    wire["e"], wire["m"], wire["n"], wire["x"] = epochs, times, nodes, rounds
     return wire.view(np.uint8).reshape(len(wire), BLOCK)
 
 
@@ -251,8 +281,10 @@ def data_mics(
     times: Ints,
 ) -> Bytes:
     """The MICs that data messages should have: `rows` as decoded from `payload`, and `times` as `bulk_times` gives."""
-    synced = rows["in_sync"].astype(np.int64)
-    head = headers(layout, layout.am_type, epochs * synced, times * synced, rows["source"].astype(np.int64))
+    synced, bits = rows["in_sync"].astype(np.int64), data_bits(layout)
+    times, nodes = times * synced, rows["source"].astype(np.int64)
+    rounds = (times >> bits) % ROUNDS
+    head = headers(layout, layout.am_type, epochs * synced, times % (1 << bits), nodes, rounds)
     body = payload[:, : layout.length].copy()
     body[:, layout.flags_at] &= HOPS_CLEARED
     body[np.arange(body.shape[1]) >= (lengths - layout.mic)[:, None]] = 0
@@ -262,17 +294,18 @@ def data_mics(
 def bulk_times(layout: DataLayout, rows: NDArray[np.void], cycles: Ints, offset: int = 0) -> Ints:
     """`Seal.data_times` of many messages; `offset` names a neighbouring window: -1, 0 or 1."""
     if not layout.stamp.clock_bits:
-        return ((cycles >> UNCLOCKED_SHIFT) + offset) % (1 << TIME_BITS - UNCLOCKED_SHIFT)
+        return ((cycles >> UNCLOCKED_SHIFT) + offset) % (1 << data_bits(layout) + ROUND_BITS)
     latest, modulus = (cycles >> layout.tick_log2) + layout.lead, layout.stamp.modulus
     likeliest = latest - (latest - rows["clock"].astype(np.int64)) % modulus
-    return np.asarray((likeliest + offset * modulus) % (1 << TIME_BITS - layout.tick_log2))
+    return np.asarray((likeliest + offset * modulus) % (1 << data_bits(layout) + ROUND_BITS))
 
 
-def health_mics(key: Key, layout: DataLayout, rows: NDArray[np.void], payload: Bytes) -> Bytes:
-    """The MICs that health records should have."""
+def health_mics(key: Key, layout: DataLayout, rows: NDArray[np.void], payload: Bytes, rounds: Ints) -> Bytes:
+    """The MICs that health records should have, if their times are of these rounds."""
     at, nothing = mic_at(Health), np.zeros(len(rows), np.int64)
     head = headers(
-        layout, Health.AM_TYPE, rows["epoch"].astype(np.int64), nothing, rows["source"].astype(np.int64)
+        *(layout, Health.AM_TYPE, rows["epoch"].astype(np.int64), nothing, rows["source"].astype(np.int64)),
+        np.where(rows["flags"] & 1, rounds, 0),
     )
     body = np.delete(payload, np.s_[at : at + layout.mic], axis=1)
     body[:, HEALTH_FLAGS_AT] &= HOPS_CLEARED

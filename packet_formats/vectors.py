@@ -194,7 +194,7 @@ def _sealed_data(layout: DataLayout) -> Iterator[dict[str, Any]]:
     """Data in and out of sync, at any time and at the network time's beginning, before which it has wrapped."""
     seal, draw = Seal(KEY, layout), Draw(f"sealed {layout.canonical}")
     for data in _data_messages(layout):
-        for cycles in (draw.upto(0xFFFFFFFF), 5):
+        for cycles in (draw.upto((1 << 37) - 1), 5, (1 << 32) + 5):
             epoch, time = draw.upto(255), seal.data_time(data, cycles)
             frame = seal.sealed_data(data, epoch, cycles)
             covered = seal.covered_data(frame.data, data.source, data.in_sync, epoch, time)
@@ -206,11 +206,14 @@ def _sealed_records(layout: DataLayout) -> Iterator[dict[str, Any]]:
     for health in _records(Health, draw):
         assert isinstance(health, Health)
         health = replace(health, layout=layout.hash)
-        frame = seal.sealed_health(health)
-        yield _sealed(health, layout, frame, seal.covered_health(frame.data, health), {})
+        round_ = draw.upto(31)
+        frame = seal.sealed_health(health, round_)
+        yield _sealed(
+            health, layout, frame, seal.covered_health(frame.data, health, round_), {"round": round_}
+        )
     for downlink in _records(Downlink, draw):
         assert isinstance(downlink, Downlink)
-        cycles, epoch = draw.upto(0xFFFFFFFF), draw.upto(255)
+        cycles, epoch = draw.upto((1 << 37) - 1), draw.upto(255)
         downlink = replace(downlink, sequence=command_time(cycles) & 0xFFFF)
         frame = seal.sealed_downlink(downlink, epoch, cycles)
         covered = seal.covered_downlink(frame.data, downlink.target, epoch, command_time(cycles))

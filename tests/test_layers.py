@@ -103,7 +103,19 @@ def test_no_two_packages_import_each_other() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["schemes", "layout", "deployment", "cheader", "boards", "cc1000", "records", "phrases"]
+    "name",
+    [
+        "schemes",
+        "layout",
+        "deployment",
+        "cheader",
+        "boards",
+        "cc1000",
+        "power",
+        "records",
+        "phrases",
+        "schedule",
+    ],
 )
 def test_the_firmware_build_needs_the_standard_library_alone(name: str) -> None:
     """PlatformIO's own Python runs these."""

@@ -4,7 +4,7 @@
 
 It prints a report in Markdown; with --write it also goes into docs/firmware.md, between the two marks. Needs the four
 images (`make firmware`), avr-gcc, simavr, and what the testbed is built with. Sizes and cycles are exact for this
-compiler; battery life is computed from data sheets.
+compiler; battery life is what the emulated chips did, times currents of data sheets.
 """
 
 from __future__ import annotations
@@ -28,13 +28,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "firmware" / "scripts")]
 import stack  # noqa: E402
 
 from basestation.testbed import engine  # noqa: E402
+from basestation.testbed.energy import Battery, NetworkEnergy, StatesLog  # noqa: E402
 from basestation.testbed.faults import carrier_khz  # noqa: E402
 from basestation.testbed.images import environments, program  # noqa: E402
-from basestation.testbed.scenario import Node, Scenario  # noqa: E402
-from basestation.testbed.truth_log import Event, ProgramUse  # noqa: E402
-from packet_formats import cheader  # noqa: E402
+from basestation.testbed.scenario import Node, Scenario, ScenarioNetwork  # noqa: E402
+from basestation.testbed.truth_log import Event, ProgramUse, States  # noqa: E402
+from packet_formats import cheader, power  # noqa: E402
 from packet_formats.air import air_format  # noqa: E402
-from packet_formats.boards import BOARDS, CC2420, CRYSTAL_HZ, DEFAULT_BOARD  # noqa: E402
+from packet_formats.boards import BOARDS, CRYSTAL_HZ, DEFAULT_BOARD  # noqa: E402
 from packet_formats.deployment import Deployment, from_dict, load  # noqa: E402
 from packet_formats.framing import encode_frame  # noqa: E402
 from packet_formats.layout import PAYLOAD_LIMIT, layout_of  # noqa: E402
@@ -320,7 +321,8 @@ def seen_in_networks(
         uses = [
             use
             for seed in seeds
-            for use in _network_uses(images[mote], images[gateway], deployment, seconds, seed)
+            for use in _network_events(images[mote], images[gateway], deployment, Network(seconds, seed))
+            if isinstance(use, ProgramUse)
         ]
         found[mote] = Seen.of(use for use in uses if use.node > 0)
         found[gateway] = Seen.of(use for use in uses if use.node == 0)
@@ -331,11 +333,20 @@ def _ppm(chance: random.Random) -> float:
     return chance.uniform(-50, 50)
 
 
-def _network_uses(
-    mote: ImageSize, gateway: ImageSize, deployment: Deployment, seconds: float, seed: int
-) -> list[ProgramUse]:
-    network, chance = deployment.network, random.Random(seed)
-    hurry = Downlink(0xFFFF, 100, 3, Command.RATE, NETWORK_RATE)
+class Network(NamedTuple):
+    """A run of a gateway and motes in a row."""
+
+    seconds: float
+    seed: int
+    period: int = NETWORK_RATE  # cycles between a mote's messages
+    settled: float = 0.0  # charge is counted from this second on; 0: what the programs take is measured
+
+
+def _network_events(
+    mote: ImageSize, gateway: ImageSize, deployment: Deployment, wish: Network
+) -> list[Event]:
+    network, chance = deployment.network, random.Random(wish.seed)
+    hurry = Downlink(0xFFFF, 100, 3, Command.RATE, wish.period)
     line = encode_frame(encode_packet(encode_message(hurry, layout_of(deployment))))
     span = range(NETWORK_MOTES + 1)
     with tempfile.TemporaryDirectory() as folder:
@@ -347,8 +358,18 @@ def _network_uses(
         )
         gains = {(i, j): STRENGTH for i in span for j in span if 0 < abs(i - j) <= 2}
         script = (f"at 5 uart 0 {line.hex()}",)
-        scenario = Scenario(seed, nodes, gains, clocks=0, measure=1, script=script, end=seconds)
-        return [event for event in _events(scenario) if isinstance(event, ProgramUse)]
+        return _events(
+            Scenario(
+                wish.seed,
+                nodes,
+                gains,
+                clocks=0,
+                measure=0.0 if wish.settled else 1.0,
+                states=wish.settled,
+                script=script,
+                end=wish.seconds,
+            )
+        )
 
 
 def seen_when_busy(images: dict[str, ImageSize]) -> dict[str, Seen]:
@@ -358,15 +379,6 @@ def seen_when_busy(images: dict[str, ImageSize]) -> dict[str, Seen]:
         for app, name in zip(("mote", "gateway"), environments(board), strict=True):
             found[name] = Seen.of(measured(images[name], board, BUSY_SECONDS, busy_script(deployment, app)))
     return found
-
-
-def awake_shares(images: dict[str, ImageSize]) -> dict[str, float]:
-    """The share of time that a mote in an empty network is awake, after its first second."""
-    shares = {}
-    for board in BOARDS:
-        later = measured(images[board], board, 5)[1:]
-        shares[board] = sum(one.awake for one in later) / sum(one.cycles for one in later)
-    return shares
 
 
 def seen_section(images: dict[str, ImageSize], found: dict[str, Seen]) -> str:
@@ -505,58 +517,111 @@ def naming_section(folder: Path) -> str:
 
 # --- battery ---
 
-CELLS_MAH = 2500  # of two AA cells in series, assumed
-CPU_ACTIVE_MA, CPU_IDLE_MA = 8.0, 3.2
 MESSAGE_PERIOD = 10
-BEACON_BYTES = 14
+ALWAYS_ON = (20, 80)  # from when to when its charge is counted, in seconds: first a network finds itself
+SCHEDULED = (120, 600)
 
 
-def mean_current(name: str, payload: int, awake: float) -> float:
-    """The mean current in mA: the radio receives unless it sends, the processor idles unless it runs."""
-    board = BOARDS[name]
-    radio = board.radio
-    bytes_a_second = (
-        air_bytes(name, payload) / MESSAGE_PERIOD + air_bytes(name, BEACON_BYTES) / board.beacon_seconds
-    )
-    share = radio.byte_ms / 1000 * bytes_a_second
-    cpu = CPU_IDLE_MA + awake * (CPU_ACTIVE_MA - CPU_IDLE_MA)
-    return cpu + radio.receiving_ma + share * (radio.sending_ma - radio.receiving_ma)
+class Life(NamedTuple):
+    """What the motes of a deployment drew."""
+
+    title: str
+    board: str
+    energy: NetworkEnergy
+    always_on: bool = False
 
 
-def battery_section(awake: dict[str, float]) -> str:
+def scheduled() -> dict[str, Deployment]:
+    """The examples whose motes sleep between windows."""
+    found = {path.stem: load(path) for path in sorted((ROOT / "examples").glob("*.toml"))}
+    return {name: deployment for name, deployment in found.items() if deployment.radio.period_ms}
+
+
+def lives(images: dict[str, ImageSize], folder: Path) -> Iterator[Life]:
+    """What the motes of each board drew in a network like that of `seen_in_networks`, but with the usual traffic; and
+    those of each example that sleeps."""
+    for board, deployment in examples().items():
+        mote, gateway = environments(board)
+        energy = energy_in(images[mote], images[gateway], deployment, *ALWAYS_ON)
+        yield Life(f"{BOARDS[board].title}, always on", board, energy, always_on=True)
+    for name, deployment in scheduled().items():
+        images_of = [build(deployment, app, folder / name) for app in ("mote", "gateway")]
+        title = BOARDS[deployment.network.board].title
+        energy = energy_in(images_of[0], images_of[1], deployment, *SCHEDULED)
+        words = f"{title}, a window every {deployment.radio.period_ms / 1000:g} s"
+        yield Life(words, deployment.network.board, energy)
+
+
+def energy_in(
+    mote: ImageSize, gateway: ImageSize, deployment: Deployment, settled: float, seconds: float
+) -> NetworkEnergy:
+    wish = Network(seconds, seed=1, period=MESSAGE_PERIOD * CRYSTAL_HZ, settled=settled)
+    log = StatesLog(Battery(since=settled))
+    for event in _network_events(mote, gateway, deployment, wish):
+        if isinstance(event, States):
+            log.take(event)
+    energy = log.energy_of(ScenarioNetwork(deployment, tuple(range(1, NETWORK_MOTES + 1)), (0,)))
+    if energy is None:
+        raise ReportError(f"{deployment.network.name}: no mote had power")
+    return energy
+
+
+def longer_stamp_ma(board: str, count: int) -> float:
+    """What so many bytes more in each message add to the mean current of a mote whose receiver is always on."""
+    radio = power.currents(board).radio
+    share = count * BOARDS[board].radio.byte_ms / 1000 / MESSAGE_PERIOD
+    return share * (radio["sending"].ma - radio["receiving"].ma)
+
+
+def battery_section(found: Iterable[Life]) -> str:
     least, most = (layout_of(described(schemes()[name])).length for name in ("dpc1", "kn, all 11, in bytes"))
     rows = []
-    for board in BOARDS:
-        current = mean_current(board, least, awake[board])
-        hours = CELLS_MAH / current
-        change = 60 * (CELLS_MAH / mean_current(board, most, awake[board]) - hours)
-        radio = BOARDS[board].radio
+    for life in found:
+        energy = life.energy
+        main = [energy.parts.get(name, 0.0) for name in MAIN_PARTS]
+        longer = power.days(energy.ma + longer_stamp_ma(life.board, most - least)) / energy.days - 1
         rows.append(
             (
-                BOARDS[board].title,
-                radio.receiving_ma,
-                radio.sending_ma,
-                f"{100 * awake[board]:.1f} %",
-                f"{current:.1f}",
-                f"{hours:.0f}",
-                f"{hours / 24:.1f}",
-                f"{change:+.1f} min",
+                life.title,
+                *(f"{ma:.3f}" for ma in (*main, energy.ma - sum(main), energy.ma)),
+                f"{energy.duty:.1%}",
+                *(f"{days:.1f}" for days in (energy.days, energy.worst_days)),
+                f"{longer:+.2%}" if life.always_on else "",
             )
         )
     head = (
-        *("mote", "receive mA", "send mA", "CPU awake", "mean mA", "hours", "days"),
-        f"a stamp of {most - least + 1} bytes instead of 1",
+        *("motes", "receiving", "sending", "CPU idle", "CPU active", "CPU starting", "rest", "mean mA"),
+        *("radio on", "days", "worst mote", f"a stamp of {most - least + 1} bytes instead of 1"),
     )
-    text = f"""**Life on two AA cells** of {CELLS_MAH:,} mAh (assumed), the receiver always on, one message in
-    {MESSAGE_PERIOD} s and the beacons passed on: arithmetic, not a measurement."""
-    receive, send = CC2420.receiving_ma, CC2420.sending_ma
-    sources = f"""Sources: CC2420 {receive} mA and {send} mA (Chipcon's data sheet and the MICAz's; TI's later edition,
-    SWRS041, says 18.8 mA receiving); CC1000 at 433 MHz and 0 dBm (SWRS048); ATmega128L {CPU_ACTIVE_MA} mA active,
-    {CPU_IDLE_MA} mA idle, as measured on a MICA2 at 7.37 MHz and 3 V (Shnayder et al., PowerTOSSIM, 2004; Atmel's sheet
-    gives 5 mA and 2 mA at 4 MHz). CPU awake: emulated, a mote in an empty network. For comparison: a MICAz under TinyOS
-    that only received was measured at 23.6 mA (P. Levis, tinyos-devel list, July 2006). The red LED of a mote that is
-    out of sync adds some 2 mA."""
-    return prose(text) + "\n\n" + table(head, rows) + "\n\n" + prose(sources)
+    text = f"""**Life on two AA cells** of {power.CELLS_MAH:,} mAh (assumed): mean current in mA, by the states that the
+    emulated chips were in, in the network above, with one message in {MESSAGE_PERIOD} s of each mote and its peers'
+    passed on, once the network has found itself ([testbed.md](testbed.md#energy))."""
+    return prose(text) + "\n\n" + table(head, rows) + "\n\n" + prose(currents_text())
+
+
+MAIN_PARTS = (
+    *("radio_receiving", "radio_sending"),
+    *("processor_idle", "processor_active", "processor_starting"),
+)
+
+
+def currents_text() -> str:
+    """The currents that these figures are made of, and where they come from."""
+    parts = []
+    for board in BOARDS:
+        radio = power.currents(board).radio
+        parts += [
+            f"{BOARDS[board].radio.chip} {state} {radio[state].ma} mA ({radio[state].source})"
+            for state in ("receiving", "sending")
+        ]
+    cpu = power.PROCESSOR
+    parts.append(
+        f"ATmega128L active {cpu['active'].ma} mA, idle {cpu['idle'].ma} mA ({cpu['active'].source})"
+    )
+    parts.append(f"a LED {power.LED.ma} mA (the same)")
+    return f"""Sources: {"; ".join(parts)}. The rest is in `packet_formats/power.py`. For comparison: a MICAz under
+    TinyOS that only received was measured at 23.6 mA (P. Levis, tinyos-devel list, July 2006). A mote that is out of
+    sync has its red LED on."""
 
 
 # --- all of it ---
@@ -575,7 +640,7 @@ def report() -> str:
             scheme_images_section(scheme_images(folder)),
             wire_section(),
             naming_section(folder),
-            battery_section(awake_shares(images)),
+            battery_section(lives(images, folder)),
         )
     return "\n\n".join(sections)
 

@@ -16,6 +16,7 @@ from basestation.analysis.pooled import pool, worst
 from basestation.analysis.report import TraceFacts
 from basestation.analysis.sensitivity import Limit, Strained
 from basestation.causality.policy_choice import levelled
+from packet_formats import power
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import many
@@ -177,8 +178,7 @@ def energy(air_bytes: float, board: str) -> float:
     """The energy in microjoules that a radio needs to send so many bytes: mA, volts and ms. NaN for another's radio."""
     if board not in BOARDS:
         return math.nan
-    radio = BOARDS[board].radio
-    return radio.sending_ma * VOLTS * air_bytes * radio.byte_ms
+    return power.currents(board).radio["sending"].ma * VOLTS * air_bytes * BOARDS[board].radio.byte_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from packet_formats.layout import DataLayout, layout_of
 from packet_formats.messages import Data, decode_message
 from packet_formats.phrases import many
 from packet_formats.records import Arrived, Beacon, Downlink, Health, Heard, Proof
-from packet_formats.seal import Seal
+from packet_formats.seal import ROUNDS, TIME_BITS, Seal
 from packet_formats.tinyos import ActiveMessage
 from packet_formats.values import data_text
 
@@ -160,11 +160,11 @@ class MicCheck:
         if heard is not None and not (heard.in_sync and heard.check == crc16(payload)):
             heard = None
         if isinstance(message, Health):
-            return [seal.health(payload, message)]
+            return [seal.health(payload, message, each) for each in range(ROUNDS)]
         if isinstance(message, Data):
             if not message.in_sync:
                 return [seal.data(payload, message.source, False, 0, 0)]
-            times = seal.data_times(message, heard.time) if heard else []
+            times = seal.data_times(message, heard.round << TIME_BITS | heard.time) if heard else []
             return (
                 [seal.data(payload, message.source, True, heard.epoch, time) for time in times]
                 if heard

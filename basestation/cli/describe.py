@@ -14,6 +14,7 @@ from basestation.cli import common
 from packet_formats.deployment import Deployment
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.phrases import many
+from packet_formats.schedule import ms
 from packet_formats.schemes import descriptor
 from packet_formats.values import Value
 
@@ -139,10 +140,18 @@ def as_plain(deployment: Deployment, layout: DataLayout) -> dict[str, Any]:
         "epsilon_ms": clock.epsilon * tick_ms,
         "delta_ms": clock.delta * tick_ms,
         **({"mic_bytes": layout.mic} if layout.mic else {}),
+        **_schedule(deployment),
         "fields": [
             {"name": p.name, "bit": p.offset, "bits": p.bits, "meaning": p.meaning} for p in parts(layout)
         ],
     }
+
+
+def _schedule(deployment: Deployment) -> dict[str, Any]:
+    schedule = deployment.schedule
+    if schedule is None:
+        return {}
+    return {"period_ms": schedule.period_ms, "window_ms": schedule.delta_ms, "phase_ms": ms(schedule.phase)}
 
 
 def _summary(deployment: Deployment, layout: DataLayout) -> Table:
@@ -164,6 +173,10 @@ def _summary(deployment: Deployment, layout: DataLayout) -> Table:
         ("epsilon", f"{many(clock.epsilon, 'tick')}, {plain['epsilon_ms']:.4g} ms"),
         ("delta", f"{many(clock.delta, 'tick')}, {plain['delta_ms']:.4g} ms"),
     ]
+    if schedule := deployment.schedule:
+        rows.append(
+            ("listens", f"{schedule.delta_ms:.0f} ms at most of every {schedule.period_ms / 1000:g} s")
+        )
     if layout.stamp.clock_bits:
         wraps = f"every {layout.stamp.modulus * plain['tick_ms'] / 1000:.4g} s on the wire"
         need = f"delta + {deployment.scheme.lead + 1}*epsilon + 1"

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from basestation import how_to_install
 from basestation.causality.policy_choice import policy_label
-from basestation.cli import common
+from basestation.cli import common, life_table
 from basestation.planning.budget import (
     LATE_BEACON_MS,
     PLANNED_BEACON_SECONDS,
@@ -37,16 +37,20 @@ from basestation.planning.candidates import (
     steps_of,
     upper_bound_percent,
 )
+from basestation.planning.trade import Trade, life_with, make_trade, periods, with_period
 from basestation.simulator.options import OptionError, WorldOptions
 from packet_formats import deployment as deployments
+from packet_formats import power
 from packet_formats.boards import BOARDS, DEFAULT_BOARD
 from packet_formats.layout import PAYLOAD_LIMIT
 from packet_formats.phrases import many
+from packet_formats.schedule import PERIODS_LOG2
 from packet_formats.schemes import LEDGER
 
 MOST_MOTES = 1000  # the truth is n counters a message
 PICTURES = (".png", ".svg", ".pdf")
 NEAREST = 5
+LOSS_PERCENT = 5.0
 
 
 OPTIONS = [
@@ -86,6 +90,12 @@ OPTIONS = [
         show_default=True,
         metavar="PERCENT",
         help="How many violations of causal order are good enough, by the figure that --figure names.",
+    ),
+    click.option(
+        "--days",
+        type=common.FiniteFloat(0, 100_000, min_open=True),
+        help="How long the cells of every mote shall last. Chooses the shortest period in which motes may listen once, "
+        "and shows what each period costs.",
     ),
     click.option(
         "--toml",
@@ -147,6 +157,32 @@ OPTIONS = [
         f"delta, and the clock in a stamp gets room for beacons that are {LATE_BEACON_MS} ms late.",
         is_flag=True,
         show_default=False,
+    ),
+    click.option(
+        "--period-ms",
+        type=click.Choice(tuple(map(str, PERIODS_LOG2))),
+        help="Milliseconds from one window in which motes listen to the next.  [default: always, or from --days]",
+    ),
+    click.option(
+        "--window-ms",
+        type=common.Whole(1),
+        help="How long data may be on its way in a window.  [default: room for what a period brings]",
+    ),
+    click.option(
+        "--capacity",
+        type=common.FiniteFloat(0, 1e6, min_open=True),
+        default=power.CELLS_MAH,
+        show_default=True,
+        metavar="MAH",
+        help="Charge of a mote's cells down to 2.7 V.",
+    ),
+    click.option(
+        "--loss",
+        type=common.FiniteFloat(0, 50),
+        default=LOSS_PERCENT,
+        show_default=True,
+        metavar="PERCENT",
+        help="Share of frames that a link loses, where motes listen by a schedule.",
     ),
     click.option(
         "--tick-log2",
@@ -212,6 +248,7 @@ OPTIONS = [
 ]
 PANELS = {
     "Message": ("tinyos", "data_bytes", "receipts", "mic"),
+    "Life of the cells": ("days", "period_ms", "window_ms", "capacity", "loss"),
     "Clock and delay budget": (
         "beacon", "margin", "foreign_gateway", "tick_log2", "epsilon", "delta",
     ),
@@ -229,6 +266,7 @@ PANELS = {
         basestation plan --motes 8 --board mica2 --rate 0.1 --hops 2 --data-bytes 6 --tolerate 0.5
         basestation plan --motes 20 --hops 3 --rate 0.5 --quickest
         basestation plan --motes 20 --hops 3 --rate 0.5 --toml field.toml --plot field.png
+        basestation plan --motes 10 --hops 3 --rate 0.1 --days 180 --toml field.toml --plot field.png
         basestation plan --motes 10 --rate 10 --tick-log2 8 --epsilon 10 --delta 10 --json
         """
     ),
@@ -263,12 +301,14 @@ def command(
         raise click.UsageError(
             "--guaranteed chooses the smallest stamp and --quickest the shortest hold: give one"
         )
-    budget = _budget(given)
+    effort, capacity = Effort(**_fields_of(Effort, given)), given["capacity"]
+    budget, trade = _budget(given), None
     _check_targets(budget, plot, toml, name)
+    if given["days"] is not None:
+        budget, trade = _traded(budget, given, (tolerate, figure), effort, as_json)
     _show_budget(budget, as_json)
     if budget.refusals:
         common.fail("; ".join(budget.refusals))
-    effort = Effort(**_fields_of(Effort, given))
     try:
         with common.progress(steps_of(budget, effort), "simulating") as advance:
             comparison = compare(budget, tolerate, figure, policies, effort, advance)
@@ -279,9 +319,11 @@ def command(
         choice = comparison.quickest
     _show_comparison(comparison, choice, budget, as_json)
     if plot is not None:
-        _draw(comparison, choice, budget, plot)
+        _draw(comparison, choice, budget, trade, plot)
     if choice is None:
         common.fail(_nothing_good(comparison, budget))
+    if budget.network.period_ms:
+        life_table.show_chosen(life_with(budget.network, choice, capacity), as_json)
     if toml is not None:
         _write_toml(budget, choice, name, toml)
 
@@ -289,8 +331,38 @@ def command(
 def _budget(given: dict[str, Any]) -> Budget:
     margin = None if given["margin"] is None else given["margin"] / 100
     known = _fields_of(PlannedNetwork, given) | {"beacon_seconds": given["beacon"], "margin": margin}
+    period, window = int(given["period_ms"] or 0), given["window_ms"] or 0
+    if period and given["days"] is not None:
+        raise click.UsageError("--days chooses the period: leave --period-ms away")
+    if window and not period:
+        raise click.UsageError("--window-ms needs --period-ms")
+    known |= {"period_ms": 0, "window_ms": 0, "loss": given["loss"] / 100}
     try:
-        return make_budget(PlannedNetwork(**known), given["tick_log2"], given["epsilon"], given["delta"])
+        network = with_period(PlannedNetwork(**known), period, window)
+        return make_budget(network, given["tick_log2"], given["epsilon"], given["delta"])
+    except BudgetError as error:
+        raise click.BadParameter(str(error), param_hint=f"--{error.setting}") from None
+
+
+def _traded(
+    budget: Budget, given: dict[str, Any], wanted: tuple[float, str], effort: Effort, as_json: bool
+) -> tuple[Budget, Trade]:
+    """The budget with the shortest period that lasts long enough, and what all periods lead to."""
+    days, network = given["days"], budget.network
+    try:
+        with common.progress(len(periods()), "trading") as advance:
+            trade = make_trade(network, *wanted, effort, given["capacity"], advance)
+    except (OptionError, BudgetError) as error:
+        raise click.UsageError(str(error)) from None
+    chosen = trade.shortest(days)
+    life_table.show(trade, chosen, network, days, as_json)
+    if chosen is None:
+        common.fail(life_table.too_short(trade, days))
+    if not chosen.period_ms:
+        return budget, trade
+    clock = given["tick_log2"], given["epsilon"], given["delta"]
+    try:
+        return make_budget(chosen.budget.network, *clock), trade
     except BudgetError as error:
         raise click.BadParameter(str(error), param_hint=f"--{error.setting}") from None
 
@@ -372,10 +444,11 @@ def _show_comparison(
         if rows:
             _print_tables(" and ".join(policies), rows, comparison, choice, budget)
     if comparison.named:
+        nothing = "" if comparison.options.loss else "Nothing is lost in this simulation: "
         common.out.print(
-            "Stamps that name their causes, each by its own rule. Nothing is lost in this simulation: a lost"
+            f"Stamps that name their causes, each by its own rule. {nothing}A lost cause is waited for until it can\n"
+            "no longer come."
         )
-        common.out.print("cause is waited for until it can no longer come.")
     for row in comparison.named:
         common.out.print(f"{'*' if row is choice else ' '} {_described(row, comparison, budget)}")
     common.out.print(_summary(comparison, choice, budget))
@@ -633,10 +706,12 @@ def _check_name(budget: Budget, name: str) -> None:
             raise click.BadParameter(error.reason, param_hint="--name") from None
 
 
-def _draw(comparison: Comparison, choice: CandidateRow | None, budget: Budget, path: Path) -> None:
+def _draw(
+    comparison: Comparison, choice: CandidateRow | None, budget: Budget, trade: Trade | None, path: Path
+) -> None:
     from basestation.planning.plan_plot import draw
 
-    draw(comparison, choice, budget, path)
+    draw(comparison, choice, budget, path, trade.rows if trade else ())
     common.note(f"Drawn: {path}")
 
 

@@ -141,7 +141,7 @@ MAIN_OPTIONS = [
 NETWORK_OPTIONS = [
     *(
         common.field_option(WorldOptions, name, MEANINGS[name])
-        for name in ("epsilon", "delta", "delay_law", "events_per_tick")
+        for name in ("epsilon", "delta", "delay_law", "events_per_tick", "period", "window")
     ),
     click.option(
         "--hops",
@@ -215,7 +215,8 @@ READING_OPTIONS = [
 ]
 PANELS = {
     "Network": (
-        "epsilon", "delta", "delay_law", "events_per_tick", "hops", "positions", "reach", "links", "gateway",
+        "epsilon", "delta", "delay_law", "events_per_tick", "period", "window",
+        "hops", "positions", "reach", "links", "gateway",
     ),
     "Stamp": ("entries", "count", "counter_bits", "carry", "modulus"),
     "Faults": ("loss", "corrupt", "corrupt_after"),
@@ -231,6 +232,9 @@ PANELS = {
         basestation simulate
         basestation simulate --motes 50 --scheme shlc --scheme kn --entries 2 --policy dapw --phi 100 --phi 40
         basestation simulate --deployment examples/paper.toml --loss 0.1 --json
+
+        # Motes that listen once in 2048 ticks:
+        basestation simulate --hops 3 --period 2048 --window 148 --delta 148 --epsilon 2 --rate 0.0008
 
         # The paper's modulus, which is too small:
         basestation simulate --reading delay-clock=sender --scheme kn --modulus 21
@@ -326,9 +330,8 @@ def _with_deployment(ctx: click.Context, given: dict[str, Any]) -> dict[str, Any
     if "schemes" not in said or set(given["schemes"]) == {described.stamp.scheme}:
         offered |= _stamp_settings(described)
     if "rate" not in said:
-        common.note(
-            f"a deployment does not say how often motes send: this assumes --rate {given['rate']:g} a tick"
-        )
+        rate = offered.get("rate", given["rate"])
+        common.note(f"a deployment does not say how often motes send: this assumes --rate {rate:g} a tick")
     return given | {name: value for name, value in offered.items() if name not in said}
 
 
@@ -345,7 +348,18 @@ def _network_settings(described: Deployment) -> dict[str, Any]:
         "policies": (described.observer.policy,),
         "phis": (described.observer.phi,),
         "tolerates": () if described.observer.tolerate is None else (described.observer.tolerate,),
+        **_windows(described),
     }
+
+
+def _windows(described: Deployment) -> dict[str, Any]:
+    """The windows of a deployment's schedule, and a message in each; nothing without one."""
+    schedule, tick_log2 = described.schedule, described.clock.tick_log2
+    if schedule is None:
+        return {}
+    period = max(1, schedule.period >> tick_log2)
+    rate = 1 / period / described.stamp.events_per_tick
+    return {"period": period, "window": schedule.delta_ticks(tick_log2), "rate": rate}
 
 
 def _stamp_settings(described: Deployment) -> dict[str, Any]:

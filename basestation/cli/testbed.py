@@ -20,6 +20,7 @@ from rich.table import Table
 from basestation.cli import INTERRUPTED, common
 from basestation.simulator.topology import TopologyError
 from basestation.testbed import engine, faults, images, pcap, sensors, topologies, truth_log
+from basestation.testbed.energy import Battery
 from basestation.testbed.engine import OpenPort, TestbedRun
 from basestation.testbed.judge import judge
 from basestation.testbed.scenario import PPM, Port, ScenarioError, ScenarioNetwork
@@ -29,6 +30,7 @@ from basestation.testbed.topologies import RadioTopology, Wanted
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.phrases import many
+from packet_formats.power import ASLEEP_MA, CELLS_MAH
 
 EXAMPLE = images.PROJECT / "examples" / "micaz.toml"
 FILE = click.Path(path_type=Path)
@@ -150,6 +152,35 @@ RUN_OPTIONS = [
     click.option("--wait", is_flag=True, help="Start when every port has a client."),
     click.option("--parent", type=common.Whole(1), hidden=True),  # the process without which it ends
 ]
+ENERGY_OPTIONS = [
+    click.option(
+        "--capacity",
+        type=common.FiniteFloat(1, 1e6),
+        default=CELLS_MAH,
+        show_default=True,
+        help="Charge of a mote's cells in mAh.",
+    ),
+    click.option(
+        "--energy-from",
+        "since",
+        type=common.FiniteFloat(0),
+        default=0.0,
+        help="Count charge from this second on, when the network has found itself. [default: all of the run]",
+    ),
+    click.option(
+        "--asleep",
+        type=common.FiniteFloat(9, 1e5),
+        default=1000 * ASLEEP_MA,
+        show_default=True,
+        help="What a whole mote draws asleep, in uA: measure yours.",
+    ),
+    click.option(
+        "--start-cycles",
+        type=click.IntRange(1, 65536),
+        help="Cycles that a processor takes to start after power-save, by its fuses: 16384 (2.2 ms), 1024, 258, 6. "
+        "[default: 16384]",
+    ),
+]
 RESULT_OPTIONS = [
     click.option("--truth", "log", type=FILE, help="Write the truth log to this file."),
     click.option(
@@ -163,6 +194,7 @@ RESULT_OPTIONS = [
 
 PANELS = {
     "Topology and radio": ("topology", "spacing", "reach", "named", "noise", "ppm"),
+    "Energy": ("capacity", "since", "asleep", "start_cycles"),
     "Ports": ("port", "ptys", "wait"),
     "Files": ("log", "capture", "keep", "build"),
 }
@@ -176,12 +208,13 @@ PANELS = {
         basestation testbed
         basestation testbed --motes 10 --seconds 60 --check
         basestation testbed my.toml --topology lits:mote_coordinates.dat --range 30 --faults storm.toml
+        basestation testbed examples/mica2.toml --seconds 600 --energy-from 60 --json
         basestation testbed tinyos1.toml tinyos2.toml --motes 4 --seconds 60 --pcap ether.pcap
         """
     ),
 )
 @click.argument("deployments", nargs=-1, type=FILE, metavar="[DEPLOYMENT]...")
-@common.add_options([*NETWORK_OPTIONS, *RUN_OPTIONS, *RESULT_OPTIONS])
+@common.add_options([*NETWORK_OPTIONS, *RUN_OPTIONS, *ENERGY_OPTIONS, *RESULT_OPTIONS])
 @common.json_option
 def command(deployments: tuple[Path, ...], as_json: bool, **given: Any) -> None:
     """Run the real firmware on emulated motes that share one radio channel, and report what really happened.
@@ -220,6 +253,8 @@ def _refuse_odd(given: dict[str, Any]) -> None:
         raise click.UsageError(f"--range means nothing with {kind}: the file says who hears whom")
     if kind in SHAPES and given["named"]:
         raise click.UsageError("--gateway is an id in a file; a grid or a line has none")
+    if given["seconds"] is not None and given["since"] >= given["seconds"]:
+        raise click.UsageError("--energy-from is after the end of the run: it must be less than --seconds")
     if given["wait"] and given["port"] is None:
         raise click.UsageError("--wait needs --port")
 
@@ -253,7 +288,8 @@ def _run(deployments: Sequence[Deployment], given: dict[str, Any]) -> tuple[Test
             whole = _watch(run, wish, networks, given["parent"])
         if given["capture"] is not None:
             pcap.write(given["capture"], truth_log.read(log), boards)
-        return judge(truth_log.read(log), networks), whole
+        battery = Battery(given["capacity"], given["since"], given["asleep"] / 1000)
+        return judge(truth_log.read(log), networks, battery), whole
 
 
 def _topology(deployments: Sequence[Deployment], given: dict[str, Any]) -> RadioTopology:
@@ -298,6 +334,8 @@ def _wish(
         wait=given["wait"],
         readings=None if noise is None else _plain_text(noise, folder),
         script=script,
+        states=given["since"],
+        start_cycles=given["start_cycles"],
     )
 
 

@@ -8,14 +8,23 @@ from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.planning.budget import (
     PLANNED_BEACON_SECONDS,
     STAMP_ALLOWANCE,
+    Budget,
     BudgetError,
     PlannedNetwork,
     make_budget,
 )
+from basestation.planning.life import life_of, schedule_for
 from packet_formats.boards import BOARDS
 from packet_formats.deployment import Deployment
 from packet_formats.layout import layout_of
 from packet_formats.phrases import many
+from packet_formats.schedule import Schedule, ScheduleError, ms
+
+SCHEDULED_RATE = 0.1  # unless told: a schedule is for rare messages
+SCHEDULE_CURE = (
+    "basestation plan --days shows which period and window fit (docs/power.md); set --rate to how often motes really "
+    "send"
+)
 
 
 def examine(deployment: Deployment, rate: float | None = None) -> Iterator[Finding]:
@@ -26,7 +35,11 @@ def examine(deployment: Deployment, rate: float | None = None) -> Iterator[Findi
         text = "the radio of a generic board is not known: whether delta and epsilon suffice is not checked"
         yield warning("deployment", "budget", text)
         return
-    yield from budget(deployment, 1 / board.send_seconds if rate is None else rate)
+    schedule = deployment.schedule
+    if schedule is None:
+        yield from budget(deployment, 1 / board.send_seconds if rate is None else rate)
+    else:
+        yield from scheduled(deployment, schedule, SCHEDULED_RATE if rate is None else rate)
 
 
 def layout(deployment: Deployment) -> Finding:
@@ -51,26 +64,73 @@ def protection(deployment: Deployment) -> Finding:
     return good("deployment", "protection", f"{text}; the key's file is its owner's alone")
 
 
-def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
+def planned(deployment: Deployment, rate: float) -> Budget:
+    """The budget of a deployment; `BudgetError` if there is none."""
     network, clock = deployment.network, deployment.clock
+    return make_budget(
+        PlannedNetwork(
+            motes=network.motes,
+            board=network.board,
+            rate=rate,
+            hops=network.hops,
+            tinyos=network.tinyos,
+            data_bytes=network.data_bytes,
+            receipts=deployment.stamp.receipts,
+            beacon_seconds=BOARDS[network.board].beacon_seconds,
+            stamp_bytes=layout_of(deployment).stamp.size,
+            mic=deployment.security.mic,
+            period_ms=deployment.radio.period_ms,
+            window_ms=deployment.radio.window_ms,
+        ),
+        clock.tick_log2,
+        clock.epsilon,
+        clock.delta,
+    )
+
+
+def scheduled(deployment: Deployment, schedule: Schedule, rate: float) -> Iterator[Finding]:
+    """Whether window, delta, tick and stamp of a schedule suit each other, and how long cells last."""
+    clock = deployment.clock
+    tick_ms, every = clock.tick_seconds * 1000, f"at {rate:g} messages a second"
     try:
-        made = make_budget(
-            PlannedNetwork(
-                motes=network.motes,
-                board=network.board,
-                rate=rate,
-                hops=network.hops,
-                tinyos=network.tinyos,
-                data_bytes=network.data_bytes,
-                receipts=deployment.stamp.receipts,
-                beacon_seconds=BOARDS[network.board].beacon_seconds,
-                stamp_bytes=layout_of(deployment).stamp.size,
-                mic=deployment.security.mic,
-            ),
-            clock.tick_log2,
-            clock.epsilon,
-            clock.delta,
+        made = planned(deployment, rate)
+        room = schedule_for(made.network, schedule.period_ms).delta_ms
+    except (BudgetError, ScheduleError) as error:
+        text = (
+            f"{every}: a period of {schedule.period_ms / 1000:g} s brings more than a window holds: {error}"
         )
+        yield failure("deployment", "schedule", text, SCHEDULE_CURE)
+        return
+    for text in made.refusals:
+        yield failure("deployment", "schedule", f"{every}: {text}", SCHEDULE_CURE)
+    for text in made.warnings:
+        yield warning("deployment", "schedule", f"{every}: {text}", SCHEDULE_CURE)
+    if schedule.delta_ms < room:
+        text = f"the window of {schedule.delta_ms:.0f} ms is short: {room:.0f} ms have room for what a period brings"
+        yield warning("deployment", "schedule", f"{every}: {text}", SCHEDULE_CURE)
+    if ms(schedule.phase) < tick_ms:
+        text = f"a tick of {tick_ms:.4g} ms is longer than a phase of {ms(schedule.phase):.4g} ms: stamps order little"
+        yield warning("deployment", "schedule", text, SCHEDULE_CURE)
+    if clock.delta * tick_ms > 2 * schedule.delta_ms:
+        text = (
+            f"delta, {clock.delta * tick_ms:.0f} ms, is more than twice the window: messages are held in vain"
+        )
+        yield warning("deployment", "schedule", text, SCHEDULE_CURE)
+    life, bits = life_of(made.network, schedule), layout_of(deployment).stamp.clock_bits
+    clocked = f"{bits} bits of clock" if bits else "no clock in the stamp"
+    yield good(
+        "deployment",
+        "schedule",
+        f"a window of {schedule.delta_ms:.0f} ms every {schedule.period_ms / 1000:g} s; delta, "
+        f"{clock.delta * tick_ms:.4g} ms, covers it; {clocked}. {every.capitalize()} two AA cells last about "
+        f"{life.days:.0f} days, {life.worst_days:.0f} at hop {life.worst.level}, by a model (docs/power.md)",
+    )
+
+
+def budget(deployment: Deployment, rate: float) -> Iterator[Finding]:
+    clock = deployment.clock
+    try:
+        made = planned(deployment, rate)
     except BudgetError as error:
         yield warning("deployment", "budget", str(error))
         return

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from basestation.doctor.findings import Finding, failure, good, warning
 from basestation.live.clock import line_allowance_ns
 from basestation.live.counters import GatewayView, MoteView, Snapshot
+from basestation.live.evidence import EMPTY_MV
 from basestation.live.happenings import Acknowledged, Arrived, ClockChanged, Happening, Strange
 from basestation.live.timeline import PacketReader
 from basestation.planning.budget import LATE_BEACON_MS
@@ -32,7 +33,7 @@ BAD_SHARE = 0.01  # of frames with a bad check sum
 LOST_SHARE = 0.1  # of messages
 LEAST_FOR_PACE = 10  # frames, and seconds between the first and the last
 OTHER_PACE = 0.002  # no two crystals are so far apart
-LEAST_BATTERY_MV = 2700
+LEAST_BATTERY_MV = EMPTY_MV
 WALL_STEP_MS = 100
 
 

@@ -31,6 +31,7 @@ from packet_formats.deployment import Deployment
 from packet_formats.keys import Key
 from packet_formats.layout import DataLayout, layout_of
 from packet_formats.records import (
+    ROUND_SHIFT,
     RSSI_UNKNOWN,
     Beacon,
     Health,
@@ -43,7 +44,7 @@ from packet_formats.records import (
 )
 
 from .record_format import HEAD, NO_TIME, RecordKind, Records
-from .sealed_frames import ToldTimes, check_data, proven_beacons, right_health
+from .sealed_frames import ToldTimes, check_data, health_rounds, is_old, proven_beacons
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -225,7 +226,7 @@ ROW = np.dtype(
         *(("noted", "?"), ("clock", "i8"), ("heard", "i8")),  # by the observer
     ]
 )
-TOLD = np.dtype([("time", "u4"), ("epoch", "u1")])
+TOLD = np.dtype([("time", "u4"), ("epoch", "u1"), ("round", "u1")])  # the round: with a key
 HEARD = bulk.record_dtype(Heard, "little")
 CHECK, TIME = list(HEARD.names or ()).index("check"), list(HEARD.names or ()).index("time")
 LINE = np.dtype(
@@ -420,21 +421,30 @@ def _told_times(
 ) -> tuple[Ints, NDArray[np.void]]:
     """Where somebody in sync told the network's time, and what they said; heard records are those at `at`.
 
-    With a key, what is not genuine tells nothing, and gets its fate.
+    With a key, what is not genuine tells nothing, and gets its fate; nor does what is old tell anything.
     """
     beacons, health = (_decode(frames, record, layout) for record in (Beacon, Health))
+    of_health = np.zeros(len(health[0]), np.int64)
     if key is not None:
         proven = proven_beacons(frames, beacons, _decode(frames, Proof, layout), key, layout)
-        right = right_health(frames, *health, key, layout)
+        of_health = health_rounds(frames, *health, key, layout)
+        right = of_health >= 0
         fates[beacons[0][~proven]], fates[health[0][~right]] = Fate.UNCHECKED, Fate.FORGED
         beacons, health = (beacons[0][proven], beacons[1][proven]), (health[0][right], health[1][right])
+        of_health = of_health[right]
     told = [(at, said), beacons, health]
     where = np.concatenate([places for places, _ in told])
     times, flags = np.zeros(len(where), TOLD), np.concatenate([rows["flags"] for _, rows in told])
-    for name in TOLD.names or ():
+    for name in ("time", "epoch"):
         times[name] = np.concatenate([rows[name] for _, rows in told])
+    if key is not None:
+        times["round"] = np.concatenate(
+            (*(rows["flags"] >> ROUND_SHIFT for _, rows in told[:2]), of_health.astype(np.uint8))
+        )
     order = np.argsort(where, kind="stable")
     order = order[flags[order] & IN_SYNC != 0]
+    if key is not None:
+        order = order[~is_old(times[order]) | (order < len(at))]  # a gateway's own records are believed
     return where[order], times[order]
 
 

@@ -7,7 +7,8 @@ then the neighbouring windows of its clock are tried too, as the live guard does
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,15 +18,26 @@ from packet_formats.bulk import Frames
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.keys import Key
 from packet_formats.layout import DataLayout, layout_of
-from packet_formats.records import Beacon, Health, Proof, mic_at, size
-from packet_formats.seal import bulk_times, data_mics, headers, health_mics, mics, reading_window
+from packet_formats.records import ROUND_SHIFT, Beacon, Health, Proof, mic_at, size
+from packet_formats.seal import (
+    ROUNDS,
+    TIME_BITS,
+    bulk_times,
+    data_mics,
+    headers,
+    health_mics,
+    mics,
+    reading_window,
+)
 
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.void]
 Places = NDArray[np.int64]
 Ints = NDArray[np.int64]
 IN_SYNC = 1
-WRAP = 1 << 32
+WRAP = 1 << TIME_BITS
+WHOLE_WRAP = ROUNDS * WRAP  # with the rounds
+FRESH = 60 * CRYSTAL_HZ  # cycles by which somebody in sync may be behind what others told
 CYCLES_NS = (
     CRYSTAL_HZ * (1 - 200e-6) / 1e9
 )  # a little slower than any crystal, so that a quicker record counts
@@ -43,23 +55,18 @@ class _Epoch(NamedTuple):
 class ToldTimes:
     """The network's time at any frame, as far as frames of the same records tell it.
 
-    `told`: the time and the epoch that the frames at these places tell, in order. Each line has its own delay, and
-    hosts have clocks of their own: so a line goes by itself where it can, and else by all, on the wall clock.
+    `told`: the time, its round and its epoch that the frames at these places tell, in order. Each line has its own
+    delay, and hosts have clocks of their own: so a line goes by itself where it can, and else by all, on the wall
+    clock.
     """
 
     def __init__(
         self, at: Places, told: Rows, lines: NDArray[np.uint8], mono_ns: Ints, wall_ns: Ints
     ) -> None:
         self._lines, self._mono, self._wall = lines, mono_ns, wall_ns
-        epochs = told["epoch"].astype(np.int64)
-        epochs = np.cumsum(nearest(np.diff(epochs, prepend=epochs[:1]), 0, 256)) + epochs[:1].sum()
-        newest = np.maximum.accumulate(epochs)
-        self._epochs = []
-        for epoch in np.unique(newest).tolist():
-            mine = (newest == epoch) & (epochs == epoch)
-            times = told["time"][mine].astype(np.int64)
-            whole = times[0] + np.cumsum(nearest(np.diff(times, prepend=times[:1]), 0, WRAP))
-            self._epochs.append(_Epoch(epoch % 256, at[mine], whole))
+        self._epochs = [
+            _Epoch(epoch % 256, at[mine], _unwrapped(told[mine])) for epoch, mine in _by_epoch(told)
+        ]
         self._begins = np.array([one.at[0] for one in self._epochs], np.int64)
 
     def guess(self, rows: Places, back: int = 0) -> tuple[Bools, Ints, Ints]:
@@ -92,6 +99,34 @@ class ToldTimes:
         return np.asarray(ahead[last] + (clock[rows] - origin) * CYCLES_NS).astype(np.int64)
 
 
+def _by_epoch(told: Rows) -> Iterator[tuple[int, Bools]]:
+    """The root epochs, one after another, and what was told in each; stragglers of the one before are in none."""
+    epochs = told["epoch"].astype(np.int64)
+    epochs = np.cumsum(nearest(np.diff(epochs, prepend=epochs[:1]), 0, 256)) + epochs[:1].sum()
+    newest = np.maximum.accumulate(epochs)
+    for epoch in np.unique(newest).tolist():
+        yield epoch, (newest == epoch) & (epochs == epoch)
+
+
+def _unwrapped(told: Rows) -> Ints:
+    """Times of one epoch, with their rounds."""
+    times = whole_time(told["time"], told["round"])
+    return np.asarray(times[0] + np.cumsum(nearest(np.diff(times, prepend=times[:1]), 0, WHOLE_WRAP)))
+
+
+def whole_time(times: NDArray[np.uint32], rounds: NDArray[Any]) -> Ints:
+    return times.astype(np.int64) + rounds.astype(np.int64) * WRAP
+
+
+def is_old(told: Rows) -> Bools:
+    """Which of the times that were told, in order, are older than others before: somebody plays them again."""
+    old = np.zeros(len(told), np.bool_)
+    for _, mine in _by_epoch(told):
+        whole = _unwrapped(told[mine])
+        old[mine] = whole < np.maximum.accumulate(whole) - FRESH
+    return old
+
+
 class CheckedData(NamedTuple):
     """Places of data messages: whose MIC is wrong, and which nobody can check; and for those without a heard record
     that are right when they were heard, in cycles, as the stamp reads rightly."""
@@ -119,13 +154,16 @@ def check_data(
     timed = recorded & (said["flags"] & IN_SYNC != 0)
     nothing = np.zeros(len(at), np.int64)
     right = ~synced & (checker.sent(nothing, nothing, ~synced, 1) >= 0)
-    by_record = checker.sent(said["epoch"].astype(np.int64), said["time"].astype(np.int64), synced & timed, 1)
+    recorded_time = whole_time(said["time"], said["flags"] >> ROUND_SHIFT)
+    by_record = checker.sent(said["epoch"].astype(np.int64), recorded_time, synced & timed, 1)
     right |= by_record >= 0
-    known, epochs, cycles = told.guess(at)
-    cycles = np.where(noted[0][at], noted[1][at], cycles)
+    known, epochs, whole = told.guess(at)
+    # The observer counts rounds of its own, so what it noted is put beside what was told.
+    cycles = np.where(noted[0][at], noted[1][at], whole)
+    whole = nearest(cycles, whole, WRAP)
     alone, late = synced & ~recorded & known, deployment.late_guess
     tick_log2 = deployment.clock.tick_log2
-    sent = checker.sent(epochs, cycles + (late << tick_log2), alone, 3)
+    sent = checker.sent(epochs, whole + (late << tick_log2), alone, 3)
     right |= sent >= 0
     unknown = synced & np.where(recorded, ~timed, ~known)
     before, epochs, old = told.guess(at, back=1)
@@ -161,11 +199,17 @@ class _Checker:
         return found
 
 
-def right_health(frames: Frames, at: Places, rows: Rows, key: Key, layout: DataLayout) -> Bools:
-    """Which health records, at these places, have the right MIC."""
+def health_rounds(frames: Frames, at: Places, rows: Rows, key: Key, layout: DataLayout) -> Ints:
+    """The rounds of the times of health records, at these places, by their MICs; -1 where that is wrong."""
     payload, begin = frames.payload[at, : size(Health, layout.mic)], mic_at(Health)
-    found = payload[:, begin : begin + layout.mic]
-    return np.asarray((health_mics(key, layout, rows, payload) == found).all(axis=1))
+    told, found = payload[:, begin : begin + layout.mic], np.full(len(at), -1, np.int64)
+    for round_ in range(ROUNDS):
+        left = np.flatnonzero(found < 0)
+        if not len(left):
+            break
+        made = health_mics(key, layout, rows[left], payload[left], np.full(len(left), round_, np.int64))
+        found[left[(made == told[left]).all(axis=1)]] = round_
+    return found
 
 
 def proven_beacons(
@@ -176,7 +220,8 @@ def proven_beacons(
     payload = frames.payload[at, : size(Beacon)]
     nothing = np.zeros(len(at), np.int64)
     head = headers(
-        layout, Beacon.AM_TYPE, rows["epoch"].astype(np.int64), nothing, rows["sender"].astype(np.int64)
+        *(layout, Beacon.AM_TYPE, rows["epoch"].astype(np.int64), nothing, rows["sender"].astype(np.int64)),
+        nothing,
     )
     made = mics(key, np.concatenate((head, payload), axis=1), np.full(len(at), 16 + size(Beacon), np.int64))
     begin = mic_at(Proof)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 
-from basestation.live.evidence import SECOND, Lasting, Losses, Pauses, Times
+from basestation.live.evidence import SECOND, Drain, Lasting, Losses, Pauses, Times
 from basestation.live.pairing import Pairing
 from packet_formats.deployment import NetworkSettings
 from packet_formats.framing import FrameCounters
@@ -120,6 +120,7 @@ class MoteCounts:
     strays: int = 0  # of those received: messages whose MIC holds no time
     strayed: bool = False  # since its newest number: how many were lost meanwhile nobody knows
     imitated: Times = field(default_factory=Times)  # messages with the number of another one of its
+    drain: Drain = field(default_factory=Drain)
 
     @property
     def lost(self) -> int:
@@ -213,6 +214,7 @@ class MoteView:
     rssi: int | None = None  # of who sent its newest frame to the gateway
     relayed: bool | None = None  # that was a relay; None: perhaps
     alarms: tuple[str, ...] = ()  # the kinds that are raised for it
+    battery_days: float | None = None  # until its cells are down to 2.7 V; None: nobody can tell
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,6 +339,7 @@ def mote_view(mote: int, counts: MoteCounts, mono_ns: int, alarms: tuple[str, ..
         rssi=counts.rssi,
         relayed=counts.relayed,
         alarms=alarms,
+        battery_days=counts.drain.days_left,
     )
 
 

@@ -1,4 +1,5 @@
-"""What alarms are judged by: the pauses between messages, losses over a window, states that last, restarts.
+"""What motes are judged by: the pauses between messages, losses over a window, states that last, restarts, how their
+cells empty.
 
 Each keeps a few numbers, whatever the traffic, and follows from the times that it is given alone.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from statistics import linear_regression
 
 SECOND = 1_000_000_000
 REMEMBERED = 64  # pauses; older ones fade
@@ -112,3 +114,54 @@ class Times:
         if len(self.newest) >= many and self.newest[-1] - self.newest[-many] < within_ns:
             return True
         return None
+
+
+EMPTY_MV = 2700  # a MICA mote's processor needs as much
+DAY_NS = 86_400 * SECOND
+LEAST_FALL_MV = 60  # three steps of a reading: what less says may be its rounding, or the weather
+FRESH_MV = 100  # by so much a day's mean rises with new cells only
+FAR_DAYS = 60  # nobody knows whether cells go on so evenly for longer
+
+
+@dataclass(slots=True)
+class Drain:
+    """How soon a mote's cells are down to 2.7 V, if they go on as they did.
+
+    It goes by the means of whole days, so that warm days and cold nights are in each alike, and tells nothing before
+    the fall is clear. Alkaline cells fall faster at first, so it is early rather than late. Lithium cells hold their
+    voltage to the end: of them it tells nothing until too late. So it is a warning, and silence promises nothing.
+    """
+
+    days_left: float | None = None  # from the last whole day on; None: nobody can tell, or it is far away
+    means: deque[tuple[int, float]] = field(default_factory=lambda: deque(maxlen=30))  # by number of the day
+    _began_ns: int | None = None
+    _day: int = 0
+    _sum: float = 0.0
+    _count: int = 0
+
+    def add(self, millivolts: int, mono_ns: int) -> None:
+        if self._began_ns is None:
+            self._began_ns = mono_ns
+        day = (mono_ns - self._began_ns) // DAY_NS
+        if day > self._day:
+            self._end_day(day)
+        self._sum += millivolts
+        self._count += 1
+
+    def _end_day(self, following: int) -> None:
+        mean = self._sum / self._count
+        if self.means and mean > self.means[-1][1] + FRESH_MV:
+            self.means.clear()
+        self.means.append((self._day, mean))
+        self._day, self._sum, self._count = following, 0.0, 0
+        self.days_left = self._left()
+
+    def _left(self) -> float | None:
+        if len(self.means) < 2:
+            return None
+        slope, mean = linear_regression(*zip(*self.means, strict=True))
+        (first, _), (last, _) = self.means[0], self.means[-1]
+        if -slope * (last - first) < LEAST_FALL_MV:
+            return None
+        left = (mean + slope * last - EMPTY_MV) / -slope
+        return max(0.0, left) if left <= FAR_DAYS else None

@@ -1,7 +1,7 @@
 """The guard of a network with a key: nothing that has a wrong MIC, or is played again, goes on to the station.
 
-It looks at a frame before anybody acts on it and gives a verdict. Times come from the timeline; what it remembers
-of each mote is bounded.
+It looks at a frame before anybody acts on it and gives a verdict. Times come from the timeline, in cycles with the
+network's round above its 32 bits; what it remembers of each mote is bounded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from packet_formats.deployment import CRYSTAL_HZ, Deployment
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, Message, Unknown
 from packet_formats.records import Beacon, Downlink, Health, Proof
-from packet_formats.seal import BLOCK, Seal, command_time
+from packet_formats.seal import BLOCK, ROUNDS, Seal, command_time, round_at, rounds_later
 
 REMEMBERED = 128  # payloads of each mote: fewer than a round of its sequence, in which one may come again
 # Beacons that wait for their proofs, each known by gateway, sender, number and MIC. To push one out, a stranger would
@@ -62,8 +62,8 @@ WORDS = {
 
 
 class Judgement(NamedTuple):
-    """`sent`: of a data message that is right, the whole value of its stamp's clock, modulo the wire's 32 bits of time;
-    None where the stamp has no clock."""
+    """`sent`: of a data message that is right, the whole value of its stamp's clock, as far as its MIC covers it; None
+    where the stamp has no clock."""
 
     verdict: Verdict
     sent: int | None = None
@@ -88,7 +88,6 @@ class Guard:
         self._reports: Seen = {}  # health
         self._health: dict[int, Health] = {}
         self._beacons: OrderedDict[tuple[int, int, int, bytes], tuple[Beacon, int]] = OrderedDict()
-        self._newest: tuple[int | None, int] = None, 0  # epoch and number of the newest proven beacon
         # Times that are over: when they ended, their epoch, and their cycles then.
         self._before: deque[tuple[int, int, int]] = deque(maxlen=TIMES_BEFORE)
 
@@ -224,8 +223,16 @@ class Guard:
         mono_ns: int,
         sure: bool,
     ) -> Verdict:
-        if self._seal.health(payload, health) != health.mic:
+        expected = None
+        if health.in_sync and health.epoch == epoch and cycles is not None:
+            expected = round_at(health.time, cycles)
+        found = self._round_of(payload, health, expected)
+        if found is None:
             return Verdict.FORGED
+        if expected is not None and found != expected:
+            if rounds_later(found, expected) < 0:
+                return Verdict.REPLAYED
+            cycles = None  # our clock has stood still, or is wrong
         last = self._health.get(health.source)
         first = _first_seen(self._reports, health.source, health.mic, mono_ns, True)
         if not self._is_news(health, last, epoch, cycles, sure):
@@ -237,6 +244,14 @@ class Guard:
         if health.source < self._motes:
             self._note_boot(health.source, health.boots % BOOTS)
         return Verdict.GOOD
+
+    def _round_of(self, payload: bytes, health: Health, expected: int | None) -> int | None:
+        """The round of a report's time by its MIC, None if that is wrong. All are tried: an old one is told so."""
+        first = 0 if expected is None else expected
+        for step in range(ROUNDS if health.in_sync else 1):
+            if self._seal.health(payload, health, first - step) == health.mic:
+                return (first - step) % ROUNDS
+        return None
 
     def _is_news(
         self, health: Health, last: Health | None, epoch: int | None, cycles: int | None, sure: bool
@@ -277,7 +292,7 @@ class Guard:
 
     def _is_command_of(self, payload: bytes, downlink: Downlink, epoch: int, cycles: int) -> bool:
         now = command_time(cycles)
-        number = (now + _ahead(downlink.sequence, now, 16)) % (1 << 28)
+        number = now + _ahead(downlink.sequence, now, 16)
         return self._seal.downlink(payload, downlink.target, epoch, number) == downlink.mic
 
     def keep_beacon(self, payload: bytes, beacon: Beacon, gateway: int, mono_ns: int) -> None:
@@ -303,21 +318,20 @@ class Guard:
                 for waiting, (_, came) in self._beacons.items()
             )
             verdict = Verdict.FORGED if wrong else Verdict.GOOD
-        elif self._is_of_long_ago(beacon, now):
+        elif rounds_ahead(beacon, now) < 0:
             verdict, beacon = Verdict.REPLAYED, None
         else:
             verdict = Verdict.GOOD
-            if beacon.epoch != self._newest[0] or _ahead(beacon.sequence, self._newest[1], 16) > 0:
-                self._newest = beacon.epoch, beacon.sequence
         self.verdicts[verdict] += 1
         return verdict, beacon, came_ns
 
-    def _is_of_long_ago(self, beacon: Beacon, now: tuple[int, int] | None) -> bool:
-        """Its time is far ahead of ours though newer beacons were there: it is half a round of 32 bits old, or more."""
-        if now is None or beacon.epoch != now[0] or self._newest[0] != beacon.epoch:
-            return False
-        ahead = _ahead(beacon.time, now[1], 32)
-        return ahead > FRESH and _ahead(beacon.sequence, self._newest[1], 16) < 0
+
+def rounds_ahead(beacon: Beacon, now: tuple[int, int] | None) -> int:
+    """By how many rounds a beacon is ahead of the time, negative: behind; 0: by less than half a round, or nobody knows
+    the time of its epoch."""
+    if now is None or beacon.epoch != now[0]:
+        return 0
+    return rounds_later(beacon.round, round_at(beacon.time, now[1]))
 
 
 def _first_seen(all_seen: Seen, node: int, said: bytes, mono_ns: int, keep: bool) -> int | None:

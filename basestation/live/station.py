@@ -283,6 +283,7 @@ class Station:
         if health.battery_mv is not None:
             counts.low_reports += health.battery_mv <= LOW_MV
             counts.low_reports *= health.battery_mv < CHARGED_MV
+            counts.drain.add(health.battery_mv, now[0])
         if self._needs_time:
             counts.sync.update(health.in_sync, now[0])
         found += self.alarms.mote_seen(health.source, counts, *now)

@@ -13,7 +13,7 @@ from basestation.arrivals import Arrival, Gap
 from basestation.causality.modular import nearest
 from basestation.live.clock import BEHIND, WRAP, ClockReading, ObserverClock
 from basestation.live.counters import GatewayCounts
-from basestation.live.guard import WINDOWS, Guard, Verdict
+from basestation.live.guard import WINDOWS, Guard, Verdict, rounds_ahead
 from basestation.live.happenings import ClockChanged, Happening, Note
 from basestation.live.pairing import Pairing
 from packet_formats.deployment import CRYSTAL_HZ, Deployment
@@ -85,6 +85,7 @@ class Timeline:
         self._layout, self._late_ticks = layout_of(deployment), deployment.late_guess
         self._reader = PacketReader(self._layout)
         self.guard = Guard(deployment) if deployment.key is not None else None
+        self._rounds: int | None = None  # of the network above those of our cycles; None: not known
 
     def remember(self, strays: Iterable[tuple[int, bytes]]) -> None:
         """Messages without a time that were let in before a run began; without a key nobody asks."""
@@ -119,8 +120,19 @@ class Timeline:
 
     def network_time(self, mono_ns: int) -> tuple[int, int] | None:
         """The root epoch, and the cycles of its time by now as far as they can be guessed; None while not known."""
-        cycles = self.clock.guess(None, mono_ns)
+        cycles = self._whole(self.clock.guess(None, mono_ns))
         return None if cycles is None or self.epoch is None else (self.epoch, cycles)
+
+    def _whole(self, cycles: int | None) -> int | None:
+        """Our cycles as the guard needs them: in a network with a key, with the network's round; None: not known."""
+        if self.guard is None or cycles is None:
+            return cycles
+        return None if self._rounds is None else cycles + self._rounds * WRAP
+
+    def _learn_round(self, round_: int, time: int, now: int | None) -> None:
+        """The network's time is in this round when it reads `time`, which is about now."""
+        if now is not None:
+            self._rounds = round_ - nearest(time, now, WRAP) // WRAP
 
     def take_gap(self, gap: Gap) -> GatewayCounts:
         counts = self.gateway(gap.gateway)
@@ -154,7 +166,7 @@ class Timeline:
         verdict, proves = Verdict.GOOD, None
         if self.guard is not None:
             verdict = self.guard.judge(
-                frame.data, message, heard.epoch, pairing.cycles, arrival.mono_ns
+                frame.data, message, heard.epoch, self._whole(pairing.cycles), arrival.mono_ns
             ).verdict
             if isinstance(message, Beacon):
                 self.guard.keep_beacon(frame.data, message, arrival.gateway, arrival.mono_ns)
@@ -198,7 +210,7 @@ class Timeline:
         """The same in a network with a key: what is forged tells no time, nor anything of its gateway."""
         mono_ns, gateway = arrival.mono_ns, arrival.gateway
         cycles = self.clock.guess(gateway, mono_ns, self._late)
-        latest = None if cycles is None else cycles + self._late
+        latest = self._whole(None if cycles is None else cycles + self._late)
         verdict, sent = guard.judge(frame.data, message, self.epoch, latest, mono_ns, WINDOWS)
         proves, came_ns = None, 0
         if isinstance(message, Proof):
@@ -279,6 +291,7 @@ class Timeline:
         if heard.epoch == self.epoch:
             reading = self.clock.hear(arrival.gateway, heard.time, mono_ns)
             counts.pairing.cycles = reading.cycles
+            self._learn_round(heard.round, heard.time, reading.cycles)
             found += self._tell_reading(arrival, counts, reading)
             if reading.restarted and self.guard is not None:
                 self.guard.started_afresh(arrival.mono_ns, before)
@@ -292,7 +305,12 @@ class Timeline:
             return []
         found = self._enter_epoch(arrival, message.epoch)
         if message.epoch == self.epoch:
+            if isinstance(message, Beacon) and rounds_ahead(message, self._time_before(arrival.mono_ns)) > 0:
+                self.clock.restart()  # what we took for the time was played again
             self.clock.suggest(arrival.gateway, message.time, arrival.mono_ns)
+            if isinstance(message, Beacon):
+                now = self.clock.guess(arrival.gateway, arrival.mono_ns)
+                self._learn_round(message.round, message.time, now)
         return found
 
     def _tell_reading(
@@ -318,7 +336,7 @@ class Timeline:
         if straggler and arrival.mono_ns - self._epoch_ns < OLD_EPOCH_NS:
             return []
         time = self._time_before(arrival.mono_ns)
-        self.epoch, self._epoch_ns = epoch, arrival.mono_ns
+        self.epoch, self._epoch_ns, self._rounds = epoch, arrival.mono_ns, None
         if before is None:
             return []
         self.clock.restart()

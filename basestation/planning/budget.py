@@ -12,6 +12,7 @@ from packet_formats.boards import BOARDS, CRYSTAL_HZ, Radio
 from packet_formats.layout import HEADER_AFTER_SOURCE, PAYLOAD_LIMIT
 from packet_formats.phrases import many
 from packet_formats.records import MIC_BYTES, Heard, size
+from packet_formats.schedule import Schedule, ScheduleError, ms, schedule_of
 from packet_formats.schemes import MAX_FIELD_BITS, source_bytes
 
 # Bytes of the largest stamp: the budget is made before the stamp is chosen, and must hold for all stamps.
@@ -26,6 +27,8 @@ CHECK_MS = 3.8  # three AES blocks on the ATmega128 (docs/security.md)
 LINE_FRAMING = 5  # two flags, the packet type, CRC
 LINE_HEADER = {1: 5, 2: 8}  # TinyOS version -> bytes
 LEAST_CLOCK_BITS = 5  # with a counter of three bits they make the one-byte stamp
+# In a window a period's messages come close together: finer ticks, and a wider counter beside the clock.
+SCHEDULED_CLOCK_BITS = 8
 MOST_TICK_LOG2 = 16
 LATE_BEACON_MS = 100  # behind a gateway that tells no time of reception, a beacon may come so late
 CROWDED = 0.3  # at a higher load, CSMA loses and delays more than the budget allows
@@ -58,6 +61,9 @@ class PlannedNetwork:
     margin: float | None = None
     stamp_bytes: int = STAMP_ALLOWANCE
     mic: int = 0  # bytes of a MIC in each message
+    period_ms: int = 0  # from one window to the next; 0: motes listen always
+    window_ms: int = 0
+    loss: float = 0.0  # chance that a frame is lost on a link
 
     def __post_init__(self) -> None:
         if self.motes < 2:
@@ -70,11 +76,34 @@ class PlannedNetwork:
             raise BudgetError("beacon", "the time between beacons must be above 0")
         if self.mic not in (0, MIC_BYTES):
             raise BudgetError("mic", f"must be 0 or {MIC_BYTES}")
+        self._check_schedule()
         taken, limit = self.payload_without_stamp, PAYLOAD_LIMIT[self.tinyos]
         if taken >= limit:
             parts = "header, receipts, data and MIC" if self.mic else "header, receipts and data"
             reason = f"{parts} take {taken} of {limit} bytes, which leaves none for a stamp"
             raise BudgetError("data-bytes", reason)
+
+    def _check_schedule(self) -> None:
+        if self.period_ms and self.foreign_gateway:
+            raise BudgetError("foreign-gateway", "a schedule needs a gateway that acknowledges: Causeway's")
+        try:
+            self.schedule  # noqa: B018
+        except ScheduleError as error:
+            raise BudgetError(error.key.replace("_", "-"), error.reason) from error
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """When its motes listen; None: always."""
+        if not self.period_ms:
+            return None
+        board = BOARDS[self.board]
+        return schedule_of(board, self.motes, self.hops, self.tinyos, self.period_ms, self.window_ms)
+
+    @property
+    def beacon_interval(self) -> float:
+        """Seconds between two beacons; a schedule decides it."""
+        schedule = self.schedule
+        return self.beacon_seconds if schedule is None else schedule.beacon_every * schedule.period_ms / 1000
 
     @property
     def radio(self) -> Radio:
@@ -235,8 +264,11 @@ def make_budget(
     delta: int | None = None,
 ) -> Budget:
     """The budget of a network; a given tick, epsilon or delta is kept."""
-    delay, sync = _delay_rows(network), _sync_rows(network)
-    clock = _clock(_sum(delay), _sum(sync), tick_log2, epsilon, delta)
+    schedule = network.schedule
+    delay = _delay_rows(network) if schedule is None else _window_rows(network, schedule)
+    sync = _sync_rows(network)
+    bits = LEAST_CLOCK_BITS if schedule is None else SCHEDULED_CLOCK_BITS
+    clock = _clock(_sum(delay), _sum(sync), tick_log2, epsilon, delta, bits)
     return Budget(network, delay, sync, clock)
 
 
@@ -285,6 +317,19 @@ def _delay_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
     )
 
 
+def _window_rows(network: PlannedNetwork, schedule: Schedule) -> tuple[BudgetRow, ...]:
+    phases = f"{schedule.rounds} rounds of {many(schedule.levels, 'phase')} of {ms(schedule.phase):.4g} ms"
+    every = f"every {schedule.period_ms / 1000:g} s"
+    wait = "not part of delta: a message is stamped when the window has come, half a period on average"
+    return (
+        BudgetRow(
+            "window", ms(schedule.window), f"{phases}, {every}: a message arrives in its window, or not"
+        ),
+        BudgetRow("wait for it", schedule.period_ms / 2, wait, counts=False),
+        _line_row(network),
+    )
+
+
 def _line_row(network: PlannedNetwork) -> BudgetRow:
     if network.foreign_gateway:
         why = f"{network.line_bytes} bytes at {network.baud} baud; a foreign gateway stamps no time of reception"
@@ -302,7 +347,7 @@ def _allowed(load: float) -> int:
 
 def _sync_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
     error, periods = network.radio.sync_error_ms, 1 + BEACONS_LOST
-    drift_ms = 2 * CRYSTAL_PPM * 1e-6 * network.beacon_seconds * 1000
+    drift_ms = 2 * CRYSTAL_PPM * 1e-6 * network.beacon_interval * 1000
     late = BudgetRow(
         "late beacon",
         network.late_ms,
@@ -319,17 +364,22 @@ def _sync_rows(network: PlannedNetwork) -> tuple[BudgetRow, ...]:
         BudgetRow(
             "crystals",
             periods * drift_ms,
-            f"{CRYSTAL_PPM} ppm each way over {network.beacon_seconds:.4g} s of beacon interval, "
+            f"{CRYSTAL_PPM} ppm each way over {network.beacon_interval:.4g} s of beacon interval, "
             f"{BEACONS_LOST} beacon lost",
         ),
     )
 
 
 def _clock(
-    delay_ms: float, sync_ms: float, tick_log2: int | None, epsilon: int | None, delta: int | None
+    delay_ms: float,
+    sync_ms: float,
+    tick_log2: int | None,
+    epsilon: int | None,
+    delta: int | None,
+    least_bits: int,
 ) -> ClockPlan:
     """The clock with the shortest tick whose field stays small: shorter ticks only widen it."""
-    bits = max(LEAST_CLOCK_BITS, (3 * epsilon).bit_length() if epsilon else 0)
+    bits = max(least_bits, (3 * epsilon).bit_length() if epsilon else 0)
     for log2 in range(MOST_TICK_LOG2 + 1) if tick_log2 is None else (tick_log2,):
         tick_ms = 2.0**log2 * JIFFY_MS
         plan = ClockPlan(

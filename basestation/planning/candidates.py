@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import groupby
+from typing import Any
 
 from basestation.causality.policy_choice import SAME_MS, PolicyChoice, levelled
 from basestation.causality.schemes import Scheme, Setting, TimedScheme, make_scheme
@@ -40,6 +41,7 @@ class Effort:
     messages: int | None = None
     seed: int = 1
     seeds: int = 3
+    busier: bool = False  # raise a very low rate even if `messages` is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +259,7 @@ def world_of(budget: Budget, effort: Effort) -> WorldOptions:
     """
     network, clock, turns = budget.network, budget.clock, _turns(budget)
     rate = network.rate * clock.tick_ms / 1000 / turns
-    if effort.messages is None:
+    if (effort.messages is None or effort.busier) and network.schedule is None:
         rate = max(rate, LEAST_RATE_FAST if IS_FAST else LEAST_RATE_PLAIN)
     return WorldOptions(
         motes=network.motes,
@@ -269,8 +271,21 @@ def world_of(budget: Budget, effort: Effort) -> WorldOptions:
         delay_law="quarter",
         events_per_tick=turns,
         topology=topology_of(network),
+        **_windows(budget),
         **PRESETS["network"],
     )
+
+
+def _windows(budget: Budget) -> dict[str, Any]:
+    """The windows of a schedule, in ticks, and the loss that their later rounds make good."""
+    schedule, tick_log2 = budget.network.schedule, budget.clock.tick_log2
+    if schedule is None:
+        return {}
+    return {
+        "period": schedule.period >> tick_log2,
+        "window": schedule.delta_ticks(tick_log2),
+        "loss": budget.network.loss,
+    }
 
 
 def _turns(budget: Budget) -> int:
@@ -291,11 +306,13 @@ def compare(
     policies: Sequence[str] = POLICIES,
     effort: Effort | None = None,
     advance: Callable[[], object] = lambda: None,
+    schemes: Collection[str] | None = None,
 ) -> Comparison:
-    """Measure every candidate on the same streams; call `advance` after each of `steps_of` steps."""
+    """Measure every candidate, or those of some schemes, on the same streams; call `advance` after each of `steps_of`
+    steps."""
     effort = effort or Effort()
     options = world_of(budget, effort)
-    stamps = candidates(budget)
+    stamps = [stamp for stamp in candidates(budget) if _asked(stamp, schemes)]
     if not stamps:
         clock = budget.clock
         raise BudgetError(
@@ -311,15 +328,24 @@ def compare(
     rows = [row for stamp in stamps for row in _rows(stamp, found[stamp.scheme])]
     arrival = next(row for row in rows if row.policy == "none")
     measured = tuple(row for row in rows if row.policy != "none")
-    named = tuple(_measure_named(budget, options, effort, tolerance, advance))
+    asked = [stamp for stamp in named_candidates(budget) if _asked(stamp, schemes)]
+    named = tuple(_measure_named(asked, options, effort, tolerance, advance))
     return Comparison(measured, arrival, options, figure, tolerance, named, budget.clock.tick_ms)
 
 
+def _asked(stamp: StampCandidate, schemes: Collection[str] | None) -> bool:
+    return schemes is None or stamp.scheme.name in schemes
+
+
 def _measure_named(
-    budget: Budget, options: WorldOptions, effort: Effort, tolerance: float, advance: Callable[[], object]
+    stamps: Sequence[StampCandidate],
+    options: WorldOptions,
+    effort: Effort,
+    tolerance: float,
+    advance: Callable[[], object],
 ) -> Iterator[CandidateRow]:
     """Measure the stamps that name causes on shorter runs of the same network: they have no kernels."""
-    for stamp in named_candidates(budget):
+    for stamp in stamps:
         world = world_for(options, stamp.scheme.name)
         world = replace(world, messages=min(world.messages, NAMED_MESSAGES))
         deliveries = [PolicyChoice(stamp.scheme.name, 100)]
@@ -442,5 +468,10 @@ def deployment_of(budget: Budget, row: CandidateRow, name: str) -> Deployment:
         "observer": {"policy": row.policy, "phi": row.phi}
         | ({} if row.tolerate is None else {"tolerate": row.tolerate}),
         **({"security": {"mic": network.mic, "key": f"{name}.key"}} if network.mic else {}),
+        **(
+            {"radio": {"period_ms": network.period_ms, "window_ms": network.window_ms}}
+            if network.period_ms
+            else {}
+        ),
     }
     return deployment.from_dict(tables)

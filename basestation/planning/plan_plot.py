@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +13,35 @@ from packet_formats.schemes import ordered
 
 from .budget import Budget
 from .candidates import PHIS, CandidateRow, Comparison, named_schemes
+from .trade import CLOCKED, NAMED, TradeRow
 
 MARKERS = dict(zip((*ordered(), *named_schemes()), ("x", "+", "^", "s", "o", "D", "*", "v"), strict=False))
+LEAST_MS = 0.1  # a hold below it is drawn there: the axis is logarithmic
 SPREAD = 0.11  # bytes between schemes of the same size
 
 
-def draw(comparison: Comparison, choice: CandidateRow | None, budget: Budget, path: Path) -> None:
+def draw(
+    comparison: Comparison,
+    choice: CandidateRow | None,
+    budget: Budget,
+    path: Path,
+    trade: Sequence[TradeRow] = (),
+) -> None:
     """Draw violations against bytes, and hold against violations, for every row worth showing under one policy.
 
-    Stamps that name causes, which have rules of their own, are always in it.
+    Stamps that name causes, which have rules of their own, are always in it. Above them, life against hold and against
+    violations, if periods were compared.
     """
     timed = choice if choice and choice not in comparison.named else comparison.measured[0]
     drawn = ("dapw", "causal") if timed.policy in ("dapw", "causal") else (timed.policy,)
     rows = [row for row in comparison.rows if row.policy in drawn and row is not choice]
     rows += [choice] if choice and choice is timed else []
     rows += comparison.named
-    figure = Figure(figsize=(11, 5.4), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure = Figure(figsize=(11, 10.4 if trade else 5.4), layout="constrained")
+    (left, right), *above = figure.subplots(2 if trade else 1, 2, squeeze=False)[::-1]
+    for axes in above:
+        _hold_by_life(axes[0], trade, budget.network.period_ms)
+        _violations_by_life(axes[1], trade, comparison.figure)
     _violations_by_bytes(left, comparison, choice, rows)
     _hold_by_violations(right, comparison, choice, rows, budget.clock.tick_ms)
     network = budget.network
@@ -42,10 +55,62 @@ def draw(comparison: Comparison, choice: CandidateRow | None, budget: Budget, pa
     figure.savefig(path, dpi=130)
 
 
+ARRIVAL = "arrival order"
+Way = Callable[[TradeRow], CandidateRow | None]
+WAYS: dict[str, Way] = {
+    ARRIVAL: lambda row: row.comparison.arrival,
+    f"{CLOCKED}, whole wait": lambda row: row.whole,
+    f"{CLOCKED}, shortest wait that met the tolerance": lambda row: row.short,
+    NAMED: lambda row: row.named,
+}
+
+
+def _hold_by_life(axes: Any, trade: Sequence[TradeRow], chosen_ms: int) -> None:
+    """Mean hold against life, a line for each way to deliver but arrival order, which has none."""
+    for name, way in list(WAYS.items())[1:]:
+        points = [
+            (row, max(LEAST_MS, one.hold_mean * row.budget.clock.tick_ms))
+            for row in trade
+            if (one := way(row))
+        ]
+        _line_by_life(axes, points, name, named=way is WAYS[NAMED])
+        for row, hold in points:
+            if row.period_ms == chosen_ms:
+                axes.scatter(
+                    [row.life.worst_days], [hold], s=170, facecolors="none", edgecolors="red", zorder=5
+                )
+    axes.set_yscale("log")
+    axes.set_ylabel("mean hold [ms]")
+    _life_axis(axes)
+
+
+def _violations_by_life(axes: Any, trade: Sequence[TradeRow], figure: str) -> None:
+    for name, way in WAYS.items():
+        points = [(row, one.violations[figure]) for row in trade if (one := way(row))]
+        _line_by_life(axes, points, name, named=name == ARRIVAL)
+    axes.set_ylabel(f"violations, {figure} [%]")
+    _life_axis(axes)
+
+
+def _line_by_life(axes: Any, points: Sequence[tuple[TradeRow, float]], name: str, named: bool) -> None:
+    """A line over the days; where `named`, each point has its period beside it."""
+    colour, style = ("grey", ":") if name == ARRIVAL else (f"C{list(WAYS).index(name) - 1}", "-")
+    days = [row.life.worst_days for row, _ in points]
+    axes.plot(days, [value for _, value in points], marker="o", label=name, color=colour, linestyle=style)
+    for (row, value), x in zip(points if named else (), days, strict=False):
+        axes.annotate(row.name, (x, value), textcoords="offset points", xytext=(4, -12), fontsize="small")
+
+
+def _life_axis(axes: Any) -> None:
+    axes.set_xscale("log")
+    axes.set_xlabel("days of the mote that lasts least (a model)")
+    _legend_below(axes, 2)
+
+
 def _violations_by_bytes(
     axes: Any, comparison: Comparison, choice: CandidateRow | None, rows: list[CandidateRow]
 ) -> None:
-    axes.axhline(comparison.of(comparison.arrival), color="grey", linestyle=":", label="arrival order")
+    axes.axhline(comparison.of(comparison.arrival), color="grey", linestyle=":", label=ARRIVAL)
     axes.axhline(comparison.tolerance, color="grey", linewidth=0.8, label="tolerated")
     for row in rows:
         _mark(axes, row, _bytes_place(row), comparison.of(row))
@@ -93,8 +158,10 @@ def _violation_axis(
     set_label(f"violations, {comparison.figure} [%]")
 
 
-def _legend_below(axes: Any) -> None:
-    axes.legend(fontsize="small", ncols=4, loc="upper center", bbox_to_anchor=(0.5, -0.13), frameon=False)
+def _legend_below(axes: Any, columns: int = 4) -> None:
+    axes.legend(
+        fontsize="small", ncols=columns, loc="upper center", bbox_to_anchor=(0.5, -0.13), frameon=False
+    )
 
 
 def _mark(axes: Any, row: CandidateRow, x: float, y: float) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal
 
+from packet_formats.schedule import MOST_LEVELS, ROUNDS
+
 from .measured_delays import MeasuredDelays
 from .topology import HopTopology, everyone_hears_everyone
 
@@ -44,6 +46,8 @@ MEANINGS = {
     "second_send": "A mote's second send in a tick waits for the next tick if the scheme needs that; never; or always.",
     "loss": "Chance that a copy is lost on a hop.",
     "events_per_tick": "Turns of a process in one tick of its clock, K.",
+    "period": "Ticks from one window to the next: motes send and listen in windows only. 0: always.",
+    "window": "Ticks of a window, in which messages arrive or are lost; delta must cover it.",
 }
 
 MEASURED_ALONE = (
@@ -79,6 +83,8 @@ class WorldOptions:
     second_send: SecondSend = "scheme"
     loss: float = 0.0
     events_per_tick: int = 1
+    period: int = 0
+    window: int = 0
     topology: HopTopology | None = None
     measured: MeasuredDelays | None = None
 
@@ -109,10 +115,26 @@ class WorldOptions:
         _require(
             need <= MOST_BYTES, "messages", self.messages, f"needs {need / 1e9:.0f} GB; the limit is 8 GB"
         )
+        self._check_windows()
         steps = self.messages / self.rate * self.events_per_tick
         _require(
-            steps <= MOST_STEPS, "rate", self.rate, "too low for that many messages: it would take hours"
+            bool(self.period) or steps <= MOST_STEPS,
+            "rate",
+            self.rate,
+            "too low for that many messages: it would take hours",
         )
+
+    def _check_windows(self) -> None:
+        period, window = self.period, self.window
+        _require(0 <= period <= MOST_TICKS, "period", period, f"is from 0 to {MOST_TICKS}")
+        _require(bool(period) == bool(window), "window", window, "belongs to a period: give both, or none")
+        if not period:
+            return
+        _require(0 < window <= self.delta, "window", window, f"is from 1 to delta, {self.delta}")
+        least = window + self.epsilon
+        _require(period > least, "period", period, f"is more than window and epsilon, {least}")
+        _require(self.measured is None, "period", period, "goes with no measured delays")
+        _require(self.recipients == "all", "recipients", self.recipients, "a window has broadcasts only")
 
     @property
     def _measured_alone(self) -> bool:
@@ -138,7 +160,22 @@ class WorldOptions:
     @property
     def sends_again(self) -> bool:
         """Whether a mote may come to a second send in one tick."""
-        return self.sends == "any" or self.events_per_tick > 1
+        return self.sends == "any" or self.events_per_tick > 1 or bool(self.period)
+
+    @property
+    def levels(self) -> int:
+        """Phases of a round of a window."""
+        return min(max(self.network.hops), MOST_LEVELS)
+
+    @property
+    def phase(self) -> float:
+        """Ticks in which the motes of one level send."""
+        return self.window / (self.rounds * self.levels)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds of a window: the first for data, the others for what was lost."""
+        return ROUNDS
 
     @property
     def mean_hop_delay(self) -> float:

@@ -17,6 +17,7 @@ from basestation.deployed import scheme_of_layout, setting_of_layout
 from packet_formats.layout import StampLayout, stamp_layout
 from packet_formats.schemes import LEDGER, MAX_FIELD_BITS, SEQUENCE, LayoutError, descriptor, names
 
+from . import windows
 from .corruption import Corruption, corrupt_stream, draw_corruption
 from .engine import engine
 from .options import OptionError, WorldOptions
@@ -160,7 +161,7 @@ def world_for(options: WorldOptions, scheme: str) -> WorldOptions:
 
 def generate(options: WorldOptions, fault: MemoryFault | None = None) -> SimulatedRun:
     """Simulate the network; no scheme is involved yet."""
-    stream = engine.generate(options)
+    stream = windows.generate(options) if options.period else engine.generate(options)
     vectors = engine.vector_clocks(stream)
     if fault is None:
         return SimulatedRun(options, stream, vectors)

@@ -26,6 +26,7 @@ from .scenario import Watch
 PROJECT = Path(__file__).resolve().parents[2]
 RECORDER = "causeway_recorder"
 WATCHED = ("lines", "current", "periods", "epoch")  # of netclock.c, the board's clock.c and timesync.c
+WATCHED_SCHEDULED = ("slow", "asleep", "ticked", "shift")  # of clock.c, where the deployment has a schedule
 SOURCES = ("apps", "boards", "chips", "core", "hal", "net", "platforms", "scripts")
 
 
@@ -115,7 +116,9 @@ def program(path: Path) -> FirmwareProgram:
     tool = _tool()
     try:
         image = tool.load(path)
-        watches = tuple(Watch(name, *image.variable(name)) for name in WATCHED)
+        there = {name.partition(".")[0] for name in image.variables()}
+        names = (*WATCHED, *(name for name in WATCHED_SCHEDULED if name in there))
+        watches = tuple(Watch(name, *image.variable(name)) for name in names)
     except tool.ImageError as error:
         raise FirmwareImageError(str(error)) from None
     try:

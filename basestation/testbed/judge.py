@@ -25,6 +25,7 @@ from packet_formats.records import Arrived, Beacon
 
 from . import node_times
 from .air import delimiter_ns, message_of
+from .energy import TWO_CELLS, Battery, StatesLog
 from .host import arrivals_in, read_line
 from .recorded_messages import MessageBook, Sent
 from .scenario import ScenarioNetwork
@@ -40,6 +41,7 @@ from .truth_log import (
     Reset,
     Script,
     Signal,
+    States,
     Uart,
 )
 
@@ -61,6 +63,7 @@ class _OnAir:
 class _Log:
     """The events that count, by kind."""
 
+    states: StatesLog
     recorded: list[RecordedEvent] = field(default_factory=list)
     signals: list[Signal] = field(default_factory=list)
     received: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))  # signal: nodes
@@ -98,15 +101,19 @@ class _Log:
                 self.script += 1
             case DriverFault(t=t, node=node, what=what):
                 self.driver_faults.append(f"node {node} at {t / NS:.6f} s: {what}")
+            case States():
+                self.states.take(event)
             case End():
                 self.end = event
             case _:
                 pass
 
 
-def judge(events: Iterable[Event], networks: Sequence[ScenarioNetwork]) -> TestbedReport:
+def judge(
+    events: Iterable[Event], networks: Sequence[ScenarioNetwork], battery: Battery = TWO_CELLS
+) -> TestbedReport:
     """Everything that the log of a run tells about these networks."""
-    log = _Log()
+    log = _Log(StatesLog(battery))
 
     def noted() -> Iterable[Event]:
         for event in events:
@@ -167,6 +174,7 @@ def _judge_network(log: _Log, network: ScenarioNetwork) -> NetworkReport:
         skew=node_times.skew_of(log.readings, network),
         line=line,
         promised=promises_order(network.deployment),
+        energy=log.states.energy_of(network),
     )
 
 

@@ -19,6 +19,7 @@ LINE = struct.Struct("<IIHhiIB")  # line_t of netclock.c
 RED = 1
 SETTLED = 4  # counts of timer 0 after which its overflow has surely been served
 INSTANT_NS = 10_000_000  # readings closer together belong together
+TICK = 128  # cycles of the crystal that timer 0 counts as one while the processor sleeps by a schedule
 WORD = 1 << 32
 
 
@@ -90,12 +91,30 @@ def readings(events: Iterable[Event]) -> Iterator[NodeTime]:
                     yield reading
 
 
+def local_time(clock: ClockSample) -> int | None:
+    """A node's local time in cycles, as boards/mica/clock.c has it; None while memory and timer do not belong together.
+
+    With a schedule timer 0 counts ticks of 128 cycles while the processor sleeps; the prescaler tells cycles then.
+    """
+    watch = clock.watch
+    slow, shift = watch.get("slow", b"\0")[0], watch.get("shift", b"\0")[0]
+    if "periods" not in watch or clock.divider != (TICK if slow else 1):
+        return None
+    periods = int.from_bytes(watch["periods"], "little")
+    if slow and not watch["asleep"][0]:
+        return None  # it may be counting just now
+    if slow:
+        ticks = periods + (clock.tcnt0 - watch["ticked"][0]) % 256
+        return (ticks * TICK + clock.prescaler % TICK) % WORD
+    return None if clock.tcnt0 < SETTLED else ((periods << 8 | clock.tcnt0) + shift) % WORD
+
+
 def _reading(clock: ClockSample) -> NodeTime | None:
     watch = clock.watch
-    if clock.tcnt0 < SETTLED or not {"lines", "current", "periods"} <= watch.keys():
+    local = local_time(clock)
+    if local is None or not {"lines", "current"} <= watch.keys():
         return None
-    local = int.from_bytes(watch["periods"], "little") << 8 | clock.tcnt0
-    time = shown(watch["lines"], watch["current"][0], local % WORD)
+    time = shown(watch["lines"], watch["current"][0], local)
     return NodeTime(clock.t, clock.node, watch.get("epoch", b"\0")[0], time)
 
 

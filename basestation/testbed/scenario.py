@@ -97,6 +97,8 @@ class Scenario:
     readings: Path | None = None  # a file of noise readings for all nodes, each from its own place on
     clocks: float = CLOCKS
     measure: float = 0.0
+    states: float = 0.0  # seconds between two lines on states; one comes at the end in any case
+    start_cycles: int | None = None  # of the processors' oscillators after power-save, by their fuses
     pace: float = 0.0
     wait: bool = False  # for a client at each TCP port
     script: tuple[str, ...] = ()  # lines that begin with `at`
@@ -111,6 +113,10 @@ class Scenario:
         yield f"clocks {_number(self.clocks)}"
         if self.measure:
             yield f"measure {_number(self.measure)}"
+        if self.states:
+            yield f"states {_number(self.states)}"
+        if self.start_cycles is not None:
+            yield f"oscillator {self.start_cycles}"
         yield f"pace {_number(self.pace)}"
         if self.wait:
             yield "wait"

@@ -25,6 +25,8 @@ class Wish:
     wait: bool = False
     readings: Path | None = None
     script: tuple[str, ...] = ()
+    states: float = 0.0
+    start_cycles: int | None = None
 
 
 def networks_in(deployments: Sequence[Deployment], topology: RadioTopology) -> tuple[ScenarioNetwork, ...]:
@@ -78,6 +80,8 @@ def assemble(
         pace=wish.pace,
         wait=wish.wait,
         script=wish.script,
+        states=wish.states,
+        start_cycles=wish.start_cycles,
         end=wish.seconds,
     )
 

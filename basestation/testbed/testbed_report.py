@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from packet_formats.phrases import many
 
+from .energy import NetworkEnergy, NodeEnergy
 from .node_times import Skew
 
 
@@ -108,6 +109,7 @@ class NetworkReport:
     skew: Skew
     line: Line
     promised: bool = True  # whether the observer's policy promises causal order
+    energy: NetworkEnergy | None = None  # None: no mote had power
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +221,44 @@ def _network_rows(network: NetworkReport) -> list[tuple[str, str]]:
             "line",
             f"{line.frames} frames, {line.data} data, {unknown} of another layout, {line.lost} dropped: queue full",
         ),
+        *(_energy_rows(network.energy) if network.energy else ()),
     ]
+
+
+LEAST_SHARE = 0.005  # of a current: what is not worth a word
+LEAST_STARTS = 0.01  # a second: likewise
+
+
+def _energy_rows(energy: NetworkEnergy) -> list[tuple[str, str]]:
+    since = f" from {energy.since:g} s on" if energy.since else ""
+    rows = [
+        (
+            "energy",
+            f"{_drawn(energy.ma, energy.duty, energy.days)} on {energy.mah:,.0f} mAh: the mean mote{since}; "
+            f"mote {energy.worst} lasts {_days(energy.worst_days)}",
+        )
+    ]
+    rows += [
+        (f"mote {mote.id}", f"{_drawn(mote.ma, mote.duty, mote.days)}: {_took(mote)}")
+        for mote in energy.motes
+    ]
+    mains = [f"{one.id}: {one.ma:.3f} mA: {_took(one)}" for one in energy.gateways]
+    return rows + [("on mains", f"gateway {words}") for words in mains]
+
+
+def _took(node: NodeEnergy) -> str:
+    shares = sorted(((ma / node.ma, part) for part, ma in node.parts.items()), reverse=True)
+    parts = [f"{part.replace('_', ' ')} {share:.0%}" for share, part in shares if share >= LEAST_SHARE]
+    starts = [f"{part} {often:.3g}" for part, often in node.starts.items() if often >= LEAST_STARTS]
+    return ", ".join(parts) + (f"; starts a second: {', '.join(starts)}" if starts else "")
+
+
+def _drawn(ma: float, duty: float, days: float) -> str:
+    return f"{ma:.3f} mA, radio on {duty:.2%}, {_days(days)}"
+
+
+def _days(days: float) -> str:
+    return f"{days:.1f} days" if days < 10 else f"{days:.0f} days"
 
 
 def _last_at(seconds: float | None) -> str:

@@ -114,13 +114,18 @@ class Leds:
 
 @dataclass(frozen=True, slots=True)
 class ClockSample:
-    """A node's clocks. `crystal` is cycles since power-on in 1/65536; `watch` is the watched memory by name."""
+    """A node's clocks. `crystal` is cycles since power-on in 1/65536; `watch` is the watched memory by name.
+
+    Timer 0's count goes on every `divider` cycles, as the `prescaler` says.
+    """
 
     t: int
     node: int
     crystal: int
     tcnt0: int
     watch: dict[str, bytes]
+    divider: int = 1
+    prescaler: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +140,20 @@ class ProgramUse:
     masked: int
     spi: int
     handlers: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """How long a node's parts were in each of their states since the run began, in ns; LEDs and sensors: on. And how
+    often its processor's oscillator and its radio's were started."""
+
+    t: int
+    node: int
+    processor: dict[str, int]
+    radio: dict[str, int]
+    leds: dict[str, int]
+    sensors: dict[str, int]
+    starts: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +187,7 @@ class End:
 
 Event = (
     Start | PortOpened | Power | SensorSupply | Reset | RecordedEvent | Missed | Signal | ReceptionOutcome | Uart | Leds
-    | ClockSample | ProgramUse | Peek | DriverFault | Script | End
+    | ClockSample | ProgramUse | States | Peek | DriverFault | Script | End
 )  # fmt: skip
 
 EVENTS: dict[str, type[Event]] = {
@@ -185,6 +204,7 @@ EVENTS: dict[str, type[Event]] = {
     "leds": Leds,
     "clock": ClockSample,
     "measured": ProgramUse,
+    "states": States,
     "peek": Peek,
     "fault": DriverFault,
     "script": Script,

@@ -123,13 +123,21 @@ def _cells(mote: MoteView, name: str) -> dict[str, Text]:
         _warn(mote.reboots),
         _warn(mote.out_of_sync + mote.untimed),
         _warn(mote.saturated),
-        Text(str((health and health.battery_mv) or "-")),
+        _battery(mote),
         Text("-" if health is None or health.distance is None else str(health.distance)),
         Text(shown_rssi(mote)),
         Text(shown_since(mote.silent_s)),
         Text(wrong or "ok", "yellow" if wrong else ""),
     )
     return dict(zip(COLUMNS, cells, strict=True))
+
+
+def _battery(mote: MoteView) -> Text:
+    """Its millivolts, and the days until 2.7 V if they can be told."""
+    millivolts = str((mote.health and mote.health.battery_mv) or "-")
+    if mote.battery_days is None:
+        return Text(millivolts)
+    return Text(f"{millivolts} {mote.battery_days:.0f}d", "yellow")
 
 
 def shown_rssi(mote: MoteView) -> str:

@@ -434,6 +434,7 @@ def _mote(mote: MoteView, view: FeedView) -> Row:
         "grave": any(kind in GRAVE for kind in mote.alarms),
         "hops": health and health.distance,
         "battery_mv": health and health.battery_mv,
+        "battery_days": mote.battery_days,
         "rssi": seen and seen.rssi,
         "parent": seen and seen.parent,
     }

@@ -13,7 +13,9 @@
 /** Start the crystal and wait until it runs (up to a second on a cold crystal). Interrupts must be on. */
 void clock_start(void);
 
-/** The local time now; from anywhere, interrupts included. Never runs backwards. */
+/** The local time now; from anywhere, interrupts included. Never runs backwards. With a schedule, after a
+ * power-save that ended before its alarm, it may be up to 127 cycles ago until somebody needs the I/O clock
+ * (power.h); at an alarm it is exact. */
 uint32_t clock_now(void);
 
 /** The local time at which timer 1 (main clock / 8) showed `capture`: for the radio's start-of-frame capture.
@@ -21,7 +23,8 @@ uint32_t clock_now(void);
 uint32_t clock_of_capture(uint16_t capture);
 
 /** Post EVENT_ALARM when the local time reaches `when` (at once if it has passed). It is at most a second
- * ahead, or may come too early. One alarm; setting it again replaces it. */
+ * ahead, or may come too early; with a schedule it may also come early after a second of sleep. One alarm;
+ * setting it again replaces it. */
 void clock_alarm(uint32_t when);
 
 /** Forget the alarm. */

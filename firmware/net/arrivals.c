@@ -10,6 +10,43 @@
 /* Cycles that an answer waits for a clear channel: later its message has been sent again. */
 #define PATIENCE (4 * CAUSEWAY_HOP_BACKOFF)
 
+#if CAUSEWAY_SCHEDULED && !CAUSEWAY_MIC_BYTES
+
+#define NAMED (CAUSEWAY_TAKEN_BYTES / 2)
+
+/* The answer that waits and has room for one more message, or a new one; its `tries` are those that it names.
+ */
+static outbox_frame_t *answer_with_room(uint32_t now)
+{
+    for (uint8_t i = 0; i < OUTBOX_ROOM; i++) {
+        outbox_frame_t *frame = outbox_frame(i);
+        if (frame && frame->message.type == CAUSEWAY_AM_TAKEN && frame->tries < NAMED) {
+            return frame;
+        }
+    }
+    return outbox_new(OUTBOX_PLAIN, CAUSEWAY_AM_TAKEN, CAUSEWAY_TAKEN_BYTES, now, now);
+}
+
+void arrivals_on_heard(const radio_message_t *message, uint32_t now)
+{
+    bool ours = message->group == CAUSEWAY_GROUP && message->type == CAUSEWAY_AM_DATA &&
+                message->length >= CAUSEWAY_PAYLOAD_BYTES_LEAST;
+    outbox_frame_t *frame = ours ? answer_with_room(now) : 0;
+    if (!frame) {
+        return;
+    }
+    uint16_t name = (uint16_t)(cw_data_source(message->data) << 8 | cw_data_sequence(message->data));
+    for (uint8_t i = frame->tries; i < NAMED; i++) {
+        cw_put16(frame->message.data + 2 * i, name);
+    }
+    frame->tries++;
+    frame->not_before = now + SCHEDULE_ANSWER_IDLE;
+    frame->deadline = frame->not_before + (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) / 4;
+    outbox_put(frame);
+}
+
+#else
+
 static bool waits(const uint8_t *answer)
 {
     for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
@@ -43,3 +80,5 @@ void arrivals_on_heard(const radio_message_t *message, uint32_t now)
         outbox_put(frame);
     }
 }
+
+#endif

@@ -73,6 +73,11 @@ static bool is_behind(const place_t *place, uint32_t now)
     if (!timesync_in_sync(now) || beacon[CAUSEWAY_BEACON_EPOCH_AT] != timesync_epoch()) {
         return false;
     }
+    int8_t later = timesync_later(beacon[CAUSEWAY_BEACON_EPOCH_AT], beacon[CAUSEWAY_BEACON_FLAGS_AT],
+                                  cw_get32(beacon + CAUSEWAY_BEACON_TIME_AT));
+    if (later != 0) {
+        return later < 0; /* nobody without the key makes a later one */
+    }
     int32_t late = (int32_t)(timesync_stamp(place->heard) - cw_get32(beacon + CAUSEWAY_BEACON_TIME_AT));
     uint32_t allowed = (uint32_t)timesync_error(now) + beacon[CAUSEWAY_BEACON_ERROR_AT] + place->unsure +
                        2 * TIMESYNC_NOISE;

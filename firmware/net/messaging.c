@@ -13,6 +13,7 @@
 #include "outbox.h"
 #include "random.h"
 #include "recorder.h"
+#include "schedule.h"
 #include "seal.h"
 #include "timesync.h"
 
@@ -25,7 +26,11 @@
 #define HEALTH_NUMBER(time) ((uint16_t)((time) >> 4 | 0x8000U))
 
 /* Health and commands have no deadline of their own. */
+#if CAUSEWAY_SCHEDULED
+#define PLAIN_PATIENCE (UINT32_C(2) << CAUSEWAY_PERIOD_LOG2)
+#else
 #define PLAIN_PATIENCE UINT32_C(32768)
+#endif
 
 /* Ticks that no frame waits to be looked at: the watchdog's 2 s, or one tick. */
 #define WAITED_MOST ((int32_t)(2 * UINT32_C(32768) >> CAUSEWAY_TICK_LOG2) + 1)
@@ -56,8 +61,13 @@ static messaging_counters_t counters;
 static uint32_t obeyed[COMMANDS_KEPT]; /* the last commands: when each was made, by the network's time */
 #endif
 
-/* The last messages that we left to others, as they had not enough hops to get to the gateway from here. */
+/* The last messages that we left to others, as they had not enough hops to get to the gateway from here; or,
+ * with a schedule, as we had no room. */
+#if CAUSEWAY_SCHEDULED
+#define LEFT_ROOM 12
+#else
 #define LEFT_ROOM 4
+#endif
 #define LEFT 0x8000U /* in the number of each */
 static struct {
     uint16_t source, number;
@@ -150,6 +160,17 @@ static bool take_hop(uint8_t *flags, uint32_t now)
     return true;
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* The last local time at which a message may start on the air: all that was stamped in a window is there at
+ * its end, which is no more than delta after its beginning. */
+static uint32_t latest_start(void)
+{
+    return schedule_end(clock_now()) - radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
+}
+
+#else
+
 #if CAUSEWAY_CLOCK_WIDTH
 
 /* The last local time at which a message sent in `tick` may start on the air and still make delta. In its two
@@ -172,6 +193,8 @@ static uint32_t latest_start_from(uint32_t local)
            radio_airtime(CAUSEWAY_PAYLOAD_BYTES);
 }
 
+#endif
+
 /* ---- Sending ---- */
 
 static outbox_frame_t *new_frame(outbox_kind_t kind, uint8_t type, uint8_t length, uint32_t not_before,
@@ -187,7 +210,8 @@ static outbox_frame_t *new_frame(outbox_kind_t kind, uint8_t type, uint8_t lengt
 bool messaging_send(const uint8_t *application)
 {
     uint32_t now = clock_now();
-    uint32_t urgency = now + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / 2;
+    /* with a schedule, before all that was passed on to us: nobody else has it */
+    uint32_t urgency = CAUSEWAY_SCHEDULED ? now : now + ((uint32_t)CAUSEWAY_DELTA << CAUSEWAY_TICK_LOG2) / 2;
     outbox_frame_t *frame = new_frame(OUTBOX_OWN, CAUSEWAY_AM_DATA, CAUSEWAY_PAYLOAD_BYTES, now, urgency);
     if (!frame) {
         return false;
@@ -255,7 +279,9 @@ static bool stamp_own(outbox_frame_t *frame, uint32_t now)
     uint8_t *payload = frame->message.data;
     uint8_t hops = own_hops(now);
     uint32_t tick = event_tick(now);
-#if CAUSEWAY_CLOCK_WIDTH
+#if CAUSEWAY_SCHEDULED
+    frame->deadline = latest_start();
+#elif CAUSEWAY_CLOCK_WIDTH
     frame->deadline = latest_start(tick, hops);
 #else
     frame->deadline = latest_start_from(now);
@@ -327,6 +353,44 @@ static void ask_wider(uint8_t *flags)
     }
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* What had no clear channel waits for its next turn. */
+static bool is_put_back(const outbox_frame_t *frame)
+{
+    outbox_frame_t *place = outbox_place();
+    if (!place || clock_before(frame->deadline, clock_now())) {
+        return false;
+    }
+    *place = *frame;
+    if (place->kind == OUTBOX_OWN) {
+        place->kind = OUTBOX_RELAY; /* it has its stamp */
+    }
+    outbox_put(place);
+    return true;
+}
+
+/* Put a message that went out back, to go out again in the next round. */
+static void repeat(const outbox_frame_t *frame)
+{
+    outbox_frame_t *place = outbox_place();
+    uint8_t round = (uint8_t)(schedule_round() + 1);
+    if (!place || round >= CAUSEWAY_ROUNDS) {
+        return;
+    }
+    *place = *frame;
+    place->kind = OUTBOX_RELAY;
+    place->round = round;
+    place->tries++;
+    place->not_before = clock_now();
+    if (round == CAUSEWAY_ROUNDS - 1) {
+        ask_wider(place->message.data + CAUSEWAY_FLAGS_AT);
+    }
+    outbox_put(place);
+}
+
+#else
+
 /* Put a message that went out back, to go out again when an answer should have been heard, if there is time.
  * Two that spoilt each other must not meet again, so the wait varies by some frames. */
 static void repeat(const outbox_frame_t *frame)
@@ -347,8 +411,15 @@ static void repeat(const outbox_frame_t *frame)
     outbox_put(place);
 }
 
+#endif
+
 void messaging_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
+#if CAUSEWAY_SCHEDULED
+    if (result != OUTBOX_SENT && (is_put_back(frame) || frame->round >= OUTBOX_BEHIND)) {
+        return;
+    }
+#endif
     if (frame->kind == OUTBOX_OWN) {
         messaging_on_sent(result == OUTBOX_SENT, cw_data_sequence(frame->message.data));
     }
@@ -380,11 +451,14 @@ static uint16_t jitter(uint32_t slack)
 static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint8_t at, uint8_t changed,
                     uint32_t not_before, uint32_t deadline)
 {
-    uint32_t wait = jitter(deadline - not_before);
+    uint32_t wait = CAUSEWAY_SCHEDULED ? 0 : jitter(deadline - not_before); /* else turns keep them apart */
     outbox_frame_t *frame = new_frame(kind, message->type, message->length, not_before + wait, deadline);
     if (frame) {
         memcpy(frame->message.data, message->data, message->length);
         frame->message.data[at] = changed;
+#if CAUSEWAY_SCHEDULED
+        frame->round = schedule_round();
+#endif
         outbox_put(frame);
     }
 }
@@ -394,6 +468,14 @@ static void pass_on(outbox_kind_t kind, const radio_message_t *message, uint8_t 
 static uint32_t relay_deadline(const uint8_t *payload, uint8_t hops, uint32_t heard, uint32_t tick,
                                uint32_t now)
 {
+#if CAUSEWAY_SCHEDULED
+    (void)payload;
+    (void)hops;
+    (void)heard;
+    (void)tick;
+    (void)now;
+    return latest_start();
+#else
 #if CAUSEWAY_CLOCK_WIDTH
     if (cw_data_in_sync(payload) && timesync_in_sync(now)) {
         return latest_start(cw_stamp_clock(cw_data_stamp(payload), tick), hops);
@@ -408,6 +490,7 @@ static uint32_t relay_deadline(const uint8_t *payload, uint8_t hops, uint32_t he
     (void)now;
 #endif
     return latest_start_from(heard);
+#endif
 }
 
 #if CAUSEWAY_MIC_BYTES
@@ -443,7 +526,8 @@ static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
 {
     const uint8_t *payload = heard->message.data;
     uint8_t flags = payload[CAUSEWAY_FLAGS_AT];
-    if (!take_hop(&flags, now)) {
+    /* with a schedule it comes again, and there may be room then */
+    if (!take_hop(&flags, now) || (CAUSEWAY_SCHEDULED && !outbox_place())) {
         count(&counters.spent);
         left_next = (uint8_t)((left_next + 1U) % LEFT_ROOM);
         left_out[left_next].source = cw_data_source(payload);
@@ -452,7 +536,7 @@ static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
     }
     /* the gateway may have heard what its neighbours hear: its answer goes first */
     uint8_t hops = flags >> CAUSEWAY_FLAG_HOPS;
-    uint32_t not_before = hops > 0 ? now : now + HOP_TIME / 2;
+    uint32_t not_before = hops > 0 || CAUSEWAY_SCHEDULED ? now : now + HOP_TIME / 2;
     uint32_t deadline = relay_deadline(payload, hops, heard->time, tick, now);
     if (clock_before(deadline, not_before)) {
         count(&counters.late);
@@ -462,15 +546,37 @@ static void relay_data(const radio_heard_t *heard, uint32_t tick, uint32_t now)
     }
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* Somebody as near has sent a message that we have not. He answers for it now, and will send it again if
+ * nobody nearer passes it on: if we hear that, we help. */
+static void put_behind(outbox_frame_t *frame)
+{
+    uint8_t round = schedule_round();
+    if (frame->round < OUTBOX_BEHIND) {
+        frame->round = (uint8_t)((round + 1U) | OUTBOX_BEHIND);
+    } else if (frame->round == (round | OUTBOX_BEHIND)) {
+        frame->round = (uint8_t)(round + 1);
+    }
+}
+
+#endif
+
 /* Whether a frame need not go out (again) when somebody at this distance from the gateway has sent its
  * message. Who has sent it answers for it until somebody nearer does; who has not leaves that to others as
  * near. Where the distance is not known, hops left say little: then only the gateway's word counts. */
-static bool is_done(const outbox_frame_t *frame, uint8_t distance)
+static bool is_done(outbox_frame_t *frame, uint8_t distance)
 {
     uint8_t ours = (uint8_t)(cw_data_hops(frame->message.data) + 1);
     if (frame->tries > 0) {
         return distance < ours || ours > CW_DATA_HOPS_TOP;
     }
+#if CAUSEWAY_SCHEDULED
+    if (knows_distance(clock_now()) && distance == ours) {
+        put_behind(frame);
+        return false;
+    }
+#endif
     return knows_distance(clock_now()) ? distance <= ours : distance == 0;
 }
 
@@ -541,6 +647,25 @@ static void on_arrived(const radio_message_t *message)
         count(&counters.foreign);
     }
 }
+
+#if CAUSEWAY_SCHEDULED && !CAUSEWAY_MIC_BYTES
+
+/* What of ours the gateway names has arrived. Nothing has the same source and sequence within a window. */
+static void on_taken(const radio_message_t *message)
+{
+    for (uint8_t at = 0; at + 1 < message->length; at = (uint8_t)(at + 2)) {
+        uint16_t name = cw_get16(message->data + at);
+        for (uint8_t i = 0; i <= OUTBOX_ROOM; i++) {
+            outbox_frame_t *frame = outbox_frame(i);
+            if (frame && frame->message.type == CAUSEWAY_AM_DATA &&
+                cw_data_sequence(frame->message.data) == (uint8_t)name) {
+                hush(name >> 8, cw_data_number(frame->message.data), 0);
+            }
+        }
+    }
+}
+
+#endif
 
 #if CAUSEWAY_MIC_BYTES
 
@@ -732,6 +857,9 @@ void messaging_on_heard(const radio_heard_t *heard)
 {
     const radio_message_t *message = &heard->message;
     uint32_t now = clock_now();
+#if CAUSEWAY_SCHEDULED
+    schedule_on_frame(now);
+#endif
 #if CAUSEWAY_MIC_BYTES
     hearing = message;
 #endif
@@ -755,6 +883,10 @@ void messaging_on_heard(const radio_heard_t *heard)
         on_health(message, now);
     } else if (message->type == CAUSEWAY_AM_ARRIVED) {
         on_arrived(message);
+#if CAUSEWAY_SCHEDULED && !CAUSEWAY_MIC_BYTES
+    } else if (message->type == CAUSEWAY_AM_TAKEN) {
+        on_taken(message);
+#endif
     } else if (message->type == CAUSEWAY_AM_DOWNLINK) {
         on_downlink(message, now);
     } else {

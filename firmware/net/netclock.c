@@ -4,6 +4,8 @@
 
 #include "hal/clock.h"
 
+#include "causeway_layout.h"
+
 typedef struct {
     uint32_t local;   /* the line's start ... */
     uint32_t network; /* ... the estimate there ... */
@@ -12,6 +14,9 @@ typedef struct {
     int32_t behind; /* the estimate less the shown time at `since` */
     uint32_t since;
     uint8_t slew_log2; /* one cycle of correction in 2^this cycles */
+#if CAUSEWAY_MIC_BYTES
+    uint8_t round; /* of `network` */
+#endif
 } line_t;
 
 enum { SLEW_GENTLE = 6, SLEW_HARD = 1 };
@@ -67,6 +72,27 @@ static int32_t left(const line_t *line, uint32_t local)
     return (behind < 0) == (rest < 0) ? rest : 0;
 }
 
+#if CAUSEWAY_MIC_BYTES
+
+uint8_t netclock_round(uint32_t network)
+{
+    const line_t *line = in_use();
+    bool later = (int32_t)(network - line->network) >= 0;
+    uint8_t round = line->round;
+    if (later != (network >= line->network)) { /* the time has come round in between */
+        round = (uint8_t)(later ? round + 1 : round - 1);
+    }
+    return round & NETCLOCK_ROUND_MOST;
+}
+
+void netclock_set_round(uint8_t round)
+{
+    spare()->round = round;
+    exchange();
+}
+
+#endif
+
 void netclock_set(uint32_t local, uint32_t network)
 {
     *spare() = (line_t){.local = local, .network = network, .since = local, .slew_log2 = SLEW_GENTLE};
@@ -80,7 +106,14 @@ void netclock_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew,
         behind = 0;
     }
     uint8_t slew = behind < -(int32_t)step ? SLEW_HARD : SLEW_GENTLE;
-    *spare() = (line_t){now, network, part, skew, behind, now, slew};
+    *spare() = (line_t)
+    {
+        .local = now, .network = network, .part = part, .skew = skew, .behind = behind, .since = now,
+#if CAUSEWAY_MIC_BYTES
+        .round = netclock_round(network),
+#endif
+        .slew_log2 = slew
+    };
     exchange();
 }
 
@@ -95,6 +128,9 @@ void netclock_tidy(uint32_t now)
     line_t *next = spare();
     *next = *line;
     next->network = estimate(line, start);
+#if CAUSEWAY_MIC_BYTES
+    next->round = netclock_round(next->network);
+#endif
     next->part = (uint16_t)gained(line, start);
     next->local = start;
     if (left(line, start) == 0) {

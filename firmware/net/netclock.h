@@ -12,12 +12,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "causeway_layout.h"
+
 /** Skew is counted in 2^-24: 1 is 0.06 ppm. Two crystals 100 ppm off in opposite directions stay within this.
  */
 #define NETCLOCK_SKEW_MAX 3400
 
 /** A line is good for this many cycles (4 minutes) around its start: call netclock_tidy() more often. */
 #define NETCLOCK_REACH (INT32_C(1) << 23)
+
+/** How far apart two times are, by their difference. */
+static inline uint32_t netclock_size(int32_t difference)
+{
+    return difference < 0 ? 0U - (uint32_t)difference : (uint32_t)difference;
+}
 
 /** Jump: at local time `local` it is `network`, with no skew and nothing to correct. */
 void netclock_set(uint32_t local, uint32_t network);
@@ -27,6 +35,20 @@ void netclock_set(uint32_t local, uint32_t network);
  * it is more than `step` cycles behind, it jumps forward at once; if it is more than that ahead, it runs at
  * half speed. */
 void netclock_steer(uint32_t now, uint32_t network, uint16_t part, int16_t skew, uint16_t step);
+
+#if CAUSEWAY_MIC_BYTES
+
+/** Rounds are counted modulo one more than this. */
+#define NETCLOCK_ROUND_MOST ((1U << CAUSEWAY_ROUND_BITS) - 1)
+
+/** How often the network's 32 bits of time had come round in its epoch when it read `network`, which is less
+ * than half a round (18 hours) from now. */
+uint8_t netclock_round(uint32_t network);
+
+/** The round of the time that netclock_set() has just set; it sets the first one. */
+void netclock_set_round(uint8_t round);
+
+#endif
 
 /** Move the line's start up to `now`, so that its numbers stay small. Changes no reading. */
 void netclock_tidy(uint32_t now);

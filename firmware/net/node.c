@@ -10,6 +10,7 @@
 #include "random.h"
 #include "restarts.h"
 #include "role.h"
+#include "schedule.h"
 #include "seal.h"
 #include "store.h"
 #include "timesync.h"
@@ -41,11 +42,18 @@ void node_start(void)
     seal_start();
 #endif
     uint32_t now = clock_now();
-    timesync_start(store_epoch(), now);
+#if CAUSEWAY_MIC_BYTES
+    timesync_start(store_epoch(), store_round(), now);
+#else
+    timesync_start(store_epoch(), 0, now);
+#endif
     while (!radio_start(seed)) {
         leds_toggle(LED_RED); /* no node without a radio: somebody should see it */
         watchdog_pat();
     }
+#if CAUSEWAY_SCHEDULED
+    schedule_start(now);
+#endif
     role_start(now);
 }
 
@@ -55,6 +63,11 @@ static __attribute__((noinline)) void check(uint32_t now)
         !role_sound(now)) {
         board_reset();
     }
+#if CAUSEWAY_SCHEDULED
+    if (!schedule_sound(now)) {
+        board_reset();
+    }
+#endif
 #if CAUSEWAY_MIC_BYTES
     if (!seal_sound()) {
         board_reset();
@@ -73,9 +86,19 @@ static void set_alarm(uint32_t now)
     clock_alarm(earlier(now + SECOND, earlier(outbox_next(now), role_next(now))));
 }
 
+/* With a schedule no LED is lit for long: only while the mote looks for its network. */
+static bool may_shine(void)
+{
+#if CAUSEWAY_SCHEDULED
+    return schedule_awake();
+#else
+    return true;
+#endif
+}
+
 static void show(uint32_t now)
 {
-    leds_set((uint8_t)(role_leds() | (timesync_in_sync(now) ? 0 : LED_RED) |
+    leds_set((uint8_t)(role_leds() | (timesync_in_sync(now) || !may_shine() ? 0 : LED_RED) |
                        (timesync_two_roots() ? LED_YELLOW : 0)));
 }
 
@@ -98,6 +121,16 @@ void timesync_on_epoch(uint8_t epoch)
 {
     if (timesync_is_root()) {
         store_keep_epoch(epoch);
+#if CAUSEWAY_MIC_BYTES
+        timesync_on_round(timesync_round(timesync_network(clock_now())));
+#endif
     }
     role_on_epoch(epoch);
 }
+
+#if CAUSEWAY_MIC_BYTES
+void timesync_on_round(uint8_t round)
+{
+    store_keep_round(round);
+}
+#endif

@@ -6,16 +6,28 @@
 #include "causeway/bytes.h"
 #include "hal/clock.h"
 #include "identity.h"
+#include "role.h"
 #include "seal.h"
 #include "timesync.h"
 
-#define BEACON_PATIENCE UINT32_C(32768) /* a beacon waits this long for a clear channel */
+/* a beacon waits this long for a clear channel */
+#if CAUSEWAY_SCHEDULED
+#define BEACON_PATIENCE UINT32_C(CAUSEWAY_BEACON_SLOT)
+#else
+#define BEACON_PATIENCE UINT32_C(32768)
+#endif
 /* a radio that says nothing this long after the deadline is taken for free */
 #define RADIO_PATIENCE (4 * UINT32_C(32768))
 /* No frame waits longer, and none has a later deadline: delta, which a clock that is slowed down may stretch
  * to twice as long. */
-#define FRAME_MOST \
-    (2 * UINT32_C(32768) + ((UINT32_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2)) << CAUSEWAY_TICK_LOG2))
+#if CAUSEWAY_SCHEDULED
+#define PLAIN_MOST (UINT32_C(3) << CAUSEWAY_PERIOD_LOG2) /* what has no stamp may wait for its window */
+#else
+#define PLAIN_MOST 0
+#endif
+#define FRAME_MOST                      \
+    (PLAIN_MOST + 2 * UINT32_C(32768) + \
+     ((UINT32_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2)) << CAUSEWAY_TICK_LOG2))
 _Static_assert(UINT64_C(2) * (CAUSEWAY_DELTA + CAUSEWAY_EPSILON + 2) <
                    ((UINT32_C(1) << 31) - 2 * RADIO_PATIENCE) >> CAUSEWAY_TICK_LOG2,
                "times that far apart can be compared: packet_formats/deployment.py refuses longer ones");
@@ -55,6 +67,9 @@ outbox_frame_t *outbox_new(outbox_kind_t kind, uint8_t type, uint8_t length, uin
         frame->not_before = not_before;
         frame->deadline = deadline;
         frame->tries = 0;
+#if CAUSEWAY_SCHEDULED
+        frame->round = 0;
+#endif
         address(&frame->message, type, length);
     }
     return frame;
@@ -103,11 +118,87 @@ bool outbox_sound(uint32_t now)
     return !busy || !clock_before(latest, going.deadline);
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* Whether it may go out in our phase of this round. What is new goes out in the first, when all listen. */
+static bool is_for(const outbox_frame_t *frame, uint8_t round)
+{
+    return frame->used && frame->message.type != CAUSEWAY_AM_DOWNLINK &&
+           (frame->kind == OUTBOX_RELAY ? frame->round <= round : round == 0);
+}
+
+/* Whether it may still go out in this window; or, while it is behind, whether we wait to hear it again. */
+static bool is_left(const outbox_frame_t *frame)
+{
+    return frame->used && frame->kind == OUTBOX_RELAY &&
+           (frame->round < OUTBOX_BEHIND || (frame->round & ~OUTBOX_BEHIND) >= schedule_round());
+}
+
+bool schedule_on_due(uint8_t round)
+{
+    for (const outbox_frame_t *frame = frames; frame < END; frame++) {
+        bool left = round == SCHEDULE_NO_ROUND ? is_left(frame) : is_for(frame, round);
+        if (left) {
+            return true;
+        }
+    }
+    return busy && going.used;
+}
+
+bool schedule_on_sending(void)
+{
+    return busy;
+}
+
+static uint8_t round_now; /* of our phase */
+
+static bool may_go(const outbox_frame_t *frame, uint32_t now)
+{
+    if (!role_sleeps) {
+        return true;
+    }
+    uint8_t round = round_now;
+    return frame->message.type == CAUSEWAY_AM_DOWNLINK ? schedule_for_commands(now)
+                                                       : round != SCHEDULE_NO_ROUND && is_for(frame, round);
+}
+
+/* What goes out at our turn: a mote's messages, and a gateway's answers to them. */
+static bool needs_turn(const outbox_frame_t *frame)
+{
+    return role_sleeps ? frame->message.type != CAUSEWAY_AM_DOWNLINK
+                       : frame->message.type == CAUSEWAY_AM_TAKEN;
+}
+
+/* Its window is over, or nearly. */
+static void drop_late(uint32_t now)
+{
+    for (outbox_frame_t *frame = frames; frame < END; frame++) {
+        if (frame->used && frame->kind != OUTBOX_OWN && clock_before(frame->deadline, now)) {
+            frame->used = false;
+            outbox_on_done(frame, OUTBOX_LATE);
+        }
+    }
+}
+
+#else
+
+static bool may_go(const outbox_frame_t *frame, uint32_t now)
+{
+    (void)frame;
+    (void)now;
+    return true;
+}
+
+#endif
+
 static outbox_frame_t *most_urgent(uint32_t now)
 {
     outbox_frame_t *found = 0;
+#if CAUSEWAY_SCHEDULED
+    round_now = schedule_our_round();
+#endif
     for (outbox_frame_t *frame = frames; frame < END; frame++) {
-        if (frame->used && !clock_before(now, frame->not_before) &&
+        if (frame->used && !clock_before(now, frame->not_before) && may_go(frame, now) &&
             (!found || clock_before(frame->deadline, found->deadline))) {
             found = frame;
         }
@@ -145,6 +236,20 @@ static void send_proof(void)
 
 #endif
 
+#if CAUSEWAY_SCHEDULED
+static uint32_t turn; /* when the frame that is handed over may start */
+#endif
+
+static bool transmit(void)
+{
+#if CAUSEWAY_SCHEDULED
+    if (needs_turn(&going)) {
+        return radio_send_at(&going.message, turn, RADIO_NO_STAMP);
+    }
+#endif
+    return radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
+}
+
 /* The frame leaves its place first, so that the reports may put a new one there. */
 static void send_frame(outbox_frame_t *frame, uint32_t now)
 {
@@ -157,22 +262,54 @@ static void send_frame(outbox_frame_t *frame, uint32_t now)
         outbox_on_done(&going, OUTBOX_LATE);
         return;
     }
-    busy = radio_send(&going.message, going.deadline, RADIO_NO_STAMP);
+    busy = transmit();
     if (!busy) {
         outbox_on_done(&going, OUTBOX_FAILED);
     }
 }
+
+#if CAUSEWAY_SCHEDULED
+
+static bool is_its_turn(const outbox_frame_t *frame, uint32_t now)
+{
+    return schedule_awake() && (!needs_turn(frame) || schedule_turn(now, &turn));
+}
+
+static bool may_speak(void)
+{
+    return schedule_awake();
+}
+
+#else
+
+static bool is_its_turn(const outbox_frame_t *frame, uint32_t now)
+{
+    (void)frame;
+    (void)now;
+    return true;
+}
+
+static bool may_speak(void)
+{
+    return true;
+}
+
+#endif
 
 void outbox_service(uint32_t now)
 {
     if (busy && clock_before(going.deadline + RADIO_PATIENCE, now)) {
         radio_on_sent(RADIO_FAILED, now);
     }
-    if (!busy && timesync_due(now)) {
+#if CAUSEWAY_SCHEDULED
+    schedule_step(now);
+    drop_late(now);
+#endif
+    if (!busy && timesync_due(now) && may_speak()) {
         send_beacon(now);
     }
     outbox_frame_t *frame;
-    while (!busy && (frame = most_urgent(now)) != 0) {
+    while (!busy && (frame = most_urgent(now)) != 0 && is_its_turn(frame, now)) {
         send_frame(frame, now);
     }
 }
@@ -182,15 +319,39 @@ static uint32_t sooner(uint32_t a, uint32_t b)
     return clock_before(a, b) ? a : b;
 }
 
+static uint32_t when_to_try(const outbox_frame_t *frame, uint32_t now)
+{
+#if CAUSEWAY_SCHEDULED
+    if (needs_turn(frame) && clock_before(frame->not_before, now)) {
+        return schedule_turn_after(now);
+    }
+#endif
+    (void)now;
+    return frame->not_before;
+}
+
 uint32_t outbox_next(uint32_t now)
 {
     if (busy) {
+#if CAUSEWAY_SCHEDULED
+        return sooner(going.deadline + RADIO_PATIENCE + 1, schedule_next(now));
+#else
         return going.deadline + RADIO_PATIENCE + 1;
+#endif
     }
     uint32_t next = sooner(now + IDLE_PAUSE, timesync_next());
+#if CAUSEWAY_SCHEDULED
+    if (!may_speak() && clock_before(next, now)) {
+        next = now + IDLE_PAUSE; /* a question waits until we listen */
+    }
+    next = sooner(next, schedule_next(now));
+    if (role_sleeps) {
+        return next; /* and knows when a frame may go */
+    }
+#endif
     for (const outbox_frame_t *frame = frames; frame < END; frame++) {
         if (frame->used) {
-            next = sooner(next, frame->not_before);
+            next = sooner(next, when_to_try(frame, now));
         }
     }
     return next;
@@ -199,6 +360,11 @@ uint32_t outbox_next(uint32_t now)
 void radio_on_sent(radio_result_t result, uint32_t time)
 {
     (void)time;
+#if CAUSEWAY_SCHEDULED
+    if (result == RADIO_SENT) {
+        schedule_on_sent(clock_now());
+    }
+#endif
     if (!busy) {
         return; /* an answer after RADIO_PATIENCE: that frame's end has been reported */
     }

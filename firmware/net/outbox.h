@@ -3,6 +3,9 @@
  * A frame starts no earlier than its `not_before` and no later than its `deadline` (local times). The ready
  * frame with the earliest deadline goes first, a due beacon before all. A frame that cannot go in time is
  * dropped and reported.
+ *
+ * With a schedule (net/schedule.h) a mote's frames wait for their level's phase, and for our turn in it; what
+ * has a stamp and did not go out in its window is dropped at its end.
  */
 #ifndef NET_OUTBOX_H
 #define NET_OUTBOX_H
@@ -12,9 +15,14 @@
 
 #include "causeway/flag.h"
 #include "hal/radio.h"
+#include "schedule.h"
 
 #ifndef OUTBOX_ROOM
+#if CAUSEWAY_SCHEDULED
+#define OUTBOX_ROOM 16 /* the messages of a period wait for its window */
+#else
 #define OUTBOX_ROOM 6
+#endif
 #endif
 
 typedef enum {
@@ -29,12 +37,18 @@ typedef enum {
     OUTBOX_FAILED, /* the radio misbehaved */
 } outbox_result_t;
 
+/* In a frame's round: somebody as near has sent it. We do, too, if it is heard once more in that round. */
+#define OUTBOX_BEHIND 0x80U
+
 typedef struct {
     radio_message_t message;
     uint32_t not_before;
     uint32_t deadline;
     uint8_t kind;
     uint8_t tries; /* the user's: how often it went out before */
+#if CAUSEWAY_SCHEDULED
+    uint8_t round; /* of the window, before which it does not go out; or with OUTBOX_BEHIND */
+#endif
     cw_flag_t used;
 } outbox_frame_t;
 

@@ -6,6 +6,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "schedule.h"
+
+/** Whether such a node sleeps between the windows of a schedule. A constant, so that each image has only what
+ * it needs. */
+#if CAUSEWAY_SCHEDULED
+extern const bool role_sleeps;
+#endif
+
 /** Whether a node of this kind may have this id. */
 bool role_accepts(uint16_t id);
 

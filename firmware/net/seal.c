@@ -2,7 +2,6 @@
 
 #if CAUSEWAY_MIC_BYTES
 
-#include <stddef.h>
 #include <string.h>
 
 #include "causeway/cmac.h"
@@ -15,7 +14,6 @@
 
 #define MIC CAUSEWAY_MIC_BYTES
 #define HOPS_CLEARED ((uint8_t)((1U << CAUSEWAY_FLAG_HOPS) - 1)) /* of a flags byte */
-#define TIME_MASK (UINT32_MAX >> CAUSEWAY_MIC_TIME_SHIFT)
 
 static const uint8_t KEY[CW_AES_BYTES] CW_IN_FLASH = {CAUSEWAY_KEY};
 static cw_cmac_t cmac;
@@ -62,7 +60,7 @@ static void put32(uint32_t value)
     put16((uint16_t)(value >> 16));
 }
 
-static void put_header(uint8_t type, uint8_t epoch, uint32_t time, uint16_t node, const uint8_t *extra)
+static void put_header(uint8_t type, uint8_t epoch, uint32_t time, uint16_t node, uint32_t extra)
 {
     cw_cmac_begin(&cmac);
     cw_cmac_put(&cmac, type);
@@ -70,9 +68,13 @@ static void put_header(uint8_t type, uint8_t epoch, uint32_t time, uint16_t node
     put32(CAUSEWAY_LAYOUT_HASH);
     put32(time);
     put16(node);
-    for (uint8_t i = 0; i < MIC; i++) {
-        cw_cmac_put(&cmac, extra ? extra[i] : 0);
-    }
+    put32(extra);
+}
+
+/* Of what was made in our epoch when the network's time was this, of which the last bits are left out. */
+static void put_timed_header(uint8_t type, uint32_t network, uint8_t left_out, uint16_t node)
+{
+    put_header(type, timesync_epoch(), network >> left_out, node, timesync_round(network));
 }
 
 /* A payload up to `end`, with the hops cleared: the rest of their byte stays. */
@@ -102,21 +104,30 @@ static void write_mic(uint8_t *mic)
 
 /* ---- Data ---- */
 
-static void cover_data(const uint8_t *payload, uint8_t length, uint32_t time)
+#if CAUSEWAY_CLOCK_WIDTH
+#define TIME_LEFT_OUT CAUSEWAY_TICK_LOG2
+#else
+#define TIME_LEFT_OUT CAUSEWAY_MIC_TIME_SHIFT
+#endif
+
+static void cover_data(const uint8_t *payload, uint8_t length, uint32_t network)
 {
-    bool in_sync = cw_data_in_sync(payload);
-    put_header(CAUSEWAY_AM_DATA, in_sync ? timesync_epoch() : 0, in_sync ? time : 0, cw_data_source(payload),
-               NULL);
+    if (cw_data_in_sync(payload)) {
+        put_timed_header(CAUSEWAY_AM_DATA, network, TIME_LEFT_OUT, cw_data_source(payload));
+    } else {
+        put_header(CAUSEWAY_AM_DATA, 0, 0, cw_data_source(payload), 0);
+    }
     put_relayed(payload, CAUSEWAY_FLAGS_AT, HOPS_CLEARED, (uint8_t)(length - MIC));
 }
 
+/* The network's time when a message was stamped, as far as its MIC covers it. */
 static uint32_t time_of(const uint8_t *payload, uint32_t network)
 {
 #if CAUSEWAY_CLOCK_WIDTH
-    return cw_stamp_clock(cw_data_stamp(payload), cw_tick(network)) & CW_TICK_MASK;
+    return cw_stamp_clock(cw_data_stamp(payload), cw_tick(network)) << TIME_LEFT_OUT;
 #else
     (void)payload;
-    return network >> CAUSEWAY_MIC_TIME_SHIFT;
+    return network;
 #endif
 }
 
@@ -135,7 +146,7 @@ bool seal_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
 #if !CAUSEWAY_CLOCK_WIDTH
     /* it may have been handed over in the period before ours, or after it */
     for (int8_t step = -1; !right && step <= 1 && cw_data_in_sync(payload); step = (int8_t)(step + 2)) {
-        cover_data(payload, length, (time + (uint32_t)(int32_t)step) & TIME_MASK);
+        cover_data(payload, length, time + ((uint32_t)(int32_t)step << TIME_LEFT_OUT));
         right = is_mic(mic);
     }
 #endif
@@ -146,8 +157,10 @@ bool seal_check_data(const uint8_t *payload, uint8_t length, uint32_t network)
 
 static void cover_health(const uint8_t *payload)
 {
+    bool in_sync = (payload[CAUSEWAY_HEALTH_FLAGS_AT] & CW_HEALTH_IN_SYNC) != 0;
     put_header(CAUSEWAY_AM_HEALTH, payload[CAUSEWAY_HEALTH_EPOCH_AT], 0,
-               cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT), NULL);
+               cw_get16(payload + CAUSEWAY_HEALTH_SOURCE_AT),
+               in_sync ? timesync_round(cw_get32(payload + CAUSEWAY_HEALTH_TIME_AT)) : 0);
     put_relayed(payload, CAUSEWAY_HEALTH_FLAGS_AT, HOPS_CLEARED, CAUSEWAY_HEALTH_MIC_AT);
     put(payload + CAUSEWAY_HEALTH_MIC_AT + MIC, CAUSEWAY_HEALTH_BYTES - CAUSEWAY_HEALTH_MIC_AT - MIC);
 }
@@ -176,8 +189,8 @@ uint32_t seal_command_time(const uint8_t *payload, uint32_t network)
 
 bool seal_check_command(const uint8_t *payload, uint32_t made)
 {
-    put_header(CAUSEWAY_AM_DOWNLINK, timesync_epoch(), made >> CAUSEWAY_MIC_COMMAND_SHIFT,
-               cw_get16(payload + CAUSEWAY_DOWNLINK_TARGET_AT), NULL);
+    put_timed_header(CAUSEWAY_AM_DOWNLINK, made, CAUSEWAY_MIC_COMMAND_SHIFT,
+                     cw_get16(payload + CAUSEWAY_DOWNLINK_TARGET_AT));
     put_relayed(payload, CAUSEWAY_DOWNLINK_HOPS_AT, 0, CAUSEWAY_DOWNLINK_BYTES);
     return is_mic(payload + CAUSEWAY_DOWNLINK_MIC_AT);
 }
@@ -186,8 +199,10 @@ bool seal_check_command(const uint8_t *payload, uint32_t made)
 
 static void cover_arrived(const uint8_t *payload, const uint8_t *mic)
 {
+    uint32_t extra;
+    memcpy(&extra, mic, MIC); /* processors here are all little-endian, as the header is */
     put_header(CAUSEWAY_AM_ARRIVED, 0, cw_get16(payload + CAUSEWAY_ARRIVED_NUMBER_AT),
-               cw_get16(payload + CAUSEWAY_ARRIVED_SOURCE_AT), mic);
+               cw_get16(payload + CAUSEWAY_ARRIVED_SOURCE_AT), extra);
 }
 
 void seal_arrived(uint8_t *payload, const uint8_t *mic)
@@ -207,7 +222,7 @@ bool seal_check_arrived(const uint8_t *payload, const uint8_t *mic)
 static void cover_beacon(const uint8_t *beacon)
 {
     put_header(CAUSEWAY_AM_BEACON, beacon[CAUSEWAY_BEACON_EPOCH_AT], 0,
-               cw_get16(beacon + CAUSEWAY_BEACON_SENDER_AT), NULL);
+               cw_get16(beacon + CAUSEWAY_BEACON_SENDER_AT), 0);
     put(beacon, CAUSEWAY_BEACON_BYTES);
 }
 

@@ -78,3 +78,14 @@ void store_keep_epoch(uint8_t epoch)
 {
     eeprom_put(epoch_at(), epoch);
 }
+
+uint8_t store_round(void)
+{
+    uint8_t round = eeprom_get(STORE_ROUND);
+    return round == 0xFF ? 0 : round;
+}
+
+void store_keep_round(uint8_t round)
+{
+    eeprom_put(STORE_ROUND, round);
+}

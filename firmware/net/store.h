@@ -18,6 +18,7 @@ enum {
     STORE_ID = 1,          /* 2 bytes, low first */
     STORE_OLD_BOOTS = 4,   /* of older firmware, without a ring: read where the ring is empty */
     STORE_OLD_EPOCH = 8,   /* the same */
+    STORE_ROUND = 9,       /* of a root with a key, in its epoch; FF: none */
     STORE_RING = 16,       /* entry number boots % STORE_ENTRIES is the start's */
     STORE_ENTRIES = 64,    /* a power of two */
     STORE_ENTRY_BYTES = 4, /* boot count, low byte first; epoch; check of the boot count */
@@ -35,5 +36,9 @@ uint16_t store_count_boot(void);
 /** Read and store the last epoch that this root opened or took over. */
 uint8_t store_epoch(void);
 void store_keep_epoch(uint8_t epoch);
+
+/** The same for the round of its time, in networks with a key: it changes each 36 hours. */
+uint8_t store_round(void);
+void store_keep_round(uint8_t round);
 
 #endif

@@ -1,7 +1,5 @@
 #include "timesync.h"
 
-#include <string.h>
-
 #include "hal/clock.h"
 #include "hal/radio.h"
 
@@ -12,30 +10,34 @@
 #include "kept.h"
 #include "netclock.h"
 #include "random.h"
+#include "role.h"
+#include "schedule.h"
+#include "syncline.h"
 
 enum {
-    WINDOW = 8,        /* pairs that the line is fitted to */
     OUTLIERS = 3,      /* so many in a row, and the line is begun anew */
     QUICK_BEACONS = 8, /* of the root's, at its start */
     /* an adopting root goes on this far ahead of what it heard: others may have heard more */
     SEQUENCE_LEAP = 16,
-    DRIFT_UNKNOWN = 128, /* growth of the error in 2^-20: 122 ppm while no skew is known ... */
-    DRIFT_LEAST = 8,     /* ... and 7.6 ppm at best: temperature, and the errors of the hops before */
-    /* cycles that offsets in one window may differ by; with it the sums stay within 32 bits */
-    OFFSET_MOST = 8191,
 };
 
-#define MEMORY (UINT32_C(1) << 24)     /* pairs older than this (8.5 minutes) are not used */
-#define SPAN_LEAST (UINT32_C(1) << 15) /* pairs closer together than a second say nothing about skew */
-#define AGE_MOST (UINT32_C(1) << 30)   /* an older newest pair (9 hours) is moved up before its age wraps */
-#define ASTRAY (UINT32_C(1) << 18)     /* off by more (8 s): no clock gone wrong, but another time */
+#define AGE_MOST (UINT32_C(1) << 30) /* an older newest pair (9 hours) is moved up before its age wraps */
 /* cycles from the start to the first question, and between a root's */
 #define ASK_FIRST (UINT32_C(32768) / 4)
 #define ASK_MOST (60 * UINT32_C(32768)) /* cycles between questions, at last */
 #define ANSWER_PAUSE UINT32_C(32768) /* a root answers questions by a beacon, but no more often than this */
 #define TIDY (60 * UINT32_C(32768))
 #define APART ((int32_t)2 * TIMESYNC_LIMIT) /* cycles: two clocks in sync are not further apart */
-#define LISTEN_QUESTIONS 4                  /* a starting root asks so often before it opens an epoch */
+#define ROUNDS_MOST 16                      /* then, after 24 days, a root opens a new epoch */
+#if CAUSEWAY_SCHEDULED
+/* others are awake in windows only: a starting root asks for more than a period before it opens an epoch */
+#define LISTEN_PAUSE (TIMESYNC_PERIOD / 64)
+#define LISTEN_QUESTIONS 72
+#define LISTEN_MORE 2 /* and so often after an answer */
+#else
+#define LISTEN_PAUSE (2 * ASK_FIRST)
+#define LISTEN_QUESTIONS 4 /* a starting root asks so often before it opens an epoch */
+#endif
 /* After this long without a beacon a mote takes over: half a period sooner if it knows the network's speed.
  * The lowest id goes first, each other one waits a share of half a period longer, so that mostly one speaks.
  * A MICAz that has heard a single beacon is in sync for 47 s, 4.7 periods. */
@@ -44,25 +46,6 @@ enum {
 
 /* Time to pass a beacon on in, so that neighbours do not all send at once. */
 #define SPREAD ((uint16_t)(16 * radio_airtime(CAUSEWAY_BEACON_BYTES)))
-
-typedef struct {
-    uint32_t local;
-    uint32_t offset; /* network - local */
-    uint8_t hops;    /* from the deployment's root, as far as was known then */
-} pair_t;
-
-/* A pair as the line is fitted to it: x in 1024 cycles, at most 2^14 of them, y in cycles, at most
- * OFFSET_MOST. So 16 bits hold them, and their differences. */
-typedef struct {
-    int16_t x, y;
-} point_t;
-
-/* The fit, relative to the newest pair. */
-typedef struct {
-    int16_t mean_x;
-    int32_t mean_y;    /* in 1/256 cycles */
-    uint16_t residual; /* largest distance of a pair from the line */
-} fit_t;
 
 typedef enum {
     LISTENING, /* a starting root */
@@ -77,13 +60,7 @@ static kept_t sequence;  /* who drives: of the last beacon sent; else the last o
 static kept_t two_roots; /* root: whether it has heard of another */
 static uint8_t hops;     /* our own, by the last beacon taken */
 static uint16_t driver;  /* following: whose beacons we take; our own id: we are the successor */
-
-static pair_t window[WINDOW]; /* newest first */
-static uint8_t pairs;
-static uint8_t outliers;
-static uint16_t base_error; /* at the newest pair, in cycles */
-static uint16_t drift;      /* growth of the error since, in 2^-20 */
-static int16_t skew;        /* as last fitted; it serves until there are pairs enough again */
+static uint8_t outliers; /* in a row, off the line */
 
 /* What the next beacon, at beacon_at, will be. An answer is not needed once somebody else has given it. */
 typedef enum { NOTHING, QUESTION, ANSWER, BEACON } intent_t;
@@ -109,9 +86,21 @@ static bool newer16(uint16_t a, uint16_t b)
     return (int16_t)(uint16_t)(a - b) > 0;
 }
 
-static bool is_root(void)
+/* A root's states count only in images that may be the root's: of the others the linker leaves out all that a
+ * root does, a thousand bytes. */
+static inline __attribute__((always_inline)) bool is_root(void)
 {
-    return identity_id() == CAUSEWAY_ROOT;
+    return role_accepts(CAUSEWAY_ROOT) && identity_id() == CAUSEWAY_ROOT;
+}
+
+static inline __attribute__((always_inline)) bool leads(void)
+{
+    return role_accepts(CAUSEWAY_ROOT) && state == ROOT;
+}
+
+static inline __attribute__((always_inline)) bool listens(void)
+{
+    return role_accepts(CAUSEWAY_ROOT) && state == LISTENING;
 }
 
 static bool is_successor(void)
@@ -121,12 +110,18 @@ static bool is_successor(void)
 
 static bool drives(void)
 {
-    return state == ROOT || is_successor();
+    return leads() || is_successor();
 }
 
-static uint32_t magnitude(int32_t value)
+/* `flags`: of a beacon that says so. */
+static void set_time(uint32_t local, uint32_t network, uint8_t flags)
 {
-    return value < 0 ? 0U - (uint32_t)value : (uint32_t)value;
+    netclock_set(local, network);
+#if CAUSEWAY_MIC_BYTES
+    netclock_set_round(flags >> CW_BEACON_ROUND);
+#else
+    (void)flags;
+#endif
 }
 
 /* In its 8 places it would take eighty bytes more. */
@@ -136,7 +131,7 @@ static __attribute__((noinline)) void plan(intent_t what, uint32_t when)
     beacon_at = when;
 }
 
-void timesync_start(uint8_t last_epoch, uint32_t now)
+void timesync_start(uint8_t last_epoch, uint8_t last_round, uint32_t now)
 {
     kept_set(&epoch, last_epoch);
     kept_set(&sequence, 0);
@@ -144,16 +139,52 @@ void timesync_start(uint8_t last_epoch, uint32_t now)
     state = is_root() ? LISTENING : LOST;
     driver = CAUSEWAY_ROOT;
     hops = TIMESYNC_NO_HOPS;
-    pairs = 0;
+    syncline_clear();
     outliers = 0;
     answered = false;
     burst = LISTEN_QUESTIONS;
     ask_pause = ASK_FIRST;
     tidy_at = now + TIDY;
     counters = (timesync_counters_t){0};
+#if CAUSEWAY_MIC_BYTES
+    set_time(now, 0, (uint8_t)(last_round << CW_BEACON_ROUND)); /* a root knows that it is no earlier */
+#else
+    (void)last_round;
     netclock_set(now, now);
+#endif
     plan(QUESTION, now + ASK_FIRST / 4 + random_below((uint16_t)ASK_FIRST));
 }
+
+#if CAUSEWAY_MIC_BYTES
+
+uint8_t timesync_round(uint32_t network)
+{
+    return netclock_round(network);
+}
+
+int8_t timesync_later(uint8_t from_epoch, uint8_t flags, uint32_t time)
+{
+    uint8_t by = (uint8_t)(from_epoch - timesync_epoch());
+    if (by == 0) { /* their difference where the sign is */
+        by = (uint8_t)(flags - (netclock_round(time) << CW_BEACON_ROUND)) & (uint8_t)CW_BEACON_ROUND_MASK;
+    }
+    return (int8_t)by;
+}
+
+/* Above 0: of a later time than ours, which ours does not just go on to; below 0: of an earlier one. */
+static int8_t later(const cw_beacon_t *beacon)
+{
+    return timesync_later(beacon->epoch, beacon->flags, beacon->time);
+}
+
+#else
+
+static int8_t later(const cw_beacon_t *beacon)
+{
+    return (int8_t)(uint8_t)(beacon->epoch - timesync_epoch());
+}
+
+#endif
 
 uint32_t timesync_network(uint32_t local)
 {
@@ -174,46 +205,29 @@ uint32_t timesync_stamp(uint32_t local)
 static uint16_t estimate_error(uint32_t now)
 {
     if (state != FOLLOWING) {
-        return state == ROOT ? 0 : UINT16_MAX;
+        return leads() ? 0 : UINT16_MAX;
     }
-    int32_t age = (int32_t)(now - window[0].local);
-    uint32_t growth = age > 0 ? (((uint32_t)age >> 8) * drift) >> 12 : 0;
-    return growth > (uint32_t)(UINT16_MAX - base_error) ? UINT16_MAX : (uint16_t)(base_error + growth);
+    return syncline_error(now);
 }
 
 uint16_t timesync_error(uint32_t now)
 {
     uint16_t error = estimate_error(now);
-    uint32_t left = magnitude(netclock_left(now));
+    uint32_t left = netclock_size(netclock_left(now));
     return left > (uint32_t)(UINT16_MAX - error) ? UINT16_MAX : (uint16_t)(error + left);
 }
 
 bool timesync_in_sync(uint32_t now)
 {
-    return state == ROOT || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
-}
-
-/* Whether most beacons of the window came over no more hops than this. */
-static bool mostly_within(uint8_t most)
-{
-    uint8_t found = 0;
-    for (uint8_t i = 0; i < pairs; i++) {
-        found = (uint8_t)(found + (window[i].hops <= most));
-    }
-    return 2 * found > pairs;
+    return leads() || (state == FOLLOWING && timesync_error(now) <= TIMESYNC_LIMIT);
 }
 
 uint8_t timesync_hops(void)
 {
     if (state != FOLLOWING) {
-        return state == ROOT ? 0 : TIMESYNC_NO_HOPS;
+        return leads() ? 0 : TIMESYNC_NO_HOPS;
     }
-    for (uint8_t usual = 1; usual <= TIMESYNC_MAX_HOPS; usual++) {
-        if (mostly_within(usual)) {
-            return usual;
-        }
-    }
-    return TIMESYNC_NO_HOPS;
+    return syncline_hops();
 }
 
 uint8_t timesync_epoch(void)
@@ -223,18 +237,39 @@ uint8_t timesync_epoch(void)
 
 bool timesync_known(void)
 {
-    return state == ROOT || state == FOLLOWING;
+    return leads() || state == FOLLOWING;
 }
 
 bool timesync_is_root(void)
 {
-    return state == ROOT;
+    return leads();
 }
 
 uint16_t timesync_driver(void)
 {
     return is_root() ? CAUSEWAY_ROOT : driver;
 }
+
+#if CAUSEWAY_SCHEDULED
+
+uint32_t timesync_taken(uint32_t now)
+{
+    return now - syncline_age(now);
+}
+
+bool timesync_speaks(uint32_t by)
+{
+    return (intent == BEACON || intent == ANSWER) && !clock_before(by, beacon_at);
+}
+
+void timesync_ask_now(uint32_t now)
+{
+    if (state == LISTENING && !answered && clock_before(now + SPREAD, beacon_at)) {
+        plan(QUESTION, now + random_below(SPREAD));
+    }
+}
+
+#endif
 
 bool timesync_two_roots(void)
 {
@@ -246,129 +281,6 @@ const timesync_counters_t *timesync_counters(void)
     return &counters;
 }
 
-/* ---- The line ---- */
-
-static bool is_usable(const pair_t *pair)
-{
-    return window[0].local - pair->local <= MEMORY &&
-           magnitude((int32_t)(pair->offset - window[0].offset)) <= OFFSET_MOST;
-}
-
-/* From the first that is of no use, counted from the newest; all the others are older still. */
-static void forget_old_pairs(void)
-{
-    for (uint8_t i = 1; i < pairs; i++) {
-        if (!is_usable(&window[i])) {
-            pairs = i;
-        }
-    }
-}
-
-static void push_pair(uint32_t local, uint32_t offset, uint8_t from_hops)
-{
-    if (pairs < WINDOW) {
-        pairs++;
-    }
-    memmove(window + 1, window, sizeof(pair_t) * (size_t)(pairs - 1));
-    window[0] = (pair_t){local, offset, from_hops};
-    forget_old_pairs();
-}
-
-static uint32_t span(void)
-{
-    return window[0].local - window[pairs - 1].local;
-}
-
-/* y per x is cycles in 1024, so the quotient is wanted times 2^14. */
-static int16_t slope(int32_t xy, int32_t xx)
-{
-    while (magnitude(xy) >= UINT32_C(1) << 16) {
-        xy /= 2;
-        xx /= 2;
-    }
-    int32_t found = xx > 0 ? xy * 16384 / xx : 0;
-    if (found > NETCLOCK_SKEW_MAX) {
-        return NETCLOCK_SKEW_MAX;
-    }
-    return (int16_t)(found < -NETCLOCK_SKEW_MAX ? -NETCLOCK_SKEW_MAX : found);
-}
-
-/* Relative to the means, as far as they are known. */
-static point_t point_of(const fit_t *fit, const pair_t *pair)
-{
-    int16_t before = (int16_t)((window[0].local - pair->local) >> 10);
-    int16_t more = (int16_t)(pair->offset - window[0].offset);
-    return (point_t){(int16_t)(-before - fit->mean_x), (int16_t)(more - (int16_t)(fit->mean_y >> 8))};
-}
-
-static void find_means(fit_t *fit)
-{
-    int32_t sum_x = 0, sum_y = 0;
-    for (uint8_t i = 0; i < pairs; i++) {
-        point_t point = point_of(fit, &window[i]);
-        sum_x += point.x;
-        sum_y += point.y;
-    }
-    fit->mean_x = (int16_t)(sum_x / pairs);
-    fit->mean_y = sum_y * 256 / pairs;
-}
-
-/* At most 8 products of 2^14 and 2^14. */
-static void find_skew(const fit_t *fit)
-{
-    int32_t xx = 0, xy = 0;
-    for (uint8_t i = 0; i < pairs; i++) {
-        point_t point = point_of(fit, &window[i]);
-        xx += ((int32_t)point.x * point.x) >> 1;
-        xy += ((int32_t)point.x * point.y) >> 1;
-    }
-    skew = slope(xy, xx);
-}
-
-static void find_residual(fit_t *fit)
-{
-    for (uint8_t i = 0; i < pairs; i++) {
-        point_t point = point_of(fit, &window[i]);
-        int16_t off = (int16_t)(point.y - (int16_t)(((int32_t)point.x * skew) >> 14));
-        uint16_t distance = (uint16_t)(off < 0 ? -off : off);
-        if (distance > fit->residual) {
-            fit->residual = distance;
-        }
-    }
-}
-
-static uint16_t drift_of(uint16_t residual)
-{
-    if (pairs < 2 || span() < SPAN_LEAST) {
-        return DRIFT_UNKNOWN;
-    }
-    uint32_t unsure = ((uint32_t)(TIMESYNC_NOISE + residual) << 16) / (span() >> 4);
-    return unsure > DRIFT_UNKNOWN - DRIFT_LEAST ? DRIFT_UNKNOWN : (uint16_t)(unsure + DRIFT_LEAST);
-}
-
-/* Fit the line to the window and steer the clock to it. False when the clock is so far off that time must
- * start afresh. */
-static bool fit_line(uint8_t sender_error, uint32_t now)
-{
-    fit_t fit = {0};
-    find_means(&fit);
-    if (pairs > 1 && span() >= SPAN_LEAST) {
-        find_skew(&fit);
-    }
-    find_residual(&fit);
-    base_error = (uint16_t)((uint16_t)(sender_error + TIMESYNC_NOISE) + fit.residual);
-    drift = drift_of(fit.residual);
-
-    int32_t since_mean = (int32_t)(now - window[0].local) - fit.mean_x * INT32_C(1024);
-    int32_t gain = (since_mean >> 8) * skew + fit.mean_y * 256;
-    uint32_t network = now + window[0].offset + (uint32_t)(gain >> 16);
-    if (magnitude((int32_t)(network - netclock_shown(now))) > ASTRAY) {
-        return false;
-    }
-    netclock_steer(now, network, (uint16_t)gain, skew, (uint16_t)TIMESYNC_LIMIT);
-    return true;
-}
-
 /* ---- Following ---- */
 
 /* A successor's beacon says nothing about the way to the root: what was known of it stays. In its two
@@ -377,9 +289,9 @@ static __attribute__((noinline)) void take_pair(const cw_beacon_t *beacon, uint3
 {
     uint8_t distance = beacon->root == CAUSEWAY_ROOT ? (uint8_t)(beacon->hops + 1) : timesync_hops();
     if (anew) {
-        pairs = 0;
+        syncline_clear();
     }
-    push_pair(heard, beacon->time - heard, distance);
+    syncline_take(heard, beacon->time, distance);
 }
 
 static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
@@ -387,16 +299,14 @@ static void start_afresh(const cw_beacon_t *beacon, uint32_t heard)
     take_pair(beacon, heard, true);
     state = FOLLOWING;
     kept_set(&epoch, beacon->epoch);
-    skew = 0;
-    base_error = (uint16_t)(beacon->error + TIMESYNC_NOISE);
-    drift = DRIFT_UNKNOWN;
-    netclock_set(heard, beacon->time);
+    syncline_begin(beacon->error);
+    set_time(heard, beacon->time, beacon->flags);
     timesync_on_epoch(beacon->epoch);
 }
 
 static bool far_off(const cw_beacon_t *beacon, uint32_t heard)
 {
-    uint32_t off = magnitude((int32_t)(beacon->time - netclock_estimate(heard)));
+    uint32_t off = netclock_size((int32_t)(beacon->time - netclock_estimate(heard)));
     return off > (uint32_t)estimate_error(heard) + beacon->error + 2 * TIMESYNC_NOISE;
 }
 
@@ -412,10 +322,10 @@ static bool add_to_line(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         }
         count(&counters.restarts);
         anew = true;
-        skew = 0;
+        syncline_forget_skew();
     }
     take_pair(beacon, heard, anew);
-    if (!fit_line(beacon->error, now)) {
+    if (!syncline_fit(beacon->error, now)) {
         start_afresh(beacon, heard);
     }
     return true;
@@ -433,9 +343,16 @@ static bool may_follow(const cw_beacon_t *beacon)
 
 static void pass_on(uint32_t now)
 {
+#if CAUSEWAY_SCHEDULED
+    uint32_t when;
+    if (schedule_passes_on(hops, now, &when)) {
+        plan(BEACON, when);
+    }
+#else
     if (hops < TIMESYNC_MAX_HOPS) {
         plan(BEACON, now + random_below(SPREAD));
     }
+#endif
 }
 
 /* ---- Driving: the root, or a successor ---- */
@@ -472,18 +389,10 @@ static void outbid(const cw_beacon_t *beacon, uint32_t now)
     }
 }
 
-/* The newest pair becomes one of now, the only one: our own clock, off by `error`. */
-static void move_up_newest(uint16_t error, uint32_t now)
-{
-    window[0] = (pair_t){now, netclock_estimate(now) - now, timesync_hops()};
-    base_error = error;
-    pairs = 1;
-}
-
 /* Our time goes on as the network's. */
 static void succeed(uint32_t now)
 {
-    move_up_newest(estimate_error(now), now);
+    syncline_move_up(estimate_error(now), now);
     driver = identity_id();
     hops = 0;
     last_beacon = now;
@@ -494,10 +403,15 @@ static void succeed(uint32_t now)
 /* A mote whose clock is good has not heard whoever drives for long. */
 static bool must_succeed(uint32_t now)
 {
-    uint32_t wait = SILENCE - (drift < DRIFT_UNKNOWN ? TIMESYNC_PERIOD / 2 : 0) +
+    uint32_t wait = SILENCE - (syncline_knows_skew() ? TIMESYNC_PERIOD / 2 : 0) +
                     identity_id() * SUCCESSION_STEP;
+#if CAUSEWAY_SCHEDULED
+    if (!schedule_may_succeed(now)) {
+        return false;
+    }
+#endif
     return identity_id() < CAUSEWAY_MOTES && !drives() && timesync_in_sync(now) &&
-           (int32_t)(now - window[0].local - wait) > 0;
+           (int32_t)(syncline_age(now) - wait) > 0;
 }
 
 /* Whether this one is to drive rather than whom we follow. */
@@ -512,7 +426,7 @@ static bool outranks(uint16_t root)
 static bool gives_way(const cw_beacon_t *beacon, uint32_t now)
 {
     if (beacon->root == driver) {
-        move_up_newest((uint16_t)(base_error - base_error / 8), now);
+        syncline_move_up((uint16_t)(syncline_base_error() - syncline_base_error() / 8), now);
         return false;
     }
     if (!outranks(beacon->root) || newer16(kept_get(&sequence), beacon->sequence)) {
@@ -542,12 +456,12 @@ static void follow(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
         count(&counters.foreign);
         return;
     }
-    uint8_t ours = timesync_epoch();
-    if (in_sync && beacon->epoch != ours && !newer8(beacon->epoch, ours)) {
+    int8_t how_late = later(beacon);
+    if (in_sync && how_late < 0) {
         count(&counters.old);
         return;
     }
-    bool afresh = state == LOST || beacon->epoch != ours;
+    bool afresh = state == LOST || how_late != 0;
     if (!afresh && is_successor() && !gives_way(beacon, now)) {
         return;
     }
@@ -588,13 +502,16 @@ static void adopt(const cw_beacon_t *beacon, uint32_t heard)
     state = ROOT;
     kept_set(&epoch, beacon->epoch);
     kept_set(&sequence, (uint16_t)(beacon->sequence + SEQUENCE_LEAP));
-    netclock_set(heard, beacon->time);
+    set_time(heard, beacon->time, beacon->flags);
     timesync_on_epoch(beacon->epoch);
 }
 
 static void next_epoch(void)
 {
     kept_set(&epoch, (uint8_t)(timesync_epoch() + 1));
+#if CAUSEWAY_MIC_BYTES
+    netclock_set_round(0);
+#endif
     timesync_on_epoch(timesync_epoch());
 }
 
@@ -624,19 +541,29 @@ static bool better(const cw_beacon_t *beacon)
 static void listen(const cw_beacon_t *beacon, uint32_t heard)
 {
 #if CAUSEWAY_MIC_BYTES
-    /* in one epoch the later time: what somebody plays again is behind */
-    int32_t ahead = (int32_t)(beacon->time - best.time - (heard - best_heard));
-    if (answered && beacon->epoch == best.epoch && magnitude(ahead) > (uint32_t)APART) {
-        answered = ahead < 0;
-    }
-    if (answered && beacon->epoch == best.epoch && ahead < -APART) {
+    /* The latest time: what somebody plays again is behind it, or behind what we knew when we started. An
+     * erased EEPROM says FF. */
+    int32_t ahead = (int32_t)(beacon->time - netclock_estimate(heard));
+    int8_t how_late = later(beacon);
+    bool knew = answered || timesync_epoch() != UINT8_MAX;
+    if (knew && (how_late < 0 || (how_late == 0 && ahead < -APART))) {
         return;
+    }
+    if (how_late > 0 || ahead > APART) {
+        answered = false;
     }
 #endif
     if (better(beacon)) {
+#if CAUSEWAY_MIC_BYTES
+        kept_set(&epoch, beacon->epoch);
+        set_time(heard, beacon->time, beacon->flags);
+#endif
         best = *beacon;
         best_heard = heard;
         answered = true;
+#if CAUSEWAY_SCHEDULED
+        burst = burst < LISTEN_MORE ? burst : LISTEN_MORE; /* those who know more are awake now */
+#endif
     }
 }
 
@@ -654,6 +581,20 @@ static void open_epoch(uint32_t now)
     burst = QUICK_BEACONS;
     plan(BEACON, now + random_below(SPREAD));
 }
+
+#if CAUSEWAY_MIC_BYTES
+
+/* Rounds are counted in 5 bits. Before one could be taken for another, a new epoch begins. */
+static void mind_round(uint32_t now)
+{
+    if (netclock_round(netclock_estimate(now)) >= ROUNDS_MOST) {
+        open_epoch(now);
+    } else {
+        timesync_on_round(netclock_round(netclock_estimate(now)));
+    }
+}
+
+#endif
 
 /* There is another root in our epoch. Time must not run backwards for anybody, so the clock that is ahead
  * wins: who is behind takes it up; who is ahead by more than clocks in sync can be opens a new epoch, which
@@ -676,11 +617,23 @@ static void meet_root(const cw_beacon_t *beacon, int32_t ahead, uint32_t heard, 
 /* Beacons of our epoch: a successor's, or in our own name and then mostly ours, passed on. */
 static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
+#if !CAUSEWAY_MIC_BYTES
     if (beacon->root != CAUSEWAY_ROOT) {
         outbid(beacon, now);
         return;
     }
+#endif
     int32_t ahead = may_follow(beacon) ? (int32_t)(beacon->time - netclock_estimate(heard)) : 0;
+#if CAUSEWAY_MIC_BYTES
+    if (beacon->root != CAUSEWAY_ROOT) {
+        if (ahead > APART) { /* we have taken up what somebody played again, and the network has not */
+            adopt(beacon, heard);
+        } else {
+            outbid(beacon, now);
+        }
+        return;
+    }
+#endif
     int32_t allowed = beacon->error + TIMESYNC_LIMIT / 2;
     bool anothers = beacon->sender == identity_id() || newer16(beacon->sequence, kept_get(&sequence));
     if (anothers || (ahead > allowed && timesync_two_roots())) {
@@ -694,10 +647,11 @@ static void hear_own_epoch(const cw_beacon_t *beacon, uint32_t heard, uint32_t n
 
 static void hear_as_root(const cw_beacon_t *beacon, uint32_t heard, uint32_t now)
 {
-    if (beacon->epoch == timesync_epoch()) {
+    int8_t how_late = later(beacon);
+    if (how_late == 0) {
         hear_own_epoch(beacon, heard, now);
-    } else if (newer8(beacon->epoch, timesync_epoch()) && may_follow(beacon)) {
-        if (beacon->root == CAUSEWAY_ROOT) {
+    } else if (how_late > 0 && may_follow(beacon)) {
+        if (beacon->root == CAUSEWAY_ROOT && beacon->epoch != timesync_epoch()) {
             note_conflict();
         }
         adopt(beacon, heard);
@@ -721,9 +675,9 @@ __attribute__((noinline)) void timesync_on_beacon(const uint8_t *payload, uint32
         answer(&beacon, now);
     } else if (unsure == RADIO_UNTIMED) {
         count(&counters.foreign);
-    } else if (state == LISTENING) {
+    } else if (listens()) {
         listen(&beacon, heard);
-    } else if (state == ROOT) {
+    } else if (leads()) {
         hear_as_root(&beacon, heard, now);
     } else {
         follow(&beacon, heard, now);
@@ -743,9 +697,14 @@ bool timesync_due(uint32_t now)
 {
     if (!clock_before(now, tidy_at)) {
         netclock_tidy(now);
-        if (state == FOLLOWING && (int32_t)(now - window[0].local) > (int32_t)AGE_MOST) {
-            move_up_newest(estimate_error(now), now); /* as good as our clock still is */
+        if (state == FOLLOWING && (int32_t)syncline_age(now) > (int32_t)AGE_MOST) {
+            syncline_move_up(estimate_error(now), now); /* as good as our clock still is */
         }
+#if CAUSEWAY_MIC_BYTES
+        if (leads()) {
+            mind_round(now);
+        }
+#endif
         tidy_at = now + TIDY;
     }
     if (is_successor() && !timesync_in_sync(now)) { /* nobody has followed it for long */
@@ -758,7 +717,7 @@ bool timesync_due(uint32_t now)
     if (intent == NOTHING || clock_before(now, beacon_at)) {
         return false;
     }
-    if (state == LISTENING && burst == 0) {
+    if (listens() && burst == 0) {
         be_root(now);
     } else if (intent == QUESTION && timesync_in_sync(now)) {
         intent = NOTHING;
@@ -771,15 +730,33 @@ uint32_t timesync_next(void)
     return intent != NOTHING && clock_before(beacon_at, tidy_at) ? beacon_at : tidy_at;
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* Motes listen for who drives when a window opens. */
+static uint32_t next_beacon(uint32_t now)
+{
+    uint32_t opening = schedule_opening(now), quick = now + TIMESYNC_QUICK;
+    return state == ROOT && burst > 0 && clock_before(quick, opening) ? quick : opening;
+}
+
+#else
+
+static uint32_t next_beacon(uint32_t now)
+{
+    return now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD);
+}
+
+#endif
+
 static void plan_next(uint32_t now)
 {
     intent = NOTHING;
-    if (state == LISTENING) {
+    if (listens()) {
         burst--;
-        plan(QUESTION, now + 2 * ASK_FIRST);
+        plan(QUESTION, now + LISTEN_PAUSE);
     } else if (drives()) {
         last_beacon = now;
-        plan(BEACON, now + (burst > 0 ? TIMESYNC_QUICK : TIMESYNC_PERIOD));
+        plan(BEACON, next_beacon(now));
         burst = burst > 0 ? (uint8_t)(burst - 1) : 0;
     } else {
         ask_again(now);
@@ -792,14 +769,20 @@ void timesync_fill(uint8_t *payload, uint32_t now)
         kept_set(&sequence, (uint16_t)(kept_get(&sequence) + 1));
     }
     uint16_t error = estimate_error(now);
-    bool in_sync = state == ROOT || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
+    bool in_sync = leads() || (state == FOLLOWING && error <= TIMESYNC_LIMIT);
     cw_beacon_t beacon = {
         .sender = identity_id(),
         .root = timesync_driver(),
         .epoch = timesync_epoch(),
         .sequence = kept_get(&sequence),
-        .hops = state == ROOT ? 0 : hops,
+        .hops = leads() ? 0 : hops,
+#if CAUSEWAY_MIC_BYTES
+        /* If the time comes round before it is written, this beacon is a round old, and nobody minds it. */
+        .flags = (uint8_t)((in_sync ? CW_BEACON_IN_SYNC : 0) | netclock_round(netclock_estimate(now))
+                                                                   << CW_BEACON_ROUND),
+#else
         .flags = in_sync ? CW_BEACON_IN_SYNC : 0,
+#endif
         .error = (uint8_t)(error < UINT8_MAX ? error : UINT8_MAX),
     };
     if (intent == QUESTION) {
@@ -816,28 +799,15 @@ void timesync_fill(uint8_t *payload, uint32_t now)
  * not be heard of again. */
 static bool plan_is_sound(uint32_t now)
 {
-    if ((is_root() || is_successor()) && intent != (state == LISTENING ? QUESTION : BEACON)) {
+    if ((is_root() || is_successor()) && intent != (listens() ? QUESTION : BEACON)) {
         return false;
     }
     return intent == NOTHING ||
            !clock_before(now + (is_root() ? TIMESYNC_PERIOD + ANSWER_PAUSE : 3 * ASK_MOST), beacon_at);
 }
 
-static bool window_is_sound(uint32_t now)
-{
-    if (pairs == 0 || pairs > WINDOW || clock_before(now, window[0].local)) {
-        return false;
-    }
-    for (uint8_t i = 1; i < pairs; i++) {
-        if (!is_usable(&window[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool timesync_sound(uint32_t now)
 {
-    bool role = is_root() ? state == ROOT || state == LISTENING : state == FOLLOWING || state == LOST;
-    return role && plan_is_sound(now) && (state != FOLLOWING || window_is_sound(now)) && netclock_sound(now);
+    bool role = is_root() ? leads() || listens() : state == FOLLOWING || state == LOST;
+    return role && plan_is_sound(now) && (state != FOLLOWING || syncline_sound(now)) && netclock_sound(now);
 }

@@ -32,7 +32,11 @@
 
 /** Cycles between the root's beacons; the first few come at TIMESYNC_QUICK. */
 #ifndef TIMESYNC_PERIOD
+#if CAUSEWAY_SCHEDULED
+#define TIMESYNC_PERIOD ((UINT32_C(1) << CAUSEWAY_PERIOD_LOG2) * CAUSEWAY_BEACON_EVERY)
+#else
 #define TIMESYNC_PERIOD (CAUSEWAY_BEACON_SECONDS * UINT32_C(32768))
+#endif
 #endif
 #ifndef TIMESYNC_QUICK
 #define TIMESYNC_QUICK (2 * UINT32_C(32768))
@@ -69,8 +73,8 @@ typedef struct {
 } timesync_counters_t;
 
 /** Start, after identity_start(). A root that must open a new epoch counts on from `epoch`, the last one it
- * knew. */
-void timesync_start(uint8_t epoch, uint32_t now);
+ * knew. With a key it takes up no time before `round` of it. */
+void timesync_start(uint8_t epoch, uint8_t round, uint32_t now);
 
 /** The network's time at a local time not more than a few minutes from now; it never runs backwards within an
  * epoch. */
@@ -96,6 +100,17 @@ uint8_t timesync_hops(void);
 
 /** The epoch of the network's time; meaningless before a time is known. */
 uint8_t timesync_epoch(void);
+
+#if CAUSEWAY_MIC_BYTES
+
+/** The round of the network's time at which it read `network`, less than 18 hours from now. */
+uint8_t timesync_round(uint32_t network);
+
+/** Of a time in this epoch, with these flags of a beacon: above 0 if it is later than ours by half a round or
+ * more, or of a later epoch; below 0 if earlier; 0 if it is near ours. */
+int8_t timesync_later(uint8_t epoch, uint8_t flags, uint32_t time);
+
+#endif
 
 /** True once a network time is known, in sync or not. */
 bool timesync_known(void);
@@ -124,6 +139,19 @@ uint32_t timesync_next(void);
  * due. */
 void timesync_fill(uint8_t *payload, uint32_t now);
 
+#if CAUSEWAY_SCHEDULED
+
+/** The local time at which the last beacon taken was heard; meaningless before a time is known. */
+uint32_t timesync_taken(uint32_t now);
+
+/** Whether a beacon or an answer is to go out by this local time. A question does not count. */
+bool timesync_speaks(uint32_t by);
+
+/** A starting root has heard somebody: whoever is awake now may know the time, and is asked. */
+void timesync_ask_now(uint32_t now);
+
+#endif
+
 const timesync_counters_t *timesync_counters(void);
 
 /** Whether the state is possible: it fits this node's role, its next times are near enough, and its line's
@@ -134,5 +162,10 @@ bool timesync_sound(uint32_t now);
 
 /** A new epoch has begun: all older stamps are void. */
 void timesync_on_epoch(uint8_t epoch);
+
+#if CAUSEWAY_MIC_BYTES
+/** This node is the root, and its time may be in another round: to be kept. */
+void timesync_on_round(uint8_t round);
+#endif
 
 #endif

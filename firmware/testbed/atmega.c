@@ -17,6 +17,7 @@
 __extension__ typedef unsigned __int128 wide_t;
 
 enum { DATA_BYTES = 0x10000, REGISTERS = 32, LED_PINS = 3 };
+enum { START_CYCLES = 16384 }; /* a crystal's, with the fuses as MICA motes have them */
 enum { MCUCSR_PORF = 1, MCUCSR_EXTRF = 2, MCUCSR_BORF = 4, MCUCSR_WDRF = 8, MCUCSR_FLAGS = 0x1F };
 
 static const char ports[] = "ABCDEFG";
@@ -63,6 +64,19 @@ avr_cycle_count_t atmega_cycle_at(const atmega_t *mcu, ns_t time)
 ns_t atmega_now(const atmega_t *mcu)
 {
     return mcu->on ? atmega_time_of(mcu, mcu->avr->cycle) : mcu->off_time;
+}
+
+ns_t atmega_spent(const atmega_t *mcu, processor_state_t state)
+{
+    if (state == PROCESSOR_OFF) {
+        return mcu->off_before + (mcu->on ? 0 : mcu->off_time - mcu->off_since);
+    }
+    return (ns_t)((wide_t)meter_spent(&mcu->states, state, mcu->avr->cycle) * 1000000000000000 / mcu->uhz);
+}
+
+uint64_t atmega_starts(const atmega_t *mcu)
+{
+    return mcu->states.entries[PROCESSOR_STARTING];
 }
 
 /* Crystal and main clock are compared without a detour over nanoseconds, so that edges do not jitter. Where
@@ -326,6 +340,7 @@ static void fill(uint8_t *bytes, int count, random_t *random)
 void atmega_on(atmega_t *mcu, ns_t at, random_t *random)
 {
     mcu->on = true;
+    mcu->off_before += at - mcu->off_since;
     mcu->base_time = at;
     mcu->base_cycle = mcu->avr->cycle;
     mcu->crystal.since = mcu->avr->cycle;
@@ -342,7 +357,7 @@ void atmega_off(atmega_t *mcu)
     if (!mcu->on) {
         return;
     }
-    mcu->off_time = atmega_now(mcu);
+    mcu->off_time = mcu->off_since = atmega_now(mcu);
     mcu->on = false;
     mcu->reset_wanted = false;
     mcu->avr->run_cycle_count = 1;
@@ -446,6 +461,7 @@ atmega_t *atmega_make(const char *image, double main_ppm, double crystal_ppm, at
     mcu->uhz = (uint64_t)llround(ATMEGA_HZ * (1e6 + main_ppm));
     mcu->crystal.nhz = (uint64_t)llround(32768 * (1e9 + crystal_ppm * 1e3));
     mcu->crystal.runs = true;
+    mcu->start_cycles = START_CYCLES;
     avr->custom.data = mcu;
     atmega_supply(mcu, 3000);
     silence_uarts(avr);

@@ -17,6 +17,21 @@ enum { ATMEGA_HZ = 7372800, ATMEGA_RAM = 0x0100, ATMEGA_RAM_END = 0x10FF, ATMEGA
 
 typedef enum { RESET_POWER_ON, RESET_BUTTON, RESET_BROWN_OUT, RESET_WATCHDOG } reset_cause_t;
 
+/** What it does, as far as its current tells. Starting: an interrupt has come, and the main oscillator
+ * starts. */
+typedef enum {
+    PROCESSOR_ACTIVE,
+    PROCESSOR_IDLE,
+    PROCESSOR_NOISE_REDUCTION,
+    PROCESSOR_POWER_DOWN,
+    PROCESSOR_POWER_SAVE,
+    PROCESSOR_STANDBY,
+    PROCESSOR_EXTENDED_STANDBY,
+    PROCESSOR_STARTING,
+    PROCESSOR_OFF,
+    PROCESSOR_STATES,
+} processor_state_t;
+
 typedef struct atmega atmega_t;
 
 /** What its surroundings want to know; any may be NULL. */
@@ -51,8 +66,16 @@ void atmega_run(atmega_t *mcu, ns_t until);
 /** Until when it has nothing to do, if nobody disturbs it: atmega_run() up to then changes nothing. */
 ns_t atmega_idle_until(const atmega_t *mcu);
 
-/** The true time of its present cycle. */
+/** The true time of its present cycle, and how much of it since 0 it was in a state. */
 ns_t atmega_now(const atmega_t *mcu);
+ns_t atmega_spent(const atmega_t *mcu, processor_state_t state);
+
+/** How often its main oscillator was started again. */
+uint64_t atmega_starts(const atmega_t *mcu);
+
+/** Cycles that the main oscillator takes to start after power-down and power-save: what the fuses say, 16384
+ * unless set. */
+void atmega_start_cycles(atmega_t *mcu, uint32_t cycles);
 
 /** Call `due` at true time `when` (at once, that is in the next cycle, if it has passed), between two
  * instructions. One call for each pair of `due` and `param`; NEVER takes it back. It outlives resets of the
@@ -97,8 +120,11 @@ void atmega_crystal(atmega_t *mcu, bool runs);
 /** Crystal cycles since power on, whole ones and 2^-16: the truth about timer 0. */
 uint64_t atmega_crystal_cycles(const atmega_t *mcu);
 
-/** What TCNT0 is now. */
+/** What TCNT0 is now; how many crystal cycles it takes from count to count (0: it stands still), and where
+ * the prescaler is, 0 to 1023. */
 uint8_t atmega_crystal_count(const atmega_t *mcu);
+unsigned atmega_crystal_divider(const atmega_t *mcu);
+unsigned atmega_crystal_prescaler(const atmega_t *mcu);
 
 /** Data memory: registers and RAM. */
 uint8_t *atmega_data(atmega_t *mcu);

@@ -13,6 +13,7 @@
 #include <simavr/sim_io.h>
 
 #include "atmega.h"
+#include "meter.h"
 
 enum {
     REG_PINF = 0x20,
@@ -243,6 +244,7 @@ struct atmega {
     clocked_t clocked;
     bool on;
     ns_t off_time;                /* the time while it is off */
+    ns_t off_since, off_before;   /* when that began, and how long it was off before */
     uint64_t uhz;                 /* the main clock's rate in 10^-6 Hz */
     ns_t base_time;               /* the true time of ... */
     avr_cycle_count_t base_cycle; /* ... this cycle */
@@ -258,6 +260,8 @@ struct atmega {
     eeprom_t eeprom;
     watchdog_t watchdog;
     nap_t nap;
+    meter_t states; /* in cycles; those off apart, in which there are none */
+    uint32_t start_cycles;
     measure_t measure;
     call_t calls[CALLS];
     avr_int_vector_t *vectors[ATMEGA_VECTORS]; /* by number */

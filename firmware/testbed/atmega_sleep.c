@@ -11,8 +11,8 @@
 enum { MCUCR_SE = 0x20, MCUCR_SM2 = 0x04, MCUCR_SM10 = 0x18 };
 enum { IDLE = 0, NOISE_REDUCTION = 1, POWER_DOWN = 2, POWER_SAVE = 3, STANDBY = 6, EXTENDED_STANDBY = 7 };
 
-/* The main crystal needs 16384 cycles to start again; in the standby modes it goes on. */
-enum { START_CYCLES = 16384, STANDBY_CYCLES = 6, HALT_CYCLES = 4 };
+/* In the standby modes the main crystal goes on. */
+enum { STANDBY_CYCLES = 6, HALT_CYCLES = 4 };
 
 enum { ONE_CRYSTAL_CYCLE = 1 << 16 };
 
@@ -25,6 +25,27 @@ static const char *mode_name(uint8_t mode)
         "standby", "extended standby",
     };
     return names[mode];
+}
+
+/* A reserved mode, which a fault tells of, is taken for idle. */
+static processor_state_t state_in(uint8_t mode)
+{
+    static const processor_state_t states[] = {
+        [IDLE] = PROCESSOR_IDLE,
+        [NOISE_REDUCTION] = PROCESSOR_NOISE_REDUCTION,
+        [POWER_DOWN] = PROCESSOR_POWER_DOWN,
+        [POWER_SAVE] = PROCESSOR_POWER_SAVE,
+        [4] = PROCESSOR_IDLE,
+        [5] = PROCESSOR_IDLE,
+        [STANDBY] = PROCESSOR_STANDBY,
+        [EXTENDED_STANDBY] = PROCESSOR_EXTENDED_STANDBY,
+    };
+    return states[mode];
+}
+
+static void enter(atmega_t *mcu, processor_state_t state)
+{
+    meter_enter(&mcu->states, (int)state, mcu->avr->cycle);
 }
 
 static bool crystal_runs_in(uint8_t mode)
@@ -258,6 +279,12 @@ static void start_io_clock(atmega_t *mcu)
 void atmega_sleep_reset(atmega_t *mcu)
 {
     memset(&mcu->nap, 0, sizeof mcu->nap);
+    enter(mcu, PROCESSOR_ACTIVE);
+}
+
+void atmega_start_cycles(atmega_t *mcu, uint32_t cycles)
+{
+    mcu->start_cycles = cycles;
 }
 
 void atmega_sleep_begin(atmega_t *mcu)
@@ -274,6 +301,7 @@ void atmega_sleep_begin(atmega_t *mcu)
     mcu->nap.state = ASLEEP;
     mcu->nap.mode = mode;
     mcu->nap.timer0_woke = false;
+    enter(mcu, state_in(mode));
     if (mode != IDLE) {
         atmega_timer0_sleeps(mcu);
         stop_io_clock(mcu);
@@ -289,6 +317,7 @@ static void wake(atmega_t *mcu)
 {
     nap_t *nap = &mcu->nap;
     nap->state = AWAKE;
+    enter(mcu, PROCESSOR_ACTIVE);
     if (nap->io_stopped) {
         start_io_clock(mcu);
         atmega_timer0_wakes(mcu);
@@ -315,5 +344,6 @@ void atmega_sleep_end(atmega_t *mcu, bool by_timer0)
     }
     bool oscillator_runs = mode == STANDBY || mode == EXTENDED_STANDBY;
     mcu->nap.state = WAKING;
-    atmega_timer(mcu, mcu->avr->cycle + (oscillator_runs ? STANDBY_CYCLES : START_CYCLES), started, mcu);
+    enter(mcu, PROCESSOR_STARTING);
+    atmega_timer(mcu, mcu->avr->cycle + (oscillator_runs ? STANDBY_CYCLES : mcu->start_cycles), started, mcu);
 }

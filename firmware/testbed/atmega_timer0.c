@@ -186,6 +186,18 @@ uint8_t atmega_crystal_count(const atmega_t *mcu)
     return timer.count;
 }
 
+unsigned atmega_crystal_divider(const atmega_t *mcu)
+{
+    timer0_t timer = mcu->timer0;
+    advance(&timer, is_asynchronous(mcu), edge_now(mcu));
+    return (unsigned)divider(&timer, is_asynchronous(mcu));
+}
+
+unsigned atmega_crystal_prescaler(const atmega_t *mcu)
+{
+    return (unsigned)((edge_now(mcu) - mcu->timer0.prescaler) % 1024);
+}
+
 static avr_cycle_count_t due(avr_t *avr, avr_cycle_count_t when, void *param)
 {
     (void)avr, (void)when;

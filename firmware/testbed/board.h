@@ -5,6 +5,7 @@
 
 #include "atmega.h"
 #include "ether.h"
+#include "radio_states.h"
 
 /** The program used the radio chip wrongly: in words, each kind once a run. */
 typedef void board_fault_t(void *owner, const char *what);
@@ -24,6 +25,10 @@ struct board {
     /** This wire from the chip to the processor, named as the chip's pin, is missing. False: there is no such
      * wire. */
     bool (*unwire)(void *radio, const char *pin);
+    /** The time since 0 that it was in a state. */
+    ns_t (*spent)(const void *radio, radio_state_t state, ns_t now);
+    /** How often its crystal was started. */
+    uint64_t (*starts)(const void *radio);
 };
 
 /** The board of this name, or NULL; `board_names` says which there are. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "hearing.h"
+#include "meter.h"
 
 #define CRYSTAL_HZ 14745600.0
 #define IF_KHZ 150
@@ -115,6 +116,7 @@ struct cc1000 {
     ns_t calibrated_at; /* likewise the end of a calibration */
     bool complete, calibrated[2];
 
+    meter_t meter; /* of what it does, in radio_state_t */
     activity_t mode;
     ns_t byte_ns;
     ns_t byte_at, byte_end; /* the byte that is going in or out */
@@ -154,6 +156,42 @@ static activity_t mode_of(const cc1000_t *chip)
 static bool locked(const cc1000_t *chip, ns_t now)
 {
     return synthesizes(chip) && chip->calibrated[has(chip, MAIN_FREQ_B)] && now >= chip->settled_at;
+}
+
+static radio_state_t activity(const cc1000_t *chip, ns_t now)
+{
+    if (!chip->powered || has(chip, MAIN_CORE_PD)) {
+        return chip->powered ? RADIO_DOWN : RADIO_OFF;
+    }
+    if (!synthesizes(chip)) {
+        return has(chip, MAIN_BIAS_PD) ? RADIO_STARTING : RADIO_IDLE;
+    }
+    if (chip->calibrated_at != NEVER || now < chip->settled_at) {
+        return RADIO_CALIBRATING;
+    }
+    switch (mode_of(chip)) {
+    case MODE_RECEIVE:
+        return RADIO_RECEIVING;
+    case MODE_TRANSMIT:
+        return chip->registers[PA_POW] != 0 ? RADIO_SENDING : RADIO_CALIBRATING;
+    default:
+        return RADIO_CALIBRATING;
+    }
+}
+
+static void account(cc1000_t *chip, ns_t now)
+{
+    meter_enter(&chip->meter, (int)activity(chip, now), now);
+}
+
+ns_t cc1000_spent(const cc1000_t *chip, radio_state_t state, ns_t now)
+{
+    return meter_spent(&chip->meter, (int)state, now);
+}
+
+uint64_t cc1000_starts(const cc1000_t *chip)
+{
+    return chip->meter.entries[RADIO_STARTING];
 }
 
 static double reference_hz(const cc1000_t *chip)
@@ -552,6 +590,7 @@ static void write_register(cc1000_t *chip, ns_t now, uint8_t address, uint8_t va
     } else if (address == MODEM0) {
         chip->byte_ns = byte_time(chip);
     }
+    account(chip, now);
     show(chip, now);
     plan(chip);
 }
@@ -636,8 +675,10 @@ static void do_event(cc1000_t *chip, ns_t at)
 {
     if (chip->lock_at == at) {
         chip->lock_at = NEVER;
+        account(chip, at);
     } else if (chip->calibrated_at == at) {
         end_calibration(chip);
+        account(chip, at);
     } else if (chip->take_at == at) {
         take(chip);
     } else {
@@ -700,6 +741,7 @@ void cc1000_power(cc1000_t *chip, ns_t now, bool on)
     chip->lock_at = NEVER;
     chip->registers[MAIN] = MAIN_AT_FIRST;
     reset_registers(chip);
+    account(chip, now);
     show(chip, now);
     plan(chip);
 }

@@ -17,6 +17,7 @@
 #define TESTBED_CC1000_H
 
 #include "ether.h"
+#include "radio_states.h"
 
 typedef struct cc1000 cc1000_t;
 
@@ -49,6 +50,14 @@ void cc1000_due(cc1000_t *chip, ns_t now);
 
 /** At the RSSI pin: the less the stronger, 0 at -49 dBm and above, 1200 at most. */
 uint32_t cc1000_rssi_millivolts(const cc1000_t *chip, ns_t now);
+
+/** The time since 0 that it was in a state. Starting: its crystal is on, its bias not yet; idle: both are.
+ * Calibrating: the synthesizer is on, but it calibrates, settles, or is to send without power on the antenna.
+ */
+ns_t cc1000_spent(const cc1000_t *chip, radio_state_t state, ns_t now);
+
+/** How often its crystal was started. */
+uint64_t cc1000_starts(const cc1000_t *chip);
 
 /** Is there power on the antenna? */
 bool cc1000_is_sending(const cc1000_t *chip);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ieee802154.h"
+#include "meter.h"
 
 enum {
     FIFO_SIZE = 128,
@@ -142,6 +143,7 @@ struct cc2420 {
     uint16_t registers[64];
     uint8_t ram[RAM_SIZE]; /* the FIFOs are its first 256 bytes */
     state_t state;
+    meter_t meter;  /* of what it does, in radio_state_t */
     ns_t state_at;  /* when something happens in it by itself */
     ns_t listening; /* searching since then */
     uint32_t khz;   /* as of the last calibration */
@@ -316,10 +318,50 @@ static void leave(cc2420_t *chip, outcome_t why)
     chip->acking = false;
 }
 
+static radio_state_t activity(const cc2420_t *chip)
+{
+    static const radio_state_t activities[] = {
+        [STATE_IDLE] = RADIO_IDLE,
+        [STATE_TUNED] = RADIO_CALIBRATING,
+        [STATE_RX_CALIBRATE] = RADIO_CALIBRATING,
+        [STATE_RX_SEARCH] = RADIO_RECEIVING,
+        [STATE_RX_FRAME] = RADIO_RECEIVING,
+        [STATE_RX_REFUSED] = RADIO_RECEIVING,
+        [STATE_RX_OVERFLOW] = RADIO_RECEIVING,
+        [STATE_TX_CALIBRATE] = RADIO_CALIBRATING,
+        [STATE_TX_PREAMBLE] = RADIO_SENDING,
+        [STATE_TX_FRAME] = RADIO_SENDING,
+        [STATE_TX_UNDERFLOW] = RADIO_SENDING,
+    };
+    if (!chip->supply || !chip->vreg) {
+        return RADIO_OFF;
+    }
+    if (chip->state == STATE_DOWN) {
+        return chip->oscillator_at == NEVER ? RADIO_DOWN : RADIO_STARTING;
+    }
+    return activities[chip->state];
+}
+
+static void account(cc2420_t *chip)
+{
+    meter_enter(&chip->meter, (int)activity(chip), chip->now);
+}
+
+ns_t cc2420_spent(const cc2420_t *chip, radio_state_t state, ns_t now)
+{
+    return meter_spent(&chip->meter, (int)state, now);
+}
+
+uint64_t cc2420_starts(const cc2420_t *chip)
+{
+    return chip->meter.entries[RADIO_STARTING];
+}
+
 static void enter(cc2420_t *chip, state_t state, ns_t at)
 {
     chip->state = state;
     chip->state_at = at;
+    account(chip);
 }
 
 static void search(cc2420_t *chip)
@@ -955,6 +997,7 @@ static void obey(cc2420_t *chip, int strobe)
         }
         if (!chip->stable && chip->oscillator_at == NEVER) {
             chip->oscillator_at = chip->now + OSCILLATOR;
+            account(chip);
         }
     } else if (strobe == SXOSCOFF) {
         stop_oscillator(chip);

@@ -11,6 +11,7 @@
 #define TESTBED_CC2420_H
 
 #include "ether.h"
+#include "radio_states.h"
 
 typedef enum { CC2420_FIFO, CC2420_FIFOP, CC2420_SFD, CC2420_PINS } cc2420_pin_t;
 
@@ -42,6 +43,13 @@ uint8_t cc2420_exchange(cc2420_t *chip, uint8_t out, ns_t now);
 /** The level of the CCA pin. It may change at any moment with what others send, and is therefore worked out
  * only when somebody looks. */
 bool cc2420_cca(cc2420_t *chip, ns_t now);
+
+/** The time since 0 that it was in a state. Its regulator's start counts as down, the 12 symbols before it
+ * listens or sends as calibrating. */
+ns_t cc2420_spent(const cc2420_t *chip, radio_state_t state, ns_t now);
+
+/** How often its crystal was started. */
+uint64_t cc2420_starts(const cc2420_t *chip);
 
 /** Some describe chips whose FIFOP stays high until no whole frame is left; this one does from now on. */
 void cc2420_hold_fifop(cc2420_t *chip, bool hold);

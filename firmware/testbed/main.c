@@ -99,6 +99,9 @@ static void begin(testbed_t *bed)
         ports_poll(bed->ports, bed->port_count, 100);
     }
     for (int i = 0; i < bed->node_count; i++) {
+        if (bed->start_cycles > 0) {
+            atmega_start_cycles(bed->nodes[i].mcu, bed->start_cycles);
+        }
         if (bed->measures.every > 0) {
             atmega_measure(bed->nodes[i].mcu);
         }
@@ -153,7 +156,8 @@ static ns_t sooner(ns_t a, ns_t b)
 static ns_t next_appointment(const testbed_t *bed, ns_t tend_at)
 {
     ns_t next = sooner(bed->end, sooner(script_next(bed), tend_at));
-    return sooner(next, sooner(next_beat(&bed->clocks), next_beat(&bed->measures)));
+    next = sooner(next, sooner(next_beat(&bed->clocks), next_beat(&bed->measures)));
+    return sooner(next, next_beat(&bed->states));
 }
 
 /* When anybody does anything next. */
@@ -201,6 +205,7 @@ static uint64_t run(testbed_t *bed, watch_t *watch)
         script_run(bed);
         show_when_due(bed, &bed->clocks, node_show_clock);
         show_when_due(bed, &bed->measures, node_show_use);
+        show_when_due(bed, &bed->states, node_show_states);
         run_slice(bed, slice_end(bed, next_appointment(bed, tend_at)));
         slices++;
     }
@@ -215,6 +220,7 @@ static void finish(testbed_t *bed, uint64_t slices, const watch_t *watch)
     if (bed->measures.every > 0) {
         show_all(bed, node_show_use);
     }
+    show_all(bed, node_show_states);
     ether_tidy(bed->ether, NEVER);
     truth_flush(&bed->truth);
     ports_poll(bed->ports, bed->port_count, 0);

@@ -182,6 +182,16 @@ static bool unwire(void *radio, const char *pin)
     return false;
 }
 
+static ns_t spent(const void *radio, radio_state_t state, ns_t now)
+{
+    return cc1000_spent(((const mica2_t *)radio)->chip, state, now);
+}
+
+static uint64_t starts(const void *radio)
+{
+    return cc1000_starts(((const mica2_t *)radio)->chip);
+}
+
 /* What a CC1000 sends is all there. */
 extern const board_t board_mica2;
-const board_t board_mica2 = {"mica2", 0, 416667, make, power, unwire};
+const board_t board_mica2 = {"mica2", 0, 416667, make, power, unwire, spent, starts};

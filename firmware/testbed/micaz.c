@@ -123,6 +123,16 @@ static bool unwire(void *radio, const char *pin)
     return false;
 }
 
+static ns_t spent(const void *radio, radio_state_t state, ns_t now)
+{
+    return cc2420_spent(((const micaz_t *)radio)->chip, state, now);
+}
+
+static uint64_t starts(const void *radio)
+{
+    return cc2420_starts(((const micaz_t *)radio)->chip);
+}
+
 /* Preamble and delimiter, 5 bytes, are not in the frame. */
 extern const board_t board_micaz;
-const board_t board_micaz = {"micaz", US(160), US(32), make, power, unwire};
+const board_t board_micaz = {"micaz", US(160), US(32), make, power, unwire, spent, starts};

@@ -119,6 +119,9 @@ static void on_uart(void *owner, uint8_t byte)
 static void on_leds(void *owner, uint8_t lit)
 {
     node_t *node = owner;
+    for (int i = 0; i < NODE_LEDS; i++) {
+        meter_enter(&node->leds[i], lit >> i & 1, atmega_now(node->mcu));
+    }
     truth_begin(node->truth, atmega_now(node->mcu), "leds", node->number);
     truth_number(node->truth, "lit", lit);
     truth_end(node->truth);
@@ -133,6 +136,9 @@ static void on_reset(void *owner, reset_cause_t cause)
     }
     clear_recorder(node);
     show_reset(node, causes[cause]);
+    if (node->sensors != NULL) {
+        sensors_look(node->sensors);
+    }
 }
 
 /* ---- The mote ---- */
@@ -226,6 +232,9 @@ void node_off(node_t *node)
         show_power(node, atmega_now(node->mcu), false);
         node->board->power(node->radio, false);
         atmega_off(node->mcu);
+        if (node->sensors != NULL) {
+            sensors_look(node->sensors);
+        }
     }
 }
 
@@ -311,6 +320,8 @@ void node_show_clock(node_t *node)
     truth_begin(node->truth, atmega_now(node->mcu), "clock", node->number);
     truth_number(node->truth, "crystal", atmega_crystal_cycles(node->mcu));
     truth_number(node->truth, "tcnt0", atmega_crystal_count(node->mcu));
+    truth_number(node->truth, "divider", atmega_crystal_divider(node->mcu));
+    truth_number(node->truth, "prescaler", atmega_crystal_prescaler(node->mcu));
     truth_object(node->truth, "watch");
     for (int i = 0; i < node->watch_count; i++) {
         const stretch_t *watch = &node->watches[i];
@@ -337,6 +348,63 @@ void node_show_use(node_t *node)
             truth_number(node->truth, vector, use.handlers[i]);
         }
     }
+    truth_object_end(node->truth);
+    truth_end(node->truth);
+}
+
+/* A state in which it never was is left out. */
+static void show_spent(node_t *node, const char *name, ns_t spent)
+{
+    if (spent > 0) {
+        truth_number(node->truth, name, spent);
+    }
+}
+
+static void show_processor(node_t *node)
+{
+    static const char *const names[PROCESSOR_STATES] = {
+        "active",   "idle", "noise_reduction", "power_down", "power_save", "standby", "extended_standby",
+        "starting", "off",
+    };
+    truth_object(node->truth, "processor");
+    for (processor_state_t state = 0; state < PROCESSOR_STATES; state++) {
+        show_spent(node, names[state], atmega_spent(node->mcu, state));
+    }
+    truth_object_end(node->truth);
+}
+
+static void show_radio(node_t *node, ns_t now)
+{
+    static const char *const names[RADIO_STATES] = {
+        "off", "down", "starting", "idle", "calibrating", "receiving", "sending",
+    };
+    truth_object(node->truth, "radio");
+    for (radio_state_t state = 0; state < RADIO_STATES; state++) {
+        show_spent(node, names[state], node->board->spent(node->radio, state, now));
+    }
+    truth_object_end(node->truth);
+}
+
+void node_show_states(node_t *node)
+{
+    static const char *const colours[NODE_LEDS] = {"red", "green", "yellow"};
+    ns_t now = atmega_now(node->mcu);
+    truth_begin(node->truth, now, "states", node->number);
+    show_processor(node);
+    show_radio(node, now);
+    truth_object(node->truth, "leds");
+    for (int i = 0; i < NODE_LEDS; i++) {
+        show_spent(node, colours[i], meter_spent(&node->leds[i], 1, now));
+    }
+    truth_object_end(node->truth);
+    truth_object(node->truth, "sensors");
+    for (int i = 0; node->sensors != NULL && sensors_name(node->sensors, i) != NULL; i++) {
+        show_spent(node, sensors_name(node->sensors, i), sensors_powered(node->sensors, i));
+    }
+    truth_object_end(node->truth);
+    truth_object(node->truth, "starts");
+    truth_number(node->truth, "processor", atmega_starts(node->mcu));
+    truth_number(node->truth, "radio", node->board->starts(node->radio));
     truth_object_end(node->truth);
     truth_end(node->truth);
 }

@@ -7,7 +7,7 @@
 #include "sensors.h"
 #include "truth.h"
 
-enum { NODE_WATCHES = 8, NODE_SPARES = 8, NODE_ADC_CHANNELS = 8, NODE_LINE = 600 };
+enum { NODE_WATCHES = 8, NODE_SPARES = 8, NODE_ADC_CHANNELS = 8, NODE_LEDS = 3, NODE_LINE = 600 };
 
 typedef struct {
     char name[32]; /* empty where a name is not needed */
@@ -28,6 +28,7 @@ typedef struct {
     int watch_count, spare_count;
     uint32_t adc[NODE_ADC_CHANNELS]; /* millivolts */
     sensors_t *sensors;              /* or NULL */
+    meter_t leds[NODE_LEDS];         /* red, green, yellow; state 1: lit */
     uint8_t line[NODE_LINE];         /* what left the UART, up to the end of a serial frame */
     int line_count;
     port_t *port; /* or NULL */
@@ -65,9 +66,10 @@ bool node_has_sensor(const node_t *node, const char *sensor);
 /** A fault line: not the program's, but of a run that is not what its script says. */
 void node_show_fault(node_t *node, const char *what);
 
-/** A clock line, a measured line, a peek line. */
+/** A clock line, a measured line, a states line, a peek line. */
 void node_show_clock(node_t *node);
 void node_show_use(node_t *node);
+void node_show_states(node_t *node);
 void node_show_memory(node_t *node, uint16_t address, uint16_t count);
 
 /** Bytes from the port to the UART, as many as there is room for. */

@@ -3,7 +3,7 @@
 
 #include "testbed.h"
 
-enum { NODES_MOST = 256, LINE_MOST = 8192, PPM_MOST = 100000 };
+enum { NODES_MOST = 256, LINE_MOST = 8192, PPM_MOST = 100000, START_MOST = 65536 };
 
 /* Each takes the words of its line; NULL, or what is wrong. */
 
@@ -210,6 +210,21 @@ static const char *take_measure(testbed_t *bed, const word_t *words)
     return NULL;
 }
 
+static const char *take_states(testbed_t *bed, const word_t *words)
+{
+    bed->states = (rhythm_t){words[0].time, words[0].time};
+    return NULL;
+}
+
+static const char *take_oscillator(testbed_t *bed, const word_t *words)
+{
+    if (words[0].number == 0 || words[0].number > START_MOST) {
+        return "an oscillator starts within 1 to 65536 cycles";
+    }
+    bed->start_cycles = (uint32_t)words[0].number;
+    return NULL;
+}
+
 static const char *take_gain(testbed_t *bed, const word_t *words)
 {
     ether_set_gain(bed->ether, (int)words[0].number, (int)words[1].number, words[2].real);
@@ -343,6 +358,8 @@ static const struct {
     {"unwired", "nw", take_unwired, false},
     {"clocks", "t", take_clocks, true},
     {"measure", "t", take_measure, true},
+    {"states", "t", take_states, true},
+    {"oscillator", "u", take_oscillator, true},
     {"gain", "nnf", take_gain, false},
     {"deliver", "nnf", take_deliver, false},
     {"noise", "nf", take_noise, false},

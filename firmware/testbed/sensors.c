@@ -48,8 +48,7 @@ const char *const sensor_board_names =
 typedef struct {
     kind_t kind;
     uint16_t reading;
-    bool on;
-    ns_t since;
+    meter_t supply; /* state 1: it is on */
 } sensor_t;
 
 typedef struct {
@@ -71,17 +70,17 @@ static bool is_powered(const sensors_t *board, const kind_t *kind)
 {
     const uint8_t *data = atmega_data(board->mcu);
     uint8_t e = data[DATA_DDRE] & data[DATA_PORTE], c = data[DATA_DDRC] & data[DATA_PORTC];
-    return (e & kind->port_e) == kind->port_e && (c & kind->port_c) == kind->port_c;
+    return atmega_is_on(board->mcu) && (e & kind->port_e) == kind->port_e &&
+           (c & kind->port_c) == kind->port_c;
 }
 
-static void look(sensors_t *board)
+void sensors_look(sensors_t *board)
 {
     for (int i = 0; i < board->count; i++) {
         sensor_t *sensor = &board->list[i];
         bool on = is_powered(board, &sensor->kind);
-        if (on != sensor->on) {
-            sensor->on = on;
-            sensor->since = atmega_now(board->mcu);
+        if (on != sensor->supply.state) {
+            meter_enter(&sensor->supply, on, atmega_now(board->mcu));
             board->on_supply(board->owner, sensor->kind.name, on);
         }
     }
@@ -90,12 +89,12 @@ static void look(sensors_t *board)
 static void on_pin(avr_irq_t *irq, uint32_t high, void *param)
 {
     (void)irq, (void)high;
-    look(param);
+    sensors_look(param);
 }
 
 static uint32_t shown(const sensors_t *board, const sensor_t *sensor)
 {
-    ns_t warm = atmega_now(board->mcu) - sensor->since;
+    ns_t warm = atmega_now(board->mcu) - sensor->supply.since;
     return warm < sensor->kind.warm_up ? (uint32_t)(sensor->reading * warm / sensor->kind.warm_up)
                                        : sensor->reading;
 }
@@ -108,9 +107,9 @@ static uint32_t millivolts(void *param)
     uint32_t reading = random_below(&board->random, STEPS);
     const sensor_t *only = NULL;
     int on = 0;
-    look(board);
+    sensors_look(board);
     for (int i = 0; i < board->count; i++) {
-        if (board->list[i].on && board->list[i].kind.channel == channel->number) {
+        if (board->list[i].supply.state == 1 && board->list[i].kind.channel == channel->number) {
             only = &board->list[i];
             on++;
         }
@@ -180,4 +179,14 @@ bool sensors_feed(sensors_t *board, const char *name, uint16_t reading)
 bool sensors_has(const sensors_t *board, const char *name)
 {
     return find(board, name) != NULL;
+}
+
+const char *sensors_name(const sensors_t *board, int sensor)
+{
+    return sensor < board->count ? board->list[sensor].kind.name : NULL;
+}
+
+ns_t sensors_powered(const sensors_t *board, int sensor)
+{
+    return meter_spent(&board->list[sensor].supply, 1, atmega_now(board->mcu));
 }

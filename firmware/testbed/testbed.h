@@ -30,12 +30,13 @@ struct testbed {
     ether_t *ether;
     node_t *nodes;
     int node_count;
-    ns_t now;                  /* nobody has run beyond this */
-    ns_t end;                  /* NEVER: until interrupted */
-    rhythm_t clocks, measures; /* of clock lines and of measured lines */
-    double pace;               /* true seconds in a real one; 0: as fast as it goes */
-    bool wait;                 /* for a client at each TCP port */
-    action_t *script;          /* by time, once the scenario has been read */
+    ns_t now;                          /* nobody has run beyond this */
+    ns_t end;                          /* NEVER: until interrupted */
+    rhythm_t clocks, measures, states; /* of clock lines, measured lines and states lines */
+    uint32_t start_cycles;             /* of each processor's oscillator; 0: as the processor has them */
+    double pace;                       /* true seconds in a real one; 0: as fast as it goes */
+    bool wait;                         /* for a client at each TCP port */
+    action_t *script;                  /* by time, once the scenario has been read */
     int script_count, script_next;
     port_t **ports;
     int port_count;

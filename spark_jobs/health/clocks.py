@@ -27,7 +27,6 @@ from spark_jobs.health import told
 from spark_jobs.session import JobError
 from spark_jobs.tables.stored import Piece, StoredRun, names_of, pieces
 
-TOLD = told.schema_of(TIMES)
 RESULTS = told.schema_of((name, pa.list_(pa.struct(list(table)))) for name, table in TABLES.items())
 Deployments = Mapping[str, Deployment]
 
@@ -43,9 +42,9 @@ def clocks(
                 run = names["run"]
                 if run not in deployments:
                     why = f"`runs` does not have {run}: read both from the same place"
-                    yield from told.fault(names, why, TOLD)
+                    yield from told.fault(names, why)
                 for table in tables(rows, deployments[run]) if run in deployments else ():
-                    yield from told.named(names, table, TOLD)
+                    yield from told.packed(names, table)
 
         return work
 
@@ -54,18 +53,18 @@ def clocks(
         return delays_in(rows.append_column("stamp.r", stamps), deployment)
 
     stamps = ["stamp" if name == "stamp.r" else name for name in STAMPS]
-    of_frames = engine.mapped(frames.select(["site", "run", *COLUMNS]), tell(times_in), TOLD)
-    stamped = engine.mapped(messages.select(["site", "run", *stamps]), tell(delays), TOLD)
+    of_frames = engine.mapped(frames.select(["site", "run", *COLUMNS]), tell(times_in), told.PACKED)
+    stamped = engine.mapped(messages.select(["site", "run", *stamps]), tell(delays), told.PACKED)
     return _together(engine, engine.joined([of_frames, stamped]), deployments, moment_s)
 
 
 def _together(engine: Engine, times: Frame, deployments: Deployments, moment_s: float) -> Frame:
     def of_run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        times = pa.Table.from_batches(batches)
-        names = {name: times[name][0].as_py() for name, _ in told.NAMED}
-        row = names | {told.FAULT: told.fault_in(times)}
+        rows = pa.Table.from_batches(batches)
+        names = {name: rows[name][0].as_py() for name, _ in told.NAMED}
+        row = names | {told.FAULT: told.fault_in(rows)}
         if row[told.FAULT] is None:
-            row |= clocks_of(times, deployments[names["run"]], moment_s)
+            row |= clocks_of(told.unpacked(rows), deployments[names["run"]], moment_s)
         yield from pa.Table.from_pylist([row], RESULTS).to_batches()
 
     return engine.grouped(times, ["site", "run"], of_run, RESULTS)
@@ -88,7 +87,7 @@ def of_runs(
             yield from (times_in if of_frames else delays_in)(rows, deployments[piece.run.name])
 
     tasks, unreadable = pieces([run for run in runs if run.name in deployments], "frames", "messages")
-    times = engine.rows(lambda piece: told.of_piece(piece, TOLD, tell), tasks, TOLD)
+    times = engine.rows(lambda piece: told.of_piece(piece, tell), tasks, told.PACKED)
     found = {
         row["run"]: row for row in engine.collect(_together(engine, times, deployments, moment_s)).to_pylist()
     }

@@ -11,14 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from basestation.analysis.columns import Ints, column
-from basestation.analysis.links import COLUMNS, LINKS, MOTES, TALLY, WINDOW_S, health, seen_in, tallies
+from basestation.analysis.links import COLUMNS, LINKS, MOTES, WINDOW_S, health, seen_in, tallies
 from packet_formats.deployment import Deployment
 from spark_jobs.engine import Engine, Frame
 from spark_jobs.health import told
 from spark_jobs.session import JobError
 from spark_jobs.tables.stored import Piece, StoredRun, pieces
 
-TOLD = told.schema_of(TALLY)
 TABLES = {"motes": MOTES, "links": LINKS}
 # The rows of both tables side by side, so that one pass over the frames makes them.
 ROWS = told.schema_of(
@@ -31,10 +30,10 @@ def links(engine: Engine, frames: Frame, window_s: float = WINDOW_S) -> tuple[Fr
 
     def tell(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for names, rows in told.by_run(batches):
-            yield from told.named(names, tallies(seen_in(rows), window_s), TOLD)
+            yield from told.packed_by_mote(names, tallies(seen_in(rows), window_s))
 
     named = engine.where(frames, "source", None).select(["site", "run", *COLUMNS])
-    found = _together(engine, engine.mapped(named, tell, TOLD), window_s)
+    found = _together(engine, engine.mapped(named, tell, told.PACKED), window_s)
     motes, of_links = (engine.where(found, "table", name).select(_names(name)) for name in TABLES)
     return motes, of_links
 
@@ -44,12 +43,12 @@ def _together(engine: Engine, tally: Frame, window_s: float) -> Frame:
 
 
 def _of_mote(batches: Iterator[pa.RecordBatch], window_s: float) -> Iterator[pa.RecordBatch]:
-    tally = pa.Table.from_batches(batches)
-    names = {name: tally[name][0].as_py() for name, _ in told.NAMED}
-    if fault := told.fault_in(tally):
+    rows = pa.Table.from_batches(batches)
+    names = {name: rows[name][0].as_py() for name, _ in told.NAMED}
+    if fault := told.fault_in(rows):
         yield from told.fault(names, fault, ROWS)
         return
-    for name, table in zip(TABLES, health(tally, window_s), strict=True):
+    for name, table in zip(TABLES, health(told.unpacked(rows), window_s), strict=True):
         yield from told.named(names | {"table": name}, table, ROWS)
 
 
@@ -66,7 +65,7 @@ def of_runs(
         yield tallies(pa.concat_tables(_seen(piece)), window_s)
 
     tasks, faults = pieces(runs, "frames")
-    tally = engine.rows(lambda piece: told.of_piece(piece, TOLD, tell), tasks, TOLD)
+    tally = engine.rows(lambda piece: told.of_piece(piece, tell, told.packed_by_mote), tasks, told.PACKED)
     found = engine.collect(_together(engine, tally, window_s))
     wrong = found.filter(found[told.FAULT].is_valid())
     faults |= dict(zip(wrong["run"].to_pylist(), wrong[told.FAULT].to_pylist(), strict=True))

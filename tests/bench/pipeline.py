@@ -72,13 +72,16 @@ def bench(
     cores: Sequence[int] = (1, 2),
     ways: Sequence[str] = tuple(WAYS),
     place: Path = Path(),
+    runs: int = 1,
 ) -> Iterator[Pace]:
-    """Each job on journals of these sizes. The last way's tables are those that `links` and `clocks` read."""
+    """Each job on journals of these sizes, so many of each."""
     with TemporaryDirectory(dir=place, prefix=".bench-") as scratch:
         play = play_of()
         for size in millions:
             logs = Path(scratch) / f"logs{size}"
-            records = write_big_journal(logs / "run", int(size * MILLION), play)
+            records = sum(
+                write_big_journal(logs / f"run{number}", int(size * MILLION), play) for number in range(runs)
+            )
             for way in ways:
                 for count in cores:
                     tables = Path(scratch) / f"tables{size}-{way.replace(' ', '-')}-{count}"
@@ -196,13 +199,15 @@ def ratios(paces: Sequence[Pace]) -> Iterator[dict[str, object]]:
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.pipeline", description=__doc__)
     parser.add_argument("--millions", type=float, action="append", help="records, in millions (1)")
+    parser.add_argument("--runs", type=int, default=1, help="journals of that size (1)")
     parser.add_argument("--cores", type=int, action="append", help="(1 and 2)")
     parser.add_argument("--way", choices=WAYS, action="append", help="(both)")
     parser.add_argument("--place", type=Path, default=Path(), help="a folder for the journals")
     parser.add_argument("--no-watch", action="store_true")
     asked = parser.parse_args()
     paces = []
-    for pace in bench(asked.millions or (1,), asked.cores or (1, 2), asked.way or tuple(WAYS), asked.place):
+    ways = asked.way or tuple(WAYS)
+    for pace in bench(asked.millions or (1,), asked.cores or (1, 2), ways, asked.place, asked.runs):
         paces.append(pace)
         print(json.dumps(asdict(pace)), flush=True)
     for row in ratios(paces):

@@ -270,6 +270,38 @@ def test_a_network_that_talks_too_much_and_one_that_waits_too_little(root):
 # The line
 
 
+def scheduled(period_ms=16000, window_ms=1152, **clock):
+    tables = {
+        "network": {"name": "months", "board": "micaz", "motes": 10, "hops": 3},
+        "clock": {"tick_log2": 8, "epsilon": 2, "delta": 148} | clock,
+        "stamp": {"scheme": "shlc"},
+        "radio": {"period_ms": period_ms, "window_ms": window_ms},
+    }
+    return from_dict(tables)
+
+
+def test_a_schedule_is_well_and_says_how_long_cells_last():
+    *_, finding = check_deployment.examine(scheduled())
+    assert (finding.verdict, finding.check) == ("good", "schedule")
+    for words in ("every 16 s", "covers it", "8 bits of clock", "days", "by a model"):
+        assert words in finding.text
+
+
+@pytest.mark.parametrize(
+    ("deployment", "rate", "verdict", "words"),
+    [
+        (scheduled(window_ms=400), None, "warning", "the window of 400 ms is short"),
+        (scheduled(delta=400), None, "warning", "more than twice the window"),
+        (scheduled(tick_log2=12, delta=10), None, "warning", "longer than a phase"),
+        (scheduled(), 20, "failure", "brings more than a window holds"),
+        (scheduled(period_ms=64000, epsilon=1), 0.01, "warning", "epsilon = 1 tick"),
+    ],
+)
+def test_what_is_wrong_with_a_schedule(deployment, rate, verdict, words):
+    found = [one for one in check_deployment.examine(deployment, rate) if one.verdict != "good"]
+    assert any(one.verdict == verdict and words in one.text and "plan --days" in one.cure for one in found)
+
+
 def examined(lines, seconds=15.0, setup=SETUP, counters=None, prepare=None):
     """Verdicts, texts and cures of everything that was found, by check."""
     examination, station = Examination(setup, 1), Station(setup, "none", 100)

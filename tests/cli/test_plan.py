@@ -9,6 +9,7 @@ from click.testing import CliRunner, Result
 
 from basestation.cli import common, describe, simulate
 from basestation.cli.plan import command
+from packet_formats import deployment as deployments
 
 SMALL = ["--motes", "8", "--hops", "2", "--rate", "2", "--messages", "800", "--seeds", "1"]
 
@@ -202,3 +203,73 @@ def test_a_file_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     result = run("--toml", str(path))
     assert result.exit_code == 2
     assert path.read_text() == "mine"
+
+
+YEAR = [
+    "--motes",
+    "6",
+    "--hops",
+    "2",
+    "--rate",
+    "0.1",
+    "--seeds",
+    "1",
+    "--messages",
+    "400",
+    "--policy",
+    "cbd",
+]
+
+
+def test_a_life_in_days_chooses_the_shortest_period_that_lasts(tmp_path: Path) -> None:
+    toml, picture = tmp_path / "field.toml", tmp_path / "field.png"
+    asked = [*YEAR, "--days", "300", "--toml", str(toml), "--plot", str(picture)]
+    result = CliRunner().invoke(command, [*asked, "--json"])
+    assert result.exit_code == 0, result.output
+    found = [json.loads(line) for line in result.stdout.splitlines()]
+    lives = [line for line in found if line["kind"] == "life"]
+    assert [life["period_ms"] for life in lives] == [0, 2000, 4000, 8000, 16000, 32000, 64000]
+    days = [life["worst_days"] for life in lives]
+    assert days == sorted(days)
+    chosen = next(life for life in lives if life["chosen"])
+    assert chosen is next(life for life in lives if life["worst_days"] >= 300)
+    assert chosen["delta_ms"] >= chosen["window_ms"] - 1
+    assert chosen["arrival"]["violations"]["mean"] > chosen["shortest"]["violations"]["mean"] == 0
+    assert chosen["barrier"]["hold_ms"] < chosen["whole"]["hold_ms"] / 2
+    life = found[-1]
+    assert (life["kind"], life["model"], life["period_ms"]) == ("chosen_life", True, chosen["period_ms"])
+    assert sum(life["parts"].values()) == pytest.approx(life["ma"])
+    described = deployments.load(toml)
+    assert described.radio.period_ms == chosen["period_ms"]
+    assert described.schedule is not None
+    assert picture.stat().st_size > 10_000
+
+
+def test_a_life_that_no_period_gives_is_refused_with_the_best() -> None:
+    result = CliRunner().invoke(command, [*YEAR, "--days", "9000"])
+    assert result.exit_code == 1
+    assert "no period lasts 9000 days: with the best, 64 s, the motes at hop" in result.stderr
+    assert "a model's, not measured" in result.stdout
+    assert "always on" in result.stdout
+
+
+def test_a_given_period_is_planned_for() -> None:
+    result = CliRunner().invoke(command, [*YEAR, "--period-ms", "16000", "--window-ms", "900"])
+    assert result.exit_code == 0, result.output
+    assert "4 rounds of 2 phases of 112.5 ms, every 16 s" in result.stdout
+    assert "Life with this stamp" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "reason"),
+    [
+        (["--days", "100", "--period-ms", "8000"], "leave --period-ms away"),
+        (["--window-ms", "900"], "needs --period-ms"),
+        (["--period-ms", "8000", "--window-ms", "10"], "must be at least"),
+        (["--period-ms", "8000", "--foreign-gateway"], "a gateway that acknowledges"),
+    ],
+)
+def test_impossible_schedules_are_refused(args: list[str], reason: str) -> None:
+    result = CliRunner().invoke(command, [*YEAR, *args])
+    assert result.exit_code == 2
+    assert reason in " ".join(result.stderr.split())

@@ -2,13 +2,24 @@
 
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from basestation.testbed import engine
-from basestation.testbed.truth_log import DriverFault, Event, Peek, ProgramUse, Reset, Signal, Uart
+from basestation.testbed.node_times import local_time
+from basestation.testbed.truth_log import (
+    ClockSample,
+    DriverFault,
+    Event,
+    Peek,
+    ProgramUse,
+    Reset,
+    Signal,
+    Uart,
+)
 from packet_formats import cheader
 from packet_formats.air import fcs
 from packet_formats.boards import CHANNEL_KHZ
@@ -97,22 +108,141 @@ def answers(events: list[Event]) -> list[Answer]:
     ]
 
 
-@pytest.mark.parametrize("early", [0, 1], ids=["data_sheet", "emulator"])
-def test_clock_on_an_asynchronous_timer(
-    root: Path, require_tool: Callable[[str], str], tmp_path: Path, early: int
-) -> None:
+Clock = Callable[..., str]
+DATA_SHEET, EMULATOR, ODD = 0, 1, 2  # what timer 0 is like: c/board_clock.c
+
+
+@pytest.fixture(scope="module")
+def clock(
+    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[bool], Clock]:
+    """``clock(scheduled)(seed, timer, ...)``: the clock on a host; what it printed."""
+
+    @cache
+    def build(scheduled: bool) -> Clock:
+        c, folder = root / "tests/firmware/c", tmp_path_factory.mktemp("clock")
+        (folder / "causeway_layout.h").write_text(f"#define CAUSEWAY_SCHEDULED {scheduled:d}\n")
+        flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-DF_CPU=7372800UL")
+        parts = (c / "board_avr", root / "firmware", root / "firmware/core", folder)
+        sources = (c / "board_clock.c", root / "firmware/boards/mica/clock.c")
+        include = [f"-I{part}" for part in parts]
+        program = folder / "board_clock"
+        subprocess.run([require_tool("gcc"), *flags, *include, "-o", program, *sources], check=True)
+
+        def run(*numbers: int) -> str:
+            done = subprocess.run(
+                [program, *map(str, numbers)], capture_output=True, text=True, timeout=900, check=False
+            )
+            assert done.returncode == 0, done.stdout
+            return done.stdout
+
+        return run
+
+    return build
+
+
+@pytest.mark.parametrize("timer", [DATA_SHEET, EMULATOR], ids=["data_sheet", "emulator"])
+def test_clock_on_an_asynchronous_timer(clock: Callable[[bool], Clock], timer: int) -> None:
     """Flags come a crystal cycle late, counts are stale after sleep, writes take two edges: readings are exact."""
-    c = root / "tests/firmware/c"
-    flags = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wconversion", "-Werror", "-DF_CPU=7372800UL")
-    include = (f"-I{c / 'board_avr'}", f"-I{root / 'firmware'}", f"-I{root / 'firmware/core'}")
-    program = tmp_path / "board_clock"
-    sources = (c / "board_clock.c", root / "firmware/boards/mica/clock.c")
-    subprocess.run([require_tool("gcc"), *flags, *include, "-o", program, *sources], check=True)
     for seed in range(1, 5):
-        done = subprocess.run(
-            [program, str(seed), str(early)], capture_output=True, text=True, timeout=60, check=False
+        clock(False)(seed, timer)
+
+
+@pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
+def test_no_cycle_is_lost_in_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
+    """Timer 0 is prescaled in each of hundreds of sleeps of random lengths; every reading after is exact, even if
+    changes of the prescaler take longer than the data sheet says, or count."""
+    naps = int(clock(True)(1, timer, 2000).split()[0])
+    assert naps > 500
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("timer", [DATA_SHEET, ODD], ids=["data_sheet", "odd"])
+def test_no_cycle_is_lost_in_a_day_of_sleeps(clock: Callable[[bool], Clock], timer: int) -> None:
+    naps, _, seconds, *_ = clock(True)(2, timer, 330_000).split()
+    assert int(naps) > 100_000
+    assert int(seconds) > 86_400
+
+
+WATCHED = ("periods", "slow", "asleep", "ticked", "shift")
+SLEEPER = ("naps", "late", "early", "heard", "deaf", "unsound")
+
+
+@pytest.fixture(scope="module")
+def sleeper(
+    root: Path, require_tool: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Path]:
+    """``sleeper(board)``: an image that sleeps for random times, its radio off, and listens now and then."""
+
+    @cache
+    def build(board: str) -> Path:
+        folder = layout(root, board, 1, tmp_path_factory.mktemp(board))
+        with (folder / "causeway_layout.h").open("a") as header:
+            header.write("#undef CAUSEWAY_SCHEDULED\n#define CAUSEWAY_SCHEDULED 1\n")
+        chip = {"micaz": "cc2420", "mica2": "cc1000"}[board]
+        include = [f"-I{path}" for path in (root / "firmware", root / "firmware/core", folder)]
+        firmware = [
+            *sources(root, "boards/mica", f"boards/{board}", f"chips/{chip}"),
+            *(root / f"firmware/core/{name}.c" for name in ("air", "crc", "random")),
+        ]
+        program = root / "tests/firmware/c/board_sleeper.c"
+        image = folder / "sleeper.elf"
+        subprocess.run(
+            [require_tool("avr-gcc"), *FLAGS, *include, program, *firmware, "-o", image], check=True
         )
-        assert done.returncode == 0, done.stdout
+        return image
+
+    return build
+
+
+def sleep_on(testbed: Path, image: Path, board: str, ppm: float, seconds: int) -> dict[str, int]:
+    """What the image found; its local time has kept step with its crystal all the time, asleep and awake."""
+    symbols = subprocess.run(
+        ["avr-nm", "-S", image], capture_output=True, text=True, check=True
+    ).stdout.split("\n")
+    at = {
+        words[3]: (int(words[0], 16) & 0xFFFF, int(words[1], 16))
+        for line in symbols
+        if len(words := line.split()) == 4
+    }
+    watched = [f"watch 0 {name} {at[name][0]} {at[name][1]}" for name in WATCHED]
+    peeks = [f"at {seconds} peek 0 {at[f'sleeper_{name}'][0]} {at[f'sleeper_{name}'][1]}" for name in SLEEPER]
+    mote = ["nodes 1", f"node 0 {board} 0 {ppm} 0 0 {image}", *watched, "clocks 0.0937"]
+    events = engine.events_of("\n".join([*mote, *peeks, f"end {seconds + 0.1}"]), testbed)
+    assert not [event for event in events if isinstance(event, DriverFault)]
+    assert [event.cause for event in events if isinstance(event, Reset)] == ["power-on"]
+    samples = [
+        (local, event)
+        for event in events
+        if isinstance(event, ClockSample) and (local := local_time(event)) is not None
+    ]
+    settled = [(local - (event.crystal >> 16)) % 2**32 for local, event in samples if event.t > 2e9]
+    assert len(settled) > 9 * (seconds - 2)
+    assert len({*settled}) == 1, "no cycle lost or gained"
+    assert sum(event.divider == 128 for _, event in samples) > len(samples) // 2
+    values = [int.from_bytes(event.bytes, "little") for event in events if isinstance(event, Peek)]
+    return dict(zip(SLEEPER, values, strict=True))
+
+
+@pytest.mark.parametrize("board", ["micaz", "mica2"])
+def test_local_time_is_exact_to_the_cycle_over_sleeps(
+    testbed: Path, sleeper: Callable[[str], Path], board: str
+) -> None:
+    found = sleep_on(testbed, sleeper(board), board, 40, 60)
+    assert found["naps"] > 70
+    assert found["late"] <= 12
+    assert found["early"] == found["deaf"] == found["unsound"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("board", ["micaz", "mica2"])
+@pytest.mark.parametrize("ppm", [-100, 0, 100])
+def test_local_time_is_exact_to_the_cycle_over_hours_of_sleeps(
+    testbed: Path, sleeper: Callable[[str], Path], board: str, ppm: float
+) -> None:
+    found = sleep_on(testbed, sleeper(board), board, ppm, 4 * 3600)
+    assert found["late"] <= (12 if board == "micaz" else 72 * 33)  # a CC1000 is calibrated every hour
+    assert found["early"] == found["deaf"] == found["unsound"] == 0
 
 
 def tell(text: str, *more: int) -> str:

@@ -27,6 +27,7 @@ from tests.live.test_guard import (
     deployment,
     honest_line,
     out_of_sync,
+    over_the_wrap,
     play,
     put,
     read,
@@ -147,3 +148,17 @@ def test_messages_out_of_sync_move_no_numbers() -> None:
     for name in ("source", "boot", "sequence", "number", "stamp"):
         assert [row[name] for row in synced] == [row[name] for row in expected]
     assert all(row["number"] is None for row in rows if not row["in_sync"])
+
+
+@pytest.mark.parametrize("scheme", ["shlc", "sequence"])
+@pytest.mark.parametrize("alone", [False, True])
+def test_over_a_wrap_of_the_time_nothing_is_forged_and_a_round_later_all_is(scheme: str, alone: bool) -> None:
+    network = deployment(scheme)
+    honest, replayed = over_the_wrap(network, alone)
+    reading = read_messages(records_of(honest), network)
+    assert len(reading.messages) == 10
+    assert not np.isin(reading.fates, (Fate.FORGED, Fate.UNCHECKED)).any()
+    again = read_messages(records_of([*honest, *replayed]), network)
+    assert named(again) == named(reading)
+    assert int(np.sum(again.fates == Fate.FORGED)) == 10
+    assert not (again.fates == Fate.UNCHECKED).any()

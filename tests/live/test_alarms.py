@@ -18,7 +18,7 @@ from basestation.live.alarms import (
     Alarms,
 )
 from basestation.live.counters import GatewayCounts, MoteCounts
-from basestation.live.evidence import FEW, LEAST_NS, PERIODS, SECOND, WINDOW, Losses, Pauses
+from basestation.live.evidence import FEW, LEAST_NS, PERIODS, SECOND, WINDOW, Drain, Losses, Pauses
 from basestation.live.happenings import Alarm, Happening, Restarted
 from basestation.live.station import Station
 from packet_formats.deployment import CRYSTAL_HZ, MoteDetails
@@ -174,6 +174,55 @@ def reports(*batteries: int, **more) -> list[Line]:
         )
         for minute, battery in enumerate(batteries, 1)
     ]
+
+
+DAY = 86_400 * SECOND
+
+
+def cells(*days: int, swing: int = 0) -> Drain:
+    """Readings an hour apart, in steps of 20 mV, with these means of each day; colder by `swing` at night."""
+    drain = Drain()
+    for day, millivolts in enumerate(days):
+        for hour in range(24):
+            shown = millivolts + (swing if hour < 12 else -swing)
+            drain.add(shown // 20 * 20, day * DAY + hour * 3600 * SECOND)
+    return drain
+
+
+@pytest.mark.parametrize(
+    ("days", "swing", "left"),
+    [
+        ((3100, 3000, 2900, 0), 0, 2.0),
+        ((3100, 3000, 2900, 0), 60, 2.0),  # nights say nothing
+        ((3100, 0), 0, None),  # a day is not enough
+        ((3000, 2980, 2960, 0), 0, None),  # two steps: perhaps the weather
+        ((3000, 2980, 2960, 2940, 0), 0, 12.0),
+        ((3000, 3000, 3000, 3000, 0), 40, None),
+        ((2900, 2800, 3100, 3000, 2900, 0), 0, 2.0),  # new cells
+        ((2800, 2700, 2600, 0), 0, 0.0),
+    ],
+)
+def test_days_left_come_from_a_clear_fall_alone(days, swing, left):
+    assert cells(*days, swing=swing).days_left == (None if left is None else pytest.approx(left, abs=0.01))
+
+
+def test_a_fall_over_weeks_is_told_when_its_end_is_near():
+    fall = [3200 - 3 * day for day in range(160)]
+    first = next(day for day in range(160) if cells(*fall[:day]).days_left is not None)
+    # By 60 days before 2.7 V: (3200 - 2700) / 3 - 60 is day 106, and the last day is not over.
+    assert first == pytest.approx(108, abs=3)
+
+
+def test_a_mote_s_days_are_in_its_row():
+    station = Station(SETUP)
+    told = [3100, 3000, 2900, 2890]
+    lines = [
+        arrival(replace(health(2, START + day, SETUP), battery=battery // 20), day * DAY + SECOND)
+        for day, battery in enumerate(told)
+    ]
+    play(station, lines)
+    (row,) = [mote for mote in station.snapshot(0).motes if mote.mote == 2]
+    assert row.battery_days == pytest.approx(2.0)
 
 
 def test_a_low_battery_is_told_once_though_its_reading_wavers():

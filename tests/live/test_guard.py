@@ -21,7 +21,7 @@ from packet_formats.framing import FrameDecoder, crc16
 from packet_formats.keys import Key
 from packet_formats.layout import layout_of
 from packet_formats.messages import Data, decode_message, encode_message
-from packet_formats.records import Beacon, Command, Downlink, Health, Heard, Proof
+from packet_formats.records import ROUND_SHIFT, Beacon, Command, Downlink, Health, Heard, Proof
 from packet_formats.seal import Seal
 from packet_formats.tinyos import ActiveMessage, decode_packet, encode_packet
 
@@ -454,3 +454,91 @@ def test_a_copy_that_took_long_is_late_and_no_strangers() -> None:
     newest = station.motes[2].health
     assert newest is not None
     assert newest.sent == 2
+
+
+ROUND = 1 << 32  # cycles
+ROUND_NS = ROUND * S // CRYSTAL_HZ
+
+
+def told(network: Deployment, whole: int, number: int, foreign: bool, like: Arrival) -> list[Arrival]:
+    """The network's time, by a beacon and its proof that the gateway heard or, from a foreign one, alone."""
+    flags = 1 | (whole >> 32) % 32 << ROUND_SHIFT
+    beacon = Beacon(2, MOTES, 9, number, 1, flags, 0, whole % ROUND)
+    return aired(proved(Seal(KEY, layout_of(network)), beacon), network, whole, 2 * number, foreign, like)
+
+
+def aired(
+    frames: Iterable[ActiveMessage],
+    network: Deployment,
+    whole: int,
+    number: int,
+    foreign: bool,
+    like: Arrival,
+) -> list[Arrival]:
+    """Frames as a gateway, ours or a foreign one, hands them up at this time."""
+    line: list[Arrival] = []
+    for place, frame in enumerate(frames):
+        flags = 1 | (whole >> 32) % 32 << ROUND_SHIFT
+        heard = Heard(MOTES, 9, (number + place) % 256, 0, flags, -60, 100, 0, whole % ROUND)
+        line += [put(frame, like)] if foreign else by_air(frame, heard, like, network)
+    return line
+
+
+def over_the_wrap(network: Deployment, foreign: bool) -> tuple[list[Arrival], list[Arrival]]:
+    """A network whose time comes round: a message and a report a second. And the same line once more, exactly a round
+    later, while the network's time goes on."""
+    layout = layout_of(network)
+    seal, honest, replayed = Seal(KEY, layout), list[Arrival](), list[Arrival]()
+    for second in range(10):
+        whole, like = 4 * ROUND + (second - 5) * CRYSTAL_HZ + 700, Arrival(0, second * S, second * S, b"")
+        tick = whole + CRYSTAL_HZ // 2 >> layout.tick_log2
+        fields = layout.stamp.fields_of(layout.stamp.least)
+        stamp = tuple(tick % layout.stamp.modulus if one.name == "clock" else 0 for one in fields)
+        at = whole + CRYSTAL_HZ // 2
+        health = Health(1, at % ROUND, 9, 1, 0, layout.hash, second, *[0] * 7)
+        frames = [
+            seal.sealed_data(Data(1, second, stamp, data=b"ab"), 9, at),
+            seal.sealed_health(health, at >> 32),
+        ]
+        for line, more in ((honest, 0), (replayed, 1)):
+            later = like.mono_ns + more * ROUND_NS
+            then = Arrival(0, later, later, b"")
+            number = 4 * second + 100 * more
+            line += told(network, whole + more * ROUND, number // 2, foreign, then)
+            half = then._replace(mono_ns=later + S // 2, wall_ns=later + S // 2)
+            line += aired(frames, network, at + more * ROUND, number + 2, foreign, half)
+    return honest, replayed
+
+
+@pytest.mark.parametrize("scheme", ["shlc", "sequence"])
+@pytest.mark.parametrize("foreign", [False, True])
+def test_what_is_played_again_a_round_later_is_refused(scheme: str, foreign: bool) -> None:
+    network = deployment(scheme)
+    honest, replayed = over_the_wrap(network, foreign)
+    station, _ = play(network, honest)
+    assert station.received == 10
+    assert station.snapshot(0).refused == dict.fromkeys(("unprotected", "forged", "replayed", "unchecked"), 0)
+    station, happenings = play(network, [*honest, *replayed])
+    assert len(deliveries(happenings)) == 10
+    refused = station.snapshot(0).refused
+    assert refused is not None
+    assert refused["forged"] + refused["replayed"] == 20
+    assert refused["replayed"] >= 10  # the reports
+    assert refused["unchecked"] == 0
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_behind_a_foreign_gateway_beacons_of_an_old_round_move_nothing(rounds: int) -> None:
+    """Heard first, they are believed until the network itself is heard; after it they are replayed."""
+    network, like = deployment(), Arrival(0, 0, 0, b"")
+    now = 9 * ROUND + 700
+    old = told(network, now - rounds * ROUND - 3600 * CRYSTAL_HZ, 900, True, like)
+    true = told(network, now, 7, True, like)
+    for line, replays in ((old + true, 0), (true + old, 1), (true + true + old + true, 1)):
+        station, _ = play(network, line)
+        time = station.timeline.network_time(0)
+        assert time is not None
+        assert time[1] % (32 * ROUND) == pytest.approx(now, abs=20)
+        refused = station.snapshot(0).refused
+        assert refused is not None
+        assert (refused["replayed"], refused["forged"]) == (replays, 0)

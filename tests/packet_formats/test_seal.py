@@ -145,13 +145,17 @@ def test_health_in_bulk() -> None:
         for health in vectors._records(Health, vectors.Draw("health"))
         if isinstance(health, Health)
     ]
-    payload = np.array([list(seal.sealed_health(health).data) for health in found], np.uint8)
+    rounds = np.array([3, 31, 0])
+    frames = [seal.sealed_health(health, each) for health, each in zip(found, rounds.tolist(), strict=True)]
+    payload = np.array([list(frame.data) for frame in frames], np.uint8)
     rows, reasons = bulk.decode_records(
         bulk.Frames.of_payloads(payload, SEALED, Health.AM_TYPE), Health, SEALED
     )
     assert not reasons.any()
     assert (rows["layout"] == SEALED.hash).all()
-    assert (health_mics(vectors.KEY, SEALED, rows, payload) == payload[:, 10:14]).all()
+    assert (health_mics(vectors.KEY, SEALED, rows, payload, rounds) == payload[:, 10:14]).all()
+    other = health_mics(vectors.KEY, SEALED, rows, payload, rounds + 1) == payload[:, 10:14]
+    assert other.all(axis=1).tolist() == [health.flags & 1 == 0 for health in found]
 
 
 def test_golden_seals(root: Path) -> None:

@@ -1,76 +1,178 @@
-"""The jobs on poisoned input: tables and journals that are cut, changed, or somebody else's.
+"""The jobs on poisoned input: tables, parts and journals of both formats that are cut, changed, or made by an enemy.
 
-Each piece damages one file of a good run, beside another good run, and lets a job read both, in this process without
-Spark. It must end with 0 or 1 within a minute and without a traceback. What `ingest` makes of it may lack rows, if it
-says so, but has no row that the undamaged run has not.
+A piece poisons one run, beside another good run, and lets a job read both: without Spark, every eighth time with it.
+The job must end with 0 or 1 within a minute, without a traceback, and say something where it ends with 1. What it
+answers about the good run is what it answers without the poisoned one. What it answers about a run that was damaged by
+chance is what was true before, or less, and then it says so; an enemy who makes a sound file of false content is
+believed.
+
+The jobs run in a process of their own with little memory, so that a crash and a file that asks for terabytes are
+noticed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import json
+import multiprocessing
 import random
+import re
+import resource
 import shutil
 import signal
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 
+from basestation.journal.parquet_parts import make_parts
 from spark_jobs.run import run
-from tests.journal.logs import simulated, write
+from tests.journal.logs import simulated, write, write_version_1
 from tests.soak.running import Piece, Search, draw_of
+from tests.soak.venom import CHANCE, JOURNALS, TABLES
 from tests.spark.test_bad_input import ON_TRACES, write_run
 
 AIM = 20_000
 SECONDS = 60  # for one job; more is a hang
+PATIENCE = 3 * SECONDS  # for the process that runs it: Spark has to start
+MEMORY = 8 << 30  # bytes of address space for the process, and for the Java that it starts
+WITH_SPARK = 8  # every so many pieces
+
+GOOD, BAD = "good", "bad"
+LINES = {"links": ["--json"], "clocks": ["--json"], **ON_TRACES}
+UNMARKED = "journals of format 1"  # they mark no end
+JOBS = {  # by kind of input
+    "traces": ["ingest", *ON_TRACES],
+    "journals": ["ingest"],
+    UNMARKED: ["ingest"],
+    "tables": ["links", "clocks"],
+    "parts": ["watch"],  # Spark's alone
+}
+# What a row must have from its input. In a journal the heard record of a frame may be what was damaged.
+COLUMNS = {"traces": ["source", "sequence", "payload", "heard_time", "sent", "vector"]}
+# What a job says of good input, too.
+USUAL = re.compile(
+    r"^\w+: (without Spark|on Spark)|runs to take in|^ +\S+: [\d,]+ records, [\d,]+ messages|^WARNING|^$"
+)
+OF_JOURNALS = ["source", "sequence", "payload", "wall_ns"]
+
+
+# ---- What is good ----
 
 
 @cache
 def good() -> Path:
-    """Two traces, two journals, and the tables of each pair."""
+    """Two runs of each kind: in a folder each but for tables."""
     place = Path(tempfile.mkdtemp(prefix="causeway-poison-"))
     trace, arrivals = simulated("kn", messages=200, seed=5)
-    for seed, name in enumerate(("good", "bad")):
+    deployment = trace.deployment
+    for seed, name in enumerate((GOOD, BAD)):
         write_run(place / "traces" / name, seed)
-        write(place / "journals" / name, arrivals, trace.deployment, name, site=name, segment_bytes=9_000)
-    for kind in ("traces", "journals"):
-        _call("ingest", place / kind, "--tables", place / f"tables of {kind}")
+        write(place / "journals" / name, arrivals, deployment, name, site=name, segment_bytes=9_000)
+        write_version_1(place / UNMARKED / name, arrivals, name, deployment=deployment.to_toml(), site=name)
+        shutil.copytree(place / "journals" / name, place / "parts" / name)
+        make_parts(place / "parts" / name, lambda fault: None)
+    _call("ingest", [place / "journals", "--tables", place / "tables"])
     return place
 
 
-def _call(job: str, *words: object) -> tuple[int, str]:
-    """A job's exit code, and what it said to people."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(said):
-        return run(job, [*map(str, words), "--no-spark"]), said.getvalue()
+def inputs(kind: str, place: Path) -> list[Path]:
+    """What a job is given, the poisoned one first."""
+    return [place] if kind in ("tables", "parts") else [place / BAD, place / GOOD]
 
 
-def damage(draw: random.Random, path: Path) -> str:
-    """Damage a file; how, in a word."""
-    raw = bytearray(path.read_bytes())
-    how = draw.choice(("cut", "bits", "bits", "bits", "noise", "zeros", "doubled", "foreign"))
-    place = draw.randrange(len(raw))
-    if how == "cut":
-        del raw[place:]
-    elif how == "bits":
-        for _ in range(draw.choice((1, 1, 3, 20))):
-            raw[draw.randrange(len(raw))] ^= 1 << draw.randrange(8)
-    elif how == "noise":
-        size = draw.randrange(1, 200)
-        raw[place : place + size] = draw.randbytes(size)
-    elif how == "zeros":
-        raw[place : place + draw.randrange(1, 4000)] = bytes(1)
-    elif how == "doubled":
-        raw[place:place] = raw[max(0, place - draw.randrange(1, 4000)) : place]
-    else:
-        raw[:] = draw.randbytes(draw.randrange(0, 3000))
-    path.write_bytes(raw)
-    return how
+def files(kind: str, place: Path) -> list[Path]:
+    """The files of the bad run."""
+    found = [path for path in sorted(place.rglob("*")) if path.is_file() and path.name != "lock"]
+    if kind == "tables":
+        return [path for path in found if f"run={BAD}" in path.parts or path.name == f"{BAD}.json"]
+    inside = [path for path in found if BAD in path.parts]
+    return [path for path in inside if path.suffix == ".parquet"] if kind == "parts" else inside
+
+
+# ---- A job, and what it answers ----
+
+Answer = dict[str, Counter[str]]  # by run
+
+
+def _call(job: str, words: list[object], spark: bool = False) -> tuple[int, str, str]:
+    """A job's exit code, what it printed, and what it said to people."""
+    printed, said = io.StringIO(), io.StringIO()
+    engine = [] if job == "watch" else ["--spark" if spark else "--no-spark"]
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said):
+        code = run(job, [*map(str, words), *engine])
+    return code, printed.getvalue(), said.getvalue()
+
+
+def asked(job: str, kind: str, place: Path, out: Path, spark: bool) -> tuple[int, Answer, str]:
+    """A job on a place of a kind: its exit code, what it answers, and what it said beyond the usual."""
+    match job:
+        case "ingest":
+            more: list[object] = ["--tables", out]
+        case "watch":
+            more = ["--out", out, "--once", "--window", "1"]
+        case _:
+            more = [*LINES[job]]
+    code, printed, said = _call(job, [*inputs(kind, place), *more], spark)
+    answer = _rows(out, kind) if job == "ingest" else _lines(printed)
+    return code, answer, "\n".join(line for line in said.splitlines() if not USUAL.search(line))
+
+
+def _rows(tables: Path, kind: str) -> Answer:
+    found: Answer = {}
+    for path in (tables / "messages").rglob("*.parquet"):
+        table = pq.read_table(path, partitioning=None, columns=COLUMNS.get(kind, OF_JOURNALS))
+        name = path.parent.name.removeprefix("run=")
+        found.setdefault(name, Counter()).update(map(repr, table.to_pylist()))
+    return found
+
+
+def _lines(printed: str) -> Answer:
+    found: Answer = {}
+    for line in printed.splitlines():
+        row = json.loads(line)
+        for name in ("batch", "microseconds"):  # how its parts fell, and how long it took
+            row.pop(name, None)
+        if row.get("run") != "all runs":
+            found.setdefault(str(row.get("run")), Counter()).update([json.dumps(row, sort_keys=True)])
+    return found
+
+
+@cache
+def truth(job: str, kind: str) -> tuple[str, Answer]:
+    """The name of the good run, and what is right about both."""
+    spark = job == "watch"
+    if spark:
+        session()
+    with tempfile.TemporaryDirectory(prefix="causeway-good-") as out:
+        _, answer, _ = asked(job, kind, good() / kind, Path(out) / "out", spark)
+    names = {GOOD} if kind != "traces" else set(answer) & {_run_of(good() / kind / GOOD)}
+    (name,) = names
+    assert len(answer) == 2
+    return name, answer
+
+
+def _run_of(folder: Path) -> str:
+    said: dict[bytes, bytes] = pq.read_schema(folder / "messages.parquet").metadata
+    return said[b"causeway.run"].decode()
+
+
+@cache
+def session() -> Any:
+    from spark_jobs.session import start
+
+    settings = {"spark.sql.shuffle.partitions": "1", "spark.sql.session.timeZone": "UTC"}
+    return start("poison", "local[2]", settings)
+
+
+# ---- One input ----
 
 
 @contextlib.contextmanager
@@ -87,61 +189,113 @@ def _no_longer_than(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-# What a row must have from its input. In a journal the heard record of a frame may be what was damaged.
-COLUMNS = {
-    "journals": ["source", "sequence", "payload", "wall_ns"],
-    "traces": ["source", "sequence", "payload", "heard_time", "sent", "vector"],
-}
-
-
-def _rows(tables: Path, kind: str) -> Counter[str]:
-    found: Counter[str] = Counter()
-    for path in (tables / "messages").rglob("*.parquet"):
-        table = pq.read_table(path, partitioning=None, columns=COLUMNS[kind])
-        found.update(map(repr, table.to_pylist()))
-    return found
-
-
-@cache
-def _true_rows(kind: str) -> Counter[str]:
-    return _rows(good() / f"tables of {kind}", kind)
-
-
-def poisoned(draw: random.Random, place: Path) -> tuple[str, list[str]]:
-    """One file damaged, one job: which, and what was wrong with its answer."""
-    job = draw.choice(["ingest", "ingest", "ingest", *ON_TRACES])
-    kind = draw.choice(("traces", "journals")) if job == "ingest" else "traces"
+def poisoned(draw: random.Random, place: Path, spark: bool) -> tuple[str, list[str]]:
+    """One file poisoned, one job: which, and what was wrong with its answer."""
+    kind = draw.choice([kind for kind in JOBS if spark or kind != "parts"])
+    job = draw.choice(JOBS[kind])
+    name = f"{job}, {kind}" + (", Spark" if spark else "")
+    right = truth(job, kind)
     shutil.copytree(good() / kind, place / kind)
-    victim = draw.choice(sorted(path for path in (place / kind / "bad").rglob("*") if path.is_file()))
-    how = damage(draw, victim)
-    name = f"{job}, {kind}"
+    victim = draw.choice(files(kind, place / kind))
+    venoms: dict[str, Callable[[random.Random, Path], None]] = {".parquet": TABLES, ".cwj": JOURNALS}.get(
+        victim.suffix, {}
+    )
+    by_chance = not venoms or draw.random() < 0.4
+    how, poison = draw.choice(list((CHANCE if by_chance else venoms).items()))
+    poison(draw, victim)
     about = f"{name}, {victim.name}, {how}"
-    more = ["--tables", place / "tables"] if job == "ingest" else ON_TRACES[job]
     try:
         with _no_longer_than(SECONDS):
-            code, said = _call(job, place / kind / "bad", place / kind / "good", *more)
+            answer = asked(job, kind, place / kind, place / "out", spark)
+    except KeyboardInterrupt:
+        raise
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt):
-            raise
         return name, [f"{about}: {error!r}"]
-    faults = []
+    if victim.suffix == ".json" and answer[0] == 1 and not answer[1] and victim.name in answer[2]:
+        return name, []  # without its list the tables tell nothing
+    found = wrong(answer, right, by_chance, job == "watch")
+    if kind == UNMARKED and how == "cut":  # between two records nobody can know
+        found = (fault for fault in found if "nothing was said" not in fault)
+    return name, [f"{about}: {fault}" for fault in found]
+
+
+def wrong(
+    found: tuple[int, Answer, str], right: tuple[str, Answer], by_chance: bool, sums: bool = False
+) -> Iterator[str]:
+    """What is wrong with a job's answer. `sums`: its rows are sums of what can be read, which is less if it says so."""
+    code, answer, said = found
+    name, true = right
     if code not in (0, 1) or "Traceback" in said:
-        faults.append(f"{about}: code {code}: {said[-300:]}")
+        yield f"code {code}: {said[-300:]}"
     if code == 1 and not said.strip():
-        faults.append(f"{about}: it failed without a word")
-    if job == "ingest" and not faults:
-        rows, true = _rows(place / "tables", kind), _true_rows(kind)
-        if rows - true:
-            faults.append(f"{about}: {(rows - true).total()} invented rows")
-        if true - rows and not said.strip():
-            faults.append(f"{about}: {(true - rows).total()} rows are missing, and nothing was said")
-    return name, faults
+        yield "it failed without a word"
+    if answer.get(name) != true[name]:
+        yield f"the good run's answer is another one; it said: {said[-300:]}"
+    if by_chance:
+        bad = next(one for one in true if one != name)
+        others = Counter[str]()
+        for run_name, rows in answer.items():
+            others += rows if run_name != name else Counter()
+        more = others - true[bad]
+        if more and not (sums and said):
+            yield f"{more.total()} invented rows, such as {next(iter(more))}; it said: {said[-300:]}"
+        if true[bad] - others and not said.strip():
+            yield f"{(true[bad] - others).total()} rows are missing, and nothing was said"
+
+
+def here(number: int) -> Piece:
+    """A piece in this process."""
+    spark = number % WITH_SPARK == WITH_SPARK - 1
+    if spark:
+        session()
+    with tempfile.TemporaryDirectory(prefix="causeway-poisoned-") as place:
+        row, faults = poisoned(draw_of("poison", number), Path(place), spark)
+    return Piece(row, {"inputs": 1}, [f"piece {number}: {fault}" for fault in faults])
+
+
+# ---- In a process of its own ----
+
+
+def _work(line: Connection) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    while True:
+        line.send(here(line.recv()))
+
+
+class Worker:
+    """A process that does pieces until one is too much for it."""
+
+    def __init__(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self.line, there = context.Pipe()
+        self.process = context.Process(target=_work, args=(there,), daemon=True)
+        self.process.start()
+        there.close()
+
+    def do(self, number: int) -> Piece:
+        try:
+            self.line.send(number)
+            if self.line.poll(PATIENCE):
+                found: Piece = self.line.recv()
+                return found
+        except (EOFError, OSError):
+            self.process.join()
+            raise ChildProcessError(f"it crashed with code {self.process.exitcode}") from None
+        self.process.kill()
+        raise ChildProcessError("it hangs, and can't be interrupted")
+
+
+_WORKERS: list[Worker] = []
 
 
 def piece(number: int) -> Piece:
-    with tempfile.TemporaryDirectory(prefix="causeway-poisoned-") as place:
-        row, faults = poisoned(draw_of("poison", number), Path(place))
-    return Piece(row, {"inputs": 1}, [f"piece {number}: {fault}" for fault in faults])
+    if not _WORKERS:
+        _WORKERS.append(Worker())
+    try:
+        return _WORKERS[0].do(number)
+    except ChildProcessError as error:
+        _WORKERS.clear()
+        return Piece("crashed", {"inputs": 1}, [f"piece {number}: {error}"])
 
 
 SEARCH = Search("poison", "inputs", AIM, piece)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import os
+import random
+import shutil
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
+from basestation.live.guard import GOOD, Guard
 from tests.soak import __main__ as soak_command
-from tests.soak import c_fuzz, kills, poison, py_fuzz, report
+from tests.soak import c_fuzz, kills, poison, py_fuzz, report, venom
 from tests.soak.running import ROOT, Piece, Search, State
 
 
@@ -17,6 +21,11 @@ from tests.soak.running import ROOT, Piece, Search, State
 def soak_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("CAUSEWAY_SOAK", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def short_runs(monkeypatch):
+    monkeypatch.setattr(py_fuzz, "MESSAGES", 100)
 
 
 def test_a_search_goes_on_where_it_ended():
@@ -92,16 +101,24 @@ def test_a_search_is_a_command():
     assert "0 of 10,000,000 executions" in done.stderr
 
 
-def test_hostile_frames():
+def test_hostile_frames(short_runs):
     for number in range(4):
         found = py_fuzz.piece(number, 300)
         assert found.faults == []
         assert found.counts["executions"] >= 100
 
 
-def test_a_station_that_fails_is_a_fault(monkeypatch):
+def test_a_station_that_fails_is_a_fault(monkeypatch, short_runs):
     monkeypatch.setattr(py_fuzz, "row_of", lambda *_: 1 / 0)
     assert "ZeroDivisionError" in py_fuzz.piece(1, 100).faults[0]
+
+
+def test_a_station_that_lets_anybody_in_is_a_fault(monkeypatch, short_runs):
+    """With a key what it delivers must be by somebody who has the key; some of it is."""
+    monkeypatch.setattr(py_fuzz, "any_run", lambda draw: py_fuzz.run_of("kn", True))
+    assert py_fuzz.piece(3, 1000).faults == []
+    monkeypatch.setattr(Guard, "judge", lambda *_: GOOD)
+    assert any("by nobody who has the key" in fault for fault in py_fuzz.piece(3, 1000).faults)
 
 
 def test_every_scheme_of_the_firmware_is_searched(require_tool):
@@ -120,11 +137,40 @@ def test_every_scheme_of_the_firmware_is_searched(require_tool):
 
 def test_a_killed_station_and_a_poisoned_table():
     assert kills.piece(0).faults == []
-    assert poison.piece(0).faults == []
+    assert poison.here(0).faults == []
 
 
-def test_a_row_that_nobody_sent_is_a_fault(monkeypatch):
-    """Of the pieces some are whole all the same: a job that invents is noticed at the first."""
-    monkeypatch.setattr(poison, "_true_rows", lambda kind: poison.Counter())
-    found = [poison.piece(number) for number in range(6)]
-    assert any("invented" in fault for one in found for fault in one.faults)
+def test_a_false_answer_of_a_job_is_a_fault():
+    true = {"good": Counter("ab"), "bad": Counter("cd")}
+
+    def faults(code, answer, said, by_chance=True):
+        return list(poison.wrong((code, answer, said), ("good", true), by_chance))
+
+    assert faults(0, true, "") == []
+    assert faults(1, {"good": Counter("ab")}, "bad can't be read") == []
+    assert faults(0, {"good": Counter("ab"), "bad": Counter("cx")}, "x", by_chance=False) == []
+    assert "without a word" in faults(1, true, "")[0]
+    assert "nothing was said" in faults(0, {"good": Counter("ab"), "bad": Counter("c")}, "")[0]
+    assert "invented" in faults(0, {"good": Counter("ab"), "odd": Counter("cdd")}, "odd")[0]
+    assert "the good run" in faults(0, {"good": Counter("a"), "bad": Counter("cd")}, "x")[0]
+    assert "code 3" in faults(3, true, "x")[0]
+
+
+def test_a_crash_of_a_job_is_a_fault(monkeypatch):
+    worker = poison.Worker()
+    worker.process.kill()
+    monkeypatch.setattr(poison, "_WORKERS", [worker])
+    assert "it crashed with code -9" in poison.piece(0).faults[0]
+
+
+@pytest.mark.parametrize("name", [*venom.CHANCE, *venom.TABLES, *venom.JOURNALS])
+def test_poison_changes_a_file(name, tmp_path):
+    kind, suffix = ("journals", "cwj") if name in venom.JOURNALS else ("traces", "parquet")
+    shutil.copytree(poison.good() / kind, tmp_path / kind)
+    (victim, *_) = sorted((tmp_path / kind / "bad").rglob(f"*.{suffix}"))
+    before = {path.name: path.read_bytes() for path in victim.parent.iterdir()}
+    for seed in range(3):
+        (venom.CHANCE | venom.TABLES | venom.JOURNALS)[name](random.Random(seed), victim)
+        if {path.name: path.read_bytes() for path in victim.parent.iterdir()} != before:
+            return
+    raise AssertionError("it is as it was")

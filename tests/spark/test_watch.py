@@ -417,7 +417,10 @@ def test_killed_again_and_again(tmp_path, logged, root, require_tool):
 
 
 def killed_and_gone_on(place, folder, root, kills, chance):
-    """Kill a watch, again and again, while parts come; what it has in the end is right. How many batches it took."""
+    """Kill a watch, again and again, while parts come; what it has in the end is right. How many batches it took.
+
+    A kill comes after the next batch has begun, or after it is done.
+    """
     logs, out = place / "logs", place / "out"
     command = [sys.executable, "-m", "spark_jobs.run", "watch", str(logs), "--out", str(out), "--window", "1"]
     waiting = parts_of(folder)
@@ -429,24 +432,26 @@ def killed_and_gone_on(place, folder, root, kills, chance):
             shutil.copy(path, place / f".{path.split('/')[-1]}")
             (place / f".{path.split('/')[-1]}").rename(place / path.split("/")[-1])
 
-    def batches():
-        return len(list((out / "batches").glob("*.json")))
+    def seen(begun):
+        names = "checkpoint/offsets/[0-9]*" if begun else "batches/*.json"
+        return len(list(out.glob(names)))
 
     for _ in range(kills):
         add(1)
-        before = batches()
+        begun = chance.random() < 0.5
+        before = seen(begun)
         with subprocess.Popen(
             [*command, "--every", "0.2"], cwd=root, stdout=subprocess.DEVNULL, start_new_session=True
         ) as job:
 
-            def new_batch(job=job, before=before):
-                return batches() != before or job.poll() is not None
+            def new_batch(job=job, before=before, begun=begun):
+                return seen(begun) != before or job.poll() is not None
 
             try:
                 wait_until(new_batch, "a batch", seconds=900)
                 assert job.poll() is None
                 add(1)
-                time.sleep(chance.uniform(0, 3))
+                time.sleep(chance.uniform(0, 1.5))
             finally:
                 os.killpg(job.pid, signal.SIGKILL)
     assert len(waiting) > 0

@@ -28,6 +28,7 @@ CHANNEL_11, CHANNEL_26 = 2_405_000, 2_480_000
 
 OUTCOMES = ("received", "damaged", "lost", "weak", "busy", "sending", "deaf", "overflow", "refused")
 PINS = ("FIFO", "FIFOP", "SFD")
+RADIO_STATES = ("off", "down", "starting", "idle", "calibrating", "receiving", "sending")
 
 SNOP, SXOSCON, STXCAL, SRXON, STXON, STXONCCA, SRFOFF, SXOSCOFF = range(8)
 SFLUSHRX, SFLUSHTX, SACK, SACKPEND = range(8, 12)
@@ -123,6 +124,7 @@ RESULTS: dict[str, Any] = {
     "chips_ether": ctypes.c_void_p,
     "chips_event": POINTER(RawEvent),
     "chips_cca": c_bool,
+    "chips_spent": c_uint64,
     "ether_begin": ctypes.c_void_p,
     "ether_inject": c_bool,
     "ether_delivers": c_bool,
@@ -311,6 +313,11 @@ class Chip:
 
     def _call(self, name: str, value: int) -> int:
         return int(getattr(self.air.library, name)(self.air.all, self.node, value))
+
+    def spent(self) -> dict[str, int]:
+        """How long it was in each state in which it was."""
+        found = {name: self._call("chips_spent", state) for state, name in enumerate(RADIO_STATES)}
+        return {name: ns for name, ns in found.items() if ns > 0}
 
     def supply(self, on: int) -> None:
         self._call("chips_supply", on)

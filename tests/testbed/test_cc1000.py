@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from packet_formats.framing import crc16
+from tests.testbed.air import RADIO_STATES
 
 US, MS = 1_000, 1_000_000
 BIT = 1e9 / 19200
@@ -236,6 +237,40 @@ def on_air(content: bytes, flush: int = 2) -> str:
     return (b"\xaa" * 8 + b"\x33\xcc" + content + bytes(flush)).hex()
 
 
+# --- time by state ---
+
+
+def test_every_state_has_its_time(bench: Callable[..., Bench]) -> None:
+    """Of a chip that is started, sends once, and is switched off: what its driver waits, and the data sheet's times."""
+    b = bench()
+    b.run_for(5 * MS)
+    b.start(0)
+    sends = b.now + MS
+    b.do(f"send 0 {sends} {on_air(frame())}")
+    b.run_for(40 * MS)
+    stopped = b.now
+    b.write(0, MAIN, 0x3F)
+    b.run_for(7 * MS)
+    b.do("spent 0")
+    result = b.finish()
+    (spent,) = result.of("spent")
+    found = dict(zip(RADIO_STATES, map(int, spent[1:]), strict=True))
+    (signal,) = result.signals
+    calibration = int(34e6 * 1e6 / (14745600 / 12))
+    powered = sends + 251 * US
+    assert found == {
+        "off": 5 * MS,
+        "down": 7 * MS,
+        "starting": 2 * MS,
+        "idle": 200 * US,
+        # In receiving mode; in sending mode, without power, until it listens again; before and after it sends.
+        "calibrating": calibration + 28 * MS + 250 * US + 251 * US + 250 * US,
+        "receiving": 28 * MS - calibration + 750 * US + MS + stopped - signal.end - 250 * US,
+        "sending": signal.end - powered,
+    }
+    assert sum(found.values()) == b.now
+
+
 # --- registers ---
 
 
@@ -383,6 +418,46 @@ def test_without_a_signal_bytes_are_chance(bench: Callable[..., Bench]) -> None:
 
 
 # --- faults ---
+
+
+def wake(bench: Bench, node: int) -> None:
+    """From power-down, as a driver does that trusts the calibration."""
+    bench.write(node, MAIN, 0x3B)
+    bench.run_for(2 * MS)
+    bench.write(node, MAIN, 0x39)
+    bench.run_for(200 * US)
+    bench.write(node, MAIN, RECEIVE)
+    bench.run_for(MS)
+
+
+def test_power_down_keeps_registers_and_calibration(bench: Callable[..., Bench]) -> None:
+    b = bench(2)
+    b.start(0, 1)
+    b.write(1, MAIN, 0x3F)
+    b.run_for(50 * MS)
+    wake(b, 1)
+    b.do("read 1 d", f"send 0 {b.now} {on_air(frame())}")
+    b.run_for(60 * MS)
+    result = b.finish()
+    assert result.faults == []
+    assert result.reads[0] & 1, "the PLL is in lock"
+    assert result.frames(1) == [frame()[:-2]]
+
+
+def test_a_reset_loses_the_calibration_and_so_nothing_is_heard(bench: Callable[..., Bench]) -> None:
+    b = bench(2)
+    b.start(0, 1)
+    b.write(1, MAIN, 0x3E)
+    b.write(1, MAIN, 0x3F)
+    b.configure(1)
+    b.run_for(50 * MS)
+    wake(b, 1)
+    b.do("read 1 d", f"send 0 {b.now} {on_air(frame())}")
+    b.run_for(60 * MS)
+    result = b.finish()
+    assert result.faults == ["cc1000: data were taken on a frequency that was not calibrated"]
+    assert not result.reads[0] & 1
+    assert result.frames(1) == []
 
 
 def test_legal_use_is_silent(bench: Callable[..., Bench]) -> None:

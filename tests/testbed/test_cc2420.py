@@ -83,6 +83,38 @@ def test_oscillator_takes_860_us(alone: Air) -> None:
     assert alone.faults() == []
 
 
+def test_every_state_has_its_time(alone: Air) -> None:
+    """Of a chip that is started, sends once, and is switched off step by step."""
+    air, chip = alone, alone.chips[0]
+    air.run(MS)
+    begun = air.now
+    chip.start()
+    started = air.now
+    air.run(3 * MS)
+    chip.strobe(SRXON)
+    air.run(5 * MS)
+    chip.send(bytes(10))
+    air.run(4 * MS)
+    chip.strobe(SRFOFF)
+    air.run(2 * MS)
+    chip.strobe(SXOSCOFF)
+    air.run(6 * MS)
+    chip.vreg(0)
+    air.run(7 * MS)
+    on_air, turnaround = (5 + 1 + 12) * BYTE, 192 * US
+    found = chip.spent()
+    assert found == {
+        "off": begun + 7 * MS,
+        "down": started - begun - 860 * US + 6 * MS,
+        "starting": 860 * US,
+        "idle": 3 * MS + 2 * MS,
+        "calibrating": 3 * turnaround,
+        "receiving": 5 * MS + 4 * MS - on_air - 3 * turnaround,
+        "sending": on_air,
+    }
+    assert sum(found.values()) == air.now
+
+
 def test_crystal_error_shifts_every_time(make_air: MakeAir) -> None:
     air = make_air(ppm=40)
     air.gains(-60)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from basestation.testbed.node_times import LINE, readings, shown, skew_of
+from basestation.testbed.node_times import LINE, local_time, readings, shown, skew_of
 from basestation.testbed.truth_log import ClockSample, Leds, Power, Reset
 from tests.testbed.worlds import SECOND, network
 
@@ -118,3 +118,29 @@ def test_a_count_that_has_just_come_round_is_passed_over():
 def test_readings_a_little_apart_are_brought_together():
     events = [*in_sync(0, 3), clock(3, T), clock(0, T + 305_176)]  # ten cycles later
     assert skew_of(list(readings(events)), network()).spread_cycles == pytest.approx(0, abs=0.5)
+
+
+def asleep(
+    ticks: int, counted: int, prescaler: int, *, divider: int = 128, slow: int = 1, asleep: int = 1
+) -> ClockSample:
+    """A mote with a schedule, in ticks of 128 cycles; `counted` ticks ago its memory was right."""
+    watch = {
+        "periods": struct.pack("<I", ticks),
+        "slow": bytes([slow]),
+        "asleep": bytes([asleep]),
+        "ticked": bytes([250]),
+        "shift": bytes([9]),
+    }
+    return ClockSample(0, 0, 0, (250 + counted) % 256, watch, divider, prescaler)
+
+
+def test_a_clock_that_counts_ticks_is_read_with_the_prescaler():
+    assert local_time(asleep(1000, 20, 128 * 3 + 77)) == 1020 * 128 + 77
+    assert local_time(asleep(2**25 - 1, 1, 0)) == 0
+    assert local_time(asleep(4, 0, 5, divider=1, slow=0)) == (4 << 8 | 250) + 9
+
+
+def test_a_clock_that_changes_is_not_read():
+    assert local_time(asleep(1000, 20, 77, divider=1)) is None
+    assert local_time(asleep(1000, 20, 77, slow=0)) is None
+    assert local_time(asleep(1000, 20, 77, asleep=0)) is None

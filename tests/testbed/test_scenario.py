@@ -16,6 +16,8 @@ seed 7
 nodes 2
 clocks 1
 measure 0.25
+states 30
+oscillator 1024
 pace 0.5
 wait
 node 0 micaz 0 12.5 -50 3.25 /images/mote 0.elf
@@ -50,6 +52,8 @@ def test_the_text_is_what_the_engine_reads():
         noise={1: -101.25},
         readings=Path("/noise.txt"),
         measure=0.25,
+        states=30.0,
+        start_cycles=1024,
         pace=0.5,
         wait=True,
         script=("at 2 off 0", "at 3.5 on 0"),

@@ -13,6 +13,7 @@ from basestation.testbed.truth_log import (
     ReceptionOutcome,
     RecordedEvent,
     Signal,
+    States,
     TruthError,
     parse,
 )
@@ -34,6 +35,7 @@ LINES = [
     '{"t":12,"is":"fault","node":1,"what":"TXFIFO underflow"}',
     '{"t":13,"is":"script","line":"at 1 off 1"}',
     '{"t":13,"is":"supply","node":0,"sensor":"light","on":true}',
+    '{"t":14,"is":"states","node":1,"processor":{"idle":14},"radio":{"off":4,"receiving":10},"leds":{"red":3},"sensors":{},"starts":{"processor":0,"radio":2}}',
     '{"t":14,"is":"end","reason":"end","slices":8}',
 ]  # fmt: skip
 
@@ -48,7 +50,10 @@ def test_every_line_has_its_event():
     assert events[7] == ReceptionOutcome(9, 4, 1, "weak", -97.25)
     assert events[10] == ClockSample(11, 1, 65536, 1, {"lines": b"\x01\x02"})
     assert events[11] == ProgramUse(12, 1, 190, 1000, 25, 7, 80, {17: 412})
-    assert events[16] == End(14, "end", 8, None)
+    assert events[16] == States(
+        14, 1, {"idle": 14}, {"off": 4, "receiving": 10}, {"red": 3}, {}, {"processor": 0, "radio": 2}
+    )
+    assert events[17] == End(14, "end", 8, None)
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,7 @@ export class Network {
     figure(".battery", mote.battery_mv === null ? "–" : (mote.battery_mv / 1000).toFixed(2), "V", history?.battery_mv, 100);
     const facts = [];
     if (mote.hops !== null) facts.push(manyText(mote.hops, "hop"));
+    if (typeof mote.battery_days === "number") facts.push(`2.7 V in ${manyText(Math.round(mote.battery_days), "day")}`);
     if (mote.lost) facts.push(`${countText(mote.lost)} lost`);
     if (mote.reboots) facts.push(manyText(mote.reboots, "reboot"));
     say(part(".facts"), facts.join(" · "));

@@ -17,12 +17,14 @@
 #include "net/identity.h"
 #include "net/outbox.h"
 #include "net/role.h"
+#include "net/schedule.h"
 #include "net/seal.h"
 #include "net/timesync.h"
 
 #define SECOND UINT32_C(32768)
 #define DOWN_PATIENCE SECOND /* a host's message waits this long for a clear channel */
 #define HEALTH_EVERY 6       /* status records */
+#define BEHIND_BEACON 64     /* cycles after a window's opening by which its beacon has begun */
 
 static uint8_t record_number; /* of the next heard record */
 static uint16_t lost;         /* pairs dropped since the last one that went up */
@@ -49,6 +51,9 @@ static uint8_t build_heard(const radio_heard_t *heard, uint32_t now, uint8_t *pa
     uint8_t flags = (uint8_t)((timesync_in_sync(now) ? CW_HEARD_IN_SYNC : 0) |
                               (timesync_is_root() ? CW_HEARD_ROOT : 0) |
                               (CAUSEWAY_HAS_LQI ? CW_HEARD_LQI_KNOWN : 0));
+#if CAUSEWAY_MIC_BYTES
+    flags |= (uint8_t)(timesync_round(timesync_network(heard->time)) << CW_BEACON_ROUND);
+#endif
     cw_heard_t record = {
         .gateway = identity_id(),
         .epoch = timesync_epoch(),
@@ -99,6 +104,9 @@ void radio_on_heard(const radio_heard_t *heard)
         posed++;
         return;
     }
+#if CAUSEWAY_SCHEDULED
+    timesync_ask_now(now);
+#endif
     if (hand_up(heard, now)) {
         arrivals_on_heard(message, now); /* else it shall come again: the line may have room then */
     }
@@ -185,8 +193,13 @@ static void send_down(const cw_am_t *am, uint32_t now)
         return;
     }
     frame->kind = OUTBOX_PLAIN;
+#if CAUSEWAY_SCHEDULED
+    frame->not_before = schedule_opening(now) + BEHIND_BEACON; /* motes listen then */
+    frame->deadline = frame->not_before + DOWN_PATIENCE;
+#else
     frame->not_before = now;
     frame->deadline = now + DOWN_PATIENCE;
+#endif
     frame->message.dest = am->dest;
     frame->message.source = identity_id();
     frame->message.type = am->type;
@@ -279,6 +292,10 @@ uint8_t role_leds(void)
     return 0;
 }
 
+#if CAUSEWAY_SCHEDULED
+const bool role_sleeps = false;
+#endif
+
 bool role_accepts(uint16_t id)
 {
     return id >= CAUSEWAY_MOTES && id != CW_TARGET_ALL;
@@ -318,7 +335,15 @@ bool outbox_on_ready(outbox_frame_t *frame, uint32_t now)
 
 void outbox_on_done(const outbox_frame_t *frame, outbox_result_t result)
 {
-    if (frame->message.type == CAUSEWAY_AM_ARRIVED) {
+#if CAUSEWAY_SCHEDULED
+    outbox_frame_t *place = outbox_place();
+    if (frame->message.type == CAUSEWAY_AM_TAKEN && result != OUTBOX_SENT && place &&
+        clock_before(clock_now(), frame->deadline)) {
+        *place = *frame; /* the channel was not clear at our turn */
+        outbox_put(place);
+    }
+#endif
+    if (frame->message.type == ARRIVALS_TYPE) {
         return;
     }
     if (result == OUTBOX_SENT) {

@@ -13,6 +13,13 @@
  * MICA2's radio wants its handler to have written the next byte within 192 processor cycles, of which that
  * takes 20 itself. So what runs with interrupts off is kept short: the handlers here call nothing, which
  * spares them saving most registers, and the compare is set in the loop.
+ *
+ * With a schedule, timer 0 counts ticks of 128 cycles while the processor sleeps: undivided it would wake it
+ * 128 times a second. No cycle is lost, and nothing is assumed of how many cycles a change takes. The
+ * prescaler counts all the time, and local time is such that its ticks come at multiples of 128. To ticks the
+ * change is made between two of them, so it does not matter when it goes through. Back, a tick is waited for,
+ * then the change is made, then an edge is waited for; timer 1 tells how many cycles lie between the two. In
+ * ticks nobody counts overflows: timer 0 is read at least every 250 of them.
  */
 #include "hal/clock.h"
 
@@ -22,11 +29,22 @@
 
 #include "boards/mica/clock_sleep.h"
 #include "boards/mica/events_pending.h"
+#include "causeway_layout.h"
 #include "causeway/flag.h"
 #include "hal/events.h"
 
 enum {
-    RUN = _BV(CS00),     /* TCCR0: the crystal undivided */
+    RUN = _BV(CS00),               /* TCCR0: the crystal undivided */
+    TICKS = _BV(CS02) | _BV(CS00), /* TCCR0: a tick each ... */
+    TICK_LOG2 = 7,
+    TICK = 1 << TICK_LOG2, /* ... 128 cycles */
+    TICKS_LEAST = 2,       /* of a sleep: a compare with the present count might not match */
+    TICKS_MOST = 250,      /* between two readings: a byte tells them apart, and the watchdog has 2 s */
+    TICK_NEAR = 16,        /* cycles before a tick in which nothing is changed, ... */
+    TICK_PAST = 4,         /* ... and after it */
+    ALARM_LEAD = 16,  /* cycles that the alarm must be ahead of the tick at which cycles are counted again */
+    ALARM_NEAR = 440, /* cycles to the alarm that are not worth a sleep in ticks */
+    ALARM_MOST = 40000,  /* cycles that an alarm can be ahead; beyond, it has passed */
     COMPARE_LEAD = 3,    /* cycles: a value written to OCR0 is in place after two crystal edges */
     STEADY_CYCLES = 32,  /* of the crystal: one look at whether it runs at its rate ... */
     STEADY_COUNTS = 900, /* ... in counts of timer 1 ... */
@@ -35,6 +53,8 @@ enum {
 };
 
 #define INLINE static inline __attribute__((always_inline))
+/* A debugger, or a testbed, that reads memory sees what comes before it first. */
+#define BARRIER() __asm__ volatile("" ::: "memory")
 #define START_LIMIT (F_CPU / 8) /* counts of timer 1 that clock_start() waits: a second */
 
 static uint32_t periods;     /* overflows served: local time >> 8 */
@@ -44,6 +64,16 @@ static cw_flag_t alarm_set;
 static uint8_t alarm_period; /* low byte of its time >> 8: in that period the compare is on, */
 static uint8_t alarm_count;  /* for this count */
 static cw_flag_t asleep;     /* power-save since TCNT0 was last in step */
+#define NAPPED (!CAUSEWAY_SCHEDULED && asleep) /* with a schedule never while it counts cycles */
+
+#if CAUSEWAY_SCHEDULED
+static cw_flag_t slow;           /* timer 0 counts ticks, and so does `periods` */
+static uint8_t ticked;           /* the count when `periods` was right */
+static uint8_t shift, not_shift; /* the time's low byte is so much more than the count of cycles */
+static uint16_t alarm_time;      /* low half of the alarm's */
+#else
+enum { slow = 0, shift = 0 };
+#endif
 
 static uint16_t timer1_now(void)
 {
@@ -60,7 +90,7 @@ INLINE void settle(void)
     while (ASSR & (_BV(TCN0UB) | _BV(OCR0UB) | _BV(TCR0UB))) {
     }
     if (asleep) {
-        TCCR0 = RUN;
+        TCCR0 = CAUSEWAY_SCHEDULED ? TICKS : RUN; /* as it was: with a schedule it sleeps in ticks alone */
         while (ASSR & _BV(TCR0UB)) {
         }
         asleep = false;
@@ -77,10 +107,32 @@ void clock_sleeps(void)
     asleep = true;
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* The time of the last tick. Timer 0 counts ticks, interrupts are off. */
+static uint32_t read_tick(void)
+{
+    clock_settle();
+    BARRIER();
+    uint8_t count = TCNT0;
+    uint8_t passed = (uint8_t)(count - ticked);
+    ticked = count;
+    periods += passed;
+    not_periods -= passed;
+    return periods << TICK_LOG2;
+}
+
+#endif
+
 /* The time now. Interrupts are off. */
 INLINE uint32_t read_time(void)
 {
-    if (asleep) {
+#if CAUSEWAY_SCHEDULED
+    if (slow) {
+        return read_tick();
+    }
+#endif
+    if (NAPPED) {
         settle();
     }
     uint8_t count = TCNT0;
@@ -94,7 +146,7 @@ INLINE uint32_t read_time(void)
     } else {
         seen = count;
     }
-    return period << 8 | count;
+    return (period << 8 | count) + shift;
 }
 
 uint32_t clock_now(void)
@@ -113,7 +165,11 @@ uint32_t clock_of_capture(uint16_t capture)
     uint16_t age;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
+#if CAUSEWAY_SCHEDULED
+        now = clock_now(); /* shorter, and not so late that it matters */
+#else
         now = read_time();
+#endif
         age = (uint16_t)(TCNT1 - capture);
     }
     /* A count is 8 / 225 crystal cycles. The clock shows whole cycles, half a cycle behind on average: so
@@ -139,10 +195,17 @@ INLINE void arm(void)
 void clock_alarm(uint32_t when)
 {
     clock_alarm_off();
+#if CAUSEWAY_SCHEDULED
+    alarm_time = (uint16_t)when;
+    if (slow) {
+        alarm_set = true; /* clock_slows() will see to it */
+        return;
+    }
+#endif
     while (ASSR & _BV(OCR0UB)) { /* only if two alarms were set within two crystal cycles */
     }
-    alarm_period = (uint8_t)(when >> 8); /* nobody looks at these before alarm_set */
-    alarm_count = (uint8_t)when;
+    alarm_period = (uint8_t)((when - shift) >> 8); /* nobody looks at these before alarm_set */
+    alarm_count = (uint8_t)(when - shift);
     OCR0 = alarm_count;
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
@@ -176,6 +239,9 @@ bool clock_sound(void)
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
         sound = periods == ~not_periods;
+#if CAUSEWAY_SCHEDULED
+        sound = sound && (shift ^ not_shift) == UINT8_MAX;
+#endif
     }
     return sound;
 }
@@ -184,7 +250,7 @@ ISR(TIMER0_OVF_vect)
 {
     not_periods--;
     periods++;
-    if (asleep) {
+    if (NAPPED) {
         settle();
     }
     uint8_t count = TCNT0;
@@ -201,7 +267,13 @@ ISR(TIMER0_OVF_vect)
 /* A match of an earlier alarm may be told of just after this one was set: then it is not due. */
 ISR(TIMER0_COMP_vect)
 {
-    if (asleep) {
+#if CAUSEWAY_SCHEDULED
+    if (slow) {
+        TIMSK &= (uint8_t)~_BV(OCIE0); /* it was only to wake */
+        return;
+    }
+#endif
+    if (NAPPED) {
         settle();
     }
     uint8_t count = TCNT0;
@@ -210,6 +282,171 @@ ISR(TIMER0_COMP_vect)
         fire();
     }
 }
+
+#if CAUSEWAY_SCHEDULED
+
+/* Set the count of periods, or of ticks. One that memory has not kept stays wrong. */
+static void set_periods(uint32_t count)
+{
+    uint32_t wrong = periods ^ ~not_periods;
+    periods = count;
+    not_periods = ~count ^ wrong;
+}
+
+/* From now on timer 0 counts ticks. Interrupts are off. */
+static void count_ticks(uint32_t now)
+{
+    TCCR0 = TICKS;
+    while (ASSR & _BV(TCR0UB)) {
+    }
+    TIMSK &= (uint8_t) ~(_BV(TOIE0) | _BV(OCIE0));
+    ticked = TCNT0;
+    set_periods(now >> TICK_LOG2);
+    BARRIER();
+    slow = true;
+}
+
+/* The next change of TCNT0: when it came, in counts of timer 1. Interrupts are off. */
+static uint16_t await_change(uint8_t count)
+{
+    while (TCNT0 == count) {
+    }
+    return TCNT1;
+}
+
+/* Cycles from `now` to the alarm. */
+static uint16_t alarm_left(uint32_t now)
+{
+    uint16_t left = (uint16_t)(alarm_time - (uint16_t)now);
+    if (!alarm_set) {
+        return ALARM_MOST;
+    }
+    return left > ALARM_MOST ? 0 : left;
+}
+
+/* Let the alarm come in cycles, or at once if it has passed. Interrupts are off. */
+static void place_alarm(void)
+{
+    if (alarm_left(clock_now()) <= COMPARE_LEAD) { /* past, or too near for OCR0: wait here */
+        while (alarm_left(clock_now()) > 0) {
+        }
+        fire();
+        return;
+    }
+    uint16_t raw = (uint16_t)(alarm_time - shift);
+    alarm_period = (uint8_t)(raw >> 8);
+    alarm_count = (uint8_t)raw;
+    OCR0 = alarm_count;
+    if ((uint8_t)periods == alarm_period) {
+        arm();
+    }
+}
+
+void clock_quickens(void)
+{
+    if (!slow) {
+        return;
+    }
+    uint16_t tick, edge;
+    do { /* not at the tick that overflows: no telling how late the flag comes */
+        (void)read_tick();
+        tick = await_change(ticked);
+    } while (ticked == UINT8_MAX);
+    uint32_t time = read_tick();
+    TCCR0 = RUN;
+    while (ASSR & _BV(TCR0UB)) {
+    }
+    uint8_t count;
+    do { /* nor where an overflow is near */
+        count = TCNT0;
+        edge = await_change(count);
+        count++;
+    } while ((uint8_t)(count + 2) < 4);
+    time += ((uint16_t)(edge - tick) * UINT32_C(2330) + 0x8000U) >> 16;
+    shift = (uint8_t)(time - count);
+    not_shift = (uint8_t)~shift;
+    set_periods((time - shift) >> 8);
+    seen = count;
+    BARRIER();
+    slow = false;
+    TIFR = _BV(TOV0) | _BV(OCF0);
+    TIMSK |= _BV(TOIE0);
+    if (alarm_set) {
+        place_alarm();
+    }
+}
+
+/* The time now, not too near a tick. Interrupts are off. */
+static uint32_t time_between_ticks(void)
+{
+    uint32_t now;
+    do {
+        now = clock_now();
+    } while ((((uint8_t)now + TICK_NEAR) & (TICK - 1)) < TICK_NEAR + TICK_PAST);
+    return now;
+}
+
+/* Ticks until the one before the last before the alarm: at the last one cycles are counted again, and that
+ * must not be one that overflows. */
+static uint8_t ticks_to_sleep(uint16_t left)
+{
+    if (left < ALARM_LEAD + TICK) {
+        return 0;
+    }
+    uint16_t ticks = (uint16_t)((left - ALARM_LEAD) / TICK - 1);
+    if (ticks > TICKS_MOST) {
+        return TICKS_MOST;
+    }
+    ticks = (uint16_t)(ticks - ((uint8_t)(ticked + ticks) == UINT8_MAX));
+    return (uint8_t)(ticks < TICKS_LEAST ? 0 : ticks);
+}
+
+/* Wake before the alarm, or after TICKS_MOST. False if the alarm is too near. */
+static bool set_wake(void)
+{
+    do {
+        uint8_t ticks = ticks_to_sleep(alarm_left(read_tick()));
+        if (ticks == 0) {
+            return false;
+        }
+        TIFR = _BV(OCF0);
+        OCR0 = (uint8_t)(ticked + ticks - 1); /* the flag comes with the tick after the match */
+        while (ASSR & _BV(OCR0UB)) {
+        }
+    } while (TCNT0 != ticked);
+    TIMSK |= _BV(OCIE0);
+    return true;
+}
+
+bool clock_slows(void)
+{
+    clock_settle();
+    if (!slow) {
+        if (alarm_left(clock_now()) < ALARM_NEAR) {
+            return false;
+        }
+        count_ticks(time_between_ticks());
+    }
+    if (!set_wake()) {
+        clock_quickens();
+        return false;
+    }
+    BARRIER();
+    asleep = true;
+    return true;
+}
+
+void clock_wakes(void)
+{
+    TIMSK &= (uint8_t)~_BV(OCIE0);
+    if (alarm_left(read_tick()) < ALARM_NEAR) {
+        clock_quickens();
+    } else {
+        events_pending |= EVENT_ALARM;
+    }
+}
+
+#endif
 
 /* Does the crystal make STEADY_CYCLES in the time it should? Ends in any case after twice that time. */
 static bool looks_steady(void)
@@ -265,6 +502,12 @@ void clock_start(void)
         not_periods = ~periods;
         seen = 0;
         asleep = false;
+#if CAUSEWAY_SCHEDULED
+        alarm_set = false;
+        count_ticks(0);
+        clock_quickens(); /* from here on ticks are at multiples of 128 */
+#else
         TIMSK |= _BV(TOIE0);
+#endif
     }
 }

@@ -8,6 +8,7 @@
 
 #include "boards/mica/clock_sleep.h"
 #include "boards/mica/events_pending.h"
+#include "causeway_layout.h"
 #include "hal/power.h"
 
 volatile uint8_t events_pending;
@@ -37,6 +38,9 @@ void power_need(uint8_t user)
 {
     ATOMIC_BLOCK(ATOMIC_RESTORESTATE)
     {
+#if CAUSEWAY_SCHEDULED
+        clock_quickens(); /* who uses the I/O clock wants to know the time */
+#endif
         users |= user;
         others &= (uint8_t)~user;
     }
@@ -63,14 +67,8 @@ bool power_sound(void)
 
 /* Sleep once. Interrupts are off, and on for the sleep alone: the instruction after sei is done before any
  * interrupt. */
-static void sleep_once(void)
+static void sleep_in(uint8_t mode)
 {
-    uint8_t mode = SLEEP_MODE_IDLE;
-    if (users == 0) {
-        mode = SLEEP_MODE_PWR_SAVE;
-        clock_settle();
-        clock_sleeps();
-    }
     MCUCR = (uint8_t)((MCUCR & ~(_BV(SM0) | _BV(SM1) | _BV(SM2))) | mode | _BV(SE));
     sei();
     sleep_cpu();
@@ -79,6 +77,34 @@ static void sleep_once(void)
     cli();
     MCUCR &= (uint8_t)~_BV(SE);
 }
+
+#if CAUSEWAY_SCHEDULED
+
+/* Where an alarm is near, power-save would take longer to wake from. */
+static void sleep_once(void)
+{
+    if (users == 0 && clock_slows()) {
+        sleep_in(SLEEP_MODE_PWR_SAVE);
+        clock_wakes();
+    } else if (events_pending == 0) { /* clock_slows() may have found the alarm due */
+        sleep_in(SLEEP_MODE_IDLE);
+    }
+}
+
+#else
+
+static void sleep_once(void)
+{
+    uint8_t mode = SLEEP_MODE_IDLE;
+    if (users == 0) {
+        mode = SLEEP_MODE_PWR_SAVE;
+        clock_settle();
+        clock_sleeps();
+    }
+    sleep_in(mode);
+}
+
+#endif
 
 void events_wait(void)
 {

@@ -109,6 +109,20 @@ void cc1000_board_watch(bool on)
     cc1000_unlock(was);
 }
 
+/* Main clock / 64 is 115.2 kHz: 59 / 512 counts a us. */
+void cc1000_board_after(uint16_t us)
+{
+    uint8_t was = cc1000_lock();
+
+    TCCR3B = 0;
+    TCNT3 = 0;
+    OCR3A = (uint16_t)(us / 8 * 59 / 64 + 1);
+    ETIFR = 1 << OCF3A;
+    ETIMSK |= 1 << OCIE3A;
+    TCCR3B = 1 << WGM32 | 1 << CS31 | 1 << CS30;
+    cc1000_unlock(was);
+}
+
 static volatile uint8_t spi_byte;
 static volatile uint16_t spi_count;
 

@@ -56,7 +56,12 @@
 /** Seconds after which the PLL is calibrated again, because the temperature may have changed: by 40 degrees
  * or the supply by 0.5 V, the data sheet says, a calibration is no longer good. */
 #ifndef CC1000_CONF_CALIBRATE
-#define CC1000_CONF_CALIBRATE 1800
+#define CC1000_CONF_CALIBRATE (CAUSEWAY_SCHEDULED ? 3660 : 1800)
+#endif
+
+/** The same for a radio that sleeps: it has a little time to find a moment at which nobody misses it. */
+#ifndef CC1000_CONF_REFRESH
+#define CC1000_CONF_REFRESH 3600
 #endif
 
 enum {
@@ -90,6 +95,14 @@ enum {
     LOOK_WATCHES = 10, /* 100 ms periods between looks at the PLL's lock: a second */
     MISSES_MOST = 10,  /* calibrations without a lock that double the pause, up to 1024 s */
 
+    NEAR_CYCLES =
+        28,          /* before its time a send is told to the loop: a byte's time, the loop's way, the look */
+    LOOK_CYCLES = 8, /* before its time the look begins: a conversion takes 217 us */
+    LATE_CYCLES = 8, /* after its time it may end: another conversion may come before */
+    AHEAD_MOST = 16384, /* cycles that its time may be ahead */
+
+    REST = 2, /* seconds of sleep after which it goes on for a while, most likely */
+
     SLOTS = 2, /* received frames, a power of two: one being handled, one coming in */
 };
 
@@ -104,16 +117,25 @@ typedef enum {
     CRC_HIGH,
     TURNING, /* the loop is changing to sending */
     SENDING,
+    /* only with a schedule: */
+    ASLEEP,
+    CRYSTAL, /* it starts; the watch goes on from here ... */
+    BIAS,    /* ... and here */
+    TUNING,  /* as SETTLING, after a sleep */
 } cc1000_mode_t;
 
 typedef enum {
     IDLE,
-    BACKOFF, /* waiting `backoff` bytes' time */
-    LOOKING, /* sampling the channel */
-    CLEAR,   /* the loop may send; sampling goes on until it does */
-    GOING,   /* on its way out */
-    DONE,    /* `result` waits for radio_service() */
+    BACKOFF,   /* waiting `backoff` bytes' time */
+    LOOKING,   /* sampling the channel */
+    CLEAR,     /* the loop may send; sampling goes on until it does */
+    GOING,     /* on its way out */
+    DONE,      /* `result` waits for radio_service() */
+    APPOINTED, /* only with a schedule: waiting for its time, which the deadline tells */
 } cc1000_send_t;
+
+#define LAST_MODE (CAUSEWAY_SCHEDULED ? TUNING : SENDING)
+#define LAST_SEND (CAUSEWAY_SCHEDULED ? APPOINTED : DONE)
 
 typedef enum { SAMPLE_NONE, SAMPLE_FLOOR, SAMPLE_CHANNEL, SAMPLE_FRAME } cc1000_sample_t;
 
@@ -216,6 +238,17 @@ static bool overdue(void)
     }
     return clock_before(tx.deadline, clock_now() + TURN_CYCLES);
 }
+
+#if CAUSEWAY_SCHEDULED
+
+/** The time of a send is so near that the loop should be there. */
+static bool is_near(void)
+{
+    return tx.state == APPOINTED &&
+           clock_before(tx.deadline, clock_now() + (TURN_CYCLES + LATE_CYCLES + NEAR_CYCLES));
+}
+
+#endif
 
 /** One byte's time has passed in which nothing came. */
 static void byte_of_silence(void)
@@ -494,6 +527,11 @@ void cc1000_on_byte(uint8_t byte, uint16_t count)
     if (overdue()) {
         send_ends(RADIO_BUSY);
     }
+#if CAUSEWAY_SCHEDULED
+    if (is_near()) {
+        events_post(EVENT_RADIO);
+    }
+#endif
     switch (mode) {
     case OFF:
     case TURNING:
@@ -512,14 +550,62 @@ void cc1000_on_byte(uint8_t byte, uint16_t count)
     case SENDING:
         send_byte(count);
         break;
+#if CAUSEWAY_SCHEDULED
+    case ASLEEP:
+    case CRYSTAL:
+    case BIAS:
+        break;
+    case TUNING:
+        if (--rx.count == 0) {
+            listen();
+            events_post(EVENT_RADIO); /* radio_wake() is waited for */
+        }
+        break;
+#endif
     default:
         frame_byte();
         break;
     }
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/** A chip that has forgotten its registers is left to restart(). */
+static void wake_tunes(void)
+{
+    watch.stuck = !cc1000_control_kept();
+    if (watch.stuck) {
+        events_post(EVENT_RADIO);
+    }
+    cc1000_control_receive();
+    settle();
+    mode = TUNING;
+    cc1000_board_spi(true);
+    cc1000_board_watch(true);
+}
+
+/** The next step of waking. Nobody else uses the registers: the loop does while listening. */
+static void wake_on(void)
+{
+    if (mode == CRYSTAL) {
+        cc1000_control_start_bias();
+        mode = BIAS;
+        cc1000_board_after(CC1000_BIAS_US);
+    } else if (mode == BIAS) {
+        wake_tunes();
+    }
+}
+
+#endif
+
 void cc1000_on_watch(void)
 {
+#if CAUSEWAY_SCHEDULED
+    if (mode >= ASLEEP && mode < TUNING) {
+        wake_on();
+        return;
+    }
+#endif
     if (mode == OFF) {
         return;
     }
@@ -542,6 +628,25 @@ void cc1000_on_watch(void)
 
 /* The loop's side. */
 
+#if CAUSEWAY_SCHEDULED
+
+static uint32_t calibrated_at, asleep_since;
+
+static uint16_t seconds_since(uint32_t time)
+{
+    return (uint16_t)((clock_now() - time) >> 15);
+}
+
+#endif
+
+static void calibrated(void)
+{
+    pll.age = 0;
+#if CAUSEWAY_SCHEDULED
+    calibrated_at = clock_now();
+#endif
+}
+
 /** Start the chip and listen; the frames and the send that wait are left alone. */
 static bool chip_start(void)
 {
@@ -556,7 +661,7 @@ static bool chip_start(void)
     watch.alive = false;
     watch.stuck = false;
     watch.quiet = 0;
-    pll.age = 0;
+    calibrated();
     settle();
     cc1000_board_spi(true);
     return started;
@@ -599,6 +704,58 @@ void radio_stop(void)
     power_release(POWER_RADIO);
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* Registers and calibration are kept, and so is the noise floor. */
+void radio_sleep(void)
+{
+    radio_stop();
+    asleep_since = clock_now();
+    mode = ASLEEP;
+}
+
+bool radio_wake(void)
+{
+    uint8_t was = cc1000_lock();
+    bool begins = mode == ASLEEP;
+    bool on = mode > OFF && mode <= SENDING;
+
+    if (begins) {
+        mode = CRYSTAL;
+    }
+    cc1000_unlock(was);
+    if (begins) {
+        power_need(POWER_RADIO);
+        pll.watches = LOOK_WATCHES; /* its lock is looked at as soon as it is on */
+        cc1000_control_start_crystal();
+        cc1000_board_after(CC1000_CRYSTAL_US);
+    }
+    return on;
+}
+
+/* A carrier is known by its preamble: after two of its bytes. */
+bool radio_busy(void)
+{
+    uint8_t was = cc1000_lock();
+    bool busy = mode > LISTENING && mode <= SENDING;
+
+    busy = busy || mode == SETTLING || (mode == LISTENING && rx.count > 0);
+    cc1000_unlock(was);
+    return busy;
+}
+
+/** In the middle of a long sleep nobody misses the radio for 70 ms. */
+static void refresh(void)
+{
+    if (mode == ASLEEP && seconds_since(calibrated_at) >= CC1000_CONF_REFRESH &&
+        seconds_since(asleep_since) >= REST) {
+        cc1000_control_refresh();
+        calibrated();
+    }
+}
+
+#endif
+
 bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at)
 {
     const cw_am_t am = {
@@ -610,7 +767,7 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
     };
     uint8_t was;
 
-    if (mode == OFF || tx.state != IDLE) {
+    if (mode == OFF || (CAUSEWAY_SCHEDULED && mode >= ASLEEP) || tx.state != IDLE) {
         return false;
     }
     if (stamp_at != RADIO_NO_STAMP && (uint16_t)stamp_at + 4 > message->length) {
@@ -629,6 +786,29 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
     cc1000_unlock(was);
     return true;
 }
+
+#if CAUSEWAY_SCHEDULED
+
+bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_at)
+{
+    uint32_t now = clock_now();
+    uint8_t was;
+
+    if (clock_before(now + AHEAD_MOST, when)) {
+        return false;
+    }
+    if (!radio_send(message, now + AHEAD_MOST, stamp_at)) {
+        return false;
+    }
+    now = clock_now() + LOOK_CYCLES;
+    was = cc1000_lock();
+    tx.state = APPOINTED; /* from BACKOFF, which lasts for a byte's time at least */
+    tx.deadline = (clock_before(when, now) ? now : when) + TURN_CYCLES + LATE_CYCLES;
+    cc1000_unlock(was);
+    return true;
+}
+
+#endif
 
 /** The channel is clear: take it, unless something changed meanwhile. */
 static bool take_channel(void)
@@ -660,6 +840,42 @@ static void start_sending(void)
     mode = SENDING;
     cc1000_unlock(was);
 }
+
+#if CAUSEWAY_SCHEDULED
+
+/** Look at the channel once. */
+static void look(void)
+{
+    uint8_t was = cc1000_lock();
+
+    tx.looks = LOOKS - 1;
+    tx.state = LOOKING;
+    sample(SAMPLE_CHANNEL);
+    cc1000_unlock(was);
+    while (tx.state == LOOKING && !overdue()) {
+    }
+}
+
+/** Send at its time or not at all. */
+static void keep_appointment(void)
+{
+    uint8_t was;
+
+    if (!is_near()) {
+        return;
+    }
+    while (clock_before(clock_now(), tx.deadline - (TURN_CYCLES + LATE_CYCLES + LOOK_CYCLES))) {
+    }
+    look();
+    start_sending();
+    was = cc1000_lock();
+    if (tx.state == BACKOFF || tx.state == LOOKING || tx.state == CLEAR) {
+        send_ends(RADIO_BUSY);
+    }
+    cc1000_unlock(was);
+}
+
+#endif
 
 /** No byte for long: the chip has lost its crystal or its registers. */
 static void restart(void)
@@ -699,7 +915,7 @@ static void calibrate(void)
         restart();
         return;
     }
-    pll.age = 0;
+    calibrated();
     settle();
     cc1000_board_spi(true);
 }
@@ -718,6 +934,9 @@ static void look_at_pll(void)
         return;
     }
     bool locked = cc1000_control_locked();
+#if CAUSEWAY_SCHEDULED
+    pll.age = seconds_since(calibrated_at); /* these looks do not come once a second */
+#endif
     if (pll.age + 1 < calibration_lasts(locked)) {
         pll.age++;
     } else if (take_receiver()) {
@@ -781,6 +1000,10 @@ void radio_service(void)
         restart();
     }
     start_sending();
+#if CAUSEWAY_SCHEDULED
+    keep_appointment();
+    refresh();
+#endif
     hand_over_frames();
     hand_over_result();
     look_at_pll();
@@ -804,7 +1027,7 @@ bool radio_sound(void)
 {
     uint8_t was = cc1000_lock();
     bool going = mode == SENDING;
-    bool sound = mode != OFF && mode != TURNING && mode <= SENDING && tx.state <= DONE &&
+    bool sound = mode != OFF && mode != TURNING && mode <= LAST_MODE && tx.state <= LAST_SEND &&
                  going == (tx.state == GOING) && going == cc1000_board_drives() && rx.full <= SLOTS &&
                  rx.filling < SLOTS;
 

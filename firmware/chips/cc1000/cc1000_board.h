@@ -45,6 +45,10 @@ void cc1000_board_rssi(void);
 /** Call cc1000_on_watch() every 100 ms from an interrupt, or no longer. */
 void cc1000_board_watch(bool on);
 
+/** Call cc1000_on_watch() once after `us` (at most 4000) in place of that; it is called again and again until
+ * one of the two is called. From anywhere. */
+void cc1000_board_after(uint16_t us);
+
 /* What the board calls. */
 
 /** The byte that goes out next. The board's SPI handler puts it into the SPI's data register before anything
@@ -59,7 +63,7 @@ void cc1000_on_byte(uint8_t byte, uint16_t count);
 /** The answer to cc1000_board_rssi(): 0..1023, the less the stronger. From an interrupt. */
 void cc1000_on_rssi(uint16_t value);
 
-/** 100 ms have passed. From an interrupt. */
+/** 100 ms have passed, or what cc1000_board_after() was asked for. From an interrupt. */
 void cc1000_on_watch(void);
 
 #endif

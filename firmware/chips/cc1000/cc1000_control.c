@@ -145,6 +145,33 @@ void cc1000_control_stop(void)
     cc1000_write(CC1000_MAIN, CC1000_MAIN_OFF);
 }
 
+void cc1000_control_start_crystal(void)
+{
+    cc1000_write(CC1000_MAIN, CC1000_MAIN_CORE_ON);
+}
+
+void cc1000_control_start_bias(void)
+{
+    cc1000_write(CC1000_MAIN, CC1000_MAIN_BIAS_ON);
+}
+
+/* A register that a chip without supply would have forgotten: all bands give it the same value. */
+bool cc1000_control_kept(void)
+{
+    return cc1000_read(CC1000_TEST4) == CC1000_TEST4_VALUE;
+}
+
+/* Whether it worked, the next wake sees by the lock. */
+void cc1000_control_refresh(void)
+{
+    cc1000_control_start_crystal();
+    cc1000_board_wait(CC1000_CRYSTAL_US);
+    cc1000_control_start_bias();
+    cc1000_board_wait(CC1000_BIAS_US);
+    (void)cc1000_control_calibrate();
+    cc1000_control_stop();
+}
+
 void cc1000_control_receive(void)
 {
     cc1000_write(CC1000_CURRENT, CC1000_CURRENT_RECEIVE);

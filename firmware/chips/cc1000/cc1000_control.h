@@ -26,6 +26,16 @@ bool cc1000_control_calibrate(void);
 /** All off but the registers' memory. */
 void cc1000_control_stop(void);
 
+/** The way back, as far as it must be waited for: the crystal starts (CC1000_CRYSTAL_US), then bias settles
+ * (CC1000_BIAS_US); then cc1000_control_receive(). Registers and calibration are as they were, if
+ * cc1000_control_kept() says so. From anywhere. */
+void cc1000_control_start_crystal(void);
+void cc1000_control_start_bias(void);
+bool cc1000_control_kept(void);
+
+/** From off: calibrate the PLL for both frequencies, and off again: 55 ms to 72 ms. */
+void cc1000_control_refresh(void);
+
 /** Receive. Good data come 250 us later; this function does not wait for them and may be called from an
  * interrupt. */
 void cc1000_control_receive(void);

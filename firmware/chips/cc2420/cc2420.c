@@ -20,21 +20,38 @@ enum {
     OSCILLATOR_STEPS = 100,   /* ... and how many times: it takes 1 ms, is given 10 */
     SYNC_BYTES = 5,           /* preamble and start-of-frame delimiter */
     SHORTEST = 5,             /* frame of any kind: an acknowledgement */
-    WAIT_LEAST = 2,           /* cycles: the timer takes no less than 32 counts */
-    STARTING = 7,             /* cycles from the strobe to the first preamble bit: 192 us */
-    DELIMITER_CYCLES = 12,    /* from the strobe to SFD: 352 us */
-    DELIMITER_DUE = 325,      /* the same in counts of the counter, */
-    DELIMITER_COUNTS = 400,   /* and with time for the interrupt */
-    FIFOP_ERROR = 16,         /* cycles that a frame's end, as FIFOP tells it, may be off: 0.5 ms */
-    COUNTS_PER_BYTE = 29,     /* on the air, rounded down */
-    CHECK_LAPS = 16,          /* the chip is looked at once a second */
-    FRAMES_AT_ONCE = 8,       /* then others have their turn */
+    WAIT_LEAST = 2,           /* cycles: the timer takes no less than 32 counts, */
+    TIMER_LEAST = 32,
+    STARTING = 7,           /* cycles from the strobe to the first preamble bit: 192 us */
+    DELIMITER_CYCLES = 12,  /* from the strobe to SFD: 352 us */
+    DELIMITER_DUE = 325,    /* the same in counts of the counter, */
+    DELIMITER_COUNTS = 400, /* and with time for the interrupt */
+    FIFOP_ERROR = 16,       /* cycles that a frame's end, as FIFOP tells it, may be off: 0.5 ms */
+    COUNTS_PER_BYTE = 29,   /* on the air, rounded down */
+    CHECK_LAPS = 16,        /* the chip is looked at once a second */
+    FRAMES_AT_ONCE = 8,     /* then others have their turn */
+    REGULATOR_COUNTS = 554, /* the first two in counts of the counter, */
+    OSCILLATOR_FIRST = 830, /* 0.9 ms to the first look at the oscillator */
+    OSCILLATOR_COUNTS = 93,
+    TUNING_COUNTS = 296, /* from SRXON to a look at the channel: 320 us */
+    AT_LEAD = 20,        /* cycles that the loop gets to come round to a send at its time */
+    AT_LATE = 4,         /* cycles after its time by which it may begin */
+    AT_MOST = 16384,     /* cycles that it may be ahead */
     FRAME_BYTES = CW_AIR_HEADER + CAUSEWAY_PAYLOAD_LIMIT,
 };
 
 #define LAP (60U * CC2420_COUNTS_PER_MS) /* of the timer, which reaches 71 ms */
 
-typedef enum { CHIP_OFF, CHIP_FAULTY, CHIP_ON } chip_t;
+/* Those after CHIP_ON: only with a schedule. */
+typedef enum {
+    CHIP_OFF,
+    CHIP_FAULTY,
+    CHIP_ON,
+    CHIP_ASLEEP,
+    CHIP_SUPPLIED, /* the regulator starts, */
+    CHIP_STARTING, /* the oscillator starts, */
+    CHIP_TUNING,   /* the receiver starts: the timer's interrupt goes on */
+} chip_t;
 typedef enum { SEND_NONE, SEND_WAITS, SEND_ON_AIR, SEND_ENDED } send_t;
 typedef enum { EDGE_NONE, EDGE_BEGIN, EDGE_END } edge_t;
 
@@ -52,6 +69,7 @@ static radio_result_t sent_result;
 static uint32_t send_deadline;
 static uint8_t send_stamp_at;
 static uint8_t send_length; /* of the frame, as its length byte says */
+static cw_flag_t send_once; /* at its time, which the deadline tells, or not at all */
 
 /* When FIFOP rose last, for frames whose delimiter is not seen: the end of the frame that was alone in the
  * chip then. */
@@ -147,8 +165,18 @@ static void set_timer(uint16_t counts, uint8_t laps)
     cc2420_board_timer(counts);
 }
 
+#if CAUSEWAY_SCHEDULED
+static void wake_on(void);
+#endif
+
 void cc2420_on_timer(void)
 {
+#if CAUSEWAY_SCHEDULED
+    if (chip > CHIP_ASLEEP) {
+        wake_on();
+        return;
+    }
+#endif
     if (timer_laps > 0) {
         timer_laps--;
         cc2420_board_timer(LAP);
@@ -177,20 +205,18 @@ static bool is_sane(void)
            read_register(CC2420_MDMCTRL0) == CC2420_MDMCTRL0_VALUE;
 }
 
-/* From no supply to listening. */
-static bool start_chip(void)
+static void start_oscillator(void)
 {
-    cc2420_board_start();
-    cc2420_board_power(true);
-    cc2420_board_wait(REGULATOR_US);
     cc2420_board_reset(true);
     cc2420_board_wait(1);
     cc2420_board_reset(false);
     cc2420_board_wait(1);
     strobe(CC2420_SXOSCON);
-    if (!wait_for_oscillator()) {
-        return false;
-    }
+}
+
+/* From a steady oscillator to listening. */
+static bool listen(void)
+{
     write_register(CC2420_MDMCTRL0, CC2420_MDMCTRL0_VALUE);
     write_register(CC2420_MDMCTRL1, CC2420_MDMCTRL1_VALUE);
     write_register(CC2420_RXCTRL1, CC2420_RXCTRL1_VALUE);
@@ -205,6 +231,19 @@ static bool start_chip(void)
     cc2420_board_listen(true);
     strobe(CC2420_SRXON);
     return true;
+}
+
+/* From no supply to listening. */
+static bool start_chip(void)
+{
+    cc2420_board_start();
+    cc2420_board_power(true);
+    cc2420_board_wait(REGULATOR_US);
+    start_oscillator();
+    if (!wait_for_oscillator()) {
+        return false;
+    }
+    return listen();
 }
 
 static void end_send(radio_result_t result)
@@ -247,6 +286,79 @@ void radio_stop(void)
     }
     power_release(POWER_RADIO);
 }
+
+/* --- sleeping and waking --- */
+
+#if CAUSEWAY_SCHEDULED
+
+/* Without its regulator the chip draws least, and forgets all; 7 registers are soon written again. */
+void radio_sleep(void)
+{
+    radio_stop();
+    chip = CHIP_ASLEEP;
+}
+
+bool radio_wake(void)
+{
+    uint8_t was = cc2420_board_lock();
+    if (chip == CHIP_ASLEEP) {
+        power_need(POWER_RADIO);
+        cc2420_board_power(true);
+        chip = CHIP_SUPPLIED;
+        set_timer(REGULATOR_COUNTS, 0);
+    }
+    bool on = chip == CHIP_ON;
+    cc2420_board_unlock(was);
+    return on;
+}
+
+static void wake_next(chip_t next, uint16_t counts, uint8_t laps)
+{
+    chip = next;
+    set_timer(counts, laps);
+}
+
+/* The loop restarts it, and is more patient. */
+static void wake_fails(void)
+{
+    chip = CHIP_FAULTY;
+    timer_up = true;
+    events_post(EVENT_RADIO);
+}
+
+/* The oscillator has had its time, and `timer_laps` looks are left. */
+static void wake_listens(void)
+{
+    if (!(strobe(CC2420_SNOP) & CC2420_STATUS_XOSC) && timer_laps > 0) {
+        wake_next(CHIP_STARTING, OSCILLATOR_COUNTS, (uint8_t)(timer_laps - 1));
+    } else if (listen()) {
+        wake_next(CHIP_TUNING, TUNING_COUNTS, 0);
+    } else {
+        wake_fails();
+    }
+}
+
+/* The next step of waking, from the timer's interrupt: the loop need not wake for it, and nobody else uses
+ * the bus. */
+static void wake_on(void)
+{
+    if (chip == CHIP_SUPPLIED) {
+        start_oscillator();
+        wake_next(CHIP_STARTING, OSCILLATOR_FIRST, CHECK_LAPS);
+    } else if (chip == CHIP_STARTING) {
+        wake_listens();
+    } else {
+        wake_next(CHIP_ON, LAP, CHECK_LAPS);
+        events_post(EVENT_RADIO);
+    }
+}
+
+bool radio_busy(void)
+{
+    return chip == CHIP_ON && (sending == SEND_ON_AIR || !cc2420_board_cca());
+}
+
+#endif
 
 /* --- interrupts of the chip's pins --- */
 
@@ -528,9 +640,33 @@ static bool load(const radio_message_t *message)
     return (status & CC2420_STATUS_XOSC) != 0;
 }
 
+#if CAUSEWAY_SCHEDULED
+
+/* The loop is to come round just before `when`, or at once if that has passed. */
+static void wait_for(uint32_t when)
+{
+    uint32_t now = clock_now();
+    uint16_t left = clock_before(now, when) ? (uint16_t)(when - now) : 0;
+    uint16_t wait = left > AT_LEAD + WAIT_LEAST ? (uint16_t)(left - AT_LEAD) : WAIT_LEAST;
+    uint32_t counts = wait * UINT32_C(28) + (wait >> 3);
+    uint8_t laps = 0;
+    for (; counts > LAP + TIMER_LEAST; counts -= LAP) {
+        laps++;
+    }
+    send_deadline = now + left + (AT_LATE + STARTING);
+    set_timer((uint16_t)counts, laps);
+}
+
+#endif
+
+static bool is_away(void)
+{
+    return chip == CHIP_OFF || (CAUSEWAY_SCHEDULED && chip > CHIP_ON);
+}
+
 bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp_at)
 {
-    if (chip == CHIP_OFF || sending != SEND_NONE || message->length > CAUSEWAY_PAYLOAD_LIMIT) {
+    if (is_away() || sending != SEND_NONE || message->length > CAUSEWAY_PAYLOAD_LIMIT) {
         return false;
     }
     if (stamp_at != RADIO_NO_STAMP && stamp_at + 4 > message->length) {
@@ -545,11 +681,29 @@ bool radio_send(const radio_message_t *message, uint32_t deadline, uint8_t stamp
     } else if (!load(message)) {
         restart();
         events_post(EVENT_RADIO);
+#if CAUSEWAY_SCHEDULED
+    } else if (send_once) {
+        wait_for(deadline);
+#endif
     } else {
         back_off(CC2420_FIRST_MIN, CC2420_FIRST_MAX);
     }
     return true;
 }
+
+#if CAUSEWAY_SCHEDULED
+
+bool radio_send_at(const radio_message_t *message, uint32_t when, uint8_t stamp_at)
+{
+    if (sending != SEND_NONE || clock_before(clock_now() + AT_MOST, when)) {
+        return false;
+    }
+    send_once = true;
+    send_once = radio_send(message, when, stamp_at);
+    return send_once;
+}
+
+#endif
 
 /* Send if the chip, too, finds the channel clear. In one go, so that the next capture is surely this frame's.
  */
@@ -613,13 +767,27 @@ static void write_stamp(void)
     }
 }
 
+/* The loop was called a little before its time. */
+static void await_its_time(void)
+{
+    while (clock_before(clock_now(), send_deadline - (AT_LATE + STARTING))) {
+    }
+}
+
 static void try_sending(void)
 {
+    if (CAUSEWAY_SCHEDULED && send_once) {
+        await_its_time();
+    }
     if (clock_before(send_deadline, clock_now() + STARTING)) {
         end_send(RADIO_BUSY);
         return;
     }
     if (!cc2420_board_cca() || !start_sending()) {
+        if (CAUSEWAY_SCHEDULED && send_once) {
+            end_send(RADIO_BUSY);
+            return;
+        }
         back_off(CC2420_AGAIN_MIN, CC2420_AGAIN_MAX);
         return;
     }
@@ -686,6 +854,7 @@ void radio_service(void)
     }
     if (sending == SEND_ENDED) {
         sending = SEND_NONE;
+        send_once = false;
         if (chip == CHIP_ON) {
             set_timer(LAP, CHECK_LAPS);
         }
@@ -699,5 +868,8 @@ bool radio_sound(void)
     uint8_t was = cc2420_board_lock();
     bool timed = timer_up || (cc2420_board_timer_runs() && timer_laps <= CHECK_LAPS);
     cc2420_board_unlock(was);
+    if (CAUSEWAY_SCHEDULED && chip > CHIP_ON) {
+        return (timed || chip == CHIP_ASLEEP) && chip <= CHIP_TUNING && sending <= SEND_ENDED;
+    }
     return timed && (chip == CHIP_ON || chip == CHIP_FAULTY) && sending <= SEND_ENDED;
 }

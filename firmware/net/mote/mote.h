@@ -13,7 +13,11 @@
 
 /** Cycles between health messages. */
 #ifndef MOTE_HEALTH_PERIOD
+#if CAUSEWAY_SCHEDULED
+#define MOTE_HEALTH_PERIOD (600 * UINT32_C(32768)) /* each takes as much as two messages */
+#else
 #define MOTE_HEALTH_PERIOD (60 * UINT32_C(32768))
+#endif
 #endif
 
 #endif

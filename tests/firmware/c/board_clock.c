@@ -7,9 +7,12 @@
  *  - after power-save the count reads as before it until the next crystal edge; sleeping again within a
  * crystal cycle of the wake, or with a write under way, is an error.
  *
- * With `early` the flags come at once and writes go through at once, as in an emulator.
- * Reads the clock, sets alarms and sleeps at random; each reading must be the crystal's true count. Prints
- * what it found.
+ * With `early` the flags come at once and writes go through at once, as in an emulator. With `odd` the timer
+ * does what the data sheet leaves open: a change of the prescaler takes one to four edges and may itself
+ * count, and flags come a crystal cycle late where they should come a tick late.
+ * Reads the clock, sets alarms and sleeps at random; each reading must be the crystal's true count. With a
+ * schedule, timer 0 is slow while it sleeps: a reading right after that may be the last tick's. Prints what
+ * it found.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +24,7 @@
 
 #include "boards/mica/clock_sleep.h"
 #include "boards/mica/events_pending.h"
+#include "causeway_layout.h"
 #include "hal/clock.h"
 #include "hal/events.h"
 
@@ -28,7 +32,7 @@ enum { CYCLE = 225, NEVER = -1 };
 
 static int64_t cpu;   /* time in CPU cycles */
 static int64_t edges; /* of the crystal since it began: the true count */
-static bool early;
+static bool early, odd;
 static uint8_t count; /* TCNT0 as the crystal has it */
 static uint8_t shown; /* and as the CPU reads it */
 static bool stale;
@@ -37,8 +41,9 @@ static int64_t flag_at[2] = {NEVER, NEVER};
 static struct {
     int edges; /* until it goes through; 0: no write under way */
     uint8_t value;
-} writes[3]; /* TCNT0, OCR0, TCCR0 */
-static bool running, locked, handling;
+} writes[3];        /* TCNT0, OCR0, TCCR0 */
+static int divided; /* edges of the crystal from count to count; 0: it stands still */
+static bool locked, handling;
 static int64_t woken_edge = -10;
 volatile uint8_t events_pending; /* boards/mica/events.c has it otherwise */
 static int faults;
@@ -56,7 +61,16 @@ static void fault(const char *what)
 
 static void raise_flag(int which)
 {
-    flag_at[which] = early ? cpu : cpu + CYCLE + 3;
+    flag_at[which] = early ? cpu : cpu + CYCLE * (odd ? 1 : divided) + 3;
+}
+
+static void set_control(uint8_t value)
+{
+    int before = divided;
+    divided = value & _BV(CS00) ? (value & _BV(CS02) ? 128 : 1) : 0;
+    if (odd && divided != before && rand() % 2 == 0) {
+        count++;
+    }
 }
 
 static void edge(void)
@@ -70,11 +84,11 @@ static void edge(void)
             } else if (i == REG_OCR0) {
                 compare = writes[i].value;
             } else {
-                running = writes[i].value & _BV(CS00);
+                set_control(writes[i].value);
             }
         }
     }
-    if (running) {
+    if (divided != 0 && edges % divided == 0) {
         count++;
         if (count == 0) {
             raise_flag(TOV0);
@@ -108,8 +122,12 @@ static void dispatch(void)
 
 static void pass(unsigned cycles)
 {
-    for (; cycles > 0; cycles--) {
-        cpu++;
+    for (int64_t end = cpu + cycles; cpu < end;) {
+        int64_t next = cpu - cpu % CYCLE + CYCLE;
+        for (int i = 0; i < 2; i++) {
+            next = flag_at[i] != NEVER && flag_at[i] < next ? flag_at[i] : next;
+        }
+        cpu = next > end ? end : next <= cpu ? cpu + 1 : next;
         if (cpu % CYCLE == 0) {
             edge();
         }
@@ -146,7 +164,7 @@ static void settle_lent(void)
         if (writes[which].edges != 0) {
             fault("a register written while its last write is under way");
         }
-        writes[which].edges = early ? 1 : 2;
+        writes[which].edges = early ? 1 : odd && which == REG_TCCR0 ? 1 + rand() % 4 : 2;
         writes[which].value = value;
         if (early && which == REG_OCR0) {
             compare = value;
@@ -332,16 +350,139 @@ static void hold_interrupts(void)
     dispatch();
 }
 
+#if CAUSEWAY_SCHEDULED
+
+static long naps;
+
+/* As events_wait() does it. */
+static void wait_for_event(void)
+{
+    settle_lent();
+    locked = true;
+    while (events_pending == 0) {
+        bool deep = clock_slows();
+        settle_lent();
+        if (!deep && events_pending != 0) {
+            break;
+        }
+        if (deep && (writes[0].edges || writes[1].edges || writes[2].edges)) {
+            fault("asleep with a write under way");
+        }
+        if (deep && edges - woken_edge < 1) {
+            fault("asleep within a crystal cycle of the wake");
+        }
+        uint8_t before = shown;
+        while (!(flags & mask & 3)) {
+            pass(CYCLE);
+        }
+        if (deep) {
+            naps++;
+            pass((unsigned)rand() % (120 * CYCLE)); /* the main oscillator starts */
+            shown = before;                         /* until the next edge */
+            woken_edge = edges;
+        }
+        locked = false;
+        dispatch();
+        locked = true;
+        if (deep) {
+            clock_wakes();
+            settle_lent();
+        }
+    }
+    locked = false;
+    dispatch();
+}
+
+/* The time, exact or that of the last tick. */
+static uint32_t read_about(void)
+{
+    uint32_t now = clock_now();
+    settle_lent();
+    int32_t behind = (int32_t)(truth() - now);
+    if (behind < 0 || behind > 140 || (behind > 8 && now % 128 != 0)) {
+        printf("read %lu, true %lu\n", (unsigned long)now, (unsigned long)truth());
+        fault("a reading that is neither exact nor the last tick's");
+    }
+    return now;
+}
+
+/* As a node does it: the loop runs at least every second. */
+static void sleep_until(uint32_t when)
+{
+    while (clock_before(truth(), when)) {
+        uint32_t now = read_about();
+        clock_alarm(when - now < CLOCK_HZ ? when : now + CLOCK_HZ);
+        wait_for_event();
+        events_pending = 0;
+        if (rand() % 8 == 0) { /* somebody needs the I/O clock */
+            locked = true;
+            clock_quickens();
+            settle_lent();
+            locked = false;
+            dispatch();
+            read_clock();
+        }
+        if (!clock_sound()) {
+            fault("not sound");
+        }
+        settle_lent();
+    }
+}
+
+static void sleep_long(void)
+{
+    static const unsigned most[] = {40, 600, 3000, 33000, 140000};
+    uint32_t when = truth() + (unsigned)rand() % most[rand() % 5];
+    sleep_until(when);
+    if ((int32_t)(truth() - when) > 12) {
+        fault("late after a sleep");
+    }
+    read_clock();
+}
+
+static void try_scheduled(int times)
+{
+    for (int i = 0; i < times; i++) {
+        switch (rand() % 4) {
+        case 0:
+            hold_interrupts();
+            break;
+        case 1:
+            read_capture();
+            break;
+        default:
+            sleep_long();
+        }
+    }
+    printf("%ld naps, %lld s\n", naps, (long long)edges / 32768);
+}
+
+#else
+
+static void try_scheduled(int times)
+{
+    (void)times;
+}
+
+#endif
+
 int main(int argc, char **argv)
 {
     srand(argc > 1 ? (unsigned)atoi(argv[1]) : 1);
-    early = argc > 2 && atoi(argv[2]) != 0;
+    early = argc > 2 && atoi(argv[2]) == 1;
+    odd = argc > 2 && atoi(argv[2]) == 2;
     cpu = rand() % 100000;
     clock_start();
     settle_lent();
     offset = (uint32_t)(clock_now() - (uint32_t)edges);
     settle_lent();
     long readings = 0;
+    if (CAUSEWAY_SCHEDULED) {
+        read_clock();
+        try_scheduled(argc > 3 ? atoi(argv[3]) : 1000);
+        printf("%d faults\n", faults);
+        return faults != 0;
+    }
     for (int i = 0; i < 6000; i++) {
         switch (rand() % 8) {
         case 0:

@@ -42,6 +42,7 @@ uint8_t host_answers_rssi = 1;
 uint8_t host_spi_on, host_drives, host_watched, host_powered, host_events, host_locked;
 uint8_t host_resend;
 uint32_t host_rssi_count;
+uint16_t host_after_us;
 
 static struct {
     bool pale, pclk, pdata, input, out;
@@ -51,7 +52,8 @@ static struct {
     bool calibrating;
 } chip = {.pale = true, .pclk = true, .pdata = true};
 
-static bool rssi_wanted;
+static bool rssi_wanted, in_byte;
+static uint64_t rssi_at;
 static uint8_t spdr;
 
 static void check(bool fine)
@@ -181,12 +183,20 @@ bool cc1000_board_drives(void)
 void cc1000_board_rssi(void)
 {
     rssi_wanted = true;
+    rssi_at = host_ns + 217000;
     host_rssi_count++;
 }
 
 void cc1000_board_watch(bool on)
 {
     host_watched = on;
+    host_after_us = 0;
+}
+
+void cc1000_board_after(uint16_t us)
+{
+    host_watched = 0;
+    host_after_us = us;
 }
 
 static uint32_t cycles(void)
@@ -199,8 +209,16 @@ static uint16_t counts(void)
     return (uint16_t)(host_ns * 9216 / 10000000);
 }
 
+/* Who sleeps also waits for its time: then looking at the clock takes a little. */
 uint32_t clock_now(void)
 {
+#if CAUSEWAY_SCHEDULED
+    host_ns += in_byte ? 0 : 2000;
+    if (rssi_wanted && host_answers_rssi && !host_locked && !in_byte && host_ns >= rssi_at) {
+        rssi_wanted = false;
+        cc1000_on_rssi(host_rssi);
+    }
+#endif
     return cycles();
 }
 
@@ -255,6 +273,7 @@ int host_byte(uint8_t in)
 {
     int out = spdr;
 
+    in_byte = true;
     host_ns += BYTE_NS / 2;
     if (rssi_wanted && host_answers_rssi) {
         rssi_wanted = false;
@@ -269,6 +288,7 @@ int host_byte(uint8_t in)
         cc1000_on_byte(in, count);
         host_ns -= 5000;
     }
+    in_byte = false;
     return out;
 }
 
@@ -288,6 +308,30 @@ void host_watch(void)
         cc1000_on_watch();
     }
 }
+
+#if CAUSEWAY_SCHEDULED
+
+/* Until the next step of waking. */
+void host_after(void)
+{
+    uint16_t us = host_after_us;
+
+    host_ns += us * 1000ULL;
+    host_after_us = 0;
+    if (us != 0) {
+        cc1000_on_watch();
+    }
+}
+
+int host_send_at(const uint8_t *data, uint8_t length, uint32_t when)
+{
+    radio_message_t message = {.dest = 0xFFFF, .type = 6, .group = 0x7D, .length = length};
+
+    memcpy(message.data, data, length);
+    return radio_send_at(&message, when, RADIO_NO_STAMP);
+}
+
+#endif
 
 int host_send(uint16_t dest, uint16_t source, uint8_t type, uint8_t group, const uint8_t *data,
               uint8_t length, uint32_t deadline, uint8_t stamp_at)

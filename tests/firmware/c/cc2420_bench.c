@@ -405,7 +405,18 @@ static void command_frame(const char *line)
                  count);
 }
 
-static void command_send(const char *line)
+static bool send(const radio_message_t *message, uint32_t when, uint8_t stamp_at, bool once)
+{
+#if CAUSEWAY_SCHEDULED
+    if (once) {
+        return radio_send_at(message, when, stamp_at);
+    }
+#endif
+    (void)once;
+    return radio_send(message, when, stamp_at);
+}
+
+static void command_send(const char *line, bool once)
 {
     unsigned dest, source, type, group, stamp_at;
     long deadline;
@@ -420,10 +431,50 @@ static void command_send(const char *line)
     int count = unhex(hex, data, sizeof data);
     message.length = (uint8_t)count;
     memcpy(message.data, data, (size_t)(count <= CAUSEWAY_PAYLOAD_LIMIT ? count : CAUSEWAY_PAYLOAD_LIMIT));
-    bool taken = radio_send(&message, (uint32_t)((long)clock_now() + deadline), (uint8_t)stamp_at);
+    bool taken = send(&message, (uint32_t)((long)clock_now() + deadline), (uint8_t)stamp_at, once);
     note("send");
     printf(" %d\n", taken);
 }
+
+#if CAUSEWAY_SCHEDULED
+
+/* Until the receiver is on, or for as long as it may take. */
+static void command_wake(void)
+{
+    uint64_t end = now + RADIO_WAKE_TIME * 1000000000ULL / 32768;
+    while (!radio_wake() && now < end) {
+        run(1);
+    }
+    note("wake");
+    printf(" %d power %d\n", radio_wake(), power_users);
+}
+
+static bool obey_schedule(const char *word)
+{
+    if (strcmp(word, "sleep") == 0) {
+        radio_sleep();
+        note("sleep");
+        printf(" power %d\n", power_users);
+    } else if (strcmp(word, "wake") == 0) {
+        command_wake();
+    } else if (strcmp(word, "is_busy") == 0) {
+        note("is_busy");
+        printf(" %d\n", radio_busy());
+    } else {
+        return false;
+    }
+    return true;
+}
+
+#else
+
+static bool obey_schedule(const char *word)
+{
+    (void)word;
+    return false;
+}
+
+#endif
 
 static void command_counters(void)
 {
@@ -497,7 +548,12 @@ int main(void)
             assert(sscanf(arguments, "%lu %lu", &from, &to) == 2);
             ether_inject(ether, US(from), US(to), KHZ, -30, 0, 0, NULL, 0);
         } else if (strcmp(word, "send") == 0) {
-            command_send(arguments);
+            command_send(arguments, false);
+        } else if (strcmp(word, "send_at") == 0) {
+            command_send(arguments, true);
+        } else if (strcmp(word, "sound") == 0) {
+            note("sound");
+            printf(" %d\n", radio_sound());
         } else if (strcmp(word, "spike") == 0) {
             on_sfd(true);
             interrupts();
@@ -509,7 +565,7 @@ int main(void)
             command_counters();
         } else if (strcmp(word, "set") == 0) {
             command_set(arguments);
-        } else {
+        } else if (!obey_schedule(word)) {
             exit(2);
         }
     }

@@ -11,11 +11,12 @@
  *     send I AT HEX            as a driver does it: turn, 250 us, power, these bytes, and back to receiving
  *     jam FROM TO KHZ DBM      a carrier
  *     inject FROM KHZ DBM HEX  a frame from outside
- *     rssi I
+ *     rssi I, spent I
  *     run NS                   to this moment
  *
- * Printed: `read I VALUE`, `in I T BYTE DRIVEN`, `rssi I MV`, `chp I T LEVEL`, `fault I T WHAT`, `signal
- * NUMBER NODE KHZ DBM FROM TO DATA BYTE_NS BROKEN HEX`, `outcome NUMBER NODE OUTCOME DBM T`.
+ * Printed: `read I VALUE`, `in I T BYTE DRIVEN`, `rssi I MV`, `spent I NS...` (by state), `chp I T LEVEL`,
+ * `fault I T WHAT`, `signal NUMBER NODE KHZ DBM FROM TO DATA BYTE_NS BROKEN HEX`, `outcome NUMBER NODE
+ * OUTCOME DBM T`.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -251,6 +252,12 @@ static bool obey(const char *line)
         inject(t, a, x, hex);
     } else if (sscanf(line, "rssi %d", &i) == 1) {
         printf("rssi %d %u\n", i, cc1000_rssi_millivolts(nodes[i].chip, nodes[i].now));
+    } else if (sscanf(line, "spent %d", &i) == 1) {
+        printf("spent %d", i);
+        for (radio_state_t state = 0; state < RADIO_STATES; state++) {
+            printf(" %llu", (unsigned long long)cc1000_spent(nodes[i].chip, state, nodes[i].now));
+        }
+        printf("\n");
     } else if (sscanf(line, "run %llu", &t) == 1) {
         run(t);
     } else {

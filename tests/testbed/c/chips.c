@@ -190,3 +190,8 @@ bool chips_cca(chips_t *all, int node)
 {
     return cc2420_cca(all->slots[node].chip, all->now);
 }
+
+uint64_t chips_spent(const chips_t *all, int node, int state)
+{
+    return cc2420_spent(all->slots[node].chip, (radio_state_t)state, all->now);
+}

@@ -9,6 +9,7 @@
 
 enum {
     CS00 = 0,
+    CS02 = 2,
     CS11 = 1,
     AS0 = 3,
     TCN0UB = 2,

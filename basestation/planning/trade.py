@@ -1,0 +1,119 @@
+"""Trades the life of the cells against the wait: for each period, days, hold and violations."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from packet_formats import power
+from packet_formats.schedule import PERIODS_LOG2
+
+from .budget import Budget, BudgetError, PlannedNetwork, make_budget
+from .candidates import CandidateRow, Comparison, Effort, compare
+from .life import LifePlan, ScheduleError, life_of, schedule_for
+
+CLOCKED, NAMED = "shlc", "barrier"  # the stamps that the table compares: by the clock, and by name
+MESSAGES = 2000  # of one seed, for each row
+ALWAYS_ON = 0
+STAMP_BYTES = 4  # that a window has room for in each message: of the usual ones
+
+
+@dataclass(frozen=True, slots=True)
+class TradeRow:
+    """A period, and what it leads to."""
+
+    period_ms: int  # 0: motes listen always
+    budget: Budget
+    life: LifePlan
+    comparison: Comparison
+
+    @property
+    def whole(self) -> CandidateRow | None:
+        """The clock's stamp at the whole wait: exact, whatever happens."""
+        return self.comparison.guaranteed_choice
+
+    @property
+    def short(self) -> CandidateRow | None:
+        """The clock's stamp with the shortest hold that met the tolerance."""
+        return self.comparison.choice
+
+    @property
+    def named(self) -> CandidateRow | None:
+        return self.comparison.named[0] if self.comparison.named else None
+
+    @property
+    def name(self) -> str:
+        return f"{self.period_ms / 1000:g} s" if self.period_ms else "always on"
+
+    def lasts(self, days: float) -> bool:
+        """Whether the mote that lasts least lasts so long."""
+        return self.life.worst_days >= days
+
+
+@dataclass(frozen=True, slots=True)
+class Trade:
+    """All periods that are possible, the shortest first, and why others are not."""
+
+    rows: tuple[TradeRow, ...]
+    refused: dict[int, str]  # by period
+
+    def shortest(self, days: float) -> TradeRow | None:
+        """The shortest period with which every mote lasts so long."""
+        return next((row for row in self.rows if row.lasts(days)), None)
+
+
+def periods() -> tuple[int, ...]:
+    return (ALWAYS_ON, *PERIODS_LOG2)
+
+
+def make_trade(
+    network: PlannedNetwork,
+    tolerance: float = 0.0,
+    figure: str = "mean",
+    effort: Effort | None = None,
+    mah: float = power.CELLS_MAH,
+    advance: Callable[[], object] = lambda: None,
+) -> Trade:
+    """Plan the network with each period; `advance` is called after each."""
+    effort = effort or Effort()
+    effort = Effort(effort.messages or MESSAGES, effort.seed, 1, busier=True)
+    rows, refused = [], {}
+    for period in periods():
+        try:
+            rows.append(_row(network, period, tolerance, figure, effort, mah))
+        except BudgetError as error:
+            refused[period] = str(error)
+        advance()
+    return Trade(tuple(rows), refused)
+
+
+def _row(
+    network: PlannedNetwork, period_ms: int, tolerance: float, figure: str, effort: Effort, mah: float
+) -> TradeRow:
+    planned = with_period(network, period_ms)
+    budget = make_budget(planned)
+    if budget.refusals:
+        raise BudgetError("rate", "; ".join(budget.refusals))
+    comparison = compare(budget, tolerance, figure, ("cbd",), effort, schemes=(CLOCKED, NAMED))
+    stamp = comparison.choice or comparison.measured[0]
+    return TradeRow(period_ms, budget, life_with(planned, stamp, mah), comparison)
+
+
+def with_period(network: PlannedNetwork, period_ms: int, window_ms: int = 0) -> PlannedNetwork:
+    """The network with a schedule, its window just long enough unless given; `BudgetError` if none fits."""
+    if not period_ms:
+        return replace(network, period_ms=0, window_ms=0)
+    if not window_ms:
+        try:
+            schedule = schedule_for(replace(network, stamp_bytes=STAMP_BYTES), period_ms)
+        except ScheduleError as error:
+            raise BudgetError(error.key.replace("_", "-"), error.reason) from error
+        window_ms = math.ceil(schedule.delta_ms)
+    return replace(network, period_ms=period_ms, window_ms=window_ms)
+
+
+def life_with(network: PlannedNetwork, row: CandidateRow, mah: float) -> LifePlan:
+    """The life with a stamp of a certain size: each byte is on the air for a while."""
+    size = round(row.mean_bits / 8) or row.candidate.layout.size
+    return life_of(replace(network, stamp_bytes=size), network.schedule, network.loss, mah)

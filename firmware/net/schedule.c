@@ -1,0 +1,429 @@
+#include "schedule.h"
+
+#if CAUSEWAY_SCHEDULED
+
+#include "causeway/flag.h"
+#include "hal/clock.h"
+#include "hal/radio.h"
+#include "identity.h"
+#include "random.h"
+#include "role.h"
+#include "timesync.h"
+
+_Static_assert(CAUSEWAY_ROOT >= CAUSEWAY_MOTES, "levels are hops from the gateway: it must be the root");
+
+#define PERIOD (UINT32_C(1) << CAUSEWAY_PERIOD_LOG2)
+#define SLOTS CAUSEWAY_HOPS /* of beacons: phases 0 .. SLOTS - 1 */
+#define PHASES (SLOTS + CAUSEWAY_ROUNDS * CAUSEWAY_LEVELS)
+#define OUTSIDE PHASES /* no window is open */
+#define SECOND UINT32_C(32768)
+#define TURNS (CAUSEWAY_SLOT_IDS + 1) /* the gateway has one, too */
+#define CYCLE (TURNS * CAUSEWAY_MINI_SLOT)
+
+enum {
+    LEAD = 96,           /* cycles before a turn at which a frame is handed over: stamp, load */
+    BEHIND_BEACON = 110, /* cycles in which a command follows a beacon */
+    LEAD_LATE = 8,       /* cycles that the loop may be early */
+    BURST_LEAD = 60,     /* the same for what follows a frame of ours */
+    LEAD_LEAST = 60,     /* later than that the turn is missed */
+    ERROR_MOST = 8192,   /* cycles: a clock further off cannot find a window any more */
+    JOIN_EAGER = 5,      /* times that the network is looked for every two minutes; then every half hour */
+    NEAR = 4096,         /* cycles in which a planned beacon keeps the receiver on */
+};
+#define JOIN_FIRST (2 * PERIOD)
+#define JOIN_LISTEN (PERIOD + PERIOD / 4)
+#define JOIN_PAUSE (120 * SECOND)
+#define JOIN_PAUSE_LONG (1800 * SECOND)
+
+static uint8_t phase;       /* 0 .. PHASES - 1, or OUTSIDE */
+static uint8_t round;       /* of phases with data, else SCHEDULE_NO_ROUND, */
+static uint8_t level;       /* and whose phase it is */
+static uint8_t ours;        /* our level, 1 .. CAUSEWAY_LEVELS, as of the phase's beginning */
+static uint8_t number;      /* of the window */
+static uint32_t opened;     /* local time at which the window that is nearest opened, or will */
+static uint32_t begun;      /* local time at which the phase begins in the network, */
+static uint32_t ends;       /* and at which we turn to the next */
+static uint32_t last_frame; /* local time of the last frame in it, or its beginning */
+static uint16_t ahead; /* cycles by which we are early for each phase: to wake, and for our clock's error */
+static uint16_t errors_seen;              /* damaged frames, as counted by the radio */
+static uint16_t learned[CAUSEWAY_LEVELS]; /* how long phases of the first round lasted of late */
+static cw_flag_t heard_farther;           /* somebody was heard in the last phase of the level behind us */
+static cw_flag_t closed;                  /* nothing more is to be heard in it */
+static cw_flag_t has_channel;             /* we have just sent, and may go on at once */
+static cw_flag_t on;                      /* the receiver is */
+static cw_flag_t lost;                    /* the time is not known well enough: see join() */
+static uint32_t join_until; /* awake until then: for the network if lost, or as it was just found */
+static uint32_t join_again; /* lost: listens again then */
+static uint8_t join_tries;
+
+/* ---- Where in the window ---- */
+
+/* The opening that is nearest to a local time. */
+static uint32_t opening_at(uint32_t local)
+{
+    uint32_t since = timesync_network(local) & (PERIOD - 1);
+    return since > PERIOD / 2 ? local + (PERIOD - since) : local - since;
+}
+
+uint8_t schedule_round(void)
+{
+    return round;
+}
+
+uint8_t schedule_our_round(void)
+{
+    return level == ours && !lost ? round : SCHEDULE_NO_ROUND;
+}
+
+uint32_t schedule_end(uint32_t now)
+{
+    (void)now;
+    return opened + CAUSEWAY_WINDOW_END;
+}
+
+uint32_t schedule_opening(uint32_t now)
+{
+    uint32_t network = timesync_network(now);
+    uint32_t every = PERIOD * CAUSEWAY_BEACON_EVERY;
+    return now + (every - (network & (every - 1)));
+}
+
+/* ---- Who listens when ---- */
+
+static bool has_beacon(void)
+{
+    return (number & (CAUSEWAY_BEACON_EVERY - 1)) == 0;
+}
+
+/* Windows with a beacon since that of the last one taken. */
+static uint32_t beacons_missed(uint32_t now)
+{
+    int32_t before = (int32_t)(opened - timesync_taken(now));
+    return before <= (int32_t)ahead ? 0 : ((uint32_t)before + PERIOD / 2) / (PERIOD * CAUSEWAY_BEACON_EVERY);
+}
+
+/* The beacon comes to us in the slot before our own; in any, if the last one did not come or somebody else
+ * drives. */
+static bool wants_beacon(uint8_t slot, uint32_t now)
+{
+    if (timesync_speaks(now + NEAR)) {
+        return true;
+    }
+    uint32_t missed = beacons_missed(now);
+    bool as_usual = missed == 1 && timesync_driver() == CAUSEWAY_ROOT && timesync_hops() <= SLOTS;
+    return has_beacon() && missed > 0 && (!as_usual || slot + 1 >= timesync_hops());
+}
+
+/* In the first round those beside the senders: who passes on, peers, and who waits to hear himself passed on.
+ * Later the next level looks whether anything is sent again, as long as something was; others are there for
+ * what they have left. */
+static bool wants_phase(uint32_t now)
+{
+    if (phase >= OUTSIDE) {
+        return false;
+    }
+    if (phase < SLOTS) {
+        return wants_beacon(phase, now);
+    }
+    if (level > ours + 1 || level + 1 < ours) {
+        return false;
+    }
+    return round == 0 || (level > ours ? heard_farther : schedule_on_due(SCHEDULE_NO_ROUND));
+}
+
+/* Who has nothing left is there for his peers alone. */
+static uint16_t quiet_time(void)
+{
+    if (phase < SLOTS) {
+        return BEHIND_BEACON;
+    }
+    if (level > 1) {
+        return CAUSEWAY_QUIET;
+    }
+    /* the gateway answers its neighbours when they are quiet; those farther away do not hear it */
+    return schedule_on_due(SCHEDULE_NO_ROUND) ? CAUSEWAY_QUIET + SCHEDULE_ANSWER_IDLE : CAUSEWAY_QUIET;
+}
+
+/* Whether something waits for its turn in this phase. */
+static bool has_something(void)
+{
+    return schedule_our_round() != SCHEDULE_NO_ROUND && schedule_on_due(round);
+}
+
+static bool is_over(uint32_t now)
+{
+    uint16_t damaged = (uint16_t)(radio_counters()->crc + radio_counters()->garbage);
+    if (radio_busy() || damaged != errors_seen) {
+        errors_seen = damaged;
+        last_frame = now;
+        return false;
+    }
+    if (round == 0 && level < ours && !clock_before(now, begun) && !schedule_on_due(SCHEDULE_NO_ROUND)) {
+        return true; /* all of ours was passed on */
+    }
+    if (clock_before(now, last_frame + quiet_time())) {
+        return false;
+    }
+    if (phase < SLOTS) {
+        return !timesync_speaks(now + NEAR) && (beacons_missed(now) == 0 || !has_beacon());
+    }
+    return !has_something() && (round != 0 || !clock_before(now, begun + learned[level - 1]));
+}
+
+/* How long the phase lasted, towards which what was learned moves: soon when it was longer, slowly else. */
+static void learn(void)
+{
+    if (round != 0 || !on) {
+        return;
+    }
+    uint16_t *known = &learned[level - 1];
+    uint16_t lasted = clock_before(begun, last_frame) ? (uint16_t)(last_frame - begun) : 0;
+    *known = lasted > *known ? (uint16_t)(*known + (lasted - *known) / 2)
+                             : (uint16_t)(*known - (*known - lasted) / 4);
+}
+
+/* The clock is looked at when a window opens, and again after its beacon: it cannot go wrong by much in
+ * between. */
+static void find_opening(uint32_t now)
+{
+    opened = opening_at(now);
+    number = (uint8_t)((timesync_network(opened) + PERIOD / 2) >> CAUSEWAY_PERIOD_LOG2);
+    uint8_t hops = timesync_hops();
+    ours = hops < CAUSEWAY_LEVELS ? hops : CAUSEWAY_LEVELS;
+}
+
+static void begin(uint8_t next, uint32_t now)
+{
+    learn();
+    if (phase >= SLOTS && level == ours + 1) {
+        heard_farther = round == 0 || clock_before(begun, last_frame);
+    }
+    uint16_t length = next < SLOTS ? CAUSEWAY_BEACON_SLOT : CAUSEWAY_PHASE;
+    begun = ends + ahead;
+    round = next == OUTSIDE ? SCHEDULE_NO_ROUND : round;
+    if (next == 0) {
+        find_opening(now);
+        begun = opened;
+        round = SCHEDULE_NO_ROUND;
+        level = 0;
+    } else if (next == SLOTS) {
+        find_opening(now);
+        begun = opened + CAUSEWAY_DATA_START;
+        round = 0;
+        level = CAUSEWAY_LEVELS;
+    } else if (next > SLOTS && --level == 0) {
+        level = CAUSEWAY_LEVELS;
+        round++;
+    }
+    phase = next;
+    ends = begun + length - ahead;
+    last_frame = begun;
+    has_channel = false;
+    closed = !wants_phase(now);
+}
+
+static void set_ahead(uint32_t now)
+{
+    uint32_t guard = (uint32_t)timesync_error(now) + CAUSEWAY_GUARD_MARGIN;
+    if (guard < CAUSEWAY_GUARD) {
+        guard = CAUSEWAY_GUARD;
+    }
+    ahead = (uint16_t)(SCHEDULE_START_TIME + RADIO_WAKE_TIME + (guard < ERROR_MOST ? guard : ERROR_MOST));
+}
+
+/* ---- Without the time ---- */
+
+static bool is_lost(uint32_t now)
+{
+    return !timesync_known() || timesync_error(now) > ERROR_MOST;
+}
+
+/* Whether to listen beside the windows: for the network, or just after it was found. */
+static bool join(uint32_t now)
+{
+    if ((phase == OUTSIDE || lost) && is_lost(now) != lost) {
+        lost = !lost;
+        join_tries = 0;
+        join_until = now + (lost ? JOIN_FIRST : PERIOD);
+    }
+    if (clock_before(now, join_until)) {
+        join_again = now + (join_tries < JOIN_EAGER ? JOIN_PAUSE : JOIN_PAUSE_LONG);
+        return true;
+    }
+    join_until = now; /* not half the clock's range ago, ever */
+    if (lost && !clock_before(now, join_again)) {
+        join_tries = join_tries < JOIN_EAGER ? (uint8_t)(join_tries + 1) : JOIN_EAGER;
+        join_until = now + JOIN_LISTEN;
+        return true;
+    }
+    return false;
+}
+
+/* ---- The receiver ---- */
+
+void schedule_start(uint32_t now)
+{
+    phase = OUTSIDE;
+    round = SCHEDULE_NO_ROUND;
+    closed = true;
+    on = true;
+    lost = true;
+    join_until = now + JOIN_FIRST;
+}
+
+bool schedule_awake(void)
+{
+    return on;
+}
+
+/* Outside all is found anew in each step, since the clock may have been corrected much. Who comes to know the
+ * time while a window is open waits for the next. */
+static void follow_window(uint32_t now)
+{
+    if (phase == OUTSIDE || lost) {
+        set_ahead(now);
+        opened = opening_at(now);
+        bool before = clock_before(now, opened + CAUSEWAY_BEACON_SLOT / 2);
+        ends = opened + (before ? 0 : PERIOD) - ahead;
+        if (lost ? phase != OUTSIDE : before && !clock_before(now, ends)) {
+            begin(lost ? OUTSIDE : 0, now);
+        }
+    } else if (!clock_before(now, ends)) {
+        begin((uint8_t)(phase + 1), now);
+    } else if (!closed && role_sleeps && is_over(now)) {
+        closed = true;
+    }
+}
+
+void schedule_step(uint32_t now)
+{
+    if (!role_sleeps) {
+        lost = !timesync_known();
+        follow_window(now);
+        on = true;
+        return;
+    }
+    bool joining = join(now);
+    follow_window(now);
+    if (joining || !closed || timesync_speaks(now) || (on && schedule_on_sending())) {
+        on = radio_wake();
+    } else if (on) {
+        on = false;
+        radio_sleep();
+    }
+}
+
+void schedule_on_frame(uint32_t now)
+{
+    last_frame = now;
+}
+
+void schedule_on_sent(uint32_t now)
+{
+    last_frame = now;
+    has_channel = true;
+}
+
+/* ---- Turns ---- */
+
+/* Each mote has one, and one is the gateway's. */
+static uint8_t our_turn(void)
+{
+    return (uint8_t)(role_sleeps ? identity_id() % CAUSEWAY_SLOT_IDS : CAUSEWAY_SLOT_IDS);
+}
+
+/* The local time of our first turn not before `earliest`: every so many mini-slots from the phase's start. */
+static uint32_t turn_from(uint32_t earliest)
+{
+    uint8_t place = (uint8_t)((our_turn() + number) % TURNS);
+    if (round & 1) {
+        place = (uint8_t)(TURNS - 1 - place); /* two whose clocks are a turn apart must not meet again */
+    }
+    uint32_t first = begun + (uint16_t)(place * CAUSEWAY_MINI_SLOT);
+    if (!clock_before(first, earliest)) {
+        return first;
+    }
+    uint16_t passed = (uint16_t)((uint16_t)(earliest - first + CYCLE - 1) / CYCLE);
+    return first + (uint32_t)passed * CYCLE;
+}
+
+/* Whether a frame that begins then is over before we turn to the next phase. */
+static bool is_in_time(uint32_t when)
+{
+    return clock_before(when + radio_airtime(CAUSEWAY_PAYLOAD_LIMIT), ends);
+}
+
+bool schedule_turn(uint32_t now, uint32_t *when)
+{
+    if (has_channel) {
+        has_channel = false;
+        uint16_t passed = (uint16_t)((uint16_t)(now + BURST_LEAD - begun) / CAUSEWAY_MINI_SLOT +
+                                     random_below(2));
+        *when = begun + passed * CAUSEWAY_MINI_SLOT + CAUSEWAY_MINI_SLOT / 2;
+        return is_in_time(*when);
+    }
+    *when = turn_from(now + LEAD_LEAST);
+    return !clock_before(now + LEAD + LEAD_LATE, *when) && is_in_time(*when);
+}
+
+uint32_t schedule_turn_after(uint32_t time)
+{
+    return turn_from(time + LEAD + LEAD_LATE + 1) - LEAD;
+}
+
+uint32_t schedule_next(uint32_t now)
+{
+    if (!role_sleeps) {
+        return ends;
+    }
+    uint32_t next = lost ? now + SECOND : ends;
+    if (on && !closed) {
+        uint32_t then = has_something() ? schedule_turn_after(now) : last_frame + quiet_time();
+        if (!clock_before(now, then)) {
+            then = now + CAUSEWAY_MINI_SLOT;
+        }
+        if (clock_before(then, next)) {
+            next = then;
+        }
+    }
+    if (clock_before(now, join_until) && clock_before(join_until, next)) {
+        next = join_until;
+    }
+    return next;
+}
+
+/* ---- Beacons ---- */
+
+bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when)
+{
+    if (hops >= CAUSEWAY_HOPS) {
+        return false;
+    }
+    uint32_t slot = opening_at(now) + (uint32_t)hops * CAUSEWAY_BEACON_SLOT;
+    uint32_t turn = slot + (uint16_t)(identity_id() % CAUSEWAY_SLOT_IDS) * CAUSEWAY_MINI_SLOT;
+    if (clock_before(now, slot + CAUSEWAY_BEACON_SLOT / 2) && !clock_before(now, slot - PERIOD / 8)) {
+        *when = clock_before(now, turn) ? turn : now;
+        return true;
+    }
+    *when = now + random_below(CAUSEWAY_BEACON_SLOT);
+    return !role_sleeps || lost || clock_before(now, join_until);
+}
+
+bool schedule_may_succeed(uint32_t now)
+{
+    uint16_t turn = (uint16_t)(identity_id() % CAUSEWAY_SLOT_IDS * CAUSEWAY_MINI_SLOT);
+    return phase == 0 && has_beacon() && !clock_before(now, opened + turn);
+}
+
+bool schedule_for_commands(uint32_t now)
+{
+    return phase < SLOTS && !timesync_speaks(now + NEAR) && phase == timesync_hops();
+}
+
+bool schedule_sound(uint32_t now)
+{
+    return phase <= OUTSIDE && join_tries <= JOIN_EAGER && !clock_before(now + JOIN_FIRST, join_until) &&
+           ahead <= SCHEDULE_START_TIME + RADIO_WAKE_TIME + ERROR_MOST;
+}
+
+#endif

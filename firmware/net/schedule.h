@@ -1,0 +1,99 @@
+/** When a mote listens, and when it may send: windows, phases and turns (docs/firmware.md, How the schedule
+ * works).
+ *
+ * A window opens whenever the network's time is a multiple of 2^CAUSEWAY_PERIOD_LOG2. It begins with a beacon
+ * slot for each hop. Then come rounds of phases, one for each level (hops from the gateway), the farthest
+ * first: only motes of that level send in it, each at its own turn. The first round is for what is new, the
+ * others for what nobody has acknowledged. A mote wakes for the phases in which it may hear something for it,
+ * and sleeps when a phase is quiet. Nothing goes out after the last phase.
+ *
+ * A mote without the time listens, for a bounded share of its life. A gateway is always awake.
+ *
+ * Only deployments with a schedule have this module.
+ */
+#ifndef NET_SCHEDULE_H
+#define NET_SCHEDULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "causeway_layout.h"
+
+#ifndef CAUSEWAY_SCHEDULED
+#define CAUSEWAY_SCHEDULED 0
+#endif
+
+#if CAUSEWAY_SCHEDULED
+
+/** Cycles that the processor may take from its alarm to our step: 2.2 ms to start its oscillator after
+ * power-save, as Atmel's fuses have it for a crystal, and what the loop does before. */
+#ifndef SCHEDULE_START_TIME
+#define SCHEDULE_START_TIME 88
+#endif
+
+/** Cycles without a message before the gateway answers: longer than between two of one sender. */
+#define SCHEDULE_ANSWER_IDLE (CAUSEWAY_MINI_SLOT * 8)
+
+/** No phase of our level is now. */
+#define SCHEDULE_NO_ROUND ((uint8_t)0xFF)
+
+/** Start awake. Time sync has been started, and the radio is on. */
+void schedule_start(uint32_t now);
+
+/** Open or close the receiver, as the time demands. Call it in each step, after the radio's turn. */
+void schedule_step(uint32_t now);
+
+/** The local time by which schedule_step() and the outbox must be called, if nothing happens before. */
+uint32_t schedule_next(uint32_t now);
+
+/** Whether the receiver is on. */
+bool schedule_awake(void);
+
+/** A frame came in: the phase goes on. */
+void schedule_on_frame(uint32_t now);
+
+/** A frame of ours went out: we may go on at once, as long as we do. */
+void schedule_on_sent(uint32_t now);
+
+/** The round of this moment, and whether it is our level's phase (else SCHEDULE_NO_ROUND in
+ * schedule_our_round()). */
+uint8_t schedule_round(void);
+uint8_t schedule_our_round(void);
+
+/** Whether commands may be passed on now: it is our hop's beacon slot, and our beacon is out. */
+bool schedule_for_commands(uint32_t now);
+
+/** Whether our turn is near enough to hand a frame to the radio, which is to look at the channel at `when`.
+ */
+bool schedule_turn(uint32_t now, uint32_t *when);
+
+/** The local time at which to ask that again, later than `time`. */
+uint32_t schedule_turn_after(uint32_t time);
+
+/** The local time of this window's end: no frame starts later than that less its time on the air. */
+uint32_t schedule_end(uint32_t now);
+
+/** The local time at which the next window with a beacon opens, later than `now`. */
+uint32_t schedule_opening(uint32_t now);
+
+/** Whether a mote this many hops away passes the beacon on that it has just taken; `when`: at this local
+ * time. */
+bool schedule_passes_on(uint8_t hops, uint32_t now, uint32_t *when);
+
+/** Whether it is our turn, by our id, to go on as the root's successor. */
+bool schedule_may_succeed(uint32_t now);
+
+/** Whether memory has kept a possible state. */
+bool schedule_sound(uint32_t now);
+
+/* What the user of this module defines. */
+
+/** Whether something may go out in our phase of this round; or, with SCHEDULE_NO_ROUND, at all in this
+ * window. */
+bool schedule_on_due(uint8_t round);
+
+/** Whether the radio has a frame of ours. */
+bool schedule_on_sending(void);
+
+#endif
+#endif

@@ -1,0 +1,20 @@
+/** What a radio can be doing, as far as its current tells. */
+#ifndef TESTBED_RADIO_STATES_H
+#define TESTBED_RADIO_STATES_H
+
+/** Off: no supply, or its
+ * regulator off. Down: registers are kept, or could be written, but no oscillator runs. Starting: its crystal
+ * does. Idle: the oscillator alone runs. Calibrating: the synthesizer runs, but it neither hears nor sends.
+ */
+typedef enum {
+    RADIO_OFF,
+    RADIO_DOWN,
+    RADIO_STARTING,
+    RADIO_IDLE,
+    RADIO_CALIBRATING,
+    RADIO_RECEIVING,
+    RADIO_SENDING,
+    RADIO_STATES,
+} radio_state_t;
+
+#endif

@@ -1,0 +1,177 @@
+"""When a network with a schedule listens: what follows from a period, a window and a board. Standard library only.
+
+A window opens at every multiple of the period in network time. It begins with a slot for each hop of the beacon, then
+come rounds of phases: in a phase only the motes of one level (hops from the gateway) send, those farthest out first.
+All times are cycles of the 32768 Hz crystal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from packet_formats.boards import CRYSTAL_HZ, Board
+from packet_formats.layout import PAYLOAD_LIMIT
+
+ROUNDS = 4  # the first for data, the others for what was not acknowledged
+MOST_LEVELS = 3  # the last stands for "this far and farther"
+RETRY_RANKS = 4
+LEAST_IDS = 8
+ACK_BYTES = 10  # of a gateway's usual acknowledgement: the window, and four messages
+HANDLING = CRYSTAL_HZ * 2 // 1000  # what a mote may take to look at a frame
+# A period is a power of two of cycles, so that the clock's wrap is no step: 2 to 64 seconds.
+PERIODS_LOG2 = {1000 * seconds: 14 + seconds.bit_length() for seconds in (2, 4, 8, 16, 32, 64)}
+
+
+class ScheduleError(ValueError):
+    """A schedule is impossible: which of period_ms and window_ms is at fault, and why."""
+
+    def __init__(self, key: str, reason: str) -> None:
+        super().__init__(f"{key}: {reason}")
+        self.key, self.reason = key, reason
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """The times of one network's windows, in cycles."""
+
+    period_log2: int
+    phase: int
+    rounds: int
+    levels: int  # phases of a round
+    beacon_slot: int
+    beacon_slots: int
+    beacon_every: int  # windows
+    mini_slot: int
+    slot_ids: int  # G: a mote's turn comes every so many mini-slots
+    retry_ranks: int  # G2: the same in a retry, where ranks are drawn
+    quiet: int  # a phase of round 0 is over when nothing was heard for this long
+    quiet_retry: int  # the same in a later round
+    ack_room: int  # level 2 waits this much longer in level 1's phase: it cannot hear the gateway
+    ack_idle: int  # how long the gateway finds the channel free before it acknowledges
+    burst_gap: int  # from a frame's end to the next carrier of the same sender
+    guard: int  # the receiver is on this long before a phase, at least
+    guard_margin: int  # to add to the clock's own error, where that is more
+
+    @property
+    def period(self) -> int:
+        return 1 << self.period_log2
+
+    @property
+    def data_start(self) -> int:
+        """From a window's start to its first data."""
+        return self.beacon_slots * self.beacon_slot
+
+    @property
+    def window(self) -> int:
+        """How long data may be on its way: nothing is stamped before it, nothing is on the air after it."""
+        return self.rounds * self.levels * self.phase
+
+    @property
+    def end(self) -> int:
+        """From a window's start to its end."""
+        return self.data_start + self.window
+
+    @property
+    def period_ms(self) -> int:
+        return self.period * 1000 // CRYSTAL_HZ
+
+    @property
+    def delta_ms(self) -> float:
+        """The least delta: a stamp is made in the window and its message is there at the window's end, or never."""
+        return ms(self.window)
+
+    def delta_ticks(self, tick_log2: int) -> int:
+        """The least delta in ticks."""
+        return -(-self.window >> tick_log2)
+
+    @property
+    def text(self) -> str:
+        """What motes must agree on, in a word: part of the layout."""
+        return f"{self.period_log2},{self.phase},{self.levels},{self.slot_ids}"
+
+
+def ms(cycles: float) -> float:
+    return cycles * 1000 / CRYSTAL_HZ
+
+
+def schedule_of(board: Board, motes: int, hops: int, tinyos: int, period_ms: int, window_ms: int) -> Schedule:
+    """The schedule that two settings lead to; `ScheduleError` says what to write instead if it is impossible."""
+    if period_ms not in PERIODS_LOG2:
+        nearest = min(PERIODS_LOG2, key=lambda known: abs(known - period_ms))
+        valid = ", ".join(map(str, PERIODS_LOG2))
+        reason = f"must be one of {valid}, since motes count in powers of two; the nearest is {nearest}"
+        raise ScheduleError("period_ms", reason)
+    levels = min(hops, MOST_LEVELS)
+    phase = window_ms * CRYSTAL_HZ // 1000 // (ROUNDS * levels)
+    least = least_window_ms(board, motes, hops, tinyos)
+    if window_ms < least:
+        reason = (
+            f"must be at least {least}: {ROUNDS} rounds of {levels} phases, in each of which {motes} motes have "
+            "their turn and one sends its longest message"
+        )
+        raise ScheduleError("window_ms", reason)
+    schedule = _schedule(board, motes, hops, tinyos, PERIODS_LOG2[period_ms], phase)
+    if schedule.end + schedule.guard > schedule.period:
+        longer = [each for each, log2 in PERIODS_LOG2.items() if schedule.end + schedule.guard <= 1 << log2]
+        most = int(ms(schedule.period - schedule.data_start - schedule.guard))
+        ways = [f"period_ms = {longer[0]}"] if longer else []
+        ways += [f"window_ms = {most} at most"] if most >= least else []
+        reason = (
+            f"with {ms(schedule.data_start):.0f} ms of beacons before it, it does not fit the period of "
+            f"{period_ms} ms; set {', or '.join(ways) or 'fewer motes'}"
+        )
+        raise ScheduleError("window_ms", reason)
+    return schedule
+
+
+def least_window_ms(board: Board, motes: int, hops: int, tinyos: int) -> int:
+    """The shortest window: in each phase every mote has had its turn, and one message was sent."""
+    levels = min(hops, MOST_LEVELS)
+    slots = board.radio.slots
+    phase = slots.guard + _quiet(board, _slot_ids(motes)) + _longest_frame(board, tinyos)
+    return -(-ROUNDS * levels * phase * 1000 // CRYSTAL_HZ)
+
+
+def _schedule(board: Board, motes: int, hops: int, tinyos: int, period_log2: int, phase: int) -> Schedule:
+    slots, ids = board.radio.slots, _slot_ids(motes)
+    # Every mote has its mini-slot in the slot of its beacon too.
+    turns = slots.guard + (ids + 1) * slots.mini_slot + _longest_frame(board, tinyos)
+    return Schedule(
+        period_log2=period_log2,
+        phase=phase,
+        rounds=ROUNDS,
+        levels=min(hops, MOST_LEVELS),
+        beacon_slot=max(slots.beacon_slot, turns),
+        beacon_slots=hops,
+        beacon_every=slots.beacon_every,
+        mini_slot=slots.mini_slot,
+        slot_ids=ids,
+        retry_ranks=RETRY_RANKS,
+        quiet=_quiet(board, ids),
+        quiet_retry=_quiet(board, RETRY_RANKS),
+        ack_room=_airtime(board, tinyos, ACK_BYTES) + slots.mini_slot,
+        ack_idle=slots.ack_idle,
+        burst_gap=slots.burst_gap,
+        guard=slots.guard,
+        guard_margin=slots.guard_margin,
+    )
+
+
+def _slot_ids(motes: int) -> int:
+    return max(LEAST_IDS, motes)
+
+
+def _quiet(board: Board, turns: int) -> int:
+    slots = board.radio.slots
+    return (turns + 2) * slots.mini_slot + slots.turn + slots.detect + HANDLING
+
+
+def _airtime(board: Board, tinyos: int, payload: int) -> int:
+    """Cycles of a frame on the air, as our driver sends it."""
+    radio = board.radio
+    count = radio.firmware_before_header + radio.header[tinyos] + payload + radio.after_data
+    return -int(-count * radio.byte_ms * CRYSTAL_HZ // 1000)
+
+
+def _longest_frame(board: Board, tinyos: int) -> int:
+    return _airtime(board, tinyos, PAYLOAD_LIMIT[tinyos])

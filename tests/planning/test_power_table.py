@@ -1,0 +1,21 @@
+"""The table of what a schedule costs and gains."""
+
+from basestation.planning.candidates import Effort
+from tools import power_runs, power_table
+
+
+def test_both_stamps_are_exact_and_the_page_has_its_places() -> None:
+    found = list(power_table.rows("micaz", 16000, Effort(300, seeds=1, busier=True), 0.05))
+    assert [row[2] for row in found] == ["shlc", "barrier"]
+    assert all(row[7].startswith("0 of 2") or row[7].startswith("0 of 3") for row in found)
+    assert "| shlc |" in power_table.PAGE.read_text()
+    for place in (power_table.PLACE, power_table.PERIODS, power_runs.PLACE):
+        place.insert(place.page.read_text(), "")
+
+
+def test_what_is_run_is_what_plan_would_build() -> None:
+    for field in power_runs.FIELDS.values():
+        deployment = power_runs.deployment_of(field)
+        assert deployment.schedule is not None
+        assert deployment.clock.delta >= deployment.schedule.delta_ticks(deployment.clock.tick_log2)
+        assert power_runs.modelled(field).schedule == deployment.schedule
