@@ -135,9 +135,29 @@ def test_every_scheme_of_the_firmware_is_searched(require_tool):
     assert found.counts["executions"] > 1000
 
 
-def test_a_killed_station_and_a_poisoned_table():
-    assert kills.piece(0).faults == []
+def test_killed_stations_and_a_poisoned_table(monkeypatch):
+    monkeypatch.setattr(kills, "KILLS", 2)
+    found = kills.piece(0)
+    assert (found.counts["kills"], found.faults) == (2, [])
     assert poison.here(0).faults == []
+
+
+@pytest.mark.slow
+def test_killed_ingests():
+    found = kills.piece(kills.TURN - 2)
+    assert found.faults == []
+    assert 0 < found.counts["kills"] <= kills.KILLS
+
+
+def test_a_killed_ingest_that_goes_on_wrongly_is_a_fault(monkeypatch):
+    def kill(*_):
+        yield 1, 7
+        raise AssertionError("the tables differ")
+
+    monkeypatch.setattr(kills, "ingest_killed", kill)
+    found = kills.piece(kills.TURN - 2)
+    assert dict(found.counts) == {"kills": 2, "done_before": 7}
+    assert "the tables differ" in found.faults[0]
 
 
 def test_a_false_answer_of_a_job_is_a_fault():
