@@ -11,9 +11,12 @@ from collections import Counter
 
 import pytest
 
+from basestation.causality.truth import Send
 from basestation.live.guard import GOOD, Guard
+from basestation.testbed.recorded_messages import Sent
+from packet_formats.messages import Data
 from tests.soak import __main__ as soak_command
-from tests.soak import c_fuzz, kills, poison, py_fuzz, report, venom
+from tests.soak import c_fuzz, kills, poison, py_fuzz, report, storm, venom
 from tests.soak.running import ROOT, Piece, Search, State
 
 
@@ -140,6 +143,14 @@ def test_killed_stations_and_a_poisoned_table(monkeypatch):
     found = kills.piece(0)
     assert (found.counts["kills"], found.faults) == (2, [])
     assert poison.here(0).faults == []
+
+
+def test_a_strangers_message_is_not_the_motes():
+    """Under the name of a mote's message, or the same one with fewer hops to go."""
+    sent = Sent(Send(3, 1, (0, 0, 0, 1)), 0, 0, data=Data(3, 26, (6, 0), hops=2, data=b"ab"))
+    assert storm.is_of(sent, Data(3, 26, (6, 0), hops=1, data=b"ab"))
+    assert not storm.is_of(sent, Data(3, 26, (6, 1), hops=2, data=b"ab"))
+    assert not storm.is_of(sent, Data(3, 26, (6, 0), hops=2, data=b"xb"))
 
 
 @pytest.mark.slow
